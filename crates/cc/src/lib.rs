@@ -1,0 +1,1 @@
+//! Congestion controllers and a pacer behind one small interface.

@@ -1,0 +1,3 @@
+//! The command `tack`.
+
+fn main() {}

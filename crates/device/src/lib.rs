@@ -1,0 +1,1 @@
+//! The one crate that touches the kernel: clock, timers and sockets.

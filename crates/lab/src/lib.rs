@@ -1,0 +1,1 @@
+//! Experiments: scenarios, sweeps, comparisons and reports.

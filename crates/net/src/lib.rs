@@ -1,0 +1,1 @@
+//! Async TCP-TACK on tokio: listener, stream, TLS.

@@ -1,0 +1,1 @@
+//! The TACK acknowledgment mechanism, independent of TCP, sockets and clocks.

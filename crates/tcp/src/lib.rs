@@ -1,0 +1,1 @@
+//! A user-space, sans-IO TCP that speaks TACK and falls back to plain TCP.

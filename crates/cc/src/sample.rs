@@ -1,0 +1,92 @@
+//! All that a controller may know.
+//!
+//! One sample type serves sender-side TCP (Linux-style rate samples) and receiver-driven TACK
+//! (the rate comes measured): [`RateSource`] says which, and only BBR looks at it.
+
+use core::time::Duration;
+
+use tack_units::{Instant, Rate};
+
+/// Who measured a delivery rate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RateSource {
+    /// The sender, from acknowledgment arrivals [draft-cheng-iccrg-delivery-rate-estimation].
+    Sender,
+    /// The receiver, over two TACK intervals [TON §VI-D].
+    Receiver,
+}
+
+/// One delivery-rate sample.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RateSample {
+    /// Bytes delivered over time elapsed, in bit/s.
+    pub delivery_rate: Rate,
+    /// The sender had nothing to send while this was measured: a lower bound, not an estimate.
+    pub app_limited: bool,
+    /// Who measured it.
+    pub source: RateSource,
+    /// Connection-wide `delivered` (bytes) when the newest acknowledged packet was sent: a round
+    /// trip has passed once this reaches the `delivered` at which the round began.
+    pub prior_delivered: u64,
+    /// Sending and acknowledging interval the rate was measured over; zero if unknown.
+    pub interval: Duration,
+}
+
+/// What an acknowledgment told the sender.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct AckSample {
+    /// Arrival of the acknowledgment.
+    pub now: Instant,
+    /// Bytes newly acknowledged, cumulatively or selectively.
+    pub acked_bytes: u64,
+    /// Bytes newly declared lost by this acknowledgment.
+    pub lost_bytes: u64,
+    /// All bytes delivered so far, this acknowledgment included.
+    pub delivered: u64,
+    /// Bytes in flight before this acknowledgment was applied.
+    pub prior_in_flight: u64,
+    /// Bytes in flight after it.
+    pub in_flight: u64,
+    /// A valid round-trip sample, free of the receiver's delay; `None` when ambiguous.
+    pub rtt: Option<Duration>,
+    /// Smoothed RTT [RFC 6298 §2], `None` before the first sample.
+    pub srtt: Option<Duration>,
+    /// Least RTT over the filter's window, `None` before the first sample.
+    pub rtt_min: Option<Duration>,
+    /// Delivery rate, `None` when this acknowledgment allows none.
+    pub rate: Option<RateSample>,
+    /// Time between two TACKs in force (`1/f`), zero for plain TCP.
+    pub ack_interval: Duration,
+    /// The sender was held back by the window, not by the application, since the last sample.
+    pub cwnd_limited: bool,
+    /// Every byte outstanding when loss recovery began is now acknowledged or there is none.
+    pub in_recovery: bool,
+    /// The acknowledgment carried ECN-Echo.
+    pub ece: bool,
+}
+
+/// Why a controller is told of loss.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LossKind {
+    /// First loss of a recovery episode (fast retransmit, loss IACK, RACK).
+    Recovery,
+    /// The retransmission timer expired [RFC 6298 §5].
+    Timeout,
+    /// ECN-Echo: a mark, not a loss; at most once per round trip.
+    CongestionExperienced,
+    /// The timeout or episode proved needless: undo [RFC 5682, RFC 3522 semantics].
+    Spurious,
+}
+
+/// A congestion event. One per episode, not per packet.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LossSample {
+    /// When it was declared.
+    pub now: Instant,
+    /// What happened.
+    pub kind: LossKind,
+    /// Bytes declared lost in this event.
+    pub lost_bytes: u64,
+    /// Bytes in flight when it was declared, the lost ones excluded.
+    pub in_flight: u64,
+}

@@ -1,0 +1,139 @@
+//! What the two halves tell each other, as plain data. How it travels is the host's business.
+
+use core::ops::Range;
+use core::time::Duration;
+
+use tack_units::Rate;
+
+/// Which rule governs the ACK frequency; the sender decides and tells the receiver [TON §VI-D].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Regime {
+    /// The bandwidth estimate is not full yet: an acknowledgment per packet.
+    Startup,
+    /// Eq. 4.
+    Steady,
+}
+
+/// The periodic acknowledgment [TON §VI-B, Fig. 10].
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tack {
+    /// Counts TACKs sent on this connection, from 1; the sender reads the ACK path's loss from it.
+    pub counter: u32,
+    /// Everything below is received: the next byte expected.
+    pub cum_ack: u64,
+    /// Departure timestamp `t0*` of the packet with the least smoothed OWD since the last TACK,
+    /// in the sender's own clock, and the TACK delay `dt*` since that packet arrived.
+    /// `None` when no packet arrived since the last TACK.
+    pub timing: Option<Timing>,
+    /// Delivery rate over the last two TACK intervals; `None` before two have passed.
+    pub delivery_rate: Option<Rate>,
+    /// Share of packets lost on the data path in the last TACK interval, in [0, 1].
+    pub rho: f64,
+    /// Bytes received beyond `cum_ack`, queued behind a hole.
+    pub received_in_flight: u64,
+    /// Receive window in bytes, from `cum_ack` on.
+    pub window: u64,
+    /// Largest PKT.SEQ received.
+    pub largest_pkt_seq: u64,
+    /// End of the highest byte received; equals `cum_ack` when nothing is missing.
+    pub rcv_high: u64,
+    /// Holes ("receive-buffer bubbles") of SEQ space, lowest first; distinct ones, then the oldest
+    /// repeated [TON §VI-B]. Empty when nothing is missing or nothing may be listed yet.
+    pub holes: Vec<Range<u64>>,
+    /// `holes` names every hole below `rcv_high`: what it does not name has arrived.
+    pub holes_complete: bool,
+    /// TACK interval in force at the receiver (`1/f` of the period rule), an echo of what the
+    /// sender asked for: the sender repeats a frequency IACK that was lost.
+    pub interval: Duration,
+    /// Regime in force at the receiver.
+    pub regime: Regime,
+}
+
+/// See [`Tack::timing`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timing {
+    /// `t0*`: microseconds of the sender's clock, modulo 2^32.
+    pub departure_us: u32,
+    /// `dt*`: from that packet's arrival to the TACK's departure.
+    pub delay: Duration,
+}
+
+/// An instant acknowledgment [TON §IV-C].
+#[derive(Clone, Debug, PartialEq)]
+pub struct Iack {
+    /// Next byte expected.
+    pub cum_ack: u64,
+    /// Receive window in bytes, from `cum_ack` on.
+    pub window: u64,
+    /// Why it was sent, and what only this kind carries.
+    pub reason: IackReason,
+}
+
+/// Why an IACK was sent.
+#[derive(Clone, Debug, PartialEq)]
+pub enum IackReason {
+    /// The packets strictly between these two received PKT.SEQs are lost [TON §VI-B, Fig. 9].
+    Loss {
+        /// The PKT.SEQ that revealed the gap.
+        largest: u64,
+        /// The PKT.SEQ just below the gap.
+        second_largest: u64,
+    },
+    /// The receive window changed abruptly [TON §V-C].
+    Window,
+    /// From the data sender: acknowledge at this frequency from now on [TON §VI-C].
+    Frequency(Frequency),
+    /// Reserved: the peer wants a fresh RTT sample.
+    RttUpdate,
+    /// Packets began to arrive CE-marked [RFC 3168]; `marked` counts marked packets so far.
+    CongestionExperienced {
+        /// CE-marked packets received on this connection.
+        marked: u64,
+    },
+}
+
+/// What the sender computed from its `bw` and RTTmin by Eq. 4.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Frequency {
+    /// Regime to obey.
+    pub regime: Regime,
+    /// `alpha` = RTTmin/beta: the least time between two TACKs.
+    pub interval: Duration,
+    /// `L`: full-sized segments between two TACKs.
+    pub segments_per_ack: u32,
+    /// ACK-path loss rate rho' seen by the sender, in [0, 1]: the receiver's Eq. 5 needs it.
+    pub rho_prime: f64,
+    /// `bdp` in bytes, for Eq. 5; 0 while unknown.
+    pub bdp: u64,
+}
+
+/// What feedback changed at the sender: all that congestion control and statistics need.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Acked {
+    /// Bytes newly known to have arrived, cumulatively or behind a hole.
+    pub acked_bytes: u64,
+    /// Bytes newly declared lost.
+    pub lost_bytes: u64,
+    /// This feedback opened a loss episode (first loss since the last one was repaired).
+    pub recovery_started: bool,
+    /// Bytes in flight before and after.
+    pub prior_in_flight: u64,
+    /// See `prior_in_flight`.
+    pub in_flight: u64,
+    /// All bytes delivered on this connection.
+    pub delivered: u64,
+    /// `delivered` when the newest packet acknowledged here was sent.
+    pub prior_delivered: u64,
+    /// An RTT sample, the receiver's delay taken off.
+    pub rtt: Option<Duration>,
+    /// Delivery rate and the interval it was measured over.
+    pub rate: Option<Rate>,
+    /// See `rate`; zero when unknown.
+    pub rate_interval: Duration,
+    /// The rate was held down by the application.
+    pub app_limited: bool,
+    /// Retransmissions this feedback proved needless.
+    pub needless: u64,
+    /// The current loss episode or timeout proved needless as a whole.
+    pub spurious: bool,
+}

@@ -1,0 +1,59 @@
+//! Parameters of the mechanism, their defaults and the reasons for them.
+
+use core::time::Duration;
+
+/// All knobs of the mechanism. Both ends need not agree, except where a field says so.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Params {
+    /// `beta`: TACKs per RTTmin when the period rules; at least 2. 4 keeps a lost TACK harmless
+    /// and the bottleneck buffer need at bdp/(beta-1) = 0.33 bdp [TON §IV-A, App. B].
+    pub beta: u32,
+    /// `L`: full-sized segments per TACK when counting rules. 2 as TCP; 1 for interactive use.
+    pub segments_per_ack: u32,
+    /// Full-sized segment in bytes, options excluded.
+    pub mss: u32,
+    /// Bound on the flush timer: what arrived is acknowledged at most
+    /// `max(alpha, flush)` later. Below the 500 ms of [RFC 9293 §3.8.6.3, MUST-40].
+    pub flush: Duration,
+    /// `tau`: window of the RTTmin filter, at most 10 s [TON §V-B].
+    pub tau: Duration,
+    /// The loss IACK waits RTTmin divided by this against reordering [TON §VIII].
+    pub settling_divisor: u32,
+    /// How many holes a TACK lists.
+    pub rbb: RbbPolicy,
+    /// Send loss IACKs. Off only to reproduce [TON Fig. 6a].
+    pub loss_iacks: bool,
+    /// Acknowledge at once at the end of every push, for request-response traffic.
+    pub ack_on_push: bool,
+    /// Time RTTmin by the least smoothed OWD; off samples the newest packet only, to reproduce
+    /// [TON Fig. 7a].
+    pub owd_timing: bool,
+}
+
+/// How many holes a TACK lists [TON §V-A].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RbbPolicy {
+    /// One hole, until Eq. 5 holds; then every hole up to the MSS.
+    OnDemand,
+    /// Always every hole up to the MSS ("TACK-rich").
+    Rich,
+    /// Always `Q` holes ("TACK-poor" at 1).
+    Poor(u32),
+}
+
+impl Default for Params {
+    fn default() -> Self {
+        Params {
+            beta: 4,
+            segments_per_ack: 2,
+            mss: 1448,
+            flush: Duration::from_millis(25),
+            tau: Duration::from_secs(10),
+            settling_divisor: 4,
+            rbb: RbbPolicy::OnDemand,
+            loss_iacks: true,
+            ack_on_push: false,
+            owd_timing: true,
+        }
+    }
+}

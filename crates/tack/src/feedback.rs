@@ -93,7 +93,7 @@ pub enum IackReason {
 }
 
 /// What the sender computed from its `bw` and RTTmin by Eq. 4.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Frequency {
     /// Regime to obey.
     pub regime: Regime,

@@ -1,0 +1,13 @@
+//! Segments as bytes: parse, don't validate twice; emit without allocating.
+
+pub mod body;
+pub mod checksum;
+pub mod header;
+pub mod ipv4;
+pub mod ipv6;
+pub mod options;
+pub mod tack_option;
+
+pub use header::{Flags, Header, ParseError, Segment};
+pub use options::{Options, SackBlocks, Timestamps};
+pub use tack_option::{AckType, Codepoints};

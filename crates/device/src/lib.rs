@@ -1,1 +1,37 @@
 //! The one crate that touches the kernel: clock, timers and sockets.
+//!
+//! Everything that decides in tack takes the time as an argument; here is where that time comes
+//! from, where deadlines turn into wake-ups and where segments turn into datagrams.
+//!
+//! * [`Clock`]: the monotonic clock as [`tack_units::Instant`] since the start of the run.
+//! * [`Timer`]: one absolute deadline as a file descriptor, for an event loop (Linux).
+//! * [`wait`]: the same for a thread that owns its sockets and sleeps in `ppoll` (Unix).
+//! * [`UdpSocket`]: bursts out with segmentation offload, batches in with receive coalescing.
+//!
+//! Lateness decides the choice of timer. A `timerfd` or `ppoll` deadline is met some 40 µs late on
+//! an idle machine; the timers of the usual async runtimes have a millisecond's resolution and
+//! cannot pace a fast flow. `SO_TXTIME` and `SO_MAX_PACING_RATE` are accepted for UDP and ignored
+//! without the right queueing discipline, so nothing here relies on them.
+//!
+//! Off Linux there is no [`Timer`]: a driver there sleeps in its runtime's timers and sends what
+//! became due in between as one burst.
+
+mod clock;
+mod cpu;
+mod mtu;
+mod recv;
+mod socket;
+#[cfg(target_os = "linux")]
+mod timer;
+#[cfg(unix)]
+mod wait;
+
+pub use clock::Clock;
+pub use cpu::process_cpu_time;
+pub use mtu::{UDP_IPV4_OVERHEAD, UDP_IPV6_OVERHEAD, max_payload_bytes, path_mtu};
+pub use recv::{Datagrams, RecvBatch};
+pub use socket::{Ecn, SendOutcome, SocketConfig, Transmit, UdpSocket};
+#[cfg(target_os = "linux")]
+pub use timer::{Timer, sharpen_timers};
+#[cfg(unix)]
+pub use wait::wait;

@@ -3,6 +3,7 @@
 pub mod body;
 pub mod checksum;
 pub mod header;
+pub mod ip;
 pub mod ipv4;
 pub mod ipv6;
 pub mod options;

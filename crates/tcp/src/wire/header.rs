@@ -1,7 +1,24 @@
 //! The TCP header [RFC 9293 §3.1].
+//!
+//! ```text
+//!  0                   1                   2                   3
+//!  0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
+//! +-------------------------------+-------------------------------+
+//! |          source port          |       destination port        |
+//! +-------------------------------+-------------------------------+
+//! |                        sequence number                        |
+//! +---------------------------------------------------------------+
+//! |                     acknowledgment number                     |
+//! +-------+-------+---------------+-------------------------------+
+//! |offset | (0)   |     flags     |            window             |
+//! +-------+-------+---------------+-------------------------------+
+//! |           checksum            |        urgent pointer         |
+//! +-------------------------------+-------------------------------+
+//! |                   options, 0 to 40 bytes                      |
+//! ```
 
 use crate::seq::SeqNum;
-use crate::wire::options::Options;
+use crate::wire::options::{Options, Words};
 use crate::wire::tack_option::Codepoints;
 
 /// Control bits.
@@ -79,26 +96,79 @@ pub enum ParseError {
         /// Bytes there.
         have: usize,
     },
+    /// The data offset points into the fixed header or past the end.
+    #[error("data offset of {words} words in a segment of {have} bytes")]
+    DataOffset {
+        /// Header length it claims, in 32-bit words.
+        words: u8,
+        /// Bytes there.
+        have: usize,
+    },
 }
+
+/// Length of the header without options, bytes.
+pub const FIXED_LEN: usize = 20;
 
 impl<'a> Segment<'a> {
     /// Reads a segment. Unknown options are skipped; malformed ones end option parsing the way
-    /// [RFC 9293 §3.1] asks (never a panic).
+    /// [RFC 9293 §3.1] asks (never a panic). Reserved bits are ignored. The checksum is not looked
+    /// at: see [`checksum`](crate::wire::checksum), since a host may have had it verified.
+    ///
+    /// # Errors
+    /// The segment is shorter than its header.
     pub fn parse(bytes: &'a [u8], codepoints: Codepoints) -> Result<Segment<'a>, ParseError> {
-        let _ = codepoints;
-        Err(ParseError::Truncated { have: bytes.len() })
+        let Some((fixed, behind)) = bytes.split_first_chunk::<FIXED_LEN>() else {
+            return Err(ParseError::Truncated { have: bytes.len() });
+        };
+        let words = fixed[12] >> 4;
+        let option_bytes = (usize::from(words) * 4).checked_sub(FIXED_LEN);
+        let Some((options, payload)) = option_bytes.and_then(|n| behind.split_at_checked(n)) else {
+            return Err(ParseError::DataOffset { words, have: bytes.len() });
+        };
+        let half = |i: usize| u16::from_be_bytes([fixed[i], fixed[i + 1]]);
+        let word =
+            |i: usize| u32::from_be_bytes([fixed[i], fixed[i + 1], fixed[i + 2], fixed[i + 3]]);
+        let header = Header {
+            src_port: half(0),
+            dst_port: half(2),
+            seq: SeqNum(word(4)),
+            ack: SeqNum(word(8)),
+            flags: Flags(fixed[13]),
+            window: half(14),
+            urgent: half(18),
+            options: Options::parse(options, codepoints),
+        };
+        Ok(Segment { header, payload })
     }
 }
 
 impl Header {
     /// Length of header and padded options in bytes (multiple of 4, at most 60).
     pub fn len(&self, codepoints: Codepoints) -> usize {
-        let _ = codepoints;
-        20
+        FIXED_LEN + self.options.len(codepoints)
     }
 
-    /// Appends the header with options; the checksum field is zero (see `checksum`).
+    /// Appends the header with options; the checksum field is zero (see `checksum`). Allocates
+    /// only if `out` has less than 60 bytes to spare.
     pub fn emit(&self, codepoints: Codepoints, out: &mut Vec<u8>) {
-        let _ = (codepoints, out);
+        let mut words = Words::default();
+        self.options.write(codepoints, &mut words);
+        let options = words.as_slice();
+        let data_offset = (FIXED_LEN + options.len()) / 4;
+        let mut fixed = [0; FIXED_LEN];
+        fixed[0..2].copy_from_slice(&self.src_port.to_be_bytes());
+        fixed[2..4].copy_from_slice(&self.dst_port.to_be_bytes());
+        fixed[4..8].copy_from_slice(&self.seq.0.to_be_bytes());
+        fixed[8..12].copy_from_slice(&self.ack.0.to_be_bytes());
+        fixed[12] = (data_offset as u8) << 4;
+        fixed[13] = self.flags.0;
+        fixed[14..16].copy_from_slice(&self.window.to_be_bytes());
+        fixed[18..20].copy_from_slice(&self.urgent.to_be_bytes());
+        out.extend_from_slice(&fixed);
+        out.extend_from_slice(options);
     }
 }
+
+#[cfg(test)]
+#[path = "header_tests.rs"]
+mod tests;

@@ -1,7 +1,43 @@
 //! Options we speak [RFC 9293 §3.2, RFC 7323, RFC 2018] plus TACK's.
+//!
+//! Every option is emitted as whole 32-bit words, padded with no-operations in front, so that
+//! the header needs no padding at its end:
+//!
+//! ```text
+//!   MSS              2  4  value                         4 bytes   SYN
+//!   window scale     1  3  3  shift                      4         SYN
+//!   SACK-Permitted   4  2  before the timestamps, else
+//!                    1  1  4  2                          4 (0 beside timestamps)  SYN
+//!   timestamps       1  1  8  10  TSval  TSecr           12
+//!   TACK-Permitted   see `tack_option`                   4         SYN
+//!   PKT.SEQ          see `tack_option`                   8         data
+//!   ACK-Type         see `tack_option`                   8 or 4    TACK, IACK
+//!   SACK             1  1  5  2+8n  n blocks             4 + 8n    what fits
+//! ```
+//!
+//! A SYN with everything takes 24 of the 40 bytes. Together all but SACK take 40 at most, hence
+//! nothing but SACK blocks is ever left out.
 
 use crate::seq::SeqNum;
-use crate::wire::tack_option::AckType;
+use crate::wire::tack_option::{AckType, Codepoints};
+
+/// Most option bytes a header holds [RFC 9293 §3.1].
+pub const MAX_OPTION_BYTES: usize = 40;
+
+/// Option bytes of a data segment with timestamps and PKT.SEQ, in both profiles; the effective
+/// MSS is less by as much [RFC 9293 §3.7.1].
+pub const DATA_OPTION_BYTES: usize = 20;
+
+const END: u8 = 0;
+const NOP: u8 = 1;
+const MSS: u8 = 2;
+const WINDOW_SCALE: u8 = 3;
+const SACK_PERMITTED: u8 = 4;
+const SACK: u8 = 5;
+const TIMESTAMPS: u8 = 8;
+
+/// Largest window shift [RFC 7323 §2.3].
+const MAX_WINDOW_SHIFT: u8 = 14;
 
 /// Timestamps [RFC 7323 §3].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +63,15 @@ impl SackBlocks {
     pub fn as_slice(&self) -> &[(SeqNum, SeqNum)] {
         &self.blocks[..usize::from(self.len.min(4))]
     }
+
+    /// Appends a block; `false` when four are there already.
+    pub fn push(&mut self, left: SeqNum, right: SeqNum) -> bool {
+        let at = usize::from(self.len);
+        let Some(slot) = self.blocks.get_mut(at) else { return false };
+        *slot = (left, right);
+        self.len += 1;
+        true
+    }
 }
 
 /// The options of one segment.
@@ -49,3 +94,196 @@ pub struct Options {
     /// Kind of a TACK or IACK; its body is the payload.
     pub ack_type: Option<AckType>,
 }
+
+impl Options {
+    /// Reads an option list. Never fails: an option whose length is illegal (below 2, or past the
+    /// end) ends the list, since nothing behind it can be found; a known option of a wrong length
+    /// and an unknown option are skipped. Of a repeated option the last counts.
+    ///
+    /// Deviation: [RFC 9293 §3.1 MUST-7] suggests to reset the connection on an illegal length.
+    /// That would let a blind attacker or a broken middlebox end it with one segment.
+    pub fn parse(bytes: &[u8], codepoints: Codepoints) -> Options {
+        if let Some(options) = Self::parse_data_segment(bytes, codepoints) {
+            return options;
+        }
+        let mut options = Options::default();
+        let mut rest = bytes;
+        loop {
+            match *rest {
+                [] | [END, ..] => break,
+                [NOP, ref next @ ..] => rest = next,
+                [kind, len, ..] if len >= 2 && usize::from(len) <= rest.len() => {
+                    let (option, next) = rest.split_at(usize::from(len));
+                    options.apply(kind, &option[2..], codepoints);
+                    rest = next;
+                }
+                _ => break,
+            }
+        }
+        options
+    }
+
+    /// Bytes that [`Self::emit`] appends: a multiple of 4, at most 40.
+    pub fn len(&self, codepoints: Codepoints) -> usize {
+        let fixed = self.len_without_sack(codepoints);
+        match self.sack_blocks_that_fit(fixed) {
+            0 => fixed,
+            n => fixed + 4 + 8 * n,
+        }
+    }
+
+    /// How many SACK blocks [`Self::emit`] sends of those there are: what fits beside the rest
+    /// (4 alone, 3 beside timestamps, 2 beside timestamps and PKT.SEQ).
+    pub fn sack_blocks_sent(&self, codepoints: Codepoints) -> usize {
+        self.sack_blocks_that_fit(self.len_without_sack(codepoints))
+    }
+
+    /// Appends the options, aligned to 32-bit words.
+    pub fn emit(&self, codepoints: Codepoints, out: &mut Vec<u8>) {
+        let mut words = Words::default();
+        self.write(codepoints, &mut words);
+        out.extend_from_slice(words.as_slice());
+    }
+
+    /// The shape of nearly every data segment: timestamps, then PKT.SEQ, nothing else.
+    fn parse_data_segment(bytes: &[u8], codepoints: Codepoints) -> Option<Options> {
+        let words: &[u8; DATA_OPTION_BYTES] = bytes.try_into().ok()?;
+        let word = |i: usize| [words[i], words[i + 1], words[i + 2], words[i + 3]];
+        if word(0) != [NOP, NOP, TIMESTAMPS, 10] || word(12) != codepoints.pkt_seq_prefix() {
+            return None;
+        }
+        Some(Options {
+            timestamps: Some(Timestamps {
+                val: u32::from_be_bytes(word(4)),
+                ecr: u32::from_be_bytes(word(8)),
+            }),
+            pkt_seq: Some(u32::from_be_bytes(word(16))),
+            ..Options::default()
+        })
+    }
+
+    fn apply(&mut self, kind: u8, body: &[u8], codepoints: Codepoints) {
+        match (kind, body) {
+            (MSS, &[hi, lo]) => self.mss = Some(u16::from_be_bytes([hi, lo])),
+            (WINDOW_SCALE, &[shift]) => self.window_scale = Some(shift.min(MAX_WINDOW_SHIFT)),
+            (SACK_PERMITTED, []) => self.sack_permitted = true,
+            (SACK, blocks) => self.apply_sack(blocks),
+            (TIMESTAMPS, &[a, b, c, d, e, f, g, h]) => {
+                self.timestamps = Some(Timestamps {
+                    val: u32::from_be_bytes([a, b, c, d]),
+                    ecr: u32::from_be_bytes([e, f, g, h]),
+                });
+            }
+            (kind, body) => codepoints.apply(kind, body, self),
+        }
+    }
+
+    fn apply_sack(&mut self, body: &[u8]) {
+        if body.is_empty() || body.len() % 8 != 0 {
+            return;
+        }
+        let mut sack = SackBlocks::default();
+        for block in body.chunks_exact(8) {
+            let left = u32::from_be_bytes([block[0], block[1], block[2], block[3]]);
+            let right = u32::from_be_bytes([block[4], block[5], block[6], block[7]]);
+            if !sack.push(SeqNum(left), SeqNum(right)) {
+                break;
+            }
+        }
+        self.sack = sack;
+    }
+
+    fn len_without_sack(&self, codepoints: Codepoints) -> usize {
+        let mut len = 0;
+        if self.mss.is_some() {
+            len += 4;
+        }
+        if self.window_scale.is_some() {
+            len += 4;
+        }
+        match (self.timestamps, self.sack_permitted) {
+            (Some(_), _) => len += 12,
+            (None, true) => len += 4,
+            (None, false) => {}
+        }
+        if self.tack_permitted {
+            len += codepoints.permitted_len();
+        }
+        if self.pkt_seq.is_some() {
+            len += codepoints.pkt_seq_len();
+        }
+        if self.ack_type.is_some() {
+            len += codepoints.ack_type_len();
+        }
+        len
+    }
+
+    fn sack_blocks_that_fit(&self, fixed: usize) -> usize {
+        let room = (MAX_OPTION_BYTES - fixed).saturating_sub(4) / 8;
+        self.sack.as_slice().len().min(room)
+    }
+
+    pub(super) fn write(&self, codepoints: Codepoints, out: &mut Words) {
+        if let Some(mss) = self.mss {
+            let [hi, lo] = mss.to_be_bytes();
+            out.word([MSS, 4, hi, lo]);
+        }
+        if let Some(shift) = self.window_scale {
+            out.word([NOP, WINDOW_SCALE, 3, shift.min(MAX_WINDOW_SHIFT)]);
+        }
+        let lead = if self.sack_permitted { [SACK_PERMITTED, 2] } else { [NOP, NOP] };
+        if let Some(timestamps) = self.timestamps {
+            out.word([lead[0], lead[1], TIMESTAMPS, 10]);
+            out.word(timestamps.val.to_be_bytes());
+            out.word(timestamps.ecr.to_be_bytes());
+        } else if self.sack_permitted {
+            out.word([NOP, NOP, SACK_PERMITTED, 2]);
+        }
+        if self.tack_permitted {
+            codepoints.emit_permitted(out);
+        }
+        if let Some(pkt_seq) = self.pkt_seq {
+            codepoints.emit_pkt_seq(pkt_seq, out);
+        }
+        if let Some(ack_type) = self.ack_type {
+            codepoints.emit_ack_type(ack_type, out);
+        }
+        let blocks = self.sack_blocks_that_fit(out.len);
+        if blocks > 0 {
+            out.word([NOP, NOP, SACK, 2 + 8 * blocks as u8]);
+            for &(left, right) in &self.sack.as_slice()[..blocks] {
+                out.word(left.0.to_be_bytes());
+                out.word(right.0.to_be_bytes());
+            }
+        }
+    }
+}
+
+/// Option words under construction, on the stack.
+#[derive(Debug)]
+pub(super) struct Words {
+    bytes: [u8; MAX_OPTION_BYTES],
+    len: usize,
+}
+
+impl Default for Words {
+    fn default() -> Self {
+        Words { bytes: [END; MAX_OPTION_BYTES], len: 0 }
+    }
+}
+
+impl Words {
+    /// Appends one word. There is always room: see the sums in the file header.
+    pub(super) fn word(&mut self, word: [u8; 4]) {
+        self.bytes[self.len..self.len + 4].copy_from_slice(&word);
+        self.len += 4;
+    }
+
+    pub(super) fn as_slice(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+}
+
+#[cfg(test)]
+#[path = "options_tests.rs"]
+pub(super) mod tests;

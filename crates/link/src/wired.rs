@@ -1,1 +1,120 @@
-//! Wired paths.
+//! Wired paths: two independent directions, each a queue before a bottleneck before a medium.
+//!
+//! ```text
+//! offer -> queue -> bottleneck -> blackout? loss? damage? copies? -> delay + jitter -> deliver
+//!                   rate, steps,                                     (or held back: reordering)
+//!                   or a trace; holds
+//! ```
+//!
+//! What the medium loses has crossed the bottleneck and used its capacity, as on a real path.
+//! Every event has an exact modelled time: a driver that polls late gets the same packets in the
+//! same order, and lateness never accumulates.
+
+mod bottleneck;
+mod capacity;
+mod config;
+mod direction;
+mod flight;
+mod jitter;
+mod medium;
+mod outage;
+
+use tack_units::Instant;
+
+pub use crate::counters::{Counters, Tally};
+use crate::link::{End, Link, Output, Packet};
+pub use capacity::{Capacity, RateStep};
+pub use config::{ConfigError, Corruption, DirectionConfig, Reordering};
+use direction::Direction;
+pub use jitter::Jitter;
+pub use outage::Outages;
+
+/// A wired link: what enters at one end leaves at the other, later, or not at all.
+#[derive(Debug)]
+pub struct Wired {
+    from_a: Direction,
+    from_b: Direction,
+    now: Instant,
+}
+
+impl Wired {
+    /// A link with one configuration per direction, named by the end where packets enter. All
+    /// its randomness comes from `seed`, with a stream for each impairment of each direction.
+    ///
+    /// # Errors
+    /// When a setting is out of its range.
+    pub fn new(
+        from_a: DirectionConfig,
+        from_b: DirectionConfig,
+        seed: u64,
+    ) -> Result<Wired, ConfigError> {
+        Ok(Wired {
+            from_a: Direction::new(from_a, seed, 0)?,
+            from_b: Direction::new(from_b, seed, 1)?,
+            now: Instant::ZERO,
+        })
+    }
+
+    /// The same configuration in both directions.
+    ///
+    /// # Errors
+    /// When a setting is out of its range.
+    pub fn symmetric(config: DirectionConfig, seed: u64) -> Result<Wired, ConfigError> {
+        Wired::new(config.clone(), config, seed)
+    }
+
+    /// What became of the packets that entered at `end`, as of the last call.
+    pub fn counters(&self, end: End) -> Counters {
+        self.direction(end).counters()
+    }
+
+    /// IP-level bytes waiting at the bottleneck behind `end`, without the packet in service.
+    pub fn queue_bytes(&self, end: End) -> u64 {
+        self.direction(end).queue_bytes()
+    }
+
+    fn direction(&self, end: End) -> &Direction {
+        match end {
+            End::A => &self.from_a,
+            End::B => &self.from_b,
+        }
+    }
+}
+
+impl Link for Wired {
+    fn offer(&mut self, end: End, packet: Packet, now: Instant) {
+        self.now = self.now.max(now);
+        match end {
+            End::A => self.from_a.offer(packet, self.now),
+            End::B => self.from_b.offer(packet, self.now),
+        }
+    }
+
+    fn poll(&mut self, now: Instant) -> Output {
+        self.now = self.now.max(now);
+        let due_at_b = self.from_a.advance(self.now);
+        let due_at_a = self.from_b.advance(self.now);
+        // A late poll releases both directions merged by their modelled times.
+        let (direction, end) = match (due_at_b, due_at_a) {
+            (Some(b), Some(a)) if a < b => (&mut self.from_b, End::A),
+            (Some(_), _) => (&mut self.from_a, End::B),
+            (None, Some(_)) => (&mut self.from_b, End::A),
+            (None, None) => {
+                return Output::Wait(earliest(self.from_a.deadline(), self.from_b.deadline()));
+            }
+        };
+        let packet = direction.deliver(self.now).expect("this direction has a packet due");
+        Output::Deliver { end, packet }
+    }
+}
+
+/// The earlier of two deadlines; `None` is never.
+pub(crate) fn earliest(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,249 @@
+//! What waits before a bottleneck, and what is dropped there.
+//!
+//! ```text
+//! push -> [ACK filter] -> [RED] -> limit -> FIFO -> [CoDel] -> pop
+//! ```
+//!
+//! The limit always holds; the policies drop or mark before it does.
+
+mod ack_filter;
+mod codel;
+mod red;
+
+use std::collections::VecDeque;
+
+use rand_pcg::Pcg64;
+use tack_units::Instant;
+
+use crate::ip;
+use crate::link::Packet;
+use crate::wired::ConfigError;
+use ack_filter::AckFilter;
+pub use codel::CodelConfig;
+use codel::{Codel, Head};
+pub use red::RedConfig;
+use red::{Red, Verdict};
+
+/// How much may wait. The packet in service does not count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// At most this many packets.
+    Packets(u32),
+    /// At most this many IP-level bytes.
+    Bytes(u64),
+}
+
+/// Who decides what is dropped before the limit is reached.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Discipline {
+    /// Nobody.
+    #[default]
+    DropTail,
+    /// Random early detection on arrival.
+    Red(RedConfig),
+    /// Controlled delay on departure.
+    Codel(CodelConfig),
+}
+
+/// A queue's settings.
+#[derive(Clone, Debug, PartialEq)]
+pub struct QueueConfig {
+    /// When it is full.
+    pub limit: Limit,
+    /// What happens before.
+    pub discipline: Discipline,
+    /// Whether a TCP acknowledgment replaces an older one of its flow that still waits
+    /// [RFC 3449 §5.2.1].
+    pub ack_filter: bool,
+}
+
+impl Default for QueueConfig {
+    /// Drop-tail, 1000 packets: Linux's default transmit queue length.
+    fn default() -> Self {
+        QueueConfig {
+            limit: Limit::Packets(1_000),
+            discipline: Discipline::DropTail,
+            ack_filter: false,
+        }
+    }
+}
+
+impl QueueConfig {
+    /// A plain drop-tail queue.
+    pub fn drop_tail(limit: Limit) -> Self {
+        QueueConfig { limit, ..QueueConfig::default() }
+    }
+
+    pub(crate) fn validate(&self) -> Result<(), ConfigError> {
+        match &self.discipline {
+            Discipline::DropTail => Ok(()),
+            Discipline::Red(red) => red.validate(),
+            Discipline::Codel(codel) => codel.validate(),
+        }
+    }
+}
+
+/// What the queue did to packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct QueueCounters {
+    pub(crate) tail_dropped: u64,
+    pub(crate) aqm_dropped: u64,
+    pub(crate) acks_replaced: u64,
+    pub(crate) ce_marked: u64,
+    pub(crate) peak_bytes: u64,
+}
+
+#[derive(Debug)]
+enum Policy {
+    DropTail,
+    Red(Red),
+    Codel(Codel),
+}
+
+/// A running queue.
+#[derive(Debug)]
+pub(crate) struct Queue {
+    fifo: Fifo,
+    limit: Limit,
+    policy: Policy,
+    filter: Option<AckFilter>,
+    counters: QueueCounters,
+}
+
+impl Queue {
+    pub(crate) fn new(config: QueueConfig, rng: Pcg64) -> Self {
+        let policy = match config.discipline {
+            Discipline::DropTail => Policy::DropTail,
+            Discipline::Red(red) => Policy::Red(Red::new(red, rng)),
+            Discipline::Codel(codel) => Policy::Codel(Codel::new(codel)),
+        };
+        Queue {
+            fifo: Fifo::default(),
+            limit: config.limit,
+            policy,
+            filter: config.ack_filter.then(AckFilter::default),
+            counters: QueueCounters::default(),
+        }
+    }
+
+    pub(crate) fn push(&mut self, mut packet: Packet, now: Instant) {
+        let segment = self.filter.as_ref().and_then(|_| ip::tcp(&packet.bytes));
+        if let (Some(filter), Some(segment)) = (&self.filter, &segment)
+            && let Some(position) = filter.replaceable_by(segment)
+            && self.fifo.fits_instead_of(position, packet.ip_bytes, self.limit)
+        {
+            self.fifo.replace(position, packet);
+            self.counters.acks_replaced += 1;
+            self.filter.as_mut().expect("it chose the position").admitted(segment, position);
+            return;
+        }
+        if let Policy::Red(red) = &mut self.policy {
+            match red.arrival(self.fifo.len(), packet.ecn, now) {
+                Verdict::Accept => {}
+                Verdict::Mark => self.counters.ce_marked += u64::from(ip::mark_ce(&mut packet)),
+                Verdict::Drop => {
+                    self.counters.aqm_dropped += 1;
+                    return;
+                }
+            }
+        }
+        if !self.fifo.fits(packet.ip_bytes, self.limit) {
+            self.counters.tail_dropped += 1;
+            return;
+        }
+        let position = self.fifo.push(packet, now);
+        self.counters.peak_bytes = self.counters.peak_bytes.max(self.fifo.bytes);
+        if let (Some(filter), Some(segment)) = (&mut self.filter, &segment) {
+            filter.admitted(segment, position);
+        }
+    }
+
+    /// The next packet to serve. CoDel may drop some before it, and may leave none.
+    pub(crate) fn pop(&mut self, now: Instant) -> Option<Packet> {
+        let packet = if let Policy::Codel(codel) = &mut self.policy {
+            codel.departure(&mut self.fifo, &mut self.counters, now)
+        } else {
+            self.fifo.pop().map(|head| head.packet)
+        };
+        if let Some(filter) = &mut self.filter {
+            filter.forget_before(self.fifo.head_position);
+        }
+        if let Policy::Red(red) = &mut self.policy
+            && packet.is_some()
+            && self.fifo.len() == 0
+        {
+            red.emptied(now);
+        }
+        packet
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.fifo.len()
+    }
+
+    /// IP-level bytes waiting.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.fifo.bytes
+    }
+
+    pub(crate) fn counters(&self) -> &QueueCounters {
+        &self.counters
+    }
+}
+
+/// Packets in order of arrival. A packet's position never changes and is never used again.
+#[derive(Debug, Default)]
+struct Fifo {
+    items: VecDeque<Head>,
+    bytes: u64,
+    /// Position of the first item.
+    head_position: u64,
+}
+
+impl Fifo {
+    fn len(&self) -> usize {
+        self.items.len()
+    }
+
+    fn fits(&self, ip_bytes: u32, limit: Limit) -> bool {
+        match limit {
+            Limit::Packets(n) => self.items.len() < n as usize,
+            Limit::Bytes(n) => self.bytes + u64::from(ip_bytes) <= n,
+        }
+    }
+
+    fn fits_instead_of(&self, position: u64, ip_bytes: u32, limit: Limit) -> bool {
+        let old = self.items[self.index(position)].packet.ip_bytes;
+        match limit {
+            Limit::Packets(_) => true,
+            Limit::Bytes(n) => self.bytes - u64::from(old) + u64::from(ip_bytes) <= n,
+        }
+    }
+
+    fn push(&mut self, packet: Packet, now: Instant) -> u64 {
+        self.bytes += u64::from(packet.ip_bytes);
+        self.items.push_back(Head { packet, queued_at: now });
+        self.head_position + self.items.len() as u64 - 1
+    }
+
+    fn replace(&mut self, position: u64, packet: Packet) {
+        let index = self.index(position);
+        let slot = &mut self.items[index].packet;
+        self.bytes = self.bytes - u64::from(slot.ip_bytes) + u64::from(packet.ip_bytes);
+        *slot = packet;
+    }
+
+    fn pop(&mut self) -> Option<Head> {
+        let head = self.items.pop_front()?;
+        self.head_position += 1;
+        self.bytes -= u64::from(head.packet.ip_bytes);
+        Some(head)
+    }
+
+    fn index(&self, position: u64) -> usize {
+        usize::try_from(position - self.head_position).expect("a position of a waiting packet")
+    }
+}
+
+#[cfg(test)]
+mod tests;

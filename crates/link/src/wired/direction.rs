@@ -1,0 +1,88 @@
+//! One direction: queue, bottleneck, medium and flight, and the account of all four.
+
+use tack_units::Instant;
+
+use super::bottleneck::Bottleneck;
+use super::config::{ConfigError, DirectionConfig};
+use super::flight::Flight;
+use super::medium::{Medium, Streams};
+use super::outage::OutageClock;
+use crate::counters::Counters;
+use crate::link::Packet;
+use crate::queue::Queue;
+
+#[derive(Debug)]
+pub(super) struct Direction {
+    queue: Queue,
+    bottleneck: Bottleneck,
+    medium: Medium,
+    flight: Flight,
+    counters: Counters,
+}
+
+impl Direction {
+    pub(super) fn new(
+        config: DirectionConfig,
+        seed: u64,
+        number: u64,
+    ) -> Result<Direction, ConfigError> {
+        config.validate()?;
+        let streams = Streams::new(seed, number);
+        let medium = Medium::new(&config, &streams);
+        let holds = OutageClock::new(config.holds, streams.get(2));
+        Ok(Direction {
+            queue: Queue::new(config.queue, streams.get(1)),
+            bottleneck: Bottleneck::new(config.capacity, holds),
+            medium,
+            flight: Flight::default(),
+            counters: Counters::default(),
+        })
+    }
+
+    pub(super) fn offer(&mut self, packet: Packet, now: Instant) {
+        // What happened before this packet came decides whether it finds room.
+        self.advance(now);
+        self.counters.offered.add(packet.ip_bytes);
+        self.queue.push(packet, now);
+        self.bottleneck.wake(&mut self.queue, now);
+        self.counters().assert_conserved();
+    }
+
+    /// Moves everything up to `now`; when the next delivery is due, if it is by then.
+    pub(super) fn advance(&mut self, now: Instant) -> Option<Instant> {
+        while let Some((packet, t)) = self.bottleneck.depart(&mut self.queue, now) {
+            self.medium.carry(packet, t, &mut self.flight, &mut self.counters);
+        }
+        self.flight.due().filter(|due| *due <= now)
+    }
+
+    /// A packet that is due by `now`.
+    pub(super) fn deliver(&mut self, now: Instant) -> Option<Packet> {
+        let packet = self.flight.land(now)?;
+        self.counters.delivered.add(packet.ip_bytes);
+        self.counters().assert_conserved();
+        Some(packet)
+    }
+
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        super::earliest(self.bottleneck.deadline(&self.queue), self.flight.due())
+    }
+
+    pub(super) fn queue_bytes(&self) -> u64 {
+        self.queue.bytes()
+    }
+
+    pub(super) fn counters(&self) -> Counters {
+        let queue = self.queue.counters();
+        let waiting = self.queue.len() + usize::from(self.bottleneck.is_busy()) + self.flight.len();
+        Counters {
+            resident: waiting as u64,
+            tail_dropped: queue.tail_dropped,
+            aqm_dropped: queue.aqm_dropped,
+            acks_replaced: queue.acks_replaced,
+            ce_marked: queue.ce_marked,
+            peak_queue_bytes: queue.peak_bytes,
+            ..self.counters
+        }
+    }
+}

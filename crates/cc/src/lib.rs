@@ -1,7 +1,22 @@
 //! Congestion controllers and a pacer behind one small interface.
+//!
+//! A transport owns one [`CongestionControl`], tells it of every transmission, acknowledgment and
+//! congestion event through [`Controller`], and asks it for a window and a rate; a [`Pacer`] turns
+//! the rate into departure times. Which controller runs is an [`Algorithm`]; nothing else in a
+//! transport depends on the choice.
 
+mod bbr;
+mod config;
+mod control;
 mod controller;
+mod pacer;
+mod prr;
+mod reno;
 mod sample;
+mod window;
 
+pub use config::{Config, MIN_MAX_WINDOW_MSS, initial_window};
+pub use control::{Algorithm, CongestionControl, Snapshot, UnknownAlgorithm};
 pub use controller::Controller;
+pub use pacer::{Pacer, PacerConfig};
 pub use sample::{AckSample, LossKind, LossSample, RateSample, RateSource};

@@ -59,7 +59,7 @@ pub struct AckSample {
     pub ack_interval: Duration,
     /// The sender was held back by the window, not by the application, since the last sample.
     pub cwnd_limited: bool,
-    /// Every byte outstanding when loss recovery began is now acknowledged or there is none.
+    /// Loss recovery is under way: some byte outstanding when it began is not yet acknowledged.
     pub in_recovery: bool,
     /// The acknowledgment carried ECN-Echo.
     pub ece: bool,

@@ -1,0 +1,147 @@
+//! Time in TACK intervals: the axis of the receiver-based filters and cycles.
+//!
+//! Counting TACKs would be wrong: a lost TACK would stretch every window measured in them. So time
+//! that passed is divided by the interval in force:
+//!
+//! ```text
+//! unit     = max(1/f, RTTmin/4)
+//! position = sum of elapsed / unit
+//! ```
+//!
+//! Two kinds of time do not count, because nothing was measured in them: an idle or probing sender's
+//! ([`TackClock::skip`]), and silence beyond [`MAX_SILENCE`] units, so that a path that was dead for
+//! a while (a Wi-Fi scan lasts 100 to 250 ms) does not empty the filters.
+//!
+//! Deviation: a unit is never shorter than a quarter of RTTmin, whatever interval is in force. In
+//! Startup every packet is acknowledged; a filter of "40 intervals" would forget within one round.
+
+use core::time::Duration;
+
+use tack_units::Instant;
+
+/// Counts TACK intervals by elapsed time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TackClock {
+    position: u64,
+    /// Elapsed, not yet a whole unit.
+    carry: Duration,
+    settled: Instant,
+    /// Zero until the first RTT is known: time stands still.
+    unit: Duration,
+    /// Units since feedback was last heard.
+    silence: u64,
+}
+
+/// Units of silence that count: two round trips at beta = 4. Losing eight TACKs in a row at random
+/// takes a loss rate no transport survives.
+const MAX_SILENCE: u64 = 8;
+/// TACKs per RTTmin by the period rule, `beta` [TON §IV-A].
+const BETA: u32 = 4;
+
+impl TackClock {
+    pub(crate) fn new(now: Instant) -> Self {
+        Self { position: 0, carry: Duration::ZERO, settled: now, unit: Duration::ZERO, silence: 0 }
+    }
+
+    /// Feedback arrived; `ack_interval` and `rtt_min` are in force from now on.
+    pub(crate) fn on_feedback(
+        &mut self,
+        ack_interval: Duration,
+        rtt_min: Option<Duration>,
+        now: Instant,
+    ) {
+        self.advance(now);
+        self.silence = 0;
+        self.unit = ack_interval.max(rtt_min.unwrap_or(Duration::ZERO) / BETA);
+    }
+
+    /// Position at `now`, in intervals.
+    pub(crate) fn advance(&mut self, now: Instant) -> u64 {
+        let elapsed = now.saturating_since(self.settled).saturating_add(self.carry);
+        self.settled = self.settled.max(now);
+        if self.unit.is_zero() {
+            return self.position;
+        }
+        let whole = elapsed.as_nanos() / self.unit.as_nanos();
+        let rest = elapsed.as_nanos() % self.unit.as_nanos();
+        let counted = u64::try_from(whole).unwrap_or(u64::MAX).min(MAX_SILENCE - self.silence);
+        self.carry = Duration::from_nanos(u64::try_from(rest).unwrap_or(0));
+        self.silence += counted;
+        self.position = self.position.saturating_add(counted);
+        self.position
+    }
+
+    /// The time since the last call did not count.
+    pub(crate) fn skip(&mut self, now: Instant) {
+        self.settled = self.settled.max(now);
+    }
+
+    /// `1/f`: the interval in force, never below RTTmin/4. Zero while unknown.
+    pub(crate) fn unit(&self) -> Duration {
+        self.unit
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const UNIT: Duration = Duration::from_millis(5);
+
+    fn running() -> TackClock {
+        let mut clock = TackClock::new(Instant::ZERO);
+        clock.on_feedback(UNIT, None, Instant::ZERO);
+        clock
+    }
+
+    #[test]
+    fn lost_tacks_do_not_stretch_time() {
+        let (mut every, mut few) = (running(), running());
+        for n in 1..=100 {
+            let now = Instant::from_millis(5 * n);
+            every.on_feedback(UNIT, None, now);
+            if n % 5 == 0 {
+                few.on_feedback(UNIT, None, now);
+            }
+        }
+        let end = Instant::from_millis(500);
+        assert_eq!((every.advance(end), few.advance(end)), (100, 100));
+    }
+
+    #[test]
+    fn fractions_of_an_interval_add_up_without_loss() {
+        let mut clock = running();
+        for ms in 1..=1_003 {
+            clock.on_feedback(UNIT, None, Instant::from_millis(ms));
+        }
+        assert_eq!(clock.advance(Instant::from_millis(1_005)), 201);
+    }
+
+    #[test]
+    fn a_blackout_counts_as_eight_intervals_at_most() {
+        let mut clock = running();
+        for ms in [100, 200, 250] {
+            assert_eq!(clock.advance(Instant::from_millis(ms)), 8);
+        }
+        clock.on_feedback(UNIT, None, Instant::from_millis(251));
+        assert_eq!(clock.advance(Instant::from_millis(256)), 9);
+    }
+
+    #[test]
+    fn per_packet_acknowledgments_leave_a_quarter_round_trip_as_unit() {
+        let mut clock = TackClock::new(Instant::ZERO);
+        let rtt_min = Some(Duration::from_millis(40));
+        clock.on_feedback(Duration::from_micros(100), rtt_min, Instant::ZERO);
+        assert_eq!(clock.unit(), Duration::from_millis(10));
+        assert_eq!(clock.advance(Instant::from_millis(40)), 4);
+    }
+
+    #[test]
+    fn skipped_time_and_time_before_the_first_interval_do_not_count() {
+        let mut clock = TackClock::new(Instant::ZERO);
+        assert_eq!(clock.advance(Instant::from_secs(1)), 0);
+        clock.on_feedback(UNIT, None, Instant::from_secs(1));
+        clock.skip(Instant::from_secs(9));
+        assert_eq!(clock.advance(Instant::from_secs(9) + UNIT), 1);
+    }
+}

@@ -1,0 +1,197 @@
+//! What BBR believes of the path: bandwidth, RTTmin, and whether they can be trusted.
+//!
+//! The bandwidth filter has two axes. With rates measured by the sender it is rounds; with rates
+//! measured by the receiver it is TACK intervals ([`TackClock`]).
+
+use core::time::Duration;
+
+use tack_units::{Instant, Rate, WindowedMax};
+
+use super::clock::TackClock;
+use super::delivered::{Delivered, Times};
+use super::extra_acked::{ExtraAcked, Limits};
+use super::full_pipe::FullPipe;
+use super::lt_bw::{LongTerm, Totals, Verdict};
+use super::min_rtt::MinRtt;
+use super::round::Round;
+use crate::sample::{AckSample, RateSample, RateSource};
+
+/// The estimators, and the totals they share.
+#[derive(Clone, Debug)]
+pub(crate) struct Model {
+    pub(crate) source: RateSource,
+    pub(crate) round: Round,
+    pub(crate) clock: TackClock,
+    pub(crate) min_rtt: MinRtt,
+    pub(crate) full_pipe: FullPipe,
+    pub(crate) long_term: LongTerm,
+    bandwidth: WindowedMax<Rate>,
+    delivered_marks: Delivered,
+    extra_acked: ExtraAcked,
+    /// Bytes.
+    delivered: u64,
+    lost: u64,
+    /// What was sent before this much was delivered was sent under ProbeRTT: no estimate.
+    limited_until: u64,
+    srtt: Option<Duration>,
+    ack_interval: Duration,
+}
+
+/// How the sender stands when an acknowledgment arrives.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stance {
+    /// In ProbeBW.
+    pub(crate) probing_bw: bool,
+    /// In ProbeRTT: rates are low on purpose.
+    pub(crate) probing_rtt: bool,
+    /// Bytes.
+    pub(crate) cwnd: u64,
+    /// Bytes.
+    pub(crate) mss: u64,
+}
+
+/// What an acknowledgment meant.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct News {
+    pub(crate) round_started: bool,
+    pub(crate) verdict: Verdict,
+}
+
+impl Model {
+    pub(crate) fn new(filter: u64, now: Instant) -> Self {
+        Self {
+            source: RateSource::Sender,
+            round: Round::default(),
+            clock: TackClock::new(now),
+            min_rtt: MinRtt::new(now),
+            full_pipe: FullPipe::default(),
+            long_term: LongTerm::default(),
+            bandwidth: WindowedMax::new(filter),
+            delivered_marks: Delivered::default(),
+            extra_acked: ExtraAcked::new(now),
+            delivered: 0,
+            lost: 0,
+            limited_until: 0,
+            srtt: None,
+            ack_interval: Duration::ZERO,
+        }
+    }
+
+    /// Rates come from `source` from now on; the filter remembers `filter` positions of its axis.
+    /// What was learnt stays: a connection that falls back to plain TCP is still on its path.
+    pub(crate) fn adopt(&mut self, source: RateSource, filter: u64, now: Instant) {
+        let known = self.bandwidth.get();
+        self.source = source;
+        self.long_term.reset();
+        self.bandwidth.reset(filter);
+        if let Some(rate) = known {
+            let position = self.position(now);
+            self.bandwidth.update(position, rate);
+        }
+    }
+
+    /// Nothing was in flight until `now`.
+    pub(crate) fn on_idle_end(&mut self, now: Instant) {
+        self.clock.skip(now);
+        self.delivered_marks.restart(self.delivered, now);
+        self.extra_acked.restart(now);
+    }
+
+    pub(crate) fn on_ack(&mut self, ack: &AckSample, stance: &Stance) -> News {
+        self.delivered = self.delivered.max(ack.delivered);
+        self.lost = self.lost.saturating_add(ack.lost_bytes);
+        self.srtt = ack.srtt.or(self.srtt);
+        self.ack_interval = ack.ack_interval;
+        let known = self.min_rtt.get();
+        if let Some(rtt) = ack.rtt.or(if known.is_none() { ack.rtt_min } else { None }) {
+            self.min_rtt.on_sample(rtt, ack.now);
+        }
+        if stance.probing_rtt {
+            self.clock.skip(ack.now);
+            self.limited_until = self.delivered.saturating_add(ack.in_flight);
+        }
+        self.clock.on_feedback(ack.ack_interval, self.min_rtt.get(), ack.now);
+        let news = ack.rate.map(|rate| self.on_rate(&rate, ack, stance));
+        self.delivered_marks.on_ack(self.delivered, self.srtt, ack.now);
+        news.unwrap_or(News { round_started: false, verdict: Verdict::None })
+    }
+
+    fn on_rate(&mut self, rate: &RateSample, ack: &AckSample, stance: &Stance) -> News {
+        let round_started = self.round.on_ack(rate.prior_delivered, self.delivered);
+        let app_limited = rate.app_limited || rate.prior_delivered < self.limited_until;
+        let mut verdict = Verdict::None;
+        let mut measured = rate.delivery_rate;
+        match rate.source {
+            RateSource::Sender => {
+                let totals = Totals {
+                    now: ack.now,
+                    delivered: self.delivered,
+                    lost: self.lost,
+                    is_loss: ack.lost_bytes > 0,
+                    round_started,
+                    app_limited,
+                };
+                verdict = self.long_term.on_ack(&totals, stance.probing_bw);
+            }
+            RateSource::Receiver => {
+                let times = Times { srtt: self.srtt, ack_interval: self.clock.unit() };
+                let prior = rate.prior_delivered;
+                let ceiling = self.delivered_marks.ceiling(prior, self.delivered, &times, ack.now);
+                measured = ceiling.map_or(measured, |ceiling| measured.min(ceiling));
+            }
+        }
+        // A sample that the application held down is a lower bound: it counts only when higher.
+        if !app_limited || self.bandwidth.get().is_some_and(|known| measured >= known) {
+            let position = self.position(ack.now);
+            self.bandwidth.update(position, measured);
+        }
+        if round_started {
+            self.extra_acked.on_round();
+            if !app_limited {
+                self.full_pipe.on_round(self.bandwidth.get().unwrap_or(Rate::ZERO));
+            }
+        }
+        let ack_interval = self.ack_interval;
+        let limits = Limits { cwnd: stance.cwnd, mss: stance.mss, ack_interval };
+        if let Some(bandwidth) = self.bandwidth() {
+            self.extra_acked.on_ack(ack.acked_bytes, bandwidth, limits, ack.now);
+        }
+        News { round_started, verdict }
+    }
+
+    fn position(&mut self, now: Instant) -> u64 {
+        match self.source {
+            RateSource::Sender => self.round.count(),
+            RateSource::Receiver => self.clock.advance(now),
+        }
+    }
+
+    /// Bandwidth to act on; `None` before the first sample.
+    pub(crate) fn bandwidth(&self) -> Option<Rate> {
+        self.long_term.bandwidth().or(self.bandwidth.get())
+    }
+
+    /// `gain * bandwidth * RTTmin` in bytes; `None` while either is unknown.
+    pub(crate) fn bdp(&self, gain: f64) -> Option<u64> {
+        let rtt_min = self.min_rtt.get()?;
+        Some(self.bandwidth()?.mul_f64(gain).bytes_in(rtt_min))
+    }
+
+    /// Allowance for aggregation, in bytes; none before the pipe is full, since an estimate that is
+    /// still growing makes every acknowledgment look like an excess.
+    pub(crate) fn extra_acked(&self) -> u64 {
+        match self.bandwidth() {
+            Some(bandwidth) if self.full_pipe.reached() => self.extra_acked.allowance(bandwidth),
+            _ => 0,
+        }
+    }
+
+    /// Bytes delivered so far.
+    pub(crate) fn delivered(&self) -> u64 {
+        self.delivered
+    }
+
+    pub(crate) fn srtt(&self) -> Option<Duration> {
+        self.srtt
+    }
+}

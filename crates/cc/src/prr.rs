@@ -1,0 +1,129 @@
+//! How much may leave on each acknowledgment of a loss recovery: Proportional Rate Reduction
+//! [RFC 9937].
+//!
+//! A window cut at once silences the sender for half a round trip and then lets it burst. PRR
+//! spreads the cut over the round: while more than `ssthresh` is in flight,
+//!
+//! ```text
+//! prr_out <= prr_delivered * ssthresh / recover_fs
+//! ```
+//!
+//! that is, for every byte that arrived, `ssthresh/recover_fs` bytes leave, and after one round
+//! trip exactly `ssthresh` is in flight. When losses took more than the cut asked for, the window is
+//! rebuilt: by what was delivered, and by one MSS more per acknowledgment that tells of no further
+//! loss (reduction bounds PRR-CRB and PRR-SSRB).
+
+/// The reduction of one recovery episode. All quantities in bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Prr {
+    /// Window to end with.
+    ssthresh: u64,
+    /// In flight when recovery began, what the first acknowledgment delivers included.
+    recover_fs: u64,
+    /// Delivered during recovery.
+    delivered: u64,
+    /// Sent during recovery.
+    out: u64,
+}
+
+impl Prr {
+    /// Begins with `flight` bytes outstanding, lost ones included.
+    pub(crate) fn new(ssthresh: u64, flight: u64) -> Self {
+        Self { ssthresh, recover_fs: flight.max(1), delivered: 0, out: 0 }
+    }
+
+    /// Bytes that the acknowledgment which began recovery had delivered, if told afterwards: they
+    /// were in flight when it arrived [RFC 9937 §6].
+    pub(crate) fn count_into_flight(&mut self, bytes: u64) {
+        self.recover_fs = self.recover_fs.saturating_add(bytes);
+    }
+
+    /// Window after an acknowledgment that left `in_flight` bytes outstanding. `safe`: it told of
+    /// progress and of no further loss.
+    pub(crate) fn on_ack(&mut self, delivered: u64, in_flight: u64, safe: bool, mss: u64) -> u64 {
+        self.delivered = self.delivered.saturating_add(delivered);
+        let mut send = if in_flight > self.ssthresh {
+            let due = u128::from(self.delivered) * u128::from(self.ssthresh);
+            let due = due.div_ceil(u128::from(self.recover_fs));
+            u64::try_from(due).unwrap_or(u64::MAX).saturating_sub(self.out)
+        } else {
+            let rebuilt = self.delivered.saturating_sub(self.out).max(delivered);
+            let grown = rebuilt.saturating_add(if safe { mss } else { 0 });
+            grown.min(self.ssthresh - in_flight)
+        };
+        // Something must leave, or recovery would wait for a timer.
+        if self.out == 0 && send == 0 {
+            send = mss;
+        }
+        in_flight.saturating_add(send)
+    }
+
+    /// `bytes` left.
+    pub(crate) fn on_sent(&mut self, bytes: u64) {
+        self.out = self.out.saturating_add(bytes);
+    }
+
+    /// Window to end with.
+    pub(crate) fn ssthresh(&self) -> u64 {
+        self.ssthresh
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MSS: u64 = 1_000;
+
+    /// One loss out of 100 segments, an ACK per segment; returns what left on each ACK.
+    fn recover(ssthresh: u64, flight: u64, lost: u64) -> (Vec<u64>, u64) {
+        let mut prr = Prr::new(ssthresh, flight);
+        let mut in_flight = flight - lost;
+        let mut sent = Vec::new();
+        for _ in 0..(flight - lost) / MSS {
+            in_flight -= MSS;
+            let window = prr.on_ack(MSS, in_flight, true, MSS);
+            let burst = (window.saturating_sub(in_flight)) / MSS * MSS;
+            prr.on_sent(burst);
+            in_flight += burst;
+            sent.push(burst);
+        }
+        (sent, in_flight)
+    }
+
+    #[test]
+    fn one_loss_sends_at_the_reduced_rate_and_ends_at_ssthresh() {
+        let (sent, in_flight) = recover(70 * MSS, 100 * MSS, MSS);
+        assert_eq!(in_flight, 70 * MSS);
+        // Never silent for long, never a burst.
+        assert!(sent.iter().all(|b| *b <= 2 * MSS), "{sent:?}");
+        let longest_pause = sent.split(|b| *b > 0).map(<[u64]>::len).max();
+        assert!(longest_pause <= Some(3), "{sent:?}");
+    }
+
+    #[test]
+    fn heavy_loss_rebuilds_the_window_without_exceeding_ssthresh() {
+        let (sent, in_flight) = recover(70 * MSS, 100 * MSS, 60 * MSS);
+        assert!(in_flight <= 70 * MSS);
+        assert_eq!(in_flight, 70 * MSS, "slow start back to ssthresh within the round");
+        assert!(sent.iter().all(|b| *b <= 2 * MSS), "{sent:?}");
+    }
+
+    #[test]
+    fn further_loss_withholds_the_extra_segment() {
+        let mut prr = Prr::new(50 * MSS, 100 * MSS);
+        prr.on_sent(MSS);
+        assert_eq!(prr.on_ack(MSS, 20 * MSS, false, MSS), 21 * MSS);
+        prr.on_sent(MSS);
+        assert_eq!(prr.on_ack(MSS, 20 * MSS, true, MSS), 22 * MSS);
+    }
+
+    #[test]
+    fn an_empty_or_enormous_flight_is_no_trouble() {
+        assert_eq!(Prr::new(0, 0).on_ack(0, 0, true, MSS), MSS);
+        let mut prr = Prr::new(u64::MAX, u64::MAX);
+        prr.count_into_flight(u64::MAX);
+        prr.on_sent(u64::MAX);
+        assert_eq!(prr.on_ack(u64::MAX, u64::MAX, true, u64::MAX), u64::MAX);
+    }
+}

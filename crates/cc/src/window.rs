@@ -1,0 +1,243 @@
+//! What every window-based controller has in common: a window, a threshold, a way down (PRR) and a
+//! way back (undo). How the window grows, and how far it falls, is the algorithm's.
+//!
+//! ```text
+//!              cwnd < ssthresh: slow start        otherwise: congestion avoidance
+//!   Recovery   cwnd falls to ssthresh over one round [RFC 9937]
+//!   Timeout    cwnd = 1 MSS [RFC 5681 §3.1]; ssthresh falls once however often the timer fires
+//!   ECN mark   cwnd = ssthresh at once [RFC 3168 §6.1.2]
+//!   Spurious   cwnd and ssthresh as they were before the episode
+//! ```
+
+use core::time::Duration;
+
+use tack_units::{Instant, Rate};
+
+use crate::config::Config;
+use crate::control::{Algorithm, Snapshot};
+use crate::prr::Prr;
+use crate::sample::{AckSample, LossKind, LossSample};
+
+/// The window of a window-based controller, in bytes.
+#[derive(Clone, Debug)]
+pub(crate) struct CongestionWindow {
+    mss: u64,
+    max: u64,
+    abc_limit: u64,
+    cwnd: u64,
+    /// `u64::MAX` is infinite.
+    ssthresh: u64,
+    /// The reduction under way, and when it began.
+    prr: Option<(Prr, Instant)>,
+    /// Where to return to if the last episode proves needless.
+    undo: Option<Undo>,
+    srtt: Option<Duration>,
+    /// The newest acknowledgment found the sender held back by the window.
+    cwnd_limited: bool,
+    /// The timer fired and nothing new has been acknowledged since.
+    timed_out: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Undo {
+    cwnd: u64,
+    ssthresh: u64,
+}
+
+/// Linux's pacing gains: in slow start the window doubles per round trip, so the rate must be at
+/// least twice `cwnd/srtt`; afterwards a little above one keeps pacing from limiting the window.
+const SLOW_START_PACING_GAIN: f64 = 2.0;
+const AVOIDANCE_PACING_GAIN: f64 = 1.2;
+
+/// No reduction goes below two segments [RFC 5681 §3.1 Eq. 4].
+const MIN_SSTHRESH_MSS: u64 = 2;
+
+impl CongestionWindow {
+    pub(crate) fn new(config: &Config) -> Self {
+        Self {
+            mss: u64::from(config.mss),
+            max: config.max_window,
+            abc_limit: u64::from(config.abc_limit),
+            cwnd: config.initial_window,
+            ssthresh: u64::MAX,
+            prr: None,
+            undo: None,
+            srtt: None,
+            cwnd_limited: true,
+            timed_out: false,
+        }
+    }
+
+    pub(crate) fn cwnd(&self) -> u64 {
+        self.cwnd
+    }
+
+    pub(crate) fn mss(&self) -> u64 {
+        self.mss
+    }
+
+    pub(crate) fn set_mss(&mut self, mss: u32) {
+        self.mss = u64::from(mss).max(1);
+        self.set_cwnd(self.cwnd);
+    }
+
+    /// `None` while infinite.
+    pub(crate) fn ssthresh(&self) -> Option<u64> {
+        (self.ssthresh != u64::MAX).then_some(self.ssthresh)
+    }
+
+    pub(crate) fn in_slow_start(&self) -> bool {
+        self.cwnd < self.ssthresh
+    }
+
+    pub(crate) fn in_recovery(&self) -> bool {
+        self.prr.is_some()
+    }
+
+    pub(crate) fn set_cwnd(&mut self, bytes: u64) {
+        self.cwnd = bytes.clamp(self.mss, self.max.max(self.mss));
+    }
+
+    pub(crate) fn on_sent(&mut self, bytes: u64) {
+        if let Some((prr, _)) = &mut self.prr {
+            prr.on_sent(bytes);
+        }
+    }
+
+    /// Applies recovery and returns the acknowledged bytes that may grow the window: none during
+    /// recovery, and none when the window was not what limited the sender: a window nobody has used
+    /// says nothing about the path [RFC 7661 §2].
+    pub(crate) fn on_ack(&mut self, ack: &AckSample) -> u64 {
+        self.srtt = ack.srtt.or(self.srtt);
+        self.cwnd_limited = ack.cwnd_limited;
+        if ack.acked_bytes > 0 {
+            self.timed_out = false;
+        }
+        if let Some((prr, began)) = &mut self.prr {
+            if !ack.in_recovery {
+                let end = prr.ssthresh();
+                self.prr = None;
+                self.set_cwnd(end);
+                return 0;
+            }
+            if *began == ack.now {
+                prr.count_into_flight(ack.acked_bytes);
+            }
+            let safe = ack.acked_bytes > 0 && ack.lost_bytes == 0;
+            let window = prr.on_ack(ack.acked_bytes, ack.in_flight, safe, self.mss);
+            self.set_cwnd(window);
+            return 0;
+        }
+        if ack.cwnd_limited { ack.acked_bytes } else { 0 }
+    }
+
+    /// Grows by what was acknowledged, `L` segments at most [RFC 3465 §2.2], up to `ssthresh`;
+    /// returns the bytes left over for congestion avoidance.
+    pub(crate) fn slow_start(&mut self, acked: u64) -> u64 {
+        // Deviation: after a timeout, too, up to `L` segments count where [RFC 3465 §2.3] says one,
+        // but never more than the window: with rare ACKs one segment per ACK would not be
+        // exponential any more [Landström & Larzon §4.2].
+        let counted = acked.min(self.abc_limit.saturating_mul(self.mss)).min(self.cwnd);
+        let room = self.ssthresh.saturating_sub(self.cwnd);
+        let grown = counted.min(room);
+        self.set_cwnd(self.cwnd.saturating_add(grown));
+        counted - grown
+    }
+
+    /// Bytes to take as FlightSize when a reduction begins [RFC 5681 §3.1].
+    ///
+    /// Deviation: the window itself while it is what limits the sender. What SACKs delivered before
+    /// the loss was declared has left the flight, so flight alone would cut a little deeper.
+    pub(crate) fn flight_at(&self, loss: &LossSample) -> u64 {
+        if self.cwnd_limited || self.prr.is_some() {
+            return self.cwnd;
+        }
+        self.cwnd.min(loss.in_flight.saturating_add(loss.lost_bytes))
+    }
+
+    /// Whether this event is to reduce the window at all: a timer that fires again for the same
+    /// data, and a mark in the round of a loss, are no further news [RFC 5681 §3.1, RFC 3168
+    /// §6.1.2].
+    pub(crate) fn is_news(&self, kind: LossKind) -> bool {
+        match kind {
+            LossKind::Timeout => !self.timed_out,
+            LossKind::Recovery | LossKind::CongestionExperienced => self.prr.is_none(),
+            LossKind::Spurious => false,
+        }
+    }
+
+    /// Falls to `ssthresh` in the way that `loss` asks for.
+    pub(crate) fn reduce(&mut self, ssthresh: u64, loss: &LossSample) {
+        if self.prr.is_none() && !self.timed_out {
+            self.undo = Some(Undo { cwnd: self.cwnd, ssthresh: self.ssthresh });
+        }
+        self.ssthresh = ssthresh.max(MIN_SSTHRESH_MSS * self.mss);
+        match loss.kind {
+            LossKind::Recovery => {
+                let flight = loss.in_flight.saturating_add(loss.lost_bytes);
+                self.prr = Some((Prr::new(self.ssthresh, flight), loss.now));
+                // One segment may leave at once: the retransmission [RFC 9937 §6].
+                self.set_cwnd(loss.in_flight.saturating_add(self.mss));
+            }
+            LossKind::Timeout => self.collapse(),
+            LossKind::CongestionExperienced => self.set_cwnd(self.ssthresh),
+            LossKind::Spurious => {}
+        }
+    }
+
+    /// One segment, after a timeout.
+    pub(crate) fn collapse(&mut self) {
+        self.prr = None;
+        self.timed_out = true;
+        self.set_cwnd(self.mss);
+    }
+
+    /// The last episode was needless: as it was before. False when there is nothing to undo.
+    pub(crate) fn undo(&mut self) -> bool {
+        let Some(undo) = self.undo.take() else { return false };
+        self.prr = None;
+        self.timed_out = false;
+        self.ssthresh = self.ssthresh.max(undo.ssthresh);
+        self.set_cwnd(self.cwnd.max(undo.cwnd));
+        true
+    }
+
+    pub(crate) fn pacing_gain(&self) -> f64 {
+        if self.cwnd < self.ssthresh / 2 { SLOW_START_PACING_GAIN } else { AVOIDANCE_PACING_GAIN }
+    }
+
+    /// `cwnd/srtt`; `None` before the first RTT sample.
+    pub(crate) fn bandwidth(&self) -> Option<Rate> {
+        Rate::from_bytes_over(self.cwnd, self.srtt?)
+    }
+
+    /// `gain * cwnd/srtt`, never zero.
+    pub(crate) fn pacing_rate(&self) -> Option<Rate> {
+        // In recovery the window only follows the flight down; the rate follows the target.
+        let window = self.prr.map_or(self.cwnd, |(prr, _)| self.cwnd.max(prr.ssthresh()));
+        let rate = Rate::from_bytes_over(window, self.srtt?)?.mul_f64(self.pacing_gain());
+        Some(rate.max(Rate::from_bps(1)))
+    }
+}
+
+impl CongestionWindow {
+    /// What any controller with such a window believes.
+    pub(crate) fn snapshot(&self, algorithm: Algorithm) -> Snapshot {
+        let state = match (self.in_recovery(), self.in_slow_start()) {
+            (true, _) => "recovery",
+            (false, true) => "slow_start",
+            (false, false) => "congestion_avoidance",
+        };
+        Snapshot {
+            algorithm,
+            state,
+            startup: self.in_slow_start() && !self.in_recovery(),
+            pacing_gain: self.pacing_gain(),
+            bandwidth: self.bandwidth(),
+            cwnd: self.cwnd,
+            ssthresh: self.ssthresh(),
+            rtt_min: None,
+            pacing_rate: self.pacing_rate(),
+        }
+    }
+}

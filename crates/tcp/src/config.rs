@@ -1,0 +1,189 @@
+//! What a host, a listener and a connection may be told, with defaults and their reasons.
+
+use core::ops::RangeInclusive;
+use core::time::Duration;
+use std::net::IpAddr;
+
+use tack_cc::Algorithm;
+
+use crate::delayed_ack::DelayedAckConfig;
+use crate::wire::Codepoints;
+
+/// What the bytes handed to and from a host are.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Encapsulation {
+    /// A bare TCP segment is the payload of a UDP datagram. The path's address is that of the
+    /// datagram; TCP ports tell connections apart inside. The TCP checksum field is zero and not
+    /// looked at: UDP's covers the same bytes.
+    #[default]
+    Udp,
+    /// Whole IPv4 and IPv6 packets, with checksums.
+    Ip {
+        /// Addresses packets are accepted for; a connection starts from the first of its family.
+        local: Vec<IpAddr>,
+    },
+}
+
+/// Configuration of a [`Host`](crate::Host).
+#[derive(Clone, Debug)]
+pub struct HostConfig {
+    /// What travels.
+    pub encapsulation: Encapsulation,
+    /// Which option kinds carry TACK.
+    pub codepoints: Codepoints,
+    /// Most segments in one transmit. 44 full Ethernet segments are what fits UDP segmentation
+    /// offload's 64 KiB.
+    pub max_burst_segments: usize,
+    /// Most connections at once, half-open ones included.
+    pub max_connections: usize,
+    /// How long TIME-WAIT lasts: twice the maximum segment lifetime [RFC 9293 §3.6.1].
+    pub time_wait: Duration,
+    /// Most connections in TIME-WAIT; beyond it the oldest is forgotten.
+    pub max_time_wait: usize,
+    /// Challenge ACKs per second over all connections [RFC 5961 §7].
+    pub challenge_acks_per_s: u32,
+    /// RST segments per second in answer to segments that belong to no connection.
+    pub resets_per_s: u32,
+    /// Where local ports of outgoing connections come from [RFC 6335 §6].
+    pub ephemeral_ports: RangeInclusive<u16>,
+}
+
+impl Default for HostConfig {
+    fn default() -> Self {
+        HostConfig {
+            encapsulation: Encapsulation::Udp,
+            codepoints: Codepoints::Experimental,
+            max_burst_segments: 44,
+            max_connections: 1 << 20,
+            time_wait: Duration::from_secs(60),
+            max_time_wait: 1 << 16,
+            challenge_acks_per_s: 1_000,
+            resets_per_s: 1_000,
+            ephemeral_ports: 49_152..=65_535,
+        }
+    }
+}
+
+/// Probes that find out whether a silent peer still lives [RFC 9293 §3.8.4].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Keepalive {
+    /// Silence before the first probe.
+    pub idle: Duration,
+    /// Time between probes.
+    pub interval: Duration,
+    /// Unanswered probes after which the connection ends.
+    pub probes: u32,
+}
+
+impl Default for Keepalive {
+    fn default() -> Self {
+        Keepalive {
+            idle: Duration::from_secs(7_200),
+            interval: Duration::from_secs(75),
+            probes: 9,
+        }
+    }
+}
+
+/// Configuration of one connection.
+#[derive(Clone, Debug)]
+pub struct ConnConfig {
+    /// Offer TACK, or answer an offer, with these parameters; `None` is plain TCP. `mss` in them
+    /// is set by the connection.
+    pub tack: Option<tack::Params>,
+    /// Congestion control; `None` is BBR, which takes its samples from the receiver under TACK
+    /// and from the sender under plain TCP.
+    pub congestion: Option<Algorithm>,
+    /// Largest segment in bytes as the MSS option says it: TCP header and options not counted
+    /// [RFC 9293 §3.7.1]. `None`: what fits Ethernet's 1500 bytes under the encapsulation.
+    pub mss: Option<u16>,
+    /// Bound on the send buffer in bytes.
+    pub send_buffer: usize,
+    /// Bound on the receive buffer in bytes, to which autotuning grows it.
+    pub recv_buffer: usize,
+    /// Receive buffer offered at first. It is allocated only as data comes.
+    pub initial_recv_buffer: usize,
+    /// Send short segments at once. Off: the Nagle algorithm [RFC 9293 §3.7.4].
+    pub nodelay: bool,
+    /// When plain TCP acknowledges.
+    pub delayed_ack: DelayedAckConfig,
+    /// Offer or accept selective acknowledgment.
+    pub sack: bool,
+    /// Offer or accept timestamps. TACK needs them.
+    pub timestamps: bool,
+    /// Offer or accept explicit congestion notification [RFC 3168].
+    pub ecn: bool,
+    /// Probe a silent peer.
+    pub keepalive: Option<Keepalive>,
+    /// End the connection when data stays unacknowledged this long [RFC 9293 §3.9.1.8];
+    /// `None`: after `max_retransmissions`.
+    pub user_timeout: Option<Duration>,
+    /// Timeouts in a row after which the connection ends (R2 [RFC 9293 §3.8.3]).
+    pub max_retransmissions: u32,
+    /// SYNs or SYN/ACKs sent before the attempt is given up.
+    pub max_syn_transmissions: u32,
+    /// Local port of an outgoing connection; `None` takes an ephemeral one.
+    pub local_port: Option<u16>,
+    /// Initial sequence number instead of that of [RFC 6528]; for tests.
+    pub initial_seq: Option<u32>,
+    /// Low 32 bits of the first PKT.SEQ; both ends start at this number. For tests.
+    pub first_pkt_seq: u32,
+}
+
+impl Default for ConnConfig {
+    fn default() -> Self {
+        ConnConfig {
+            tack: Some(tack::Params::default()),
+            congestion: None,
+            mss: None,
+            // 500 Mbit/s over 200 ms are 12.5 MB in flight; the receiver also holds what waits
+            // behind a hole for a repair or two.
+            send_buffer: 16 << 20,
+            recv_buffer: 32 << 20,
+            initial_recv_buffer: 256 << 10,
+            nodelay: true,
+            delayed_ack: DelayedAckConfig::default(),
+            sack: true,
+            timestamps: true,
+            ecn: false,
+            keepalive: None,
+            user_timeout: None,
+            max_retransmissions: 15,
+            max_syn_transmissions: 7,
+            local_port: None,
+            initial_seq: None,
+            first_pkt_seq: 1,
+        }
+    }
+}
+
+impl ConnConfig {
+    /// Plain TCP of the same stack: never offers nor answers TACK.
+    pub fn plain() -> Self {
+        ConnConfig { tack: None, ..ConnConfig::default() }
+    }
+}
+
+/// Configuration of a listening port.
+#[derive(Clone, Debug)]
+pub struct ListenConfig {
+    /// For each accepted connection.
+    pub conn: ConnConfig,
+    /// Connections that wait for `accept`; a handshake beyond it is not completed.
+    pub backlog: usize,
+    /// Handshakes that hold state; beyond it SYN cookies take over, or SYNs are dropped.
+    pub syn_backlog: usize,
+    /// Answer SYNs beyond `syn_backlog` with cookies [RFC 4987 §3.6].
+    pub syn_cookies: bool,
+}
+
+impl Default for ListenConfig {
+    fn default() -> Self {
+        ListenConfig {
+            conn: ConnConfig::default(),
+            backlog: 1_024,
+            syn_backlog: 1_024,
+            syn_cookies: true,
+        }
+    }
+}

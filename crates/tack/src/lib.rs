@@ -1,5 +1,6 @@
 //! The TACK acknowledgment mechanism, independent of TCP, sockets and clocks.
 
+pub mod equations;
 mod feedback;
 mod params;
 mod pkt_seq;

@@ -44,6 +44,50 @@ impl Ranges {
         self.covered - before
     }
 
+    /// Takes `range` out. Returns how much of it was in the set.
+    pub fn remove(&mut self, range: Range<u64>) -> u64 {
+        if range.is_empty() {
+            return 0;
+        }
+        let before = self.covered;
+        if let Some((&s, &e)) = self.map.range(..range.start).next_back()
+            && e > range.start
+        {
+            self.map.insert(s, range.start);
+            self.covered -= e - range.start;
+            if e > range.end {
+                self.map.insert(range.end, e);
+                self.covered += e - range.end;
+            }
+        }
+        while let Some((&s, &e)) = self.map.range(range.clone()).next() {
+            self.map.remove(&s);
+            self.covered -= e - s;
+            if e > range.end {
+                self.map.insert(range.end, e);
+                self.covered += e - range.end;
+            }
+        }
+        before - self.covered
+    }
+
+    /// The parts of `range` that are not in the set, ascending.
+    pub fn gaps_in(&self, range: Range<u64>) -> impl Iterator<Item = Range<u64>> + '_ {
+        let start = self
+            .map
+            .range(..=range.start)
+            .next_back()
+            .map_or(range.start, |(_, &e)| e.max(range.start))
+            .min(range.end);
+        let mut at = start;
+        let inside = self.map.range(start..range.end.max(start)).map(|(&s, &e)| (s, e));
+        inside.chain(core::iter::once((range.end, range.end))).filter_map(move |(s, e)| {
+            let gap = at..s;
+            at = at.max(e);
+            (!gap.is_empty()).then_some(gap)
+        })
+    }
+
     /// Forgets everything below `limit`.
     pub fn remove_below(&mut self, limit: u64) {
         while let Some((&s, &e)) = self.map.first_key_value() {
@@ -137,9 +181,13 @@ mod tests {
             let (mut r, mut oracle) = (Ranges::new(), BTreeSet::new());
             for _ in 0..60 {
                 let (a, n) = (next() % 200, next() % 20);
-                if next() % 5 == 0 {
+                let kind = next() % 6;
+                if kind == 0 {
                     r.remove_below(a);
                     oracle.retain(|&m| m >= a);
+                } else if kind == 1 {
+                    let gone = (a..a + n).filter(|m| oracle.remove(m)).count() as u64;
+                    assert_eq!(r.remove(a..a + n), gone);
                 } else {
                     let new = (a..a + n).filter(|&m| oracle.insert(m)).count() as u64;
                     assert_eq!(r.insert(a..a + n), new);
@@ -156,6 +204,9 @@ mod tests {
                     missing.len() + oracle.len(),
                     if oracle.is_empty() { 0 } else { top as usize + 1 }
                 );
+                let within: Vec<u64> = r.gaps_in(a..a + n).flatten().collect();
+                let absent: Vec<u64> = (a..a + n).filter(|m| !oracle.contains(m)).collect();
+                assert_eq!(within, absent);
                 let q = next() % 200;
                 assert_eq!(r.contains(&(q..q + 3)), (q..q + 3).all(|m| oracle.contains(&m)));
             }

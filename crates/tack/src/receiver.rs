@@ -1,11 +1,34 @@
 //! The receiving half: decides when to acknowledge and what to say.
+//!
+//! ```text
+//!             schedule  when is a TACK due (Eq. 4)         ─┐
+//! on_data ──► loss      gap in PKT.SEQ, settled            ─┤
+//!             owd       which packet times the round trip  ─┼─► poll ──► TACK or IACK
+//!             delivery  delivery rate, rho                 ─┤
+//!             report    which holes to list (Eq. 5)        ─┤
+//! on_window ► window    abrupt change of the window        ─┘
+//! ```
+
+mod delivery;
+mod loss;
+mod owd;
+mod report;
+mod schedule;
+mod window;
 
 use core::ops::Range;
+use core::time::Duration;
 
 use tack_units::Instant;
 
-use crate::feedback::{Frequency, Iack, Tack};
-use crate::{Params, Ranges};
+use crate::feedback::{Frequency, Iack, IackReason, Regime, Tack};
+use crate::{Params, Ranges, equations};
+
+use delivery::{DataLoss, Delivery};
+use loss::LossDetector;
+use owd::OneWayDelay;
+use schedule::Schedule;
+use window::{Offer, WindowWatch};
 
 /// A data packet arrived.
 #[derive(Clone, Debug)]
@@ -41,6 +64,21 @@ pub struct Buffer<'a> {
     pub capacity: u64,
 }
 
+impl Buffer<'_> {
+    fn rcv_high(&self) -> u64 {
+        self.queued.last().map_or(self.rcv_nxt, |r| r.end.max(self.rcv_nxt))
+    }
+
+    fn offer(&self) -> Offer {
+        Offer {
+            rcv_nxt: self.rcv_nxt,
+            rcv_high: self.rcv_high(),
+            window: self.window,
+            capacity: self.capacity,
+        }
+    }
+}
+
 /// What to send now.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Feedback {
@@ -51,42 +89,216 @@ pub enum Feedback {
 }
 
 /// The receiving half of the mechanism. Poll it after every call that changed it.
+///
+/// - **Input**: [`on_data`](Self::on_data), [`on_window`](Self::on_window),
+///   [`on_frequency`](Self::on_frequency), [`on_rtt_update`](Self::on_rtt_update).
+/// - **Output**: [`poll`](Self::poll) until `None`, then wait for [`deadline`](Self::deadline).
+///
+/// RTTmin is not measured here: it is `interval * beta` of the last [`Frequency`], so both ends
+/// should use the same `beta`. Until the first one, RTTmin counts as unknown and every packet is
+/// acknowledged.
 #[derive(Debug)]
 pub struct Receiver {
-    _params: Params,
+    params: Params,
+    schedule: Schedule,
+    loss: LossDetector,
+    owd: OneWayDelay,
+    delivery: Delivery,
+    data_loss: DataLoss,
+    window: WindowWatch,
+    /// `rcv_high` after the last arrival.
+    rcv_high: Option<u64>,
+    counter: u32,
+    duplicates: u32,
+    rho_prime: f64,
+    bdp: u64,
+    ce: CongestionMarks,
 }
 
 impl Receiver {
     /// `first_pkt_seq` is the number of the peer's first data packet if known from negotiation.
     pub fn new(params: Params, first_pkt_seq: u64) -> Self {
-        let _ = first_pkt_seq;
-        Receiver { _params: params }
+        Receiver {
+            schedule: Schedule::new(params.segments_per_ack, params.mss, params.flush),
+            loss: LossDetector::new(first_pkt_seq, params.settling_divisor),
+            owd: OneWayDelay::new(params.owd_timing),
+            delivery: Delivery::new(),
+            data_loss: DataLoss::default(),
+            window: WindowWatch::new(params.mss),
+            rcv_high: None,
+            counter: 0,
+            duplicates: 0,
+            rho_prime: 0.0,
+            bdp: 0,
+            ce: CongestionMarks::default(),
+            params,
+        }
     }
 
-    /// A data packet arrived; the host has already put it into its buffer.
+    /// A data packet arrived; the host has already put it into its buffer. O(log N) in the number
+    /// of gaps, O(1) without loss; allocates only when a gap appears.
     pub fn on_data(&mut self, arrival: &Arrival, buffer: Buffer<'_>, now: Instant) {
-        let _ = (arrival, buffer, now);
+        let rcv_high = self.rcv_high.unwrap_or(arrival.seq.start);
+        let expected = self.loss.on_arrival(arrival.pkt_seq, rcv_high, now);
+        self.rcv_high = Some(buffer.rcv_high());
+        self.data_loss.on_expected(expected);
+        if arrival.duplicate {
+            self.duplicates = self.duplicates.wrapping_add(1);
+            self.loss.on_duplicate(now);
+        }
+        self.owd.on_arrival(arrival.departure_us, arrival.arrival_us, now);
+        self.delivery.on_arrival(buffer.rcv_nxt.saturating_add(buffer.queued.covered()), now);
+        self.ce.on_arrival(arrival.ce);
+        let at_once = arrival.immediate || (arrival.push && self.params.ack_on_push);
+        let bytes = arrival.seq.end.saturating_sub(arrival.seq.start);
+        self.schedule.on_arrival(bytes, at_once, now);
+        self.window.update(buffer.offer());
     }
 
     /// The application took data from the buffer, or its size changed.
-    pub fn on_window(&mut self, buffer: Buffer<'_>, now: Instant) {
-        let _ = (buffer, now);
+    pub fn on_window(&mut self, buffer: Buffer<'_>, _now: Instant) {
+        self.window.update(buffer.offer());
     }
 
     /// The peer's sender asked for another frequency.
-    pub fn on_frequency(&mut self, frequency: &Frequency, now: Instant) {
-        let _ = (frequency, now);
+    pub fn on_frequency(&mut self, frequency: &Frequency, _now: Instant) {
+        self.schedule.on_frequency(frequency);
+        self.loss.set_rtt_min(frequency.interval.saturating_mul(self.params.beta.max(1)));
+        self.rho_prime = if frequency.rho_prime.is_nan() { 0.0 } else { frequency.rho_prime };
+        self.bdp = frequency.bdp;
+    }
+
+    /// The peer asked for a fresh RTT sample ([`IackReason::RttUpdate`]): a TACK leaves at once.
+    pub fn on_rtt_update(&mut self, now: Instant) {
+        self.schedule.demand(now);
     }
 
     /// What to send now, if anything; call until `None`. `max_holes` bounds the list (what fits
     /// the host's MSS).
     pub fn poll(&mut self, buffer: Buffer<'_>, max_holes: usize, now: Instant) -> Option<Feedback> {
-        let _ = (buffer, max_holes, now);
-        None
+        let feedback = self.poll_iack(buffer, now).map(Feedback::Iack).or_else(|| {
+            self.schedule
+                .due()
+                .filter(|due| *due <= now)
+                .map(|_| Feedback::Tack(self.tack(buffer, max_holes, now)))
+        });
+        if feedback.is_some() {
+            self.window.on_told(buffer.offer());
+        }
+        feedback
     }
 
-    /// When [`Self::poll`] next has something to say without further input.
+    fn poll_iack(&mut self, buffer: Buffer<'_>, now: Instant) -> Option<Iack> {
+        let reason = self.poll_reason(now)?;
+        Some(Iack { cum_ack: buffer.rcv_nxt, window: buffer.window, reason })
+    }
+
+    fn poll_reason(&mut self, now: Instant) -> Option<IackReason> {
+        while let Some(lost) = self.loss.poll(now) {
+            let packets = lost.largest - lost.second_largest - 1;
+            self.data_loss.on_lost(packets);
+            if self.params.loss_iacks {
+                let loss::Lost { largest, second_largest } = lost;
+                return Some(IackReason::Loss { largest, second_largest });
+            }
+        }
+        if let Some(marked) = self.ce.poll() {
+            return Some(IackReason::CongestionExperienced { marked });
+        }
+        self.window.wanted().then_some(IackReason::Window)
+    }
+
+    fn tack(&mut self, buffer: Buffer<'_>, max_holes: usize, now: Instant) -> Tack {
+        let rho = self.data_loss.on_tack();
+        let link = equations::Link {
+            bdp: self.bdp,
+            beta: self.params.beta,
+            segments_per_ack: self.schedule.segments_per_ack(),
+            mss: self.params.mss,
+        };
+        let room =
+            report::room(self.params.rbb, max_holes, self.data_loss.rho(), self.rho_prime, &link);
+        let settled_below = self.loss.settled_below();
+        let listed = report::report(buffer.rcv_nxt, buffer.queued, settled_below, room);
+        self.schedule.on_tack(now);
+        self.counter = self.counter.wrapping_add(1);
+        Tack {
+            counter: self.counter,
+            cum_ack: buffer.rcv_nxt,
+            timing: self.owd.take(now),
+            delivery_rate: self.delivery.on_tack(self.schedule.alpha()),
+            rho,
+            received_in_flight: buffer.queued.covered(),
+            window: buffer.window,
+            largest_pkt_seq: self.loss.largest(),
+            rcv_high: buffer.rcv_high(),
+            holes: listed.holes,
+            holes_complete: listed.complete,
+            interval: self.schedule.alpha(),
+            regime: self.schedule.regime(),
+            duplicates: self.duplicates,
+        }
+    }
+
+    /// When [`Self::poll`] next has something to say without further input. In the past when it
+    /// has something to say already.
     pub fn deadline(&self) -> Option<Instant> {
-        None
+        if self.window.wanted() || self.ce.wanted() {
+            return Some(Instant::ZERO);
+        }
+        [self.schedule.due(), self.loss.deadline()].into_iter().flatten().min()
+    }
+
+    /// Regime in force, as the peer's sender asked for.
+    pub fn regime(&self) -> Regime {
+        self.schedule.regime()
+    }
+
+    /// `alpha` in force; zero until the peer's sender has told it.
+    pub fn interval(&self) -> Duration {
+        self.schedule.alpha()
+    }
+
+    /// rho over the last few thousand packets, in [0, 1].
+    pub fn rho(&self) -> f64 {
+        self.data_loss.rho()
+    }
+
+    /// TACKs sent so far, modulo 2^32.
+    pub fn tacks(&self) -> u32 {
+        self.counter
+    }
+
+    /// Packets that brought nothing new, modulo 2^32.
+    pub fn duplicates(&self) -> u32 {
+        self.duplicates
     }
 }
+
+/// Transitions to CE-marked packets, told at once [RFC 9768 §3.2.2.5.1].
+#[derive(Debug, Default)]
+struct CongestionMarks {
+    marked: u64,
+    last_was_marked: bool,
+    wanted: bool,
+}
+
+impl CongestionMarks {
+    fn on_arrival(&mut self, ce: bool) {
+        self.marked += u64::from(ce);
+        self.wanted |= ce && !self.last_was_marked;
+        self.last_was_marked = ce;
+    }
+
+    fn wanted(&self) -> bool {
+        self.wanted
+    }
+
+    fn poll(&mut self) -> Option<u64> {
+        core::mem::take(&mut self.wanted).then_some(self.marked)
+    }
+}
+
+#[cfg(test)]
+#[path = "receiver/tests.rs"]
+mod tests;

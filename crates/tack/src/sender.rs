@@ -1,12 +1,43 @@
 //! The sending half: what is in flight, what is lost, how long a round trip takes.
+//!
+//! ```text
+//!                       ack_loss      age of the TACK, rho'
+//! on_tack ─► hostile? ─► sent         received, lost        ─► Acked ─► congestion control
+//! on_iack                once_per_rtt refuses early repeats
+//! on_cum_ack             rtt, rtt_min round trips
+//!                        recovery     episodes, needless    ─► next_lost ─► host ─► on_sent
+//!                        timer        probe, RTO            ─► deadline
+//!                        frequency    Eq. 4 to the receiver ─► poll_frequency
+//! ```
+
+mod ack_loss;
+mod app_limited;
+mod frequency;
+mod once_per_rtt;
+mod recovery;
+mod rtt;
+mod rtt_min;
+mod sent;
+mod timer;
+mod transmissions;
 
 use core::ops::Range;
 use core::time::Duration;
 
 use tack_units::{Instant, Rate};
 
-use crate::Params;
-use crate::feedback::{Acked, Frequency, Iack, Tack};
+use crate::feedback::{Acked, Frequency, Iack, IackReason, Tack};
+use crate::{Params, equations};
+
+use ack_loss::{AckLoss, Age};
+use app_limited::AppLimited;
+use frequency::{Estimates, FrequencySync};
+use once_per_rtt::OncePerRtt;
+use recovery::Recovery;
+use rtt::Rtt;
+use rtt_min::RttMin;
+use sent::{Receipts, Sent};
+use timer::{Path, Timer};
 
 /// Why a timer of the sender fired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,105 +61,394 @@ pub struct Outstanding {
     pub lost: bool,
 }
 
+/// Holes read from one TACK; no MSS holds more.
+const MAX_HOLES: usize = 4_096;
+
 /// The sending half of the mechanism.
+///
+/// - **Input**: [`on_sent`](Self::on_sent), [`on_tack`](Self::on_tack),
+///   [`on_iack`](Self::on_iack), [`on_cum_ack`](Self::on_cum_ack),
+///   [`on_app_limited`](Self::on_app_limited), [`on_timeout`](Self::on_timeout).
+/// - **Output**: [`next_lost`](Self::next_lost) before new data,
+///   [`poll_frequency`](Self::poll_frequency) after feedback, [`deadline`](Self::deadline).
+///
+/// Feedback that names bytes or packets never sent is ignored as a whole: the peer lies, or the
+/// segment is not of this connection.
 #[derive(Debug)]
 pub struct Sender {
-    _params: Params,
+    params: Params,
+    sent: Sent,
+    first_seq: u64,
+    delivered: u64,
+    rtt: Rtt,
+    rtt_min: RttMin,
+    ack_loss: AckLoss,
+    recovery: Recovery,
+    timer: Timer,
+    frequency: FrequencySync,
+    app_limited: AppLimited,
+    retransmissions: u64,
+    needless: Needless,
 }
 
 impl Sender {
-    /// `first_pkt_seq` numbers the first transmission, `first_seq` the first byte.
+    /// `first_pkt_seq` numbers the first transmission (0 stands for 1: a gap is named by the
+    /// packet before it, so there must be room for one), `first_seq` the first byte.
     pub fn new(params: Params, first_pkt_seq: u64, first_seq: u64, now: Instant) -> Self {
-        let _ = (first_pkt_seq, first_seq, now);
-        Sender { _params: params }
+        Sender {
+            sent: Sent::new(first_pkt_seq.max(1), first_seq),
+            first_seq,
+            delivered: 0,
+            rtt: Rtt::default(),
+            rtt_min: RttMin::new(params.tau),
+            ack_loss: AckLoss::default(),
+            recovery: Recovery::default(),
+            timer: Timer::new(now),
+            frequency: FrequencySync::default(),
+            app_limited: AppLimited::default(),
+            retransmissions: 0,
+            needless: Needless::default(),
+            params,
+        }
     }
 
     /// A segment leaves now; returns its PKT.SEQ. New data must continue the SEQ space; a
-    /// retransmission names (part of) what is outstanding.
+    /// retransmission names (part of) what is outstanding. O(1) for new data, O(log N) for
+    /// retransmissions of whole segments.
+    ///
+    /// # Panics
+    ///
+    /// When `seq` starts beyond the end of what was sent: a bug of the host.
     pub fn on_sent(&mut self, seq: Range<u64>, now: Instant) -> u64 {
-        let _ = (seq, now);
-        0
+        self.timer.on_sent(self.sent.is_empty(), now);
+        let (pkt_seq, again) = self.sent.on_sent(seq, self.delivered, now);
+        if again {
+            self.retransmissions += 1;
+            self.recovery.on_retransmitted();
+        }
+        pkt_seq
     }
 
     /// A TACK arrived. `clock_us` is the clock that stamps departures, now.
     pub fn on_tack(&mut self, tack: &Tack, clock_us: u32, now: Instant) -> Acked {
-        let _ = (tack, clock_us, now);
-        Acked::default()
+        let mut acked = self.before();
+        let never_sent = tack.cum_ack > self.sent.nxt()
+            || tack.rcv_high > self.sent.nxt()
+            || tack.largest_pkt_seq >= self.sent.next_pkt_seq();
+        if never_sent {
+            return self.after(acked, Receipts::default(), now);
+        }
+        if self.ack_loss.on_tack(tack.counter) == Age::Stale {
+            let receipts = self.sent.acknowledge(tack.cum_ack, None);
+            return self.after(acked, receipts, now);
+        }
+        let largest = tack.largest_pkt_seq;
+        let mut receipts = self.sent.acknowledge(tack.cum_ack, Some(largest));
+        let passed = self.sent.una() - tack.cum_ack.min(self.sent.una());
+        self.sent.set_queued_at_peer(tack.received_in_flight.saturating_sub(passed));
+        let holes = plausible_holes(tack);
+        self.read_receipts(tack, &holes, &mut receipts);
+        if let Some((pkt_seq, delivered)) =
+            self.sent.delivered_when_sent(largest).map(|d| (largest, d))
+            && receipts.newest.is_none_or(|(newest, _)| newest < pkt_seq)
+        {
+            receipts.newest = Some((pkt_seq, delivered));
+        }
+        if let Some(sample) = tack.timing.and_then(|t| rtt::sample(t, clock_us)) {
+            self.on_rtt(sample, now);
+            acked.rtt = Some(sample);
+        }
+        self.undo_timeout(largest, &mut acked);
+        let guard = self.guard();
+        for hole in holes {
+            let allows = |s: &sent::Segment| guard.allows(s.sent_at, s.retransmitted, now);
+            acked.lost_bytes += self.sent.lose_hole(hole, largest, allows);
+        }
+        acked.rate = tack.delivery_rate;
+        acked.rate_interval = tack.delivery_rate.map_or(Duration::ZERO, |_| 2 * tack.interval);
+        acked.app_limited = self.app_limited.covers(tack.counter, largest, tack.interval, now);
+        self.frequency.on_echo(tack.interval, tack.regime, now);
+        self.needless.on_peer_count(tack.duplicates, self.retransmissions);
+        self.after(acked, receipts, now)
+    }
+
+    /// What lies between the holes that a TACK lists has arrived.
+    fn read_receipts(&mut self, tack: &Tack, holes: &[Range<u64>], receipts: &mut Receipts) {
+        let largest = Some(tack.largest_pkt_seq);
+        let mut at = tack.cum_ack;
+        for hole in holes {
+            self.sent.receive(at..hole.start, largest, receipts);
+            at = hole.end;
+        }
+        if tack.holes_complete && !holes.is_empty() {
+            self.sent.receive(at..tack.rcv_high, largest, receipts);
+        }
+    }
+
+    /// A TACK with news that was not caused by any packet sent after a timeout.
+    fn undo_timeout(&mut self, largest: u64, acked: &mut Acked) {
+        if self.delivered_now() <= self.delivered {
+            return;
+        }
+        if let Some(lost_before) = self.recovery.on_progress(largest) {
+            self.sent.restore_lost(&lost_before);
+            acked.spurious = true;
+        }
     }
 
     /// An IACK arrived from the peer's receiver.
     pub fn on_iack(&mut self, iack: &Iack, now: Instant) -> Acked {
-        let _ = (iack, now);
-        Acked::default()
+        let mut acked = self.before();
+        if iack.cum_ack > self.sent.nxt() {
+            return self.after(acked, Receipts::default(), now);
+        }
+        let receipts = self.sent.acknowledge(iack.cum_ack, None);
+        if let IackReason::Loss { largest, second_largest } = iack.reason
+            && second_largest < largest
+            && largest < self.sent.next_pkt_seq()
+        {
+            let guard = self.guard();
+            let allows = |s: &sent::Segment| guard.allows(s.sent_at, s.retransmitted, now);
+            acked.lost_bytes = self.sent.lose_packets(second_largest + 1..largest, allows);
+        }
+        self.after(acked, receipts, now)
     }
 
     /// A cumulative acknowledgment arrived otherwise (on a data segment); `rtt` is the host's own
     /// sample if it has one (handshake, timestamps).
     pub fn on_cum_ack(&mut self, cum_ack: u64, rtt: Option<Duration>, now: Instant) -> Acked {
-        let _ = (cum_ack, rtt, now);
-        Acked::default()
+        let mut acked = self.before();
+        if let Some(rtt) = rtt {
+            self.on_rtt(rtt, now);
+            acked.rtt = Some(rtt);
+        }
+        let receipts = if cum_ack <= self.sent.nxt() {
+            self.sent.acknowledge(cum_ack, None)
+        } else {
+            Receipts::default()
+        };
+        self.after(acked, receipts, now)
+    }
+
+    fn on_rtt(&mut self, rtt: Duration, now: Instant) {
+        self.rtt.update(rtt);
+        self.rtt_min.update(rtt, now);
+    }
+
+    fn guard(&self) -> OncePerRtt {
+        OncePerRtt { rtt: self.rtt_min.get().unwrap_or_default() }
+    }
+
+    fn delivered_now(&self) -> u64 {
+        self.sent.una() - self.first_seq + self.sent.arrived_beyond()
+    }
+
+    fn before(&self) -> Acked {
+        Acked { prior_in_flight: self.sent.in_flight(), ..Acked::default() }
+    }
+
+    /// Completes `acked` after `sent` has taken the feedback in.
+    fn after(&mut self, mut acked: Acked, receipts: Receipts, now: Instant) -> Acked {
+        let delivered = self.delivered_now().max(self.delivered);
+        acked.acked_bytes = delivered - self.delivered;
+        self.delivered = delivered;
+        acked.delivered = delivered;
+        acked.prior_delivered = receipts.newest.map_or(0, |(_, d)| d);
+        if acked.acked_bytes > 0 || receipts.bytes > 0 {
+            self.timer.on_progress(now);
+        }
+        acked.spurious |= self.recovery.on_needless(receipts.needless);
+        acked.needless = self.needless.on_seen(receipts.needless);
+        self.recovery.on_acknowledged(self.sent.una());
+        if acked.lost_bytes > 0 {
+            acked.recovery_started = self.recovery.on_lost(self.sent.nxt());
+        }
+        acked.in_flight = self.sent.in_flight();
+        acked
     }
 
     /// The sender ran out of data: rate samples up to what is now in flight are a lower bound.
-    pub fn on_app_limited(&mut self) {}
+    pub fn on_app_limited(&mut self) {
+        self.app_limited.on_pause(self.sent.next_pkt_seq());
+    }
 
     /// The next lost segment that may be retransmitted now: each at most once per RTT however
     /// often it is told. The caller then reports [`Self::on_sent`].
-    pub fn next_lost(&self, now: Instant) -> Option<Range<u64>> {
-        let _ = now;
-        None
+    ///
+    /// The lowest comes first, because delivery waits for it; the range lies within one segment,
+    /// and the caller may send it in parts.
+    pub fn next_lost(&self, _now: Instant) -> Option<Range<u64>> {
+        self.sent.first_lost()
+    }
+
+    fn path(&self) -> Path {
+        Path {
+            srtt: self.rtt.srtt(),
+            rttvar: self.rtt.rttvar().unwrap_or_default(),
+            alpha: self.frequency.alpha_in_force(),
+            flush: self.params.flush,
+        }
     }
 
     /// When a timer of the sender fires; `None` when nothing is outstanding.
     pub fn deadline(&self) -> Option<Instant> {
-        None
+        (!self.sent.is_empty()).then(|| self.timer.deadline(self.path()))
     }
 
-    /// To be called when [`Self::deadline`] has passed.
+    /// To be called when [`Self::deadline`] has passed. After [`Timeout::Rto`] everything not
+    /// known to have arrived is offered by [`Self::next_lost`] again.
     pub fn on_timeout(&mut self, now: Instant) -> Option<Timeout> {
-        let _ = now;
-        None
+        if self.deadline().is_none_or(|deadline| now < deadline) {
+            return None;
+        }
+        let timeout = self.timer.on_timeout(now);
+        if timeout == Timeout::Rto {
+            let lost_before = self.sent.lose_everything();
+            let (nxt, next_pkt_seq) = (self.sent.nxt(), self.sent.next_pkt_seq());
+            self.recovery.on_timeout(nxt, next_pkt_seq, lost_before);
+        }
+        Some(timeout)
     }
 
     /// The frequency to tell the peer now, if it doubled, halved, changed regime, drifted or was
     /// lost on the way. `bw` is congestion control's estimate.
     pub fn poll_frequency(&mut self, bw: Rate, startup: bool, now: Instant) -> Option<Frequency> {
-        let _ = (bw, startup, now);
-        None
+        let estimates = Estimates {
+            bw,
+            rtt_min: self.rtt_min.get()?,
+            srtt: self.rtt.srtt()?,
+            rho_prime: self.ack_loss.rho_prime(),
+            startup,
+        };
+        self.frequency.poll(&self.params, estimates, now)
     }
 
     /// Bytes in flight: sent, neither known to have arrived nor declared lost.
     pub fn in_flight(&self) -> u64 {
-        0
+        self.sent.in_flight()
+    }
+
+    /// Bytes declared lost that wait for retransmission.
+    pub fn lost_bytes(&self) -> u64 {
+        self.sent.lost_bytes()
+    }
+
+    /// All bytes delivered on this connection.
+    pub fn delivered(&self) -> u64 {
+        self.delivered
+    }
+
+    /// A loss episode is open: not all that was outstanding at its first loss is acknowledged.
+    pub fn in_recovery(&self) -> bool {
+        self.recovery.is_active()
+    }
+
+    /// The PKT.SEQ of the next transmission.
+    pub fn next_pkt_seq(&self) -> u64 {
+        self.sent.next_pkt_seq()
+    }
+
+    /// Transmissions that carried something again.
+    pub fn retransmissions(&self) -> u64 {
+        self.retransmissions
+    }
+
+    /// Retransmissions that proved needless.
+    pub fn needless(&self) -> u64 {
+        self.needless.total
+    }
+
+    /// TACK interval in force at the peer as far as known: `alpha`, zero before it is told.
+    pub fn interval(&self) -> Duration {
+        self.frequency.alpha_in_force()
     }
 
     /// Least RTT of the last `tau`.
     pub fn rtt_min(&self) -> Option<Duration> {
-        None
+        self.rtt_min.get()
     }
 
     /// Smoothed RTT [RFC 6298 §2].
     pub fn srtt(&self) -> Option<Duration> {
-        None
+        self.rtt.srtt()
     }
 
     /// RTT variation [RFC 6298 §2].
     pub fn rttvar(&self) -> Option<Duration> {
-        None
+        self.rtt.rttvar()
     }
 
     /// Retransmission timeout, backoff included.
     pub fn rto(&self) -> Duration {
-        Duration::from_secs(1)
+        self.timer.rto(self.path())
     }
 
     /// ACK-path loss rate rho', in [0, 1].
     pub fn rho_prime(&self) -> f64 {
-        0.0
+        self.ack_loss.rho_prime()
     }
 
     /// What is not acknowledged, in SEQ order: the way back to plain TCP.
     pub fn outstanding(&self) -> Vec<Outstanding> {
-        Vec::new()
+        let part = |(s, lost): (sent::Segment, bool)| Outstanding {
+            seq: s.start..s.end,
+            sent_at: s.sent_at,
+            retransmitted: s.retransmitted,
+            lost,
+        };
+        self.sent.unacknowledged().map(part).collect()
+    }
+
+    /// The bottleneck's pipe as this side sees it, `bw * RTTmin`, bytes; `None` before RTTmin.
+    pub fn bdp(&self, bw: Rate) -> Option<u64> {
+        Some(equations::bdp(bw, self.rtt_min.get()?))
     }
 }
+
+/// The distinct holes of a TACK: ascending, until one repeats, is inverted or out of order.
+fn plausible_holes(tack: &Tack) -> Vec<Range<u64>> {
+    let mut at = tack.cum_ack;
+    let mut holes = Vec::new();
+    for hole in tack.holes.iter().take(MAX_HOLES) {
+        if hole.start < at || hole.end <= hole.start || hole.end > tack.rcv_high {
+            break;
+        }
+        at = hole.end;
+        holes.push(hole.clone());
+    }
+    holes
+}
+
+/// Needless retransmissions, counted by two witnesses that see mostly the same ones.
+#[derive(Debug, Default)]
+struct Needless {
+    /// Proved by PKT.SEQ here.
+    seen: u64,
+    /// Duplicate arrivals at the peer, as far as retransmissions can explain them.
+    peer: u64,
+    last_peer_count: u32,
+    total: u64,
+}
+
+impl Needless {
+    fn on_peer_count(&mut self, count: u32, retransmissions: u64) {
+        let more = count.wrapping_sub(self.last_peer_count);
+        if more < 1 << 31 {
+            self.last_peer_count = count;
+            self.peer = (self.peer + u64::from(more)).min(retransmissions);
+        }
+    }
+
+    /// `seen` more were proved; returns how many are new by either witness.
+    fn on_seen(&mut self, seen: u64) -> u64 {
+        self.seen += seen;
+        let total = self.seen.max(self.peer);
+        let new = total.saturating_sub(self.total);
+        self.total = total.max(self.total);
+        new
+    }
+}
+
+#[cfg(test)]
+#[path = "sender/tests.rs"]
+mod tests;

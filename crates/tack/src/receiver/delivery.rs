@@ -1,0 +1,235 @@
+//! Delivery rate over two TACK intervals [TON §VI-D], and rho [TON §VI-C].
+//!
+//! ```text
+//! rate = (delivered now - delivered then) / (last arrival now - last arrival then)
+//! ```
+//!
+//! "Then" is the TACK before the last, and at least `2 * alpha` (RTTmin/2 at beta = 4) ago: in
+//! Startup, when every packet is acknowledged, and behind a link that delivers in bursts (A-MPDU,
+//! GRO), two intervals can be arbitrarily short and the quotient arbitrarily large. Time runs from
+//! arrival to arrival, so that neither a late poll nor the phase of a burst counts.
+//!
+//! Deviation: the paper divides by the nominal two intervals, `f/2`; real elapsed time is the
+//! same in steady state and right in the other cases.
+
+use core::time::Duration;
+use std::collections::VecDeque;
+
+use tack_units::{Instant, Rate};
+
+/// Snapshots per measuring window: enough to find one that is at most 1/8 too old.
+const PER_WINDOW: u32 = 8;
+/// Snapshots kept. The window holds `PER_WINDOW`; the rest is for TACK intervals that vary.
+const MAX_SNAPSHOTS: usize = 32;
+
+#[derive(Clone, Copy, Debug)]
+struct Snapshot {
+    /// When its slot of the window began.
+    opened: Instant,
+    /// Last arrival before the TACK.
+    arrived: Instant,
+    /// Bytes delivered by then.
+    delivered: u64,
+    /// Number of the TACK.
+    tack: u64,
+}
+
+/// Measures the delivery rate.
+#[derive(Debug)]
+pub(super) struct Delivery {
+    delivered: u64,
+    last_arrival: Option<Instant>,
+    tacks: u64,
+    snapshots: VecDeque<Snapshot>,
+}
+
+impl Delivery {
+    pub(super) fn new() -> Self {
+        Delivery { delivered: 0, last_arrival: None, tacks: 0, snapshots: VecDeque::new() }
+    }
+
+    /// `delivered` distinct bytes are here in all, the last of them since `now`.
+    pub(super) fn on_arrival(&mut self, delivered: u64, now: Instant) {
+        self.delivered = self.delivered.max(delivered);
+        if self.last_arrival.replace(now).is_none() {
+            self.snapshot(now);
+        }
+    }
+
+    /// A TACK leaves: the rate it reports, `None` before two intervals have passed or while
+    /// `alpha` is unknown (zero).
+    pub(super) fn on_tack(&mut self, alpha: Duration) -> Option<Rate> {
+        let arrived = self.last_arrival?;
+        self.tacks += 1;
+        let window = 2 * alpha;
+        // A driver that polls a little early or late must not turn two intervals into three.
+        let enough = window - window / 8;
+        let old = |s: &Snapshot| arrived - s.arrived >= enough && self.tacks >= s.tack + 2;
+        let base = self.snapshots.iter().rposition(old);
+        let rate = base.filter(|_| !alpha.is_zero()).and_then(|i| {
+            let s = self.snapshots[i];
+            Rate::from_bytes_over(self.delivered - s.delivered, arrived - s.arrived)
+        });
+        // What lies before the base will not be needed again, unless alpha grows.
+        if let Some(i) = base {
+            self.snapshots.drain(..i);
+        }
+        // Within a slot the newest replaces the others: a burst is then counted from its end to
+        // the end of another one, not from its first packet, which would count one burst too many.
+        let slot = window / PER_WINDOW;
+        match self.snapshots.back_mut() {
+            Some(s) if arrived - s.opened < slot => {
+                (s.arrived, s.delivered, s.tack) = (arrived, self.delivered, self.tacks);
+            }
+            _ => self.snapshot(arrived),
+        }
+        rate
+    }
+
+    fn snapshot(&mut self, arrived: Instant) {
+        if self.snapshots.len() == MAX_SNAPSHOTS {
+            // Alpha shrank: every other snapshot still spans the window.
+            let mut keep = false;
+            self.snapshots.retain(|_| {
+                keep = !keep;
+                keep
+            });
+        }
+        let (delivered, tack) = (self.delivered, self.tacks);
+        self.snapshots.push_back(Snapshot { opened: arrived, arrived, delivered, tack });
+    }
+}
+
+/// Loss rates on the data path: of the last interval, and over the long run.
+#[derive(Debug, Default)]
+pub(super) struct DataLoss {
+    lost: u64,
+    expected: u64,
+    long_lost: f64,
+    long_expected: f64,
+}
+
+/// Packets over which the long-run rate averages: enough to see 0.1 %, few enough to follow.
+const LONG_RUN: f64 = 4_096.0;
+
+impl DataLoss {
+    /// `n` more packets should have arrived.
+    pub(super) fn on_expected(&mut self, n: u64) {
+        self.expected = self.expected.saturating_add(n);
+    }
+
+    /// `n` packets are declared lost.
+    pub(super) fn on_lost(&mut self, n: u64) {
+        self.lost = self.lost.saturating_add(n);
+    }
+
+    /// A TACK leaves: rho of the interval that ends, in [0, 1].
+    ///
+    /// Losses are counted when they are declared, which is a settling time after the packets
+    /// around them: in an interval that expected fewer than it declared lost, rho is 1.
+    pub(super) fn on_tack(&mut self) -> f64 {
+        let (lost, expected) = (self.lost as f64, self.expected.max(self.lost) as f64);
+        (self.lost, self.expected) = (0, 0);
+        self.long_lost += lost;
+        self.long_expected += expected;
+        if self.long_expected > LONG_RUN {
+            let factor = LONG_RUN / 2.0 / self.long_expected;
+            self.long_lost *= factor;
+            self.long_expected *= factor;
+        }
+        if expected > 0.0 { lost / expected } else { 0.0 }
+    }
+
+    /// rho over the last few thousand packets, in [0, 1]: what Eq. 5 is asked with.
+    pub(super) fn rho(&self) -> f64 {
+        if self.long_expected > 0.0 { self.long_lost / self.long_expected } else { 0.0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ms(n: u64) -> Duration {
+        Duration::from_millis(n)
+    }
+
+    #[test]
+    fn a_steady_stream_is_measured_exactly() {
+        // 1000 bytes per millisecond, a TACK every 5 ms (alpha 5 ms), polled up to 0.4 ms late.
+        let mut d = Delivery::new();
+        for t in 1..=1_000u64 {
+            d.on_arrival(t * 1_000, Instant::from_millis(t));
+            if t % 5 == 0 {
+                let rate = d.on_tack(ms(5));
+                assert_eq!(rate, (t >= 10).then_some(Rate::from_mbps(8)), "at {t} ms");
+            }
+        }
+    }
+
+    #[test]
+    fn startup_with_a_tack_per_packet_is_not_inflated_by_bursts() {
+        // Bursts of 20 packets, 10 us apart, every 10 ms; RTTmin 40 ms, alpha 10 ms.
+        let mut d = Delivery::new();
+        let mut delivered = 0;
+        let mut rates = Vec::new();
+        for burst in 0..50u64 {
+            for i in 0..20 {
+                delivered += 1_000;
+                d.on_arrival(delivered, Instant::from_micros(burst * 10_000 + i * 10));
+                rates.extend(d.on_tack(ms(10)));
+            }
+            assert!(d.snapshots.len() <= MAX_SNAPSHOTS);
+        }
+        let truth = 16e6;
+        assert!(rates.len() > 900);
+        let worst = rates.iter().map(|r| r.as_bps() as f64 / truth).fold(0.0, f64::max);
+        assert!(worst < 1.05, "{worst}");
+    }
+
+    #[test]
+    fn nothing_is_measured_before_alpha_is_known() {
+        let mut d = Delivery::new();
+        for t in 1..100u64 {
+            d.on_arrival(t * 1_000, Instant::from_micros(t));
+            assert_eq!(d.on_tack(Duration::ZERO), None);
+        }
+    }
+
+    #[test]
+    fn snapshots_stay_bounded_when_alpha_changes_wildly() {
+        let mut d = Delivery::new();
+        for t in 1..10_000u64 {
+            d.on_arrival(t, Instant::from_micros(t * 7));
+            d.on_tack(Duration::from_micros(t * 7_919 % 100_000));
+            assert!(d.snapshots.len() <= MAX_SNAPSHOTS);
+        }
+    }
+
+    #[test]
+    fn rho_is_a_share_whatever_is_counted() {
+        let mut loss = DataLoss::default();
+        assert_eq!(loss.on_tack(), 0.0);
+        loss.on_expected(100);
+        loss.on_lost(2);
+        assert_eq!(loss.on_tack(), 0.02);
+        loss.on_lost(u64::MAX);
+        loss.on_lost(u64::MAX);
+        assert_eq!(loss.on_tack(), 1.0);
+        assert!((0.0..=1.0).contains(&loss.rho()));
+    }
+
+    #[test]
+    fn long_run_rho_converges_and_follows() {
+        let mut loss = DataLoss::default();
+        for rho_percent in [1u64, 5] {
+            for _ in 0..400 {
+                loss.on_expected(100);
+                loss.on_lost(rho_percent);
+                loss.on_tack();
+            }
+            let got = loss.rho();
+            assert!((got - rho_percent as f64 / 100.0).abs() < 0.002, "{got}");
+        }
+    }
+}

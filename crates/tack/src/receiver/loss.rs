@@ -1,0 +1,215 @@
+//! Loss seen from gaps in PKT.SEQ space [TON §V-A].
+//!
+//! ```text
+//! arrives:   1   3           4   6   5            PKT.SEQ is new for every transmission, so
+//! gap:         [2]               [5]  (vanishes)  a lost retransmission leaves a gap as well
+//! IACK:          --settling--> (largest 3, second largest 1)
+//! ```
+//!
+//! One gap is one loss event, and one IACK. It settles first: a late packet shrinks it, splits it
+//! or makes it vanish. The settling time is RTTmin/4 [TON §VIII] and adapts: each proof that it
+//! was too short adds another RTTmin/4, up to RTTmin, at most once per RTTmin; sixteen announced
+//! losses without such a proof take one away again (the rule of [RFC 8985 §6.2] for its
+//! reordering window). The proof is a packet that arrives after its loss was announced, or a
+//! duplicate arrival while announced losses are being repaired.
+
+use core::ops::Range;
+use core::time::Duration;
+use std::collections::{BTreeMap, VecDeque};
+
+use tack_units::Instant;
+
+/// Gaps that wait to settle. A peer that leaves more (it skips numbers on purpose) has the oldest
+/// announced early.
+const MAX_PENDING: usize = 4_096;
+/// Announced gaps remembered to recognise packets that arrive too late.
+const MAX_ANNOUNCED: usize = 256;
+/// Settling time while RTTmin is unknown: most reordering is over by then, and the first round
+/// trip tells better.
+const UNKNOWN_SETTLING: Duration = Duration::from_millis(1);
+/// Announced losses without proof of reordering that take one step off the settling time.
+const LOSSES_PER_STEP_DOWN: u32 = 16;
+
+/// A gap that waits to settle.
+#[derive(Clone, Copy, Debug)]
+struct Gap {
+    end: u64,
+    revealed: Instant,
+    /// Highest byte received before the gap showed: holes of SEQ space below it are older.
+    rcv_high: u64,
+}
+
+/// A settled gap, to be announced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Lost {
+    /// First PKT.SEQ after the gap.
+    pub(super) largest: u64,
+    /// Last PKT.SEQ before the gap.
+    pub(super) second_largest: u64,
+}
+
+/// Detects loss at the receiver.
+#[derive(Debug)]
+pub(super) struct LossDetector {
+    /// Next PKT.SEQ expected, one past the largest received.
+    next: u64,
+    /// start -> gap, disjoint. Their order is also the order in which they settle.
+    pending: BTreeMap<u64, Gap>,
+    /// Announced gaps, oldest first.
+    announced: VecDeque<Range<u64>>,
+    settling: Settling,
+}
+
+impl LossDetector {
+    /// `first` is the first PKT.SEQ the peer will use; 0 stands for 1, see [`crate::PktSeq`].
+    pub(super) fn new(first: u64, divisor: u32) -> Self {
+        LossDetector {
+            next: first.max(1),
+            pending: BTreeMap::new(),
+            announced: VecDeque::new(),
+            settling: Settling::new(divisor),
+        }
+    }
+
+    /// Packet `pkt_seq` arrived; `rcv_high` is the highest byte received before it. Returns how
+    /// many packets more are now known to have been sent.
+    pub(super) fn on_arrival(&mut self, pkt_seq: u64, rcv_high: u64, now: Instant) -> u64 {
+        if pkt_seq < self.next {
+            self.on_late(pkt_seq, now);
+            return 0;
+        }
+        let expected = (pkt_seq - self.next).saturating_add(1);
+        if pkt_seq > self.next {
+            let gap = Gap { end: pkt_seq, revealed: now, rcv_high };
+            self.pending.insert(self.next, gap);
+        }
+        self.next = pkt_seq.saturating_add(1);
+        expected
+    }
+
+    /// The packet of the last arrival brought nothing new.
+    pub(super) fn on_duplicate(&mut self, now: Instant) {
+        self.settling.on_duplicate(now);
+    }
+
+    pub(super) fn set_rtt_min(&mut self, rtt_min: Duration) {
+        self.settling.rtt_min = rtt_min;
+    }
+
+    /// A late packet: takes its number out of the gap it is in.
+    fn on_late(&mut self, pkt_seq: u64, now: Instant) {
+        if let Some((&start, &gap)) = self.pending.range(..=pkt_seq).next_back()
+            && pkt_seq < gap.end
+        {
+            self.pending.remove(&start);
+            if start < pkt_seq {
+                self.pending.insert(start, Gap { end: pkt_seq, ..gap });
+            }
+            if pkt_seq + 1 < gap.end {
+                self.pending.insert(pkt_seq + 1, gap);
+            }
+            return;
+        }
+        let i = self.announced.partition_point(|g| g.end <= pkt_seq);
+        if self.announced.get(i).is_some_and(|g| g.contains(&pkt_seq)) {
+            // Keep what is left above it: several late packets of one gap are one proof, and
+            // the settling time grows at most once per RTTmin anyway.
+            self.announced[i].start = pkt_seq + 1;
+            self.settling.on_proof(now);
+        }
+    }
+
+    /// When the oldest pending gap settles.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        let (_, oldest) = self.pending.first_key_value()?;
+        if self.pending.len() > MAX_PENDING {
+            return Some(oldest.revealed);
+        }
+        Some(oldest.revealed + self.settling.time())
+    }
+
+    /// The next gap that has settled by `now`, with the number of packets lost in it.
+    pub(super) fn poll(&mut self, now: Instant) -> Option<Lost> {
+        if self.deadline()? > now {
+            return None;
+        }
+        let (start, gap) = self.pending.pop_first()?;
+        if self.announced.len() == MAX_ANNOUNCED {
+            self.announced.pop_front();
+        }
+        self.announced.push_back(start..gap.end);
+        self.settling.on_announced(now);
+        Some(Lost { largest: gap.end, second_largest: start - 1 })
+    }
+
+    /// Holes of SEQ space below this are settled: their loss was announced. `None`: all are.
+    pub(super) fn settled_below(&self) -> Option<u64> {
+        self.pending.first_key_value().map(|(_, gap)| gap.rcv_high)
+    }
+
+    /// Largest PKT.SEQ received; the one before the first when none was.
+    pub(super) fn largest(&self) -> u64 {
+        self.next.saturating_sub(1)
+    }
+}
+
+/// The adaptive settling time.
+#[derive(Debug)]
+struct Settling {
+    rtt_min: Duration,
+    divisor: u32,
+    /// Settling time in steps of RTTmin/divisor, from 1 to `divisor`.
+    steps: u32,
+    last_step: Option<Instant>,
+    last_announced: Option<Instant>,
+    announced_since_proof: u32,
+}
+
+impl Settling {
+    fn new(divisor: u32) -> Self {
+        Settling {
+            rtt_min: Duration::ZERO,
+            divisor: divisor.max(1),
+            steps: 1,
+            last_step: None,
+            last_announced: None,
+            announced_since_proof: 0,
+        }
+    }
+
+    fn time(&self) -> Duration {
+        if self.rtt_min.is_zero() {
+            return UNKNOWN_SETTLING;
+        }
+        self.rtt_min / self.divisor * self.steps
+    }
+
+    fn on_announced(&mut self, now: Instant) {
+        self.last_announced = Some(now);
+        self.announced_since_proof += 1;
+        if self.announced_since_proof >= LOSSES_PER_STEP_DOWN {
+            self.announced_since_proof = 0;
+            self.steps = self.steps.saturating_sub(1).max(1);
+        }
+    }
+
+    /// Duplicates have other causes as well (a probe, a lost TACK): they count only while a
+    /// retransmission that we asked for can be arriving.
+    fn on_duplicate(&mut self, now: Instant) {
+        if self.last_announced.is_some_and(|at| now - at <= 2 * self.rtt_min) {
+            self.on_proof(now);
+        }
+    }
+
+    fn on_proof(&mut self, now: Instant) {
+        self.announced_since_proof = 0;
+        if self.last_step.is_none_or(|at| now - at >= self.rtt_min) {
+            self.last_step = Some(now);
+            self.steps = (self.steps + 1).min(self.divisor);
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "loss_tests.rs"]
+mod tests;

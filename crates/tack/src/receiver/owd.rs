@@ -1,0 +1,150 @@
+//! Which packet of a TACK interval times the round trip [TON §V-B].
+//!
+//! ```text
+//! owd      = arrival - departure            relative: the clocks need not agree
+//! smoothed = 7/8 smoothed + 1/8 owd
+//! t0*, dt* = departure of the packet with the least `smoothed`, time since its arrival
+//! ```
+//!
+//! Both clocks are 32-bit microsecond counters that wrap. Only differences between successive
+//! relative delays are used, so offset, drift and wrap do not matter while two successive
+//! relative delays differ by less than 2^31 us (36 min).
+
+use core::time::Duration;
+
+use tack_units::Instant;
+
+use crate::feedback::Timing;
+
+/// After this long without a packet, the smoothed delay describes a queue that is gone.
+const STALE: Duration = Duration::from_millis(500);
+
+#[derive(Clone, Copy, Debug)]
+struct Candidate {
+    smoothed: i64,
+    departure_us: u32,
+    arrived: Instant,
+}
+
+/// Picks the packet whose round trip is reported.
+#[derive(Debug)]
+pub(super) struct OneWayDelay {
+    /// Off: the newest packet is always picked.
+    least: bool,
+    last_relative_us: u32,
+    /// Unwrapped relative delay, microseconds; its zero is arbitrary.
+    owd_us: i64,
+    /// Smoothed relative delay, in 1/256 us so that the gain of 1/8 loses nothing.
+    smoothed: i64,
+    last_arrival: Option<Instant>,
+    candidate: Option<Candidate>,
+}
+
+impl OneWayDelay {
+    pub(super) fn new(least: bool) -> Self {
+        OneWayDelay {
+            least,
+            last_relative_us: 0,
+            owd_us: 0,
+            smoothed: 0,
+            last_arrival: None,
+            candidate: None,
+        }
+    }
+
+    /// A packet that left at `departure_us` by the sender's clock arrived at `arrival_us` by ours.
+    pub(super) fn on_arrival(&mut self, departure_us: u32, arrival_us: u32, now: Instant) {
+        let relative = arrival_us.wrapping_sub(departure_us);
+        let step = i64::from(relative.wrapping_sub(self.last_relative_us) as i32);
+        self.last_relative_us = relative;
+        match self.last_arrival {
+            Some(last) if now - last <= STALE => {
+                self.owd_us = self.owd_us.saturating_add(step);
+                let owd = self.owd_us.saturating_mul(256);
+                self.smoothed = self.smoothed.saturating_add(owd.saturating_sub(self.smoothed) / 8);
+            }
+            _ => {
+                self.owd_us = 0;
+                self.smoothed = 0;
+                self.candidate = None;
+            }
+        }
+        self.last_arrival = Some(now);
+        // On a tie the newer packet wins: its dt* is shorter, and clocks drift.
+        if !self.least || self.candidate.is_none_or(|c| self.smoothed <= c.smoothed) {
+            self.candidate =
+                Some(Candidate { smoothed: self.smoothed, departure_us, arrived: now });
+        }
+    }
+
+    /// What the TACK leaving now reports; the next interval starts.
+    pub(super) fn take(&mut self, now: Instant) -> Option<Timing> {
+        self.candidate
+            .take()
+            .map(|c| Timing { departure_us: c.departure_us, delay: now - c.arrived })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Feeds packets every millisecond with these one-way delays, between clocks of any offset
+    /// and drift; returns the index of the packet that is picked.
+    fn picked(owds_us: &[u32], offset_us: u32, drift_ppm: i64, least: bool) -> usize {
+        let mut owd = OneWayDelay::new(least);
+        let departure = |i: usize| (i as u32 * 1_000).wrapping_add(offset_us);
+        for (i, delay) in owds_us.iter().enumerate() {
+            let arrival = i as i64 * 1_000 + i64::from(*delay);
+            let drifted = arrival + arrival * drift_ppm / 1_000_000;
+            owd.on_arrival(departure(i), drifted as u32, Instant::from_millis(i as u64 + 100));
+        }
+        let timing = owd.take(Instant::from_millis(200)).unwrap();
+        let i = (0..owds_us.len()).find(|i| departure(*i) == timing.departure_us).unwrap();
+        assert_eq!(timing.delay, Duration::from_millis(100 - i as u64));
+        i
+    }
+
+    #[test]
+    fn the_choice_does_not_depend_on_clock_offset_drift_or_wrap() {
+        // [TON §V-B]: no clock synchronisation.
+        let owds = [9_000, 8_000, 6_000, 2_000, 9_000, 9_500, 9_900];
+        for offset in [0, 1, 1 << 31, u32::MAX - 3_500, u32::MAX] {
+            for drift in [-200, 0, 200] {
+                assert_eq!(picked(&owds, offset, drift, true), 3, "{offset} {drift}");
+            }
+        }
+    }
+
+    #[test]
+    fn without_the_filter_the_newest_packet_is_picked() {
+        assert_eq!(picked(&[1, 500, 900], 7, 0, false), 2);
+    }
+
+    #[test]
+    fn nothing_is_reported_twice() {
+        let mut owd = OneWayDelay::new(true);
+        assert_eq!(owd.take(Instant::ZERO), None);
+        owd.on_arrival(1, 2, Instant::ZERO);
+        assert!(owd.take(Instant::ZERO).is_some());
+        assert_eq!(owd.take(Instant::ZERO), None);
+    }
+
+    #[test]
+    fn the_minimum_outlives_a_short_dip_of_one_packet_but_not_a_run() {
+        // One lucky packet among slow ones moves the smoothed delay by an eighth only; a run of
+        // lucky ones further, and its last packet is picked.
+        let mut owds = vec![10_000; 20];
+        owds[10..14].fill(1_000);
+        assert_eq!(picked(&owds, 0, 0, true), 13);
+    }
+
+    #[test]
+    fn hostile_timestamps_do_not_overflow() {
+        let mut owd = OneWayDelay::new(true);
+        for i in 0..100_000u64 {
+            owd.on_arrival(0, (i as u32).wrapping_mul(0x7fff_ffff), Instant::from_micros(i));
+        }
+        assert!(owd.take(Instant::from_secs(1)).is_some());
+    }
+}

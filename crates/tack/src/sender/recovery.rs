@@ -1,0 +1,128 @@
+//! Loss episodes: when one opens and closes, and whether it was needless.
+//!
+//! An episode opens with the first loss and closes when all that was outstanding then has been
+//! acknowledged. PKT.SEQ tells a needless retransmission for certain: its data is acknowledged by a
+//! TACK whose largest PKT.SEQ is below the retransmission's, so an earlier transmission arrived.
+//! An episode whose retransmissions were all needless was spurious, and so was a timeout when a
+//! TACK brings news although no packet sent after the timeout has arrived (the idea of F-RTO
+//! [RFC 5682] and Eifel [RFC 3522], without their ambiguity).
+
+use crate::Ranges;
+
+/// What to restore when a timeout proves needless.
+#[derive(Debug)]
+struct Undo {
+    /// First PKT.SEQ after the timeout.
+    next_pkt_seq: u64,
+    lost_before: Ranges,
+}
+
+/// Follows loss episodes.
+#[derive(Debug, Default)]
+pub(super) struct Recovery {
+    /// The episode lasts until this SEQ is acknowledged.
+    until: Option<u64>,
+    /// Retransmissions in this episode, and how many of them were needless.
+    retransmissions: u64,
+    needless: u64,
+    undo: Option<Undo>,
+}
+
+impl Recovery {
+    pub(super) fn is_active(&self) -> bool {
+        self.until.is_some()
+    }
+
+    /// Bytes were declared lost. Returns whether that opens an episode.
+    pub(super) fn on_lost(&mut self, nxt: u64) -> bool {
+        if self.until.is_some() {
+            return false;
+        }
+        *self = Recovery { until: Some(nxt), ..Default::default() };
+        true
+    }
+
+    /// The retransmission timer expired; `lost_before` was lost already.
+    pub(super) fn on_timeout(&mut self, nxt: u64, next_pkt_seq: u64, lost_before: Ranges) {
+        let undo = Some(Undo { next_pkt_seq, lost_before });
+        *self = Recovery { until: Some(nxt), undo, ..Default::default() };
+    }
+
+    pub(super) fn on_retransmitted(&mut self) {
+        self.retransmissions += 1;
+    }
+
+    /// `needless` retransmissions proved needless. Returns whether the episode did, as a whole.
+    pub(super) fn on_needless(&mut self, needless: u64) -> bool {
+        if needless == 0 || self.until.is_none() {
+            return false;
+        }
+        self.needless += needless;
+        let spurious = self.needless >= self.retransmissions && self.undo.is_none();
+        if spurious {
+            self.until = None;
+        }
+        spurious
+    }
+
+    /// A TACK that reports `largest` brought news. Returns what was lost before a timeout that
+    /// this proves needless.
+    pub(super) fn on_progress(&mut self, largest: u64) -> Option<Ranges> {
+        let undo = self.undo.take()?;
+        (largest < undo.next_pkt_seq).then(|| {
+            self.until = None;
+            undo.lost_before
+        })
+    }
+
+    /// Everything below `una` is acknowledged.
+    pub(super) fn on_acknowledged(&mut self, una: u64) {
+        if self.until.is_some_and(|until| una >= until) {
+            self.until = None;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_episode_lasts_until_what_was_outstanding_is_acknowledged() {
+        let mut r = Recovery::default();
+        assert!(r.on_lost(1_000));
+        assert!(!r.on_lost(2_000));
+        r.on_acknowledged(999);
+        assert!(r.is_active());
+        r.on_acknowledged(1_000);
+        assert!(!r.is_active());
+        assert!(r.on_lost(2_000));
+    }
+
+    #[test]
+    fn an_episode_is_spurious_when_every_retransmission_was_needless() {
+        let mut r = Recovery::default();
+        r.on_lost(1_000);
+        r.on_retransmitted();
+        r.on_retransmitted();
+        assert!(!r.on_needless(1));
+        assert!(r.on_needless(1));
+        assert!(!r.on_needless(1), "said once");
+    }
+
+    #[test]
+    fn a_timeout_is_undone_only_by_news_from_before_it() {
+        let lost: Ranges = {
+            let mut l = Ranges::new();
+            l.insert(3..4);
+            l
+        };
+        let mut r = Recovery::default();
+        r.on_timeout(1_000, 50, lost.clone());
+        assert_eq!(r.on_progress(49), Some(lost.clone()));
+        assert_eq!(r.on_progress(49), None);
+        r.on_timeout(1_000, 50, lost);
+        assert_eq!(r.on_progress(50), None);
+        assert_eq!(r.on_progress(49), None, "decided");
+    }
+}

@@ -1,0 +1,85 @@
+//! Round-trip time: samples, their average and variation [RFC 6298 §2].
+
+use core::time::Duration;
+
+use crate::feedback::Timing;
+
+/// Longer samples are errors of a clock, or lies.
+const MAX_SAMPLE: Duration = Duration::from_secs(60);
+
+/// A round trip from what a TACK says: `RTT = now - t0* - dt*` [TON §V-B], clocks modulo 2^32 us.
+/// `None` when that is negative, or longer than a minute.
+pub(super) fn sample(timing: Timing, clock_us: u32) -> Option<Duration> {
+    let elapsed = Duration::from_micros(u64::from(clock_us.wrapping_sub(timing.departure_us)));
+    // A receiver that rounds dt* up by its clock's tick must not make the sample negative.
+    let rtt = elapsed.checked_sub(timing.delay)?.max(Duration::from_micros(1));
+    (rtt <= MAX_SAMPLE).then_some(rtt)
+}
+
+/// SRTT and RTTVAR.
+#[derive(Debug, Default)]
+pub(super) struct Rtt {
+    srtt: Option<Duration>,
+    rttvar: Duration,
+}
+
+impl Rtt {
+    pub(super) fn update(&mut self, rtt: Duration) {
+        let rtt = rtt.min(MAX_SAMPLE);
+        match self.srtt {
+            None => {
+                self.srtt = Some(rtt);
+                self.rttvar = rtt / 2;
+            }
+            Some(srtt) => {
+                self.rttvar = self.rttvar * 3 / 4 + srtt.abs_diff(rtt) / 4;
+                self.srtt = Some(srtt * 7 / 8 + rtt / 8);
+            }
+        }
+    }
+
+    pub(super) fn srtt(&self) -> Option<Duration> {
+        self.srtt
+    }
+
+    pub(super) fn rttvar(&self) -> Option<Duration> {
+        self.srtt.map(|_| self.rttvar)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ms(n: u64) -> Duration {
+        Duration::from_millis(n)
+    }
+
+    #[test]
+    fn the_tack_delay_is_taken_off_across_the_wrap() {
+        // [TON Fig. 5b]: RTT = t1 - t0 - dt.
+        for t0 in [0u32, 5, u32::MAX - 50_000] {
+            let timing = Timing { departure_us: t0, delay: ms(20) };
+            assert_eq!(sample(timing, t0.wrapping_add(100_000)), Some(ms(80)));
+        }
+    }
+
+    #[test]
+    fn impossible_samples_are_refused() {
+        let timing = Timing { departure_us: 1_000, delay: ms(5) };
+        assert_eq!(sample(timing, 900), None, "before it left");
+        assert_eq!(sample(timing, 2_000), None, "a delay longer than the round trip");
+        let lie = Timing { departure_us: 0, delay: Duration::MAX };
+        assert_eq!(sample(lie, u32::MAX), None);
+    }
+
+    #[test]
+    fn average_and_variation_follow_rfc_6298() {
+        let mut rtt = Rtt::default();
+        assert_eq!((rtt.srtt(), rtt.rttvar()), (None, None));
+        rtt.update(ms(80));
+        assert_eq!((rtt.srtt(), rtt.rttvar()), (Some(ms(80)), Some(ms(40))));
+        rtt.update(ms(160));
+        assert_eq!((rtt.srtt(), rtt.rttvar()), (Some(ms(90)), Some(ms(50))));
+    }
+}

@@ -1,0 +1,352 @@
+//! What is outstanding: one record per segment, found by SEQ and by PKT.SEQ.
+//!
+//! ```text
+//! SEQ        una                                         nxt
+//!             |  seg  |   seg   | seg |    seg    |  seg  |      segments, contiguous
+//!             | lost  |      received |    in flight      |      two disjoint sets of bytes
+//! PKT.SEQ      17        12       13       14        15          latest transmission only
+//! ```
+//!
+//! A segment's PKT.SEQ is replaced by that of its latest transmission [TON §V-A]. By SEQ a segment
+//! is found in O(log N); by PKT.SEQ in O(1), through a ring of the ranges that each transmission
+//! carried. Both are trimmed as `una` advances, so memory is bounded by what is outstanding and
+//! what was sent again meanwhile.
+
+use core::ops::Range;
+use std::collections::VecDeque;
+
+use tack_units::Instant;
+
+use crate::Ranges;
+
+use super::transmissions::Transmissions;
+
+/// A segment's latest transmission.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Segment {
+    pub(super) start: u64,
+    pub(super) end: u64,
+    pub(super) pkt_seq: u64,
+    pub(super) sent_at: Instant,
+    /// Bytes delivered on the connection when it was sent.
+    pub(super) delivered: u64,
+    pub(super) retransmitted: bool,
+}
+
+/// What became known to have arrived.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Receipts {
+    /// Retransmissions that were needless, because the data arrived before they could have.
+    pub(super) needless: u64,
+    /// PKT.SEQ of the newest transmission among them, and what was delivered when it left.
+    pub(super) newest: Option<(u64, u64)>,
+    /// Bytes not known to have arrived before.
+    pub(super) bytes: u64,
+}
+
+impl Receipts {
+    /// `segment` has arrived; packets up to `largest` had arrived when that was told.
+    fn note(&mut self, segment: &Segment, largest: Option<u64>) {
+        if self.newest.is_none_or(|(pkt_seq, _)| pkt_seq < segment.pkt_seq) {
+            self.newest = Some((segment.pkt_seq, segment.delivered));
+        }
+        if segment.retransmitted && largest.is_some_and(|l| l < segment.pkt_seq) {
+            self.needless += 1;
+        }
+    }
+}
+
+/// The table of outstanding segments.
+#[derive(Debug)]
+pub(super) struct Sent {
+    segments: VecDeque<Segment>,
+    transmissions: Transmissions,
+    una: u64,
+    nxt: u64,
+    /// Arrived beyond `una`, and known where.
+    received: Ranges,
+    /// Declared lost and not sent again.
+    lost: Ranges,
+    /// Bytes arrived beyond `una` as last told; where they are is only partly known.
+    queued_at_peer: u64,
+}
+
+impl Sent {
+    pub(super) fn new(first_pkt_seq: u64, first_seq: u64) -> Self {
+        Sent {
+            segments: VecDeque::new(),
+            transmissions: Transmissions::new(first_pkt_seq),
+            una: first_seq,
+            nxt: first_seq,
+            received: Ranges::new(),
+            lost: Ranges::new(),
+            queued_at_peer: 0,
+        }
+    }
+
+    pub(super) fn una(&self) -> u64 {
+        self.una
+    }
+
+    pub(super) fn nxt(&self) -> u64 {
+        self.nxt
+    }
+
+    /// The PKT.SEQ of the next transmission.
+    pub(super) fn next_pkt_seq(&self) -> u64 {
+        self.transmissions.next()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.una == self.nxt
+    }
+
+    /// Bytes known to have arrived beyond `una`.
+    pub(super) fn arrived_beyond(&self) -> u64 {
+        self.received.covered().max(self.queued_at_peer)
+    }
+
+    /// Bytes sent, neither known to have arrived nor declared lost.
+    pub(super) fn in_flight(&self) -> u64 {
+        let outstanding = self.nxt - self.una;
+        outstanding.saturating_sub(self.lost.covered().saturating_add(self.arrived_beyond()))
+    }
+
+    pub(super) fn lost_bytes(&self) -> u64 {
+        self.lost.covered()
+    }
+
+    /// A transmission leaves. Returns its PKT.SEQ and whether it carries anything again.
+    pub(super) fn on_sent(&mut self, seq: Range<u64>, delivered: u64, now: Instant) -> (u64, bool) {
+        assert!(seq.start <= self.nxt, "new data continues the SEQ space");
+        let range = seq.start.max(self.una)..seq.end.max(self.una);
+        let pkt_seq = self.transmissions.push(range.clone());
+        let again = range.start < self.nxt && !range.is_empty();
+        if again {
+            let part = range.start..range.end.min(self.nxt);
+            self.replace(part, pkt_seq, delivered, now);
+        }
+        if range.end > self.nxt {
+            self.segments.push_back(Segment {
+                start: self.nxt,
+                end: range.end,
+                pkt_seq,
+                sent_at: now,
+                delivered,
+                retransmitted: false,
+            });
+            self.nxt = range.end;
+        }
+        (pkt_seq, again)
+    }
+
+    /// `part` of what is outstanding was sent again as `pkt_seq`.
+    fn replace(&mut self, part: Range<u64>, pkt_seq: u64, delivered: u64, now: Instant) {
+        self.lost.remove(part.clone());
+        self.split_at(part.start);
+        self.split_at(part.end);
+        let mut i = self.index_of(part.start);
+        while let Some(s) = self.segments.get_mut(i).filter(|s| s.start < part.end) {
+            self.transmissions.supersede(s.pkt_seq, &part);
+            (s.pkt_seq, s.sent_at, s.delivered, s.retransmitted) = (pkt_seq, now, delivered, true);
+            i += 1;
+        }
+    }
+
+    /// Makes `seq` a boundary between segments, if it lies inside one.
+    fn split_at(&mut self, seq: u64) {
+        let i = self.index_of(seq);
+        if let Some(s) = self.segments.get_mut(i)
+            && s.start < seq
+        {
+            let upper = Segment { start: seq, ..*s };
+            s.end = seq;
+            self.segments.insert(i + 1, upper);
+        }
+    }
+
+    /// Index of the first segment that ends beyond `seq`.
+    fn index_of(&self, seq: u64) -> usize {
+        self.segments.partition_point(|s| s.end <= seq)
+    }
+
+    /// Everything below `cum_ack` has arrived; the caller has checked that it was sent.
+    pub(super) fn acknowledge(&mut self, cum_ack: u64, largest: Option<u64>) -> Receipts {
+        let mut receipts = Receipts::default();
+        if cum_ack <= self.una {
+            return receipts;
+        }
+        while let Some(s) = self.segments.front_mut().filter(|s| s.start < cum_ack) {
+            let part = s.start..s.end.min(cum_ack);
+            let known = !self.received.is_empty() && self.received.contains(&part);
+            if !known {
+                receipts.note(s, largest);
+                receipts.bytes += part.end - part.start;
+            }
+            if s.end > cum_ack {
+                s.start = cum_ack;
+                // The rest of it was judged with this part.
+                s.retransmitted &= known;
+                break;
+            }
+            self.segments.pop_front();
+        }
+        // Where the peer's queued bytes were is not known: those just passed count as all of it.
+        self.queued_at_peer = self.queued_at_peer.saturating_sub(cum_ack - self.una);
+        self.una = cum_ack;
+        self.received.remove_below(cum_ack);
+        self.lost.remove_below(cum_ack);
+        self.transmissions.trim(cum_ack);
+        receipts
+    }
+
+    /// The peer holds `bytes` beyond `una`.
+    pub(super) fn set_queued_at_peer(&mut self, bytes: u64) {
+        self.queued_at_peer = bytes.min(self.nxt - self.una);
+    }
+
+    /// `range` has arrived beyond `una`.
+    pub(super) fn receive(
+        &mut self,
+        range: Range<u64>,
+        largest: Option<u64>,
+        receipts: &mut Receipts,
+    ) {
+        let range = range.start.max(self.una)..range.end.min(self.nxt);
+        if range.is_empty() || self.received.contains(&range) {
+            return;
+        }
+        for gap in self.received.gaps_in(range.clone()) {
+            let first = self.segments.partition_point(|s| s.end <= gap.start);
+            for s in self.segments.range(first..).take_while(|s| s.start < gap.end) {
+                receipts.note(s, largest);
+            }
+        }
+        receipts.bytes += self.received.insert(range.clone());
+        self.lost.remove(range);
+    }
+
+    /// Transmissions `pkt_seqs` were lost: what they carried is, unless it was sent again or has
+    /// arrived, or `allows` refuses. Returns the bytes newly lost.
+    pub(super) fn lose_packets(
+        &mut self,
+        pkt_seqs: Range<u64>,
+        allows: impl Fn(&Segment) -> bool,
+    ) -> u64 {
+        let before = self.lost.covered();
+        let mut from = pkt_seqs.start;
+        while let Some((pkt_seq, range)) = self.transmissions.next_live(from, pkt_seqs.end) {
+            from = pkt_seq + 1;
+            let first = self.index_of(range.start);
+            for s in self.segments.range(first..).take_while(|s| s.start < range.end) {
+                if s.pkt_seq == pkt_seq && allows(s) {
+                    for part in self.received.gaps_in(s.start..s.end) {
+                        self.lost.insert(part);
+                    }
+                }
+            }
+            self.transmissions.forget(pkt_seq);
+        }
+        self.lost.covered() - before
+    }
+
+    /// The peer misses `hole`: what of it was last sent before `largest` arrived is lost, unless
+    /// `allows` refuses. Returns the bytes newly lost.
+    pub(super) fn lose_hole(
+        &mut self,
+        hole: Range<u64>,
+        largest: u64,
+        allows: impl Fn(&Segment) -> bool,
+    ) -> u64 {
+        let hole = hole.start.max(self.una)..hole.end.min(self.nxt);
+        if hole.is_empty() {
+            return 0;
+        }
+        // The peer may have dropped what it had queued [RFC 2018 §8].
+        self.received.remove(hole.clone());
+        let mut parts = Vec::new();
+        for gap in self.lost.gaps_in(hole) {
+            let first = self.segments.partition_point(|s| s.end <= gap.start);
+            for s in self.segments.range(first..).take_while(|s| s.start < gap.end) {
+                if s.pkt_seq < largest && allows(s) {
+                    parts.push(s.start.max(gap.start)..s.end.min(gap.end));
+                }
+            }
+        }
+        parts.into_iter().map(|part| self.lost.insert(part)).sum()
+    }
+
+    /// Everything not known to have arrived is lost. Returns what was lost before.
+    pub(super) fn lose_everything(&mut self) -> Ranges {
+        let before = self.lost.clone();
+        let all: Vec<_> = self.received.gaps_in(self.una..self.nxt).collect();
+        for part in all {
+            self.lost.insert(part);
+        }
+        before
+    }
+
+    /// Takes back [`Self::lose_everything`]: only `before` is lost, as far as it still is.
+    pub(super) fn restore_lost(&mut self, before: &Ranges) {
+        let mut kept = Ranges::new();
+        for range in before.iter() {
+            let lost_still = range.start.max(self.una)..range.end.max(self.una);
+            let gone: Vec<_> = self.lost.gaps_in(lost_still.clone()).collect();
+            kept.insert(lost_still);
+            for part in gone {
+                kept.remove(part);
+            }
+        }
+        self.lost = kept;
+    }
+
+    /// The lowest lost range, within one segment.
+    pub(super) fn first_lost(&self) -> Option<Range<u64>> {
+        let lost = self.lost.first()?;
+        let s = self.segments.get(self.index_of(lost.start))?;
+        Some(lost.start..lost.end.min(s.end))
+    }
+
+    /// Bytes delivered when `pkt_seq` was sent, if that is still known.
+    pub(super) fn delivered_when_sent(&self, pkt_seq: u64) -> Option<u64> {
+        let range = self.transmissions.range_of(pkt_seq)?;
+        let s = self.segments.get(self.index_of(range.start))?;
+        (s.pkt_seq == pkt_seq).then_some(s.delivered)
+    }
+
+    /// Segments, in SEQ order, with whether each is lost; what has arrived is left out.
+    pub(super) fn unacknowledged(&self) -> impl Iterator<Item = (Segment, bool)> + '_ {
+        self.segments
+            .iter()
+            .filter(|s| !self.received.contains(&(s.start..s.end)))
+            .map(|s| (*s, self.lost.gaps_in(s.start..s.end).next().is_none()))
+    }
+
+    /// Panics when the parts do not fit together. For tests.
+    #[cfg(test)]
+    pub(super) fn check(&self) {
+        let mut at = self.una;
+        for s in &self.segments {
+            assert!(s.start == at && s.end > s.start, "segments are contiguous");
+            at = s.end;
+        }
+        assert_eq!(at, self.nxt);
+        for set in [&self.received, &self.lost] {
+            assert!(set.first().is_none_or(|r| r.start >= self.una));
+            assert!(set.last().is_none_or(|r| r.end <= self.nxt));
+        }
+        for r in self.lost.iter() {
+            assert_eq!(self.received.gaps_in(r.clone()).collect::<Vec<_>>(), [r]);
+        }
+    }
+
+    /// Transmissions remembered. For tests of the bound.
+    #[cfg(test)]
+    pub(super) fn remembered(&self) -> usize {
+        self.transmissions.len()
+    }
+}
+
+#[cfg(test)]
+#[path = "sent_tests.rs"]
+mod tests;

@@ -1,0 +1,170 @@
+//! When silence has lasted too long: probe first, retransmission timeout after.
+//!
+//! ```text
+//! probe  min( last transmission + 2 SRTT + max(alpha, flush) + slack,  RTO )      once
+//! RTO    wait began + ( SRTT + max(G, 4 RTTVAR) + alpha ) * 2^backoff             then
+//! ```
+//!
+//! The wait begins with the first transmission when nothing was outstanding, and again with each
+//! progress, probe and timeout. Both deadlines include how long the receiver may hold a TACK back,
+//! so that neither can pass before a TACK could have arrived. The first expiry is always a probe
+//! [RFC 8985 §7.2]: it costs one packet, and the answer to it tells all that is missing.
+//!
+//! Deviation: [RFC 6298 §2.4] bounds the RTO by 1 s from below; 200 ms is what Linux uses and
+//! enough, since the delayed acknowledgment it guards against is in the sum.
+
+use core::time::Duration;
+
+use tack_units::Instant;
+
+use super::Timeout;
+
+/// RTO before the first RTT sample [RFC 6298 §2.1].
+const INITIAL_RTO: Duration = Duration::from_secs(1);
+const MIN_RTO: Duration = Duration::from_millis(200);
+/// [RFC 6298 §2.5].
+const MAX_RTO: Duration = Duration::from_secs(60);
+/// G: timers of both hosts are this coarse.
+const GRANULARITY: Duration = Duration::from_millis(1);
+/// How late a receiver's flush timer may fire in practice before a probe is sent in vain.
+const PROBE_SLACK: Duration = Duration::from_millis(5);
+/// 200 ms * 2^9 exceeds `MAX_RTO`.
+const MAX_BACKOFF: u32 = 9;
+
+/// What the deadlines are computed from.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Path {
+    /// `None` before the first sample.
+    pub(super) srtt: Option<Duration>,
+    pub(super) rttvar: Duration,
+    /// TACK interval in force.
+    pub(super) alpha: Duration,
+    /// The receiver's flush timer.
+    pub(super) flush: Duration,
+}
+
+/// Probe and retransmission timer.
+#[derive(Debug)]
+pub(super) struct Timer {
+    waiting_since: Instant,
+    last_sent: Instant,
+    /// A probe was sent since the last progress.
+    probed: bool,
+    backoff: u32,
+}
+
+impl Timer {
+    pub(super) fn new(now: Instant) -> Self {
+        Timer { waiting_since: now, last_sent: now, probed: false, backoff: 0 }
+    }
+
+    /// A transmission leaves; `idle`: nothing was outstanding.
+    pub(super) fn on_sent(&mut self, idle: bool, now: Instant) {
+        self.last_sent = now;
+        if idle {
+            self.waiting_since = now;
+            self.probed = false;
+        }
+    }
+
+    /// Something new arrived at the peer.
+    pub(super) fn on_progress(&mut self, now: Instant) {
+        self.waiting_since = now;
+        self.probed = false;
+        self.backoff = 0;
+    }
+
+    /// When the next timer fires, given that something is outstanding.
+    pub(super) fn deadline(&self, path: Path) -> Instant {
+        let rto = self.waiting_since + self.rto(path);
+        if self.probed {
+            return rto;
+        }
+        let srtt = path.srtt.unwrap_or(INITIAL_RTO / 2);
+        let wait = 2 * srtt + path.alpha.max(path.flush) + PROBE_SLACK;
+        rto.min(self.last_sent.max(self.waiting_since) + wait)
+    }
+
+    /// The deadline has passed.
+    pub(super) fn on_timeout(&mut self, now: Instant) -> Timeout {
+        self.waiting_since = now;
+        if self.probed {
+            self.backoff = (self.backoff + 1).min(MAX_BACKOFF);
+            return Timeout::Rto;
+        }
+        self.probed = true;
+        Timeout::Probe
+    }
+
+    /// `RTO = SRTT + max(G, 4 RTTVAR) + alpha`, backed off.
+    pub(super) fn rto(&self, path: Path) -> Duration {
+        let base = match path.srtt {
+            None => INITIAL_RTO,
+            Some(srtt) => srtt + GRANULARITY.max(4 * path.rttvar) + path.alpha,
+        };
+        (base.max(MIN_RTO) * (1 << self.backoff)).min(MAX_RTO)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ms(n: u64) -> Duration {
+        Duration::from_millis(n)
+    }
+
+    fn at(n: u64) -> Instant {
+        Instant::from_millis(n)
+    }
+
+    fn path(srtt: u64, rttvar: u64) -> Path {
+        Path { srtt: Some(ms(srtt)), rttvar: ms(rttvar), alpha: ms(srtt / 4), flush: ms(25) }
+    }
+
+    #[test]
+    fn rto_includes_the_tack_interval_and_its_bounds_hold() {
+        let t = Timer::new(at(0));
+        assert_eq!(t.rto(path(200, 10)), ms(200 + 40 + 50));
+        assert_eq!(t.rto(path(400, 0)), ms(400 + 1 + 100));
+        assert_eq!(t.rto(path(4, 0)), MIN_RTO);
+        assert_eq!(t.rto(Path { srtt: None, ..path(0, 0) }), INITIAL_RTO);
+        assert_eq!(t.rto(path(59_000, 10_000)), MAX_RTO);
+    }
+
+    #[test]
+    fn a_probe_comes_before_any_timeout_and_timeouts_back_off() {
+        let mut t = Timer::new(at(0));
+        t.on_sent(true, at(10));
+        let p = path(20, 1);
+        assert_eq!(t.deadline(p), at(10 + 40 + 25 + 5));
+        assert_eq!(t.on_timeout(at(80)), Timeout::Probe);
+        t.on_sent(false, at(80));
+        assert_eq!(t.deadline(p), at(280));
+        assert_eq!(t.on_timeout(at(280)), Timeout::Rto);
+        t.on_sent(false, at(280));
+        assert_eq!(t.deadline(p), at(280 + 400));
+        assert_eq!(t.on_timeout(at(680)), Timeout::Rto);
+        assert_eq!(t.rto(p), ms(800));
+        t.on_progress(at(700));
+        assert_eq!(t.deadline(p), at(770));
+        for _ in 0..40 {
+            t.on_timeout(at(1_000));
+        }
+        assert_eq!(t.rto(p), MAX_RTO);
+    }
+
+    #[test]
+    fn neither_timer_fires_before_a_tack_could_have_arrived() {
+        // The last packet of a flight: held for max(alpha, flush), then a round trip.
+        for rtt in [1, 5, 20, 80, 200, 500] {
+            let mut t = Timer::new(at(0));
+            t.on_sent(true, at(0));
+            let p = path(rtt, 0);
+            let tack = at(0) + ms(rtt) + p.alpha.max(p.flush);
+            assert!(t.deadline(p) > tack, "{rtt} ms");
+            t.on_timeout(at(0));
+            assert!(t.deadline(p) > tack, "{rtt} ms");
+        }
+    }
+}

@@ -8,6 +8,7 @@ mod draw;
 mod ip;
 pub mod link;
 pub mod loss;
+pub mod open_loop;
 pub mod path;
 pub mod queue;
 pub mod tap;

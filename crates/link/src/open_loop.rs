@@ -1,0 +1,495 @@
+//! The papers' measuring traffic on the 802.11 model: data that nothing slows down, and an ACK per
+//! L packets or per period that nothing waits for.
+//!
+//! No transport reacts to what it measures, so the result is the airtime cost of acknowledging and
+//! nothing else: the ceiling of what fewer ACKs can gain.
+
+pub mod ns3;
+
+use core::time::Duration;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use tack_units::Instant;
+
+use crate::link::{End, HostId, Link, Output, Packet, PacketKind};
+use crate::wlan::{Airtime, ConfigError, Ledger, NodeStats, Wlan, WlanConfig};
+
+/// IP bytes of a data packet.
+pub const DATA_IP_BYTES: u32 = 1_500;
+/// UDP payload of a data packet.
+pub const DATA_PAYLOAD_BYTES: u32 = 1_472;
+/// IP bytes of an ACK: 64 on Ethernet.
+pub const ACK_IP_BYTES: u32 = 46;
+/// The host on the wired side. Station hosts are those of the configuration.
+pub const WIRED_HOST: HostId = 0;
+
+/// Who sends data to whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Mode {
+    /// Wired host to every station, no ACKs.
+    Udp,
+    /// The same, and every station acknowledges.
+    UdpAck,
+    /// First station to second station through the access point, which acknowledges if told to.
+    Relay,
+    /// Every station to the wired host, no ACKs.
+    Up,
+}
+
+impl Mode {
+    /// `udp`, `udpack`, `relay` or `up`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Mode::Udp => "udp",
+            Mode::UdpAck => "udpack",
+            Mode::Relay => "relay",
+            Mode::Up => "up",
+        }
+    }
+
+    /// The mode called `name`.
+    pub fn from_name(name: &str) -> Option<Mode> {
+        [Mode::Udp, Mode::UdpAck, Mode::Relay, Mode::Up].into_iter().find(|m| m.name() == name)
+    }
+}
+
+/// When a receiver acknowledges.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AckRule {
+    /// Never.
+    Never,
+    /// After this many packets.
+    EveryPackets(u32),
+    /// At every multiple of this period, if anything has arrived since the last ACK.
+    Every(Duration),
+}
+
+/// One experiment.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OpenLoop {
+    /// The network; each station's first host takes part.
+    pub wlan: WlanConfig,
+    /// Who sends.
+    pub mode: Mode,
+    /// When receivers acknowledge; ignored by modes without ACKs.
+    pub ack: AckRule,
+    /// Constant rate of every sender's application in Mb/s: UDP payload, 1472 bytes of each
+    /// 1500-byte packet, as ns-3's and the papers' traffic generators count. `None`: always one
+    /// more packet than can be sent.
+    pub offered_mbps: Option<f64>,
+    /// One-way delay between the wired host and the access point.
+    pub wired_delay: Duration,
+    /// Left out of the result.
+    pub warm_up: Duration,
+    /// Measured after that.
+    pub duration: Duration,
+}
+
+/// What was measured.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Report {
+    /// Data that reached its receivers, IP level (1500 bytes per packet), Mb/s.
+    pub l3_mbps: f64,
+    /// The same as UDP payload.
+    pub goodput_mbps: f64,
+    /// Data packets that reached their receivers.
+    pub data_packets: u64,
+    /// The same for each flow.
+    pub data_packets_by_flow: Vec<u64>,
+    /// ACKs that receivers sent.
+    pub acks_sent: u64,
+    /// ACKs that reached the senders.
+    pub acks_delivered: u64,
+    /// The access point.
+    pub ap: NodeStats,
+    /// All stations together.
+    pub stations: NodeStats,
+    /// Who used the medium.
+    pub airtime: Airtime,
+    /// Where all packets of the run have gone, warm-up included.
+    pub ledger: Ledger,
+}
+
+/// Mean and spread over seeds.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Summary {
+    /// Mean IP-level rate in Mb/s.
+    pub l3_mbps: f64,
+    /// Sample standard deviation of it; 0 for one run.
+    pub l3_sd: f64,
+    /// Every run.
+    pub runs: Vec<Report>,
+}
+
+impl OpenLoop {
+    /// Saturated traffic of `mode` on `wlan`: 0.2 s of warm-up and 10 s of measurement, an ACK per
+    /// two packets, 0.5 ms of wire.
+    pub fn new(wlan: WlanConfig, mode: Mode) -> OpenLoop {
+        OpenLoop {
+            wlan,
+            mode,
+            ack: AckRule::EveryPackets(2),
+            offered_mbps: None,
+            wired_delay: Duration::from_micros(500),
+            warm_up: Duration::from_millis(200),
+            duration: Duration::from_secs(10),
+        }
+    }
+
+    /// Runs it.
+    ///
+    /// # Errors
+    /// When the network does not validate, the mode needs more stations than it has, or a rate or
+    /// time is out of range.
+    pub fn run(&self) -> Result<Report, ConfigError> {
+        self.validate()?;
+        let mut run = Run::new(self)?;
+        run.until(Instant::ZERO + self.warm_up);
+        let before = run.reading();
+        run.until(Instant::ZERO + self.warm_up + self.duration);
+        let after = run.reading();
+        Ok(self.report(&before, &after))
+    }
+
+    /// Runs it once per seed.
+    ///
+    /// # Errors
+    /// As [`OpenLoop::run`].
+    pub fn run_seeds(&self, seeds: impl IntoIterator<Item = u64>) -> Result<Summary, ConfigError> {
+        let mut experiment = self.clone();
+        let mut runs = Vec::new();
+        for seed in seeds {
+            experiment.wlan.seed = seed;
+            runs.push(experiment.run()?);
+        }
+        let n = runs.len() as f64;
+        let l3_mbps = runs.iter().map(|r| r.l3_mbps).sum::<f64>() / n.max(1.0);
+        let squares: f64 = runs.iter().map(|r| (r.l3_mbps - l3_mbps).powi(2)).sum();
+        let l3_sd = if runs.len() > 1 { (squares / (n - 1.0)).sqrt() } else { 0.0 };
+        Ok(Summary { l3_mbps, l3_sd, runs })
+    }
+
+    fn validate(&self) -> Result<(), ConfigError> {
+        self.wlan.validate()?;
+        let fail = |field: &str, problem| Err(ConfigError { field: field.to_owned(), problem });
+        let hour = Duration::from_secs(3_600);
+        if self.duration.is_zero() || self.duration > hour * 24 {
+            return fail("duration", "must be positive, at most a day");
+        }
+        if self.warm_up > hour || self.wired_delay > hour {
+            return fail("wired_delay or warm_up", "is longer than an hour");
+        }
+        if self.offered_mbps.is_some_and(|m| !(m.is_finite() && m > 0.0 && m <= 1e6)) {
+            return fail("offered_mbps", "must be positive, at most 1e6");
+        }
+        match self.ack {
+            AckRule::EveryPackets(0) => return fail("ack", "an ACK per 0 packets"),
+            AckRule::Every(period) if period < Duration::from_micros(1) => {
+                return fail("ack", "a period below 1 us");
+            }
+            _ => {}
+        }
+        if self.mode == Mode::Relay && self.wlan.stations.len() < 2 {
+            return fail("stations", "relay needs two");
+        }
+        if self.wlan.stations.iter().any(|s| s.hosts.is_empty()) {
+            return fail("stations", "each needs a host");
+        }
+        if self.wlan.stations.iter().any(|s| s.hosts.contains(&WIRED_HOST)) {
+            return fail("stations", "host 0 is the wired host");
+        }
+        Ok(())
+    }
+
+    fn report(&self, before: &Reading, after: &Reading) -> Report {
+        let by_flow = after.data.iter().zip(&before.data).map(|(a, b)| a - b);
+        let data_packets_by_flow: Vec<u64> = by_flow.collect();
+        let data_packets = data_packets_by_flow.iter().sum::<u64>();
+        let mbps = |bytes: u32| {
+            data_packets as f64 * f64::from(bytes) * 8.0 / self.duration.as_secs_f64() / 1e6
+        };
+        Report {
+            l3_mbps: mbps(DATA_IP_BYTES),
+            goodput_mbps: mbps(DATA_PAYLOAD_BYTES),
+            data_packets,
+            data_packets_by_flow,
+            acks_sent: after.acks_sent - before.acks_sent,
+            acks_delivered: after.acks_delivered - before.acks_delivered,
+            ap: after.ap.since(&before.ap),
+            stations: after.stations.since(&before.stations),
+            airtime: after.airtime.since(&before.airtime),
+            ledger: after.ledger,
+        }
+    }
+}
+
+/// Counters at one instant.
+#[derive(Clone, Debug)]
+struct Reading {
+    data: Vec<u64>,
+    acks_sent: u64,
+    acks_delivered: u64,
+    ap: NodeStats,
+    stations: NodeStats,
+    airtime: Airtime,
+    ledger: Ledger,
+}
+
+/// A stream of data packets.
+#[derive(Debug)]
+struct Flow {
+    src: HostId,
+    dst: HostId,
+    /// The station whose queue the data enters or, from the wired side, is for.
+    station: usize,
+    /// Packets kept waiting in that queue when saturated.
+    depth: usize,
+    received: u64,
+    unacknowledged: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    /// A packet of this flow reaches its queue.
+    Data(usize),
+    /// Receivers look whether an ACK is due.
+    Tick,
+}
+
+struct Run {
+    wlan: Wlan,
+    mode: Mode,
+    ack: AckRule,
+    flows: Vec<Flow>,
+    /// The flow whose data host `h` receives, by host.
+    receives: Vec<(HostId, usize)>,
+    interval: Option<Duration>,
+    events: BinaryHeap<Reverse<(Instant, Event)>>,
+    now: Instant,
+    next_id: u64,
+    acks_sent: u64,
+    acks_delivered: u64,
+}
+
+impl Run {
+    fn new(experiment: &OpenLoop) -> Result<Run, ConfigError> {
+        let wlan = Wlan::new(experiment.wlan.clone())?;
+        let flows = flows(experiment);
+        let mut receives: Vec<_> = flows.iter().enumerate().map(|(i, f)| (f.dst, i)).collect();
+        receives.sort_unstable();
+        let ack = match experiment.mode {
+            Mode::UdpAck | Mode::Relay => experiment.ack,
+            Mode::Udp | Mode::Up => AckRule::Never,
+        };
+        let interval = experiment
+            .offered_mbps
+            .map(|mbps| Duration::from_secs_f64(f64::from(DATA_PAYLOAD_BYTES * 8) / mbps / 1e6));
+        let mut run = Run {
+            wlan,
+            mode: experiment.mode,
+            ack,
+            receives,
+            interval,
+            events: BinaryHeap::new(),
+            now: Instant::ZERO,
+            next_id: 0,
+            acks_sent: 0,
+            acks_delivered: 0,
+            flows,
+        };
+        if let Some(interval) = interval {
+            // Senders are spread over an interval: nothing ties independent sources together.
+            for i in 0..run.flows.len() {
+                let offset = interval * i as u32 / run.flows.len() as u32;
+                let at = Instant::ZERO + run.entry_delay(experiment) + offset;
+                run.events.push(Reverse((at, Event::Data(i))));
+            }
+        } else {
+            run.top_up();
+        }
+        if let AckRule::Every(period) = run.ack {
+            run.events.push(Reverse((Instant::ZERO + period, Event::Tick)));
+        }
+        Ok(run)
+    }
+
+    /// How long data travels before it reaches the queue that the model begins with.
+    fn entry_delay(&self, experiment: &OpenLoop) -> Duration {
+        match self.mode {
+            Mode::Udp | Mode::UdpAck => experiment.wired_delay,
+            Mode::Relay | Mode::Up => Duration::ZERO,
+        }
+    }
+
+    /// Runs until `end`.
+    fn until(&mut self, end: Instant) {
+        loop {
+            let wait = match self.wlan.poll(self.now) {
+                Output::Deliver { packet, .. } => {
+                    self.on_packet(&packet);
+                    continue;
+                }
+                Output::Wait(wait) => wait,
+            };
+            if self.interval.is_none() {
+                // Packets offered now may be sent at once: ask again before moving on.
+                if self.top_up() {
+                    continue;
+                }
+            }
+            let event = self.events.peek().map(|Reverse((at, _))| *at);
+            let next = [wait, event].into_iter().flatten().min().unwrap_or(end);
+            if next > end {
+                self.now = end;
+                return;
+            }
+            self.now = self.now.max(next);
+            if event == Some(next) {
+                let Reverse((at, event)) = self.events.pop().expect("just peeked");
+                self.on_event(at, event);
+            }
+        }
+    }
+
+    fn on_event(&mut self, at: Instant, event: Event) {
+        match event {
+            Event::Data(i) => {
+                self.offer_data(i);
+                let interval = self.interval.unwrap_or(Duration::MAX);
+                self.events.push(Reverse((at + interval, event)));
+            }
+            Event::Tick => {
+                for i in 0..self.flows.len() {
+                    if self.flows[i].unacknowledged > 0 {
+                        self.send_ack(i);
+                    }
+                }
+                let AckRule::Every(period) = self.ack else { return };
+                self.events.push(Reverse((at + period, event)));
+            }
+        }
+    }
+
+    fn on_packet(&mut self, packet: &Packet) {
+        if packet.kind == PacketKind::Ack {
+            self.acks_delivered += 1;
+            return;
+        }
+        let i = if self.mode == Mode::Up {
+            // All flows end at the wired host: tell them apart by their source.
+            packet.src as usize
+        } else {
+            packet.dst as usize
+        };
+        let Some(i) = self.flow_of(i) else { return };
+        let flow = &mut self.flows[i];
+        flow.received += 1;
+        flow.unacknowledged += 1;
+        if matches!(self.ack, AckRule::EveryPackets(l) if flow.unacknowledged >= l) {
+            self.send_ack(i);
+        }
+    }
+
+    fn flow_of(&self, host: usize) -> Option<usize> {
+        let host = HostId::try_from(host).ok()?;
+        if self.mode == Mode::Up {
+            return self.flows.iter().position(|f| f.src == host);
+        }
+        let at = self.receives.binary_search_by_key(&host, |(h, _)| *h).ok()?;
+        Some(self.receives[at].1)
+    }
+
+    fn send_ack(&mut self, i: usize) {
+        self.flows[i].unacknowledged = 0;
+        self.acks_sent += 1;
+        let Flow { src, dst, .. } = self.flows[i];
+        self.offer(End::A, dst, src, PacketKind::Ack);
+    }
+
+    fn offer_data(&mut self, i: usize) {
+        let Flow { src, dst, .. } = self.flows[i];
+        let end = if src == WIRED_HOST { End::B } else { End::A };
+        self.offer(end, src, dst, PacketKind::Data);
+    }
+
+    fn offer(&mut self, end: End, src: HostId, dst: HostId, kind: PacketKind) {
+        let ip_bytes = if kind == PacketKind::Data { DATA_IP_BYTES } else { ACK_IP_BYTES };
+        let id = self.next_id;
+        self.next_id += 1;
+        let sent_at = self.now;
+        let packet = Packet { id, src, dst, ip_bytes, kind, bytes: Vec::new(), ecn: 0, sent_at };
+        self.wlan.offer(end, packet, self.now);
+    }
+
+    /// Refills every saturated sender's queue; true if anything was missing.
+    fn top_up(&mut self) -> bool {
+        let mut any = false;
+        loop {
+            // One packet each in turn, so that a shared queue is shared evenly.
+            let mut more = false;
+            for i in 0..self.flows.len() {
+                if self.backlog(i) < self.flows[i].depth {
+                    self.offer_data(i);
+                    more = true;
+                }
+            }
+            if !more {
+                return any;
+            }
+            any = true;
+        }
+    }
+
+    fn backlog(&self, i: usize) -> usize {
+        let flow = &self.flows[i];
+        if flow.src == WIRED_HOST {
+            self.wlan.downlink_backlog(flow.station)
+        } else {
+            self.wlan.uplink_backlog(flow.station)
+        }
+    }
+
+    fn reading(&self) -> Reading {
+        let stations = (0..self.wlan.config().stations.len())
+            .filter_map(|i| self.wlan.station_stats(i))
+            .fold(NodeStats::default(), |sum, s| sum.plus(&s));
+        Reading {
+            data: self.flows.iter().map(|f| f.received).collect(),
+            acks_sent: self.acks_sent,
+            acks_delivered: self.acks_delivered,
+            ap: self.wlan.ap_stats(),
+            stations,
+            airtime: self.wlan.airtime(self.now),
+            ledger: self.wlan.ledger(),
+        }
+    }
+}
+
+fn flows(experiment: &OpenLoop) -> Vec<Flow> {
+    let config = &experiment.wlan;
+    let host = |i: usize| config.stations[i].hosts[0];
+    let n = config.stations.len();
+    // Two PPDUs' worth: the queue never runs dry between two polls.
+    let depth = |mpdus: u16, limit: usize| (2 * usize::from(mpdus.max(1))).clamp(1, limit);
+    let flow = |src, dst, station, depth| Flow {
+        src,
+        dst,
+        station,
+        depth,
+        received: 0,
+        unacknowledged: 0,
+    };
+    let up_depth = |i: usize| {
+        let limits = config.stations[i].ampdu.unwrap_or(config.station_ampdu);
+        depth(limits.max_mpdus, config.station_queue_packets)
+    };
+    match experiment.mode {
+        Mode::Udp | Mode::UdpAck => {
+            let depth = depth(config.ap_ampdu.max_mpdus, (config.ap_queue_packets / n).max(1));
+            (0..n).map(|i| flow(WIRED_HOST, host(i), i, depth)).collect()
+        }
+        Mode::Relay => vec![flow(host(0), host(1), 0, up_depth(0))],
+        Mode::Up => (0..n).map(|i| flow(host(i), WIRED_HOST, i, up_depth(i))).collect(),
+    }
+}

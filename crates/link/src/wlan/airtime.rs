@@ -1,0 +1,224 @@
+//! Who used the medium, for how long, and for what.
+//!
+//! Every nanosecond belongs to exactly one use, so the shares sum to 1.
+
+use core::time::Duration;
+
+use super::phy::Ns;
+
+/// What the medium is used for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Use {
+    /// PPDUs with application data. One that carries both kinds is split by bytes.
+    Data,
+    /// PPDUs with transport acknowledgments.
+    Ack,
+    /// Acks, BlockAcks, BlockAckReqs, RTS, CTS, and the interframe spaces inside an exchange.
+    Control,
+    /// From the first frame of a collision to the end of its last.
+    Collision,
+    /// PPDUs of which noise left nothing.
+    Lost,
+    /// Beacons.
+    Beacon,
+    /// Exchanges of neighbours.
+    Neighbour,
+    /// Idle while somebody waits to send: AIFS, EIFS and backoff.
+    Contention,
+    /// Idle with nothing to send.
+    Idle,
+}
+
+impl Use {
+    /// Every use, in the order of [`Airtime::shares`].
+    pub const ALL: [Use; 9] = [
+        Use::Data,
+        Use::Ack,
+        Use::Control,
+        Use::Collision,
+        Use::Lost,
+        Use::Beacon,
+        Use::Neighbour,
+        Use::Contention,
+        Use::Idle,
+    ];
+
+    /// A short name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Use::Data => "data",
+            Use::Ack => "ack",
+            Use::Control => "control",
+            Use::Collision => "collision",
+            Use::Lost => "lost",
+            Use::Beacon => "beacon",
+            Use::Neighbour => "neighbour",
+            Use::Contention => "contention",
+            Use::Idle => "idle",
+        }
+    }
+}
+
+/// Time by use since some instant.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Airtime {
+    by_use: [Ns; 9],
+}
+
+impl Airtime {
+    /// Time spent on `what`.
+    pub fn of(&self, what: Use) -> Duration {
+        Duration::from_nanos(self.by_use[what as usize])
+    }
+
+    /// All of it.
+    pub fn total(&self) -> Duration {
+        Duration::from_nanos(self.by_use.iter().sum())
+    }
+
+    /// `what`'s share of all time; 0 before any has passed.
+    pub fn share(&self, what: Use) -> f64 {
+        let total: Ns = self.by_use.iter().sum();
+        if total == 0 { 0.0 } else { self.by_use[what as usize] as f64 / total as f64 }
+    }
+
+    /// All shares, in the order of [`Use::ALL`].
+    pub fn shares(&self) -> [f64; 9] {
+        Use::ALL.map(|what| self.share(what))
+    }
+
+    /// What was added since `earlier`, an older reading of the same account.
+    #[must_use]
+    pub fn since(&self, earlier: &Airtime) -> Airtime {
+        let mut by_use = self.by_use;
+        for (now, before) in by_use.iter_mut().zip(earlier.by_use) {
+            *now = now.saturating_sub(before);
+        }
+        Airtime { by_use }
+    }
+}
+
+/// What one node sent and how it went.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NodeStats {
+    /// Accesses to the medium.
+    pub accesses: u64,
+    /// Accesses that began together with somebody else's.
+    pub collisions: u64,
+    /// Accesses that got no response, collisions included.
+    pub timeouts: u64,
+    /// Collisions between the node's own access categories (no airtime is lost).
+    pub internal_collisions: u64,
+    /// PPDUs with data, repeated ones included.
+    pub data_ppdus: u64,
+    /// MPDUs in them.
+    pub mpdus: u64,
+    /// BlockAckReqs sent.
+    pub block_ack_reqs: u64,
+    /// Packets refused by a full queue.
+    pub queue_drops: u64,
+    /// Packets given up after too many retries.
+    pub retry_drops: u64,
+    /// Time on air with PPDUs of data or acknowledgments, preambles included.
+    pub data_airtime: Duration,
+    /// Time on air with responses and other control frames.
+    pub control_airtime: Duration,
+}
+
+impl NodeStats {
+    /// What was added since `earlier`, an older reading of the same node.
+    #[must_use]
+    pub fn since(&self, earlier: &NodeStats) -> NodeStats {
+        NodeStats {
+            accesses: self.accesses - earlier.accesses,
+            collisions: self.collisions - earlier.collisions,
+            timeouts: self.timeouts - earlier.timeouts,
+            internal_collisions: self.internal_collisions - earlier.internal_collisions,
+            data_ppdus: self.data_ppdus - earlier.data_ppdus,
+            mpdus: self.mpdus - earlier.mpdus,
+            block_ack_reqs: self.block_ack_reqs - earlier.block_ack_reqs,
+            queue_drops: self.queue_drops - earlier.queue_drops,
+            retry_drops: self.retry_drops - earlier.retry_drops,
+            data_airtime: self.data_airtime - earlier.data_airtime,
+            control_airtime: self.control_airtime - earlier.control_airtime,
+        }
+    }
+
+    /// The sum of two nodes.
+    #[must_use]
+    pub fn plus(&self, other: &NodeStats) -> NodeStats {
+        NodeStats {
+            accesses: self.accesses + other.accesses,
+            collisions: self.collisions + other.collisions,
+            timeouts: self.timeouts + other.timeouts,
+            internal_collisions: self.internal_collisions + other.internal_collisions,
+            data_ppdus: self.data_ppdus + other.data_ppdus,
+            mpdus: self.mpdus + other.mpdus,
+            block_ack_reqs: self.block_ack_reqs + other.block_ack_reqs,
+            queue_drops: self.queue_drops + other.queue_drops,
+            retry_drops: self.retry_drops + other.retry_drops,
+            data_airtime: self.data_airtime + other.data_airtime,
+            control_airtime: self.control_airtime + other.control_airtime,
+        }
+    }
+
+    /// Mean MPDUs per PPDU; 0 before the first.
+    pub fn mpdus_per_ppdu(&self) -> f64 {
+        ratio(self.mpdus, self.data_ppdus)
+    }
+
+    /// Share of accesses that collided; 0 before the first.
+    pub fn collision_probability(&self) -> f64 {
+        ratio(self.collisions, self.accesses)
+    }
+}
+
+fn ratio(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}
+
+/// The account itself: a pointer that moves along time and leaves no gap.
+#[derive(Debug, Default)]
+pub(super) struct Account {
+    airtime: Airtime,
+    /// Everything before is accounted for.
+    until: Ns,
+    /// Since when somebody has had something to send, if anybody has.
+    waiting_since: Option<Ns>,
+}
+
+impl Account {
+    /// Somebody has something to send from `now` on.
+    pub(super) fn waiting(&mut self, now: Ns) {
+        if self.waiting_since.is_none() {
+            self.waiting_since = Some(now);
+        }
+    }
+
+    /// Nobody has anything to send any more.
+    pub(super) fn nobody_waits(&mut self) {
+        self.waiting_since = None;
+    }
+
+    /// Idle until `at`.
+    pub(super) fn idle_until(&mut self, at: Ns) {
+        let split = self.waiting_since.unwrap_or(at).clamp(self.until, at.max(self.until));
+        self.put(Use::Idle, split);
+        self.put(Use::Contention, at);
+    }
+
+    /// `what` until `at`.
+    pub(super) fn put(&mut self, what: Use, at: Ns) {
+        let at = at.max(self.until);
+        self.airtime.by_use[what as usize] += at - self.until;
+        self.until = at;
+    }
+
+    /// The account at `now`. An exchange under way counts in full.
+    pub(super) fn read(&self, now: Ns) -> Airtime {
+        let mut ahead =
+            Account { airtime: self.airtime, until: self.until, waiting_since: self.waiting_since };
+        ahead.idle_until(now.max(self.until));
+        ahead.airtime
+    }
+}

@@ -1,0 +1,326 @@
+//! What waits at a contender: one flow per receiver, each the originator of a BlockAck agreement.
+
+use std::collections::VecDeque;
+
+use super::ampdu::{Aggregate, AmpduLimits, aggregate};
+use super::block_ack::Reorder;
+use super::config::Scheduling;
+use super::phy::{Band, DataRate, Ns};
+use super::timing::Timing;
+use crate::link::{Packet, PacketKind};
+
+/// A packet on its way over one hop.
+#[derive(Debug)]
+pub(super) struct Mpdu {
+    /// `None` once the recipient has it, while the originator does not know yet.
+    packet: Option<Packet>,
+    seq: u64,
+    /// Order of arrival at this contender.
+    stamp: u64,
+    bytes: u32,
+    retries: u32,
+    pub(super) kind: PacketKind,
+}
+
+impl Mpdu {
+    pub(super) fn bytes(&self) -> u32 {
+        self.bytes
+    }
+}
+
+/// Durations of the frames between one originator and one recipient.
+#[derive(Debug)]
+pub(super) struct FlowTimes {
+    pub(super) rate: DataRate,
+    pub(super) ack: Ns,
+    pub(super) block_ack: Ns,
+    pub(super) bar: Ns,
+    pub(super) timeout: Ns,
+}
+
+impl FlowTimes {
+    pub(super) fn new(timing: &Timing, rate: DataRate, window: u16) -> FlowTimes {
+        let response = timing.response_rate(rate);
+        FlowTimes {
+            rate,
+            ack: timing.ack(response).as_nanos() as Ns,
+            block_ack: timing.block_ack(response, window).as_nanos() as Ns,
+            bar: timing.block_ack_req(response).as_nanos() as Ns,
+            timeout: timing.response_timeout_ns(rate),
+        }
+    }
+}
+
+/// Packets of one contender for one receiver, and both ends of their BlockAck agreement.
+#[derive(Debug)]
+pub(super) struct Flow {
+    queue: VecDeque<Mpdu>,
+    next_seq: u64,
+    recipient: Reorder,
+    /// A BlockAckReq has to go before any more data.
+    pub(super) bar_pending: bool,
+    /// The receiver is away: nothing is sent to it.
+    pub(super) paused: bool,
+    pub(super) times: FlowTimes,
+    limits: AmpduLimits,
+    /// Bytes that both the byte limit and the duration limit allow.
+    max_psdu_bytes: u32,
+    window: u16,
+    /// Receiver's node.
+    pub(super) to: u32,
+}
+
+/// What became of a PPDU's MPDUs at the originator.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Settled {
+    /// Packets that the recipient got for the first time.
+    pub(super) arrived: u64,
+    /// Packets given up that never arrived.
+    pub(super) lost: u64,
+    /// MPDUs given up, arrived or not.
+    pub(super) given_up: u64,
+}
+
+impl Flow {
+    pub(super) fn new(
+        to: u32,
+        times: FlowTimes,
+        limits: AmpduLimits,
+        window: u16,
+        band: Band,
+    ) -> Flow {
+        let by_duration = times.rate.max_psdu_bytes(limits.max_duration_ns(), band);
+        Flow {
+            queue: VecDeque::new(),
+            next_seq: 0,
+            recipient: Reorder::default(),
+            bar_pending: false,
+            paused: false,
+            times,
+            limits,
+            max_psdu_bytes: limits.max_bytes.min(by_duration),
+            window,
+            to,
+        }
+    }
+
+    /// Whether MPDUs may overtake one another, so that the recipient has to restore the order.
+    fn reorders(&self) -> bool {
+        self.limits.aggregates()
+    }
+
+    fn ready(&self) -> bool {
+        !self.paused && (self.bar_pending || !self.queue.is_empty())
+    }
+
+    /// MPDUs of the next PPDU, of at most `max_bytes` besides the flow's own limits.
+    pub(super) fn next_ppdu(&self, max_bytes: u32) -> Aggregate {
+        let Some(oldest) = self.queue.front() else {
+            return Aggregate { mpdus: 0, psdu_bytes: 0 };
+        };
+        let end = oldest.seq + u64::from(self.window);
+        let sendable = self.queue.iter().take_while(|m| m.seq < end).map(|m| m.bytes);
+        let max_mpdus = usize::from(self.limits.max_mpdus);
+        aggregate(sendable, self.max_psdu_bytes.min(max_bytes), max_mpdus)
+    }
+
+    /// The first `n` MPDUs.
+    pub(super) fn mpdus(&self, n: usize) -> impl Iterator<Item = &Mpdu> {
+        self.queue.iter().take(n)
+    }
+
+    /// The first `n` MPDUs were sent; `lost[i]` tells which did not arrive (empty: none), and
+    /// `answered` whether the originator got the response. `up` takes what the recipient hands up.
+    pub(super) fn settle(
+        &mut self,
+        n: usize,
+        lost: &[bool],
+        answered: bool,
+        retry_limit: u32,
+        up: &mut Vec<Packet>,
+    ) -> Settled {
+        let mut settled = Settled::default();
+        let reorders = self.reorders();
+        for i in 0..n {
+            if lost.get(i).copied().unwrap_or(false) {
+                continue;
+            }
+            let mpdu = &mut self.queue[i];
+            if let Some(packet) = mpdu.packet.take() {
+                settled.arrived += 1;
+                if reorders {
+                    self.recipient.on_mpdu(mpdu.seq, packet, self.window, |p| up.push(p));
+                } else {
+                    up.push(packet);
+                }
+            }
+        }
+        if answered && lost.is_empty() {
+            self.queue.drain(..n);
+        } else {
+            self.retry(n, lost, answered, retry_limit, &mut settled);
+        }
+        settled
+    }
+
+    /// Keeps what is not acknowledged, as long as it has retries left.
+    fn retry(
+        &mut self,
+        n: usize,
+        lost: &[bool],
+        answered: bool,
+        retry_limit: u32,
+        settled: &mut Settled,
+    ) {
+        // Rotate the sent MPDUs through: those that stay keep their order ahead of the unsent.
+        let mut kept = 0;
+        for i in 0..n {
+            let mut mpdu = self.queue.pop_front().expect("n MPDUs were sent from here");
+            if answered && !lost.get(i).copied().unwrap_or(false) {
+                continue;
+            }
+            mpdu.retries += 1;
+            if mpdu.retries > retry_limit {
+                settled.given_up += 1;
+                settled.lost += u64::from(mpdu.packet.is_some());
+                continue;
+            }
+            self.queue.push_back(mpdu);
+            kept += 1;
+        }
+        self.queue.rotate_right(kept);
+        if settled.lost > 0 && self.reorders() {
+            // The recipient would wait for the gap: tell it to move on.
+            self.bar_pending = true;
+        }
+    }
+
+    /// The BlockAck to a BlockAckReq came: forget what has arrived, and let the recipient skip
+    /// what was given up. Returns how many packets that hands up.
+    pub(super) fn bar_answered(&mut self, up: &mut Vec<Packet>) {
+        self.bar_pending = false;
+        let window = usize::from(self.window);
+        let sent = self.queue.iter().take(window).filter(|m| m.packet.is_none()).count();
+        if sent > 0 {
+            self.queue.retain(|m| m.packet.is_some());
+        }
+        let start = self.queue.front().map_or(self.next_seq, |m| m.seq);
+        self.recipient.move_to(start, &mut |p| up.push(p));
+    }
+
+    /// Packets here that have not been handed up.
+    pub(super) fn packets(&self) -> u64 {
+        let waiting = self.queue.iter().filter(|m| m.packet.is_some()).count();
+        (waiting + self.recipient.held_packets()) as u64
+    }
+
+    /// MPDUs waiting for transmission or acknowledgment.
+    pub(super) fn len(&self) -> usize {
+        self.queue.len()
+    }
+}
+
+/// A contender's flows under one limit.
+#[derive(Debug)]
+pub(super) struct Queue {
+    flows: Vec<Flow>,
+    limit: usize,
+    scheduling: Scheduling,
+    overhead: u32,
+    next_stamp: u64,
+    /// MPDUs in all flows.
+    len: usize,
+    /// Round robin's place.
+    turn: usize,
+}
+
+impl Queue {
+    pub(super) fn new(
+        flows: Vec<Flow>,
+        limit: usize,
+        scheduling: Scheduling,
+        overhead: u32,
+    ) -> Queue {
+        Queue { flows, limit, scheduling, overhead, next_stamp: 0, len: 0, turn: 0 }
+    }
+
+    pub(super) fn flow(&self, flow: usize) -> &Flow {
+        &self.flows[flow]
+    }
+
+    pub(super) fn flow_len(&self, flow: usize) -> usize {
+        self.flows[flow].len()
+    }
+
+    pub(super) fn flow_mut(&mut self, flow: usize) -> &mut Flow {
+        &mut self.flows[flow]
+    }
+
+    /// Lets `f` change a flow, and keeps the count of MPDUs right.
+    pub(super) fn update<T>(&mut self, flow: usize, f: impl FnOnce(&mut Flow) -> T) -> T {
+        let before = self.flows[flow].len();
+        let result = f(&mut self.flows[flow]);
+        self.len = self.len + self.flows[flow].len() - before;
+        result
+    }
+
+    /// Appends `packet` to `flow`, unless the queue is full.
+    pub(super) fn push(&mut self, flow: usize, packet: Packet) -> bool {
+        let filled = match self.scheduling {
+            Scheduling::Fifo => self.len,
+            Scheduling::RoundRobin => self.flows[flow].len(),
+        };
+        if filled >= self.limit {
+            return false;
+        }
+        let f = &mut self.flows[flow];
+        f.queue.push_back(Mpdu {
+            bytes: packet.ip_bytes.saturating_add(self.overhead),
+            kind: packet.kind,
+            packet: Some(packet),
+            seq: f.next_seq,
+            stamp: self.next_stamp,
+            retries: 0,
+        });
+        f.next_seq += 1;
+        self.next_stamp += 1;
+        self.len += 1;
+        true
+    }
+
+    /// The flow to serve now; `None` if nothing can be sent.
+    pub(super) fn choose(&self) -> Option<usize> {
+        if self.flows.len() == 1 {
+            return self.flows[0].ready().then_some(0);
+        }
+        let ready = self.flows.iter().enumerate().filter(|(_, f)| f.ready());
+        match self.scheduling {
+            // A flow with nothing but a pending BlockAckReq goes first: it is older than any packet.
+            Scheduling::Fifo => {
+                ready.min_by_key(|(_, f)| f.queue.front().map_or(0, |m| m.stamp)).map(|(i, _)| i)
+            }
+            Scheduling::RoundRobin => {
+                let n = self.flows.len();
+                ready.min_by_key(|(i, _)| (i + n - self.turn) % n).map(|(i, _)| i)
+            }
+        }
+    }
+
+    /// `flow` has been served.
+    pub(super) fn served(&mut self, flow: usize) {
+        self.turn = (flow + 1) % self.flows.len();
+    }
+
+    /// Whether there is something to send.
+    pub(super) fn ready(&self) -> bool {
+        match self.flows.as_slice() {
+            [only] => only.ready(),
+            flows => flows.iter().any(Flow::ready),
+        }
+    }
+
+    /// Packets in all flows that have not been handed up.
+    pub(super) fn packets(&self) -> u64 {
+        self.flows.iter().map(Flow::packets).sum()
+    }
+}

@@ -1,0 +1,145 @@
+//! A scenario: an experiment as data, read from TOML and checked before anything runs.
+//!
+//! ```toml
+//! name = "n-80ms"
+//! duration_s = 10.0      # of virtual time
+//! warmup_s = 3.0         # left out of every rate
+//! seed = 1
+//! runs = 5               # seeds 1, 2, 3, 4, 5
+//!
+//! [wifi]                 # station(s) -- AP; left out: no Wi-Fi
+//! phy = "n"              # b g n ac ax
+//! preset = "textbook"    # textbook, paper-a, paper-b
+//!
+//! [wan]                  # AP -- server; left out: the server sits on the AP
+//! delay_ms = 40.0        # each way
+//! down.loss = 0.01       # [wan] holds both directions' defaults, down and up override them
+//!
+//! [[flow]]
+//! strategy = "tack"      # udp, tcp-l1, tcp-l2, tcp-l4, tcp-l8, tcp-l16, tack
+//!
+//! [sweep]                # any key above, by its dotted name; every combination runs
+//! "wifi.phy" = ["g", "n"]
+//! "flow.0.strategy" = ["tcp-l2", "tack"]
+//! ```
+//!
+//! Mistakes are reported with their line, their key and what would be right; nothing runs then.
+
+mod error;
+mod flow;
+mod sweep;
+mod wan;
+mod wifi;
+
+use serde::{Deserialize, Serialize};
+
+pub use error::ScenarioError;
+pub use flow::{App, Cc, Direction, Flow, Strategy};
+pub use sweep::{Plan, Run};
+pub use wan::{Wan, WanDirection};
+pub use wifi::Wifi;
+
+use error::Problem;
+
+/// Most combinations times seeds one file may ask for.
+pub const MAX_RUNS: usize = 1_000_000;
+/// Most flows in one scenario.
+pub const MAX_FLOWS: usize = 10_000;
+
+/// One experiment, every key as meant.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scenario {
+    /// For reports.
+    #[serde(default = "unnamed")]
+    pub name: String,
+    /// Virtual seconds, in (0, 86400].
+    #[serde(default = "ten_seconds")]
+    pub duration_s: f64,
+    /// Seconds at the start left out of every rate; less than `duration_s`.
+    #[serde(default)]
+    pub warmup_s: f64,
+    /// First seed.
+    #[serde(default = "one")]
+    pub seed: u64,
+    /// How many seeds, counted up from `seed`.
+    #[serde(default = "one")]
+    pub runs: u64,
+    /// The wireless hop.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wifi: Option<Wifi>,
+    /// The wired path behind it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wan: Option<Wan>,
+    /// Traffic; at least one.
+    pub flow: Vec<Flow>,
+}
+
+fn unnamed() -> String {
+    "unnamed".to_owned()
+}
+
+fn ten_seconds() -> f64 {
+    10.0
+}
+
+fn one() -> u64 {
+    1
+}
+
+impl Scenario {
+    /// Reads one scenario without a sweep.
+    ///
+    /// # Errors
+    /// What is wrong, with line, key and the remedy.
+    pub fn parse(text: &str) -> Result<Scenario, ScenarioError> {
+        let plan = Plan::parse(text)?;
+        match plan.scenarios.into_iter().next() {
+            Some((_, scenario)) => Ok(scenario),
+            None => Err(ScenarioError::at(text, "sweep", "has an empty list".to_owned())),
+        }
+    }
+
+    /// Checks what types alone cannot; the first problem, with its dotted key.
+    fn check(&self) -> Result<(), Problem> {
+        let within = |key: &str, v: f64, lo: f64, hi: f64| {
+            if v > lo && v <= hi {
+                Ok(())
+            } else {
+                Err(Problem::new(key, format!("is {v}, but must be above {lo} and at most {hi}")))
+            }
+        };
+        within("duration_s", self.duration_s, 0.0, 86_400.0)?;
+        if !(self.warmup_s >= 0.0 && self.warmup_s < self.duration_s) {
+            return Err(Problem::new(
+                "warmup_s",
+                format!("is {}, but must be 0 or more and less than duration_s", self.warmup_s),
+            ));
+        }
+        within("runs", self.runs as f64, 0.0, 100_000.0)?;
+        if self.flow.is_empty() || self.flow.len() > MAX_FLOWS {
+            let n = self.flow.len();
+            return Err(Problem::new("flow", format!("has {n} entries, 1 to {MAX_FLOWS} can run")));
+        }
+        if self.wifi.is_none() && self.wan.is_none() {
+            return Err(Problem::new(
+                "wan",
+                "is missing, and so is [wifi]: name a link".to_owned(),
+            ));
+        }
+        if let Some(wifi) = &self.wifi {
+            wifi.check()?;
+        }
+        if let Some(wan) = &self.wan {
+            wan.check(self.wifi.is_none())?;
+        }
+        let stations = self.wifi.as_ref().map_or(1, |w| w.stations);
+        for (i, flow) in self.flow.iter().enumerate() {
+            flow.check(i, stations, self.duration_s)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,103 @@
+//! Where a scenario file is wrong, and how to mend it.
+
+use std::fmt;
+
+/// A problem found by checking values: a dotted key and a sentence about it.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Problem {
+    pub(super) key: String,
+    pub(super) what: String,
+}
+
+impl Problem {
+    pub(super) fn new(key: impl Into<String>, what: String) -> Self {
+        Problem { key: key.into(), what }
+    }
+}
+
+/// A mistake in a scenario file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ScenarioError {
+    /// Line, counted from 1; `None` when the file says nothing about the key at all.
+    pub line: Option<usize>,
+    /// Dotted key, empty where the text is not TOML.
+    pub key: String,
+    /// What is wrong with it and what would be right.
+    pub what: String,
+}
+
+impl fmt::Display for ScenarioError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(line) = self.line {
+            write!(f, "line {line}: ")?;
+        }
+        if !self.key.is_empty() {
+            write!(f, "`{}` ", self.key)?;
+        }
+        f.write_str(&self.what)
+    }
+}
+
+impl std::error::Error for ScenarioError {}
+
+impl ScenarioError {
+    /// `key` is wrong; its line (or that of the nearest parent the file names) is looked up.
+    pub(super) fn at(text: &str, key: &str, what: String) -> Self {
+        ScenarioError { line: line_of(text, key), key: key.to_owned(), what }
+    }
+
+    /// The text is not TOML, or a key has the wrong name or type.
+    pub(super) fn from_toml(text: &str, e: &toml::de::Error) -> Self {
+        let line = e.span().map(|s| line_at(text, s.start));
+        let key = e.span().and_then(|s| key_at(text, s.start)).unwrap_or_default();
+        ScenarioError { line, key, what: e.message().replace('\n', " ") }
+    }
+}
+
+fn line_at(text: &str, offset: usize) -> usize {
+    let end = offset.min(text.len());
+    text.as_bytes()[..end].iter().filter(|&&b| b == b'\n').count() + 1
+}
+
+/// The key written on the line of `offset`, for messages about its value.
+fn key_at(text: &str, offset: usize) -> Option<String> {
+    let line = text.lines().nth(line_at(text, offset) - 1)?;
+    let key = match line.split_once('=') {
+        Some((key, _)) => key,
+        None => line.trim().trim_matches(['[', ']']),
+    };
+    let key = key.trim().trim_matches('"');
+    (!key.is_empty() && key.len() < 80).then(|| key.to_owned())
+}
+
+/// The line that defines `key`, else that of its nearest parent.
+fn line_of(text: &str, key: &str) -> Option<usize> {
+    let document = toml::de::DeTable::parse(text).ok()?;
+    let mut found = None;
+    let mut table = Some(document.get_ref());
+    let mut list: Option<&toml::de::DeArray<'_>> = None;
+    for part in key.split('.') {
+        let value = if let Some(items) = list.take() {
+            part.parse::<usize>().ok().and_then(|i| items.get(i))
+        } else {
+            let entry = table.and_then(|t| t.get_key_value(part));
+            if let Some((name, _)) = entry {
+                found = Some(line_at(text, name.span().start));
+            }
+            entry.map(|(_, v)| v)
+        };
+        let Some(value) = value else { break };
+        match value.get_ref() {
+            toml::de::DeValue::Table(t) => table = Some(t),
+            toml::de::DeValue::Array(a) => {
+                list = Some(a);
+                table = None;
+            }
+            _ => {
+                found = Some(line_at(text, value.span().start));
+                break;
+            }
+        }
+    }
+    found
+}

@@ -1,0 +1,240 @@
+//! What the hosts do.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use super::error::Problem;
+
+/// How a flow is carried and acknowledged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Strategy {
+    /// Datagrams without acknowledgments: the upper bound.
+    Udp,
+    /// TCP of the same stack with an acknowledgment per `L` full-sized segments.
+    Tcp(u32),
+    /// TCP-TACK.
+    Tack,
+}
+
+impl Strategy {
+    /// What `tack lab compare` puts side by side.
+    pub const COMPARED: [Strategy; 7] = [
+        Strategy::Udp,
+        Strategy::Tcp(1),
+        Strategy::Tcp(2),
+        Strategy::Tcp(4),
+        Strategy::Tcp(8),
+        Strategy::Tcp(16),
+        Strategy::Tack,
+    ];
+}
+
+impl fmt::Display for Strategy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Strategy::Udp => f.pad("udp"),
+            Strategy::Tcp(l) => f.pad(&format!("tcp-l{l}")),
+            Strategy::Tack => f.pad("tack"),
+        }
+    }
+}
+
+impl FromStr for Strategy {
+    type Err = String;
+
+    fn from_str(s: &str) -> Result<Self, String> {
+        match s {
+            "udp" => return Ok(Strategy::Udp),
+            "tack" => return Ok(Strategy::Tack),
+            _ => {}
+        }
+        let l = s.strip_prefix("tcp-l").and_then(|l| l.parse::<u32>().ok());
+        match l {
+            Some(l @ 1..=64) => Ok(Strategy::Tcp(l)),
+            _ => Err(format!("`{s}` is no strategy: udp, tack, or tcp-l1 to tcp-l64")),
+        }
+    }
+}
+
+macro_rules! serde_as_text {
+    ($name:ty) => {
+        impl Serialize for $name {
+            fn serialize<S: serde::Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+                s.collect_str(self)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: serde::Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+                String::deserialize(d)?.parse().map_err(serde::de::Error::custom)
+            }
+        }
+    };
+}
+
+serde_as_text!(Strategy);
+
+/// Congestion control of a TCP or TACK flow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Cc {
+    /// BBRv1; under TACK with the receiver's samples.
+    #[default]
+    Bbr,
+    /// The interactive-video profile of receiver-based BBR.
+    BbrInteractive,
+    /// NewReno with byte counting.
+    NewReno,
+    /// CUBIC.
+    Cubic,
+}
+
+/// What the application does.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case", tag = "kind", deny_unknown_fields)]
+pub enum App {
+    /// As much as the path takes; `bytes` ends it early.
+    #[default]
+    Bulk,
+    /// A request of `request_bytes`, answered with `response_bytes`, again after `think_ms`.
+    RequestResponse {
+        /// Client to server, bytes.
+        request_bytes: u64,
+        /// Server to client, bytes.
+        response_bytes: u64,
+        /// Pause before the next request, milliseconds.
+        #[serde(default)]
+        think_ms: f64,
+    },
+    /// Bulk for `on_ms`, silence for `off_ms`, and again.
+    OnOff {
+        /// Milliseconds of sending.
+        on_ms: f64,
+        /// Milliseconds of silence.
+        off_ms: f64,
+    },
+    /// Constant rate of application bytes.
+    Cbr {
+        /// Mbit/s.
+        mbps: f64,
+    },
+}
+
+/// Which way the data goes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Direction {
+    /// Server to station.
+    #[default]
+    Down,
+    /// Station to server.
+    Up,
+}
+
+/// One flow.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Flow {
+    /// How it is carried.
+    pub strategy: Strategy,
+    /// Congestion control (TCP and TACK).
+    #[serde(default)]
+    pub cc: Cc,
+    /// What the application does.
+    #[serde(default)]
+    pub app: App,
+    /// Which way its data goes.
+    #[serde(default)]
+    pub direction: Direction,
+    /// Which station it belongs to, from 0.
+    #[serde(default)]
+    pub station: u32,
+    /// Start, seconds.
+    #[serde(default)]
+    pub start_s: f64,
+    /// End, seconds; the scenario's end if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stop_s: Option<f64>,
+    /// `beta` of a TACK flow.
+    #[serde(default = "four")]
+    pub beta: u32,
+    /// `L` of a TACK flow.
+    #[serde(default = "two")]
+    pub segments_per_ack: u32,
+}
+
+fn four() -> u32 {
+    4
+}
+
+fn two() -> u32 {
+    2
+}
+
+impl Flow {
+    /// A bulk download by `strategy`.
+    pub fn bulk(strategy: Strategy) -> Flow {
+        Flow {
+            strategy,
+            cc: Cc::default(),
+            app: App::Bulk,
+            direction: Direction::Down,
+            station: 0,
+            start_s: 0.0,
+            stop_s: None,
+            beta: four(),
+            segments_per_ack: two(),
+        }
+    }
+
+    pub(super) fn check(&self, i: usize, stations: u32, duration_s: f64) -> Result<(), Problem> {
+        let bad = |key: &str, what: String| Err(Problem::new(format!("flow.{i}.{key}"), what));
+        if self.station >= stations {
+            return bad(
+                "station",
+                format!("is {}, but stations count from 0 to {}", self.station, stations - 1),
+            );
+        }
+        if !(self.start_s >= 0.0 && self.start_s < duration_s) {
+            return bad("start_s", format!("is {}, outside 0 to duration_s", self.start_s));
+        }
+        if self.stop_s.is_some_and(|stop| stop.is_nan() || stop <= self.start_s) {
+            return bad("stop_s", "must come after start_s".to_owned());
+        }
+        if !(2..=64).contains(&self.beta) {
+            return bad("beta", format!("is {}, 2 to 64 can keep a link busy", self.beta));
+        }
+        if !(1..=64).contains(&self.segments_per_ack) {
+            return bad(
+                "segments_per_ack",
+                format!("is {}, 1 to 64 can run", self.segments_per_ack),
+            );
+        }
+        let positive = |key: &str, v: f64| {
+            if v > 0.0 && v <= 1e6 {
+                Ok(())
+            } else {
+                bad(key, format!("is {v}, but must be above 0 and at most 1000000"))
+            }
+        };
+        match self.app {
+            App::Bulk => Ok(()),
+            App::Cbr { mbps } => positive("app.mbps", mbps),
+            App::OnOff { on_ms, off_ms } => {
+                positive("app.on_ms", on_ms)?;
+                positive("app.off_ms", off_ms)
+            }
+            App::RequestResponse { request_bytes, response_bytes, think_ms } => {
+                positive("app.request_bytes", (request_bytes as f64).min(1e6))?;
+                positive("app.response_bytes", (response_bytes as f64).min(1e6))?;
+                if think_ms >= 0.0 {
+                    Ok(())
+                } else {
+                    bad("app.think_ms", "must not be negative".to_owned())
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,135 @@
+use super::*;
+
+const GOOD: &str = r#"
+name = "n-80ms"
+duration_s = 2.0
+warmup_s = 0.5
+runs = 3
+
+[wifi]
+phy = "n"
+
+[wan]
+delay_ms = 40.0
+down.loss = 0.01
+
+[[flow]]
+strategy = "tack"
+"#;
+
+fn error(text: &str) -> String {
+    Plan::parse(text).unwrap_err().to_string()
+}
+
+#[test]
+fn a_scenario_survives_being_written_and_read_again() {
+    let scenario = Scenario::parse(GOOD).unwrap();
+    let text = toml::to_string(&scenario).unwrap();
+    assert_eq!(Scenario::parse(&text).unwrap(), scenario);
+}
+
+#[test]
+fn a_direction_overrides_both_key_by_key() {
+    let wan = Scenario::parse(GOOD).unwrap().wan.unwrap();
+    assert_eq!((wan.down().loss, wan.down().delay_ms), (Some(0.01), Some(40.0)));
+    assert_eq!((wan.up().loss, wan.up().delay_ms), (None, Some(40.0)));
+}
+
+#[test]
+fn a_sweep_runs_every_combination_and_seed_in_order() {
+    let text = format!(
+        "{GOOD}\n[sweep]\n\"wifi.phy\" = [\"g\", \"ac\"]\n\"flow.0.strategy\" = [\"tcp-l2\", \"tack\"]\n"
+    );
+    let runs = Plan::parse(&text).unwrap().runs();
+    assert_eq!(runs.len(), 2 * 2 * 3);
+    assert!(runs.iter().enumerate().all(|(i, r)| r.index == i && r.scenario.runs == 1));
+    let seen: std::collections::BTreeSet<_> = runs
+        .iter()
+        .map(|r| {
+            let phy = r.scenario.wifi.as_ref().unwrap().phy.clone();
+            (phy, r.scenario.flow[0].strategy, r.scenario.seed)
+        })
+        .collect();
+    assert_eq!(seen.len(), 12);
+}
+
+#[test]
+fn mistakes_name_their_line_their_key_and_the_remedy() {
+    for (from, to, line, words) in [
+        ("delay_ms = 40.0", "delay_ms = -1.0", 11, ["wan.delay_ms", "between 0"]),
+        ("down.loss = 0.01", "down.loss = 1.5", 12, ["wan.down.loss", "between 0 and 1"]),
+        ("down.loss = 0.01", "down.losss = 0.1", 12, ["losss", "unknown field"]),
+        ("phy = \"n\"", "phy = \"z\"", 8, ["wifi.phy", "b, g, n, ac or ax"]),
+        ("warmup_s = 0.5", "warmup_s = 2.0", 4, ["warmup_s", "less than duration_s"]),
+        ("runs = 3", "runs = \"3\"", 5, ["runs", "invalid type"]),
+        ("runs = 3", "runs = 3\nruns = 4", 6, ["runs", "duplicate key"]),
+        ("strategy = \"tack\"", "strategy = \"tcp-l0\"", 15, ["strategy", "is no strategy"]),
+        (
+            "strategy = \"tack\"",
+            "strategy = \"tack\"\nstation = 1",
+            16,
+            ["flow.0.station", "0 to 0"],
+        ),
+        ("strategy = \"tack\"", "strategy = \"tack\"\nbeta = 1", 16, ["flow.0.beta", "2 to 64"]),
+        ("[[flow]]", "[[flow]", 14, ["", "]"]),
+    ] {
+        let text = GOOD.replacen(from, to, 1);
+        let message = error(&text);
+        assert!(message.starts_with(&format!("line {line}: ")), "{to}: {message}");
+        for word in words {
+            assert!(message.contains(word), "{to}: {message} lacks {word}");
+        }
+    }
+}
+
+#[test]
+fn a_sweep_names_its_own_mistakes() {
+    for (sweep, word) in [
+        ("\"wifi.phy\" = \"g\"", "must be a list"),
+        ("\"wifi.phy\" = []", "at least one value"),
+        ("\"wifi.phy\" = [\"g\", \"q\"]", "b, g, n, ac or ax"),
+        ("\"flow.7.strategy\" = [\"tack\"]", "entry 7 of 1"),
+        ("\"wifi.nonsense\" = [1]", "nonsense"),
+        ("\"duration_s.x\" = [1]", "plain value"),
+    ] {
+        let message = error(&format!("{GOOD}\n[sweep]\n{sweep}\n"));
+        assert!(message.contains(word) && message.starts_with("line 18"), "{sweep}: {message}");
+    }
+}
+
+#[test]
+fn a_link_without_any_limit_is_refused() {
+    let text = "[wan]\ndelay_ms = 1.0\n[[flow]]\nstrategy = \"tack\"\n";
+    assert!(error(text).contains("wan.rate_mbps"));
+    assert!(error("[[flow]]\nstrategy = \"tack\"\n").contains("name a link"));
+    assert!(error("[wan]\nrate_mbps = 1.0\n").contains("flow"));
+}
+
+/// Mutations of a good file must be read or refused, never panic.
+#[test]
+fn random_damage_is_read_or_refused() {
+    let mut x: u64 = 0x1234_5678_9abc_def1;
+    let mut next = || {
+        x ^= x << 13;
+        x ^= x >> 7;
+        x ^= x << 17;
+        x as usize
+    };
+    for _ in 0..3_000 {
+        let mut bytes = GOOD.as_bytes().to_vec();
+        for _ in 0..1 + next() % 4 {
+            let at = next() % bytes.len();
+            match next() % 3 {
+                0 => bytes[at] = b" \"[]=.0189abcxyz\n-e#"[next() % 20],
+                1 => {
+                    bytes.remove(at);
+                }
+                _ => bytes.insert(at, b"[]\"=.\n9-"[next() % 8]),
+            }
+        }
+        let text = String::from_utf8_lossy(&bytes);
+        if let Err(e) = Plan::parse(&text) {
+            assert!(!e.to_string().is_empty());
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! The wired path: what `[wan]`, `[wan.down]` and `[wan.up]` may say.
+
+use core::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tack_link::loss::LossConfig;
+use tack_link::queue::{CodelConfig, Discipline, Limit, QueueConfig, RedConfig};
+use tack_link::trace::DeliveryTrace;
+use tack_link::wired::{
+    Capacity, Corruption, DirectionConfig, Jitter, Outages, RateStep, Reordering,
+};
+use tack_units::{Instant, Rate};
+
+use super::error::Problem;
+
+macro_rules! direction {
+    ($($(#[$doc:meta])* $name:ident: $t:ty,)*) => {
+        /// One direction. Keys left out fall back to `[wan]`, then to "none of it".
+        #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+        #[serde(deny_unknown_fields)]
+        pub struct WanDirection {
+            $($(#[$doc])* #[serde(default, skip_serializing_if = "Option::is_none")]
+            pub $name: Option<$t>,)*
+        }
+
+        impl WanDirection {
+            /// These keys, then those of `wan`.
+            fn over(&self, wan: &Wan) -> WanDirection {
+                WanDirection { $($name: self.$name.clone().or_else(|| wan.$name.clone()),)* }
+            }
+        }
+
+        /// The path behind the AP, or the whole path where there is no Wi-Fi: every key of a
+        /// direction as the default of both, and the directions' own.
+        #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+        #[serde(deny_unknown_fields)]
+        pub struct Wan {
+            $($(#[$doc])* #[serde(default, skip_serializing_if = "Option::is_none")]
+            pub $name: Option<$t>,)*
+            /// Server to client; overrides key by key.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            pub down: Option<WanDirection>,
+            /// Client to server; overrides key by key.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            pub up: Option<WanDirection>,
+        }
+    };
+}
+
+direction! {
+    /// Mbit/s of IP-level bytes; left out: no bottleneck.
+    rate_mbps: f64,
+    /// Rate over time as `[[seconds, Mbit/s], …]` instead of `rate_mbps`.
+    rate_steps: Vec<(f64, f64)>,
+    /// A mahimahi packet-delivery trace, its text, instead of a rate.
+    trace: String,
+    /// One way, milliseconds.
+    delay_ms: f64,
+    /// Queueing noise that wanders between 0 and this, milliseconds; order is kept.
+    jitter_ms: f64,
+    /// From one level of that noise to the next, milliseconds (100).
+    jitter_time_ms: f64,
+    /// Share of packets lost at random.
+    loss: f64,
+    /// Mean length of a burst of losses; left out or 1: independent losses.
+    loss_burst: f64,
+    /// Share of packets with flipped bits.
+    corruption: f64,
+    /// Share of packets that arrive twice.
+    duplication: f64,
+    /// Share of packets held back.
+    reordering: f64,
+    /// How long those are held at most, milliseconds (10).
+    reordering_ms: f64,
+    /// Buffer in packets (1000 unless `buffer_bytes` is given).
+    buffer_packets: u32,
+    /// Buffer in bytes.
+    buffer_bytes: u64,
+    /// `drop-tail`, `red` or `codel`.
+    queue: QueueKind,
+    /// Thin TCP acknowledgments in the queue [RFC 3449 §5.2.1].
+    ack_filter: bool,
+    /// Windows `[[start_s, end_s], …]` in which everything is lost.
+    outages: Vec<(f64, f64)>,
+}
+
+/// Queue discipline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum QueueKind {
+    /// Drops what does not fit.
+    DropTail,
+    /// Random early detection, thresholds at a quarter and all of the buffer.
+    Red,
+    /// CoDel with the defaults of RFC 8289.
+    Codel,
+}
+
+fn ms(v: f64) -> Duration {
+    Duration::from_secs_f64(v / 1e3)
+}
+
+fn at(s: f64) -> Instant {
+    Instant::ZERO + Duration::from_secs_f64(s)
+}
+
+impl Wan {
+    /// Server to client, as meant.
+    pub fn down(&self) -> WanDirection {
+        self.down.clone().unwrap_or_default().over(self)
+    }
+
+    /// Client to server, as meant.
+    pub fn up(&self) -> WanDirection {
+        self.up.clone().unwrap_or_default().over(self)
+    }
+
+    /// A path without bottleneck or loss of the given round trip.
+    pub fn delay_only(rtt: Duration) -> Wan {
+        let delay_ms = Some(rtt.as_secs_f64() * 500.0);
+        Wan { delay_ms, ..Wan::default() }
+    }
+
+    pub(super) fn check(&self, alone: bool) -> Result<(), Problem> {
+        for (name, direction, own) in
+            [("down", self.down(), &self.down), ("up", self.up(), &self.up)]
+        {
+            direction.check().map_err(|p| {
+                let owned = own.as_ref().is_some_and(|d| d.has(&p.key));
+                let key =
+                    if owned { format!("wan.{name}.{}", p.key) } else { format!("wan.{}", p.key) };
+                Problem::new(key, p.what)
+            })?;
+            if alone && direction.capacity().is_ok_and(|c| matches!(c, Capacity::Unlimited)) {
+                let what = "is missing: without [wifi] something must limit the rate".to_owned();
+                return Err(Problem::new("wan.rate_mbps", what));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl WanDirection {
+    fn has(&self, key: &str) -> bool {
+        toml::Table::try_from(self).is_ok_and(|t| t.contains_key(key))
+    }
+
+    fn check(&self) -> Result<(), Problem> {
+        let range = |key: &str, v: Option<f64>, lo: f64, hi: f64| match v {
+            Some(v) if !(v >= lo && v <= hi) => {
+                Err(Problem::new(key, format!("is {v}, but must lie between {lo} and {hi}")))
+            }
+            _ => Ok(()),
+        };
+        range("rate_mbps", self.rate_mbps, 1e-3, 1e6)?;
+        range("delay_ms", self.delay_ms, 0.0, 1e5)?;
+        range("jitter_ms", self.jitter_ms, 0.0, 1e4)?;
+        range("jitter_time_ms", self.jitter_time_ms, 1e-3, 1e6)?;
+        for (key, v) in [
+            ("loss", self.loss),
+            ("corruption", self.corruption),
+            ("duplication", self.duplication),
+            ("reordering", self.reordering),
+        ] {
+            range(key, v, 0.0, 1.0)?;
+        }
+        range("loss_burst", self.loss_burst, 1.0, 1e6)?;
+        range("reordering_ms", self.reordering_ms, 0.0, 1e4)?;
+        if self.loss_burst.is_some_and(|b| b > 1.0) && self.loss == Some(1.0) {
+            return Err(Problem::new("loss_burst", "needs a loss below 1".to_owned()));
+        }
+        if self.buffer_packets == Some(0) || self.buffer_bytes == Some(0) {
+            let key =
+                if self.buffer_packets == Some(0) { "buffer_packets" } else { "buffer_bytes" };
+            return Err(Problem::new(key, "must hold something".to_owned()));
+        }
+        if let Some(steps) = &self.rate_steps {
+            let sorted = steps.windows(2).all(|w| w[0].0 < w[1].0);
+            if steps.is_empty() || !sorted || !steps.iter().all(|s| s.0 >= 0.0 && s.1 >= 0.0) {
+                let what = "must be [[seconds, Mbit/s], …], seconds rising from 0 or more";
+                return Err(Problem::new("rate_steps", what.to_owned()));
+            }
+        }
+        if let Some(outages) = &self.outages {
+            let sorted = outages.windows(2).all(|w| w[0].1 <= w[1].0);
+            if !sorted || !outages.iter().all(|o| o.0 >= 0.0 && o.0 < o.1 && o.1 < 1e6) {
+                let what = "must be [[start_s, end_s], …], rising and apart";
+                return Err(Problem::new("outages", what.to_owned()));
+            }
+        }
+        let sources = [self.rate_mbps.is_some(), self.rate_steps.is_some(), self.trace.is_some()];
+        if sources.iter().filter(|s| **s).count() > 1 {
+            let what = "says the rate twice: one of rate_mbps, rate_steps, trace".to_owned();
+            return Err(Problem::new("rate_mbps", what));
+        }
+        self.capacity().map(|_| ())
+    }
+
+    fn capacity(&self) -> Result<Capacity, Problem> {
+        let rate = |mbps: f64| Rate::from_bps((mbps * 1e6) as u64);
+        if let Some(text) = &self.trace {
+            let trace = DeliveryTrace::parse(text)
+                .map_err(|e| Problem::new("trace", format!("cannot be read: {e}")))?;
+            return Ok(Capacity::Trace(trace));
+        }
+        Ok(match (&self.rate_steps, self.rate_mbps) {
+            (Some(steps), _) => Capacity::Steps(
+                steps.iter().map(|s| RateStep { at: at(s.0), rate: rate(s.1) }).collect(),
+            ),
+            (None, Some(mbps)) => Capacity::Constant(rate(mbps)),
+            (None, None) => Capacity::Unlimited,
+        })
+    }
+
+    fn queue(&self) -> QueueConfig {
+        let limit = match (self.buffer_bytes, self.buffer_packets) {
+            (Some(bytes), _) => Limit::Bytes(bytes),
+            (None, packets) => Limit::Packets(packets.unwrap_or(1_000)),
+        };
+        let discipline = match self.queue.unwrap_or(QueueKind::DropTail) {
+            QueueKind::DropTail => Discipline::DropTail,
+            QueueKind::Codel => Discipline::Codel(CodelConfig::default()),
+            QueueKind::Red => {
+                let packets = match limit {
+                    Limit::Packets(p) => f64::from(p),
+                    Limit::Bytes(b) => b as f64 / 1500.0,
+                };
+                Discipline::Red(RedConfig {
+                    min_packets: packets / 4.0,
+                    max_packets: packets,
+                    ..RedConfig::default()
+                })
+            }
+        };
+        QueueConfig { limit, discipline, ack_filter: self.ack_filter.unwrap_or(false) }
+    }
+
+    /// What the link model takes. Checked before: it cannot fail for a scenario that was parsed.
+    pub fn config(&self) -> DirectionConfig {
+        let loss = self.loss.unwrap_or(0.0);
+        DirectionConfig {
+            capacity: self.capacity().unwrap_or_default(),
+            queue: self.queue(),
+            holds: Outages::Never,
+            blackouts: match &self.outages {
+                Some(windows) if !windows.is_empty() => {
+                    Outages::At(windows.iter().map(|w| (at(w.0), at(w.1))).collect())
+                }
+                _ => Outages::Never,
+            },
+            loss: match self.loss_burst {
+                _ if loss == 0.0 => LossConfig::None,
+                Some(burst) if burst > 1.0 => LossConfig::bursts(loss, burst),
+                _ => LossConfig::Bernoulli(loss),
+            },
+            corruption: Corruption { probability: self.corruption.unwrap_or(0.0), max_flips: 1 },
+            duplication: self.duplication.unwrap_or(0.0),
+            delay: ms(self.delay_ms.unwrap_or(0.0)),
+            jitter: match self.jitter_ms {
+                Some(max) if max > 0.0 => Jitter::Wander {
+                    max: ms(max),
+                    period: ms(self.jitter_time_ms.unwrap_or(100.0)),
+                },
+                _ => Jitter::None,
+            },
+            reordering: Reordering {
+                probability: self.reordering.unwrap_or(0.0),
+                min: Duration::ZERO,
+                max: ms(self.reordering_ms.unwrap_or(10.0)),
+            },
+        }
+    }
+}

@@ -1,0 +1,265 @@
+//! The wireless hop: what `[wifi]` may say.
+
+use core::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tack_link::wlan::{
+    AmpduLimits, Beacons, DataRate, Errors, HiddenInterferer, HostDelay, Load, Neighbour, Preset,
+    Protection, Standard, WlanConfig,
+};
+
+use super::error::Problem;
+
+/// The 802.11 hop between station(s) and AP. Keys left out keep the preset's value.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Wifi {
+    /// `b`, `g`, `n`, `ac` or `ax`.
+    pub phy: String,
+    /// `textbook`, `paper-a` or `paper-b`.
+    #[serde(default = "textbook")]
+    pub preset: String,
+    /// Stations, 1 to 1000.
+    #[serde(default = "one")]
+    pub stations: u32,
+    /// Largest A-MPDU the AP sends, bytes; 0 sends every MPDU alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ap_ampdu_bytes: Option<u32>,
+    /// Most MPDUs in one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ap_ampdu_mpdus: Option<u16>,
+    /// Largest A-MPDU a station sends, bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sta_ampdu_bytes: Option<u32>,
+    /// Most MPDUs in one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sta_ampdu_mpdus: Option<u16>,
+    /// PHY rate of what stations send, Mbit/s; the PHY's nearest rate is taken.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uplink_mbps: Option<f64>,
+    /// PHY rate of what the AP sends, Mbit/s; the PHY's nearest rate is taken.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub downlink_mbps: Option<f64>,
+    /// Share of MPDUs with bit errors, both directions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mpdu_error: Option<f64>,
+    /// Share of whole PPDUs lost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ppdu_error: Option<f64>,
+    /// `none`, `cts-to-self` or `rts-cts`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub protection: Option<String>,
+    /// A BlockAckReq precedes retransmission after a lost BlockAck.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub explicit_bar: Option<bool>,
+    /// Neighbours on the channel that always have something to send.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub saturated_neighbours: Option<u32>,
+    /// Neighbours with a load of their own: how many.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub neighbours: Option<u32>,
+    /// Packets of 1500 bytes per second each of those offers (100).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub neighbour_packets_per_s: Option<f64>,
+    /// Bursts per second of interference nobody hears coming.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hidden_bursts_per_s: Option<f64>,
+    /// The AP sends beacons.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub beacons: Option<bool>,
+    /// AP queue per station, packets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ap_queue_packets: Option<usize>,
+    /// Station queue, packets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sta_queue_packets: Option<usize>,
+    /// The station's host takes this long per PPDU before it acknowledges, microseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host_delay_us: Option<f64>,
+    /// And this long per packet, microseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host_per_packet_us: Option<f64>,
+}
+
+fn textbook() -> String {
+    "textbook".to_owned()
+}
+
+fn one() -> u32 {
+    1
+}
+
+impl Wifi {
+    /// `preset` of `phy` with one station, nothing changed.
+    pub fn preset(phy: &str, preset: &str) -> Wifi {
+        Wifi {
+            phy: phy.to_owned(),
+            preset: preset.to_owned(),
+            stations: 1,
+            ap_ampdu_bytes: None,
+            ap_ampdu_mpdus: None,
+            sta_ampdu_bytes: None,
+            sta_ampdu_mpdus: None,
+            uplink_mbps: None,
+            downlink_mbps: None,
+            mpdu_error: None,
+            ppdu_error: None,
+            protection: None,
+            explicit_bar: None,
+            saturated_neighbours: None,
+            neighbours: None,
+            neighbour_packets_per_s: None,
+            hidden_bursts_per_s: None,
+            beacons: None,
+            ap_queue_packets: None,
+            sta_queue_packets: None,
+            host_delay_us: None,
+            host_per_packet_us: None,
+        }
+    }
+
+    fn standard(&self) -> Result<Standard, Problem> {
+        Standard::from_name(&self.phy).ok_or_else(|| {
+            Problem::new("wifi.phy", format!("is `{}`: b, g, n, ac or ax", self.phy))
+        })
+    }
+
+    pub(super) fn check(&self) -> Result<(), Problem> {
+        let config = self.build()?;
+        config
+            .validate()
+            .map_err(|e| Problem::new(format!("wifi ({})", e.field), e.problem.to_owned()))
+    }
+
+    /// What the link model takes.
+    ///
+    /// # Errors
+    /// Which key is out of range; none for a scenario that was parsed.
+    fn build(&self) -> Result<WlanConfig, Problem> {
+        let bad = |key: &str, what: String| Problem::new(format!("wifi.{key}"), what);
+        let standard = self.standard()?;
+        let preset = Preset::from_name(&self.preset).ok_or_else(|| {
+            bad("preset", format!("is `{}`: textbook, paper-a or paper-b", self.preset))
+        })?;
+        if !(1..=1_000).contains(&self.stations) {
+            return Err(bad("stations", format!("is {}, 1 to 1000 can run", self.stations)));
+        }
+        let mut config = WlanConfig::preset(preset, standard).with_stations(self.stations);
+        for (key, share) in [("mpdu_error", self.mpdu_error), ("ppdu_error", self.ppdu_error)] {
+            if share.is_some_and(|p| !(0.0..=1.0).contains(&p)) {
+                return Err(bad(key, "must lie between 0 and 1".to_owned()));
+            }
+        }
+        let limits = |limits: AmpduLimits, bytes: Option<u32>, mpdus: Option<u16>| AmpduLimits {
+            max_bytes: bytes.unwrap_or(limits.max_bytes),
+            max_mpdus: mpdus.unwrap_or(limits.max_mpdus),
+            ..limits
+        };
+        config.ap_ampdu = limits(config.ap_ampdu, self.ap_ampdu_bytes, self.ap_ampdu_mpdus);
+        config.station_ampdu =
+            limits(config.station_ampdu, self.sta_ampdu_bytes, self.sta_ampdu_mpdus);
+        let rate = |key: &str, mbps: f64| {
+            DataRate::nearest(standard, mbps)
+                .ok_or_else(|| bad(key, format!("is {mbps}, but must be positive")))
+        };
+        if let Some(mbps) = self.uplink_mbps {
+            config.uplink = rate("uplink_mbps", mbps)?;
+        }
+        if let Some(mbps) = self.downlink_mbps {
+            config.downlink = rate("downlink_mbps", mbps)?;
+        }
+        let errors = &mut config.errors;
+        *errors = Errors {
+            downlink_mpdu: self.mpdu_error.unwrap_or(errors.downlink_mpdu),
+            uplink_mpdu: self.mpdu_error.unwrap_or(errors.uplink_mpdu),
+            ppdu: self.ppdu_error.unwrap_or(errors.ppdu),
+            ..*errors
+        };
+        if let Some(name) = &self.protection {
+            config.protection = match name.as_str() {
+                "none" => Protection::None,
+                "cts-to-self" => Protection::CtsToSelf { kbps: None },
+                "rts-cts" => Protection::RtsCts { threshold_bytes: 0, kbps: None },
+                _ => {
+                    return Err(bad(
+                        "protection",
+                        format!("is `{name}`: none, cts-to-self or rts-cts"),
+                    ));
+                }
+            };
+        }
+        config.explicit_bar = self.explicit_bar.unwrap_or(config.explicit_bar);
+        self.surroundings(&mut config)?;
+        config.ap_queue_packets = self.ap_queue_packets.unwrap_or(config.ap_queue_packets);
+        config.station_queue_packets =
+            self.sta_queue_packets.unwrap_or(config.station_queue_packets);
+        let us = |key: &str, v: Option<f64>, preset: Duration| match v {
+            Some(us) if (0.0..=1e6).contains(&us) => Ok(Duration::from_secs_f64(us / 1e6)),
+            Some(us) => Err(bad(key, format!("is {us}, but must lie between 0 and 1000000"))),
+            None => Ok(preset),
+        };
+        config.host_delay = HostDelay {
+            delay: us("host_delay_us", self.host_delay_us, config.host_delay.delay)?,
+            per_packet: us(
+                "host_per_packet_us",
+                self.host_per_packet_us,
+                config.host_delay.per_packet,
+            )?,
+            ..config.host_delay
+        };
+        Ok(config)
+    }
+
+    /// Other networks and interference.
+    fn surroundings(&self, config: &mut WlanConfig) -> Result<(), Problem> {
+        let neighbour = |config: &WlanConfig, load: Load| Neighbour {
+            load,
+            rate: config.downlink,
+            packet_bytes: 1_500,
+            ampdu: config.ap_ampdu,
+            edca: config.ap_edca[1],
+        };
+        let most = 1_000;
+        let counts =
+            [("neighbours", self.neighbours), ("saturated_neighbours", self.saturated_neighbours)];
+        for (key, n) in counts {
+            if n.is_some_and(|n| n > most) {
+                return Err(Problem::new(format!("wifi.{key}"), format!("must be at most {most}")));
+            }
+        }
+        for _ in 0..self.saturated_neighbours.unwrap_or(0) {
+            config.neighbours.push(neighbour(config, Load::Saturated));
+        }
+        let packets_per_s = self.neighbour_packets_per_s.unwrap_or(100.0);
+        if !(packets_per_s > 0.0 && packets_per_s <= 1e6) {
+            let what = format!("is {packets_per_s}, but must be above 0 and at most 1000000");
+            return Err(Problem::new("wifi.neighbour_packets_per_s", what));
+        }
+        for _ in 0..self.neighbours.unwrap_or(0) {
+            let load = Load::Mbps(packets_per_s * 1_500.0 * 8.0 / 1e6);
+            config.neighbours.push(neighbour(config, load));
+        }
+        if let Some(bursts_per_s) = self.hidden_bursts_per_s {
+            if !(0.0..=1e6).contains(&bursts_per_s) {
+                let what = format!("is {bursts_per_s}, but must lie between 0 and 1000000");
+                return Err(Problem::new("wifi.hidden_bursts_per_s", what));
+            }
+            config.hidden = Some(HiddenInterferer { bursts_per_s, burst: None });
+        }
+        match self.beacons {
+            Some(true) => {
+                let kbps = if config.standard == Standard::B { 1_000 } else { 6_000 };
+                let interval = Duration::from_micros(102_400);
+                config.beacons = Some(Beacons { interval, bytes: 250, kbps, networks: 1 });
+            }
+            Some(false) => config.beacons = None,
+            None => {}
+        }
+        Ok(())
+    }
+
+    /// What the link model takes, with `seed`. Checked before: a scenario that was parsed has one.
+    pub fn config(&self, seed: u64) -> Option<WlanConfig> {
+        self.build().ok().map(|config| WlanConfig { seed, ..config })
+    }
+}

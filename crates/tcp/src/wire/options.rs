@@ -179,7 +179,7 @@ impl Options {
     }
 
     fn apply_sack(&mut self, body: &[u8]) {
-        if body.is_empty() || body.len() % 8 != 0 {
+        if body.is_empty() || !body.len().is_multiple_of(8) {
             return;
         }
         let mut sack = SackBlocks::default();

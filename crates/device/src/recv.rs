@@ -101,10 +101,15 @@ pub struct Datagrams<'a> {
     stride: usize,
 }
 
-impl Datagrams<'_> {
-    /// Bytes of all datagrams together.
-    pub fn total_bytes(&self) -> usize {
-        self.bytes.len()
+impl<'a> Datagrams<'a> {
+    /// The payloads that are left, one behind the other.
+    pub fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// Bytes per datagram; the last may be shorter. At least 1.
+    pub fn stride(&self) -> usize {
+        self.stride
     }
 }
 

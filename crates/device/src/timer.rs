@@ -1,6 +1,7 @@
 //! One absolute deadline as a file descriptor.
 
 use core::num::NonZeroU64;
+use core::sync::atomic::{AtomicU64, Ordering};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
@@ -22,9 +23,11 @@ use crate::Clock;
 pub struct Timer {
     fd: OwnedFd,
     clock: Clock,
-    /// When the kernel will make `fd` readable; `None` when it will not.
-    armed: Option<Instant>,
+    /// When the kernel will make `fd` readable, in nanoseconds; [`NEVER`] when it will not.
+    armed: AtomicU64,
 }
+
+const NEVER: u64 = u64::MAX;
 
 impl Timer {
     /// A timer that is not armed.
@@ -34,13 +37,16 @@ impl Timer {
     pub fn new(clock: Clock) -> io::Result<Timer> {
         let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
         let fd = timerfd_create(TimerfdClockId::Monotonic, flags)?;
-        Ok(Timer { fd, clock, armed: None })
+        Ok(Timer { fd, clock, armed: AtomicU64::new(NEVER) })
     }
 
     /// Become readable at `at`, or possibly before; `None`: nothing needs a wake-up any more.
-    pub fn arm(&mut self, at: Option<Instant>) -> io::Result<()> {
+    ///
+    /// Calls must not overlap: whoever shares a timer arms it under the lock that guards its
+    /// deadlines.
+    pub fn arm(&self, at: Option<Instant>) -> io::Result<()> {
         let Some(at) = at else { return Ok(()) };
-        if self.armed.is_some_and(|armed| armed <= at) {
+        if self.armed.load(Ordering::Relaxed) <= at.as_nanos() {
             return Ok(());
         }
         let none = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -48,18 +54,18 @@ impl Timer {
         let value = self.clock.kernel_time(at);
         let timer = Itimerspec { it_interval: none, it_value: value };
         timerfd_settime(&self.fd, TimerfdTimerFlags::ABSTIME, &timer)?;
-        self.armed = Some(at);
+        self.armed.store(at.as_nanos(), Ordering::Relaxed);
         Ok(())
     }
 
     /// Takes note that the descriptor was readable and makes it unreadable.
     ///
-    /// Returns whether it had fired; if not, it stays armed.
-    pub fn acknowledge(&mut self) -> io::Result<bool> {
+    /// Returns whether it had fired; if not, it stays armed. Same rule as for [`Timer::arm`].
+    pub fn acknowledge(&self) -> io::Result<bool> {
         let mut expirations = [0u8; 8];
         match rustix::io::read(&self.fd, &mut expirations) {
             Ok(_) => {
-                self.armed = None;
+                self.armed.store(NEVER, Ordering::Relaxed);
                 Ok(true)
             }
             Err(rustix::io::Errno::AGAIN) => Ok(false),
@@ -103,7 +109,7 @@ mod tests {
     #[test]
     fn fires_once_and_not_before_its_deadline() {
         let clock = Clock::start();
-        let mut timer = Timer::new(clock).unwrap();
+        let timer = Timer::new(clock).unwrap();
         assert!(!timer.acknowledge().unwrap());
         let at = clock.now() + Duration::from_millis(3);
         timer.arm(Some(at)).unwrap();
@@ -116,7 +122,7 @@ mod tests {
     #[test]
     fn a_deadline_in_the_past_fires_at_once() {
         let clock = Clock::start();
-        let mut timer = Timer::new(clock).unwrap();
+        let timer = Timer::new(clock).unwrap();
         timer.arm(Some(Instant::ZERO)).unwrap();
         block_until_readable(&timer);
     }
@@ -124,7 +130,7 @@ mod tests {
     #[test]
     fn an_earlier_deadline_replaces_a_later_one_but_not_the_reverse() {
         let clock = Clock::start();
-        let mut timer = Timer::new(clock).unwrap();
+        let timer = Timer::new(clock).unwrap();
         let soon = clock.now() + Duration::from_millis(2);
         timer.arm(Some(clock.now() + Duration::from_secs(3600))).unwrap();
         timer.arm(Some(soon)).unwrap();

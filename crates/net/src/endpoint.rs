@@ -1,0 +1,318 @@
+//! One UDP socket with any number of connections behind it.
+
+use std::future::poll_fn;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+use std::{fmt, io};
+
+use tack_device::{Clock, SocketConfig, UdpSocket};
+use tack_tcp::{ConnConfig, Encapsulation, Host, HostConfig, HostCounters, ListenConfig, Remote};
+
+use crate::driver::Driver;
+use crate::shared::Shared;
+use crate::stream::Conn;
+use crate::{ConnectError, ListenError, TackListener, TackStream, tls};
+
+/// How long [`Endpoint::connect`] waits unless told otherwise.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// What passed an endpoint's socket.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct IoCounters {
+    /// Datagrams sent.
+    pub datagrams_sent: u64,
+    /// Bursts they left in, a system call each where there is segmentation offload.
+    pub bursts_sent: u64,
+    /// Times the socket's buffer was full.
+    pub sends_blocked: u64,
+    /// Datagrams the kernel would not send: too big for the path, or no route.
+    pub datagrams_refused: u64,
+    /// Datagrams received.
+    pub datagrams_received: u64,
+    /// Messages they came in, many datagrams each where the kernel coalesces.
+    pub messages_received: u64,
+    /// Errors the socket reported on receiving.
+    pub receive_errors: u64,
+}
+
+/// Configures an [`Endpoint`].
+#[derive(Clone, Debug)]
+pub struct Builder {
+    socket: SocketConfig,
+    host: HostConfig,
+    conn: ConnConfig,
+    connect_timeout: Option<Duration>,
+}
+
+impl Default for Builder {
+    fn default() -> Self {
+        Builder {
+            socket: SocketConfig::default(),
+            host: HostConfig::default(),
+            conn: ConnConfig::default(),
+            connect_timeout: Some(CONNECT_TIMEOUT),
+        }
+    }
+}
+
+impl Builder {
+    /// The defaults.
+    pub fn new() -> Builder {
+        Builder::default()
+    }
+
+    /// Kernel buffers of the socket.
+    #[must_use]
+    pub fn socket(mut self, config: SocketConfig) -> Builder {
+        self.socket = config;
+        self
+    }
+
+    /// Limits and codepoints of the host. Its encapsulation is always UDP.
+    #[must_use]
+    pub fn host(mut self, config: HostConfig) -> Builder {
+        self.host = HostConfig { encapsulation: Encapsulation::Udp, ..config };
+        self
+    }
+
+    /// What connections get unless told otherwise: buffers, congestion control, TACK or not.
+    #[must_use]
+    pub fn conn(mut self, config: ConnConfig) -> Builder {
+        self.conn = config;
+        self
+    }
+
+    /// How long a connection attempt may take; `None`: until the host's SYNs are used up, about
+    /// two minutes by default. 15 s if not set.
+    #[must_use]
+    pub fn connect_timeout(mut self, timeout: Option<Duration>) -> Builder {
+        self.connect_timeout = timeout;
+        self
+    }
+
+    /// Opens the endpoint on `local`; port 0 takes a free one. Must be called in a tokio runtime
+    /// with I/O enabled; its driver task runs there.
+    ///
+    /// # Errors
+    /// The address is taken or not ours, or no file descriptor is left.
+    ///
+    /// # Panics
+    /// Outside a runtime.
+    pub fn bind(self, local: SocketAddr) -> io::Result<Endpoint> {
+        self.with_socket(UdpSocket::bind(local, &self.socket)?)
+    }
+
+    /// Opens the endpoint on a socket bound elsewhere.
+    ///
+    /// # Errors
+    /// As for [`Builder::bind`].
+    pub fn from_std(self, socket: std::net::UdpSocket) -> io::Result<Endpoint> {
+        self.with_socket(UdpSocket::from_std(socket)?)
+    }
+
+    fn with_socket(&self, socket: UdpSocket) -> io::Result<Endpoint> {
+        let clock = Clock::start();
+        let secret = tls::random_bytes::<32>()?;
+        let local = socket.local_addr();
+        let host = Host::new(self.host.clone(), secret, clock.now());
+        let shared = Arc::new(Shared::new(socket, host, clock)?);
+        let handle = Handle::new(shared.clone());
+        tokio::spawn(Driver(shared));
+        Ok(Endpoint {
+            handle,
+            local,
+            conn: Arc::new(self.conn.clone()),
+            connect_timeout: self.connect_timeout,
+        })
+    }
+}
+
+/// One UDP socket with any number of connections behind it. Clones are the same endpoint.
+///
+/// The socket lives until the last clone, listener and stream is dropped and what they wrote is
+/// delivered.
+#[derive(Clone, Debug)]
+pub struct Endpoint {
+    handle: Handle,
+    local: SocketAddr,
+    conn: Arc<ConnConfig>,
+    connect_timeout: Option<Duration>,
+}
+
+impl Endpoint {
+    /// A [`Builder`].
+    pub fn builder() -> Builder {
+        Builder::new()
+    }
+
+    /// An endpoint to connect from, with defaults. `local` is usually the wildcard address of the
+    /// peers' family with port 0.
+    ///
+    /// # Errors
+    /// As for [`Builder::bind`].
+    pub fn client(local: SocketAddr) -> io::Result<Endpoint> {
+        Builder::new().bind(local)
+    }
+
+    /// An endpoint to serve from, with defaults, and a listener on its port.
+    ///
+    /// # Errors
+    /// As for [`Builder::bind`].
+    pub fn server(local: SocketAddr) -> Result<(Endpoint, TackListener), ListenError> {
+        let endpoint = Builder::new().bind(local)?;
+        let listener = endpoint.listen()?;
+        Ok((endpoint, listener))
+    }
+
+    /// The socket's address.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.local
+    }
+
+    /// Connects to a listener at `peer`, whose TCP port is its UDP port.
+    ///
+    /// Cancel safe: dropping the future gives the attempt up.
+    ///
+    /// # Errors
+    /// Refused, timed out, or out of ports.
+    pub async fn connect(&self, peer: SocketAddr) -> Result<TackStream, ConnectError> {
+        self.connect_with(peer, (*self.conn).clone()).await
+    }
+
+    /// As [`Endpoint::connect`], to a TCP port that differs from the UDP port, or with a
+    /// configuration of its own.
+    ///
+    /// # Errors
+    /// As for [`Endpoint::connect`].
+    pub async fn connect_with(
+        &self,
+        peer: impl Into<Remote>,
+        config: ConnConfig,
+    ) -> Result<TackStream, ConnectError> {
+        let conn = self.start(peer.into(), config)?;
+        let connected = poll_fn(|cx| conn.poll_connected(cx));
+        match self.connect_timeout {
+            None => connected.await?,
+            Some(limit) => tokio::time::timeout(limit, connected)
+                .await
+                .map_err(|_| ConnectError::TimedOut(limit))??,
+        }
+        Ok(TackStream::new(conn))
+    }
+
+    fn start(&self, peer: Remote, config: ConnConfig) -> Result<Conn, ConnectError> {
+        let shared = &self.handle.0;
+        let mut state = shared.lock();
+        if state.closed {
+            return Err(ConnectError::EndpointClosed);
+        }
+        let id = state.host.connect(peer, config, shared.clock.now())?;
+        state.waiters.add_conn(id);
+        state.settle(shared);
+        drop(state);
+        Ok(Conn::new(self.handle.clone(), id, self.local, peer))
+    }
+
+    /// Listens on the TCP port that equals the UDP port, so that peers need one number only.
+    ///
+    /// # Errors
+    /// Somebody listens there already.
+    pub fn listen(&self) -> Result<TackListener, ListenError> {
+        let conn = (*self.conn).clone();
+        self.listen_with(self.local.port(), ListenConfig { conn, ..ListenConfig::default() })
+    }
+
+    /// Listens on a TCP port of this endpoint.
+    ///
+    /// # Errors
+    /// Somebody listens there already.
+    pub fn listen_with(
+        &self,
+        port: u16,
+        config: ListenConfig,
+    ) -> Result<TackListener, ListenError> {
+        let mut state = self.handle.0.lock();
+        if state.closed {
+            return Err(ListenError::EndpointClosed);
+        }
+        state.host.listen(port, config)?;
+        state.waiters.add_listener(port);
+        drop(state);
+        Ok(TackListener::new(self.handle.clone(), self.local, port))
+    }
+
+    /// What passed the socket so far.
+    pub fn io_counters(&self) -> IoCounters {
+        self.handle.0.lock().io
+    }
+
+    /// Segments that belonged to no connection, and what was done about them.
+    pub fn host_counters(&self) -> HostCounters {
+        self.handle.0.lock().host.counters()
+    }
+
+    /// Starts nothing new: connection attempts fail and listeners end. Streams go on.
+    pub fn close(&self) {
+        let mut state = self.handle.0.lock();
+        state.closed = true;
+        state.waiters.wake_everyone();
+    }
+
+    /// Waits until no stream is open and what dropped streams wrote is delivered (or given up).
+    ///
+    /// Cancel safe.
+    pub async fn wait_idle(&self) {
+        poll_fn(|cx| {
+            let mut state = self.handle.0.lock();
+            if state.is_idle() {
+                return Poll::Ready(());
+            }
+            state.waiters.await_idle(cx);
+            Poll::Pending
+        })
+        .await;
+    }
+}
+
+/// The wildcard address of the same family, with a port of the system's choice.
+pub(crate) fn any_addr_like(peer: SocketAddr) -> SocketAddr {
+    match peer {
+        SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
+        SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
+    }
+}
+
+/// Keeps an endpoint's driver running.
+pub(crate) struct Handle(pub(crate) Arc<Shared>);
+
+impl Handle {
+    fn new(shared: Arc<Shared>) -> Handle {
+        shared.lock().handles += 1;
+        Handle(shared)
+    }
+}
+
+impl Clone for Handle {
+    fn clone(&self) -> Handle {
+        Handle::new(self.0.clone())
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        let mut state = self.0.lock();
+        state.handles -= 1;
+        if state.handles == 0 {
+            state.wake_driver();
+        }
+    }
+}
+
+impl fmt::Debug for Handle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Handle").field(&self.0.socket).finish()
+    }
+}

@@ -1,0 +1,90 @@
+//! What a caller is told.
+
+use std::io;
+use std::time::Duration;
+
+use tack_tcp::{ConnectionError, UseError};
+
+/// Why no connection was made.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConnectError {
+    /// The attempt could not start.
+    #[error(transparent)]
+    Start(#[from] tack_tcp::ConnectError),
+    /// The peer refused, or the attempt ended otherwise.
+    #[error(transparent)]
+    Failed(#[from] ConnectionError),
+    /// Nobody answered in time.
+    #[error("no answer within {0:?}")]
+    TimedOut(Duration),
+    /// No socket could be made.
+    #[error("cannot open a socket: {0}")]
+    Socket(#[from] io::Error),
+    /// The endpoint was closed.
+    #[error("the endpoint is closed")]
+    EndpointClosed,
+}
+
+impl From<ConnectError> for io::Error {
+    fn from(e: ConnectError) -> io::Error {
+        let kind = match &e {
+            ConnectError::Start(_) => io::ErrorKind::AddrNotAvailable,
+            ConnectError::Failed(ended) => kind_of(*ended),
+            ConnectError::TimedOut(_) => io::ErrorKind::TimedOut,
+            ConnectError::Socket(e) => e.kind(),
+            ConnectError::EndpointClosed => io::ErrorKind::NotConnected,
+        };
+        io::Error::new(kind, e)
+    }
+}
+
+/// Why a port cannot be listened on.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ListenError {
+    /// The host refused.
+    #[error(transparent)]
+    Port(#[from] tack_tcp::ListenError),
+    /// No socket could be made.
+    #[error("cannot open a socket: {0}")]
+    Socket(#[from] io::Error),
+    /// The endpoint was closed.
+    #[error("the endpoint is closed")]
+    EndpointClosed,
+}
+
+impl From<ListenError> for io::Error {
+    fn from(e: ListenError) -> io::Error {
+        let kind = match &e {
+            ListenError::Port(_) => io::ErrorKind::AddrInUse,
+            ListenError::Socket(e) => e.kind(),
+            ListenError::EndpointClosed => io::ErrorKind::NotConnected,
+        };
+        io::Error::new(kind, e)
+    }
+}
+
+/// The kind a kernel's socket would report.
+fn kind_of(ended: ConnectionError) -> io::ErrorKind {
+    match ended {
+        ConnectionError::Refused => io::ErrorKind::ConnectionRefused,
+        ConnectionError::Reset => io::ErrorKind::ConnectionReset,
+        ConnectionError::HandshakeTimedOut
+        | ConnectionError::TimedOut
+        | ConnectionError::KeepaliveTimedOut => io::ErrorKind::TimedOut,
+        _ => io::ErrorKind::ConnectionAborted,
+    }
+}
+
+pub(crate) fn ended(e: ConnectionError) -> io::Error {
+    io::Error::new(kind_of(e), e)
+}
+
+pub(crate) fn misused(e: UseError) -> io::Error {
+    match e {
+        UseError::Ended(ended) => io::Error::new(kind_of(ended), ended),
+        UseError::SendingEnded => io::Error::new(io::ErrorKind::BrokenPipe, e),
+        _ => io::Error::new(io::ErrorKind::NotConnected, e),
+    }
+}

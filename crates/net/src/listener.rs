@@ -1,0 +1,81 @@
+//! Taking connections in.
+
+use std::io;
+use std::net::SocketAddr;
+use std::task::{Context, Poll};
+
+use crate::endpoint::Handle;
+use crate::stream::Conn;
+use crate::waiters::park;
+use crate::{Endpoint, ListenError, TackStream};
+
+/// A listening port of an [`Endpoint`]. Dropping it aborts what was not accepted.
+#[derive(Debug)]
+pub struct TackListener {
+    handle: Handle,
+    local: SocketAddr,
+    port: u16,
+}
+
+impl TackListener {
+    /// An endpoint of its own on `local` with defaults, and a listener on its port.
+    ///
+    /// # Errors
+    /// The address is taken or not ours.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    pub fn bind(local: SocketAddr) -> Result<TackListener, ListenError> {
+        Ok(Endpoint::server(local)?.1)
+    }
+
+    pub(crate) fn new(handle: Handle, local: SocketAddr, port: u16) -> TackListener {
+        TackListener { handle, local, port }
+    }
+
+    /// The socket's address, with the TCP port listened on.
+    pub fn local_addr(&self) -> SocketAddr {
+        SocketAddr::new(self.local.ip(), self.port)
+    }
+
+    /// The next connection and where it comes from.
+    ///
+    /// Cancel safe: a connection is taken only when it is returned.
+    ///
+    /// # Errors
+    /// The endpoint was closed.
+    pub async fn accept(&mut self) -> io::Result<(TackStream, SocketAddr)> {
+        std::future::poll_fn(|cx| self.poll_accept(cx)).await
+    }
+
+    /// Poll form of [`TackListener::accept`].
+    pub fn poll_accept(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<(TackStream, SocketAddr)>> {
+        let mut state = self.handle.0.lock();
+        if state.closed {
+            return Poll::Ready(Err(ListenError::EndpointClosed.into()));
+        }
+        while let Some(id) = state.host.accept(self.port) {
+            // A connection may end while it waits; then nobody is there any more.
+            let Some(peer) = state.host.remote(id) else { continue };
+            state.waiters.add_conn(id);
+            drop(state);
+            let conn = Conn::new(self.handle.clone(), id, self.local_addr(), peer);
+            return Poll::Ready(Ok((TackStream::new(conn), peer.path)));
+        }
+        park(state.waiters.listener(self.port), cx);
+        Poll::Pending
+    }
+}
+
+impl Drop for TackListener {
+    fn drop(&mut self) {
+        let shared = &self.handle.0;
+        let mut state = shared.lock();
+        state.waiters.remove_listener(self.port);
+        state.host.close_listener(self.port, shared.clock.now());
+        state.settle(shared);
+    }
+}

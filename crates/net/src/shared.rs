@@ -1,0 +1,256 @@
+//! One host, one socket, one lock: what the driver and every handle of an endpoint share.
+//!
+//! Whoever holds the lock drives: applies an operation to the host, then [`State::settle`]s, which
+//! sends what became sendable, wakes whom it concerns and arms the timer. Nothing is left for
+//! later except what exceeds a bound, and then the driver is woken.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::AsRawFd;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
+
+use tack_device::{Clock, RecvBatch, SendOutcome, UdpSocket};
+use tack_tcp::{Ecn, Host, Transmit};
+use tack_units::Instant;
+use tokio::io::unix::AsyncFd;
+
+use crate::driver::Alarm;
+use crate::endpoint::IoCounters;
+use crate::waiters::Waiters;
+
+/// Bytes handed to the kernel at a time: what UDP segmentation offload takes.
+const BURST_BYTES: usize = 65_000;
+/// Bytes sent before others get a turn.
+const SEND_TURN_BYTES: usize = 1 << 20;
+/// Peers of a wildcard socket whose local address is remembered.
+const MAX_LOCAL_ADDRESSES: usize = 4_096;
+
+/// What an endpoint's handles share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) socket: AsyncFd<UdpSocket>,
+    pub(crate) alarm: Alarm,
+    pub(crate) clock: Clock,
+    state: Mutex<State>,
+}
+
+impl Shared {
+    pub(crate) fn new(socket: UdpSocket, host: Host, clock: Clock) -> io::Result<Shared> {
+        let wildcard = socket.local_addr().ip().is_unspecified();
+        let state = State {
+            host,
+            waiters: Waiters::default(),
+            driver: None,
+            handles: 0,
+            closed: false,
+            io: IoCounters::default(),
+            batch: RecvBatch::new(),
+            burst: Vec::with_capacity(BURST_BYTES),
+            unsent: None,
+            local: wildcard.then(BTreeMap::new),
+        };
+        Ok(Shared {
+            socket: watch(socket)?,
+            alarm: Alarm::new(clock)?,
+            clock,
+            state: Mutex::new(state),
+        })
+    }
+
+    /// The state. A panic elsewhere under the lock is a bug there; the host's own assertions have
+    /// already reported it, and the other connections go on.
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A burst the kernel did not take yet.
+#[derive(Debug)]
+struct Unsent {
+    transmit: Transmit,
+    offset: usize,
+}
+
+/// What the lock guards.
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(crate) host: Host,
+    pub(crate) waiters: Waiters,
+    /// Wakes the driver task.
+    pub(crate) driver: Option<Waker>,
+    /// Endpoints, listeners and streams that the application holds.
+    pub(crate) handles: usize,
+    /// The endpoint was closed: nothing new starts.
+    pub(crate) closed: bool,
+    pub(crate) io: IoCounters,
+    batch: RecvBatch,
+    burst: Vec<u8>,
+    unsent: Option<Unsent>,
+    /// Of a socket bound to the wildcard address: which of our addresses a peer talks to, so that
+    /// answers come from it.
+    local: Option<BTreeMap<SocketAddr, IpAddr>>,
+}
+
+/// How reading the socket ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Received {
+    /// More may be waiting.
+    More,
+    /// Nothing is left.
+    Drained,
+}
+
+impl State {
+    /// Receives one batch and hands it to the host.
+    pub(crate) fn receive(&mut self, shared: &Shared) -> Received {
+        let more = match shared.socket.get_ref().recv(&mut self.batch) {
+            Ok(more) => more,
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Received::Drained,
+            Err(e) => {
+                // An error the network reported about an earlier datagram. It says nothing that
+                // a timeout would not, and anybody can forge it [RFC 5927].
+                tracing::debug!(error = %e, "receive");
+                self.io.receive_errors += 1;
+                return Received::More;
+            }
+        };
+        let now = shared.clock.now();
+        for message in self.batch.messages() {
+            self.io.messages_received += 1;
+            self.io.datagrams_received += message.len() as u64;
+            if let (Some(local), Some(to)) = (&mut self.local, message.to) {
+                remember(local, message.from, to);
+            }
+            let ecn = message.ecn.map_or(Ecn::NotEct, from_device);
+            self.host.handle(message.from, message.bytes(), message.stride(), ecn, now);
+        }
+        if more { Received::More } else { Received::Drained }
+    }
+
+    /// After any change by an application's task: does what follows from it.
+    pub(crate) fn settle(&mut self, shared: &Shared) {
+        if self.advance(shared) {
+            self.wake_driver();
+        }
+    }
+
+    /// Runs due timers, sends, tells whom it concerns, arms the timer. Returns whether there is
+    /// more to send.
+    pub(crate) fn advance(&mut self, shared: &Shared) -> bool {
+        let now = shared.clock.now();
+        if self.host.deadline().is_some_and(|at| at <= now) {
+            self.host.handle_timeout(now);
+        }
+        let more = self.transmit(shared, now);
+        while let Some(event) = self.host.poll_event() {
+            self.waiters.on_event(&event);
+        }
+        shared.alarm.set(self.host.deadline(), self);
+        more
+    }
+
+    /// Sends what may leave. Returns whether it stopped before there was nothing more to send.
+    fn transmit(&mut self, shared: &Shared, mut now: Instant) -> bool {
+        let socket = shared.socket.get_ref();
+        if !self.send_unsent(socket) {
+            return true;
+        }
+        let mut sent_bytes = 0;
+        while sent_bytes < SEND_TURN_BYTES {
+            self.burst.clear();
+            let Some(transmit) = self.host.poll_transmit(&mut self.burst, BURST_BYTES, now) else {
+                return false;
+            };
+            sent_bytes += transmit.bytes;
+            self.unsent = Some(Unsent { transmit, offset: 0 });
+            if !self.send_unsent(socket) {
+                return true;
+            }
+            now = shared.clock.now();
+        }
+        true
+    }
+
+    /// Gives the kernel what waits. Returns whether nothing waits any more.
+    fn send_unsent(&mut self, socket: &UdpSocket) -> bool {
+        let Some(Unsent { transmit, offset }) = self.unsent.take() else { return true };
+        let from = self.local.as_ref().and_then(|local| local.get(&transmit.to).copied());
+        let outcome = socket.send(&tack_device::Transmit {
+            to: transmit.to,
+            from: transmit.from.or(from),
+            ecn: to_device(transmit.ecn),
+            bytes: &self.burst[offset..],
+            segment_bytes: transmit.segment_size,
+        });
+        match outcome {
+            SendOutcome::Blocked { offset: sent } => {
+                self.io.sends_blocked += 1;
+                self.unsent = Some(Unsent { transmit, offset: offset + sent });
+                return false;
+            }
+            SendOutcome::Sent => {
+                self.io.bursts_sent += 1;
+                self.io.datagrams_sent += transmit.segments as u64;
+            }
+            SendOutcome::Lost | SendOutcome::TooBig => {
+                self.io.datagrams_refused += transmit.segments as u64;
+                tracing::debug!(to = %transmit.to, ?outcome, "not sent");
+            }
+        }
+        true
+    }
+
+    /// A burst waits for the socket to take more.
+    pub(crate) fn is_blocked(&self) -> bool {
+        self.unsent.is_some()
+    }
+
+    pub(crate) fn wake_driver(&self) {
+        if let Some(waker) = &self.driver {
+            waker.wake_by_ref();
+        }
+    }
+
+    /// Nothing the peers are owed is left.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.unsent.is_none()
+            && self.host.connections().next().is_none()
+            && self.host.deadline().is_none()
+    }
+}
+
+/// Registers `inner` with the runtime.
+#[allow(deprecated, reason = "the successor is unsafe, and our types own one open descriptor")]
+pub(crate) fn watch<T: AsRawFd>(inner: T) -> io::Result<AsyncFd<T>> {
+    AsyncFd::new(inner)
+}
+
+fn remember(local: &mut BTreeMap<SocketAddr, IpAddr>, peer: SocketAddr, ours: IpAddr) {
+    if local.get(&peer) == Some(&ours) {
+        return;
+    }
+    if local.len() >= MAX_LOCAL_ADDRESSES {
+        // Forgetting is harmless: the kernel chooses until the peer's next datagram.
+        local.clear();
+    }
+    local.insert(peer, ours);
+}
+
+fn from_device(ecn: tack_device::Ecn) -> Ecn {
+    match ecn {
+        tack_device::Ecn::Ect0 => Ecn::Ect0,
+        tack_device::Ecn::Ect1 => Ecn::Ect1,
+        tack_device::Ecn::Ce => Ecn::Ce,
+    }
+}
+
+fn to_device(ecn: Ecn) -> Option<tack_device::Ecn> {
+    match ecn {
+        Ecn::NotEct => None,
+        Ecn::Ect0 => Some(tack_device::Ecn::Ect0),
+        Ecn::Ect1 => Some(tack_device::Ecn::Ect1),
+        Ecn::Ce => Some(tack_device::Ecn::Ce),
+    }
+}

@@ -1,0 +1,169 @@
+//! TLS 1.3 over a stream.
+//!
+//! A server needs a [`ServerIdentity`]: a certificate from elsewhere, or a key of its own made on
+//! first use. A client needs a [`ClientTrust`]: certificate authorities, a fingerprint it was told,
+//! or a file of keys seen before, the way ssh does it.
+//!
+//! ```
+//! use tack_net::tls::{ClientTrust, Connector, Acceptor, ServerIdentity};
+//!
+//! let identity = ServerIdentity::generate(&["localhost"])?;
+//! let trust = ClientTrust::Pinned(identity.fingerprint());
+//! let acceptor = Acceptor::new(&identity)?;
+//! let connector = Connector::new(trust)?;
+//! # Ok::<(), tack_net::tls::TlsError>(())
+//! ```
+//!
+//! Only TLS 1.3 is spoken. AES-128-GCM comes first where the processor has instructions for it,
+//! ChaCha20-Poly1305 elsewhere. There is no session resumption and no early data.
+
+mod connect;
+mod fingerprint;
+mod identity;
+mod known_hosts;
+mod session;
+mod stream;
+mod trust;
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+
+use rustls::crypto::CryptoProvider;
+use rustls::crypto::ring::cipher_suite::{
+    TLS13_AES_128_GCM_SHA256, TLS13_AES_256_GCM_SHA384, TLS13_CHACHA20_POLY1305_SHA256,
+};
+
+pub use connect::{Acceptor, Connector};
+pub use fingerprint::Fingerprint;
+pub use identity::ServerIdentity;
+pub use known_hosts::KnownHosts;
+pub use stream::TlsStream;
+pub use trust::ClientTrust;
+
+/// Why TLS cannot be set up or was broken off.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TlsError {
+    /// A certificate or key file cannot be read or written.
+    #[error("{path}: {source}")]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// There is no certificate in what was given.
+    #[error("no certificate found")]
+    NoCertificate,
+    /// A PEM file is malformed, or its key is missing.
+    #[error("not usable PEM: {0}")]
+    Pem(#[from] rustls::pki_types::pem::Error),
+    /// A certificate cannot be made.
+    #[error("cannot make a certificate: {0}")]
+    Generate(#[from] rcgen::Error),
+    /// No directory for configuration is known: neither XDG_CONFIG_HOME nor HOME is set.
+    #[error("no home directory: set XDG_CONFIG_HOME")]
+    NoConfigDir,
+    /// The name of a host cannot be checked against a certificate.
+    #[error("{0:?} is not a host name")]
+    BadName(String),
+    /// A line of the known-hosts file is malformed.
+    #[error("{path}:{line}: expected a host and a SHA256: fingerprint")]
+    BadKnownHost {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: usize,
+    },
+    /// The server's key is not the one known for it: somebody may be in between, or the server was
+    /// set up anew.
+    #[error(
+        "the key of {host} is not the one seen before: expected {expected}, got {found}; somebody \
+         may be intercepting the connection. If the server was set up anew, remove line {line} of \
+         {path}"
+    )]
+    KeyChanged {
+        /// The host as the caller named it.
+        host: String,
+        /// The fingerprint on record.
+        expected: Fingerprint,
+        /// The server's.
+        found: Fingerprint,
+        /// The known-hosts file.
+        path: PathBuf,
+        /// Line of the record, from 1.
+        line: usize,
+    },
+    /// The server's key is not the pinned one.
+    #[error("the server's key is {found}, but {expected} was required")]
+    PinMismatch {
+        /// The pin.
+        expected: Fingerprint,
+        /// The server's.
+        found: Fingerprint,
+    },
+    /// The protocol was violated, or a certificate is not valid.
+    #[error(transparent)]
+    Protocol(#[from] rustls::Error),
+    /// The stream beneath failed.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+impl From<TlsError> for io::Error {
+    fn from(e: TlsError) -> io::Error {
+        match e {
+            TlsError::Io(e) => e,
+            e => io::Error::new(io::ErrorKind::InvalidData, e),
+        }
+    }
+}
+
+/// Algorithms, the fastest first.
+pub(crate) fn provider() -> Arc<CryptoProvider> {
+    static PROVIDER: OnceLock<Arc<CryptoProvider>> = OnceLock::new();
+    let make = || {
+        let [a, b, c] = if has_aes() {
+            [TLS13_AES_128_GCM_SHA256, TLS13_AES_256_GCM_SHA384, TLS13_CHACHA20_POLY1305_SHA256]
+        } else {
+            [TLS13_CHACHA20_POLY1305_SHA256, TLS13_AES_128_GCM_SHA256, TLS13_AES_256_GCM_SHA384]
+        };
+        let cipher_suites = vec![a, b, c];
+        Arc::new(CryptoProvider { cipher_suites, ..rustls::crypto::ring::default_provider() })
+    };
+    PROVIDER.get_or_init(make).clone()
+}
+
+/// The processor has instructions for AES.
+fn has_aes() -> bool {
+    #[cfg(any(target_arch = "x86_64", target_arch = "x86"))]
+    return std::arch::is_x86_feature_detected!("aes");
+    #[cfg(target_arch = "aarch64")]
+    return std::arch::is_aarch64_feature_detected!("aes");
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "x86", target_arch = "aarch64")))]
+    false
+}
+
+/// Bytes nobody can guess.
+pub(crate) fn random_bytes<const N: usize>() -> io::Result<[u8; N]> {
+    let mut bytes = [0; N];
+    provider()
+        .secure_random
+        .fill(&mut bytes)
+        .map_err(|_| io::Error::other("the system has no random numbers"))?;
+    Ok(bytes)
+}
+
+/// Where this user's identity and known hosts live: `tack` in the configuration directory.
+///
+/// # Errors
+/// [`TlsError::NoConfigDir`].
+pub fn config_dir() -> Result<PathBuf, TlsError> {
+    let set = |name| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
+    set("XDG_CONFIG_HOME")
+        .or_else(|| set("APPDATA"))
+        .or_else(|| Some(set("HOME")?.join(".config")))
+        .map(|dir| dir.join("tack"))
+        .ok_or(TlsError::NoConfigDir)
+}

@@ -1,0 +1,9 @@
+//! The command `tack`: files, folders, streams and measurements over TCP-TACK.
+//!
+//! Each command is a typed command line ([`args`]), turned into what the user meant, and a part
+//! that does it ([`cmd`]) over any [`conn::Connection`].
+
+pub mod conn;
+pub mod exit;
+pub mod progress;
+pub mod transfer;

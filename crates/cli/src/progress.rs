@@ -1,0 +1,75 @@
+//! The progress bar: on standard error, only when a person is looking.
+
+use std::io::{IsTerminal, stderr};
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+const KNOWN: &str = "{bar:30} {percent:>3} %  {binary_bytes}/{binary_total_bytes}  \
+                     {binary_bytes_per_sec}  {eta} left  {wide_msg}";
+const UNKNOWN: &str = "{spinner} {binary_bytes}  {binary_bytes_per_sec}  {elapsed}  {wide_msg}";
+
+/// How far a transfer is. Costs nothing when hidden.
+#[derive(Clone, Debug)]
+pub struct Progress {
+    bar: ProgressBar,
+}
+
+impl Progress {
+    /// Shown if standard error is a terminal and `quiet` is false.
+    pub fn new(quiet: bool) -> Self {
+        if quiet || !stderr().is_terminal() {
+            return Self::hidden();
+        }
+        let bar = ProgressBar::no_length();
+        bar.set_style(style(UNKNOWN));
+        bar.enable_steady_tick(Duration::from_millis(200));
+        Self { bar }
+    }
+
+    /// Never shown.
+    pub fn hidden() -> Self {
+        Self { bar: ProgressBar::hidden() }
+    }
+
+    /// The transfer has `total` bytes, of which `done` need not be sent.
+    pub fn start(&self, total: u64, done: u64) {
+        self.bar.set_style(style(KNOWN));
+        self.bar.set_length(total);
+        self.bar.set_position(done);
+        // Rate and time left count what is really sent, not what was there.
+        self.bar.reset_eta();
+    }
+
+    /// `bytes` more have been dealt with.
+    pub fn advance(&self, bytes: u64) {
+        self.bar.inc(bytes);
+    }
+
+    /// What is under way.
+    pub fn say(&self, what: impl Into<String>) {
+        if !self.bar.is_hidden() {
+            self.bar.set_message(what.into());
+        }
+    }
+
+    /// Removes the bar.
+    pub fn finish(&self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+fn style(template: &str) -> ProgressStyle {
+    ProgressStyle::with_template(template).expect("the template is a constant that parses")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_templates_parse() {
+        style(KNOWN);
+        style(UNKNOWN);
+    }
+}

@@ -1,0 +1,69 @@
+//! `tack send` and `tack recv`: files, folders and byte streams over one connection.
+//!
+//! This module decides what goes over the wire and in which order; it runs over any reliable
+//! byte stream ([`crate::conn::Connection`]) and knows nothing of TACK. The stream encrypts; this
+//! protocol checks end to end that what was written is what was read.
+//!
+//! # Protocol, version 1
+//!
+//! Each side first writes eight bytes, `tackfile`. Then frames, integers in network byte order:
+//!
+//! ```text
+//! +------+-----------------+----------------------+
+//! | type | length (u32)    | body (length bytes)  |    length <= 256 KiB for DATA,
+//! +------+-----------------+----------------------+              <= 16 KiB for all others
+//! ```
+//!
+//! A tree (`S` sends, `R` receives; `*` may repeat):
+//!
+//! ```text
+//! S  HELLO version, tree                 R  WELCOME version
+//! S  ENTRY* LISTED count, bytes          the whole list, parents before children
+//! R  HAVE* PLANNED                       "of file i, I hold the first n bytes"
+//! S  PROOF*                              blake3 of those n bytes, one for each HAVE, in order
+//! R  KEEP* GO                            those whose proof held; the others start at zero
+//! S  (FILE i, offset  DATA*  END hash | SKIP i, reason)*  FINISHED
+//! R  STORED* DONE files, bytes           a file is STORED once its hash was right and it has its name
+//! ```
+//!
+//! The receiver never tells a hash of what it holds: only whether the sender's proof was right.
+//! A stream (`-`) is `HELLO stream`, `WELCOME`, `DATA*`, `END hash`, `DONE`. `NOOP` is sent by
+//! whoever has been silent for ten seconds; sixty seconds of silence end the transfer.
+//! `ERROR code, text` ends it from either side.
+//!
+//! # Resuming
+//!
+//! A file under way lies in `.tack-partial/` beneath the receiving directory, named after the hash
+//! of its path. Its length says how much arrived, and the sender's PROOF, checked against the bytes
+//! on disk, says whether they are a prefix of what is sent now. Files already complete are offered
+//! in the same way, so that a second run of the same command sends only what is missing.
+//!
+//! # What a hostile peer may not do
+//!
+//! Names are relative, clean and beneath the receiving directory ([`name`]); a list is bounded in
+//! entries and bytes and each parent is a folder of the same list ([`list`]); the receiving side
+//! opens every component without following symbolic links ([`store`]) and replaces nothing unless
+//! `--overwrite` says so. Symbolic links come last, and never lead out of the directory.
+
+pub mod disk;
+pub mod error;
+pub mod frame;
+pub mod list;
+pub mod name;
+pub mod pipe;
+pub mod plan;
+pub mod recv;
+pub mod scan;
+pub mod send;
+pub mod sink;
+pub mod source;
+pub mod store;
+pub mod wire;
+
+pub use error::TransferError;
+
+/// Version of the protocol this build speaks.
+pub const VERSION: u16 = 1;
+
+/// The default port of `tack send` and `tack recv`: TACK on a telephone's keypad.
+pub const DEFAULT_PORT: u16 = 8225;

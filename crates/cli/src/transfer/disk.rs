@@ -1,0 +1,48 @@
+//! Reading and hashing on threads of their own: a slow disk must not hold up the transport.
+
+use std::fs::File;
+use std::io::{self, Read};
+
+use crate::transfer::error::TransferError;
+
+/// Bytes per read.
+pub const CHUNK: usize = super::frame::MAX_DATA;
+
+/// Chunks between a disk thread and the connection: enough that neither waits for the other.
+pub const CHUNKS_AHEAD: usize = 4;
+
+/// Hashes exactly `bytes` from where `file` stands.
+///
+/// # Errors
+/// `UnexpectedEof` if the file is shorter.
+pub fn hash_prefix(file: &mut File, bytes: u64) -> io::Result<blake3::Hasher> {
+    let mut hasher = blake3::Hasher::new();
+    let mut buffer = vec![0; CHUNK.min(usize::try_from(bytes).unwrap_or(CHUNK)).max(1)];
+    let mut left = bytes;
+    while left > 0 {
+        let want = buffer.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+        let n = match file.read(&mut buffer[..want]) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(n) => n,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
+            Err(e) => return Err(e),
+        };
+        hasher.update(&buffer[..n]);
+        left -= n as u64;
+    }
+    Ok(hasher)
+}
+
+/// Starts `work` on a thread for blocking calls, at once; the future waits for its end.
+pub fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, TransferError> + Send + 'static,
+) -> impl Future<Output = Result<T, TransferError>> {
+    let thread = tokio::task::spawn_blocking(work);
+    async {
+        match thread.await {
+            Ok(result) => result,
+            Err(e) if e.is_panic() => std::panic::resume_unwind(e.into_panic()),
+            Err(_) => Err(TransferError::Cancelled),
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! How a transfer can fail, in words that say what, where and what to do.
+
+use std::io;
+
+use crate::exit::ExitCode;
+use crate::transfer::frame::{Code, FrameError};
+use crate::transfer::list::ListError;
+use crate::transfer::name::printable;
+
+/// How many files an error message names.
+const MAX_TEXT_NAMES: usize = 5;
+
+/// Why a transfer ended without success.
+#[derive(Debug, thiserror::Error)]
+pub enum TransferError {
+    /// Something on this machine's disk.
+    #[error("cannot {doing} `{place}`: {source}")]
+    Disk {
+        /// What was tried, as a verb.
+        doing: &'static str,
+        /// Where.
+        place: String,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// The connection broke.
+    #[error("the connection broke while {during}: {source}; run the same command again to resume")]
+    Connection {
+        /// What was under way.
+        during: &'static str,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// The peer closed before the end.
+    #[error("the peer closed the connection while {during}; run the same command again to resume")]
+    Closed {
+        /// What was under way.
+        during: &'static str,
+    },
+    /// Nothing was heard for too long.
+    #[error("nothing was heard from the peer for {seconds} s while {during}")]
+    Silent {
+        /// What was under way.
+        during: &'static str,
+        /// How long was waited.
+        seconds: u64,
+    },
+    /// The other end is something else.
+    #[error("the peer does not speak tack's file protocol (is it `tack send`/`tack recv`?)")]
+    NotOurs,
+    /// The other end is from another time.
+    #[error("the peer speaks version {theirs} of the file protocol, this is version {ours}")]
+    Version {
+        /// Peer's.
+        theirs: u16,
+        /// This build's.
+        ours: u16,
+    },
+    /// Bytes that are not a frame.
+    #[error("the peer broke the protocol: {0}")]
+    Frame(#[from] FrameError),
+    /// A frame that does not belong here.
+    #[error("the peer broke the protocol: {got} while {expected} was expected")]
+    Unexpected {
+        /// Frame that came.
+        got: String,
+        /// What could have come.
+        expected: &'static str,
+    },
+    /// A list that is refused.
+    #[error("the list of files is refused: {0}")]
+    List(#[from] ListError),
+    /// Files are in the way.
+    #[error(
+        "{} already there with other contents: {}; receive into another directory, \
+         or start `tack recv` with --overwrite",
+        is_or_are(*.count), .names.join(", ")
+    )]
+    Exists {
+        /// How many.
+        count: usize,
+        /// The first few.
+        names: Vec<String>,
+    },
+    /// Not enough room.
+    #[error("{needed} bytes are needed in `{place}`, {free} are free")]
+    NoSpace {
+        /// Bytes still to be received.
+        needed: u64,
+        /// Bytes free for this user.
+        free: u64,
+        /// Directory.
+        place: String,
+    },
+    /// The hash of what arrived is not the hash of what was sent.
+    #[error("`{0}` arrived damaged: its hash is not what the sender computed")]
+    Damaged(String),
+    /// The receiver wants a tree and a stream came, or the other way round.
+    #[error("{0}")]
+    WrongMode(&'static str),
+    /// The peer gave up and said why.
+    #[error("the peer ended the transfer: {text}")]
+    Peer {
+        /// Kind of failure.
+        code: Code,
+        /// Its reason.
+        text: String,
+    },
+    /// Some files were left out.
+    #[error("{} not sent: {}", was_or_were(*.count), .reasons.join("; "))]
+    Incomplete {
+        /// How many.
+        count: usize,
+        /// The first few, with reasons.
+        reasons: Vec<String>,
+    },
+    /// The user stopped it.
+    #[error("stopped; run the same command again to resume")]
+    Cancelled,
+}
+
+fn is_or_are(count: usize) -> String {
+    if count == 1 { "1 file is".into() } else { format!("{count} files are") }
+}
+
+fn was_or_were(count: usize) -> String {
+    if count == 1 { "1 file was".into() } else { format!("{count} files were") }
+}
+
+impl TransferError {
+    /// For `map_err`: what was done, and to what.
+    pub fn disk<E: Into<io::Error>>(
+        doing: &'static str,
+        place: impl AsRef<std::path::Path>,
+    ) -> impl FnOnce(E) -> Self {
+        use std::os::unix::ffi::OsStrExt;
+        let place = printable(place.as_ref().as_os_str().as_bytes());
+        move |source| Self::Disk { doing, place, source: source.into() }
+    }
+
+    /// Names the first few of many.
+    pub fn exists(names: &[String]) -> Self {
+        Self::Exists { count: names.len(), names: first_few(names) }
+    }
+
+    /// Names the first few of many.
+    pub fn incomplete(reasons: &[String]) -> Self {
+        Self::Incomplete { count: reasons.len(), reasons: first_few(reasons) }
+    }
+
+    /// What to tell the peer; `None` where it is gone or told us itself.
+    pub fn code_for_peer(&self) -> Option<Code> {
+        Some(match self {
+            Self::Connection { .. } | Self::Closed { .. } | Self::Peer { .. } => return None,
+            Self::Disk { .. } | Self::Incomplete { .. } => Code::Io,
+            Self::Silent { .. } | Self::NotOurs | Self::Version { .. } => Code::Protocol,
+            Self::Frame(_) | Self::Unexpected { .. } | Self::List(_) => Code::Protocol,
+            Self::Exists { .. } => Code::Exists,
+            Self::NoSpace { .. } | Self::WrongMode(_) => Code::Refused,
+            Self::Damaged(_) => Code::Integrity,
+            Self::Cancelled => Code::Cancelled,
+        })
+    }
+
+    /// The command's exit status.
+    pub fn exit_code(&self) -> ExitCode {
+        match self {
+            Self::Frame(_) | Self::Unexpected { .. } | Self::List(_) | Self::Damaged(_) => {
+                ExitCode::Integrity
+            }
+            Self::Peer { code: Code::Integrity | Code::Protocol, .. } => ExitCode::Integrity,
+            Self::NotOurs | Self::Version { .. } => ExitCode::Integrity,
+            Self::Exists { .. } | Self::NoSpace { .. } | Self::WrongMode(_) => ExitCode::Refused,
+            Self::Peer { code: Code::Exists | Code::Refused, .. } => ExitCode::Refused,
+            Self::Cancelled => ExitCode::Interrupted,
+            _ => ExitCode::Failed,
+        }
+    }
+}
+
+fn first_few(all: &[String]) -> Vec<String> {
+    let mut some: Vec<_> = all.iter().take(MAX_TEXT_NAMES).cloned().collect();
+    if all.len() > some.len() {
+        some.push(format!("and {} more", all.len() - some.len()));
+    }
+    some
+}

@@ -1,0 +1,123 @@
+//! Standard input to standard output: one stream of unknown length, verified at its end.
+
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+
+use crate::conn::Connection;
+use crate::progress::Progress;
+use crate::transfer::disk::CHUNK;
+use crate::transfer::error::TransferError;
+use crate::transfer::frame::{Frame, HEADER, What, data_header};
+use crate::transfer::plan::proves;
+use crate::transfer::send::{Framed, race};
+use crate::transfer::wire::{FrameReader, FrameWriter, unexpected};
+
+/// Sends all of `input` and waits until the receiver has verified it. Returns its bytes.
+///
+/// # Errors
+/// Whatever cut it short; a stream cannot be resumed.
+pub async fn send_stream<C: Connection>(
+    conn: C,
+    input: impl AsyncRead + Unpin,
+    progress: &Progress,
+) -> Result<u64, TransferError> {
+    let mut framed = Framed::new(conn);
+    let result = async {
+        framed.hello(What::Stream).await?;
+        let Framed { reader, writer } = &mut framed;
+        let mut sent = 0;
+        let confirmed =
+            race(pump(writer, input, progress, &mut sent), confirmation(reader)).await?;
+        if confirmed == sent {
+            return Ok(sent);
+        }
+        let got = format!("DONE with {confirmed} of {sent} bytes");
+        Err(TransferError::Unexpected { got, expected: "all of them" })
+    }
+    .await;
+    progress.finish();
+    framed.close(result).await
+}
+
+async fn pump(
+    writer: &mut FrameWriter<impl AsyncWrite + Unpin>,
+    mut input: impl AsyncRead + Unpin,
+    progress: &Progress,
+    sent: &mut u64,
+) -> Result<(), TransferError> {
+    let mut buffer = vec![0; HEADER + CHUNK];
+    let mut hasher = blake3::Hasher::new();
+    loop {
+        let read = writer.while_busy(input.read(&mut buffer[HEADER..])).await;
+        let n = read.map_err(TransferError::disk("read", "standard input"))?;
+        if n == 0 {
+            let hash = *hasher.finalize().as_bytes();
+            return writer.send(&Frame::End { hash }).await;
+        }
+        hasher.update(&buffer[HEADER..HEADER + n]);
+        buffer[..HEADER].copy_from_slice(&data_header(n));
+        writer.send_data(&buffer[..HEADER + n]).await?;
+        *sent += n as u64;
+        progress.advance(n as u64);
+    }
+}
+
+async fn confirmation(
+    reader: &mut FrameReader<impl AsyncRead + Unpin>,
+) -> Result<u64, TransferError> {
+    match reader.next("waiting for the receiver to confirm").await? {
+        Frame::Done { files: 1, bytes } => Ok(bytes),
+        other => Err(unexpected(&other, "DONE")),
+    }
+}
+
+/// Receives one stream into `output`. Returns its bytes.
+///
+/// # Errors
+/// Whatever cut it short. Bytes already written cannot be taken back: only `Ok` says that they are
+/// all there and right.
+pub async fn receive_stream<C: Connection>(
+    conn: C,
+    output: impl AsyncWrite + Unpin,
+    progress: &Progress,
+) -> Result<u64, TransferError> {
+    let mut framed = Framed::new(conn);
+    let result = async {
+        framed.welcome(What::Stream).await?;
+        let bytes = drain(&mut framed, output, progress).await?;
+        framed.writer.send(&Frame::Done { files: 1, bytes }).await?;
+        Ok(bytes)
+    }
+    .await;
+    progress.finish();
+    framed.close(result).await
+}
+
+async fn drain<C: Connection>(
+    framed: &mut Framed<C>,
+    mut output: impl AsyncWrite + Unpin,
+    progress: &Progress,
+) -> Result<u64, TransferError> {
+    let mut hasher = blake3::Hasher::new();
+    let mut received = 0;
+    loop {
+        match framed.reader.next("receiving the stream").await? {
+            Frame::Data(bytes) => {
+                hasher.update(&bytes);
+                received += bytes.len() as u64;
+                let written = framed.writer.while_busy(output.write_all(&bytes)).await;
+                written.map_err(TransferError::disk("write", "standard output"))?;
+                progress.advance(bytes.len() as u64);
+                framed.reader.recycle(bytes);
+            }
+            Frame::End { hash } => {
+                let flushed = framed.writer.while_busy(output.flush()).await;
+                flushed.map_err(TransferError::disk("write", "standard output"))?;
+                if proves(&hasher, &hash) {
+                    return Ok(received);
+                }
+                return Err(TransferError::Damaged("the stream".to_owned()));
+            }
+            other => return Err(unexpected(&other, "DATA or END")),
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! What the receiver already has of a list, and what is in the way of it.
+
+use crate::transfer::disk::hash_prefix;
+use crate::transfer::error::TransferError;
+use crate::transfer::frame::Hash;
+use crate::transfer::list::{Entry, FileList, Kind};
+use crate::transfer::store::{Present, Store};
+
+/// Most interrupted files that one transfer resumes: each holds a hash's state until it is sent.
+/// One transfer leaves at most one behind, so a list with more has been through many hands.
+pub const MAX_RESUMED: usize = 64;
+
+/// A prefix of a file that is already here.
+#[derive(Debug)]
+pub struct Held {
+    /// Position in the list.
+    pub index: u32,
+    /// Length of the prefix.
+    pub bytes: u64,
+    /// The whole file is in its place, not only a part of it in the place for partial files.
+    pub in_place: bool,
+}
+
+/// Looks at each path of `list`.
+///
+/// # Errors
+/// [`TransferError::Exists`] if something is in the way and may not be replaced,
+/// [`TransferError::NoSpace`] if the rest cannot fit.
+pub fn plan(store: &Store, list: &FileList, overwrite: bool) -> Result<Vec<Held>, TransferError> {
+    let mut held = Vec::new();
+    let mut in_the_way = Vec::new();
+    let mut resumed = 0;
+    for (index, entry) in (0..).zip(list.entries()) {
+        let present = store.present(&entry.path)?;
+        if !fits(entry, &present, overwrite) {
+            in_the_way.push(entry.path.to_string());
+            continue;
+        }
+        let Some(size) = entry.file_size() else { continue };
+        if present == Present::File(size) {
+            held.push(Held { index, bytes: size, in_place: true });
+        } else if resumed < MAX_RESUMED
+            && let Some(partial) = store.partial_bytes(&entry.path).filter(|&n| n > 0)
+        {
+            resumed += 1;
+            held.push(Held { index, bytes: partial.min(size), in_place: false });
+        }
+    }
+    if !in_the_way.is_empty() {
+        return Err(TransferError::exists(&in_the_way));
+    }
+    let needed = list.total_bytes() - held.iter().map(|h| h.bytes).sum::<u64>();
+    match store.free_bytes() {
+        Some(free) if free < needed => {
+            let place = store.shown().display().to_string();
+            Err(TransferError::NoSpace { needed, free, place })
+        }
+        _ => Ok(held),
+    }
+}
+
+/// Whether `entry` may go where `present` is.
+fn fits(entry: &Entry, present: &Present, overwrite: bool) -> bool {
+    match (&entry.kind, present) {
+        (_, Present::Nothing) | (Kind::Dir, Present::Dir) => true,
+        // Perhaps the same file: its hash will tell.
+        (Kind::File { size }, Present::File(there)) => size == there || overwrite,
+        (Kind::Symlink { target }, Present::Symlink(there)) => target == there || overwrite,
+        (Kind::File { .. }, Present::Symlink(_)) => overwrite,
+        (Kind::Symlink { .. }, Present::File(_)) => overwrite,
+        // A folder is never replaced by something else, nor a device by anything.
+        _ => false,
+    }
+}
+
+/// The state of hashing what is held, ready to go on with the bytes that follow.
+pub fn hash_held(
+    store: &Store,
+    list: &FileList,
+    held: &Held,
+) -> Result<blake3::Hasher, TransferError> {
+    let (entry, _) = list.file(held.index).expect("only files are held");
+    let path = &entry.path;
+    let mut file = if held.in_place { store.open_present(path) } else { store.read_partial(path) }?;
+    hash_prefix(&mut file, held.bytes).map_err(TransferError::disk("read", store.show(path)))
+}
+
+/// Whether a proof is right.
+pub fn proves(hasher: &blake3::Hasher, proof: &Hash) -> bool {
+    hasher.finalize() == blake3::Hash::from_bytes(*proof)
+}

@@ -1,0 +1,329 @@
+//! The receiver's side of a transfer: check the list, say what is here, store what comes.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+
+use crate::conn::Connection;
+use crate::progress::Progress;
+use crate::transfer::VERSION;
+use crate::transfer::disk::{CHUNKS_AHEAD, blocking};
+use crate::transfer::error::TransferError;
+use crate::transfer::frame::{Frame, What};
+use crate::transfer::list::FileList;
+use crate::transfer::name::printable;
+use crate::transfer::plan::{Held, hash_held, plan, proves};
+use crate::transfer::send::Framed;
+use crate::transfer::sink::{Job, Reply, Sink};
+use crate::transfer::store::Store;
+use crate::transfer::wire::{NOOP_INTERVAL, OPENING_LIMIT, unexpected};
+
+/// Most skipped files whose reasons are kept.
+const MAX_SKIPPED: usize = 1000;
+
+/// What was received.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Received {
+    /// Files that are now here, those that were here before included.
+    pub files: u32,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Of these, bytes that were here already.
+    pub kept: u64,
+    /// Files that the sender could not read, with its reasons.
+    pub skipped: Vec<String>,
+}
+
+impl<C: Connection> Framed<C> {
+    /// The receiver's opening; the sender must speak our version and send `wanted`.
+    pub(crate) async fn welcome(&mut self, wanted: What) -> Result<(), TransferError> {
+        self.reader.preface().await?;
+        let hello = self.reader.next_within(OPENING_LIMIT, "opening").await?;
+        let Frame::Hello { version, what } = hello else {
+            return Err(unexpected(&hello, "HELLO"));
+        };
+        if version != VERSION {
+            return Err(TransferError::Version { theirs: version, ours: VERSION });
+        }
+        match (wanted, what) {
+            (What::Tree, What::Stream) => Err(TransferError::WrongMode(
+                "a stream is sent but a directory receives; use `tack recv - > FILE`",
+            )),
+            (What::Stream, What::Tree) => Err(TransferError::WrongMode(
+                "files are sent but standard output receives; use `tack recv DIR`",
+            )),
+            _ => self.writer.send(&Frame::Welcome { version: VERSION }).await,
+        }
+    }
+}
+
+/// Receives one tree into `store`.
+///
+/// # Errors
+/// Whatever cut the transfer short. What had arrived by then stays for resuming.
+pub async fn receive_tree<C: Connection>(
+    conn: C,
+    store: Arc<Store>,
+    overwrite: bool,
+    progress: &Progress,
+) -> Result<Received, TransferError> {
+    let mut framed = Framed::new(conn);
+    let mut receiver = TreeReceiver { framed: &mut framed, store, overwrite, progress };
+    let result = receiver.run().await;
+    progress.finish();
+    framed.close(result).await
+}
+
+struct TreeReceiver<'a, C> {
+    framed: &'a mut Framed<C>,
+    store: Arc<Store>,
+    overwrite: bool,
+    progress: &'a Progress,
+}
+
+/// Parts to go on with: bytes and the state of their hash.
+type Resumed = BTreeMap<u32, (u64, blake3::Hasher)>;
+
+impl<C: Connection> TreeReceiver<'_, C> {
+    async fn run(&mut self) -> Result<Received, TransferError> {
+        self.framed.welcome(What::Tree).await?;
+        let list = Arc::new(self.read_list().await?);
+        let held = self.plan(&list).await?;
+        for h in &held {
+            let have = Frame::Have { index: h.index, bytes: h.bytes };
+            self.framed.writer.queue(&have).await?;
+        }
+        self.framed.writer.send(&Frame::Planned).await?;
+
+        let mut done = Received { files: 0, bytes: 0, kept: 0, skipped: Vec::new() };
+        let resumed = self.check_proofs(&list, held, &mut done).await?;
+        self.progress.start(list.total_bytes(), done.kept);
+        let sink = self.sink(&list);
+        self.busy(move || sink.make_dirs()).await?;
+        self.framed.writer.send(&Frame::Go).await?;
+
+        self.store_files(&list, resumed, &mut done).await?;
+        let sink = self.sink(&list);
+        self.busy(move || sink.finish_tree()).await?;
+        let (files, bytes) = (done.files, done.bytes);
+        self.framed.writer.send(&Frame::Done { files, bytes }).await?;
+        Ok(done)
+    }
+
+    fn sink(&self, list: &Arc<FileList>) -> Sink {
+        let (store, list) = (Arc::clone(&self.store), Arc::clone(list));
+        Sink { store, list, overwrite: self.overwrite }
+    }
+
+    /// Blocking work, while the sender is kept informed that we live.
+    async fn busy<T: Send + 'static>(
+        &mut self,
+        work: impl FnOnce() -> Result<T, TransferError> + Send + 'static,
+    ) -> Result<T, TransferError> {
+        self.framed.writer.while_busy(blocking(work)).await
+    }
+
+    async fn read_list(&mut self) -> Result<FileList, TransferError> {
+        let mut list = FileList::new();
+        loop {
+            match self.framed.reader.next("reading the list of files").await? {
+                Frame::Entry(entry) => list.push(entry)?,
+                Frame::Listed { entries, bytes } => {
+                    list.check_totals(entries, bytes)?;
+                    return Ok(list);
+                }
+                other => return Err(unexpected(&other, "ENTRY or LISTED")),
+            }
+        }
+    }
+
+    async fn plan(&mut self, list: &Arc<FileList>) -> Result<Vec<Held>, TransferError> {
+        let (store, list) = (Arc::clone(&self.store), Arc::clone(list));
+        let overwrite = self.overwrite;
+        self.busy(move || {
+            if !store.is_case_sensitive()? {
+                list.check_case()?;
+            }
+            plan(&store, &list, overwrite)
+        })
+        .await
+    }
+
+    /// Compares each proof with what is on disk, and answers with KEEP where it holds.
+    async fn check_proofs(
+        &mut self,
+        list: &Arc<FileList>,
+        held: Vec<Held>,
+        done: &mut Received,
+    ) -> Result<Resumed, TransferError> {
+        let mut resumed = Resumed::new();
+        let mut differing = Vec::new();
+        // Answered only after the last proof: until then the sender writes and does not read.
+        let mut keep = Vec::new();
+        for h in held {
+            let (index, bytes, in_place) = (h.index, h.bytes, h.in_place);
+            let (entry, size) = list.file(index).expect("only files are held");
+            self.progress.say(format!("checking {}", entry.path));
+            let (store, its_list) = (Arc::clone(&self.store), Arc::clone(list));
+            let hasher = self.busy(move || hash_held(&store, &its_list, &h)).await?;
+            let proof = match self.framed.reader.next("waiting for the sender's proof").await? {
+                Frame::Proof { index: i, hash } if i == index => hash,
+                other => return Err(unexpected(&other, "the PROOF of what is held")),
+            };
+            if !proves(&hasher, &proof) {
+                tracing::info!(path = %entry.path, bytes, "what is here differs");
+                if in_place && !self.overwrite {
+                    differing.push(entry.path.to_string());
+                }
+                continue;
+            }
+            keep.push(index);
+            done.kept += bytes;
+            if bytes < size {
+                resumed.insert(index, (bytes, hasher));
+                continue;
+            }
+            if !in_place {
+                let file = self.store.open_partial(&entry.path, size)?;
+                let overwrite = self.overwrite;
+                self.store.place(&file, &entry.path, entry.mode, entry.mtime, overwrite)?;
+            }
+            done.files += 1;
+            done.bytes += size;
+        }
+        if !differing.is_empty() {
+            return Err(TransferError::exists(&differing));
+        }
+        for index in keep {
+            self.framed.writer.queue(&Frame::Keep { index }).await?;
+        }
+        Ok(resumed)
+    }
+
+    /// Hands what comes to the disk thread until FINISHED, and tells what has been stored.
+    async fn store_files(
+        &mut self,
+        list: &Arc<FileList>,
+        mut resumed: Resumed,
+        done: &mut Received,
+    ) -> Result<(), TransferError> {
+        let (jobs, jobs_out) = mpsc::channel(CHUNKS_AHEAD);
+        let (replies_in, mut replies) = mpsc::unbounded_channel();
+        let sink = self.sink(list);
+        let disk = tokio::task::spawn_blocking(move || sink.run(jobs_out, &replies_in));
+        let mut ledger = Ledger { list, resumed: &mut resumed, next: 0, done };
+
+        let relayed = self.relay(jobs, &mut replies, &mut ledger).await;
+        // The disk thread ends once its jobs are gone. Its error is the cause of ours, if any.
+        let disk = async { disk.await.unwrap_or(Err(TransferError::Cancelled)) };
+        self.framed.writer.while_busy(disk).await?;
+        relayed?;
+        while let Ok(reply) = replies.try_recv() {
+            self.reply(reply, &mut ledger).await?;
+        }
+        self.framed.writer.flush().await
+    }
+
+    /// Until FINISHED: frames to the disk, replies to the sender. Taking `jobs` with it ends the
+    /// disk thread's work.
+    async fn relay(
+        &mut self,
+        jobs: mpsc::Sender<Job>,
+        replies: &mut mpsc::UnboundedReceiver<Reply>,
+        ledger: &mut Ledger<'_>,
+    ) -> Result<(), TransferError> {
+        loop {
+            let during = "receiving files";
+            tokio::select! {
+                frame = self.framed.reader.next(during) => {
+                    let job = match frame? {
+                        Frame::Finished => return Ok(()),
+                        frame => match ledger.job(frame)? {
+                            Some(job) => job,
+                            None => continue,
+                        },
+                    };
+                    if let Job::Data(bytes) = &job {
+                        self.progress.advance(bytes.len() as u64);
+                    }
+                    if let Job::File { index, .. } = &job {
+                        self.progress.say(list_name(ledger.list, *index));
+                    }
+                    let handed = self.framed.writer.while_busy(jobs.send(job)).await;
+                    if handed.is_err() {
+                        return Ok(());
+                    }
+                }
+                reply = replies.recv() => match reply {
+                    Some(reply) => {
+                        self.reply(reply, ledger).await?;
+                        self.framed.writer.flush().await?;
+                    }
+                    // The disk thread gave up: its error is waiting.
+                    None => return Ok(()),
+                },
+                () = tokio::time::sleep(NOOP_INTERVAL) => {
+                    let noop = self.framed.writer.send(&Frame::Noop);
+                    // A sender busy with a slow disk need not read us just now.
+                    drop(timeout(NOOP_INTERVAL, noop).await);
+                }
+            }
+        }
+    }
+
+    async fn reply(&mut self, reply: Reply, ledger: &mut Ledger<'_>) -> Result<(), TransferError> {
+        match reply {
+            Reply::Buffer(buffer) => self.framed.reader.recycle(buffer),
+            Reply::Stored(index) => {
+                let (_, size) = ledger.list.file(index).expect("the disk stores listed files");
+                ledger.done.files += 1;
+                ledger.done.bytes += size;
+                self.framed.writer.queue(&Frame::Stored { index }).await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Which files may still come: each once, in the order of the list.
+struct Ledger<'a> {
+    list: &'a FileList,
+    resumed: &'a mut Resumed,
+    next: u32,
+    done: &'a mut Received,
+}
+
+impl Ledger<'_> {
+    /// The disk's part of a frame; `None` if it has none.
+    fn job(&mut self, frame: Frame) -> Result<Option<Job>, TransferError> {
+        match frame {
+            Frame::Data(bytes) => Ok(Some(Job::Data(bytes))),
+            Frame::End { hash } => Ok(Some(Job::End(hash))),
+            Frame::File { index, offset } => {
+                let resume = self.resumed.remove(&index);
+                let starts_at = resume.as_ref().map_or(0, |&(bytes, _)| bytes);
+                if index < self.next || self.list.file(index).is_none() || offset != starts_at {
+                    let frame = Frame::File { index, offset };
+                    return Err(unexpected(&frame, "the next file, where it was left"));
+                }
+                self.next = index + 1;
+                let resume = resume.map(|(bytes, hasher)| (bytes, Box::new(hasher)));
+                Ok(Some(Job::File { index, resume }))
+            }
+            Frame::Skip { index, reason } => {
+                self.next = self.next.max(index.saturating_add(1));
+                if self.done.skipped.len() < MAX_SKIPPED {
+                    self.done.skipped.push(printable(reason.as_bytes()));
+                }
+                Ok(None)
+            }
+            other => Err(unexpected(&other, "FILE, DATA, END, SKIP or FINISHED")),
+        }
+    }
+}
+
+fn list_name(list: &FileList, index: u32) -> String {
+    list.file(index).map(|(entry, _)| entry.path.to_string()).unwrap_or_default()
+}

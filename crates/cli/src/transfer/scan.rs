@@ -1,0 +1,139 @@
+//! What the sender's paths contain.
+
+use std::ffi::OsStr;
+use std::fs::{self, Metadata};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use crate::transfer::error::TransferError;
+use crate::transfer::list::{Entry, FileList, Kind, ListError, Mtime};
+use crate::transfer::name::{NameError, RelPath};
+
+/// The list, where its entries come from, and what was left out.
+#[derive(Debug, Default)]
+pub struct Scan {
+    /// What to send.
+    pub list: FileList,
+    /// For each entry of the list, where it lies.
+    pub origins: Vec<PathBuf>,
+    /// Left out on purpose: devices, links that lead outside.
+    pub skipped: Vec<String>,
+    /// Left out because it couldn't be read.
+    pub unreadable: Vec<String>,
+}
+
+/// A place still to look at.
+struct Todo {
+    origin: PathBuf,
+    path: RelPath,
+    follow: bool,
+    /// Device and inode of each folder above, to notice a link that leads back up.
+    above: Vec<(u64, u64)>,
+}
+
+/// Lists `paths` and all beneath them. Links are sent as links, or, with `follow`, as what they
+/// point to; a path on the command line is always followed.
+///
+/// # Errors
+/// If a given path is missing, two have one name, or the list is over its limits.
+pub fn scan(paths: &[PathBuf], follow: bool) -> Result<Scan, TransferError> {
+    let mut scan = Scan::default();
+    for given in paths {
+        let name = name_of(given)?;
+        let path = RelPath::from_bytes(name.as_bytes()).map_err(ListError::Name)?;
+        fs::metadata(given).map_err(TransferError::disk("send", given))?;
+        let mut todo = vec![Todo { origin: given.clone(), path, follow: true, above: Vec::new() }];
+        while let Some(next) = todo.pop() {
+            scan.visit(next, follow, &mut todo)?;
+        }
+    }
+    Ok(scan)
+}
+
+/// The name under which a path given by the user is sent: its last component.
+fn name_of(given: &Path) -> Result<std::ffi::OsString, TransferError> {
+    if let Some(name) = given.file_name() {
+        return Ok(name.to_owned());
+    }
+    // `.`, `..` and `dir/..` have a name of their own once resolved; `/` has none.
+    let full = given.canonicalize().map_err(TransferError::disk("send", given))?;
+    let nameless = || std::io::Error::other("it has no name; send what is in it instead");
+    full.file_name()
+        .map(OsStr::to_owned)
+        .ok_or_else(|| TransferError::disk("send", given)(nameless()))
+}
+
+impl Scan {
+    fn visit(
+        &mut self,
+        here: Todo,
+        follow: bool,
+        todo: &mut Vec<Todo>,
+    ) -> Result<(), TransferError> {
+        let look = if here.follow { fs::metadata } else { fs::symlink_metadata };
+        let meta = match look(&here.origin) {
+            Ok(meta) => meta,
+            Err(e) => return self.cannot_read(&here.origin, e),
+        };
+        let kind = if meta.is_dir() {
+            Kind::Dir
+        } else if meta.is_file() {
+            Kind::File { size: meta.len() }
+        } else if meta.is_symlink() {
+            match fs::read_link(&here.origin) {
+                Ok(target) => Kind::Symlink { target: target.as_os_str().as_bytes().to_vec() },
+                Err(e) => return self.cannot_read(&here.origin, e),
+            }
+        } else {
+            self.skipped.push(format!("`{}` is no file, folder or link", here.path));
+            return Ok(());
+        };
+        let is_dir = kind == Kind::Dir;
+        let id = (meta.dev(), meta.ino());
+        if is_dir && here.above.contains(&id) {
+            self.skipped.push(format!("`{}` leads back to a folder above it", here.path));
+            return Ok(());
+        }
+        let children = if is_dir { self.children(&here.origin) } else { Vec::new() };
+        match self.list.push(entry(here.path.clone(), &meta, kind)) {
+            Ok(()) => self.origins.push(here.origin.clone()),
+            Err(ListError::Name(e @ NameError::Escapes { .. })) => {
+                self.skipped.push(format!("{e}; with --follow its target is sent"));
+            }
+            Err(e) => return Err(e.into()),
+        }
+        let above: Vec<_> = here.above.iter().copied().chain([id]).collect();
+        // The last pushed is visited first: reversed, the list is in alphabetical order.
+        for origin in children.into_iter().rev() {
+            let name = origin.file_name().expect("a directory's entry has a name");
+            let path = here.path.join(name).map_err(ListError::Name)?;
+            todo.push(Todo { path, origin, follow, above: above.clone() });
+        }
+        Ok(())
+    }
+
+    /// Sorted, so that two runs list alike.
+    fn children(&mut self, dir: &Path) -> Vec<PathBuf> {
+        let read = fs::read_dir(dir).and_then(|entries| {
+            entries.map(|entry| Ok(entry?.path())).collect::<std::io::Result<Vec<_>>>()
+        });
+        let mut children = read.unwrap_or_else(|e| {
+            self.unreadable.push(TransferError::disk("read the folder", dir)(e).to_string());
+            Vec::new()
+        });
+        children.sort();
+        children
+    }
+
+    fn cannot_read(&mut self, origin: &Path, error: std::io::Error) -> Result<(), TransferError> {
+        self.unreadable.push(TransferError::disk("read", origin)(error).to_string());
+        Ok(())
+    }
+}
+
+fn entry(path: RelPath, meta: &Metadata, kind: Kind) -> Entry {
+    let nanos = u32::try_from(meta.mtime_nsec()).unwrap_or(0);
+    let mtime = Mtime { seconds: meta.mtime(), nanos };
+    Entry { path, mode: meta.mode() & 0o7777, mtime, kind }
+}

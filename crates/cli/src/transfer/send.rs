@@ -1,0 +1,343 @@
+//! The sender's side of a transfer: list, proofs, then files, until the receiver confirms.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadHalf, WriteHalf};
+use tokio::sync::mpsc;
+
+use crate::conn::Connection;
+use crate::progress::Progress;
+use crate::transfer::VERSION;
+use crate::transfer::disk::blocking;
+use crate::transfer::error::TransferError;
+use crate::transfer::frame::{Frame, HEADER, What};
+use crate::transfer::list::FileList;
+use crate::transfer::plan::MAX_RESUMED;
+use crate::transfer::scan::Scan;
+use crate::transfer::source::{Event, Source, Start, channels, hash_origin};
+use crate::transfer::wire::{FrameReader, FrameWriter, OPENING_LIMIT, unexpected};
+
+/// What was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sent {
+    /// Files that the receiver now has, those it had before included.
+    pub files: u32,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Of these, bytes that the receiver had already.
+    pub kept: u64,
+}
+
+/// Both halves of a connection, framed.
+pub(crate) struct Framed<C> {
+    pub(crate) reader: FrameReader<ReadHalf<C>>,
+    pub(crate) writer: FrameWriter<WriteHalf<C>>,
+}
+
+impl<C: Connection> Framed<C> {
+    pub(crate) fn new(conn: C) -> Self {
+        let (reader, writer) = tokio::io::split(conn);
+        let mut writer = FrameWriter::new(writer);
+        writer.preface();
+        Self { reader: FrameReader::new(reader), writer }
+    }
+
+    /// The sender's opening; the receiver must speak our version.
+    pub(crate) async fn hello(&mut self, what: What) -> Result<(), TransferError> {
+        self.writer.send(&Frame::Hello { version: VERSION, what }).await?;
+        self.reader.preface().await?;
+        match self.reader.next_within(OPENING_LIMIT, "opening").await? {
+            Frame::Welcome { version: VERSION } => Ok(()),
+            Frame::Welcome { version } => {
+                Err(TransferError::Version { theirs: version, ours: VERSION })
+            }
+            other => Err(unexpected(&other, "WELCOME")),
+        }
+    }
+
+    /// Ends the conversation well or badly, so that both sides know why.
+    pub(crate) async fn close<T>(
+        mut self,
+        result: Result<T, TransferError>,
+    ) -> Result<T, TransferError> {
+        match result {
+            Ok(done) => {
+                self.writer.shutdown().await;
+                self.reader.closed(Duration::from_secs(2)).await;
+                Ok(done)
+            }
+            Err(error) => {
+                let error = self.peers_reason(error).await;
+                self.writer.fail(&error).await;
+                // Unread bytes would turn the close into a reset, and our reason be lost.
+                self.reader.closed(Duration::from_secs(1)).await;
+                Err(error)
+            }
+        }
+    }
+
+    /// When writing fails, the peer has usually said why before it went.
+    async fn peers_reason(&mut self, error: TransferError) -> TransferError {
+        let writing_failed = matches!(
+            error,
+            TransferError::Connection { during: "sending" | "writing", .. }
+                | TransferError::Closed { during: "sending" | "writing" }
+        );
+        if !writing_failed {
+            return error;
+        }
+        let limit = Duration::from_secs(1);
+        loop {
+            match self.reader.next_within(limit, "ending").await {
+                Ok(_) => {}
+                Err(reason @ TransferError::Peer { .. }) => return reason,
+                Err(_) => return error,
+            }
+        }
+    }
+}
+
+/// Sends everything in `scan` and waits until the receiver has verified and stored it.
+///
+/// # Errors
+/// [`TransferError::Incomplete`] if all but some unreadable files arrived; anything else if the
+/// transfer was cut short, in which case the same call on a new connection resumes it.
+pub async fn send_tree<C: Connection>(
+    conn: C,
+    scan: Scan,
+    progress: &Progress,
+) -> Result<Sent, TransferError> {
+    let mut framed = Framed::new(conn);
+    let mut tree = TreeSender {
+        list: Arc::new(scan.list),
+        origins: Arc::new(scan.origins),
+        progress,
+        left_out: scan.unreadable,
+    };
+    let result = tree.run(&mut framed).await;
+    progress.finish();
+    let sent = framed.close(result).await?;
+    if tree.left_out.is_empty() { Ok(sent) } else { Err(TransferError::incomplete(&tree.left_out)) }
+}
+
+struct TreeSender<'a> {
+    list: Arc<FileList>,
+    origins: Arc<Vec<PathBuf>>,
+    progress: &'a Progress,
+    left_out: Vec<String>,
+}
+
+/// The prefixes that the receiver kept: bytes and the state of their hash.
+type Kept = BTreeMap<u32, (u64, Option<blake3::Hasher>)>;
+
+impl TreeSender<'_> {
+    async fn run<C: Connection>(&mut self, framed: &mut Framed<C>) -> Result<Sent, TransferError> {
+        framed.hello(What::Tree).await?;
+        self.send_list(framed).await?;
+        let held = self.read_plan(framed).await?;
+        let hashed = self.prove(framed, held).await?;
+        let kept = read_kept(framed, hashed).await?;
+        let kept_bytes = kept.values().map(|(bytes, _)| bytes).sum();
+        self.progress.start(self.list.total_bytes(), kept_bytes);
+        let starts = self.starts(kept);
+        let sending = starts.len();
+        let (files, bytes, skipped) = self.send_files(framed, starts).await?;
+        let expected = self.list.files().count() - skipped.len();
+        if files as usize != expected {
+            let got = format!("DONE with {files} of {expected} files");
+            return Err(TransferError::Unexpected { got, expected: "all of them" });
+        }
+        tracing::info!(files, bytes, sending, kept_bytes, "the receiver has confirmed");
+        self.left_out.extend(skipped);
+        Ok(Sent { files, bytes, kept: kept_bytes })
+    }
+
+    async fn send_list<C: Connection>(&self, framed: &mut Framed<C>) -> Result<(), TransferError> {
+        for entry in self.list.entries() {
+            framed.writer.queue(&Frame::Entry(entry.clone())).await?;
+        }
+        let entries = u32::try_from(self.list.entries().len()).expect("a list is bounded");
+        let bytes = self.list.total_bytes();
+        framed.writer.send(&Frame::Listed { entries, bytes }).await
+    }
+
+    /// What the receiver says it holds: in order, of files in the list, no longer than they are.
+    async fn read_plan<C: Connection>(
+        &self,
+        framed: &mut Framed<C>,
+    ) -> Result<Vec<(u32, u64)>, TransferError> {
+        let mut held: Vec<(u32, u64)> = Vec::new();
+        let mut partial = 0;
+        loop {
+            match framed.reader.next("waiting for the receiver's plan").await? {
+                Frame::Planned => return Ok(held),
+                frame @ Frame::Have { index, bytes } => {
+                    let size = self.list.file(index).map(|(_, size)| size);
+                    let in_order = held.last().is_none_or(|&(last, _)| last < index);
+                    partial += usize::from(size.is_some_and(|size| bytes < size));
+                    if !in_order || size.is_none_or(|s| bytes > s) || partial > MAX_RESUMED {
+                        return Err(unexpected(&frame, "HAVE of a listed file, in order"));
+                    }
+                    held.push((index, bytes));
+                }
+                other => return Err(unexpected(&other, "HAVE or PLANNED")),
+            }
+        }
+    }
+
+    async fn prove<C: Connection>(
+        &self,
+        framed: &mut Framed<C>,
+        held: Vec<(u32, u64)>,
+    ) -> Result<Kept, TransferError> {
+        let mut hashed = Kept::new();
+        for (index, bytes) in held {
+            let (list, origins) = (Arc::clone(&self.list), Arc::clone(&self.origins));
+            let (entry, size) = self.list.file(index).expect("checked when it was read");
+            self.progress.say(format!("checking {}", entry.path));
+            let work = blocking(move || hash_origin(&list, &origins, index, bytes));
+            let hasher = framed.writer.while_busy(work).await?;
+            let hash = *hasher.finalize().as_bytes();
+            framed.writer.queue(&Frame::Proof { index, hash }).await?;
+            // Only of a part need the state be kept: there are few of those.
+            hashed.insert(index, (bytes, (bytes < size).then_some(hasher)));
+        }
+        framed.writer.flush().await?;
+        Ok(hashed)
+    }
+
+    fn starts(&self, mut kept: Kept) -> Vec<Start> {
+        let start = |(index, _, size): (u32, _, u64)| match kept.remove(&index) {
+            Some((bytes, _)) if bytes == size => None,
+            Some((bytes, Some(h))) => Some(Start { index, resume: Some((bytes, Box::new(h))) }),
+            _ => Some(Start { index, resume: None }),
+        };
+        self.list.files().filter_map(start).collect()
+    }
+
+    /// Sends while listening. Returns the receiver's count of files and bytes, and what was
+    /// skipped.
+    async fn send_files<C: Connection>(
+        &self,
+        framed: &mut Framed<C>,
+        starts: Vec<Start>,
+    ) -> Result<(u32, u64, Vec<String>), TransferError> {
+        let (events_in, mut events, spare_in, spare) = channels();
+        let expected: Vec<u32> = starts.iter().map(|s| s.index).collect();
+        let (list, origins) = (Arc::clone(&self.list), Arc::clone(&self.origins));
+        let source = Source { list, origins, events: events_in, spare };
+        let reading = blocking(move || {
+            source.run(starts);
+            Ok(())
+        });
+        let mut skipped = Vec::new();
+        let Framed { reader, writer } = framed;
+        let pump = async {
+            self.pump(writer, &mut events, &spare_in, &mut skipped).await?;
+            reading.await
+        };
+        let (stored, files, bytes) = race(pump, confirmations(reader, &expected)).await?;
+        if stored + skipped.len() != expected.len() {
+            let got = format!("DONE after {stored} of {} files", expected.len());
+            return Err(TransferError::Unexpected { got, expected: "STORED" });
+        }
+        Ok((files, bytes, skipped))
+    }
+
+    async fn pump(
+        &self,
+        writer: &mut FrameWriter<impl AsyncWrite + Unpin>,
+        events: &mut mpsc::Receiver<Event>,
+        spare: &mpsc::Sender<Vec<u8>>,
+        skipped: &mut Vec<String>,
+    ) -> Result<(), TransferError> {
+        while let Some(event) = writer.while_busy(events.recv()).await {
+            match event {
+                Event::File { index, offset } => {
+                    self.progress.say(self.list.entries()[index as usize].path.to_string());
+                    writer.queue(&Frame::File { index, offset }).await?;
+                }
+                Event::Data(buffer) => {
+                    writer.send_data(&buffer).await?;
+                    self.progress.advance((buffer.len() - HEADER) as u64);
+                    // If there are enough spare ones, this one is freed.
+                    let _ = spare.try_send(buffer);
+                }
+                Event::End(hash) => writer.queue(&Frame::End { hash }).await?,
+                Event::Skip { index, reason } => {
+                    writer.queue(&Frame::Skip { index, reason: reason.clone() }).await?;
+                    skipped.push(reason);
+                }
+            }
+        }
+        writer.send(&Frame::Finished).await
+    }
+}
+
+/// Which proofs were right. What was proved and not kept starts at zero.
+async fn read_kept<C: Connection>(
+    framed: &mut Framed<C>,
+    mut hashed: Kept,
+) -> Result<Kept, TransferError> {
+    let mut kept = Kept::new();
+    loop {
+        match framed.reader.next("waiting for the receiver to check what it has").await? {
+            Frame::Go => return Ok(kept),
+            Frame::Keep { index } => match hashed.remove(&index) {
+                Some(prefix) => drop(kept.insert(index, prefix)),
+                None => return Err(unexpected(&Frame::Keep { index }, "KEEP of a proved file")),
+            },
+            other => return Err(unexpected(&other, "KEEP or GO")),
+        }
+    }
+}
+
+/// Counts STORED until DONE: how many, and the receiver's totals.
+async fn confirmations(
+    reader: &mut FrameReader<impl AsyncRead + Unpin>,
+    expected: &[u32],
+) -> Result<(usize, u32, u64), TransferError> {
+    let mut last = None;
+    let mut stored = 0;
+    loop {
+        match reader.next("waiting for the receiver to confirm").await? {
+            Frame::Done { files, bytes } => return Ok((stored, files, bytes)),
+            frame @ Frame::Stored { index } => {
+                if expected.binary_search(&index).is_err() || last >= Some(index) {
+                    return Err(unexpected(&frame, "STORED of a file that was sent"));
+                }
+                last = Some(index);
+                stored += 1;
+            }
+            other => return Err(unexpected(&other, "STORED or DONE")),
+        }
+    }
+}
+
+/// Runs both until the peer's last word. Its reason beats our broken pipe.
+pub(crate) async fn race<T>(
+    pump: impl Future<Output = Result<(), TransferError>>,
+    replies: impl Future<Output = Result<T, TransferError>>,
+) -> Result<T, TransferError> {
+    let mut pump = std::pin::pin!(pump);
+    let mut replies = std::pin::pin!(replies);
+    tokio::select! {
+        reply = &mut replies => match reply {
+            Err(reason) => Err(reason),
+            Ok(_) => Err(TransferError::Unexpected {
+                got: "DONE before everything was sent".to_owned(),
+                expected: "STORED",
+            }),
+        },
+        sent = &mut pump => match sent {
+            Ok(()) => replies.await,
+            Err(error) => match tokio::time::timeout(Duration::from_secs(1), replies).await {
+                Ok(Err(reason @ TransferError::Peer { .. })) => Err(reason),
+                _ => Err(error),
+            },
+        },
+    }
+}

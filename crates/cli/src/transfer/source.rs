@@ -1,0 +1,162 @@
+//! The sender's disk thread: reads and hashes ahead of the connection.
+
+use std::fs::File;
+use std::io::{self, Read, Seek};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tokio::sync::mpsc;
+
+use crate::transfer::disk::{CHUNK, CHUNKS_AHEAD, hash_prefix};
+use crate::transfer::error::TransferError;
+use crate::transfer::frame::{self, HEADER, Hash};
+use crate::transfer::list::{Entry, FileList};
+
+/// What the connection sends next.
+#[derive(Debug)]
+pub enum Event {
+    /// Bytes of this file follow from `offset` on.
+    File {
+        /// Position in the list.
+        index: u32,
+        /// First byte sent.
+        offset: u64,
+    },
+    /// A DATA frame, header included.
+    Data(Vec<u8>),
+    /// All of the file was read; its hash.
+    End(Hash),
+    /// The file cannot be sent.
+    Skip {
+        /// Position in the list.
+        index: u32,
+        /// Why.
+        reason: String,
+    },
+}
+
+/// A file to send and where to start.
+#[derive(Debug)]
+pub struct Start {
+    /// Position in the list.
+    pub index: u32,
+    /// The prefix the receiver has, and the state of its hash.
+    pub resume: Option<(u64, Box<blake3::Hasher>)>,
+}
+
+/// Opens the file of `entry` at `origin` and checks that it is still what was listed.
+fn open(entry: &Entry, origin: &Path) -> io::Result<File> {
+    let mut options = File::options();
+    // NONBLOCK: a pipe put there since would otherwise block this thread for ever.
+    let file =
+        options.read(true).custom_flags(rustix::fs::OFlags::NONBLOCK.bits() as i32).open(origin)?;
+    check_unchanged(entry, &file)?;
+    Ok(file)
+}
+
+fn check_unchanged(entry: &Entry, file: &File) -> io::Result<()> {
+    let now = file.metadata()?;
+    let same = now.is_file()
+        && Some(now.len()) == entry.file_size()
+        && now.mtime() == entry.mtime.seconds
+        && now.mtime_nsec() == i64::from(entry.mtime.nanos);
+    if same { Ok(()) } else { Err(io::Error::other("it changed while it was being sent")) }
+}
+
+/// The state of hashing the first `bytes` of the file at `index`.
+pub fn hash_origin(
+    list: &FileList,
+    origins: &[PathBuf],
+    index: u32,
+    bytes: u64,
+) -> Result<blake3::Hasher, TransferError> {
+    let (entry, _) = list.file(index).expect("the caller checked that it is a file");
+    let origin = &origins[index as usize];
+    open(entry, origin)
+        .and_then(|mut file| hash_prefix(&mut file, bytes))
+        .map_err(TransferError::disk("read", origin))
+}
+
+/// Reads files in order on its own thread.
+pub struct Source {
+    /// What.
+    pub list: Arc<FileList>,
+    /// Where each entry comes from.
+    pub origins: Arc<Vec<PathBuf>>,
+    /// Chunks for the connection.
+    pub events: mpsc::Sender<Event>,
+    /// Buffers that have been sent.
+    pub spare: mpsc::Receiver<Vec<u8>>,
+}
+
+/// The connection is gone; whoever owns it knows why.
+struct Gone;
+
+impl Source {
+    /// Reads each of `starts`; ends early when nobody listens.
+    pub fn run(mut self, starts: Vec<Start>) {
+        for start in starts {
+            let index = start.index;
+            let sent = match self.send(start) {
+                Ok(Ok(())) => Ok(()),
+                Ok(Err(error)) => {
+                    let origin = &self.origins[index as usize];
+                    let reason = TransferError::disk("read", origin)(error).to_string();
+                    self.event(Event::Skip { index, reason })
+                }
+                Err(gone) => Err(gone),
+            };
+            if sent.is_err() {
+                return;
+            }
+        }
+    }
+
+    fn send(&mut self, start: Start) -> Result<io::Result<()>, Gone> {
+        let list = Arc::clone(&self.list);
+        let (entry, size) = list.file(start.index).expect("starts name files");
+        let mut file = match open(entry, &self.origins[start.index as usize]) {
+            Ok(file) => file,
+            Err(e) => return Ok(Err(e)),
+        };
+        let (offset, mut hasher) =
+            start.resume.map_or_else(|| (0, blake3::Hasher::new()), |(n, h)| (n, *h));
+        if let Err(e) = file.seek(io::SeekFrom::Start(offset)) {
+            return Ok(Err(e));
+        }
+        self.event(Event::File { index: start.index, offset })?;
+        let mut left = size - offset;
+        while left > 0 {
+            let mut buffer = self.spare.try_recv().unwrap_or_default();
+            let want = CHUNK.min(usize::try_from(left).unwrap_or(CHUNK));
+            buffer.resize(HEADER + want, 0);
+            if let Err(e) = file.read_exact(&mut buffer[HEADER..]) {
+                return Ok(Err(e));
+            }
+            hasher.update(&buffer[HEADER..]);
+            buffer[..HEADER].copy_from_slice(&frame::data_header(want));
+            self.event(Event::Data(buffer))?;
+            left -= want as u64;
+        }
+        if let Err(e) = check_unchanged(entry, &file) {
+            return Ok(Err(e));
+        }
+        self.event(Event::End(*hasher.finalize().as_bytes())).map(Ok)
+    }
+
+    fn event(&self, event: Event) -> Result<(), Gone> {
+        self.events.blocking_send(event).map_err(|_| Gone)
+    }
+}
+
+/// The channels between a [`Source`] and its connection.
+pub type Channels =
+    (mpsc::Sender<Event>, mpsc::Receiver<Event>, mpsc::Sender<Vec<u8>>, mpsc::Receiver<Vec<u8>>);
+
+/// Bounded channels: events one way, spent buffers the other.
+pub fn channels() -> Channels {
+    let (events_in, events_out) = mpsc::channel(CHUNKS_AHEAD);
+    let (spare_in, spare_out) = mpsc::channel(CHUNKS_AHEAD + 2);
+    (events_in, events_out, spare_in, spare_out)
+}

@@ -1,0 +1,119 @@
+use std::io::Write;
+use std::os::unix::fs::{PermissionsExt, symlink};
+
+use super::*;
+
+const MTIME: Mtime = Mtime { seconds: 1_000_000_000, nanos: 5 };
+
+fn path(p: &str) -> RelPath {
+    RelPath::from_bytes(p.as_bytes()).unwrap()
+}
+
+fn temporary() -> (tempfile::TempDir, Store) {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(&dir.path().join("in")).unwrap();
+    (dir, store)
+}
+
+fn write(store: &Store, p: &str, bytes: &[u8], overwrite: bool) -> Result<(), TransferError> {
+    let mut file = store.open_partial(&path(p), 0)?;
+    file.write_all(bytes).unwrap();
+    store.place(&file, &path(p), 0o640, MTIME, overwrite)
+}
+
+#[test]
+fn a_placed_file_has_its_bytes_mode_and_time_and_no_partial_is_left() {
+    let (dir, store) = temporary();
+    store.make_dir(&path("d")).unwrap();
+    write(&store, "d/f", b"hello", false).unwrap();
+    let at = dir.path().join("in/d/f");
+    assert_eq!(std::fs::read(&at).unwrap(), b"hello");
+    let meta = std::fs::metadata(&at).unwrap();
+    assert_eq!(meta.permissions().mode() & 0o7777, 0o640);
+    let mtime = meta.modified().unwrap().duration_since(std::time::UNIX_EPOCH).unwrap();
+    assert_eq!(mtime, std::time::Duration::new(1_000_000_000, 5));
+    store.finish_dir(&path("d"), 0o755, MTIME, false).unwrap();
+    store.tidy();
+    assert!(!dir.path().join("in").join(PARTIAL_DIR).exists());
+}
+
+#[test]
+fn nothing_is_replaced_unless_told() {
+    let (dir, store) = temporary();
+    write(&store, "f", b"old", false).unwrap();
+    let refused = write(&store, "f", b"new", false).unwrap_err();
+    assert!(refused.to_string().contains("exists"), "{refused}");
+    assert_eq!(std::fs::read(dir.path().join("in/f")).unwrap(), b"old");
+    write(&store, "f", b"new", true).unwrap();
+    assert_eq!(std::fs::read(dir.path().join("in/f")).unwrap(), b"new");
+}
+
+#[test]
+fn a_link_that_lies_in_the_way_is_never_followed() {
+    let (dir, store) = temporary();
+    let outside = dir.path().join("outside");
+    std::fs::create_dir(&outside).unwrap();
+    symlink(&outside, dir.path().join("in/d")).unwrap();
+    assert!(store.make_dir(&path("d")).is_err());
+    assert!(write(&store, "d/f", b"x", true).is_err());
+    assert!(store.make_link(&path("d/l"), b"x", MTIME, true).is_err());
+    assert!(store.present(&path("d/f")).is_err());
+    assert_eq!(std::fs::read_dir(&outside).unwrap().count(), 0);
+}
+
+#[test]
+fn overwriting_a_link_replaces_the_link_not_its_target() {
+    let (dir, store) = temporary();
+    let target = dir.path().join("precious");
+    std::fs::write(&target, b"precious").unwrap();
+    symlink(&target, dir.path().join("in/f")).unwrap();
+    write(&store, "f", b"new", true).unwrap();
+    assert_eq!(std::fs::read(&target).unwrap(), b"precious");
+    assert_eq!(std::fs::read(dir.path().join("in/f")).unwrap(), b"new");
+}
+
+#[test]
+fn a_planted_link_in_the_place_for_partial_files_is_refused() {
+    let (dir, store) = temporary();
+    let victim = dir.path().join("victim");
+    std::fs::write(&victim, b"victim").unwrap();
+    let planted = dir.path().join("in").join(PARTIAL_DIR).join(partial_name(&path("f"), "part"));
+    symlink(&victim, planted).unwrap();
+    assert!(store.open_partial(&path("f"), 0).is_err());
+    assert_eq!(std::fs::read(&victim).unwrap(), b"victim");
+}
+
+#[test]
+fn two_transfers_cannot_write_one_file_at_once() {
+    let (_dir, store) = temporary();
+    let first = store.open_partial(&path("f"), 0).unwrap();
+    assert!(store.open_partial(&path("f"), 0).is_err());
+    drop(first);
+    assert!(store.open_partial(&path("f"), 0).is_ok());
+}
+
+#[test]
+fn a_folder_that_was_there_keeps_its_mode() {
+    let (dir, store) = temporary();
+    let theirs = dir.path().join("in/theirs");
+    std::fs::create_dir(&theirs).unwrap();
+    std::fs::set_permissions(&theirs, std::fs::Permissions::from_mode(0o700)).unwrap();
+    for name in ["theirs", "ours"] {
+        store.make_dir(&path(name)).unwrap();
+        store.finish_dir(&path(name), 0o755, MTIME, false).unwrap();
+    }
+    let mode = |name: &str| {
+        std::fs::metadata(dir.path().join("in").join(name)).unwrap().permissions().mode() & 0o777
+    };
+    assert_eq!((mode("theirs"), mode("ours")), (0o700, 0o755));
+}
+
+#[test]
+fn a_partial_file_is_cut_to_what_is_kept() {
+    let (_dir, store) = temporary();
+    store.open_partial(&path("f"), 0).unwrap().write_all(b"0123456789").unwrap();
+    assert_eq!(store.partial_bytes(&path("f")), Some(10));
+    drop(store.open_partial(&path("f"), 4).unwrap());
+    assert_eq!(store.partial_bytes(&path("f")), Some(4));
+    assert_eq!(store.partial_bytes(&path("other")), None);
+}

@@ -1,0 +1,235 @@
+//! Frames over a connection: reading that survives cancellation, writing with limits on time.
+
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::time::timeout;
+
+use crate::transfer::error::TransferError;
+use crate::transfer::frame::{self, Frame, HEADER, PREFACE};
+use crate::transfer::name::printable;
+
+/// Silence after which the peer is taken for gone.
+pub const SILENCE_LIMIT: Duration = Duration::from_secs(60);
+
+/// Silence of our own after which a NOOP is due.
+pub const NOOP_INTERVAL: Duration = Duration::from_secs(10);
+
+/// Time for the preface and the first frame: a port scanner should not hold a place for long.
+pub const OPENING_LIMIT: Duration = Duration::from_secs(10);
+
+/// Reads frames. `next` may be dropped at any point and called again without losing bytes.
+pub struct FrameReader<R> {
+    from: R,
+    header: [u8; HEADER],
+    header_have: usize,
+    body: Vec<u8>,
+    body_have: usize,
+}
+
+impl<R: AsyncRead + Unpin> FrameReader<R> {
+    /// A reader of what follows the preface.
+    pub fn new(from: R) -> Self {
+        Self { from, header: [0; HEADER], header_have: 0, body: Vec::new(), body_have: 0 }
+    }
+
+    /// Reads the peer's preface, which comes before any frame.
+    pub async fn preface(&mut self) -> Result<(), TransferError> {
+        let mut theirs = [0; PREFACE.len()];
+        let during = "opening";
+        let read = timeout(OPENING_LIMIT, self.from.read_exact(&mut theirs)).await;
+        match read.map_err(|_| silent(during, OPENING_LIMIT))? {
+            Ok(_) if theirs == PREFACE => Ok(()),
+            Ok(_) => Err(TransferError::NotOurs),
+            Err(e) => Err(broken(during, e)),
+        }
+    }
+
+    /// The next frame that says something: NOOPs are passed over, ERROR becomes an error.
+    pub async fn next(&mut self, during: &'static str) -> Result<Frame, TransferError> {
+        self.next_within(SILENCE_LIMIT, during).await
+    }
+
+    /// As [`next`](Self::next) with another limit on silence.
+    pub async fn next_within(
+        &mut self,
+        limit: Duration,
+        during: &'static str,
+    ) -> Result<Frame, TransferError> {
+        loop {
+            let frame = timeout(limit, self.read_frame(during)).await;
+            match frame.map_err(|_| silent(during, limit))?? {
+                Frame::Noop => {}
+                Frame::Error { code, text } => {
+                    let text = printable(text.as_bytes());
+                    return Err(TransferError::Peer { code, text });
+                }
+                frame => return Ok(frame),
+            }
+        }
+    }
+
+    /// Waits for the peer to close; whatever it still says is dropped, up to a limit.
+    pub async fn closed(&mut self, limit: Duration) {
+        let mut rest = [0; 1024];
+        let drain = async {
+            for _ in 0..1024 {
+                if !matches!(self.from.read(&mut rest).await, Ok(n) if n > 0) {
+                    break;
+                }
+            }
+        };
+        let _ = timeout(limit, drain).await;
+    }
+
+    /// Hands a DATA buffer back for reuse.
+    pub fn recycle(&mut self, buffer: Vec<u8>) {
+        if self.body_have == 0 && self.header_have < HEADER && buffer.len() > self.body.len() {
+            self.body = buffer;
+        }
+    }
+
+    async fn read_frame(&mut self, during: &'static str) -> Result<Frame, TransferError> {
+        while self.header_have < HEADER {
+            let n = self.from.read(&mut self.header[self.header_have..]).await;
+            match n.map_err(|e| broken(during, e))? {
+                0 => return Err(TransferError::Closed { during }),
+                n => self.header_have += n,
+            }
+        }
+        let (kind, length) = frame::parse_header(self.header)?;
+        if self.body.len() < length {
+            self.body.resize(length, 0);
+        }
+        while self.body_have < length {
+            let n = self.from.read(&mut self.body[self.body_have..length]).await;
+            match n.map_err(|e| broken(during, e))? {
+                0 => return Err(TransferError::Closed { during }),
+                n => self.body_have += n,
+            }
+        }
+        self.header_have = 0;
+        self.body_have = 0;
+        if frame::is_data(kind) {
+            // The buffer itself travels on to the disk, uncopied, and comes back by `recycle`.
+            let mut body = std::mem::take(&mut self.body);
+            body.truncate(length);
+            return Ok(Frame::Data(body));
+        }
+        Ok(frame::parse_body(kind, &self.body[..length])?)
+    }
+}
+
+/// Writes frames. Small ones gather until [`flush`](Self::flush).
+pub struct FrameWriter<W> {
+    to: W,
+    pending: Vec<u8>,
+    /// How much of `pending` is written: a flush that is cancelled goes on where it was.
+    written: usize,
+}
+
+/// Small frames gather up to this many bytes before they are written.
+const GATHER: usize = 64 * 1024;
+
+impl<W: AsyncWrite + Unpin> FrameWriter<W> {
+    /// A writer that has written nothing yet.
+    pub fn new(to: W) -> Self {
+        Self { to, pending: Vec::new(), written: 0 }
+    }
+
+    /// Puts the preface first.
+    pub fn preface(&mut self) {
+        self.pending.extend_from_slice(&PREFACE);
+    }
+
+    /// Queues a frame; writes once enough has gathered.
+    pub async fn queue(&mut self, frame: &Frame) -> Result<(), TransferError> {
+        frame::encode(frame, &mut self.pending);
+        if self.pending.len() >= GATHER { self.flush().await } else { Ok(()) }
+    }
+
+    /// Queues a frame and writes everything out.
+    pub async fn send(&mut self, frame: &Frame) -> Result<(), TransferError> {
+        self.queue(frame).await?;
+        self.flush().await
+    }
+
+    /// Writes a DATA frame whose header has already been put before its bytes.
+    pub async fn send_data(&mut self, header_and_bytes: &[u8]) -> Result<(), TransferError> {
+        self.flush().await?;
+        let mut rest = header_and_bytes;
+        while !rest.is_empty() {
+            let n = write_some(&mut self.to, rest).await?;
+            rest = &rest[n..];
+        }
+        Ok(())
+    }
+
+    /// Writes out what has gathered.
+    pub async fn flush(&mut self) -> Result<(), TransferError> {
+        while self.written < self.pending.len() {
+            self.written += write_some(&mut self.to, &self.pending[self.written..]).await?;
+        }
+        self.pending.clear();
+        self.written = 0;
+        self.to.flush().await.map_err(|e| broken("writing", e))
+    }
+
+    /// Tells the peer why this is over, as far as it still listens, and closes.
+    pub async fn fail(&mut self, error: &TransferError) {
+        if let Some(code) = error.code_for_peer() {
+            let frame = Frame::Error { code, text: error.to_string() };
+            let _ = timeout(Duration::from_secs(2), self.send(&frame)).await;
+        }
+        self.shutdown().await;
+    }
+
+    /// Closes this direction.
+    pub async fn shutdown(&mut self) {
+        let _ = timeout(Duration::from_secs(2), self.to.shutdown()).await;
+    }
+
+    /// Runs `work`, which may take long, and keeps the peer from thinking that we are gone.
+    pub async fn while_busy<T>(&mut self, work: impl Future<Output = T>) -> T {
+        let mut work = std::pin::pin!(work);
+        loop {
+            match timeout(NOOP_INTERVAL, &mut work).await {
+                Ok(done) => return done,
+                // A peer that is gone shows when the next frame is due; the work is worth
+                // finishing anyway.
+                Err(_) => drop(timeout(Duration::from_secs(1), self.send(&Frame::Noop)).await),
+            }
+        }
+    }
+}
+
+/// Writes some of `bytes`; the peer may take its time as long as it takes something.
+async fn write_some(
+    to: &mut (impl AsyncWrite + Unpin),
+    bytes: &[u8],
+) -> Result<usize, TransferError> {
+    let during = "sending";
+    let n = timeout(SILENCE_LIMIT, to.write(bytes)).await;
+    match n.map_err(|_| silent(during, SILENCE_LIMIT))?.map_err(|e| broken(during, e))? {
+        0 => Err(TransferError::Closed { during }),
+        n => Ok(n),
+    }
+}
+
+fn silent(during: &'static str, limit: Duration) -> TransferError {
+    TransferError::Silent { during, seconds: limit.as_secs() }
+}
+
+fn broken(during: &'static str, source: std::io::Error) -> TransferError {
+    if source.kind() == std::io::ErrorKind::UnexpectedEof {
+        return TransferError::Closed { during };
+    }
+    TransferError::Connection { during, source }
+}
+
+/// A frame that has no place here.
+pub fn unexpected(got: &Frame, expected: &'static str) -> TransferError {
+    let mut got = format!("{got:?}");
+    got.truncate(got.floor_char_boundary(60));
+    TransferError::Unexpected { got, expected }
+}

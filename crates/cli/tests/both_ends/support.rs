@@ -1,0 +1,154 @@
+//! Random trees, connections that break, and comparing what arrived.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::Path;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use rand::{Rng, RngExt, SeedableRng};
+use rand_pcg::Pcg64;
+use tack_cli::conn::Connection;
+use tack_cli::progress::Progress;
+use tack_cli::transfer::TransferError;
+use tack_cli::transfer::recv::{Received, receive_tree};
+use tack_cli::transfer::scan::scan;
+use tack_cli::transfer::send::{Sent, send_tree};
+use tack_cli::transfer::store::Store;
+use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf, duplex};
+
+pub(crate) fn rng(seed: u64) -> Pcg64 {
+    Pcg64::seed_from_u64(seed)
+}
+
+pub(crate) fn random_bytes(rng: &mut Pcg64, n: usize) -> Vec<u8> {
+    let mut bytes = vec![0; n];
+    rng.fill_bytes(&mut bytes);
+    bytes
+}
+
+/// Files of sizes around the chunk's edges, empty ones, folders, links, odd names and modes.
+pub(crate) fn random_tree(root: &Path, rng: &mut Pcg64) {
+    let mut dirs = vec![root.to_owned()];
+    fs::create_dir_all(root).unwrap();
+    for i in 0..rng.random_range(5..25) {
+        let dir = dirs[rng.random_range(0..dirs.len())].clone();
+        let odd = ["a", "ü ", "-x", "\u{1f980}", "\x01", ".hidden"];
+        let path = dir.join(format!("{}{i}", odd[rng.random_range(0..odd.len())]));
+        match rng.random_range(0..10) {
+            0..3 => {
+                fs::create_dir(&path).unwrap();
+                dirs.push(path);
+            }
+            3 => symlink(format!("gone{i}"), &path).unwrap(),
+            4 => drop(fs::write(&path, b"")),
+            _ => {
+                let edge = 256 * 1024;
+                let n = [1, 100, edge - 1, edge, edge + 1, 700_000][rng.random_range(0..6)];
+                fs::write(&path, random_bytes(rng, n)).unwrap();
+                let mode = [0o644, 0o600, 0o755, 0o444][rng.random_range(0..4)];
+                fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+            }
+        }
+    }
+}
+
+/// What must arrive: mode, modification time and contents by path.
+pub(crate) fn snapshot(root: &Path) -> BTreeMap<String, (u32, i64, i64, Vec<u8>)> {
+    let mut all = BTreeMap::new();
+    let mut todo = vec![root.to_owned()];
+    while let Some(at) = todo.pop() {
+        for entry in fs::read_dir(&at).unwrap() {
+            let path = entry.unwrap().path();
+            let meta = fs::symlink_metadata(&path).unwrap();
+            let bytes = if meta.is_dir() {
+                todo.push(path.clone());
+                Vec::new()
+            } else if meta.is_symlink() {
+                fs::read_link(&path).unwrap().into_os_string().into_encoded_bytes()
+            } else {
+                fs::read(&path).unwrap()
+            };
+            let name = path.strip_prefix(root).unwrap().to_string_lossy().into_owned();
+            all.insert(name, (meta.mode(), meta.mtime(), meta.mtime_nsec(), bytes));
+        }
+    }
+    all
+}
+
+/// Runs on the runtime that the command uses.
+pub(crate) fn run<T>(work: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(work)
+}
+
+pub(crate) async fn transfer_over(
+    (to_receiver, to_sender): (impl Connection, impl Connection),
+    from: &Path,
+    into: &Path,
+    overwrite: bool,
+) -> (Result<Sent, TransferError>, Result<Received, TransferError>) {
+    let quiet = Progress::hidden();
+    let found = scan(&[from.to_owned()], false).unwrap();
+    let store = Arc::new(Store::open(into).unwrap());
+    let receiving = receive_tree(to_sender, Arc::clone(&store), overwrite, &quiet);
+    let done = tokio::join!(send_tree(to_receiver, found, &quiet), receiving);
+    store.tidy();
+    done
+}
+
+pub(crate) async fn transfer(
+    from: &Path,
+    into: &Path,
+    overwrite: bool,
+) -> (Result<Sent, TransferError>, Result<Received, TransferError>) {
+    transfer_over(duplex(64 * 1024), from, into, overwrite).await
+}
+
+/// A connection that breaks after so many bytes written.
+pub(crate) struct Breaking {
+    pub(crate) inner: DuplexStream,
+    pub(crate) bytes_left: usize,
+}
+
+impl Connection for Breaking {}
+
+impl AsyncRead for Breaking {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<std::io::Result<()>> {
+        if self.bytes_left == 0 {
+            return Poll::Ready(Err(std::io::ErrorKind::ConnectionReset.into()));
+        }
+        Pin::new(&mut self.inner).poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for Breaking {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<std::io::Result<usize>> {
+        let n = buf.len().min(self.bytes_left);
+        if n == 0 {
+            return Poll::Ready(Err(std::io::ErrorKind::ConnectionReset.into()));
+        }
+        let written = Pin::new(&mut self.inner).poll_write(cx, &buf[..n]);
+        if let Poll::Ready(Ok(n)) = written {
+            self.bytes_left -= n;
+        }
+        written
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        Pin::new(&mut self.inner).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        Pin::new(&mut self.inner).poll_shutdown(cx)
+    }
+}

@@ -1,0 +1,248 @@
+//! Round trips, resuming, and what is in the way.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+
+use rand::RngExt;
+use tack_cli::exit::ExitCode;
+use tack_cli::progress::Progress;
+use tack_cli::transfer::TransferError;
+use tack_cli::transfer::pipe::{receive_stream, send_stream};
+use tempfile::tempdir;
+use tokio::io::duplex;
+
+use crate::support::{
+    Breaking, random_bytes, random_tree, rng, run, snapshot, transfer, transfer_over,
+};
+
+#[test]
+fn random_trees_arrive_with_contents_modes_times_and_links() {
+    for seed in 0..12 {
+        let dir = tempdir().unwrap();
+        let (from, into) = (dir.path().join("tree"), dir.path().join("in"));
+        random_tree(&from, &mut rng(seed));
+        let (sent, received) = run(transfer(&from, &into, false));
+        let (sent, received) = (sent.unwrap(), received.unwrap());
+        assert_eq!(snapshot(&from), snapshot(&into.join("tree")), "seed {seed}");
+        assert_eq!((sent.files, sent.bytes), (received.files, received.bytes), "seed {seed}");
+        assert!(!into.join(".tack-partial").exists(), "seed {seed}");
+    }
+}
+
+#[test]
+fn a_second_run_sends_nothing() {
+    let dir = tempdir().unwrap();
+    let (from, into) = (dir.path().join("tree"), dir.path().join("in"));
+    random_tree(&from, &mut rng(7));
+    run(transfer(&from, &into, false)).0.unwrap();
+    let again = run(transfer(&from, &into, false)).0.unwrap();
+    assert_eq!(again.kept, again.bytes);
+    assert_eq!(snapshot(&from), snapshot(&into.join("tree")));
+}
+
+#[test]
+fn a_transfer_cut_at_a_random_byte_resumes_without_resending_what_arrived() {
+    let seed = 0x5eed;
+    let mut rng = rng(seed);
+    for round in 0..25 {
+        let dir = tempdir().unwrap();
+        let (from, into) = (dir.path().join("tree"), dir.path().join("in"));
+        random_tree(&from, &mut rng);
+        fs::write(from.join("big"), random_bytes(&mut rng, 3_000_000)).unwrap();
+        let total: usize = snapshot(&from).values().map(|v| v.3.len()).sum();
+        let mut kept_before = 0;
+        for attempt in 0.. {
+            let (to_receiver, to_sender) = duplex(16 * 1024);
+            let bytes_left = match attempt {
+                0..3 => rng.random_range(1..total),
+                _ => usize::MAX,
+            };
+            let breaking = Breaking { inner: to_receiver, bytes_left };
+            let ends = (breaking, to_sender);
+            let (sent, received) = run(transfer_over(ends, &from, &into, false));
+            if let Ok(sent) = sent {
+                // What one attempt had stored, the next doesn't send.
+                assert!(sent.kept >= kept_before, "seed {seed} round {round}");
+                assert!(received.is_ok(), "seed {seed} round {round}");
+                break;
+            }
+            let arrived = on_disk(&into);
+            assert!(arrived >= kept_before, "seed {seed} round {round}: bytes were lost");
+            kept_before = arrived;
+        }
+        assert_eq!(snapshot(&from), snapshot(&into.join("tree")), "seed {seed} round {round}");
+    }
+}
+
+/// Bytes of files in place and of partial files.
+fn on_disk(into: &std::path::Path) -> u64 {
+    if !into.exists() {
+        return 0;
+    }
+    let all = snapshot(into);
+    let regular = all.values().filter(|v| v.0 & 0o170_000 == 0o100_000);
+    regular.map(|v| v.3.len() as u64).sum()
+}
+
+#[test]
+fn a_partial_file_that_is_no_prefix_is_not_trusted() {
+    let dir = tempdir().unwrap();
+    let (from, into) = (dir.path().join("f"), dir.path().join("in"));
+    let mut rng = rng(3);
+    fs::write(&from, random_bytes(&mut rng, 1_000_000)).unwrap();
+    let (to_receiver, to_sender) = duplex(16 * 1024);
+    let breaking = Breaking { inner: to_receiver, bytes_left: 600_000 };
+    run(transfer_over((breaking, to_sender), &from, &into, false)).0.unwrap_err();
+    // The source changes; the partial file is now a prefix of nothing.
+    fs::write(&from, random_bytes(&mut rng, 1_000_000)).unwrap();
+    let sent = run(transfer(&from, &into, false)).0.unwrap();
+    assert_eq!(sent.kept, 0);
+    assert_eq!(fs::read(&from).unwrap(), fs::read(into.join("f")).unwrap());
+}
+
+#[test]
+fn what_is_in_the_way_stays_unless_told_to_overwrite() {
+    let dir = tempdir().unwrap();
+    let (from, into) = (dir.path().join("f"), dir.path().join("in"));
+    fs::write(&from, b"new contents").unwrap();
+    fs::create_dir(&into).unwrap();
+    for old in ["other size", "old contents"] {
+        fs::write(into.join("f"), old).unwrap();
+        let (sent, received) = run(transfer(&from, &into, false));
+        let (sent, received) = (sent.unwrap_err(), received.unwrap_err());
+        assert!(sent.to_string().contains("--overwrite"), "{sent}");
+        assert!(matches!(received, TransferError::Exists { count: 1, .. }), "{received}");
+        assert_eq!(received.exit_code(), ExitCode::Refused);
+        assert_eq!(fs::read(into.join("f")).unwrap(), old.as_bytes());
+    }
+    run(transfer(&from, &into, true)).0.unwrap();
+    assert_eq!(fs::read(into.join("f")).unwrap(), b"new contents");
+}
+
+#[test]
+fn a_folder_in_the_way_of_a_file_stays_even_when_told_to_overwrite() {
+    let dir = tempdir().unwrap();
+    let (from, into) = (dir.path().join("f"), dir.path().join("in"));
+    fs::write(&from, b"file").unwrap();
+    fs::create_dir_all(into.join("f/kept")).unwrap();
+    run(transfer(&from, &into, true)).0.unwrap_err();
+    assert!(into.join("f/kept").is_dir());
+}
+
+#[test]
+fn links_that_lead_outside_are_left_out_and_inner_ones_kept() {
+    let dir = tempdir().unwrap();
+    let (from, into) = (dir.path().join("tree"), dir.path().join("in"));
+    fs::create_dir_all(from.join("d")).unwrap();
+    symlink("../d", from.join("d/inner")).unwrap();
+    symlink("/etc/passwd", from.join("d/absolute")).unwrap();
+    symlink("../../../x", from.join("d/above")).unwrap();
+    let found = tack_cli::transfer::scan::scan(std::slice::from_ref(&from), false).unwrap();
+    assert_eq!(found.skipped.len(), 2, "{:?}", found.skipped);
+    run(transfer(&from, &into, false)).0.unwrap();
+    assert_eq!(fs::read_link(into.join("tree/d/inner")).unwrap().to_str(), Some("../d"));
+    assert!(!into.join("tree/d/absolute").is_symlink());
+    assert!(!into.join("tree/d/above").is_symlink());
+}
+
+#[test]
+fn following_links_sends_what_they_point_to_and_ends_on_a_loop() {
+    let dir = tempdir().unwrap();
+    let from = dir.path().join("tree");
+    fs::create_dir_all(&from).unwrap();
+    fs::write(dir.path().join("target"), b"bytes").unwrap();
+    symlink("../target", from.join("link")).unwrap();
+    symlink(".", from.join("loop")).unwrap();
+    let found = tack_cli::transfer::scan::scan(&[from], true).unwrap();
+    let names: Vec<_> = found.list.entries().iter().map(|e| e.path.to_string()).collect();
+    assert_eq!(names, ["tree", "tree/link"]);
+    assert_eq!(found.list.total_bytes(), 5);
+    assert_eq!(found.skipped.len(), 1);
+}
+
+#[test]
+fn a_file_that_changes_under_way_is_reported_and_the_others_arrive() {
+    let dir = tempdir().unwrap();
+    let (from, into) = (dir.path().join("tree"), dir.path().join("in"));
+    fs::create_dir(&from).unwrap();
+    for name in ["a", "b", "c"] {
+        fs::write(from.join(name), name).unwrap();
+    }
+    let found = tack_cli::transfer::scan::scan(std::slice::from_ref(&from), false).unwrap();
+    fs::write(from.join("b"), "now longer").unwrap();
+    let store = tack_cli::transfer::store::Store::open(&into).unwrap();
+    let quiet = Progress::hidden();
+    let (here, there) = duplex(1000);
+    let (sent, received) = run(async {
+        let receiving = tack_cli::transfer::recv::receive_tree(there, store.into(), false, &quiet);
+        tokio::join!(tack_cli::transfer::send::send_tree(here, found, &quiet), receiving)
+    });
+    let error = sent.unwrap_err();
+    assert!(matches!(error, TransferError::Incomplete { count: 1, .. }), "{error}");
+    assert!(error.to_string().contains("tree/b"), "{error}");
+    let received = received.unwrap();
+    assert_eq!((received.files, received.skipped.len()), (2, 1));
+    assert_eq!(fs::read(into.join("tree/c")).unwrap(), b"c");
+    assert!(!into.join("tree/b").exists());
+}
+
+#[test]
+fn two_paths_with_one_name_are_refused_before_anything_is_sent() {
+    let dir = tempdir().unwrap();
+    for d in ["x", "y"] {
+        fs::create_dir(dir.path().join(d)).unwrap();
+        fs::write(dir.path().join(d).join("f"), d).unwrap();
+    }
+    let both = [dir.path().join("x/f"), dir.path().join("y/f")];
+    let error = tack_cli::transfer::scan::scan(&both, false).unwrap_err();
+    assert!(error.to_string().contains("listed twice"), "{error}");
+}
+
+#[test]
+fn a_stream_arrives_whole_whatever_its_length() {
+    for n in [0, 1, 262_144, 1_000_003] {
+        let bytes = random_bytes(&mut rng(n as u64), n);
+        let (here, there) = duplex(10_000);
+        let quiet = Progress::hidden();
+        let mut out = Vec::new();
+        let (sent, received) = run(async {
+            tokio::join!(
+                send_stream(here, bytes.as_slice(), &quiet),
+                receive_stream(there, &mut out, &quiet)
+            )
+        });
+        assert_eq!((sent.unwrap(), received.unwrap()), (n as u64, n as u64));
+        assert!(out == bytes, "{n} bytes");
+    }
+}
+
+#[test]
+fn a_stream_that_is_cut_is_a_failure_on_both_sides() {
+    let bytes = random_bytes(&mut rng(1), 500_000);
+    let (here, there) = duplex(10_000);
+    let here = Breaking { inner: here, bytes_left: 300_000 };
+    let quiet = Progress::hidden();
+    let mut out = Vec::new();
+    let (sent, received) = run(async {
+        tokio::join!(
+            send_stream(here, bytes.as_slice(), &quiet),
+            receive_stream(there, &mut out, &quiet)
+        )
+    });
+    assert!(sent.is_err() && received.is_err());
+}
+
+#[test]
+fn a_stream_to_a_directory_and_a_tree_to_standard_output_say_what_to_do() {
+    let dir = tempdir().unwrap();
+    let quiet = Progress::hidden();
+    let store = tack_cli::transfer::store::Store::open(dir.path()).unwrap();
+    let (here, there) = duplex(1000);
+    let (sent, _) = run(async {
+        let receiving = tack_cli::transfer::recv::receive_tree(there, store.into(), false, &quiet);
+        tokio::join!(send_stream(here, b"x".as_slice(), &quiet), receiving)
+    });
+    let error = sent.unwrap_err();
+    assert!(error.to_string().contains("tack recv -"), "{error}");
+    assert_eq!(error.exit_code(), ExitCode::Refused);
+}

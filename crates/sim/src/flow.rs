@@ -1,0 +1,141 @@
+//! One TCP connection of an experiment: who, what, how and when.
+
+use core::time::Duration;
+
+use tack_cc::Algorithm;
+use tack_link::{HostId, PacketKind};
+use tack_tcp::{ConnConfig, ConnectionError, Info};
+use tack_units::Instant;
+
+use crate::app::App;
+use crate::delays::Delays;
+
+/// Names a flow of a simulation; numbered from zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FlowId(pub u32);
+
+/// How the receiver of data acknowledges.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum AckStrategy {
+    /// TCP-TACK.
+    Tack,
+    /// Plain TCP with an acknowledgment per so many full-sized segments.
+    Delayed(u32),
+}
+
+/// Settings of a connection's end, on top of the stack's defaults.
+#[derive(Clone, Debug)]
+pub struct Transport {
+    /// When to acknowledge.
+    pub ack: AckStrategy,
+    /// Congestion control; `None` is the stack's choice, BBR.
+    pub congestion: Option<Algorithm>,
+    /// Bound on the send buffer, bytes; `None` is the stack's default.
+    pub send_buffer: Option<usize>,
+    /// Bound on the receive buffer, bytes; `None` is the stack's default.
+    pub recv_buffer: Option<usize>,
+}
+
+impl Transport {
+    /// The given strategy and defaults for the rest.
+    pub fn new(ack: AckStrategy) -> Self {
+        Transport { ack, congestion: None, send_buffer: None, recv_buffer: None }
+    }
+
+    /// As the stack wants it.
+    pub fn conn_config(&self) -> ConnConfig {
+        let mut config = match self.ack {
+            AckStrategy::Tack => ConnConfig::default(),
+            AckStrategy::Delayed(_) => ConnConfig::plain(),
+        };
+        if let AckStrategy::Delayed(segments) = self.ack {
+            config.delayed_ack.segments_per_ack = segments;
+        }
+        config.congestion = self.congestion;
+        config.send_buffer = self.send_buffer.unwrap_or(config.send_buffer);
+        config.recv_buffer = self.recv_buffer.unwrap_or(config.recv_buffer);
+        config
+    }
+}
+
+/// A flow's settings.
+#[derive(Clone, Debug)]
+pub struct FlowConfig {
+    /// Connects, and sends the application's data or requests.
+    pub from: HostId,
+    /// Listens.
+    pub to: HostId,
+    /// What is sent.
+    pub app: App,
+    /// The connecting end.
+    pub from_conn: ConnConfig,
+    /// The listening end.
+    pub to_conn: ConnConfig,
+    /// When it connects.
+    pub start: Instant,
+    /// When the application falls silent and ends its stream; `None` is never.
+    pub stop: Option<Instant>,
+}
+
+impl FlowConfig {
+    /// Bulk from the start of the run to its end, with one setting for both ends.
+    pub fn bulk(from: HostId, to: HostId, transport: &Transport) -> Self {
+        FlowConfig {
+            from,
+            to,
+            app: App::Bulk { bytes: None },
+            from_conn: transport.conn_config(),
+            to_conn: transport.conn_config(),
+            start: Instant::ZERO,
+            stop: None,
+        }
+    }
+}
+
+/// What one end of a flow did so far.
+#[derive(Debug)]
+pub struct SideReport<'a> {
+    /// What the stack says; `None` before there is a connection.
+    pub info: Option<Info>,
+    /// Bytes the application wrote.
+    pub written: u64,
+    /// Bytes it read, every one of them compared with what was written.
+    pub received: u64,
+    /// Offset of the first byte read that was not the one written; `None` is what we want.
+    pub first_wrong_byte: Option<u64>,
+    /// Whether the peer's stream ended, and all of it was read.
+    pub at_end: bool,
+    /// How the connection ended, if it has.
+    pub closed: Option<Result<(), ConnectionError>>,
+    /// When the last byte was read.
+    pub last_read_at: Option<Instant>,
+    /// Request to complete response, in order; at the connecting end of request–response flows.
+    pub latencies: &'a [Duration],
+    /// One-way delays of the packets with stream data that arrived here.
+    pub data_delays: &'a Delays,
+    /// One-way delays of all others, acknowledgments first of all.
+    pub ack_delays: &'a Delays,
+    /// Packets that arrived here.
+    pub arrived: Arrived,
+}
+
+/// Packets of one flow that arrived at one end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Arrived {
+    /// With stream data.
+    pub data_packets: u64,
+    /// Without: acknowledgments of any kind, SYN, FIN, RST.
+    pub ack_packets: u64,
+    /// IP-level bytes of all.
+    pub ip_bytes: u64,
+}
+
+impl Arrived {
+    pub(crate) fn add(&mut self, kind: PacketKind, ip_bytes: u32) {
+        match kind {
+            PacketKind::Data => self.data_packets += 1,
+            PacketKind::Ack => self.ack_packets += 1,
+        }
+        self.ip_bytes += u64::from(ip_bytes);
+    }
+}

@@ -1,0 +1,281 @@
+//! A host of a simulation: the real TCP stack, the applications on it, and open-loop traffic.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+
+use tack_link::{HostId, Packet, PacketKind};
+use tack_tcp::wire::ipv4;
+use tack_tcp::wire::{Codepoints, Segment};
+use tack_tcp::{
+    ConnConfig, ConnId, Ecn, Encapsulation, Event, EventKind, Host, HostConfig, HostCounters,
+    ListenConfig,
+};
+use tack_units::Instant;
+
+use crate::app::{App, Client, Pattern};
+use crate::endpoint::{Endpoint, Outgoing};
+use crate::flow::{FlowId, SideReport};
+use crate::open_loop::{AckRule, Blast, OpenLoop, Received};
+use crate::side::{Role, Side};
+
+/// The port that flow 0 listens on; flow `n` has the `n`-th after it.
+const FIRST_PORT: u16 = 1_024;
+/// Most flows in one simulation: each has a port of its own below the ephemeral ones.
+pub const MAX_FLOWS: u32 = 48_000;
+/// Most bytes asked of the stack at once: a burst of full segments.
+const BURST_BYTES: usize = 65_535;
+
+/// A simulated host. Its address is `10.0.0.1` plus its number.
+#[derive(Debug)]
+pub struct Node {
+    tcp: Host,
+    codepoints: Codepoints,
+    pattern: Arc<Pattern>,
+    sides: Vec<Side>,
+    by_flow: BTreeMap<FlowId, usize>,
+    by_conn: BTreeMap<ConnId, usize>,
+    /// When the application of each side wants to be woken.
+    timers: BTreeSet<(Instant, usize)>,
+    open_loop: OpenLoop,
+    /// Segments of the last burst that were not sent on yet.
+    outbox: VecDeque<Outgoing>,
+    burst: Vec<u8>,
+    /// Packets whose bytes are not what they should be; the stack counts them too.
+    damaged: u64,
+}
+
+impl Node {
+    /// A host without traffic. `secret` keys the stack's hidden numbers.
+    pub(crate) fn new(
+        id: HostId,
+        codepoints: Codepoints,
+        pattern: Arc<Pattern>,
+        secret: [u8; 32],
+        now: Instant,
+    ) -> Self {
+        let config = HostConfig {
+            encapsulation: Encapsulation::Ip { local: vec![IpAddr::V4(address(id))] },
+            codepoints,
+            ..HostConfig::default()
+        };
+        Node {
+            tcp: Host::new(config, secret, now),
+            codepoints,
+            pattern,
+            sides: Vec::new(),
+            by_flow: BTreeMap::new(),
+            by_conn: BTreeMap::new(),
+            timers: BTreeSet::new(),
+            open_loop: OpenLoop::new(),
+            outbox: VecDeque::new(),
+            burst: Vec::new(),
+            damaged: 0,
+        }
+    }
+
+    /// The stack, to look at.
+    pub fn tcp(&self) -> &Host {
+        &self.tcp
+    }
+
+    /// The stack's counters of what belongs to no connection.
+    pub fn tcp_counters(&self) -> HostCounters {
+        self.tcp.counters()
+    }
+
+    /// What this end of a flow did; `None` if the flow does not end here.
+    pub fn flow(&self, flow: FlowId) -> Option<SideReport<'_>> {
+        let side = &self.sides[*self.by_flow.get(&flow)?];
+        Some(side.report(side.conn().and_then(|conn| self.tcp.info(conn))))
+    }
+
+    /// What arrived of `src`'s open-loop traffic.
+    pub fn open_loop_from(&self, src: HostId) -> Received {
+        self.open_loop.received_from(src)
+    }
+
+    /// Packets that arrived and could not be told to belong to a flow: damaged on the way.
+    pub fn damaged(&self) -> u64 {
+        self.damaged
+    }
+
+    pub(crate) fn add_blast(&mut self, blast: Blast) {
+        self.open_loop.add(blast);
+    }
+
+    pub(crate) fn set_ack_rule(&mut self, rule: AckRule, ack_ip_bytes: u32) {
+        self.open_loop.acknowledge(rule, ack_ip_bytes);
+    }
+
+    pub(crate) fn connect_at(
+        &mut self,
+        flow: FlowId,
+        to: HostId,
+        client: Client,
+        config: ConnConfig,
+    ) {
+        let remote = SocketAddr::new(IpAddr::V4(address(to)), port(flow));
+        self.add_side(flow, Role::Client { client, config: Some((remote, Box::new(config))) });
+    }
+
+    pub(crate) fn listen(&mut self, flow: FlowId, app: App, conn: ConnConfig) {
+        let config = ListenConfig { conn, backlog: 1, syn_backlog: 1, ..ListenConfig::default() };
+        self.tcp.listen(port(flow), config).expect("each flow has a port of its own");
+        self.add_side(flow, Role::Server { app });
+    }
+
+    fn add_side(&mut self, flow: FlowId, role: Role) {
+        let index = self.sides.len();
+        let side = Side::new(flow, role, Arc::clone(&self.pattern));
+        if let Some(at) = side.timer() {
+            self.timers.insert((at, index));
+        }
+        self.sides.push(side);
+        self.by_flow.insert(flow, index);
+    }
+
+    /// Runs the application of one side and keeps its timer.
+    fn run_side(&mut self, index: usize, now: Instant) {
+        let side = &mut self.sides[index];
+        let before = side.timer();
+        if let Some(conn) = side.run(&mut self.tcp, now) {
+            self.by_conn.insert(conn, index);
+        }
+        let after = side.timer();
+        if before != after {
+            if let Some(before) = before {
+                self.timers.remove(&(before, index));
+            }
+            if let Some(after) = after {
+                self.timers.insert((after, index));
+            }
+        }
+    }
+
+    fn run_events(&mut self, now: Instant) {
+        while let Some(Event { conn, kind }) = self.tcp.poll_event() {
+            if let EventKind::Accepted { listener } = kind {
+                self.accept(listener, now);
+            } else if let Some(index) = self.by_conn.get(&conn).copied() {
+                self.sides[index].on_event(kind);
+                self.run_side(index, now);
+            }
+        }
+    }
+
+    fn accept(&mut self, listener: u16, now: Instant) {
+        while let Some(conn) = self.tcp.accept(listener) {
+            let flow = FlowId(u32::from(listener - FIRST_PORT));
+            let index = self.by_flow[&flow];
+            self.by_conn.insert(conn, index);
+            self.sides[index].accepted(conn);
+            self.run_side(index, now);
+        }
+    }
+
+    /// Which flow a packet belongs to, by the listening end's port.
+    fn flow_of(packet: &Packet) -> Option<FlowId> {
+        let header = usize::from(packet.bytes.first()? & 0x0f) * 4;
+        let ports = packet.bytes.get(header..header + 4)?;
+        let source = u16::from_be_bytes([ports[0], ports[1]]);
+        let destination = u16::from_be_bytes([ports[2], ports[3]]);
+        // The connecting end's port is ephemeral, hence the greater one.
+        let listener = source.min(destination);
+        listener.checked_sub(FIRST_PORT).map(|n| FlowId(u32::from(n)))
+    }
+
+    fn account(&mut self, packet: &Packet, now: Instant) {
+        match Self::flow_of(packet).and_then(|flow| self.by_flow.get(&flow)) {
+            Some(&index) => self.sides[index].account(packet, now),
+            None => self.damaged += 1,
+        }
+    }
+
+    /// Cuts the stack's next burst into packets.
+    fn fill_outbox(&mut self, now: Instant) {
+        self.burst.clear();
+        let Some(transmit) = self.tcp.poll_transmit(&mut self.burst, BURST_BYTES, now) else {
+            return;
+        };
+        let dst = match transmit.to.ip() {
+            IpAddr::V4(to) => host_of(to),
+            IpAddr::V6(_) => None,
+        };
+        for bytes in self.burst.chunks(transmit.segment_size) {
+            self.outbox.push_back(Outgoing {
+                // The stack answers only addresses it was told or heard from; a damaged packet
+                // that slipped through the checksum may carry one outside this world.
+                dst: dst.unwrap_or(HostId::MAX),
+                ip_bytes: bytes.len() as u32,
+                kind: kind_of(bytes, self.codepoints),
+                bytes: bytes.to_vec(),
+                ecn: transmit.ecn.bits(),
+            });
+        }
+    }
+}
+
+impl Endpoint for Node {
+    fn handle(&mut self, packet: Packet, now: Instant) {
+        if packet.bytes.is_empty() {
+            self.open_loop.handle(&packet, now);
+            return;
+        }
+        self.account(&packet, now);
+        let from = SocketAddr::new(IpAddr::V4(address(packet.src)), 0);
+        let ecn = Ecn::from_bits(packet.ecn);
+        self.tcp.handle(from, &packet.bytes, packet.bytes.len(), ecn, now);
+        self.run_events(now);
+    }
+
+    fn poll_transmit(&mut self, now: Instant) -> Option<Outgoing> {
+        if self.outbox.is_empty() {
+            self.fill_outbox(now);
+            // Sending frees nothing an application waits for, but a failed retry ends it.
+            self.run_events(now);
+        }
+        self.outbox.pop_front().or_else(|| self.open_loop.poll_transmit(now))
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        let app = self.timers.first().map(|(at, _)| *at);
+        [self.tcp.deadline(), app, self.open_loop.deadline()].into_iter().flatten().min()
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        if self.tcp.deadline().is_some_and(|at| at <= now) {
+            self.tcp.handle_timeout(now);
+        }
+        while let Some(&(_, index)) = self.timers.first().filter(|(at, _)| *at <= now) {
+            self.run_side(index, now);
+        }
+        self.run_events(now);
+    }
+}
+
+/// Whether a packet of ours carries stream data. A TACK's body is no stream data.
+fn kind_of(bytes: &[u8], codepoints: Codepoints) -> PacketKind {
+    let segment = bytes.get(ipv4::HEADER_LEN..).map(|tcp| Segment::parse(tcp, codepoints));
+    match segment {
+        Some(Ok(s)) if !s.payload.is_empty() && s.header.options.ack_type.is_none() => {
+            PacketKind::Data
+        }
+        _ => PacketKind::Ack,
+    }
+}
+
+fn port(flow: FlowId) -> u16 {
+    assert!(flow.0 < MAX_FLOWS, "at most {MAX_FLOWS} flows");
+    FIRST_PORT + flow.0 as u16
+}
+
+/// The address of a host.
+pub fn address(host: HostId) -> Ipv4Addr {
+    assert!(host < (1 << 24) - 2, "10.0.0.0/8 has room for no more hosts");
+    Ipv4Addr::from(0x0a00_0001 + host)
+}
+
+fn host_of(address: Ipv4Addr) -> Option<HostId> {
+    u32::from(address).checked_sub(0x0a00_0001).filter(|host| *host < (1 << 24) - 2)
+}

@@ -1,0 +1,114 @@
+//! Time series in bounded memory.
+//!
+//! A series takes a sample per period. When it is full it forgets every second one and takes half
+//! as many from there on, so a run of any length ends with between half of its capacity and all
+//! of it, evenly spaced.
+
+use core::time::Duration;
+
+use tack_units::{Instant, Rate};
+
+use crate::flow::SideReport;
+
+/// Samples a series holds.
+pub const CAPACITY: usize = 4_096;
+
+/// Evenly spaced samples of anything.
+#[derive(Clone, Debug)]
+pub struct Series<T> {
+    samples: Vec<(Instant, T)>,
+    /// One of so many offers is kept; a power of two.
+    stride: u64,
+    offered: u64,
+}
+
+impl<T> Default for Series<T> {
+    fn default() -> Self {
+        Series { samples: Vec::new(), stride: 1, offered: 0 }
+    }
+}
+
+impl<T> Series<T> {
+    /// The samples, in order of time.
+    pub fn samples(&self) -> &[(Instant, T)] {
+        &self.samples
+    }
+
+    /// Offers the sample that `make` would make. It is made only if it is kept.
+    pub(crate) fn offer(&mut self, now: Instant, make: impl FnOnce() -> T) {
+        let number = self.offered;
+        self.offered += 1;
+        if !number.is_multiple_of(self.stride) {
+            return;
+        }
+        if self.samples.len() == CAPACITY {
+            let mut index = 0;
+            self.samples.retain(|_| {
+                index += 1;
+                index % 2 == 1
+            });
+            self.stride *= 2;
+            // The capacity is even, so this sample's number fits the new stride as well.
+        }
+        self.samples.push((now, make()));
+    }
+}
+
+/// The state of a flow at one moment.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct FlowSample {
+    /// Sender's congestion window, bytes.
+    pub cwnd: u64,
+    /// Sender's pacing rate; `None`: as the window allows.
+    pub pacing_rate: Option<Rate>,
+    /// Sender's bytes in flight.
+    pub in_flight: u64,
+    /// Sender's smoothed RTT.
+    pub srtt: Option<Duration>,
+    /// Sender's least RTT.
+    pub rtt_min: Option<Duration>,
+    /// Stream bytes the far application read so far.
+    pub delivered: u64,
+    /// Bytes the receiver holds and its application cannot read, for want of earlier ones.
+    pub blocked: u64,
+}
+
+impl FlowSample {
+    pub(crate) fn new(from: &SideReport<'_>, to: &SideReport<'_>) -> Self {
+        let info = from.info.as_ref();
+        FlowSample {
+            cwnd: info.map_or(0, |i| i.cwnd),
+            pacing_rate: info.and_then(|i| i.pacing_rate),
+            in_flight: info.map_or(0, |i| i.in_flight),
+            srtt: info.and_then(|i| i.srtt),
+            rtt_min: info.and_then(|i| i.rtt_min),
+            delivered: to.received,
+            blocked: 0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_series_of_any_length_is_bounded_and_evenly_spaced() {
+        for n in [0, 1, 4_096, 4_097, 10_000, 1_000_003u64] {
+            let mut series = Series::default();
+            let mut made = 0;
+            for i in 0..n {
+                series.offer(Instant::from_millis(i), || {
+                    made += 1;
+                    i
+                });
+            }
+            let kept: Vec<u64> = series.samples().iter().map(|s| s.1).collect();
+            assert!(kept.len() <= CAPACITY);
+            assert!(n < 4_096 || kept.len() >= CAPACITY / 2, "{n}: {}", kept.len());
+            let stride = kept.get(1).map_or(1, |second| second - kept[0]);
+            assert!(kept.iter().enumerate().all(|(i, v)| *v == i as u64 * stride), "{n}");
+            assert!(made < CAPACITY as u64 * 16, "few are made for nothing");
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! A world of real TCP hosts: flows in, reports and time series out.
+
+use core::time::Duration;
+use std::sync::Arc;
+
+use tack_link::{HostId, Link};
+use tack_tcp::wire::Codepoints;
+use tack_units::Instant;
+
+use crate::app::{Client, Pattern};
+use crate::flow::{FlowConfig, FlowId, SideReport};
+use crate::node::{MAX_FLOWS, Node};
+use crate::open_loop::{AckRule, Blast};
+use crate::record::{FlowSample, Series};
+use crate::seed::Seed;
+use crate::topology::{LinkId, Site};
+use crate::world::World;
+
+/// Hosts with the real stack, flows between them, and what is recorded of both.
+///
+/// ```
+/// use core::time::Duration;
+/// use tack_link::End;
+/// use tack_link::queue::Limit;
+/// use tack_link::wired::{DirectionConfig, Wired};
+/// use tack_sim::{AckStrategy, App, FlowConfig, Seed, Simulation, Site, Transport};
+/// use tack_units::{Instant, Rate};
+///
+/// let seed = Seed(1);
+/// let path = DirectionConfig::clean(
+///     Rate::from_mbps(100),
+///     Duration::from_millis(40),
+///     Limit::Bytes(1_000_000),
+/// );
+/// let mut sim = Simulation::new(seed);
+/// let link = sim.add_link(Wired::symmetric(path, seed.derive("link"))?);
+/// let server = sim.add_host(Site { link, end: End::A });
+/// let client = sim.add_host(Site { link, end: End::B });
+/// let transport = Transport::new(AckStrategy::Tack);
+/// let mut config = FlowConfig::bulk(server, client, &transport);
+/// config.app = App::Bulk { bytes: Some(1_000_000) };
+/// let flow = sim.add_flow(config);
+/// sim.run_until(Instant::from_secs(5));
+/// let (_, receiver) = sim.flow(flow);
+/// assert_eq!((receiver.received, receiver.first_wrong_byte), (1_000_000, None));
+/// # Ok::<(), tack_link::wired::ConfigError>(())
+/// ```
+#[derive(Debug)]
+pub struct Simulation<L = Box<dyn Link + Send>> {
+    world: World<Node, L>,
+    seed: Seed,
+    codepoints: Codepoints,
+    pattern: Arc<Pattern>,
+    flows: Vec<Flow>,
+    recorder: Option<Recorder<L>>,
+}
+
+#[derive(Debug)]
+struct Flow {
+    from: HostId,
+    to: HostId,
+    series: Series<FlowSample>,
+}
+
+#[derive(Debug)]
+struct Recorder<L> {
+    period: Duration,
+    next: Instant,
+    queue_bytes: fn(&L) -> u64,
+    queues: Vec<Series<u64>>,
+}
+
+impl<L: Link> Simulation<L> {
+    /// An empty simulation. Everything random in its hosts comes from `seed`; links have seeds of
+    /// their own, best derived from it.
+    pub fn new(seed: Seed) -> Self {
+        Simulation::with_codepoints(seed, Codepoints::Experimental)
+    }
+
+    /// As [`Simulation::new`], with TACK's options under other numbers.
+    pub fn with_codepoints(seed: Seed, codepoints: Codepoints) -> Self {
+        Simulation {
+            world: World::new(),
+            seed,
+            codepoints,
+            pattern: Arc::new(Pattern::new(seed.stream("pattern"))),
+            flows: Vec::new(),
+            recorder: None,
+        }
+    }
+
+    /// Puts a link into the world.
+    pub fn add_link(&mut self, link: L) -> LinkId {
+        self.world.add_link(link)
+    }
+
+    /// Joins two ends of links, as a router does.
+    pub fn join(&mut self, a: Site, b: Site) {
+        self.world.join(a, b);
+    }
+
+    /// Puts a host at one end of a link. Hosts are numbered from zero, so that a link that knows
+    /// its hosts by number, such as a WLAN, can be made before them.
+    pub fn add_host(&mut self, site: Site) -> HostId {
+        let id = self.world.hosts().len() as HostId;
+        let secret = self.seed.secret(&format!("host {id}"));
+        let pattern = Arc::clone(&self.pattern);
+        let node = Node::new(id, self.codepoints, pattern, secret, self.world.now());
+        self.world.add_host(node, site)
+    }
+
+    /// Adds a TCP flow.
+    ///
+    /// # Panics
+    /// If there are [`MAX_FLOWS`] already, or a host does not exist.
+    pub fn add_flow(&mut self, config: FlowConfig) -> FlowId {
+        let id = FlowId(self.flows.len() as u32);
+        assert!(id.0 < MAX_FLOWS, "at most {MAX_FLOWS} flows");
+        let FlowConfig { from, to, app, from_conn, to_conn, start, stop } = config;
+        let rng = self.seed.stream(&format!("flow {}", id.0));
+        let client = Client::new(app.clone(), rng, start, stop);
+        self.world.with_host(to, |node, _| node.listen(id, app, to_conn));
+        self.world.with_host(from, |node, _| node.connect_at(id, to, client, from_conn));
+        self.flows.push(Flow { from, to, series: Series::default() });
+        id
+    }
+
+    /// Has `src` send open-loop packets.
+    pub fn add_blast(&mut self, src: HostId, blast: Blast) {
+        self.world.with_host(src, |node, _| node.add_blast(blast));
+    }
+
+    /// Has `host` acknowledge open-loop packets, each with `ack_ip_bytes`.
+    pub fn acknowledge_blasts(&mut self, host: HostId, rule: AckRule, ack_ip_bytes: u32) {
+        self.world.with_host(host, |node, _| node.set_ack_rule(rule, ack_ip_bytes));
+    }
+
+    /// Samples every flow, and each link's queue through `queue_bytes`, once per period from now
+    /// on. Sampling looks and never touches: it changes nothing in the run.
+    ///
+    /// # Panics
+    /// If the period is zero.
+    pub fn record_every(&mut self, period: Duration, queue_bytes: fn(&L) -> u64) {
+        assert!(!period.is_zero(), "samples need a time between them");
+        let next = self.world.now();
+        self.recorder = Some(Recorder { period, next, queue_bytes, queues: Vec::new() });
+    }
+
+    /// Runs up to and including `until`.
+    pub fn run_until(&mut self, until: Instant) {
+        while let Some(at) = self.recorder.as_ref().map(|r| r.next).filter(|at| *at <= until) {
+            self.world.run_until(at);
+            self.sample(at);
+        }
+        self.world.run_until(until);
+    }
+
+    /// What both ends of a flow did so far: the connecting one, then the listening one.
+    ///
+    /// # Panics
+    /// If there is no such flow; so does [`Simulation::flow_series`].
+    pub fn flow(&self, id: FlowId) -> (SideReport<'_>, SideReport<'_>) {
+        let flow = &self.flows[id.0 as usize];
+        let side = |host| self.world.host(host).flow(id).expect("it has an end at this host");
+        (side(flow.from), side(flow.to))
+    }
+
+    /// All flows.
+    pub fn flows(&self) -> impl Iterator<Item = FlowId> + use<L> {
+        (0..self.flows.len() as u32).map(FlowId)
+    }
+
+    /// What was recorded of a flow, with the connecting end as the sender.
+    pub fn flow_series(&self, id: FlowId) -> &Series<FlowSample> {
+        &self.flows[id.0 as usize].series
+    }
+
+    /// What was recorded of a link's queue, bytes; `None` if nothing was.
+    pub fn queue_series(&self, id: LinkId) -> Option<&Series<u64>> {
+        self.recorder.as_ref()?.queues.get(id.0 as usize)
+    }
+
+    /// The world within: its time, links, hosts and totals.
+    pub fn world(&self) -> &World<Node, L> {
+        &self.world
+    }
+
+    /// The links, for their own accounts and captures.
+    pub fn into_links(self) -> Vec<L> {
+        self.world.into_links()
+    }
+
+    fn sample(&mut self, at: Instant) {
+        let recorder = self.recorder.as_mut().expect("only a recorder asks for samples");
+        recorder.next = at + recorder.period;
+        recorder.queues.resize_with(self.world.links().len(), Series::default);
+        for (series, link) in recorder.queues.iter_mut().zip(self.world.links()) {
+            series.offer(at, || (recorder.queue_bytes)(link));
+        }
+        for (number, flow) in self.flows.iter_mut().enumerate() {
+            let id = FlowId(number as u32);
+            let side = |host| self.world.host(host).flow(id).expect("it has an end at this host");
+            flow.series.offer(at, || FlowSample::new(&side(flow.from), &side(flow.to)));
+        }
+    }
+}

@@ -2,12 +2,48 @@
 //!
 //! The same verbs as [`tack::Sender`], so that a connection holds one or the other and branches
 //! only where the sources of knowledge differ.
+//!
+//! ```text
+//!              acknowledgment                       deadline passed
+//!                    |                                     |
+//!   cumulative -> sent ------ delivered ----+      RACK --> losses marked
+//!   SACK ------> scoreboard --> sent -------+      PTO  --> Timeout::Probe
+//!   DSACK -----> undo                       |      RTO  --> Timeout::Rto
+//!                        rate, rtt, RACK <--+
+//!                               |
+//!                        losses marked -> episode opens; ends when its high mark is acknowledged
+//! ```
+//!
+//! Without SACK, RACK and TLP do not apply [RFC 8985 §3]: three duplicate acknowledgments declare
+//! the first segment lost, partial acknowledgments the next one [RFC 6582].
+//!
+//! An acknowledgment costs O(log n) and what it newly acknowledges; only a retransmission timeout
+//! and an undo walk over all that is outstanding.
+
+mod arrives;
+mod rack;
+mod rate;
+mod rto;
+mod rtt;
+mod sack;
+mod sent;
+mod tlp;
+mod undo;
 
 use core::ops::Range;
 use core::time::Duration;
 
 use tack::{Acked, Outstanding, Timeout};
 use tack_units::Instant;
+
+use rack::{Path, Rack};
+use rate::{RateEstimator, Snapshot};
+use rto::Rto;
+use rtt::RttEstimator;
+use sack::{DupAcks, Scoreboard};
+use sent::Sent;
+use tlp::Tlp;
+use undo::Undo;
 
 /// What an acknowledgment said, in stream offsets.
 #[derive(Clone, Debug)]
@@ -20,88 +56,355 @@ pub struct PlainAck<'a> {
     pub dsack: Option<Range<u64>>,
     /// RTT from the timestamp echo, if one came and is usable [RFC 7323 §4].
     pub ts_rtt: Option<Duration>,
-    /// TSecr shows that the original, not the retransmission, was received (Eifel [RFC 3522]).
+    /// TSecr shows that the original, not the retransmission, was received (Eifel [RFC 3522]):
+    /// it is before [`PlainSender::first_retransmission_at`].
     pub echoes_original: bool,
-    /// The segment carried data, a window change or SYN/FIN: not a duplicate ACK.
+    /// The segment carried no data, no window change and neither SYN nor FIN: it is a duplicate
+    /// acknowledgment if it acknowledges nothing new [RFC 5681 §2].
     pub is_pure_ack: bool,
 }
 
 /// Sender-side recovery of plain TCP.
 #[derive(Debug)]
 pub struct PlainSender {
-    _mss: u32,
+    mss: u64,
+    sent: Sent,
+    feedback: Feedback,
+    rack: Rack,
+    tlp: Tlp,
+    rto: Rto,
+    rtt: RttEstimator,
+    rate: RateEstimator,
+    undo: Undo,
+    /// The episode lasts until this is acknowledged.
+    recovery_end: Option<u64>,
+    /// When RACK declares the next loss if nothing arrives until then.
+    rack_deadline: Option<Instant>,
+    /// What timers found and no [`Acked`] has told yet.
+    unreported: Acked,
+    /// Taken over from TACK, and no new data was sent since: `snd_nxt` may be too low.
+    end_unknown: bool,
+}
+
+/// Where knowledge beyond the cumulative acknowledgment comes from.
+#[derive(Debug)]
+enum Feedback {
+    Sack(Scoreboard),
+    DupAcks(DupAcks),
 }
 
 impl PlainSender {
     /// `first_seq`: offset of the first byte; `sack`: the peer permits SACK; `mss` in bytes.
     pub fn new(mss: u32, first_seq: u64, sack: bool, now: Instant) -> Self {
-        let _ = (first_seq, sack, now);
-        PlainSender { _mss: mss }
+        let feedback = if sack {
+            Feedback::Sack(Scoreboard::default())
+        } else {
+            Feedback::DupAcks(DupAcks::default())
+        };
+        PlainSender {
+            mss: u64::from(mss.max(1)),
+            sent: Sent::new(first_seq),
+            feedback,
+            rack: Rack::new(first_seq),
+            tlp: Tlp::default(),
+            rto: Rto::default(),
+            rtt: RttEstimator::new(),
+            rate: RateEstimator::new(now),
+            undo: Undo::default(),
+            recovery_end: None,
+            rack_deadline: None,
+            unreported: Acked::default(),
+            end_unknown: false,
+        }
     }
 
     /// Takes over what a TACK sender left outstanding, when TACK is given up mid-connection.
+    /// To be called before anything is sent; does nothing otherwise. What lies between two of
+    /// them, or behind the last, is taken to have arrived.
     pub fn adopt(&mut self, outstanding: &[Outstanding], srtt: Option<Duration>, now: Instant) {
-        let _ = (outstanding, srtt, now);
+        let Some(first) = outstanding.first() else { return };
+        if !self.sent.is_empty() {
+            return;
+        }
+        let known_end = self.sent.snd_nxt();
+        self.sent.restart_at(first.seq.start);
+        for part in outstanding {
+            self.fill_to(part.seq.start, now);
+            if part.seq.end <= self.sent.snd_nxt() {
+                continue;
+            }
+            self.sent.push(part.seq.end, Snapshot::at(part.sent_at), part.sent_at);
+            self.sent.amend_last(part.retransmitted, part.lost);
+        }
+        self.fill_to(known_end, now);
+        self.sent.number_by_time();
+        self.rack = Rack::new(self.sent.snd_una());
+        if let Some(srtt) = srtt {
+            self.rtt.seed(srtt, now);
+        }
+        self.rto.on_sent(now);
+        self.tlp.on_advance(now);
+        self.end_unknown = true;
+        if self.sent.has_lost() {
+            self.open_episode(false);
+        }
+    }
+
+    /// An RTT from elsewhere, such as the handshake.
+    pub fn on_rtt_sample(&mut self, rtt: Duration, now: Instant) {
+        self.rtt.smooth(rtt);
+        self.rtt.sample_min(rtt, now);
     }
 
     /// A segment leaves now: new data continues the stream, a retransmission names part of it.
+    ///
+    /// # Panics
+    /// If new data leaves a gap behind what was sent before: the caller's bug.
     pub fn on_sent(&mut self, seq: Range<u64>, now: Instant) {
-        let _ = (seq, now);
+        if seq.is_empty() {
+            return;
+        }
+        let snd_nxt = self.sent.snd_nxt();
+        let snapshot = self.rate.on_sent(self.in_flight(), now);
+        if seq.start < snd_nxt {
+            let again = seq.start..seq.end.min(snd_nxt);
+            if again.contains(&self.sent.snd_una()) {
+                // The head's own clock starts over, or the timer would undercut its repair.
+                self.rto.restart(true, now);
+            }
+            let (in_recovery, sack) = (self.in_recovery(), self.has_sack());
+            self.tlp.on_retransmission(snd_nxt, again.end - again.start);
+            self.undo.on_retransmission(again.clone(), in_recovery, sack, now);
+            self.sent.retransmit(again, snapshot, now);
+        }
+        if seq.end > snd_nxt {
+            if self.end_unknown {
+                self.fill_to(seq.start, now);
+                self.end_unknown = false;
+            }
+            assert!(seq.start <= self.sent.snd_nxt(), "{seq:?} leaves a gap behind {snd_nxt}");
+            self.sent.push(seq.end, snapshot, now);
+            self.tlp.on_new_data(seq.end, now);
+        }
+        self.rto.on_sent(now);
     }
 
-    /// An acknowledgment arrived.
+    /// An acknowledgment arrived. One that acknowledges more than was sent changes nothing.
     pub fn on_ack(&mut self, ack: &PlainAck<'_>, now: Instant) -> Acked {
-        let _ = (ack, now);
-        Acked::default()
+        let prior_in_flight = self.in_flight();
+        let mut news = core::mem::take(&mut self.unreported);
+        if self.end_unknown {
+            self.fill_to(ack.cum_ack, now);
+        }
+        if ack.cum_ack <= self.sent.snd_nxt() {
+            self.apply(ack, &mut news, now);
+        }
+        news.prior_in_flight = prior_in_flight;
+        news.in_flight = self.in_flight();
+        news.delivered = self.rate.delivered();
+        news
+    }
+
+    /// What timers declared lost since the last [`Acked`], if anything; else the next one tells.
+    pub fn take_unreported(&mut self) -> Option<Acked> {
+        let mut news = core::mem::take(&mut self.unreported);
+        if news == Acked::default() {
+            return None;
+        }
+        news.in_flight = self.in_flight();
+        news.prior_in_flight = news.in_flight + news.lost_bytes;
+        news.delivered = self.rate.delivered();
+        news.prior_delivered = news.delivered;
+        Some(news)
     }
 
     /// The sender ran out of data.
-    pub fn on_app_limited(&mut self) {}
+    pub fn on_app_limited(&mut self) {
+        self.rate.on_app_limited(self.in_flight());
+    }
 
-    /// The next lost segment to retransmit.
+    /// The next lost segment to retransmit, at most one MSS of it.
     pub fn next_lost(&self, now: Instant) -> Option<Range<u64>> {
         let _ = now;
-        None
+        let lost = self.sent.first_lost()?;
+        Some(lost.start..lost.end.min(lost.start + self.mss))
+    }
+
+    /// The end of what is outstanding, at most one MSS: what a probe repeats when there is no new
+    /// data to send [RFC 8985 §7.3].
+    pub fn last_segment(&self) -> Option<Range<u64>> {
+        let last = self.sent.last()?;
+        Some(last.start.max(last.end.saturating_sub(self.mss))..last.end)
+    }
+
+    /// When the first retransmission of the current episode left: the bound for
+    /// [`PlainAck::echoes_original`].
+    pub fn first_retransmission_at(&self) -> Option<Instant> {
+        self.undo.first_resent_at()
     }
 
     /// RACK reordering timer, TLP or RTO, whichever is next; `None` when nothing is outstanding.
     pub fn deadline(&self) -> Option<Instant> {
-        None
+        [self.rack_deadline, self.probe_deadline(), self.rto.deadline(&self.rtt)]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
-    /// The deadline passed. `None`: the RACK timer only marked losses (see `next_lost`).
+    /// The deadline passed. `None`: the RACK timer only marked losses (see `next_lost`, and
+    /// [`Self::take_unreported`] for what congestion control must know).
     pub fn on_timeout(&mut self, now: Instant) -> Option<Timeout> {
-        let _ = now;
-        None
+        if self.rack_deadline.is_some_and(|deadline| deadline <= now) {
+            let lost = self.detect_losses(now);
+            if lost > 0 {
+                let mut news = core::mem::take(&mut self.unreported);
+                self.note_losses(lost, &mut news);
+                self.unreported = news;
+                return None;
+            }
+        }
+        let rto = self.rto.deadline(&self.rtt)?;
+        // A probe never waits beyond the RTO, it takes its place [RFC 8985 §7.2].
+        if self.probe_deadline().is_some_and(|probe| probe.min(rto) <= now) {
+            self.tlp.ask();
+            self.rto.restart(true, now);
+            return Some(Timeout::Probe);
+        }
+        if rto > now {
+            return None;
+        }
+        self.on_rto(now);
+        Some(Timeout::Rto)
     }
 
-    /// Bytes in flight ("pipe").
+    /// Bytes in flight ("pipe"): sent, neither known to have arrived nor declared lost.
+    ///
+    /// Deviation: a segment sent again before its loss is certain (a probe) counts once, where
+    /// [RFC 6675 §4] counts both copies.
     pub fn in_flight(&self) -> u64 {
-        0
+        match &self.feedback {
+            Feedback::Sack(_) => self.sent.in_flight(),
+            Feedback::DupAcks(dup_acks) => {
+                self.sent.in_flight().saturating_sub(dup_acks.pipe_credit())
+            }
+        }
     }
 
     /// In fast recovery or RTO recovery.
     pub fn in_recovery(&self) -> bool {
-        false
+        self.recovery_end.is_some()
     }
 
     /// Smoothed RTT.
     pub fn srtt(&self) -> Option<Duration> {
-        None
+        self.rtt.srtt()
     }
 
     /// RTT variation.
     pub fn rttvar(&self) -> Option<Duration> {
-        None
+        self.rtt.rttvar()
     }
 
     /// Least RTT of the last 10 s.
     pub fn rtt_min(&self) -> Option<Duration> {
-        None
+        self.rtt.min()
     }
 
     /// Retransmission timeout, backoff included.
     pub fn rto(&self) -> Duration {
-        Duration::from_secs(1)
+        self.rto.timeout(&self.rtt)
+    }
+
+    fn note_losses(&mut self, bytes: u64, news: &mut Acked) {
+        news.lost_bytes += bytes;
+        if self.recovery_end.is_none() && self.sent.has_lost() {
+            news.recovery_started = true;
+            self.open_episode(false);
+        }
+    }
+
+    fn open_episode(&mut self, timeout: bool) {
+        let snd_nxt = self.sent.snd_nxt();
+        self.recovery_end = Some(snd_nxt);
+        self.tlp.cancel();
+        self.undo.begin(timeout, snd_nxt);
+    }
+
+    fn undo_episode(&mut self) {
+        self.rto.undo();
+        self.rack.on_spurious();
+        if self.recovery_end.take().is_some() {
+            self.sent.restore_lost();
+        }
+    }
+
+    /// [RFC 6298 §5.4-5.6]; with SACK what left within a round trip stays in flight
+    /// [RFC 8985 §6.3].
+    fn on_rto(&mut self, now: Instant) {
+        self.rto.on_expiry(now);
+        let path = self.path();
+        let mut lost = 0;
+        match &mut self.feedback {
+            Feedback::Sack(scoreboard) => {
+                if self.sent.head_is_sacked() {
+                    scoreboard.clear();
+                    lost += self.sent.renege();
+                }
+                lost += self.sent.mark_head_lost();
+                while let Some(oldest) = self.sent.oldest()
+                    && self.rack.lost_at_timeout(&oldest, path) <= now
+                {
+                    lost += self.sent.mark_lost(&oldest);
+                }
+            }
+            Feedback::DupAcks(dup_acks) => {
+                dup_acks.on_timeout(self.sent.snd_nxt());
+                lost += self.sent.mark_all_lost();
+            }
+        }
+        self.unreported.lost_bytes += lost;
+        self.rack_deadline = None;
+        self.open_episode(true);
+    }
+
+    fn probe_deadline(&self) -> Option<Instant> {
+        // [RFC 8985 §7.2]: not in recovery, nothing selectively acknowledged, and SACK to answer.
+        let allowed = self.has_sack()
+            && self.recovery_end.is_none()
+            && self.sent.sacked_segments() == 0
+            && !self.sent.is_empty();
+        if !allowed {
+            return None;
+        }
+        let probe = self.tlp.deadline(self.rtt.srtt(), self.sent.segments())?;
+        Some(self.rto.deadline(&self.rtt).map_or(probe, |rto| probe.min(rto)))
+    }
+
+    fn path(&self) -> Path {
+        Path {
+            rtt_min: self.rtt.min(),
+            srtt: self.rtt.srtt(),
+            in_recovery: self.in_recovery(),
+            sacked_segments: self.sent.sacked_segments(),
+        }
+    }
+
+    fn has_sack(&self) -> bool {
+        matches!(self.feedback, Feedback::Sack(_))
+    }
+
+    /// What lies between `snd_nxt` and `seq` was sent, and arrived, before we knew of it.
+    fn fill_to(&mut self, seq: u64, now: Instant) {
+        let snd_nxt = self.sent.snd_nxt();
+        if seq > snd_nxt {
+            self.sent.push_arrived(seq, now);
+            if let Feedback::Sack(scoreboard) = &mut self.feedback {
+                scoreboard.insert(snd_nxt..seq);
+            }
+        }
     }
 }
+
+#[cfg(test)]
+#[path = "recovery/tests.rs"]
+mod tests;

@@ -1,0 +1,129 @@
+//! The retransmission timer [RFC 6298].
+//!
+//! ```text
+//! RTO = (SRTT + max(200 ms, 4 * RTTVAR)) * 2^backoff, at most 120 s; 1 s before the first sample
+//! ```
+//!
+//! Deviation: [RFC 6298 §2.4] asks for at least 1 s. Like Linux, the *variation* term is at least
+//! 200 ms instead: with RACK-TLP in front the timer is the last resort, and the term covers a
+//! peer's delayed acknowledgment of up to 200 ms at any SRTT, which a floor on the sum would not.
+
+use core::time::Duration;
+
+use tack_units::Instant;
+
+use crate::recovery::rtt::RttEstimator;
+
+/// Least variation term.
+pub(super) const LEAST_VARIATION: Duration = Duration::from_millis(200);
+
+/// Most the timer backs off to: [RFC 6298 §2.5] allows any bound of at least 60 s.
+const MAX_RTO: Duration = Duration::from_secs(120);
+
+/// Before the first RTT sample [RFC 6298 §2.1].
+const INITIAL_RTO: Duration = Duration::from_secs(1);
+
+/// Doubling further changes nothing: 200 ms * 2^10 is beyond the bound.
+const MAX_BACKOFF: u32 = 16;
+
+/// The timer.
+#[derive(Debug, Default)]
+pub(super) struct Rto {
+    backoff: u32,
+    /// What the timer is counted from; `None` while it is stopped.
+    since: Option<Instant>,
+}
+
+impl Rto {
+    /// Now in force, backoff included.
+    pub(super) fn timeout(&self, rtt: &RttEstimator) -> Duration {
+        let base = match (rtt.srtt(), rtt.rttvar()) {
+            (Some(srtt), Some(rttvar)) => srtt + (rttvar * 4).max(LEAST_VARIATION),
+            _ => INITIAL_RTO,
+        };
+        base.saturating_mul(1 << self.backoff).min(MAX_RTO)
+    }
+
+    pub(super) fn deadline(&self, rtt: &RttEstimator) -> Option<Instant> {
+        self.since.map(|since| since + self.timeout(rtt))
+    }
+
+    /// A segment left: the timer runs from here if it did not [RFC 6298 §5.1].
+    pub(super) fn on_sent(&mut self, now: Instant) {
+        self.since.get_or_insert(now);
+    }
+
+    /// New data was acknowledged, or a probe left [RFC 6298 §5.2, §5.3]. `outstanding`: something
+    /// still is.
+    pub(super) fn restart(&mut self, outstanding: bool, now: Instant) {
+        self.since = outstanding.then_some(now);
+    }
+
+    /// A valid RTT sample ends the backoff [RFC 6298 §5.7, §3].
+    pub(super) fn on_rtt_sample(&mut self) {
+        self.backoff = 0;
+    }
+
+    /// The timeout proved spurious.
+    pub(super) fn undo(&mut self) {
+        self.backoff = 0;
+    }
+
+    /// It expired.
+    pub(super) fn on_expiry(&mut self, now: Instant) {
+        self.backoff = (self.backoff + 1).min(MAX_BACKOFF);
+        self.since = Some(now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn the_timeout_follows_the_estimate_with_a_floor_under_the_variation() {
+        let mut rtt = RttEstimator::new();
+        let rto = Rto::default();
+        assert_eq!(rto.timeout(&rtt), Duration::from_secs(1));
+        rtt.smooth(100 * MS);
+        assert_eq!(rto.timeout(&rtt), 300 * MS, "100 + 4 * 50");
+        for _ in 0..100 {
+            rtt.smooth(100 * MS);
+        }
+        assert_eq!(rto.timeout(&rtt), 300 * MS, "100 + 200, the floor");
+    }
+
+    #[test]
+    fn expiries_double_up_to_two_minutes_and_a_sample_ends_it() {
+        let mut rtt = RttEstimator::new();
+        rtt.smooth(100 * MS);
+        let mut rto = Rto::default();
+        let mut now = Instant::ZERO;
+        rto.on_sent(now);
+        let mut expected = 300 * MS;
+        for _ in 0..40 {
+            assert_eq!(rto.deadline(&rtt), Some(now + expected));
+            now = now + expected;
+            rto.on_expiry(now);
+            expected = (expected * 2).min(MAX_RTO);
+        }
+        rto.on_rtt_sample();
+        assert_eq!(rto.timeout(&rtt), 300 * MS);
+    }
+
+    #[test]
+    fn sending_does_not_restart_a_running_timer_and_the_last_acknowledgment_stops_it() {
+        let rtt = RttEstimator::new();
+        let mut rto = Rto::default();
+        assert_eq!(rto.deadline(&rtt), None);
+        rto.on_sent(Instant::ZERO);
+        rto.on_sent(Instant::from_millis(500));
+        assert_eq!(rto.deadline(&rtt), Some(Instant::from_secs(1)));
+        rto.restart(true, Instant::from_millis(500));
+        assert_eq!(rto.deadline(&rtt), Some(Instant::from_millis(1_500)));
+        rto.restart(false, Instant::from_millis(600));
+        assert_eq!(rto.deadline(&rtt), None);
+    }
+}

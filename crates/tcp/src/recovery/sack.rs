@@ -1,0 +1,126 @@
+//! What the receiver says it holds: SACK's scoreboard [RFC 2018, RFC 6675], or a count of
+//! duplicate acknowledgments where SACK was not negotiated [RFC 5681 §3.2, RFC 6582].
+
+use core::ops::Range;
+
+use tack::Ranges;
+
+use crate::recovery::sent::{Delivered, Sent};
+
+/// Blocks looked at in one acknowledgment: more than any option holds.
+const MAX_BLOCKS: usize = 8;
+
+/// Ranges kept beyond two per segment outstanding. Honest blocks make one per segment at most;
+/// a peer that acknowledges every other byte is not listened to.
+const SPARE_RANGES: usize = 16;
+
+/// Bytes selectively acknowledged above `snd_una`.
+#[derive(Debug, Default)]
+pub(super) struct Scoreboard {
+    ranges: Ranges,
+}
+
+impl Scoreboard {
+    /// Enters the blocks of one acknowledgment and reports the segments they complete. Blocks
+    /// that are inverted or reach outside `snd_una..snd_nxt` are ignored, their inner part too:
+    /// a peer that acknowledges what was never sent is wrong about the rest as well.
+    ///
+    /// Costs O(log n) per block and gap it closes, not a walk over what is known already.
+    pub(super) fn enter(
+        &mut self,
+        blocks: &[Range<u64>],
+        sent: &mut Sent,
+        mut report: impl FnMut(Delivered),
+    ) {
+        for block in blocks.iter().take(MAX_BLOCKS) {
+            let block = block.start.max(sent.snd_una())..block.end;
+            let crowded = self.ranges.len() > 2 * sent.segments() + SPARE_RANGES;
+            if block.is_empty() || block.end > sent.snd_nxt() || crowded {
+                continue;
+            }
+            for gap in self.ranges.gaps_in(block.clone()) {
+                let covered = |span: &Range<u64>| {
+                    let before = span.start..span.end.min(block.start);
+                    let behind = span.start.max(block.end)..span.end;
+                    self.ranges.contains(&before) && self.ranges.contains(&behind)
+                };
+                sent.sack(gap, covered, &mut report);
+            }
+            self.ranges.insert(block);
+        }
+    }
+
+    /// `range` arrived before SACK was listened to.
+    pub(super) fn insert(&mut self, range: Range<u64>) {
+        self.ranges.insert(range);
+    }
+
+    /// The cumulative acknowledgment advanced.
+    pub(super) fn advance(&mut self, snd_una: u64) {
+        if self.ranges.first().is_some_and(|first| first.start < snd_una) {
+            self.ranges.remove_below(snd_una);
+        }
+    }
+
+    /// The receiver reneged [RFC 2018 §8].
+    pub(super) fn clear(&mut self) {
+        self.ranges = Ranges::new();
+    }
+}
+
+/// Duplicate acknowledgments, each standing for a segment that left the network.
+#[derive(Debug, Default)]
+pub(super) struct DupAcks {
+    count: u32,
+    /// Bytes counted as delivered for duplicates; the cumulative acknowledgment repays it.
+    credit: u64,
+    /// Of these, bytes taken off what is in flight.
+    pipe_credit: u64,
+    /// A new episode starts only beyond this [RFC 6582 §3.2 step 2].
+    recover: Option<u64>,
+}
+
+/// Duplicates that stand for a loss [RFC 5681 §3.2].
+const DUP_THRESH: u32 = 3;
+
+impl DupAcks {
+    pub(super) fn pipe_credit(&self) -> u64 {
+        self.pipe_credit
+    }
+
+    /// A duplicate came while `outstanding` bytes are unacknowledged. Returns the bytes to count
+    /// as delivered, and whether the first segment is to be declared lost.
+    pub(super) fn on_duplicate(&mut self, mss: u64, outstanding: u64, snd_una: u64) -> (u64, bool) {
+        self.count = self.count.saturating_add(1);
+        // At least the first segment is missing: no lie takes more off than the rest.
+        let bytes = mss.min(outstanding.saturating_sub(mss).saturating_sub(self.credit));
+        self.credit += bytes;
+        self.pipe_credit += bytes;
+        let fresh_episode = self.recover.is_none_or(|recover| snd_una > recover);
+        (bytes, self.count == DUP_THRESH && fresh_episode)
+    }
+
+    /// The cumulative acknowledgment advanced by `bytes` and leaves `outstanding`: how many were
+    /// counted for duplicates before. One segment filled the hole, the rest repays
+    /// [RFC 6582 §3.2 step 3]; nothing is owed beyond what is outstanding.
+    pub(super) fn on_advance(&mut self, bytes: u64, mss: u64, outstanding: u64) -> u64 {
+        self.count = 0;
+        let repaid = bytes.saturating_sub(mss).min(self.credit);
+        let repaid = repaid.max(self.credit.saturating_sub(outstanding));
+        self.credit -= repaid;
+        self.pipe_credit = self.pipe_credit.saturating_sub(repaid).min(self.credit);
+        repaid
+    }
+
+    /// An episode began when everything below `snd_nxt` had been sent.
+    pub(super) fn on_episode(&mut self, snd_nxt: u64) {
+        self.recover = Some(snd_nxt);
+    }
+
+    /// The retransmission timer expired: what is in flight is counted anew.
+    pub(super) fn on_timeout(&mut self, snd_nxt: u64) {
+        self.count = 0;
+        self.pipe_credit = 0;
+        self.recover = Some(snd_nxt);
+    }
+}

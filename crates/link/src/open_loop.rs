@@ -15,12 +15,12 @@ use tack_units::Instant;
 use crate::link::{End, HostId, Link, Output, Packet, PacketKind};
 use crate::wlan::{Airtime, ConfigError, Ledger, NodeStats, Wlan, WlanConfig};
 
-/// IP bytes of a data packet.
+/// Usual IP bytes of a data packet: 1518 on Ethernet.
 pub const DATA_IP_BYTES: u32 = 1_500;
-/// UDP payload of a data packet.
-pub const DATA_PAYLOAD_BYTES: u32 = 1_472;
-/// IP bytes of an ACK: 64 on Ethernet.
+/// Usual IP bytes of an ACK: 64 on Ethernet.
 pub const ACK_IP_BYTES: u32 = 46;
+/// IP and UDP headers.
+const HEADER_BYTES: u32 = 28;
 /// The host on the wired side. Station hosts are those of the configuration.
 pub const WIRED_HOST: HostId = 0;
 
@@ -74,6 +74,10 @@ pub struct OpenLoop {
     pub mode: Mode,
     /// When receivers acknowledge; ignored by modes without ACKs.
     pub ack: AckRule,
+    /// IP bytes of every data packet.
+    pub data_ip_bytes: u32,
+    /// IP bytes of every ACK.
+    pub ack_ip_bytes: u32,
     /// Constant rate of every sender's application in Mb/s: UDP payload, 1472 bytes of each
     /// 1500-byte packet, as ns-3's and the papers' traffic generators count. `None`: always one
     /// more packet than can be sent.
@@ -89,7 +93,7 @@ pub struct OpenLoop {
 /// What was measured.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Report {
-    /// Data that reached its receivers, IP level (1500 bytes per packet), Mb/s.
+    /// Data that reached its receivers, IP level (1500 bytes per packet as a rule), Mb/s.
     pub l3_mbps: f64,
     /// The same as UDP payload.
     pub goodput_mbps: f64,
@@ -130,6 +134,8 @@ impl OpenLoop {
             wlan,
             mode,
             ack: AckRule::EveryPackets(2),
+            data_ip_bytes: DATA_IP_BYTES,
+            ack_ip_bytes: ACK_IP_BYTES,
             offered_mbps: None,
             wired_delay: Duration::from_micros(500),
             warm_up: Duration::from_millis(200),
@@ -183,6 +189,9 @@ impl OpenLoop {
         if self.offered_mbps.is_some_and(|m| !(m.is_finite() && m > 0.0 && m <= 1e6)) {
             return fail("offered_mbps", "must be positive, at most 1e6");
         }
+        if !(29..=65_535).contains(&self.data_ip_bytes) || self.ack_ip_bytes > 65_535 {
+            return fail("data_ip_bytes or ack_ip_bytes", "must be 29 to 65535, 0 to 65535");
+        }
         match self.ack {
             AckRule::EveryPackets(0) => return fail("ack", "an ACK per 0 packets"),
             AckRule::Every(period) if period < Duration::from_micros(1) => {
@@ -210,8 +219,8 @@ impl OpenLoop {
             data_packets as f64 * f64::from(bytes) * 8.0 / self.duration.as_secs_f64() / 1e6
         };
         Report {
-            l3_mbps: mbps(DATA_IP_BYTES),
-            goodput_mbps: mbps(DATA_PAYLOAD_BYTES),
+            l3_mbps: mbps(self.data_ip_bytes),
+            goodput_mbps: mbps(self.data_ip_bytes - HEADER_BYTES),
             data_packets,
             data_packets_by_flow,
             acks_sent: after.acks_sent - before.acks_sent,
@@ -262,34 +271,41 @@ struct Run {
     mode: Mode,
     ack: AckRule,
     flows: Vec<Flow>,
-    /// The flow whose data host `h` receives, by host.
-    receives: Vec<(HostId, usize)>,
+    /// Flows by the station host that tells them apart: the receiver or, if all go to the wired
+    /// host, the sender.
+    by_host: Vec<(HostId, usize)>,
     interval: Option<Duration>,
     events: BinaryHeap<Reverse<(Instant, Event)>>,
     now: Instant,
     next_id: u64,
     acks_sent: u64,
     acks_delivered: u64,
+    data_ip_bytes: u32,
+    ack_ip_bytes: u32,
 }
 
 impl Run {
     fn new(experiment: &OpenLoop) -> Result<Run, ConfigError> {
         let wlan = Wlan::new(experiment.wlan.clone())?;
         let flows = flows(experiment);
-        let mut receives: Vec<_> = flows.iter().enumerate().map(|(i, f)| (f.dst, i)).collect();
-        receives.sort_unstable();
+        let up = experiment.mode == Mode::Up;
+        let key = |f: &Flow| if up { f.src } else { f.dst };
+        let mut by_host: Vec<_> = flows.iter().enumerate().map(|(i, f)| (key(f), i)).collect();
+        by_host.sort_unstable();
         let ack = match experiment.mode {
             Mode::UdpAck | Mode::Relay => experiment.ack,
             Mode::Udp | Mode::Up => AckRule::Never,
         };
+        let payload_bits = f64::from((experiment.data_ip_bytes - HEADER_BYTES) * 8);
         let interval = experiment
             .offered_mbps
-            .map(|mbps| Duration::from_secs_f64(f64::from(DATA_PAYLOAD_BYTES * 8) / mbps / 1e6));
+            .map(|mbps| payload_bits / mbps / 1e6)
+            .map(|s| Duration::from_secs_f64(s).max(Duration::from_nanos(1)));
         let mut run = Run {
             wlan,
             mode: experiment.mode,
             ack,
-            receives,
+            by_host,
             interval,
             events: BinaryHeap::new(),
             now: Instant::ZERO,
@@ -297,6 +313,8 @@ impl Run {
             acks_sent: 0,
             acks_delivered: 0,
             flows,
+            data_ip_bytes: experiment.data_ip_bytes,
+            ack_ip_bytes: experiment.ack_ip_bytes,
         };
         if let Some(interval) = interval {
             // Senders are spread over an interval: nothing ties independent sources together.
@@ -376,28 +394,15 @@ impl Run {
             self.acks_delivered += 1;
             return;
         }
-        let i = if self.mode == Mode::Up {
-            // All flows end at the wired host: tell them apart by their source.
-            packet.src as usize
-        } else {
-            packet.dst as usize
-        };
-        let Some(i) = self.flow_of(i) else { return };
+        let station = if self.mode == Mode::Up { packet.src } else { packet.dst };
+        let Ok(at) = self.by_host.binary_search_by_key(&station, |(host, _)| *host) else { return };
+        let i = self.by_host[at].1;
         let flow = &mut self.flows[i];
         flow.received += 1;
         flow.unacknowledged += 1;
         if matches!(self.ack, AckRule::EveryPackets(l) if flow.unacknowledged >= l) {
             self.send_ack(i);
         }
-    }
-
-    fn flow_of(&self, host: usize) -> Option<usize> {
-        let host = HostId::try_from(host).ok()?;
-        if self.mode == Mode::Up {
-            return self.flows.iter().position(|f| f.src == host);
-        }
-        let at = self.receives.binary_search_by_key(&host, |(h, _)| *h).ok()?;
-        Some(self.receives[at].1)
     }
 
     fn send_ack(&mut self, i: usize) {
@@ -414,7 +419,10 @@ impl Run {
     }
 
     fn offer(&mut self, end: End, src: HostId, dst: HostId, kind: PacketKind) {
-        let ip_bytes = if kind == PacketKind::Data { DATA_IP_BYTES } else { ACK_IP_BYTES };
+        let ip_bytes = match kind {
+            PacketKind::Data => self.data_ip_bytes,
+            PacketKind::Ack => self.ack_ip_bytes,
+        };
         let id = self.next_id;
         self.next_id += 1;
         let sent_at = self.now;

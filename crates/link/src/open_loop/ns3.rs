@@ -111,6 +111,8 @@ impl Ns3Row {
         wlan.uplink = uplink(&self.ul_mode, wlan.downlink)
             .ok_or_else(|| RowError::BadValue { column: "ul_mode", text: self.ul_mode.clone() })?;
         wlan.explicit_bar = self.explicit_bar;
+        // What a station's application answers at the end of a frame finds ns-3's medium idle.
+        wlan.idle_before_response = true;
         wlan.beacons = Some(beacons(self.phy));
         if self.phy.aggregates() {
             wlan.ap_ampdu = limits(self.max_ampdu);

@@ -11,6 +11,11 @@ use crate::link::HostId;
 /// Most stations, neighbours included, that one medium takes.
 pub const MAX_NODES: usize = 10_000;
 
+/// A bystander acquires a preamble out of two overlapping frames if one is about 4 dB stronger.
+/// With senders spread evenly over a disc around it and power falling with the cube of distance,
+/// that is `10^(-2 · 4 dB / (10 dB · 3))` of all pairs.
+pub const EIFS_SHARE: f64 = 0.54;
+
 /// A WLAN: one access point, its stations, and whoever else is on the channel.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WlanConfig {
@@ -45,8 +50,13 @@ pub struct WlanConfig {
     pub retry_limit: Option<u32>,
     /// What precedes the first PPDU of an access.
     pub protection: Protection,
-    /// Stations that saw a collision wait EIFS instead of AIFS.
-    pub eifs: bool,
+    /// Share of bystanders that wait EIFS instead of AIFS after a collision, 0..=1: those whose PHY
+    /// acquired a preamble out of it and then met an error. See [`EIFS_SHARE`].
+    pub eifs_share: f64,
+    /// A frame that reaches a queue at the very end of a lone MPDU, before the response to it, counts
+    /// as having found the medium idle and needs no backoff if none is pending. The standard has it
+    /// draw one; ns-3 does not.
+    pub idle_before_response: bool,
     /// An access point's PPDU that collides with a station other than its receiver keeps the MPDUs
     /// that begin after the other frame's end.
     pub capture: bool,
@@ -307,6 +317,7 @@ impl WlanConfig {
 
     fn validate_channel(&self) -> Result<(), ConfigError> {
         let e = &self.errors;
+        probability("eifs_share", self.eifs_share)?;
         probability("errors.downlink_mpdu", e.downlink_mpdu)?;
         probability("errors.uplink_mpdu", e.uplink_mpdu)?;
         probability("errors.ppdu", e.ppdu)?;

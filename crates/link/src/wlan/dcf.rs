@@ -15,7 +15,7 @@ use rand_pcg::Pcg64Mcg;
 use super::config::FreezeRule;
 use super::edca::AcParams;
 use super::phy::Ns;
-use super::rng::below;
+use super::rng::{below, chance};
 
 /// One queue's contention state.
 #[derive(Debug)]
@@ -47,6 +47,8 @@ pub(super) struct Contention {
     freeze: FreezeRule,
     /// When the medium last became idle, or will after the exchange under way.
     pub(super) idle_at: Ns,
+    /// End of the PPDU under way, if frames that arrive at that very instant find the medium idle.
+    gap_at: Option<Ns>,
     /// Per node: its own earliest idle start, after EIFS or a response timeout.
     hold: Vec<Ns>,
     contenders: Vec<Contender>,
@@ -63,6 +65,7 @@ impl Contention {
             cca,
             freeze,
             idle_at: 0,
+            gap_at: None,
             hold: vec![0; nodes],
             contenders: Vec::new(),
             counting: Vec::new(),
@@ -130,7 +133,7 @@ impl Contention {
         c.backlogged = true;
         self.next_is_known = false;
         if now < idle_at {
-            if c.done {
+            if c.done && self.gap_at != Some(now) {
                 c.backoff = below(rng, c.cw + 1);
             }
         } else if now > start + Ns::from(c.backoff) * slot {
@@ -205,15 +208,25 @@ impl Contention {
         self.next_is_known = false;
     }
 
+    /// Frames that arrive at `at`, between a PPDU and its response, need no backoff.
+    pub(super) fn open_gap(&mut self, at: Ns) {
+        self.gap_at = Some(at);
+    }
+
     /// `node` must see the medium idle from no earlier than `at`.
     pub(super) fn hold(&mut self, node: u32, at: Ns) {
         self.hold[node as usize] = at;
         self.next_is_known = false;
     }
 
-    /// Every node must wait until `at` (EIFS). Senders are held separately afterwards.
-    pub(super) fn hold_all(&mut self, at: Ns) {
-        self.hold.fill(at);
+    /// Each node with probability `share` must see the medium idle from no earlier than `at`
+    /// (EIFS). Senders are held separately afterwards.
+    pub(super) fn hold_some(&mut self, at: Ns, share: f64, rng: &mut Pcg64Mcg) {
+        for hold in &mut self.hold {
+            if chance(rng, share) {
+                *hold = at;
+            }
+        }
         self.next_is_known = false;
     }
 }

@@ -245,9 +245,7 @@ impl Wlan {
 
     /// Nothing of a lone PPDU arrived: everyone sees what a collision looks like.
     fn lose_alone(&mut self, plan: &Plan, end: Ns) {
-        if self.config.eifs {
-            self.contention.hold_all(end + self.eifs_extra);
-        }
+        self.defer_bystanders(end);
         let gave_up = self.lose(plan);
         self.fail(plan, end, gave_up);
     }
@@ -262,8 +260,8 @@ impl Wlan {
             self.stats[plan.node as usize].collisions += 1;
         }
         let captured = plans.iter().position(|p| self.survives_in_part(p, plans));
-        if self.config.eifs && captured.is_none() {
-            self.contention.hold_all(end + self.eifs_extra);
+        if captured.is_none() {
+            self.defer_bystanders(end);
         }
         self.account.put(Use::Collision, if captured.is_some() { first } else { end });
         self.contention.busy_until(end);
@@ -307,6 +305,9 @@ impl Wlan {
         let end = plan.end();
         self.count_response(plan);
         self.contention.busy_until(end);
+        if self.config.idle_before_response && matches!(plan.what, What::Data { mpdus: 1, .. }) {
+            self.contention.open_gap(plan.ppdu_end());
+        }
         self.contention.succeeded(plan.contender, &mut self.rng);
         if let Role::Queue(q) = self.roles[plan.contender as usize] {
             if let What::Data { flow, .. } = plan.what {
@@ -328,6 +329,12 @@ impl Wlan {
         self.contention.busy_until(end);
         self.contention.hold(plan.node, end.min(plan.ppdu_end()) + plan.timeout);
         self.contention.failed(plan.contender, gave_up, &mut self.rng);
+    }
+
+    /// Bystanders that met an error wait EIFS after `end`.
+    fn defer_bystanders(&mut self, end: Ns) {
+        let share = self.config.eifs_share;
+        self.contention.hold_some(end + self.eifs_extra, share, &mut self.rng);
     }
 
     /// All of `plan` was lost; true if all of it is given up.

@@ -86,7 +86,7 @@ impl NeighbourState {
     pub(super) fn next_ppdu(&self) -> NeighbourPpdu {
         let saturated = self.load == Load::Saturated;
         let waiting = if saturated { usize::MAX } else { self.waiting as usize };
-        let sizes = std::iter::repeat(self.mpdu_bytes).take(waiting.min(1_024));
+        let sizes = std::iter::repeat_n(self.mpdu_bytes, waiting.min(1_024));
         let a = aggregate(sizes, self.max_psdu_bytes, usize::from(self.limits.max_mpdus));
         NeighbourPpdu {
             mpdus: a.mpdus as u32,

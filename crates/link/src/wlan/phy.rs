@@ -329,41 +329,6 @@ impl DataRate {
             _ => None,
         }
     }
-
-    /// The rate of the same family, width and guard interval that runs at `mbps` (to 1 %), looking
-    /// first at this rate's own number of streams, then at fewer, then at more.
-    ///
-    /// `None` if there is no such rate. DSSS and OFDM rates must be equal.
-    pub fn sibling(self, mbps: f64) -> Option<DataRate> {
-        match self {
-            DataRate::Dsss { preamble, .. } => [1_000, 2_000, 5_500, 11_000]
-                .into_iter()
-                .find(|&kbps| (f64::from(kbps) / 1_000.0 - mbps).abs() < 0.05)
-                .map(|kbps| DataRate::Dsss { kbps, preamble }),
-            DataRate::Ofdm { .. } => OFDM_MBPS
-                .into_iter()
-                .find(|&r| (f64::from(r) - mbps).abs() < 0.1)
-                .map(|mbps| DataRate::Ofdm { mbps }),
-            DataRate::Ht(m) | DataRate::Vht(m) | DataRate::He(m) => {
-                let fewer = (1..m.streams).rev();
-                let order = core::iter::once(m.streams).chain(fewer).chain(m.streams + 1..=8);
-                order
-                    .flat_map(|streams| (0..12).map(move |index| Mcs { index, streams, ..m }))
-                    .map(|m| self.with_mcs(m))
-                    .filter(|r| r.problem().is_none())
-                    .find(|r| (r.kbps() as f64 / 1_000.0 / mbps - 1.0).abs() < 0.01)
-            }
-        }
-    }
-
-    fn with_mcs(self, m: Mcs) -> DataRate {
-        match self {
-            DataRate::Ht(_) => DataRate::Ht(m),
-            DataRate::Vht(_) => DataRate::Vht(m),
-            DataRate::He(_) => DataRate::He(m),
-            legacy => legacy,
-        }
-    }
 }
 
 /// Long training fields for a number of streams.
@@ -417,25 +382,5 @@ mod tests {
                 }
             }
         }
-    }
-
-    #[test]
-    fn a_rate_is_its_own_sibling_or_has_one_of_the_same_speed() {
-        for rate in rates() {
-            let mbps = rate.kbps() as f64 / 1_000.0;
-            let found = rate.sibling(mbps).expect("itself at least");
-            assert!((found.kbps() as f64 / rate.kbps() as f64 - 1.0).abs() < 0.01, "{rate:?}");
-        }
-    }
-
-    #[test]
-    fn an_uplink_named_by_its_speed_keeps_the_downlinks_streams() {
-        let m = Mcs { index: 7, streams: 2, width: Width::Mhz40, guard: GuardInterval::Ns400 };
-        let DataRate::Ht(sixty) = DataRate::Ht(m).sibling(60.0).unwrap() else { panic!() };
-        assert_eq!((sixty.index, sixty.streams), (1, 2));
-        // No two-stream rate runs at 150 Mb/s; one stream at MCS 7 does.
-        let DataRate::Ht(half) = DataRate::Ht(m).sibling(150.0).unwrap() else { panic!() };
-        assert_eq!((half.index, half.streams), (7, 1));
-        assert_eq!(DataRate::Ht(m).sibling(61.7), None);
     }
 }

@@ -7,7 +7,8 @@ use core::time::Duration;
 
 use super::ampdu::AmpduLimits;
 use super::config::{
-    Classifier, Errors, FreezeRule, HostDelay, Protection, Scheduling, Station, WlanConfig,
+    Classifier, EIFS_SHARE, Errors, FreezeRule, HostDelay, Protection, Scheduling, Station,
+    WlanConfig,
 };
 use super::edca::AcParams;
 use super::phy::{DataRate, DsssPreamble, GuardInterval, Mcs, Standard, Width};
@@ -109,7 +110,8 @@ impl WlanConfig {
             explicit_bar: false,
             retry_limit: Some(7),
             protection: Protection::None,
-            eifs: true,
+            eifs_share: EIFS_SHARE,
+            idle_before_response: false,
             capture: true,
             errors: Errors::default(),
             hidden: None,

@@ -13,9 +13,9 @@ pub(crate) fn unit(rng: &mut impl Rng) -> f64 {
     (rng.next_u64() >> 11) as f64 / (1u64 << 53) as f64
 }
 
-/// Whether something of probability `p` happens. Draws nothing for impossible events.
+/// Whether something of probability `p` happens. The certain cases draw nothing.
 pub(crate) fn chance(rng: &mut impl Rng, p: f64) -> bool {
-    p > 0.0 && unit(rng) < p
+    p > 0.0 && (p >= 1.0 || unit(rng) < p)
 }
 
 /// An exponential with mean 1.

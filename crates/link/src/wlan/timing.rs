@@ -125,7 +125,7 @@ impl Timing {
         }
         let receive_start = match data {
             DataRate::Dsss { .. } => data.preamble_ns(),
-            _ => 25 * US,
+            _ => 20 * US,
         };
         self.sifs.as_nanos() as Ns + self.slot.as_nanos() as Ns + receive_start
     }

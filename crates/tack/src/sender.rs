@@ -33,7 +33,7 @@ use ack_loss::{AckLoss, Age};
 use app_limited::AppLimited;
 use frequency::{Estimates, FrequencySync};
 use once_per_rtt::OncePerRtt;
-use recovery::Recovery;
+use recovery::{News, Recovery};
 use rtt::Rtt;
 use rtt_min::RttMin;
 use sent::{Receipts, Sent};
@@ -158,7 +158,8 @@ impl Sender {
             self.on_rtt(sample, now);
             acked.rtt = Some(sample);
         }
-        self.undo_timeout(largest, &mut acked);
+        let missing = tack.rcv_high > tack.cum_ack;
+        self.undo_timeout(News { largest, oldest: receipts.oldest, missing }, &mut acked);
         let guard = self.guard();
         for hole in holes {
             let allows = |s: &sent::Segment| guard.allows(s.sent_at, s.retransmitted, now);
@@ -185,12 +186,12 @@ impl Sender {
         }
     }
 
-    /// A TACK with news that was not caused by any packet sent after a timeout.
-    fn undo_timeout(&mut self, largest: u64, acked: &mut Acked) {
+    /// The first news after a timeout may prove it needless.
+    fn undo_timeout(&mut self, news: News, acked: &mut Acked) {
         if self.delivered_now() <= self.delivered {
             return;
         }
-        if let Some(lost_before) = self.recovery.on_progress(largest) {
+        if let Some(lost_before) = self.recovery.on_news(news) {
             self.sent.restore_lost(&lost_before);
             acked.spurious = true;
         }

@@ -83,6 +83,7 @@ pub(super) fn report(
 }
 
 #[cfg(test)]
+#[allow(clippy::single_range_in_vec_init)] // lists of one hole
 mod tests {
     use super::*;
 

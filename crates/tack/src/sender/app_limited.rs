@@ -52,7 +52,7 @@ mod tests {
     fn a_pause_is_forgotten_two_intervals_after_it_left_the_path() {
         let mut limited = AppLimited::default();
         let alpha = Duration::from_millis(10);
-        let mut covers = |l: &mut AppLimited, n: u32, largest| {
+        let covers = |l: &mut AppLimited, n: u32, largest| {
             l.covers(n, largest, alpha, Instant::from_millis(10 * u64::from(n)))
         };
         assert!(!covers(&mut limited, 1, 5));

@@ -3,9 +3,12 @@
 //! An episode opens with the first loss and closes when all that was outstanding then has been
 //! acknowledged. PKT.SEQ tells a needless retransmission for certain: its data is acknowledged by a
 //! TACK whose largest PKT.SEQ is below the retransmission's, so an earlier transmission arrived.
-//! An episode whose retransmissions were all needless was spurious, and so was a timeout when a
-//! TACK brings news although no packet sent after the timeout has arrived (the idea of F-RTO
-//! [RFC 5682] and Eifel [RFC 3522], without their ambiguity).
+//! An episode whose retransmissions were all needless was spurious. So was a timeout when the first
+//! TACK with news after it shows that no packet sent after the timeout has arrived, or misses
+//! nothing and brings what was sent before the timeout and not since (the idea of F-RTO [RFC 5682]
+//! and Eifel [RFC 3522]). The second case includes the loss of the one segment that the timeout
+//! repaired, when everything behind it had arrived and only the TACKs were lost: the path of the
+//! data has shown one loss then, not silence.
 
 use crate::Ranges;
 
@@ -15,6 +18,17 @@ struct Undo {
     /// First PKT.SEQ after the timeout.
     next_pkt_seq: u64,
     lost_before: Ranges,
+}
+
+/// What a TACK that brought news says about a timeout before it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct News {
+    /// Largest PKT.SEQ that the peer has received.
+    pub(super) largest: u64,
+    /// Oldest PKT.SEQ among what is newly known to have arrived.
+    pub(super) oldest: Option<u64>,
+    /// The peer misses something below the highest byte it has.
+    pub(super) missing: bool,
 }
 
 /// Follows loss episodes.
@@ -65,11 +79,12 @@ impl Recovery {
         spurious
     }
 
-    /// A TACK that reports `largest` brought news. Returns what was lost before a timeout that
-    /// this proves needless.
-    pub(super) fn on_progress(&mut self, largest: u64) -> Option<Ranges> {
+    /// A TACK brought news. Returns what was lost before a timeout that this proves needless.
+    pub(super) fn on_news(&mut self, news: News) -> Option<Ranges> {
         let undo = self.undo.take()?;
-        (largest < undo.next_pkt_seq).then(|| {
+        let none_since = news.largest < undo.next_pkt_seq;
+        let all_before = !news.missing && news.oldest.is_some_and(|p| p < undo.next_pkt_seq);
+        (none_since || all_before).then(|| {
             self.until = None;
             undo.lost_before
         })
@@ -117,12 +132,18 @@ mod tests {
             l.insert(3..4);
             l
         };
+        let news = |largest, oldest, missing| News { largest, oldest, missing };
         let mut r = Recovery::default();
-        r.on_timeout(1_000, 50, lost.clone());
-        assert_eq!(r.on_progress(49), Some(lost.clone()));
-        assert_eq!(r.on_progress(49), None);
-        r.on_timeout(1_000, 50, lost);
-        assert_eq!(r.on_progress(50), None);
-        assert_eq!(r.on_progress(49), None, "decided");
+        let mut after_timeout = |news| {
+            r.on_timeout(1_000, 50, lost.clone());
+            let undone = r.on_news(news);
+            assert_eq!(r.on_news(news), None, "decided once");
+            undone
+        };
+        assert_eq!(after_timeout(news(49, None, true)), Some(lost.clone()));
+        assert_eq!(after_timeout(news(50, Some(49), false)), Some(lost.clone()));
+        assert_eq!(after_timeout(news(50, Some(49), true)), None);
+        assert_eq!(after_timeout(news(50, Some(50), false)), None);
+        assert_eq!(after_timeout(news(50, None, false)), None);
     }
 }

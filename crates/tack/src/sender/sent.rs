@@ -40,6 +40,8 @@ pub(super) struct Receipts {
     pub(super) needless: u64,
     /// PKT.SEQ of the newest transmission among them, and what was delivered when it left.
     pub(super) newest: Option<(u64, u64)>,
+    /// PKT.SEQ of the oldest transmission among them.
+    pub(super) oldest: Option<u64>,
     /// Bytes not known to have arrived before.
     pub(super) bytes: u64,
 }
@@ -49,6 +51,9 @@ impl Receipts {
     fn note(&mut self, segment: &Segment, largest: Option<u64>) {
         if self.newest.is_none_or(|(pkt_seq, _)| pkt_seq < segment.pkt_seq) {
             self.newest = Some((segment.pkt_seq, segment.delivered));
+        }
+        if self.oldest.is_none_or(|pkt_seq| segment.pkt_seq < pkt_seq) {
+            self.oldest = Some(segment.pkt_seq);
         }
         if segment.retransmitted && largest.is_some_and(|l| l < segment.pkt_seq) {
             self.needless += 1;

@@ -1,0 +1,9 @@
+//! The mechanism as a whole: both halves over a simulated path, hostile peers, the papers' cases.
+
+mod conversation;
+mod eq4;
+mod hostile;
+mod repair;
+mod rng;
+mod rtt_min;
+mod world;

@@ -40,8 +40,6 @@ pub struct HostConfig {
     pub time_wait: Duration,
     /// Most connections in TIME-WAIT; beyond it the oldest is forgotten.
     pub max_time_wait: usize,
-    /// Challenge ACKs per second over all connections [RFC 5961 §7].
-    pub challenge_acks_per_s: u32,
     /// RST segments per second in answer to segments that belong to no connection.
     pub resets_per_s: u32,
     /// Where local ports of outgoing connections come from [RFC 6335 §6].
@@ -57,7 +55,6 @@ impl Default for HostConfig {
             max_connections: 1 << 20,
             time_wait: Duration::from_secs(60),
             max_time_wait: 1 << 16,
-            challenge_acks_per_s: 1_000,
             resets_per_s: 1_000,
             ephemeral_ports: 49_152..=65_535,
         }
@@ -77,11 +74,7 @@ pub struct Keepalive {
 
 impl Default for Keepalive {
     fn default() -> Self {
-        Keepalive {
-            idle: Duration::from_secs(7_200),
-            interval: Duration::from_secs(75),
-            probes: 9,
-        }
+        Keepalive { idle: Duration::from_secs(7_200), interval: Duration::from_secs(75), probes: 9 }
     }
 }
 

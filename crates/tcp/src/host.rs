@@ -4,13 +4,37 @@
 //! [`Host::handle_timeout`] or operation on a connection, drain [`Host::poll_transmit`] and
 //! [`Host::poll_event`], then sleep until [`Host::deadline`] or the next datagram.
 
-use std::net::{IpAddr, SocketAddr};
+mod cookies;
+mod demux;
+mod dispatch;
+mod ratelimit;
+mod secret;
+mod settle;
+mod slots;
+mod timers;
+mod timewait;
+
+use core::time::Duration;
+use std::collections::{BTreeMap, VecDeque};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use tack_units::Instant;
 
-use crate::config::{ConnConfig, HostConfig, Keepalive, ListenConfig};
-use crate::conn::{ConnectionError, UseError};
+use crate::config::{ConnConfig, Encapsulation, HostConfig, Keepalive, ListenConfig};
+use crate::conn::{
+    BurstBuilder, BurstLimits, Connection, ConnectionError, Framing, Ports, Setup, UseError,
+    default_mss,
+};
+use crate::listener::Listener;
 use crate::stats::Info;
+use crate::wire::Header;
+use demux::{Demux, Key};
+use ratelimit::RateLimit;
+use secret::{Secret, Use};
+use slots::{Entry, Slots};
+use timers::TimerQueue;
+use timewait::TimeWait;
+
 pub use crate::wire::ip::Ecn;
 
 /// Names a connection of one host; never reused.
@@ -132,13 +156,48 @@ pub struct HostCounters {
 #[derive(Debug)]
 pub struct Host {
     config: HostConfig,
+    secret: Secret,
+    slots: Slots,
+    demux: Demux,
+    listeners: BTreeMap<u16, Listener>,
+    time_wait: TimeWait,
+    timers: TimerQueue,
+    /// Slots that may have something to send; they take turns.
+    transmit_queue: VecDeque<u32>,
+    /// Slots with events.
+    event_queue: VecDeque<u32>,
+    /// Segments that belong to no connection: RST, SYN cookies, ACKs of TIME-WAIT.
+    stray: VecDeque<(Key, Header)>,
+    resets: RateLimit,
+    next_port: u16,
+    scratch: Vec<u8>,
+    counters: HostCounters,
 }
+
+/// Most answers to strays that wait to be sent; beyond it they are dropped.
+const MAX_STRAY: usize = 1_024;
 
 impl Host {
     /// `secret` keys ISNs, cookies, timestamps and hashing: random, and never shown to a peer.
     pub fn new(config: HostConfig, secret: [u8; 32], now: Instant) -> Host {
-        let _ = (secret, now);
-        Host { config }
+        let secret = Secret::new(secret);
+        let (k0, k1) = secret.table_keys();
+        Host {
+            demux: Demux::new(k0, k1),
+            slots: Slots::default(),
+            listeners: BTreeMap::new(),
+            time_wait: TimeWait::new(config.time_wait, config.max_time_wait),
+            timers: TimerQueue::default(),
+            transmit_queue: VecDeque::new(),
+            event_queue: VecDeque::new(),
+            stray: VecDeque::new(),
+            resets: RateLimit::new(config.resets_per_s, now),
+            next_port: 0,
+            scratch: Vec::new(),
+            counters: HostCounters::default(),
+            secret,
+            config,
+        }
     }
 
     /// Takes what arrived: one datagram, or several of `segment_size` bytes (the last perhaps
@@ -151,7 +210,19 @@ impl Host {
         ecn: Ecn,
         now: Instant,
     ) {
-        let _ = (from, datagrams, segment_size, ecn, now);
+        let mut touched = None;
+        for datagram in datagrams.chunks(segment_size.max(1)) {
+            let index = self.dispatch(from, datagram, ecn, now);
+            if index != touched
+                && let Some(previous) = touched
+            {
+                self.settle(previous, now);
+            }
+            touched = index;
+        }
+        if let Some(index) = touched {
+            self.settle(index, now);
+        }
     }
 
     /// Appends the next burst to `buffer`: segments of one connection, at most
@@ -163,175 +234,385 @@ impl Host {
         max_bytes: usize,
         now: Instant,
     ) -> Option<Transmit> {
-        let _ = (buffer, max_bytes, now, &self.config);
+        if let Some((key, header)) = self.stray.pop_front() {
+            return Some(self.transmit_stray(&key, &header, buffer));
+        }
+        while let Some(index) = self.transmit_queue.pop_front() {
+            let Some(entry) = self.slots.at_mut(index) else { continue };
+            entry.in_transmit_queue = false;
+            let (to, framing) = (entry.to, entry.framing);
+            let bytes = max_bytes.min(usize::from(u16::MAX));
+            let limits = BurstLimits { bytes, segments: self.config.max_burst_segments };
+            let mut burst = BurstBuilder::new(buffer, framing, self.config.codepoints, limits);
+            burst.scratch = core::mem::take(&mut self.scratch);
+            entry.conn.transmit(&mut burst, now);
+            self.scratch = core::mem::take(&mut burst.scratch);
+            let transmit = transmit_of(&burst, to, framing);
+            if transmit.is_some() {
+                // Perhaps there is more: at the end of the queue, so that others have their turn.
+                self.settle(index, now);
+                return transmit;
+            }
+            self.settle_sent(index, now);
+        }
         None
     }
 
     /// When [`Host::handle_timeout`] is next due.
     pub fn deadline(&self) -> Option<Instant> {
-        None
+        [self.timers.earliest(), self.time_wait.deadline()].into_iter().flatten().min()
     }
 
     /// Runs every timer that is due. Harmless when none is.
     pub fn handle_timeout(&mut self, now: Instant) {
-        let _ = now;
+        self.time_wait.expire(now);
+        // All that are due first: a timer that stays due until the connection has sent must not
+        // be met again in this call.
+        let mut due = Vec::new();
+        while let Some(index) = self.timers.pop_due(now) {
+            due.push(index);
+        }
+        for index in due {
+            if let Some(entry) = self.slots.at_mut(index) {
+                entry.deadline = None;
+                entry.conn.on_deadline(now);
+                self.settle(index, now);
+            }
+        }
     }
 
     /// The next event. Events of one kind on one connection are merged while they wait.
     pub fn poll_event(&mut self) -> Option<Event> {
-        None
+        loop {
+            let index = *self.event_queue.front()?;
+            if let Some(event) = self.next_event(index) {
+                return Some(event);
+            }
+            self.event_queue.pop_front();
+            if let Some(entry) = self.slots.at_mut(index) {
+                entry.in_event_queue = false;
+            }
+        }
     }
 
     /// Opens a connection.
+    ///
+    /// # Errors
+    /// No local port or address is free for it, or there are too many connections.
     pub fn connect(
         &mut self,
         remote: impl Into<Remote>,
         config: ConnConfig,
         now: Instant,
     ) -> Result<ConnId, ConnectError> {
-        let _ = (remote.into(), config, now);
-        Err(ConnectError::NoPort)
+        if self.slots.len() >= self.config.max_connections {
+            return Err(ConnectError::TooManyConnections);
+        }
+        let key = self.choose_key(remote.into(), config.local_port)?;
+        let iss = config.initial_seq.map_or_else(|| self.secret.isn(&key, now), crate::seq::SeqNum);
+        let conn = Connection::active(self.setup(&key, config, iss), now);
+        let index = self.add(key, conn, None);
+        self.settle(index, now);
+        Ok(self.slots.id(index))
     }
 
     /// Listens on a TCP port.
+    ///
+    /// # Errors
+    /// Somebody listens there.
     pub fn listen(&mut self, port: u16, config: ListenConfig) -> Result<(), ListenError> {
-        let _ = (port, config);
+        if self.listeners.contains_key(&port) {
+            return Err(ListenError::PortInUse);
+        }
+        self.listeners.insert(port, Listener::new(config));
         Ok(())
     }
 
     /// The next connection established on a listening port.
     pub fn accept(&mut self, port: u16) -> Option<ConnId> {
-        let _ = port;
-        None
+        let id = self.listeners.get_mut(&port)?.pop()?;
+        if let Some(index) = self.slots.find(id)
+            && let Some(entry) = self.slots.at_mut(index)
+        {
+            entry.waiting = false;
+        }
+        Some(id)
     }
 
     /// Stops listening; connections not yet accepted are aborted.
     pub fn close_listener(&mut self, port: u16, now: Instant) {
-        let _ = (port, now);
+        let Some(listener) = self.listeners.remove(&port) else { return };
+        for id in listener.into_waiting() {
+            self.abort(id, now);
+            self.close(id, now);
+        }
     }
 
     /// Takes as much of `data` as the send buffer has room for (0: wait for
     /// [`EventKind::Writable`]).
+    ///
+    /// # Errors
+    /// The id is unknown, our stream was ended, or the connection is over.
     pub fn write(&mut self, conn: ConnId, data: &[u8], now: Instant) -> Result<usize, UseError> {
-        let _ = (conn, data, now);
-        Err(UseError::NoSuchConnection)
+        self.with(conn, now, |c| c.write(data))?
     }
 
     /// As [`Host::write`], from several slices in order.
+    ///
+    /// # Errors
+    /// As [`Host::write`].
     pub fn write_vectored(
         &mut self,
         conn: ConnId,
         data: &[std::io::IoSlice<'_>],
         now: Instant,
     ) -> Result<usize, UseError> {
-        let _ = (conn, data, now);
-        Err(UseError::NoSuchConnection)
+        self.with(conn, now, |c| {
+            let mut written = 0;
+            for slice in data {
+                let n = c.write(slice)?;
+                written += n;
+                if n < slice.len() {
+                    break;
+                }
+            }
+            Ok(written)
+        })?
     }
 
     /// Room in the send buffer, in bytes; 0 for an unknown or ended connection.
     pub fn write_space(&self, conn: ConnId) -> usize {
-        let _ = conn;
-        0
+        self.conn(conn).map_or(0, Connection::write_space)
     }
 
     /// Copies what arrived into `out`. `Ok(None)`: nothing yet; `Ok(Some(0))`: the peer ended its
     /// stream and all of it was read. What arrived before an error is read before the error shows.
+    ///
+    /// # Errors
+    /// The id is unknown, or the connection ended with an error and all that came was read.
     pub fn read(
         &mut self,
         conn: ConnId,
         out: &mut [u8],
         now: Instant,
     ) -> Result<Option<usize>, UseError> {
-        let _ = (conn, out, now);
-        Err(UseError::NoSuchConnection)
+        self.with(conn, now, |c| c.read(out, now))?
     }
 
     /// What arrived and was not read, where it lies: two slices of a ring, in order.
     pub fn readable(&self, conn: ConnId) -> (&[u8], &[u8]) {
-        let _ = conn;
-        (&[], &[])
+        self.conn(conn).map_or((&[], &[]), Connection::readable)
     }
 
     /// Drops the first `bytes` of [`Host::readable`], at most all of it.
     pub fn consume(&mut self, conn: ConnId, bytes: usize, now: Instant) {
-        let _ = (conn, bytes, now);
+        let _unknown = self.with(conn, now, |c| c.consume(bytes, now));
     }
 
     /// The peer ended its stream and all of it was read.
     pub fn at_end(&self, conn: ConnId) -> bool {
-        let _ = conn;
-        false
+        self.conn(conn).is_some_and(Connection::at_end)
     }
 
     /// Ends our stream after what was written (half-close).
+    ///
+    /// # Errors
+    /// The id is unknown.
     pub fn shutdown_write(&mut self, conn: ConnId, now: Instant) -> Result<(), UseError> {
-        let _ = (conn, now);
-        Ok(())
+        self.with(conn, now, |c| c.shutdown_write(now))
     }
 
     /// Ends the connection at once with RST. The id stays valid until [`Host::close`].
     pub fn abort(&mut self, conn: ConnId, now: Instant) {
-        let _ = (conn, now);
+        let _unknown = self.with(conn, now, |c| c.abort(now));
     }
 
     /// Gives the connection up: the id is invalid from here on and no events follow. What was
     /// written is still delivered and our stream ended, unless received data was not read: then
     /// the peer is told by RST [RFC 9293 §3.6.1].
     pub fn close(&mut self, conn: ConnId, now: Instant) {
-        let _ = (conn, now);
+        let Some(index) = self.slots.find(conn) else { return };
+        let Some(entry) = self.slots.at_mut(index) else { return };
+        entry.conn.orphan(now);
+        entry.detached = true;
+        if core::mem::take(&mut entry.waiting)
+            && let Some(listener) = entry.listener.and_then(|port| self.listeners.get_mut(&port))
+        {
+            listener.forget(conn);
+        }
+        self.settle(index, now);
     }
 
     /// Send short segments at once, or collect them [RFC 9293 §3.7.4].
     pub fn set_nodelay(&mut self, conn: ConnId, nodelay: bool, now: Instant) {
-        let _ = (conn, nodelay, now);
+        let _unknown = self.with(conn, now, |c| c.set_nodelay(nodelay));
     }
 
     /// Probes a silent peer, or no longer.
     pub fn set_keepalive(&mut self, conn: ConnId, keepalive: Option<Keepalive>, now: Instant) {
-        let _ = (conn, keepalive, now);
+        let _unknown = self.with(conn, now, |c| c.set_keepalive(keepalive, now));
     }
 
     /// See [`ConnConfig::user_timeout`].
-    pub fn set_user_timeout(
-        &mut self,
-        conn: ConnId,
-        timeout: Option<core::time::Duration>,
-        now: Instant,
-    ) {
-        let _ = (conn, timeout, now);
+    pub fn set_user_timeout(&mut self, conn: ConnId, timeout: Option<Duration>, now: Instant) {
+        let _unknown = self.with(conn, now, |c| c.set_user_timeout(timeout, now));
     }
 
     /// Everything a connection tells about itself; `None` for an unknown id.
     pub fn info(&self, conn: ConnId) -> Option<Info> {
-        let _ = conn;
-        None
+        self.conn(conn).map(Connection::info)
     }
 
     /// The other end; `None` for an unknown id.
     pub fn remote(&self, conn: ConnId) -> Option<Remote> {
-        let _ = conn;
-        None
+        let entry = self.slots.at(self.slots.find(conn)?)?;
+        Some(Remote { path: entry.to, port: entry.key.remote_port })
     }
 
     /// The local TCP port; `None` for an unknown id.
     pub fn local_port(&self, conn: ConnId) -> Option<u16> {
-        let _ = conn;
-        None
+        self.conn(conn).map(|c| c.ports().local)
     }
 
     /// How the connection ended, once it has; `None` while it lives and for an unknown id.
     pub fn closed(&self, conn: ConnId) -> Option<Result<(), ConnectionError>> {
-        let _ = conn;
-        None
+        self.conn(conn)?.outcome()
     }
 
     /// All connections not given up by [`Host::close`].
     pub fn connections(&self) -> impl Iterator<Item = ConnId> + '_ {
-        core::iter::empty()
+        self.slots.ids()
     }
 
     /// Counters of what belongs to no connection.
     pub fn counters(&self) -> HostCounters {
-        HostCounters::default()
+        self.counters
     }
+
+    /// 4-tuples in TIME-WAIT.
+    pub fn time_wait_len(&self) -> usize {
+        self.time_wait.len()
+    }
+
+    fn conn(&self, id: ConnId) -> Option<&Connection> {
+        Some(&self.slots.at(self.slots.find(id)?)?.conn)
+    }
+
+    /// One mutation of a connection by its application.
+    fn with<T>(
+        &mut self,
+        id: ConnId,
+        now: Instant,
+        f: impl FnOnce(&mut Connection) -> T,
+    ) -> Result<T, UseError> {
+        let index = self.slots.find(id).ok_or(UseError::NoSuchConnection)?;
+        let entry = self.slots.at_mut(index).ok_or(UseError::NoSuchConnection)?;
+        let result = f(&mut entry.conn);
+        self.settle(index, now);
+        Ok(result)
+    }
+
+    /// A key that no connection has.
+    fn choose_key(&mut self, remote: Remote, port: Option<u16>) -> Result<Key, ConnectError> {
+        let (path, local_ip) = match &self.config.encapsulation {
+            Encapsulation::Udp => (remote.path, Ipv4Addr::UNSPECIFIED.into()),
+            Encapsulation::Ip { local } => {
+                let of_family = |ip: &&IpAddr| ip.is_ipv4() == remote.path.is_ipv4();
+                let local = *local.iter().find(of_family).ok_or(ConnectError::NoLocalAddress)?;
+                (SocketAddr::new(remote.path.ip(), 0), local)
+            }
+        };
+        let key = |local_port| Key { path, remote_port: remote.port, local_port, local_ip };
+        let is_free =
+            |host: &Host, key: &Key| !host.demux.contains(key) && !host.time_wait.contains(key);
+        if let Some(port) = port {
+            let key = key(port);
+            return is_free(self, &key).then_some(key).ok_or(ConnectError::PortInUse);
+        }
+        let (low, high) =
+            (*self.config.ephemeral_ports.start(), *self.config.ephemeral_ports.end());
+        let count = u32::from(high.saturating_sub(low)) + 1;
+        // A start that depends on the peer, and a step: hard to guess, cheap to find
+        // [RFC 6056 §3.3.3].
+        let offset = self.secret.hash(Use::Port, &key(0), 0) as u32;
+        for _ in 0..count {
+            let step = u32::from(self.next_port);
+            self.next_port = self.next_port.wrapping_add(1);
+            let key = key(low + (offset.wrapping_add(step) % count) as u16);
+            if is_free(self, &key) {
+                return Ok(key);
+            }
+        }
+        Err(ConnectError::NoPort)
+    }
+
+    fn setup(&self, key: &Key, config: ConnConfig, iss: crate::seq::SeqNum) -> Setup {
+        Setup {
+            ports: Ports { local: key.local_port, remote: key.remote_port },
+            default_mss: default_mss(&self.config.encapsulation, key.path.is_ipv6()),
+            config,
+            iss,
+            clock_offset: self.secret.clock_offset(key),
+            seed: self.secret.hash(Use::Seed, key, u64::from(iss.0)),
+        }
+    }
+
+    fn add(&mut self, key: Key, conn: Connection, listener: Option<u16>) -> u32 {
+        let index = self.slots.insert(Entry {
+            conn,
+            to: address_of(&key, &self.config.encapsulation),
+            framing: framing_of(&key, &self.config.encapsulation),
+            key,
+            listener,
+            half_open: listener.is_some(),
+            waiting: false,
+            // Nobody knows of it before it is established.
+            detached: listener.is_some(),
+            reachable: true,
+            deadline: None,
+            in_transmit_queue: false,
+            in_event_queue: false,
+        });
+        self.demux.insert(key, index);
+        index
+    }
+
+    fn transmit_stray(&self, key: &Key, header: &Header, buffer: &mut Vec<u8>) -> Transmit {
+        let framing = framing_of(key, &self.config.encapsulation);
+        let limits = BurstLimits { bytes: usize::MAX, segments: 1 };
+        let mut burst = BurstBuilder::new(buffer, framing, self.config.codepoints, limits);
+        burst.push(header, Ecn::NotEct, (&[], &[]));
+        let to = address_of(key, &self.config.encapsulation);
+        transmit_of(&burst, to, framing).expect("one segment was added")
+    }
+}
+
+fn address_of(key: &Key, encapsulation: &Encapsulation) -> SocketAddr {
+    match encapsulation {
+        Encapsulation::Udp => key.path,
+        Encapsulation::Ip { .. } => SocketAddr::new(key.path.ip(), key.remote_port),
+    }
+}
+
+fn framing_of(key: &Key, encapsulation: &Encapsulation) -> Framing {
+    match encapsulation {
+        Encapsulation::Udp => Framing::Bare,
+        Encapsulation::Ip { .. } => Framing::Ip { src: key.local_ip, dst: key.path.ip() },
+    }
+}
+
+/// What a burst comes to; `None` when nothing is in it.
+fn transmit_of(burst: &BurstBuilder<'_>, to: SocketAddr, framing: Framing) -> Option<Transmit> {
+    let from = match framing {
+        Framing::Bare => None,
+        Framing::Ip { src, .. } => Some(src),
+    };
+    (!burst.is_empty()).then(|| Transmit {
+        to,
+        from,
+        segment_size: burst.segment_size(),
+        bytes: burst.bytes(),
+        segments: burst.segments(),
+        ecn: burst.ecn(),
+    })
 }

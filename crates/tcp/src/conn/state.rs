@@ -73,9 +73,6 @@ impl State {
 
     /// Our stream is not ended.
     pub fn may_send(self) -> bool {
-        matches!(
-            self,
-            State::SynSent | State::SynReceived | State::Established | State::CloseWait
-        )
+        matches!(self, State::SynSent | State::SynReceived | State::Established | State::CloseWait)
     }
 }

@@ -1,0 +1,177 @@
+//! Controller, pacer, and the one place where samples for them are made.
+
+use core::time::Duration;
+
+use tack::Acked;
+use tack_cc::{
+    AckSample, Algorithm, Config, CongestionControl, Controller, LossKind, LossSample, Pacer,
+    PacerConfig, RateSample, RateSource, Snapshot,
+};
+use tack_units::{Instant, Rate};
+
+use crate::conn::recovery_mode::Recovery;
+use crate::stats::LimitedTime;
+
+/// What kept the sender from sending more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Limit {
+    /// Nothing more was written.
+    App,
+    /// The peer's window.
+    Rwnd,
+    /// Congestion window or pacer.
+    Cwnd,
+}
+
+/// Congestion state of one connection.
+#[derive(Debug)]
+pub(crate) struct Congestion {
+    control: CongestionControl,
+    pacer: Pacer,
+    delivery_rate: Option<Rate>,
+    limit: Option<(Limit, Instant)>,
+    limited: LimitedTime,
+    /// The window, not the application, held the sender since the last acknowledgment.
+    cwnd_limited: bool,
+}
+
+impl Congestion {
+    pub(crate) fn new(algorithm: Algorithm, mss: u32, seed: u64, now: Instant) -> Self {
+        let config = Config { seed, ..Config::new(mss) };
+        Congestion {
+            control: CongestionControl::new(algorithm, config, now),
+            pacer: Pacer::new(PacerConfig::new(mss), now),
+            delivery_rate: None,
+            limit: None,
+            limited: LimitedTime::default(),
+            cwnd_limited: false,
+        }
+    }
+
+    /// The state a fallback to plain TCP goes on with: a fresh controller, whose samples have
+    /// another source, with the accounts of the old one.
+    pub(crate) fn handed_over(&self, fresh: Congestion) -> Congestion {
+        Congestion {
+            delivery_rate: self.delivery_rate,
+            limit: self.limit,
+            limited: self.limited,
+            ..fresh
+        }
+    }
+
+    pub(crate) fn window(&self) -> u64 {
+        self.control.window()
+    }
+
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        self.control.snapshot()
+    }
+
+    pub(crate) fn delivery_rate(&self) -> Option<Rate> {
+        self.delivery_rate
+    }
+
+    /// Bytes the pacer lets go now; `None`: not before a whole burst, or all of `waiting`, can.
+    pub(crate) fn budget(&mut self, waiting: u64, now: Instant) -> Option<u64> {
+        let budget = self.pacer.budget(now);
+        (budget >= self.pacer.burst().min(waiting)).then_some(budget)
+    }
+
+    /// When it lets the next burst go.
+    pub(crate) fn next_departure(&mut self, now: Instant) -> Instant {
+        self.pacer.next_departure(now)
+    }
+
+    pub(crate) fn on_sent(&mut self, bytes: u64, in_flight: u64, app_limited: bool, now: Instant) {
+        self.control.on_sent(bytes, in_flight, app_limited, now);
+        self.pacer.on_sent(bytes, now);
+    }
+
+    /// An acknowledgment was applied to `recovery`.
+    pub(crate) fn on_acked(&mut self, acked: &Acked, recovery: &Recovery, una: u64, now: Instant) {
+        if acked.spurious {
+            self.on_loss(LossKind::Spurious, acked, now);
+        }
+        if acked.recovery_started {
+            self.on_loss(LossKind::Recovery, acked, now);
+        }
+        let source = if recovery.is_tack() { RateSource::Receiver } else { RateSource::Sender };
+        let rate = acked.rate.map(|delivery_rate| RateSample {
+            delivery_rate,
+            app_limited: acked.app_limited,
+            source,
+            prior_delivered: acked.prior_delivered,
+            interval: acked.rate_interval,
+        });
+        self.delivery_rate = acked.rate.or(self.delivery_rate);
+        self.control.on_ack(&AckSample {
+            now,
+            acked_bytes: acked.acked_bytes,
+            lost_bytes: acked.lost_bytes,
+            delivered: acked.delivered,
+            prior_in_flight: acked.prior_in_flight,
+            in_flight: acked.in_flight,
+            rtt: acked.rtt,
+            srtt: recovery.srtt(),
+            rtt_min: recovery.rtt_min(),
+            rate,
+            ack_interval: recovery.ack_interval(),
+            cwnd_limited: self.cwnd_limited,
+            in_recovery: recovery.in_recovery(una),
+            ece: false,
+        });
+        if acked.acked_bytes > 0 {
+            self.cwnd_limited = false;
+        }
+        self.pacer.set_rate(self.control.pacing_rate(), now);
+    }
+
+    fn on_loss(&mut self, kind: LossKind, acked: &Acked, now: Instant) {
+        let (lost_bytes, in_flight) = (acked.lost_bytes, acked.in_flight);
+        self.control.on_loss(&LossSample { now, kind, lost_bytes, in_flight });
+        self.pacer.set_rate(self.control.pacing_rate(), now);
+    }
+
+    /// The retransmission timer expired with `lost_bytes` outstanding.
+    pub(crate) fn on_timeout(&mut self, lost_bytes: u64, in_flight: u64, now: Instant) {
+        let kind = LossKind::Timeout;
+        self.control.on_loss(&LossSample { now, kind, lost_bytes, in_flight });
+        self.pacer.set_rate(self.control.pacing_rate(), now);
+    }
+
+    /// The peer echoed a congestion mark.
+    pub(crate) fn on_mark(&mut self, in_flight: u64, now: Instant) {
+        let kind = LossKind::CongestionExperienced;
+        self.control.on_loss(&LossSample { now, kind, lost_bytes: 0, in_flight });
+        self.pacer.set_rate(self.control.pacing_rate(), now);
+    }
+
+    /// Why the sender stopped; `None`: everything is acknowledged and nothing waits.
+    pub(crate) fn note_limit(&mut self, limit: Option<Limit>, now: Instant) {
+        self.cwnd_limited |= limit == Some(Limit::Cwnd);
+        if self.limit.map(|(l, _)| l) == limit {
+            return;
+        }
+        self.settle(now);
+        self.limit = limit.map(|l| (l, now));
+    }
+
+    fn settle(&mut self, now: Instant) {
+        let Some((limit, since)) = self.limit else { return };
+        *time_of(&mut self.limited, limit) += now.saturating_since(since);
+        self.limit = Some((limit, now));
+    }
+
+    /// Times up to the last change.
+    pub(crate) fn limited(&self) -> LimitedTime {
+        self.limited
+    }
+}
+
+fn time_of(limited: &mut LimitedTime, limit: Limit) -> &mut Duration {
+    match limit {
+        Limit::App => &mut limited.app,
+        Limit::Rwnd => &mut limited.rwnd,
+        Limit::Cwnd => &mut limited.cwnd,
+    }
+}

@@ -1,0 +1,81 @@
+//! Explicit congestion notification [RFC 3168 §6.1], when both SYNs agreed.
+
+use crate::wire::Flags;
+use crate::wire::ip::Ecn;
+
+/// Echo state of the receiver and reaction state of the sender.
+#[derive(Debug, Default)]
+pub(crate) struct EcnState {
+    on: bool,
+    /// CE came; ECE goes on every acknowledgment until CWR comes.
+    echo: bool,
+    /// We reacted; CWR goes on the next new data.
+    cwr_due: bool,
+    /// One reaction per window: until this is acknowledged.
+    reacted_until: u64,
+}
+
+impl EcnState {
+    pub(crate) fn agree(&mut self, on: bool) {
+        self.on = on;
+    }
+
+    /// What new data is marked with; retransmissions and bare ACKs are not [RFC 3168 §6.1.5].
+    pub(crate) fn codepoint(&self, fresh: bool) -> Ecn {
+        if self.on && fresh { Ecn::Ect0 } else { Ecn::NotEct }
+    }
+
+    /// A segment with text arrived.
+    pub(crate) fn on_text(&mut self, flags: Flags, ecn: Ecn) {
+        if self.on && flags.has(Flags::CWR) {
+            self.echo = false;
+        }
+        self.echo |= self.on && ecn == Ecn::Ce;
+    }
+
+    /// Flags of a segment with an acknowledgment; `fresh`: it carries new data.
+    pub(crate) fn flags(&mut self, fresh: bool) -> Flags {
+        let ece = if self.echo { Flags::ECE } else { Flags::default() };
+        if fresh && core::mem::take(&mut self.cwr_due) { ece | Flags::CWR } else { ece }
+    }
+
+    /// The peer says that marks arrived. True when the sender must react now.
+    pub(crate) fn on_echo(&mut self, snd_una: u64, snd_nxt: u64) -> bool {
+        if !self.on || snd_una < self.reacted_until {
+            return false;
+        }
+        self.reacted_until = snd_nxt;
+        self.cwr_due = true;
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mark_is_echoed_until_the_sender_says_it_reacted_once_per_window() {
+        let (mut sender, mut receiver) = (EcnState::default(), EcnState::default());
+        sender.agree(true);
+        receiver.agree(true);
+        receiver.on_text(Flags::ACK, Ecn::Ce);
+        assert!(receiver.flags(false).has(Flags::ECE));
+        assert!(sender.on_echo(100, 200));
+        assert!(!sender.on_echo(150, 250));
+        assert!(sender.flags(true).has(Flags::CWR));
+        assert!(!sender.flags(true).has(Flags::CWR));
+        receiver.on_text(Flags::ACK | Flags::CWR, Ecn::Ect0);
+        assert!(!receiver.flags(false).has(Flags::ECE));
+        assert!(sender.on_echo(200, 300));
+    }
+
+    #[test]
+    fn nothing_is_marked_or_echoed_unless_agreed() {
+        let mut state = EcnState::default();
+        state.on_text(Flags::ACK, Ecn::Ce);
+        assert_eq!(state.flags(true), Flags::default());
+        assert_eq!(state.codepoint(true), Ecn::NotEct);
+        assert!(!state.on_echo(1, 2));
+    }
+}

@@ -1,0 +1,185 @@
+//! What the two SYNs agree on, and the way back from TACK to plain TCP.
+//!
+//! TACK holds when both SYNs carried TACK-Permitted and both carried timestamps, which it needs
+//! for departure times. Nothing else of TACK is sent before. What vanishes later is noticed:
+//!
+//! ```text
+//! what a path strips      what the other end sees                       reason
+//! PKT.SEQ                 data, FIN or probe without PKT.SEQ            PktSeqMissing
+//! ACK-Type                a bare ACK that no TACK endpoint sends, or    AckTypeMissing
+//!                         the body as text wholly before RCV.NXT
+//! both, or segments       timeouts and no sign of TACK ever             Unanswered
+//! with them are dropped
+//! ```
+//!
+//! A body travels at `SEG.SEQ = SND.UNA - len`: numbers whose text the peer has acknowledged. A
+//! body whose ACK-Type was stripped is therefore an old duplicate and can never become stream
+//! data, at no point of the connection and whatever the peer believes about the mode.
+
+use crate::config::{ConnConfig, Encapsulation};
+use crate::wire::{Options, Timestamps};
+
+/// What our SYN or SYN/ACK says.
+#[derive(Clone, Debug)]
+pub(crate) struct Offer {
+    pub(crate) tack: bool,
+    sack: bool,
+    timestamps: bool,
+    ecn: bool,
+    /// `None`: the peer's SYN had none, so ours has none.
+    window_scale: Option<u8>,
+    mss: u16,
+}
+
+/// What holds for the connection.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Agreed {
+    pub(crate) tack: bool,
+    pub(crate) sack: bool,
+    pub(crate) timestamps: bool,
+    pub(crate) ecn: bool,
+    /// Shift of windows the peer announces.
+    pub(crate) snd_shift: u8,
+    /// Shift of windows we announce.
+    pub(crate) rcv_shift: u8,
+    /// Largest segment, options included, TCP header excluded.
+    pub(crate) mss: u16,
+}
+
+impl Agreed {
+    /// Before any SYN came.
+    pub(crate) fn nothing(mss: u16) -> Agreed {
+        Agreed {
+            tack: false,
+            sack: false,
+            timestamps: false,
+            ecn: false,
+            snd_shift: 0,
+            rcv_shift: 0,
+            mss,
+        }
+    }
+
+    /// After a simultaneous open: what the peer's SYN/ACK no longer names is off.
+    pub(crate) fn with(self, peer: &Options) -> Agreed {
+        Agreed { tack: self.tack && peer.tack_permitted, ..self }
+    }
+}
+
+/// MSS assumed of a peer that names none, over IPv4 [RFC 9293 §3.7.1].
+const DEFAULT_SEND_MSS: u16 = 536;
+/// No segment is smaller, whatever a peer says: options must fit, and every byte in a packet of
+/// its own is an attack.
+const LEAST_MSS: u16 = 88;
+
+impl Offer {
+    /// What a first SYN offers.
+    pub(crate) fn new(config: &ConnConfig, default_mss: u16) -> Offer {
+        Offer {
+            tack: config.tack.is_some() && config.timestamps,
+            sack: config.sack,
+            timestamps: config.timestamps,
+            ecn: config.ecn,
+            window_scale: Some(shift_for(config.recv_buffer)),
+            mss: config.mss.unwrap_or(default_mss).max(LEAST_MSS),
+        }
+    }
+
+    /// What a SYN/ACK answers: only what the SYN offered too.
+    pub(crate) fn answer(&self, syn: &Options, peer_ecn: bool) -> Offer {
+        Offer {
+            tack: self.tack && syn.tack_permitted && syn.timestamps.is_some(),
+            sack: self.sack && syn.sack_permitted,
+            timestamps: self.timestamps && syn.timestamps.is_some(),
+            ecn: self.ecn && peer_ecn,
+            window_scale: self.window_scale.filter(|_| syn.window_scale.is_some()),
+            mss: self.mss,
+        }
+    }
+
+    pub(crate) fn ecn(&self) -> bool {
+        self.ecn
+    }
+
+    pub(crate) fn mss(&self) -> u16 {
+        self.mss
+    }
+
+    /// Options of the SYN or SYN/ACK.
+    pub(crate) fn options(&self, timestamps: Timestamps) -> Options {
+        Options {
+            mss: Some(self.mss),
+            window_scale: self.window_scale,
+            sack_permitted: self.sack,
+            tack_permitted: self.tack,
+            timestamps: self.timestamps.then_some(timestamps),
+            ..Options::default()
+        }
+    }
+
+    /// What holds, given the peer's SYN or SYN/ACK.
+    pub(crate) fn agree(&self, peer: &Options, peer_ecn: bool) -> Agreed {
+        let both = self.answer(peer, peer_ecn);
+        let (snd_shift, rcv_shift) = match (both.window_scale, peer.window_scale) {
+            (Some(ours), Some(theirs)) => (theirs.min(14), ours),
+            _ => (0, 0),
+        };
+        Agreed {
+            tack: both.tack,
+            sack: both.sack,
+            timestamps: both.timestamps,
+            ecn: both.ecn,
+            snd_shift,
+            rcv_shift,
+            mss: peer.mss.unwrap_or(DEFAULT_SEND_MSS).clamp(LEAST_MSS, self.mss),
+        }
+    }
+}
+
+/// The least shift that lets `bytes` be announced [RFC 7323 §2.3].
+pub(crate) fn shift_for(bytes: usize) -> u8 {
+    (0..14).find(|&shift| bytes >> shift <= usize::from(u16::MAX)).unwrap_or(14)
+}
+
+/// MSS that fits Ethernet's 1500 bytes.
+pub(crate) fn default_mss(encapsulation: &Encapsulation, ipv6: bool) -> u16 {
+    let ip = if ipv6 { 40 } else { 20 };
+    let udp = if *encapsulation == Encapsulation::Udp { 8 } else { 0 };
+    1_500 - ip - udp - 20
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_shift_is_the_least_that_announces_the_buffer() {
+        assert_eq!(shift_for(65_535), 0);
+        assert_eq!(shift_for(65_536), 1);
+        assert_eq!(shift_for(32 << 20), 10);
+        assert_eq!(shift_for(usize::MAX), 14);
+    }
+
+    #[test]
+    fn tack_needs_both_offers_and_timestamps() {
+        let offer = Offer::new(&ConnConfig::default(), 1_460);
+        let ts = Timestamps { val: 1, ecr: 0 };
+        let mut peer = offer.options(ts);
+        assert!(offer.agree(&peer, false).tack);
+        peer.tack_permitted = false;
+        assert!(!offer.agree(&peer, false).tack);
+        peer.tack_permitted = true;
+        peer.timestamps = None;
+        assert!(!offer.agree(&peer, false).tack);
+        assert!(!Offer::new(&ConnConfig::plain(), 1_460).tack);
+    }
+
+    #[test]
+    fn ethernet_leaves_what_the_headers_do_not_take() {
+        let ip = Encapsulation::Ip { local: Vec::new() };
+        assert_eq!(default_mss(&Encapsulation::Udp, false), 1_452);
+        assert_eq!(default_mss(&Encapsulation::Udp, true), 1_432);
+        assert_eq!(default_mss(&ip, false), 1_460);
+        assert_eq!(default_mss(&ip, true), 1_440);
+    }
+}

@@ -1,0 +1,217 @@
+//! The handshake: SYN, SYN/ACK, simultaneous open [RFC 9293 §3.5, §3.10.7.3].
+
+use core::time::Duration;
+
+use tack_units::Instant;
+
+use crate::conn::acceptable::FIRST_BYTE;
+use crate::conn::negotiate::{Agreed, Offer};
+use crate::conn::recovery_mode::Recovery;
+use crate::conn::timers::Timer;
+use crate::conn::{Connection, ConnectionError, EventSet, Reset, State};
+use crate::stats::Mode;
+use crate::wire::{Flags, Header, Options, Segment};
+
+/// State of the handshake.
+#[derive(Debug)]
+pub(crate) struct Opening {
+    offer: Offer,
+    /// It began with a SYN from the peer.
+    passive: bool,
+    /// SYNs or SYN/ACKs sent.
+    transmissions: u32,
+    first_sent: Option<Instant>,
+    /// One must be sent now.
+    due: bool,
+    peer_ecn: bool,
+}
+
+/// First wait for an answer to a SYN, doubled each time [RFC 6298 §2.1].
+const INITIAL_RTO: Duration = Duration::from_secs(1);
+const MAX_RTO: Duration = Duration::from_secs(60);
+/// SYNs that carry TACK-Permitted: one may be lost by chance, two make a path suspect that drops
+/// what it does not know.
+const TACK_TRIES: u32 = 2;
+
+impl Opening {
+    pub(crate) fn new(offer: Offer, passive: bool) -> Opening {
+        Opening { offer, passive, transmissions: 0, first_sent: None, due: true, peer_ecn: false }
+    }
+
+    pub(crate) fn is_passive(&self) -> bool {
+        self.passive
+    }
+
+    pub(crate) fn is_due(&self) -> bool {
+        self.due
+    }
+
+    /// RTT of the handshake, if no retransmission makes it ambiguous.
+    fn rtt(&self, now: Instant) -> Option<Duration> {
+        let sent = self.first_sent.filter(|_| self.transmissions == 1)?;
+        Some(now.saturating_since(sent))
+    }
+}
+
+impl Connection {
+    /// Flags and options of the SYN or SYN/ACK that is due.
+    pub(crate) fn syn_header(&mut self, now: Instant) -> Header {
+        let answers = self.state.get() == State::SynReceived;
+        let open = &mut self.open;
+        open.due = false;
+        open.transmissions += 1;
+        open.first_sent.get_or_insert(now);
+        let backoff = INITIAL_RTO * (1 << (open.transmissions - 1).min(6));
+        self.timers.set(Timer::Handshake, now + backoff.min(MAX_RTO));
+        let mut flags = if answers { Flags::SYN | Flags::ACK } else { Flags::SYN };
+        if open.offer.ecn() {
+            flags = flags | Flags::ECE;
+            if !answers {
+                flags = flags | Flags::CWR;
+            }
+        }
+        Header {
+            src_port: self.ports.local,
+            dst_port: self.ports.remote,
+            seq: self.snd.iss(),
+            ack: if answers { self.rcv.ack_num() } else { Default::default() },
+            flags,
+            window: self.rcv.announce_unscaled(),
+            urgent: 0,
+            options: self.open.offer.options(self.clock.stamp(now)),
+        }
+    }
+
+    /// The SYN/ACK left as a cookie, no connection being there yet.
+    pub(crate) fn syn_was_sent(&mut self, now: Instant) {
+        self.open.due = false;
+        self.open.transmissions = 2;
+        self.timers.set(Timer::Handshake, now + INITIAL_RTO);
+    }
+
+    /// Nobody answered in time.
+    pub(crate) fn on_handshake_timeout(&mut self, now: Instant) {
+        if self.open.transmissions >= self.config.max_syn_transmissions {
+            return self.fail(ConnectionError::HandshakeTimedOut, now);
+        }
+        if self.open.transmissions >= TACK_TRIES {
+            self.open.offer.tack = false;
+        }
+        self.open.due = true;
+    }
+
+    /// A SYN created this connection.
+    pub(crate) fn on_first_syn(&mut self, seg: &Segment<'_>, now: Instant) {
+        self.take_syn(seg, now);
+        self.open.offer = self.open.offer.answer(&seg.header.options, self.open.peer_ecn);
+    }
+
+    /// RCV.NXT, TS.Recent and what the SYN offers.
+    fn take_syn(&mut self, seg: &Segment<'_>, now: Instant) {
+        self.rcv.synchronize(seg.header.seq);
+        self.clock.on_syn(seg.header.options.timestamps, now);
+        let answers = seg.header.flags.has(Flags::ACK);
+        let (ece, cwr) = (seg.header.flags.has(Flags::ECE), seg.header.flags.has(Flags::CWR));
+        // An ECN-setup SYN has both bits, an ECN-setup SYN/ACK only ECE [RFC 3168 §6.1.1].
+        self.open.peer_ecn = ece && cwr != answers;
+        self.agreed = self.open.offer.agree(&seg.header.options, self.open.peer_ecn);
+        let seq = FIRST_BYTE - 1;
+        self.snd.offer_unscaled_window(seg.header.window, seq);
+    }
+
+    /// [RFC 9293 §3.10.7.3].
+    pub(crate) fn arrives_syn_sent(&mut self, seg: &Segment<'_>, now: Instant) {
+        let flags = seg.header.flags;
+        let acks_syn = self.snd.ack_offset(seg.header.ack) == FIRST_BYTE;
+        if flags.has(Flags::ACK) && !acks_syn {
+            if !flags.has(Flags::RST) {
+                self.ending.reset = Some(Reset { seq: seg.header.ack, ack: None });
+            }
+            return;
+        }
+        if flags.has(Flags::RST) {
+            if flags.has(Flags::ACK) {
+                self.fail(ConnectionError::Refused, now);
+            }
+            return;
+        }
+        if !flags.has(Flags::SYN) {
+            return;
+        }
+        self.take_syn(seg, now);
+        if flags.has(Flags::ACK) {
+            self.establish(now);
+            // A bare ACK, also under TACK: nothing of TACK precedes it.
+            self.handshake_ack = true;
+        } else {
+            // Both opened at once; our SYN/ACK offers what we offered, not what they did.
+            self.state.enter(State::SynReceived);
+            self.open.due = true;
+        }
+    }
+
+    /// A SYN came again, or theirs crossed ours, while we wait for its acknowledgment.
+    pub(crate) fn repeated_syn(&mut self, options: &Options) {
+        // The peer gave up TACK-Permitted between its SYNs: so do we.
+        if !options.tack_permitted {
+            self.open.offer.tack = false;
+            self.agreed.tack = false;
+        }
+        self.open.due = true;
+    }
+
+    /// Both SYNs are exchanged and ours is acknowledged.
+    pub(crate) fn establish(&mut self, now: Instant) {
+        let rtt = self.open.rtt(now);
+        self.begin(self.agreed, now);
+        self.snd.acknowledge(FIRST_BYTE);
+        self.state.enter(State::Established);
+        self.timers.stop(Timer::Handshake);
+        self.open.due = false;
+        self.events.add(EventSet::ESTABLISHED);
+        self.events.add(EventSet::WRITABLE);
+        self.liveness.on_heard(now);
+        if let Some(keepalive) = self.config.keepalive {
+            self.timers.set(Timer::Keepalive, now + keepalive.idle);
+        }
+        let acked = match &mut self.recovery {
+            Recovery::Plain(plain) => {
+                let ack = crate::recovery::PlainAck {
+                    cum_ack: FIRST_BYTE,
+                    sack: &[],
+                    dsack: None,
+                    ts_rtt: rtt,
+                    echoes_original: false,
+                    is_pure_ack: true,
+                };
+                plain.on_ack(&ack, now)
+            }
+            Recovery::Tack(side) => side.sender.on_cum_ack(FIRST_BYTE, rtt, now),
+        };
+        self.congestion.on_acked(&acked, &self.recovery, FIRST_BYTE, now);
+    }
+
+    /// Builds what depends on the agreement.
+    fn begin(&mut self, agreed: Agreed, now: Instant) {
+        self.agreed = agreed;
+        self.clock.agree(agreed.timestamps);
+        self.ecn.agree(agreed.ecn);
+        self.snd.set_shift(agreed.snd_shift);
+        let mss = self.payload_mss();
+        self.rcv.configure(agreed.rcv_shift, mss);
+        self.congestion = self.new_congestion(mss, now);
+        match self.config.tack.clone().filter(|_| agreed.tack) {
+            Some(params) => {
+                let params = tack::Params { mss, ..params };
+                let first = u64::from(self.config.first_pkt_seq);
+                self.recovery = Recovery::tack(params.clone(), first, FIRST_BYTE, now);
+                self.acks = crate::conn::ack_policy::Acknowledging::tack(params, first);
+                self.mode = Mode::Tack;
+            }
+            None => {
+                self.recovery = Recovery::plain(mss, FIRST_BYTE, agreed.sack, now);
+                self.acks = self.new_delayed_ack(mss);
+            }
+        }
+    }
+}

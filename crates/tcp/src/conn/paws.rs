@@ -1,0 +1,163 @@
+//! Timestamps: the clock we stamp with, the echo, and protection against wrapped sequence numbers.
+//!
+//! The clock ticks in microseconds on connections whose first SYN offered TACK or answered such an
+//! offer: TSval is the departure time TACK's one-way delays are made of, and t0* comes back as a
+//! copy of it. Otherwise it ticks in milliseconds, as [RFC 7323 §5.4] recommends. Microseconds wrap
+//! after 71 minutes, so a TS.Recent older than half of that says nothing.
+
+use core::time::Duration;
+
+use tack_units::Instant;
+
+use crate::wire::Timestamps;
+
+/// Timestamp state of one connection.
+#[derive(Debug)]
+pub(crate) struct Clock {
+    /// Random per 4-tuple, so that clocks of different connections cannot be compared.
+    offset: u32,
+    micros: bool,
+    /// Both ends agreed to use timestamps.
+    agreed: bool,
+    /// TS.Recent and when it was taken.
+    recent: Option<(u32, Instant)>,
+}
+
+/// How much older than TS.Recent a segment may be.
+///
+/// Deviation: [RFC 7323 §5.3] has none. A retransmission that overtakes original segments raises
+/// TS.Recent and would have them dropped: with microseconds at any reordering. A sequence number
+/// wraps within 200 ms only beyond 80 Gbit/s, so protection is not lost.
+const TOLERANCE: Duration = Duration::from_millis(200);
+
+impl Clock {
+    pub(crate) fn new(offset: u32, micros: bool) -> Clock {
+        Clock { offset, micros, agreed: false, recent: None }
+    }
+
+    /// Both SYNs carried timestamps.
+    pub(crate) fn agree(&mut self, agreed: bool) {
+        self.agreed = agreed;
+    }
+
+    /// TSval now.
+    pub(crate) fn val(&self, now: Instant) -> u32 {
+        let ticks = if self.micros { now.as_micros() } else { now.as_nanos() / 1_000_000 };
+        self.offset.wrapping_add(ticks as u32)
+    }
+
+    /// What our segments carry now, in a SYN or once agreed.
+    pub(crate) fn stamp(&self, now: Instant) -> Timestamps {
+        Timestamps { val: self.val(now), ecr: self.recent.map_or(0, |(val, _)| val) }
+    }
+
+    /// The option of an ordinary segment.
+    pub(crate) fn option(&self, now: Instant) -> Option<Timestamps> {
+        self.agreed.then(|| self.stamp(now))
+    }
+
+    pub(crate) fn ticks(&self, ticks: u32) -> Duration {
+        let ticks = u64::from(ticks);
+        if self.micros { Duration::from_micros(ticks) } else { Duration::from_millis(ticks) }
+    }
+
+    /// The segment is not an old duplicate [RFC 7323 §5.3, R1].
+    ///
+    /// Deviation: a segment without the option passes, as in Linux, although §3.2 would drop it: a
+    /// path that begins to strip options must not end the connection.
+    pub(crate) fn admits(&self, timestamps: Option<Timestamps>, now: Instant) -> bool {
+        let (true, Some(ts), Some((recent, at))) = (self.agreed, timestamps, self.recent) else {
+            return true;
+        };
+        let older = recent.wrapping_sub(ts.val);
+        if older as i32 <= 0 {
+            return true;
+        }
+        let stale = self.ticks(1 << 31).mul_f64(0.9);
+        self.ticks(older) <= TOLERANCE || now.saturating_since(at) > stale
+    }
+
+    /// An acceptable segment came. `in_order`: it starts at or before the last ACK sent
+    /// [RFC 7323 §4.3].
+    pub(crate) fn on_accepted(&mut self, ts: Option<Timestamps>, in_order: bool, now: Instant) {
+        let (true, true, Some(ts)) = (self.agreed, in_order, ts) else { return };
+        let newer = match self.recent {
+            Some((recent, _)) => ts.val.wrapping_sub(recent) as i32 >= 0,
+            None => true,
+        };
+        if newer || self.admits(Some(ts), now) && !self.is_fresh(now) {
+            self.recent = Some((ts.val, now));
+        }
+    }
+
+    /// TS.Recent is young enough to be compared with.
+    fn is_fresh(&self, now: Instant) -> bool {
+        let stale = self.ticks(1 << 31).mul_f64(0.9);
+        self.recent.is_some_and(|(_, at)| now.saturating_since(at) <= stale)
+    }
+
+    /// The peer's SYN brought this.
+    pub(crate) fn on_syn(&mut self, ts: Option<Timestamps>, now: Instant) {
+        self.recent = ts.map(|ts| (ts.val, now));
+    }
+
+    /// TS.Recent, for TIME-WAIT.
+    pub(crate) fn recent(&self) -> Option<u32> {
+        self.recent.filter(|_| self.agreed).map(|(val, _)| val)
+    }
+
+    /// Time since the echoed stamp, `None` if it is no stamp of ours from the last minutes.
+    pub(crate) fn rtt(&self, ts: Option<Timestamps>, now: Instant) -> Option<Duration> {
+        let ts = ts.filter(|ts| self.agreed && ts.ecr != 0)?;
+        let ticks = self.val(now).wrapping_sub(ts.ecr);
+        let rtt = self.ticks(ticks);
+        (ticks as i32 >= 0 && rtt < Duration::from_secs(300)).then_some(rtt)
+    }
+
+    /// Milliseconds are too coarse to replace the sender's own measurement.
+    pub(crate) fn is_fine(&self) -> bool {
+        self.micros && self.agreed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ts(val: u32) -> Option<Timestamps> {
+        Some(Timestamps { val, ecr: 0 })
+    }
+
+    #[test]
+    fn a_segment_from_before_the_wrap_is_refused_and_a_reordered_one_admitted() {
+        let mut clock = Clock::new(0, true);
+        clock.agree(true);
+        clock.on_accepted(ts(10_000_000), true, Instant::ZERO);
+        assert!(clock.admits(ts(10_000_001), Instant::ZERO));
+        assert!(clock.admits(ts(9_800_000), Instant::ZERO));
+        assert!(!clock.admits(ts(9_799_999), Instant::ZERO));
+        assert!(clock.admits(None, Instant::ZERO));
+    }
+
+    #[test]
+    fn half_an_hour_of_silence_makes_microsecond_stamps_incomparable() {
+        let mut clock = Clock::new(0, true);
+        clock.agree(true);
+        clock.on_accepted(ts(10_000_000), true, Instant::ZERO);
+        assert!(!clock.admits(ts(1), Instant::from_secs(60)));
+        assert!(clock.admits(ts(1), Instant::from_secs(35 * 60)));
+        clock.on_accepted(ts(1), true, Instant::from_secs(35 * 60));
+        assert_eq!(clock.recent(), Some(1));
+    }
+
+    #[test]
+    fn an_echo_gives_the_time_since_the_stamp() {
+        let mut clock = Clock::new(0xffff_fff0, true);
+        clock.agree(true);
+        let echo = Timestamps { val: 0, ecr: clock.val(Instant::from_micros(10)) };
+        let rtt = clock.rtt(Some(echo), Instant::from_micros(60));
+        assert_eq!(rtt, Some(Duration::from_micros(50)));
+        let future = Timestamps { val: 0, ecr: clock.val(Instant::from_secs(1)) };
+        assert_eq!(clock.rtt(Some(future), Instant::ZERO), None);
+    }
+}

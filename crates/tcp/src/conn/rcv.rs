@@ -1,0 +1,149 @@
+//! RCV.*: what we expect, what we offer, and how the offer grows.
+//!
+//! Autotuning: whatever arrived in one round trip, the sender may send up to twice as much in the
+//! next (slow start) and acknowledgments of it are another round trip away, so four times that is
+//! offered. Memory is taken only for what arrives.
+
+use core::time::Duration;
+
+use tack_units::Instant;
+
+use crate::conn::acceptable::FIRST_BYTE;
+use crate::conn::recv_buffer::{Inserted, RecvBuffer};
+use crate::seq::SeqNum;
+
+/// Receive sequence variables [RFC 9293 §3.3.1] and the receive buffer.
+#[derive(Debug)]
+pub(crate) struct Rcv {
+    irs: SeqNum,
+    shift: u8,
+    mss: u32,
+    /// Right edge of the window last announced; never moves left.
+    edge: u64,
+    /// RCV.NXT in the last segment sent.
+    last_ack_sent: u64,
+    round: Round,
+    pub(crate) buffer: RecvBuffer,
+}
+
+/// What arrived since a round trip began.
+#[derive(Debug)]
+struct Round {
+    began: Instant,
+    nxt: u64,
+}
+
+/// Round trips are taken to be no shorter for autotuning: bursts of less are one.
+const LEAST_ROUND: Duration = Duration::from_millis(2);
+
+impl Rcv {
+    pub(crate) fn new(irs: SeqNum, initial: usize, max: usize, now: Instant) -> Rcv {
+        Rcv {
+            irs,
+            shift: 0,
+            mss: 536,
+            edge: FIRST_BYTE,
+            last_ack_sent: FIRST_BYTE,
+            round: Round { began: now, nxt: FIRST_BYTE },
+            buffer: RecvBuffer::new(FIRST_BYTE, initial, max),
+        }
+    }
+
+    /// The peer's SYN names its ISN.
+    pub(crate) fn synchronize(&mut self, irs: SeqNum) {
+        self.irs = irs;
+    }
+
+    pub(crate) fn configure(&mut self, shift: u8, mss: u32) {
+        self.shift = shift;
+        self.mss = mss;
+    }
+
+    pub(crate) fn irs(&self) -> SeqNum {
+        self.irs
+    }
+
+    pub(crate) fn nxt(&self) -> u64 {
+        self.buffer.nxt()
+    }
+
+    pub(crate) fn last_ack_sent(&self) -> u64 {
+        self.last_ack_sent
+    }
+
+    /// SEG.SEQ as offset.
+    pub(crate) fn offset(&self, seq: SeqNum) -> u64 {
+        seq.to_offset(self.irs, self.nxt()).unwrap_or(0)
+    }
+
+    /// RCV.NXT as it travels.
+    pub(crate) fn ack_num(&self) -> SeqNum {
+        SeqNum::from_offset(self.irs, self.nxt())
+    }
+
+    /// An offset of the peer's stream as it travels.
+    pub(crate) fn seq_num(&self, offset: u64) -> SeqNum {
+        SeqNum::from_offset(self.irs, offset)
+    }
+
+    /// Window already announced: what is acceptable. Reading may have made more room since.
+    pub(crate) fn wnd(&self) -> u64 {
+        self.edge.saturating_sub(self.nxt())
+    }
+
+    /// The right edge that may be announced now, receiver's silly window avoidance applied
+    /// [RFC 9293 §3.8.6.2.2].
+    fn next_edge(&self) -> u64 {
+        let room = self.nxt() + (self.buffer.window() >> self.shift << self.shift);
+        let worth = u64::from(self.mss).min(self.buffer.limit() as u64 / 2).max(1);
+        if room >= self.edge + worth { room } else { self.edge }
+    }
+
+    /// Window that may be announced now, in bytes.
+    pub(crate) fn offer(&self) -> u64 {
+        let window = self.next_edge().saturating_sub(self.nxt());
+        window.min(u64::from(u16::MAX) << self.shift)
+    }
+
+    /// SEG.ACK and SEG.WND leave in a segment.
+    pub(crate) fn announce(&mut self) -> (SeqNum, u16) {
+        // Rounded up: what was announced before is never taken back.
+        let window = (self.offer() + (1 << self.shift) - 1) >> self.shift;
+        let window = window.min(u64::from(u16::MAX)) as u16;
+        self.edge = self.edge.max(self.nxt() + (u64::from(window) << self.shift));
+        self.last_ack_sent = self.nxt();
+        (self.ack_num(), window)
+    }
+
+    /// SEG.WND of a SYN, never scaled.
+    pub(crate) fn announce_unscaled(&mut self) -> u16 {
+        let window = self.buffer.window().min(u64::from(u16::MAX)) as u16;
+        self.edge = self.edge.max(self.nxt() + u64::from(window));
+        window
+    }
+
+    /// Reading made enough room for an update without data to carry it: half the buffer, or two
+    /// segments while the peer can send nothing.
+    pub(crate) fn owes_update(&self) -> bool {
+        let gain = self.next_edge().saturating_sub(self.edge);
+        let half = self.buffer.limit() as u64 / 2;
+        let blocked = self.wnd() < u64::from(self.mss);
+        gain >= half || blocked && gain >= u64::from(2 * self.mss).min(half)
+    }
+
+    /// Text arrived within the window.
+    pub(crate) fn insert(&mut self, seq: u64, text: &[u8], fin: bool) -> Inserted {
+        self.buffer.insert(seq, text, fin)
+    }
+
+    /// A round trip has passed: what it brought decides what is offered.
+    pub(crate) fn tune(&mut self, rtt: Option<Duration>, now: Instant) {
+        let round = rtt.unwrap_or(Duration::from_millis(100)).max(LEAST_ROUND);
+        if now.saturating_since(self.round.began) < round {
+            return;
+        }
+        let arrived = self.nxt() - self.round.nxt;
+        self.buffer.grow(usize::try_from(arrived.saturating_mul(4)).unwrap_or(usize::MAX));
+        self.round = Round { began: now, nxt: self.nxt() };
+    }
+}

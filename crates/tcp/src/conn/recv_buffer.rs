@@ -1,0 +1,266 @@
+//! What arrived and the application has not read: in order up to `nxt`, with holes beyond.
+//!
+//! ```text
+//!   read            nxt           holes and islands            read + limit
+//!   |---- readable ----|......#####......####...................|
+//! ```
+//!
+//! Data out of order goes straight to its place in the ring; only the islands' edges are kept
+//! aside. Memory follows the highest byte that arrived, not the window that is offered.
+
+use core::ops::Range;
+
+use tack::Ranges;
+
+use crate::conn::ring::Ring;
+
+/// See the [module's text](self).
+#[derive(Debug)]
+pub(crate) struct RecvBuffer {
+    ring: Ring,
+    /// First byte not read.
+    read: u64,
+    /// Next byte expected.
+    nxt: u64,
+    /// Islands above `nxt`.
+    queued: Ranges,
+    /// Offset of FIN, once it came: the byte behind the last. It is stored as a byte like any
+    /// other, so that reassembly needs no case of its own, and never read.
+    fin: Option<u64>,
+    /// Size offered, which autotuning raises.
+    limit: usize,
+    max: usize,
+}
+
+/// Most islands kept. A peer that sends every second byte would otherwise cost a tree node per
+/// byte; data that would open one more is dropped as if lost.
+const MAX_ISLANDS: usize = 4_096;
+
+/// What became of arriving data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Inserted {
+    /// Bytes that were new.
+    pub(crate) new_bytes: u64,
+    /// `nxt` moved.
+    pub(crate) advanced: bool,
+}
+
+impl Inserted {
+    const NOTHING: Inserted = Inserted { new_bytes: 0, advanced: false };
+}
+
+impl RecvBuffer {
+    /// An empty buffer that expects offset `start`, offering `initial` and later up to `max`.
+    pub(crate) fn new(start: u64, initial: usize, max: usize) -> Self {
+        let max = max.max(1);
+        RecvBuffer {
+            ring: Ring::default(),
+            read: start,
+            nxt: start,
+            queued: Ranges::new(),
+            fin: None,
+            limit: initial.clamp(1, max),
+            max,
+        }
+    }
+
+    /// Stores `text` at `offset`, and FIN behind it. What lies outside the window, or behind a FIN
+    /// that came before, is ignored; so is a FIN that contradicts what came before.
+    pub(crate) fn insert(&mut self, offset: u64, text: &[u8], fin: bool) -> Inserted {
+        let behind = offset + text.len() as u64;
+        let mut done = self.insert_text(offset, text);
+        let allowed = behind <= self.read + self.limit as u64 && self.high() <= behind;
+        if fin && self.fin.is_none() && allowed {
+            let island = self.store(behind, &[0]);
+            self.fin = (island.new_bytes > 0).then_some(behind);
+            done.new_bytes += island.new_bytes;
+            done.advanced |= island.advanced;
+        }
+        done
+    }
+
+    fn insert_text(&mut self, offset: u64, text: &[u8]) -> Inserted {
+        let window_end = self.read + self.limit as u64;
+        let end = (offset + text.len() as u64).min(self.fin.unwrap_or(u64::MAX)).min(window_end);
+        let start = offset.max(self.nxt);
+        if start >= end {
+            return Inserted::NOTHING;
+        }
+        self.store(start, &text[(start - offset) as usize..(end - offset) as usize])
+    }
+
+    /// Puts bytes, none of them below `nxt`, into their place.
+    fn store(&mut self, start: u64, bytes: &[u8]) -> Inserted {
+        let end = start + bytes.len() as u64;
+        if end <= self.nxt || start < self.nxt {
+            return Inserted::NOTHING;
+        }
+        let opens_island = start > self.nxt;
+        if opens_island && self.queued.len() >= MAX_ISLANDS && !self.touches(&(start..end)) {
+            return Inserted::NOTHING;
+        }
+        let held = self.high() - self.read;
+        self.ring.reserve(self.read, held as usize, (end - self.read) as usize);
+        self.ring.write(start, bytes);
+        if !opens_island && self.queued.is_empty() {
+            self.nxt = end;
+            return Inserted { new_bytes: end - start, advanced: true };
+        }
+        let new_bytes = self.queued.insert(start..end);
+        let advanced = self.absorb();
+        Inserted { new_bytes, advanced }
+    }
+
+    fn touches(&self, range: &Range<u64>) -> bool {
+        self.queued.last().is_some_and(|last| range.start <= last.end && range.end >= last.start)
+            || self.queued.contains(range)
+    }
+
+    /// Moves `nxt` over the first island if it begins there.
+    fn absorb(&mut self) -> bool {
+        match self.queued.first() {
+            Some(first) if first.start <= self.nxt => {
+                self.nxt = first.end;
+                self.queued.remove_below(first.end);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// End of the highest byte held.
+    pub(crate) fn high(&self) -> u64 {
+        self.queued.last().map_or(self.nxt, |last| last.end)
+    }
+
+    /// Next byte expected.
+    pub(crate) fn nxt(&self) -> u64 {
+        self.nxt
+    }
+
+    /// Islands above `nxt`.
+    pub(crate) fn queued(&self) -> &Ranges {
+        &self.queued
+    }
+
+    /// The island that holds `offset`.
+    pub(crate) fn island_at(&self, offset: u64) -> Option<Range<u64>> {
+        self.queued.iter().rev().find(|r| r.start <= offset).filter(|r| r.end > offset)
+    }
+
+    /// Bytes in order and not read.
+    pub(crate) fn len(&self) -> usize {
+        (self.nxt.min(self.fin.unwrap_or(u64::MAX)) - self.read) as usize
+    }
+
+    /// FIN came and everything before it.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.fin.is_some_and(|fin| self.nxt > fin)
+    }
+
+    /// FIN came, everything before it, and all was read.
+    pub(crate) fn at_end(&self) -> bool {
+        self.is_complete() && self.len() == 0
+    }
+
+    /// Room from `nxt` on.
+    pub(crate) fn window(&self) -> u64 {
+        (self.read + self.limit as u64).saturating_sub(self.nxt)
+    }
+
+    /// Size offered.
+    pub(crate) fn limit(&self) -> usize {
+        self.limit
+    }
+
+    /// Raises the size offered to `bytes`, within the bound.
+    pub(crate) fn grow(&mut self, bytes: usize) {
+        self.limit = self.limit.max(bytes.min(self.max));
+    }
+
+    /// Memory held.
+    pub(crate) fn memory(&self) -> usize {
+        self.ring.capacity()
+    }
+
+    /// Everything in order and not read.
+    pub(crate) fn readable(&self) -> (&[u8], &[u8]) {
+        self.ring.slices(self.read, self.len())
+    }
+
+    /// The first `n` readable bytes were read.
+    pub(crate) fn consume(&mut self, n: usize) -> usize {
+        let n = n.min(self.len());
+        self.read += n as u64;
+        n
+    }
+
+    /// Gives memory back while nothing is held.
+    pub(crate) fn release(&mut self) {
+        if self.len() == 0 && self.queued.is_empty() {
+            self.ring.release();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn segments_in_any_order_come_out_in_order() {
+        let mut x: u64 = 0x2545_f491_4f6c_dd1d;
+        let mut next = || {
+            x ^= x << 13;
+            x ^= x >> 7;
+            x ^= x << 17;
+            x
+        };
+        for _ in 0..100 {
+            let base = next() >> 2;
+            let stream: Vec<u8> = (0..40_000).map(|_| next() as u8).collect();
+            let mut buffer = RecvBuffer::new(base, 9_000, 9_000);
+            let mut got = Vec::new();
+            let mut oracle = vec![false; stream.len()];
+            while got.len() < stream.len() {
+                let near = got.len() + next() as usize % 12_000;
+                let from = near.min(stream.len()).saturating_sub(next() as usize % 3_000);
+                let to = (from + next() as usize % 3_000).min(stream.len());
+                let limit = (got.len() + 9_000).min(stream.len());
+                let inserted = buffer.insert(base + from as u64, &stream[from..to], false);
+                let mut new = 0;
+                for slot in &mut oracle[from.min(limit)..to.min(limit)] {
+                    new += u64::from(!*slot);
+                    *slot = true;
+                }
+                assert_eq!(inserted.new_bytes, new);
+                let nxt = oracle.iter().position(|h| !h).unwrap_or(oracle.len());
+                assert_eq!(buffer.nxt() - base, nxt as u64);
+                assert_eq!(buffer.window(), (got.len() + 9_000 - nxt) as u64);
+                if next() % 3 == 0 {
+                    let (a, b) = buffer.readable();
+                    let all = [a, b].concat();
+                    let n = buffer.consume(next() as usize % (all.len() + 1));
+                    got.extend_from_slice(&all[..n]);
+                    assert_eq!(got, stream[..got.len()]);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_second_byte_costs_bounded_memory_and_loses_nothing_that_was_accepted() {
+        let mut buffer = RecvBuffer::new(0, 1 << 20, 1 << 20);
+        for i in 0..100_000u64 {
+            buffer.insert(1 + 2 * i, &[7], false);
+        }
+        assert!(buffer.queued().len() <= MAX_ISLANDS);
+        assert!(buffer.memory() <= 1 << 20);
+        for i in 0..100_000u64 {
+            buffer.insert(2 * i, &[7], false);
+            buffer.insert(2 * i + 1, &[7], false);
+        }
+        assert_eq!(buffer.nxt(), 200_000);
+        assert!(buffer.readable().0.iter().chain(buffer.readable().1).all(|&b| b == 7));
+    }
+}

@@ -1,0 +1,154 @@
+//! What the application wrote and the peer has not acknowledged, by stream offset.
+
+use crate::conn::ring::Ring;
+
+/// Bytes `[start, end)` of our stream.
+#[derive(Debug)]
+pub(crate) struct SendBuffer {
+    ring: Ring,
+    start: u64,
+    end: u64,
+    /// Bound that autotuning may reach.
+    max: usize,
+    /// Bound in force.
+    limit: usize,
+    /// A write found no room since the last [`SendBuffer::take_writable`].
+    starved: bool,
+}
+
+/// Bound before the congestion window is known to need more: what a LAN needs.
+const INITIAL_LIMIT: usize = 128 << 10;
+
+impl SendBuffer {
+    /// An empty buffer whose first byte will have offset `start`.
+    pub(crate) fn new(start: u64, max: usize) -> Self {
+        let max = max.max(1);
+        SendBuffer {
+            ring: Ring::default(),
+            start,
+            end: start,
+            max,
+            limit: max.min(INITIAL_LIMIT),
+            starved: false,
+        }
+    }
+
+    /// Takes as much of `data` as there is room for.
+    pub(crate) fn write(&mut self, data: &[u8]) -> usize {
+        let n = data.len().min(self.space());
+        if n < data.len() {
+            self.starved = true;
+        }
+        if n > 0 {
+            let len = self.len();
+            self.ring.reserve(self.start, len, len + n);
+            self.ring.write(self.end, &data[..n]);
+            self.end += n as u64;
+        }
+        n
+    }
+
+    /// Room left.
+    pub(crate) fn space(&self) -> usize {
+        self.limit.saturating_sub(self.len())
+    }
+
+    /// Bytes held.
+    pub(crate) fn len(&self) -> usize {
+        (self.end - self.start) as usize
+    }
+
+    /// Offset behind the last byte.
+    pub(crate) fn end(&self) -> u64 {
+        self.end
+    }
+
+    /// Memory held.
+    pub(crate) fn memory(&self) -> usize {
+        self.ring.capacity()
+    }
+
+    /// Everything below `offset` is acknowledged.
+    pub(crate) fn acknowledge(&mut self, offset: u64) {
+        self.start = offset.clamp(self.start, self.end);
+    }
+
+    /// Allows twice the `in_flight` bytes the path needs, within the bound: one window travels
+    /// while the next is written.
+    pub(crate) fn tune(&mut self, window: u64) {
+        let wanted = usize::try_from(window.saturating_mul(2)).unwrap_or(usize::MAX);
+        self.limit = self.limit.max(wanted.min(self.max));
+    }
+
+    /// The `len` bytes from `offset`, which the caller knows to be held.
+    pub(crate) fn slices(&self, offset: u64, len: usize) -> (&[u8], &[u8]) {
+        assert!(
+            offset >= self.start && offset + len as u64 <= self.end,
+            "only held bytes are sent"
+        );
+        self.ring.slices(offset, len)
+    }
+
+    /// A writer waits and a third of the buffer is free again: tell it once.
+    pub(crate) fn take_writable(&mut self) -> bool {
+        let ready = self.starved && self.space() >= self.limit.div_ceil(3);
+        self.starved &= !ready;
+        ready
+    }
+
+    /// Gives memory back while nothing is held.
+    pub(crate) fn release(&mut self) {
+        if self.len() == 0 {
+            self.ring.release();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn random_writes_and_acknowledgments_agree_with_a_list_of_bytes() {
+        let mut x: u64 = 0x9e37_79b9_7f4a_7c15;
+        let mut next = || {
+            x ^= x << 13;
+            x ^= x >> 7;
+            x ^= x << 17;
+            x
+        };
+        for _ in 0..50 {
+            let base = next();
+            let base = base >> 1;
+            let mut buffer = SendBuffer::new(base, 20_000);
+            let (mut all, mut acked) = (Vec::new(), 0usize);
+            for _ in 0..200 {
+                let data: Vec<u8> = (0..next() % 6_000).map(|_| next() as u8).collect();
+                let n = buffer.write(&data);
+                assert_eq!(n, data.len().min(20_000 - (all.len() - acked)));
+                all.extend_from_slice(&data[..n]);
+                acked += (next() as usize % 5_000).min(all.len() - acked);
+                buffer.acknowledge(base + acked as u64);
+                assert_eq!(buffer.len(), all.len() - acked);
+                let from = acked + (next() as usize % (all.len() - acked + 1));
+                let len = next() as usize % (all.len() - from + 1);
+                let (a, b) = buffer.slices(base + from as u64, len);
+                assert_eq!([a, b].concat(), all[from..from + len]);
+            }
+            buffer.acknowledge(buffer.end());
+            buffer.release();
+            assert_eq!(buffer.memory(), 0);
+        }
+    }
+
+    #[test]
+    fn a_starved_writer_is_told_once_when_a_third_is_free() {
+        let mut buffer = SendBuffer::new(0, 90);
+        assert_eq!(buffer.write(&[1; 100]), 90);
+        buffer.acknowledge(29);
+        assert!(!buffer.take_writable());
+        buffer.acknowledge(30);
+        assert!(buffer.take_writable());
+        assert!(!buffer.take_writable());
+    }
+}

@@ -1,0 +1,218 @@
+//! SND.*: what we have sent, what the peer has taken, how much it will take.
+
+use crate::conn::acceptable::{FIRST_BYTE, ISN_OFFSET};
+use crate::conn::send_buffer::SendBuffer;
+use crate::seq::SeqNum;
+
+/// Send sequence variables [RFC 9293 §3.3.1] and the send buffer.
+#[derive(Debug)]
+pub(crate) struct Snd {
+    iss: SeqNum,
+    una: u64,
+    nxt: u64,
+    /// Window offered, from `una` on.
+    wnd: u64,
+    /// Largest window ever offered.
+    max_wnd: u64,
+    shift: u8,
+    latest: WindowSource,
+    fin: Fin,
+    pub(crate) buffer: SendBuffer,
+}
+
+/// The segment SND.WND was taken from.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct WindowSource {
+    /// SND.WL1
+    pub(crate) seq: u64,
+    /// SND.WL2
+    pub(crate) ack: u64,
+    /// Its TSval.
+    pub(crate) stamp: Option<u32>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fin {
+    /// The stream goes on.
+    Open,
+    /// FIN follows the last byte.
+    Queued,
+    /// It was sent.
+    Sent,
+}
+
+/// New data that may be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Fresh {
+    /// Offset.
+    pub(crate) seq: u64,
+    /// Bytes of text.
+    pub(crate) len: usize,
+    /// FIN goes with it.
+    pub(crate) fin: bool,
+}
+
+impl Snd {
+    pub(crate) fn new(iss: SeqNum, buffer_max: usize) -> Snd {
+        Snd {
+            iss,
+            una: ISN_OFFSET,
+            nxt: FIRST_BYTE,
+            wnd: 0,
+            max_wnd: 0,
+            shift: 0,
+            latest: WindowSource::default(),
+            fin: Fin::Open,
+            buffer: SendBuffer::new(FIRST_BYTE, buffer_max),
+        }
+    }
+
+    pub(crate) fn iss(&self) -> SeqNum {
+        self.iss
+    }
+
+    pub(crate) fn una(&self) -> u64 {
+        self.una
+    }
+
+    pub(crate) fn nxt(&self) -> u64 {
+        self.nxt
+    }
+
+    pub(crate) fn wnd(&self) -> u64 {
+        self.wnd
+    }
+
+    pub(crate) fn max_wnd(&self) -> u64 {
+        self.max_wnd
+    }
+
+    pub(crate) fn set_shift(&mut self, shift: u8) {
+        self.shift = shift;
+    }
+
+    /// An offset as it travels.
+    pub(crate) fn seq_num(&self, offset: u64) -> SeqNum {
+        SeqNum::from_offset(self.iss, offset)
+    }
+
+    /// SEG.ACK as offset.
+    pub(crate) fn ack_offset(&self, ack: SeqNum) -> u64 {
+        ack.to_offset(self.iss, self.una).unwrap_or(0)
+    }
+
+    /// SEG.WND of an ordinary segment in bytes.
+    pub(crate) fn scaled(&self, window: u16) -> u64 {
+        u64::from(window) << self.shift
+    }
+
+    /// The peer acknowledged everything below `ack`, which was sent.
+    pub(crate) fn acknowledge(&mut self, ack: u64) {
+        assert!(ack <= self.nxt, "acknowledged is what was sent");
+        // SND.WND counts from SND.UNA; its right edge stays until the peer names another.
+        self.wnd = self.wnd.saturating_sub(ack.saturating_sub(self.una));
+        self.una = self.una.max(ack);
+        self.buffer.acknowledge(ack);
+    }
+
+    /// Takes the window of a segment if it is the newest seen. Returns whether it grew.
+    ///
+    /// With timestamps the newest segment has the newest stamp; without, the rule of
+    /// [RFC 9293 §3.10.7.4] by SND.WL1 and SND.WL2. Stamps are preferred because the body of a TACK
+    /// travels at an old sequence number.
+    pub(crate) fn offer_window(&mut self, wnd: u64, from: WindowSource) -> bool {
+        let newest = match (from.stamp, self.latest.stamp) {
+            (Some(new), Some(old)) if new != old => new.wrapping_sub(old) as i32 > 0,
+            (Some(_), Some(_)) if from.ack == self.latest.ack => wnd >= self.wnd,
+            (Some(_), Some(_)) => from.ack > self.latest.ack,
+            _ => {
+                self.latest.seq < from.seq
+                    || self.latest.seq == from.seq && self.latest.ack <= from.ack
+            }
+        };
+        if !newest {
+            return false;
+        }
+        let grew = self.una + wnd > self.una + self.wnd;
+        self.wnd = wnd;
+        self.max_wnd = self.max_wnd.max(wnd);
+        self.latest = from;
+        grew
+    }
+
+    /// Takes the window of a SYN, which is never scaled [RFC 7323 §2.2].
+    pub(crate) fn offer_unscaled_window(&mut self, window: u16, seq: u64) {
+        self.wnd = u64::from(window);
+        self.max_wnd = self.wnd;
+        self.latest = WindowSource { seq, ack: self.una, stamp: None };
+    }
+
+    /// FIN waits for its turn.
+    pub(crate) fn fin_is_queued(&self) -> bool {
+        self.fin == Fin::Queued
+    }
+
+    /// FIN goes after the last byte.
+    pub(crate) fn queue_fin(&mut self) {
+        if self.fin == Fin::Open {
+            self.fin = Fin::Queued;
+        }
+    }
+
+    /// FIN was sent and acknowledged.
+    pub(crate) fn fin_is_acked(&self) -> bool {
+        self.fin == Fin::Sent && self.una > self.buffer.end()
+    }
+
+    /// Written and never sent, in bytes.
+    pub(crate) fn unsent(&self) -> u64 {
+        self.buffer.end().saturating_sub(self.nxt)
+    }
+
+    /// Something new waits: text, or FIN.
+    pub(crate) fn has_fresh(&self) -> bool {
+        self.unsent() > 0 || self.fin == Fin::Queued
+    }
+
+    /// Everything sent, FIN included, is acknowledged.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.una == self.nxt
+    }
+
+    /// Window left for new data.
+    pub(crate) fn usable(&self) -> u64 {
+        (self.una + self.wnd).saturating_sub(self.nxt)
+    }
+
+    /// The next new segment of at most `max` bytes within the peer's window, sender's silly window
+    /// avoidance and Nagle applied [RFC 9293 §3.8.6.2.1, §3.7.4].
+    pub(crate) fn fresh(&self, max: usize, nodelay: bool) -> Option<Fresh> {
+        let (unsent, usable) = (self.unsent(), self.usable());
+        let len = unsent.min(usable).min(max as u64);
+        let takes_all = len == unsent;
+        let fin = takes_all && self.fin == Fin::Queued && (usable > len || len == 0 && usable > 0);
+        if len == 0 && !fin {
+            return None;
+        }
+        let full = len == max as u64;
+        let pushes = takes_all && (nodelay || self.is_idle() || self.fin == Fin::Queued);
+        let large = len >= self.max_wnd / 2;
+        (full || pushes || fin || large).then_some(Fresh { seq: self.nxt, len: len as usize, fin })
+    }
+
+    /// New text, and FIN, left.
+    pub(crate) fn on_fresh_sent(&mut self, fresh: Fresh) {
+        debug_assert_eq!(fresh.seq, self.nxt, "new data continues the stream");
+        self.nxt += fresh.len as u64 + u64::from(fresh.fin);
+        if fresh.fin {
+            self.fin = Fin::Sent;
+        }
+    }
+
+    /// The segment `[seq, end)` of what was sent before, as text length and FIN.
+    pub(crate) fn again(&self, seq: u64, end: u64) -> Fresh {
+        let text_end = end.min(self.buffer.end());
+        let fin = self.fin == Fin::Sent && end > self.buffer.end();
+        Fresh { seq, len: text_end.saturating_sub(seq) as usize, fin }
+    }
+}

@@ -1,0 +1,358 @@
+//! What leaves next: RST, SYN, acknowledgment, retransmission, new data, probe.
+
+use tack::Feedback;
+use tack_units::Instant;
+
+use crate::conn::burst::BurstBuilder;
+use crate::conn::congestion::Limit;
+use crate::conn::recovery_mode::Recovery;
+use crate::conn::snd::Fresh;
+use crate::conn::timers::Timer;
+use crate::conn::{Connection, State};
+use crate::wire::body;
+use crate::wire::ip::Ecn;
+use crate::wire::{AckType, Flags, Header, Options};
+
+/// Bytes of a TCP header without options.
+const HEADER: usize = 20;
+/// Buffers unused this long give their memory back.
+const IDLE_RELEASE: core::time::Duration = core::time::Duration::from_secs(2);
+
+impl Connection {
+    /// Adds what may leave now to `burst`; nothing added means nothing to send.
+    pub(crate) fn transmit(&mut self, burst: &mut BurstBuilder<'_>, now: Instant) {
+        if let Some(reset) = self.ending.reset.take() {
+            let mut header = reset.header(self.ports.local, self.ports.remote);
+            header.options.timestamps = self.clock.option(now);
+            return self.push(burst, &header, Ecn::NotEct, &[]);
+        }
+        match self.state.get() {
+            State::Closed => return,
+            State::SynSent | State::SynReceived => {
+                if self.open.is_due() {
+                    let header = self.syn_header(now);
+                    self.push(burst, &header, Ecn::NotEct, &[]);
+                }
+                return;
+            }
+            _ => {}
+        }
+        if self.handshake_ack {
+            self.handshake_ack = false;
+            return self.send_bare_ack(burst, now);
+        }
+        if self.acks.is_tack() && self.send_feedback(burst, now) {
+            return;
+        }
+        self.send_probes(burst, now);
+        if burst.is_empty() {
+            self.send_data(burst, now);
+        }
+        if burst.is_empty() && !self.acks.is_tack() && self.acks.is_due(now) {
+            self.acks.on_owed_sent();
+            self.send_bare_ack(burst, now);
+        }
+        self.arm_idle(now);
+    }
+
+    fn push(&mut self, burst: &mut BurstBuilder<'_>, header: &Header, ecn: Ecn, payload: &[u8]) {
+        burst.push(header, ecn, (payload, &[]));
+        self.counters.segments_sent += 1;
+    }
+
+    /// An ordinary header at SND.NXT with ACK, window and timestamps.
+    fn header(&mut self, now: Instant) -> Header {
+        let (ack, window) = self.rcv.announce();
+        Header {
+            src_port: self.ports.local,
+            dst_port: self.ports.remote,
+            seq: self.snd.seq_num(self.snd.nxt()),
+            ack,
+            flags: Flags::ACK | self.ecn.flags(false),
+            window,
+            urgent: 0,
+            options: Options { timestamps: self.clock.option(now), ..Options::default() },
+        }
+    }
+
+    /// A bare ACK of plain TCP, with SACK blocks.
+    fn send_bare_ack(&mut self, burst: &mut BurstBuilder<'_>, now: Instant) {
+        let mut header = self.header(now);
+        self.add_sack(&mut header.options);
+        self.counters.acks_sent.plain += 1;
+        self.push(burst, &header, Ecn::NotEct, &[]);
+        self.acks.on_ack_sent();
+    }
+
+    fn add_sack(&mut self, options: &mut Options) {
+        if self.agreed.sack && self.acks.sack.is_pending(&self.rcv) {
+            let most = if options.timestamps.is_some() { 3 } else { 4 };
+            options.sack = self.acks.sack.take(&self.rcv, most);
+        }
+    }
+
+    /// The next TACK or IACK of either half. True if one left.
+    fn send_feedback(&mut self, burst: &mut BurstBuilder<'_>, now: Instant) -> bool {
+        let max_body = usize::from(self.agreed.mss) - 20;
+        let mut bytes = core::mem::take(&mut burst.scratch);
+        bytes.clear();
+        let kind = self.next_body(max_body, &mut bytes, now);
+        if let Some(kind) = kind {
+            let mut header = self.header(now);
+            header.options.ack_type = Some(kind);
+            // Text the peer acknowledged: see `negotiate`.
+            let behind = self.snd.una().wrapping_sub(bytes.len() as u64);
+            header.seq = self.snd.seq_num(behind);
+            self.push(burst, &header, Ecn::NotEct, &bytes);
+            self.acks.on_owed_sent();
+        }
+        burst.scratch = bytes;
+        kind.is_some()
+    }
+
+    fn next_body(&mut self, max_body: usize, out: &mut Vec<u8>, now: Instant) -> Option<AckType> {
+        let isn = self.rcv.irs();
+        let sent = &mut self.counters.acks_sent;
+        match self.acks.poll_feedback(&self.rcv, body::max_holes(max_body), now) {
+            Some(Feedback::Tack(tack)) => {
+                sent.tack += 1;
+                body::emit_tack(&tack, isn, out);
+                return Some(AckType::Tack);
+            }
+            Some(Feedback::Iack(iack)) => {
+                let kind = body::emit_iack(&iack, out);
+                match kind {
+                    AckType::LossIack => sent.loss += 1,
+                    AckType::CeIack => sent.ce += 1,
+                    _ => sent.window += 1,
+                }
+                return Some(kind);
+            }
+            None => {}
+        }
+        if let Some(iack) = self.poll_frequency(now) {
+            self.counters.acks_sent.frequency += 1;
+            return Some(body::emit_iack(&iack, out));
+        }
+        if self.acks.is_owed() {
+            self.counters.acks_sent.window += 1;
+            return Some(AckType::WindowIack);
+        }
+        None
+    }
+
+    /// The frequency the peer should acknowledge at, when it must be told.
+    fn poll_frequency(&mut self, now: Instant) -> Option<tack::Iack> {
+        let Recovery::Tack(side) = &mut self.recovery else { return None };
+        let snapshot = self.congestion.snapshot();
+        let bw = snapshot.bandwidth?;
+        let frequency = side.sender.poll_frequency(bw, snapshot.startup, now)?;
+        Some(tack::Iack {
+            cum_ack: self.rcv.nxt(),
+            window: self.rcv.offer(),
+            reason: tack::IackReason::Frequency(frequency),
+        })
+    }
+
+    /// Zero-window and keepalive probes: empty, one before SND.UNA, so that they must be answered.
+    fn send_probes(&mut self, burst: &mut BurstBuilder<'_>, now: Instant) {
+        let persist = self.persist.take_due();
+        if !persist && !self.liveness.take_probe_due() {
+            return;
+        }
+        if persist {
+            self.persist.on_sent();
+        }
+        let mut header = self.header(now);
+        header.seq = self.snd.seq_num(self.snd.una() - 1);
+        if let Recovery::Tack(side) = &self.recovery {
+            // The number of the latest transmission: says nothing new, but is there.
+            header.options.pkt_seq = Some(side.highest_sent as u32);
+        }
+        self.push(burst, &header, Ecn::NotEct, &[]);
+        self.acks.on_ack_sent();
+    }
+
+    /// Retransmissions first, then new data, while windows and pacer allow.
+    fn send_data(&mut self, burst: &mut BurstBuilder<'_>, now: Instant) {
+        if core::mem::take(&mut self.loss_probe_due) {
+            self.send_loss_probe(burst, now);
+        }
+        let mut budget = None;
+        let limit = loop {
+            let next = match self.next_segment(now) {
+                Ok(next) => next,
+                Err(limit) => break limit,
+            };
+            let room = self.congestion.window().saturating_sub(self.recovery.in_flight());
+            if room < next.fresh.len as u64 && self.recovery.in_flight() > 0 {
+                break Some(Limit::Cwnd);
+            }
+            if budget.is_none() {
+                let waiting = room.min(self.waiting(&next));
+                budget = self.congestion.budget(waiting.max(next.fresh.len as u64), now);
+            }
+            let Some(left) = &mut budget else {
+                let departure = self.congestion.next_departure(now);
+                self.timers.set(Timer::Pacing, departure);
+                break Some(Limit::Cwnd);
+            };
+            if *left < next.fresh.len as u64 {
+                let departure = self.congestion.next_departure(now);
+                self.timers.set(Timer::Pacing, departure);
+                break Some(Limit::Cwnd);
+            }
+            *left -= next.fresh.len as u64;
+            if !self.push_text(burst, next, now) {
+                return;
+            }
+        };
+        self.after_data(limit, now);
+    }
+
+    /// Bytes that wait to leave, `next` included: at least; only its order of size matters.
+    fn waiting(&self, next: &Next) -> u64 {
+        if next.again {
+            u64::from(self.payload_mss())
+        } else {
+            self.snd.unsent().min(self.snd.usable())
+        }
+    }
+
+    fn after_data(&mut self, limit: Option<Limit>, now: Instant) {
+        let limit = limit.filter(|_| !self.snd.is_idle() || self.snd.has_fresh());
+        if limit == Some(Limit::App) {
+            self.recovery.on_app_limited();
+        }
+        self.congestion.note_limit(limit, now);
+        let closed = limit == Some(Limit::Rwnd) && self.recovery.in_flight() == 0;
+        if closed && self.timers.get(Timer::Persist).is_none() {
+            let wait = self.persist.interval(self.recovery.rto());
+            self.timers.set(Timer::Persist, now + wait);
+        }
+    }
+
+    /// The next segment with text or FIN, or what there is to wait for.
+    fn next_segment(&self, now: Instant) -> Result<Next, Option<Limit>> {
+        let payload = self.payload_now();
+        if let Some(lost) = self.recovery.next_lost(now) {
+            let end = lost.end.min(lost.start + payload as u64);
+            // FIN rides on a full segment: it takes no room.
+            let end = if lost.end == end + 1 { lost.end } else { end };
+            return Ok(Next { fresh: self.snd.again(lost.start, end), again: true });
+        }
+        match self.snd.fresh(payload, self.config.nodelay) {
+            Some(fresh) => Ok(Next { fresh, again: false }),
+            None if self.snd.unsent() > self.snd.usable() => Err(Some(Limit::Rwnd)),
+            None if self.snd.has_fresh() && self.snd.usable() == 0 => Err(Some(Limit::Rwnd)),
+            None => Err(Some(Limit::App)),
+        }
+    }
+
+    /// A tail loss probe: new data if any may leave, else the last segment again.
+    fn send_loss_probe(&mut self, burst: &mut BurstBuilder<'_>, now: Instant) {
+        let payload = self.payload_now();
+        let next = match self.snd.fresh(payload, true) {
+            Some(fresh) => Next { fresh, again: false },
+            None if self.snd.is_idle() => return,
+            None => {
+                let from = self.snd.nxt().saturating_sub(payload as u64).max(self.snd.una());
+                Next { fresh: self.snd.again(from, self.snd.nxt()), again: true }
+            }
+        };
+        self.counters.probes += 1;
+        self.push_text(burst, next, now);
+    }
+
+    /// Text per full segment of a connection at rest, options that are always there taken off.
+    pub(crate) fn payload_mss(&self) -> u32 {
+        let timestamps = if self.agreed.timestamps { 12 } else { 0 };
+        let pkt_seq = if self.agreed.tack { 8 } else { 0 };
+        u32::from(self.agreed.mss) - timestamps - pkt_seq
+    }
+
+    /// Text that fits the next segment: SACK blocks may take some.
+    fn payload_now(&self) -> usize {
+        let timestamps = if self.agreed.timestamps { 12 } else { 0 };
+        let extra = if self.recovery.is_tack() {
+            8
+        } else if self.agreed.sack && self.acks.sack.is_pending(&self.rcv) {
+            4 + 8 * if timestamps > 0 { 3 } else { 4 }
+        } else {
+            0
+        };
+        usize::from(self.agreed.mss) - timestamps - extra
+    }
+
+    /// Sends text or FIN. False: the burst is full, and the segment is still to be sent.
+    fn push_text(&mut self, burst: &mut BurstBuilder<'_>, next: Next, now: Instant) -> bool {
+        let Next { fresh, again } = next;
+        let range = fresh.seq..fresh.seq + fresh.len as u64 + u64::from(fresh.fin);
+        let ecn = self.ecn.codepoint(!again);
+        if !burst.is_empty() && !burst.has_room(HEADER + self.options_len() + fresh.len, ecn) {
+            return false;
+        }
+        let mut header = self.header(now);
+        header.seq = self.snd.seq_num(fresh.seq);
+        header.flags = Flags::ACK | self.ecn.flags(!again);
+        if fresh.fin {
+            header.flags = header.flags | Flags::FIN;
+        }
+        if range.end >= self.snd.buffer.end() && fresh.len > 0 {
+            header.flags = header.flags | Flags::PSH;
+        }
+        if !self.acks.is_tack() {
+            self.add_sack(&mut header.options);
+        }
+        if let Some(pkt_seq) = self.recovery.on_sent(range, now) {
+            header.options.pkt_seq = Some(pkt_seq as u32);
+        }
+        burst.push(&header, ecn, self.snd.buffer.slices(fresh.seq, fresh.len));
+        self.acks.on_owed_sent_on_data();
+        self.on_text_sent(next, now);
+        true
+    }
+
+    fn options_len(&self) -> usize {
+        usize::from(self.agreed.mss) - self.payload_now()
+    }
+
+    fn on_text_sent(&mut self, next: Next, now: Instant) {
+        let Next { fresh, again } = next;
+        let was_idle = self.snd.is_idle();
+        let bytes = fresh.len as u64;
+        let counters = &mut self.counters;
+        counters.segments_sent += 1;
+        counters.data_segments_sent += u64::from(fresh.len > 0);
+        if again {
+            counters.retransmissions += 1;
+            counters.retransmitted_bytes += bytes;
+            let stamp = self.clock.val(now);
+            self.retransmit_stamp.get_or_insert(stamp);
+        } else {
+            counters.bytes_sent += bytes;
+            self.snd.on_fresh_sent(fresh);
+        }
+        if was_idle {
+            self.restart_user_timer(now);
+        }
+        let app_limited = self.snd.unsent() == 0;
+        let in_flight = self.recovery.in_flight();
+        self.congestion.on_sent(bytes + u64::from(fresh.fin), in_flight, app_limited, now);
+    }
+
+    fn arm_idle(&mut self, now: Instant) {
+        let memory = self.snd.buffer.memory() + self.rcv.buffer.memory();
+        if memory > 0 && self.snd.is_idle() && self.timers.get(Timer::Idle).is_none() {
+            self.timers.set(Timer::Idle, now + IDLE_RELEASE);
+        }
+    }
+}
+
+/// A segment about to leave.
+#[derive(Clone, Copy, Debug)]
+struct Next {
+    fresh: Fresh,
+    /// It was sent before.
+    again: bool,
+}

@@ -1,0 +1,231 @@
+//! From a datagram to the connection it is for, or to an answer without one.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use tack_units::Instant;
+
+use crate::config::Encapsulation;
+use crate::conn::{Connection, Offer, Reset, default_mss};
+use crate::host::demux::Key;
+use crate::host::timewait::Verdict;
+use crate::host::{Host, MAX_STRAY, cookies};
+use crate::seq::SeqNum;
+use crate::wire::checksum::{PROTOCOL_TCP, tcp_is_valid};
+use crate::wire::ip::{Ecn, IpPacket};
+use crate::wire::{Flags, Header, Segment, Timestamps};
+
+/// A segment and the addresses it came with.
+struct Located<'a> {
+    segment: Segment<'a>,
+    path: SocketAddr,
+    local_ip: IpAddr,
+    ecn: Ecn,
+}
+
+impl Located<'_> {
+    fn key(&self) -> Key {
+        Key {
+            path: self.path,
+            remote_port: self.segment.header.src_port,
+            local_port: self.segment.header.dst_port,
+            local_ip: self.local_ip,
+        }
+    }
+}
+
+impl Host {
+    /// Hands one datagram on; returns the slot of the connection it changed.
+    pub(super) fn dispatch(
+        &mut self,
+        from: SocketAddr,
+        datagram: &[u8],
+        ecn: Ecn,
+        now: Instant,
+    ) -> Option<u32> {
+        let Some(located) = self.locate(from, datagram, ecn) else {
+            self.counters.malformed += 1;
+            return None;
+        };
+        let key = located.key();
+        let segment = &located.segment;
+        if let Some(index) = self.demux.find(&key) {
+            return self.deliver(index, segment, located.ecn, now);
+        }
+        if self.time_wait.contains(&key) {
+            match self.time_wait.on_segment(&key, segment, now) {
+                Verdict::Ignore => return None,
+                Verdict::Answer(header) => {
+                    self.answer(key, *header);
+                    return None;
+                }
+                Verdict::Reopen => {}
+            }
+        }
+        if self.listeners.contains_key(&key.local_port) {
+            return self.arrives_listen(&key, segment, located.ecn, now);
+        }
+        self.refuse(&key, segment, now);
+        None
+    }
+
+    fn locate<'a>(&self, from: SocketAddr, datagram: &'a [u8], ecn: Ecn) -> Option<Located<'a>> {
+        let codepoints = self.config.codepoints;
+        match &self.config.encapsulation {
+            Encapsulation::Udp => {
+                let segment = Segment::parse(datagram, codepoints).ok()?;
+                let local_ip = Ipv4Addr::UNSPECIFIED.into();
+                Some(Located { segment, path: from, local_ip, ecn })
+            }
+            Encapsulation::Ip { local } => {
+                let packet = IpPacket::parse(datagram).ok()?;
+                let ours = packet.protocol == PROTOCOL_TCP && local.contains(&packet.dst);
+                if !ours || !tcp_is_valid(packet.src, packet.dst, packet.payload) {
+                    return None;
+                }
+                let segment = Segment::parse(packet.payload, codepoints).ok()?;
+                let path = SocketAddr::new(packet.src, 0);
+                Some(Located { segment, path, local_ip: packet.dst, ecn: packet.ecn })
+            }
+        }
+    }
+
+    fn deliver(&mut self, index: u32, seg: &Segment<'_>, ecn: Ecn, now: Instant) -> Option<u32> {
+        let entry = self.slots.at_mut(index)?;
+        if entry.half_open
+            && let Some(listener) = entry.listener.and_then(|port| self.listeners.get(&port))
+        {
+            entry.conn.set_may_establish(listener.has_room_for_connection());
+        }
+        entry.conn.on_segment(seg, ecn, now);
+        Some(index)
+    }
+
+    /// [RFC 9293 §3.10.7.2], with SYN cookies.
+    fn arrives_listen(
+        &mut self,
+        key: &Key,
+        seg: &Segment<'_>,
+        ecn: Ecn,
+        now: Instant,
+    ) -> Option<u32> {
+        let flags = seg.header.flags;
+        if flags.has(Flags::RST) {
+            return None;
+        }
+        if flags.has(Flags::ACK) {
+            let index = self.accept_cookie(key, seg, now);
+            if index.is_none() {
+                self.refuse(key, seg, now);
+            }
+            return index.and_then(|index| self.deliver(index, seg, ecn, now));
+        }
+        // [RFC 1122 §4.2.3.10]: no connection to a group or to everybody.
+        if !flags.has(Flags::SYN) || key.path.ip().is_multicast() || key.path.ip().is_unspecified()
+        {
+            return None;
+        }
+        let listener = self.listeners.get_mut(&key.local_port)?;
+        let full = !listener.has_room_for_connection();
+        if full || self.slots.len() >= self.config.max_connections {
+            self.counters.syns_dropped += 1;
+            return None;
+        }
+        if !listener.has_room_for_handshake() {
+            if listener.config().syn_cookies {
+                self.send_cookie(key, &seg.header, now);
+            } else {
+                self.counters.syns_dropped += 1;
+            }
+            return None;
+        }
+        let config = listener.config().conn.clone();
+        listener.on_handshake_started();
+        let iss = config.initial_seq.map_or_else(|| self.secret.isn(key, now), SeqNum);
+        let conn = Connection::passive(self.setup(key, config, iss), seg, now);
+        Some(self.add(*key, conn, Some(key.local_port)))
+    }
+
+    fn send_cookie(&mut self, key: &Key, syn: &Header, now: Instant) {
+        let Some(listener) = self.listeners.get(&key.local_port) else { return };
+        let config = &listener.config().conn;
+        let ipv6 = key.path.is_ipv6();
+        let offer = Offer::new(config, default_mss(&self.config.encapsulation, ipv6));
+        let answer = offer.answer(&syn.options, false);
+        let micros = answer.tack;
+        let ticks = if micros { now.as_micros() } else { now.as_nanos() / 1_000_000 };
+        let clock = self.secret.clock_offset(key).wrapping_add(ticks as u32);
+        let mut options = answer.options(Timestamps { val: 0, ecr: 0 });
+        let theirs = syn.options.window_scale;
+        let asked = crate::wire::Options { window_scale: theirs, ..options.clone() };
+        options.timestamps = syn
+            .options
+            .timestamps
+            .filter(|_| options.timestamps.is_some())
+            .map(|ts| Timestamps { val: cookies::stamp(clock, &asked), ecr: ts.val });
+        if options.timestamps.is_none() {
+            options.window_scale = None;
+            options.sack_permitted = false;
+            options.tack_permitted = false;
+        }
+        let mss = syn.options.mss.unwrap_or(536).min(offer.mss());
+        let header = Header {
+            src_port: key.local_port,
+            dst_port: key.remote_port,
+            seq: cookies::make(&self.secret, key, syn.seq, mss, now),
+            ack: syn.seq.add(1),
+            flags: Flags::SYN | Flags::ACK,
+            window: config.initial_recv_buffer.min(usize::from(u16::MAX)) as u16,
+            urgent: 0,
+            options,
+        };
+        self.counters.cookies_sent += 1;
+        self.answer(*key, header);
+    }
+
+    /// A connection out of the ACK of a cookie.
+    fn accept_cookie(&mut self, key: &Key, seg: &Segment<'_>, now: Instant) -> Option<u32> {
+        let listener = self.listeners.get_mut(&key.local_port)?;
+        if !listener.config().syn_cookies
+            || !listener.has_room_for_connection()
+            || self.slots.len() >= self.config.max_connections
+        {
+            return None;
+        }
+        let header = &seg.header;
+        let (client_isn, cookie) = (header.seq.add(u32::MAX), header.ack.add(u32::MAX));
+        let mss = cookies::check(&self.secret, key, client_isn, cookie, now)?;
+        let syn = Segment {
+            header: Header {
+                seq: client_isn,
+                flags: Flags::SYN,
+                window: header.window,
+                options: cookies::options(mss, header.options.timestamps),
+                ..header.clone()
+            },
+            payload: &[],
+        };
+        let config = listener.config().conn.clone();
+        listener.on_handshake_started();
+        self.counters.cookies_accepted += 1;
+        let conn = Connection::from_cookie(self.setup(key, config, cookie), &syn, now);
+        Some(self.add(*key, conn, Some(key.local_port)))
+    }
+
+    /// RST to a segment of no connection.
+    fn refuse(&mut self, key: &Key, seg: &Segment<'_>, now: Instant) {
+        self.counters.stray += 1;
+        // A body takes no sequence space, but only segments without ACK are numbered by length.
+        if let Some(reset) = Reset::answering(&seg.header, seg.payload.len())
+            && self.resets.admit(now)
+        {
+            self.counters.resets_sent += 1;
+            self.answer(*key, reset.header(key.local_port, key.remote_port));
+        }
+    }
+
+    fn answer(&mut self, key: Key, header: Header) {
+        if self.stray.len() < MAX_STRAY {
+            self.stray.push_back((key, header));
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! What follows every mutation of a connection: its place in queues and tables, and its events.
+
+use tack_units::Instant;
+
+use crate::conn::{EventSet, State};
+use crate::host::{Event, EventKind, Host};
+
+impl Host {
+    /// A connection changed: it may have something to send.
+    pub(super) fn settle(&mut self, index: u32, now: Instant) {
+        if let Some(entry) = self.slots.at_mut(index)
+            && !core::mem::replace(&mut entry.in_transmit_queue, true)
+        {
+            self.transmit_queue.push_back(index);
+        }
+        self.settle_sent(index, now);
+    }
+
+    /// A connection changed and has nothing to send.
+    pub(super) fn settle_sent(&mut self, index: u32, now: Instant) {
+        self.settle_handshake(index, now);
+        self.settle_end(index, now);
+        let Some(entry) = self.slots.at_mut(index) else { return };
+        let at = entry.conn.deadline();
+        self.timers.update(index, &mut entry.deadline, at);
+        let wakes = !entry.conn.events.is_empty() && !entry.detached;
+        if wakes && !core::mem::replace(&mut entry.in_event_queue, true) {
+            self.event_queue.push_back(index);
+        }
+        let over = matches!(entry.conn.state(), State::Closed | State::TimeWait);
+        if over && entry.detached && !entry.in_transmit_queue {
+            self.timers.update(index, &mut entry.deadline, None);
+            self.slots.remove(index);
+        }
+    }
+
+    /// A passive handshake ended: the connection waits to be accepted, or is gone.
+    fn settle_handshake(&mut self, index: u32, now: Instant) {
+        let id = self.slots.at(index).map(|_| self.slots.id(index));
+        let (Some(entry), Some(id)) = (self.slots.at_mut(index), id) else { return };
+        if !entry.half_open || entry.conn.state() == State::SynReceived {
+            return;
+        }
+        entry.half_open = false;
+        let listener = entry.listener.and_then(|port| self.listeners.get_mut(&port));
+        if let Some(listener) = listener {
+            listener.on_handshake_ended();
+            if entry.conn.state() != State::Closed {
+                listener.push(id);
+                entry.waiting = true;
+                entry.detached = false;
+            }
+        } else if entry.conn.state() != State::Closed {
+            // Nobody listens any more.
+            entry.conn.abort(now);
+        }
+    }
+
+    /// It is over: segments no longer find it, TIME-WAIT remembers it.
+    fn settle_end(&mut self, index: u32, now: Instant) {
+        let Some(entry) = self.slots.at_mut(index) else { return };
+        let state = entry.conn.state();
+        if !matches!(state, State::Closed | State::TimeWait) {
+            return;
+        }
+        // Reset before it was accepted: nobody is to be bothered with it.
+        let unnoticed = entry.waiting && entry.conn.outcome().is_some_and(|o| o.is_err());
+        if unnoticed {
+            entry.waiting = false;
+            entry.detached = true;
+        }
+        let port = entry.listener.filter(|_| unnoticed);
+        if core::mem::take(&mut entry.reachable) {
+            self.demux.remove(&entry.key);
+            if state == State::TimeWait {
+                self.time_wait.insert(entry.key, entry.conn.last_words(now), now);
+            }
+        }
+        let id = self.slots.id(index);
+        if let Some(listener) = port.and_then(|port| self.listeners.get_mut(&port)) {
+            listener.forget(id);
+        }
+    }
+
+    /// The next event of a slot.
+    pub(super) fn next_event(&mut self, index: u32) -> Option<Event> {
+        self.slots.at(index)?;
+        let conn = self.slots.id(index);
+        let entry = self.slots.at_mut(index).filter(|e| !e.detached)?;
+        let events = &mut entry.conn.events;
+        let kind = if events.take(EventSet::ESTABLISHED) {
+            match entry.listener {
+                Some(listener) => EventKind::Accepted { listener },
+                None => EventKind::Connected,
+            }
+        } else if events.take(EventSet::READABLE) {
+            EventKind::Readable
+        } else if events.take(EventSet::WRITABLE) {
+            EventKind::Writable
+        } else if events.take(EventSet::PEER_CLOSED) {
+            EventKind::PeerClosed
+        } else if events.take(EventSet::CLOSED) {
+            EventKind::Closed(entry.conn.outcome()?)
+        } else {
+            return None;
+        };
+        Some(Event { conn, kind })
+    }
+}

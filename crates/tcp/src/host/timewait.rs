@@ -1,0 +1,126 @@
+//! TIME-WAIT: 4-tuples that must not be mistaken for new connections, in a few words each.
+
+use core::time::Duration;
+use std::collections::{BTreeMap, BTreeSet};
+
+use tack_units::Instant;
+
+use crate::conn::LastWords;
+use crate::host::demux::Key;
+use crate::wire::{Flags, Header, Options, Segment, Timestamps};
+
+/// All connections in TIME-WAIT.
+#[derive(Debug)]
+pub(crate) struct TimeWait {
+    entries: BTreeMap<Key, (LastWords, Instant)>,
+    by_expiry: BTreeSet<(Instant, Key)>,
+    wait: Duration,
+    max: usize,
+}
+
+/// What a segment for a 4-tuple in TIME-WAIT leads to.
+#[derive(Debug)]
+pub(crate) enum Verdict {
+    /// Nothing.
+    Ignore,
+    /// This ACK.
+    Answer(Box<Header>),
+    /// The peer opens a new connection; the old one is forgotten.
+    Reopen,
+}
+
+impl TimeWait {
+    pub(crate) fn new(wait: Duration, max: usize) -> TimeWait {
+        TimeWait { entries: BTreeMap::new(), by_expiry: BTreeSet::new(), wait, max: max.max(1) }
+    }
+
+    pub(crate) fn insert(&mut self, key: Key, words: LastWords, now: Instant) {
+        self.remove(&key);
+        if self.entries.len() >= self.max
+            && let Some((_, oldest)) = self.by_expiry.pop_first()
+        {
+            self.entries.remove(&oldest);
+        }
+        let until = now + self.wait;
+        self.entries.insert(key, (words, until));
+        self.by_expiry.insert((until, key));
+    }
+
+    pub(crate) fn contains(&self, key: &Key) -> bool {
+        self.entries.contains_key(key)
+    }
+
+    fn remove(&mut self, key: &Key) {
+        if let Some((_, until)) = self.entries.remove(key) {
+            self.by_expiry.remove(&(until, *key));
+        }
+    }
+
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        self.by_expiry.first().map(|(at, _)| *at)
+    }
+
+    pub(crate) fn expire(&mut self, now: Instant) {
+        while let Some(&(at, key)) = self.by_expiry.first()
+            && at <= now
+        {
+            self.by_expiry.pop_first();
+            self.entries.remove(&key);
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// [RFC 9293 §3.10.7.4] for TIME-WAIT, reuse after [RFC 6191 §2], RST ignored as
+    /// [RFC 1337 §3] asks.
+    pub(crate) fn on_segment(&mut self, key: &Key, seg: &Segment<'_>, now: Instant) -> Verdict {
+        let Some(&(words, _)) = self.entries.get(key) else { return Verdict::Ignore };
+        let header = &seg.header;
+        if header.flags.has(Flags::RST) {
+            return Verdict::Ignore;
+        }
+        if header.flags.has(Flags::SYN) && !header.flags.has(Flags::ACK) {
+            let newer_stamp = match (header.options.timestamps, words.ts_recent) {
+                (Some(ts), Some(recent)) => ts.val.wrapping_sub(recent) as i32 > 0,
+                _ => false,
+            };
+            if newer_stamp || header.seq.since(words.rcv_nxt) > 0 {
+                self.remove(key);
+                return Verdict::Reopen;
+            }
+            return Verdict::Answer(Box::new(words.ack(key, now)));
+        }
+        if header.flags.has(Flags::FIN) {
+            // Ours was lost: another 2 MSL.
+            self.insert(*key, words, now);
+            return Verdict::Answer(Box::new(words.ack(key, now)));
+        }
+        let body = header.options.ack_type.is_some();
+        if !seg.payload.is_empty() && !body {
+            return Verdict::Answer(Box::new(words.ack(key, now)));
+        }
+        Verdict::Ignore
+    }
+}
+
+impl LastWords {
+    fn ack(&self, key: &Key, now: Instant) -> Header {
+        let elapsed = now.saturating_since(self.noted);
+        let ticks = if self.micros { elapsed.as_micros() } else { elapsed.as_millis() };
+        let timestamps = self
+            .ts_recent
+            .map(|ecr| Timestamps { val: self.clock_offset.wrapping_add(ticks as u32), ecr });
+        Header {
+            src_port: key.local_port,
+            dst_port: key.remote_port,
+            seq: self.snd_nxt,
+            ack: self.rcv_nxt,
+            flags: Flags::ACK,
+            window: 0,
+            urgent: 0,
+            options: Options { timestamps, ..Options::default() },
+        }
+    }
+}

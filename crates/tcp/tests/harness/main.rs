@@ -1,0 +1,6 @@
+//! Two hosts, a virtual clock and a path between them, all from one seed.
+
+mod app;
+mod bulk;
+mod pipe;
+mod world;

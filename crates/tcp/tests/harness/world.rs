@@ -1,0 +1,164 @@
+//! Two hosts and the path between them under one virtual clock.
+
+use core::time::Duration;
+use std::net::SocketAddr;
+
+use tack_tcp::{Encapsulation, Host, HostConfig};
+use tack_units::Instant;
+
+use crate::pipe::{Pipe, PipeConfig};
+
+/// A host's clock: offset and rate against true time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LocalClock {
+    pub(crate) offset: Duration,
+    /// Parts per million, positive is fast.
+    pub(crate) drift_ppm: i64,
+}
+
+impl LocalClock {
+    pub(crate) const TRUE: LocalClock = LocalClock { offset: Duration::ZERO, drift_ppm: 0 };
+
+    pub(crate) fn local(&self, now: Instant) -> Instant {
+        let ns = now.as_nanos() as i128;
+        let drifted = ns + ns * i128::from(self.drift_ppm) / 1_000_000;
+        Instant::from_nanos(drifted as u64) + self.offset
+    }
+
+    /// The earliest true time at which the local clock shows at least `local`.
+    pub(crate) fn true_time(&self, local: Instant) -> Instant {
+        let ns = local.saturating_since(Instant::ZERO + self.offset).as_nanos() as i128;
+        let guess = ns * 1_000_000 / (1_000_000 + i128::from(self.drift_ppm));
+        let mut t = Instant::from_nanos(guess as u64);
+        while self.local(t) < local {
+            t += Duration::from_nanos(1);
+        }
+        t
+    }
+}
+
+/// One end.
+pub(crate) struct End {
+    pub(crate) host: Host,
+    pub(crate) addr: SocketAddr,
+    pub(crate) clock: LocalClock,
+}
+
+/// The world.
+pub(crate) struct World {
+    pub(crate) now: Instant,
+    pub(crate) ends: [End; 2],
+    /// `pipes[i]` carries what end `i` sends.
+    pub(crate) pipes: [Pipe; 2],
+    buffer: Vec<u8>,
+    /// Deadlines that did not move the host on; a machine that never settles is a bug.
+    stuck: u32,
+}
+
+/// Everything a world is made of.
+#[derive(Clone, Debug)]
+pub(crate) struct WorldConfig {
+    pub(crate) seed: u64,
+    pub(crate) ip: Option<bool>,
+    pub(crate) hosts: [HostConfig; 2],
+    pub(crate) pipes: [PipeConfig; 2],
+    pub(crate) clocks: [LocalClock; 2],
+}
+
+impl WorldConfig {
+    pub(crate) fn new(seed: u64, pipes: [PipeConfig; 2]) -> WorldConfig {
+        let hosts = [HostConfig::default(), HostConfig::default()];
+        WorldConfig { seed, ip: None, hosts, pipes, clocks: [LocalClock::TRUE; 2] }
+    }
+}
+
+impl World {
+    pub(crate) fn new(config: WorldConfig) -> World {
+        let WorldConfig { seed, ip, hosts, pipes, clocks } = config;
+        let addrs: [SocketAddr; 2] = match ip {
+            Some(true) => [
+                ([0xfd00, 0, 0, 0, 0, 0, 0, 1], 0).into(),
+                ([0xfd00, 0, 0, 0, 0, 0, 0, 2], 0).into(),
+            ],
+            _ => [([10, 0, 0, 1], 7_000).into(), ([10, 0, 0, 2], 7_000).into()],
+        };
+        let mut made = hosts.into_iter().enumerate().map(|(i, mut host)| {
+            if ip.is_some() {
+                host.encapsulation = Encapsulation::Ip { local: vec![addrs[i].ip()] };
+            }
+            let mut secret = [0; 32];
+            secret[..8].copy_from_slice(&(seed ^ i as u64).to_le_bytes());
+            let now = clocks[i].local(Instant::ZERO);
+            End { host: Host::new(host, secret, now), addr: addrs[i], clock: clocks[i] }
+        });
+        let ends = [made.next().expect("two"), made.next().expect("two")];
+        let [a, b] = pipes;
+        World {
+            now: Instant::ZERO,
+            ends,
+            pipes: [
+                Pipe::new(a, seed.wrapping_mul(2), ip.is_some()),
+                Pipe::new(b, seed.wrapping_mul(2) + 1, ip.is_some()),
+            ],
+            buffer: Vec::new(),
+            stuck: 0,
+        }
+    }
+
+    /// Local time of an end.
+    pub(crate) fn local(&self, end: usize) -> Instant {
+        self.ends[end].clock.local(self.now)
+    }
+
+    /// Sends what both hosts have to send.
+    pub(crate) fn flush(&mut self) {
+        for i in 0..2 {
+            let local = self.local(i);
+            loop {
+                self.buffer.clear();
+                let host = &mut self.ends[i].host;
+                let Some(t) = host.poll_transmit(&mut self.buffer, 65_000, local) else { break };
+                assert_eq!(t.bytes, self.buffer.len());
+                assert!(t.segments <= 44 && t.segment_size > 0);
+                let chunks = self.buffer.chunks(t.segment_size);
+                assert_eq!(chunks.len(), t.segments, "all but the last are of equal size");
+                for datagram in chunks {
+                    self.pipes[i].offer(datagram, t.ecn, self.now);
+                }
+            }
+        }
+    }
+
+    /// When something happens next by itself.
+    pub(crate) fn next(&self) -> Option<Instant> {
+        let pipes = self.pipes.iter().filter_map(Pipe::next);
+        let hosts = self.ends.iter().filter_map(|e| Some(e.clock.true_time(e.host.deadline()?)));
+        pipes.chain(hosts).min().map(|at| at.max(self.now))
+    }
+
+    /// Moves to `at` and lets everything due happen.
+    pub(crate) fn advance(&mut self, at: Instant) {
+        assert!(at >= self.now);
+        if at > self.now {
+            self.stuck = 0;
+        }
+        self.stuck += 1;
+        assert!(self.stuck < 10_000, "no progress at {}: a deadline is never met", self.now);
+        self.now = at;
+        for i in 0..2 {
+            let to = 1 - i;
+            let local = self.local(to);
+            while let Some((bytes, ecn)) = self.pipes[i].arrive(at) {
+                let from = self.ends[i].addr;
+                self.ends[to].host.handle(from, &bytes, bytes.len(), ecn, local);
+                self.pipes[i].recycle(bytes);
+            }
+        }
+        for i in 0..2 {
+            let local = self.local(i);
+            if self.ends[i].host.deadline().is_some_and(|d| d <= local) {
+                self.ends[i].host.handle_timeout(local);
+            }
+        }
+    }
+}

@@ -132,7 +132,9 @@ impl WlanConfig {
     fn shorten(&mut self, standard: Standard) {
         match standard {
             Standard::B => {
-                self.downlink = DataRate::Dsss { kbps: 11_000, preamble: DsssPreamble::Short };
+                let preamble = DsssPreamble::Short;
+                self.downlink = DataRate::Dsss { kbps: 11_000, preamble };
+                self.timing.response_preamble = Some(preamble);
             }
             Standard::G => self.protection = Protection::CtsToSelf { kbps: Some(6_000) },
             Standard::N => {

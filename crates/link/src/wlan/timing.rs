@@ -36,6 +36,8 @@ pub struct Timing {
     pub response_timeout: Option<Duration>,
     /// Band: decides the signal extension.
     pub band: Band,
+    /// Preamble of DSSS responses; `None` for that of the frame they answer.
+    pub response_preamble: Option<DsssPreamble>,
     /// Rates every station supports, in kb/s, ascending: responses and control frames use them.
     pub basic_kbps: Vec<u32>,
 }
@@ -49,6 +51,7 @@ impl Timing {
             cca: Duration::from_micros(4),
             response_timeout: None,
             band,
+            response_preamble: None,
             basic_kbps: vec![6_000, 12_000, 24_000],
         };
         match standard {
@@ -58,6 +61,7 @@ impl Timing {
                 cca: Duration::from_micros(15),
                 response_timeout: None,
                 band: Band::Ghz2,
+                response_preamble: None,
                 basic_kbps: vec![1_000, 2_000],
             },
             Standard::G => ofdm(Band::Ghz2, 10),
@@ -71,7 +75,10 @@ impl Timing {
         let reference = data.reference_kbps();
         let within = self.basic_kbps.iter().copied().filter(|&k| k <= reference).max();
         let kbps = within.or(self.basic_kbps.iter().copied().min()).unwrap_or(reference);
-        self.control_rate(kbps, data)
+        match (self.control_rate(kbps, data), self.response_preamble) {
+            (DataRate::Dsss { kbps, .. }, Some(preamble)) => DataRate::Dsss { kbps, preamble },
+            (rate, _) => rate,
+        }
     }
 
     /// The slowest basic rate, with `data`'s kind of modulation: EIFS assumes it.

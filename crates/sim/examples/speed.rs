@@ -42,10 +42,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         Duration::from_millis(40),
         Limit::Packets(1_000),
     );
-    let hops: Vec<Box<dyn Link + Send>> = vec![
-        Box::new(Wlan::new(wlan)?),
-        Box::new(Wired::symmetric(wire, seed.derive("wire"))?),
-    ];
+    let hops: Vec<Box<dyn Link + Send>> =
+        vec![Box::new(Wlan::new(wlan)?), Box::new(Wired::symmetric(wire, seed.derive("wire"))?)];
     let mut sim = Simulation::new(seed);
     let link = sim.add_link(Path::new(hops));
     for _ in 0..flows {
@@ -56,7 +54,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         let server = sim.add_host(Site { link, end: End::B });
         if traffic == "udp" {
             let rate = Rate::from_mbps(1_500 / u64::from(flows));
-            let blast = Blast { dst: client, ip_bytes: 1_500, rate, start: Instant::ZERO, stop: end };
+            let blast =
+                Blast { dst: client, ip_bytes: 1_500, rate, start: Instant::ZERO, stop: end };
             sim.add_blast(server, blast);
             continue;
         }

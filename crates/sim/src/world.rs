@@ -150,6 +150,11 @@ impl<E: Endpoint, L: Link> World<E, L> {
         &self.links
     }
 
+    /// Every link's name, in the order they were added.
+    pub fn link_ids(&self) -> impl Iterator<Item = LinkId> + use<E, L> {
+        (0..self.links.len() as u32).map(LinkId)
+    }
+
     /// The links, for their own accounts at the end of a run.
     pub fn into_links(self) -> Vec<L> {
         self.links

@@ -15,8 +15,7 @@ fn downlink_mbps(standard: Standard, rule: AckRule, seed: u64) -> f64 {
     let mut wlan = WlanConfig::preset(Preset::Textbook, standard);
     wlan.stations[0].hosts = vec![0];
     wlan.seed = seed.derive("wlan");
-    let wire =
-        DirectionConfig { delay: Duration::from_micros(500), ..DirectionConfig::default() };
+    let wire = DirectionConfig { delay: Duration::from_micros(500), ..DirectionConfig::default() };
     let hops: Vec<Box<dyn Link + Send>> = vec![
         Box::new(Wlan::new(wlan).unwrap()),
         Box::new(Wired::symmetric(wire, seed.derive("wire")).unwrap()),

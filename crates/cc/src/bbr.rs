@@ -206,7 +206,9 @@ impl Bbr {
         let every = self.constants.probe_rtt_every;
         if self.state != State::ProbeRtt {
             let stale = self.model.min_rtt.is_stale(every, ack.now);
-            if stale && self.config.probe_rtt && !self.idle_restart {
+            // Slowing down a little shows nothing while Startup doubles the rate every round.
+            let vain = self.is_gentle() && !self.model.full_pipe.reached();
+            if stale && self.config.probe_rtt && !self.idle_restart && !vain {
                 self.enter(State::ProbeRtt, ack.now);
             }
             return;

@@ -12,6 +12,7 @@ use tack_units::{Instant, Rate};
 use crate::bbr::{Bbr, Profile};
 use crate::config::Config;
 use crate::controller::Controller;
+use crate::cubic::Cubic;
 use crate::reno::NewReno;
 use crate::sample::{AckSample, LossSample};
 
@@ -119,6 +120,8 @@ algorithms! {
     };
     /// NewReno with byte counting [RFC 5681, RFC 3465].
     NewReno = "newreno": NewReno = |config, _| NewReno::new(config);
+    /// CUBIC [RFC 9438] with HyStart++ [RFC 9406].
+    Cubic = "cubic": Cubic = |config, _| Cubic::new(config);
 }
 
 impl CongestionControl {

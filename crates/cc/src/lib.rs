@@ -9,6 +9,8 @@ mod bbr;
 mod config;
 mod control;
 mod controller;
+mod cubic;
+mod hystart;
 mod pacer;
 mod prr;
 mod reno;

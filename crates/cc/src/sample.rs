@@ -90,3 +90,28 @@ pub struct LossSample {
     /// Bytes in flight when it was declared, the lost ones excluded.
     pub in_flight: u64,
 }
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// An acknowledgment of nothing, to build others from.
+    pub(crate) fn ack() -> AckSample {
+        AckSample {
+            now: Instant::ZERO,
+            acked_bytes: 0,
+            lost_bytes: 0,
+            delivered: 0,
+            prior_in_flight: 0,
+            in_flight: 0,
+            rtt: None,
+            srtt: None,
+            rtt_min: None,
+            rate: None,
+            ack_interval: Duration::ZERO,
+            cwnd_limited: true,
+            in_recovery: false,
+            ece: false,
+        }
+    }
+}

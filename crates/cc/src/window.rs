@@ -94,6 +94,11 @@ impl CongestionWindow {
         self.prr.is_some()
     }
 
+    /// Ends slow start here, without a reduction.
+    pub(crate) fn leave_slow_start(&mut self) {
+        self.ssthresh = self.ssthresh.min(self.cwnd);
+    }
+
     pub(crate) fn set_cwnd(&mut self, bytes: u64) {
         self.cwnd = bytes.clamp(self.mss, self.max.max(self.mss));
     }

@@ -125,7 +125,8 @@ impl Snd {
             (Some(new), Some(old)) if new != old => new.wrapping_sub(old) as i32 > 0,
             (Some(_), Some(_)) if from.ack == self.latest.ack => wnd >= self.wnd,
             (Some(_), Some(_)) => from.ack > self.latest.ack,
-            _ => {
+            (Some(_), None) => true,
+            (None, _) => {
                 self.latest.seq < from.seq
                     || self.latest.seq == from.seq && self.latest.ack <= from.ack
             }

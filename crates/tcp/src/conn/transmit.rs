@@ -1,7 +1,7 @@
 //! What leaves next: RST, SYN, acknowledgment, retransmission, new data, probe.
 
 use tack::Feedback;
-use tack_units::Instant;
+use tack_units::{Instant, Rate};
 
 use crate::conn::burst::BurstBuilder;
 use crate::conn::congestion::Limit;
@@ -145,7 +145,9 @@ impl Connection {
     fn poll_frequency(&mut self, now: Instant) -> Option<tack::Iack> {
         let Recovery::Tack(side) = &mut self.recovery else { return None };
         let snapshot = self.congestion.snapshot();
-        let bw = snapshot.bandwidth?;
+        // Before the first rate sample, which the receiver makes only once it knows a frequency.
+        let guess = || Rate::from_bytes_over(snapshot.cwnd, side.sender.srtt()?);
+        let bw = snapshot.bandwidth.or_else(guess)?;
         let frequency = side.sender.poll_frequency(bw, snapshot.startup, now)?;
         Some(tack::Iack {
             cum_ack: self.rcv.nxt(),

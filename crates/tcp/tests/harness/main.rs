@@ -2,5 +2,6 @@
 
 mod app;
 mod bulk;
+mod measures;
 mod pipe;
 mod world;

@@ -406,5 +406,4 @@ impl PlainSender {
 }
 
 #[cfg(test)]
-#[path = "recovery/tests.rs"]
 mod tests;

@@ -129,8 +129,9 @@ impl PlainSender {
         now: Instant,
     ) {
         // An echo counts only with news, or repeated acknowledgments would repeat a sample
-        // [RFC 7323 §4.1].
-        let ts_rtt = ack.ts_rtt.filter(|_| arrivals.bytes > 0);
+        // [RFC 7323 §4.1]; the very first one comes from the handshake.
+        let first = self.rtt.srtt().is_none();
+        let ts_rtt = ack.ts_rtt.filter(|_| first || arrivals.bytes > 0);
         let newest = arrivals.newest.map(|(_, sent_at)| now - sent_at);
         news.rtt = newest.or(ts_rtt);
         if let Some(rtt) = news.rtt {

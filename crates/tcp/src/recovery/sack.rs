@@ -68,6 +68,13 @@ impl Scoreboard {
     }
 }
 
+#[cfg(test)]
+impl Scoreboard {
+    pub(super) fn ranges(&self) -> usize {
+        self.ranges.len()
+    }
+}
+
 /// Duplicate acknowledgments, each standing for a segment that left the network.
 #[derive(Debug, Default)]
 pub(super) struct DupAcks {

@@ -468,3 +468,14 @@ impl Sent {
 #[cfg(test)]
 #[path = "sent_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+impl Sent {
+    pub(super) fn sacked_bytes_by_walking(&self) -> u64 {
+        self.entries.iter().filter(|e| e.state == State::Sacked).map(Entry::bytes).sum()
+    }
+
+    pub(super) fn lost_bytes_by_walking(&self) -> u64 {
+        self.entries.iter().filter(|e| e.state == State::Lost).map(Entry::bytes).sum()
+    }
+}

@@ -1,9 +1,14 @@
 //! Experiments: scenarios, sweeps, comparisons and reports.
 
+pub mod airtime;
 pub mod compare;
+mod link;
 pub mod output;
 pub mod plot;
 pub mod result;
 pub mod scenario;
+mod simulate;
 pub mod stats;
 pub mod sweep;
+
+pub use simulate::simulate;

@@ -111,9 +111,7 @@ impl Ns3Row {
         wlan.uplink = uplink(&self.ul_mode, wlan.downlink)
             .ok_or_else(|| RowError::BadValue { column: "ul_mode", text: self.ul_mode.clone() })?;
         wlan.explicit_bar = self.explicit_bar;
-        // What a station's application answers at the end of a frame finds ns-3's medium idle.
-        wlan.idle_before_response = true;
-        wlan.beacons = Some(beacons(self.phy));
+        as_ns3(&mut wlan);
         if self.phy.aggregates() {
             wlan.ap_ampdu = limits(self.max_ampdu);
             wlan.station_ampdu = limits(self.sta_max_ampdu);
@@ -130,6 +128,13 @@ impl Ns3Row {
         experiment.duration = duration;
         Ok(experiment)
     }
+}
+
+/// Adds to `wlan` what every ns-3 run has and a textbook leaves out.
+pub fn as_ns3(wlan: &mut WlanConfig) {
+    // What a station's application answers at the end of a frame finds ns-3's medium idle.
+    wlan.idle_before_response = true;
+    wlan.beacons = Some(beacons(wlan.standard));
 }
 
 /// The A-MPDU limits behind ns-3's byte limit: its BlockAck window is 64 for every PHY.

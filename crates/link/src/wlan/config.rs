@@ -300,6 +300,9 @@ impl WlanConfig {
         let timeout = t.response_timeout.unwrap_or_default();
         check(timeout <= MINUTE, "timing.response_timeout", "is longer than a minute")?;
         check(!t.basic_kbps.is_empty(), "timing.basic_kbps", "needs at least one rate")?;
+        if let Some(kbps) = t.response_kbps {
+            rate("timing.response_kbps", t.control_rate(kbps, self.downlink))?;
+        }
         for &kbps in &t.basic_kbps {
             rate("timing.basic_kbps", t.control_rate(kbps, self.downlink))?;
         }

@@ -172,7 +172,7 @@ impl Contention {
                     let lost = (first - start) / self.slot + boundary;
                     c.backoff = c.backoff.saturating_sub(u32::try_from(lost).unwrap_or(u32::MAX));
                 }
-                if !c.backlogged && access <= first {
+                if !c.backlogged && (access <= first || c.backoff == 0) {
                     c.done = true;
                     c.backoff = 0;
                     c.counting = false;

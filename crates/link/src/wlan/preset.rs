@@ -69,6 +69,10 @@ impl WlanConfig {
         let mut config = WlanConfig::textbook(standard);
         if preset != Preset::Textbook {
             config.shorten(standard);
+            if standard.aggregates() {
+                // The sets are defined with 24 Mb/s; the rules would answer PaperA's QPSK at 12.
+                config.timing.response_kbps = Some(24_000);
+            }
             config.uplink = match preset {
                 Preset::PaperB => config.paper_b_uplink(standard),
                 _ => config.paper_a_uplink(standard),

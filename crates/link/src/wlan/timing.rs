@@ -36,6 +36,9 @@ pub struct Timing {
     pub response_timeout: Option<Duration>,
     /// Band: decides the signal extension.
     pub band: Band,
+    /// Rate of every response in kb/s; `None` for the highest basic rate that is not above the
+    /// frame's own (for an MCS: above the non-HT rate of the same modulation).
+    pub response_kbps: Option<u32>,
     /// Preamble of DSSS responses; `None` for that of the frame they answer.
     pub response_preamble: Option<DsssPreamble>,
     /// Rates every station supports, in kb/s, ascending: responses and control frames use them.
@@ -51,6 +54,7 @@ impl Timing {
             cca: Duration::from_micros(4),
             response_timeout: None,
             band,
+            response_kbps: None,
             response_preamble: None,
             basic_kbps: vec![6_000, 12_000, 24_000],
         };
@@ -61,6 +65,7 @@ impl Timing {
                 cca: Duration::from_micros(15),
                 response_timeout: None,
                 band: Band::Ghz2,
+                response_kbps: None,
                 response_preamble: None,
                 basic_kbps: vec![1_000, 2_000],
             },
@@ -69,11 +74,12 @@ impl Timing {
         }
     }
 
-    /// The control rate that answers `data`: the highest basic rate not above its reference, or
-    /// the lowest basic rate.
+    /// The control rate that answers `data`: the one configured, the highest basic rate not above
+    /// the data's reference, or the lowest basic rate.
     pub fn response_rate(&self, data: DataRate) -> DataRate {
         let reference = data.reference_kbps();
         let within = self.basic_kbps.iter().copied().filter(|&k| k <= reference).max();
+        let within = self.response_kbps.or(within);
         let kbps = within.or(self.basic_kbps.iter().copied().min()).unwrap_or(reference);
         match (self.control_rate(kbps, data), self.response_preamble) {
             (DataRate::Dsss { kbps, .. }, Some(preamble)) => DataRate::Dsss { kbps, preamble },

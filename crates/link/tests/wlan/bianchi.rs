@@ -64,10 +64,8 @@ fn assume(mut c: WlanConfig, w: u32) -> WlanConfig {
 /// The analysis' own example: frequency hopping at 1 Mb/s, 8184 bits of payload.
 fn fhss() -> (WlanConfig, u32, f64) {
     let mut c = WlanConfig::preset(Preset::Textbook, Standard::B);
-    let rate = DataRate::Dsss {
-        kbps: 1_000,
-        preamble: DsssPreamble::Other(Duration::from_micros(128)),
-    };
+    let rate =
+        DataRate::Dsss { kbps: 1_000, preamble: DsssPreamble::Other(Duration::from_micros(128)) };
     c.uplink = rate;
     c.downlink = rate;
     c.timing.slot = Duration::from_micros(50);
@@ -108,8 +106,7 @@ fn check_3_the_analysis_gives_its_published_numbers() {
 fn check_3_saturation_follows_bianchi() {
     let mut table = String::from("# phy W n: Mb/s analysis, model, error; p analysis, model\n");
     let mut failures = Vec::new();
-    let phys =
-        [("fhss", fhss()), ("g", textbook(Standard::G)), ("n", textbook(Standard::N))];
+    let phys = [("fhss", fhss()), ("g", textbook(Standard::G)), ("n", textbook(Standard::N))];
     for (name, (config, bytes, bits)) in phys {
         for w in [16, 32] {
             for n in [1, 2, 5, 10, 20, 50] {
@@ -131,7 +128,8 @@ fn check_3_saturation_follows_bianchi() {
                 )
                 .unwrap();
                 if error.abs() > 1.0 || (p_model - p).abs() > 0.012 {
-                    failures.push(format!("{name} W {w} n {n}: {error:+.2} %, p {p:.3} {p_model:.3}"));
+                    failures
+                        .push(format!("{name} W {w} n {n}: {error:+.2} %, p {p:.3} {p_model:.3}"));
                 }
             }
         }

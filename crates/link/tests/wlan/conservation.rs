@@ -43,8 +43,7 @@ fn rough(standard: Standard, seed: u64) -> WlanConfig {
     c.explicit_bar = seed.is_multiple_of(3);
     c.ap_queue_packets = 50;
     c.station_queue_packets = 20;
-    c.scheduling =
-        if seed.is_multiple_of(2) { Scheduling::Fifo } else { Scheduling::RoundRobin };
+    c.scheduling = if seed.is_multiple_of(2) { Scheduling::Fifo } else { Scheduling::RoundRobin };
     c.protection = Protection::RtsCts { threshold_bytes: 3_000, kbps: None };
     c.retry_limit = Some(2);
     c

@@ -12,8 +12,7 @@ use crate::snapshot::{check, percent, run};
 const OFFERED_MBPS: f64 = 100.0 * 1_472.0 / 1_518.0;
 
 fn thirteen_mpdus(stations: u32) -> WlanConfig {
-    let mut config =
-        WlanConfig::preset(Preset::Textbook, Standard::N).with_stations(stations);
+    let mut config = WlanConfig::preset(Preset::Textbook, Standard::N).with_stations(stations);
     config.ap_ampdu = AmpduLimits::new(65_535, 13);
     config.station_ampdu = config.ap_ampdu;
     config.station_queue_packets = 256;

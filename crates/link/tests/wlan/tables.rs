@@ -32,21 +32,86 @@ fn sets() -> Vec<(&'static str, WlanConfig, Row, f64)> {
         c
     };
     vec![
-        ("textbook b", of(Textbook, B), [6.22, 4.58, 5.30, 5.72, 5.96, 6.09, 5.38, 6.01, 6.12], 13.4),
+        (
+            "textbook b",
+            of(Textbook, B),
+            [6.22, 4.58, 5.30, 5.72, 5.96, 6.09, 5.38, 6.01, 6.12],
+            13.4,
+        ),
         ("textbook b short", b_short, [6.91, 5.39, 6.09, 6.47, 6.68, 6.79, 6.25, 6.74, 6.83], 10.8),
-        ("textbook g", of(Textbook, G), [30.49, 21.37, 25.27, 27.62, 28.98, 29.70, 29.47, 30.24, 30.36], 19.7),
-        ("textbook n", of(Textbook, N), [261.0, 219.5, 230.7, 234.1, 235.5, 236.3, 245.4, 256.6, 259.0], 11.2),
-        ("textbook ac", of(Textbook, Ac), [686.4, 536.0, 584.3, 597.8, 601.8, 603.9, 653.4, 678.0, 682.1], 16.0),
-        ("textbook ax", of(Textbook, Ax), [877.0, 665.8, 730.2, 746.9, 750.4, 751.4, 835.2, 866.4, 871.7], 18.7),
+        (
+            "textbook g",
+            of(Textbook, G),
+            [30.49, 21.37, 25.27, 27.62, 28.98, 29.70, 29.47, 30.24, 30.36],
+            19.7,
+        ),
+        (
+            "textbook n",
+            of(Textbook, N),
+            [261.0, 219.5, 230.7, 234.1, 235.5, 236.3, 245.4, 256.6, 259.0],
+            11.2,
+        ),
+        (
+            "textbook ac",
+            of(Textbook, Ac),
+            [686.4, 536.0, 584.3, 597.8, 601.8, 603.9, 653.4, 678.0, 682.1],
+            16.0,
+        ),
+        (
+            "textbook ax",
+            of(Textbook, Ax),
+            [877.0, 665.8, 730.2, 746.9, 750.4, 751.4, 835.2, 866.4, 871.7],
+            18.7,
+        ),
         ("paper-a b", of(PaperA, B), [6.91, 4.63, 5.57, 6.17, 6.52, 6.71, 5.74, 6.62, 6.77], 18.8),
-        ("paper-a g", of(PaperA, G), [26.45, 16.40, 20.33, 22.98, 24.60, 25.48, 24.99, 26.09, 26.27], 28.3),
-        ("paper-a n", of(PaperA, N), [211.1, 153.2, 165.9, 173.1, 176.8, 181.7, 202.0, 208.9, 210.0], 25.9),
-        ("paper-a ac", of(PaperA, Ac), [590.6, 419.3, 463.4, 481.4, 490.5, 495.2, 565.9, 584.7, 587.8], 26.2),
-        ("paper-b g", of(PaperB, G), [26.45, 17.04, 20.89, 23.39, 24.81, 25.62, 25.14, 26.13, 26.30], 25.1),
-        ("paper-b n", of(PaperB, N), [211.1, 160.1, 165.5, 168.9, 172.0, 179.8, 202.4, 209.0, 210.1], 26.3),
-        ("paper-b ac", of(PaperB, Ac), [590.6, 448.0, 457.9, 462.5, 465.3, 469.0, 566.9, 585.0, 587.8], 27.8),
-        ("no ACK aggregation n", alone(N), [211.0, 162.0, 162.0, 162.0, 162.0, 171.0, 202.0, 209.0, 210.0], 28.8),
-        ("no ACK aggregation ac", alone(Ac), [591.0, 447.0, 447.0, 447.0, 447.0, 448.0, 567.0, 585.0, 588.0], 30.8),
+        (
+            "paper-a g",
+            of(PaperA, G),
+            [26.45, 16.40, 20.33, 22.98, 24.60, 25.48, 24.99, 26.09, 26.27],
+            28.3,
+        ),
+        (
+            "paper-a n",
+            of(PaperA, N),
+            [211.1, 153.2, 165.9, 173.1, 176.8, 181.7, 202.0, 208.9, 210.0],
+            25.9,
+        ),
+        (
+            "paper-a ac",
+            of(PaperA, Ac),
+            [590.6, 419.3, 463.4, 481.4, 490.5, 495.2, 565.9, 584.7, 587.8],
+            26.2,
+        ),
+        (
+            "paper-b g",
+            of(PaperB, G),
+            [26.45, 17.04, 20.89, 23.39, 24.81, 25.62, 25.14, 26.13, 26.30],
+            25.1,
+        ),
+        (
+            "paper-b n",
+            of(PaperB, N),
+            [211.1, 160.1, 165.5, 168.9, 172.0, 179.8, 202.4, 209.0, 210.1],
+            26.3,
+        ),
+        (
+            "paper-b ac",
+            of(PaperB, Ac),
+            [590.6, 448.0, 457.9, 462.5, 465.3, 469.0, 566.9, 585.0, 587.8],
+            27.8,
+        ),
+        (
+            "no ACK aggregation n",
+            alone(N),
+            [211.0, 162.0, 162.0, 162.0, 162.0, 171.0, 202.0, 209.0, 210.0],
+            28.8,
+        ),
+        (
+            "no ACK aggregation ac",
+            alone(Ac),
+            [591.0, 447.0, 447.0, 447.0, 447.0, 448.0, 567.0, 585.0, 588.0],
+            30.8,
+        ),
     ]
 }
 
@@ -55,13 +120,22 @@ const SEEDS: u64 = 2;
 fn measure(config: &WlanConfig) -> Row {
     let hz = |hz: u32| AckRule::Every(Duration::from_secs(1) / hz);
     let every = AckRule::EveryPackets;
-    let rules =
-        [AckRule::Never, every(1), every(2), every(4), every(8), every(16), hz(200), hz(50), hz(25)];
+    let rules = [
+        AckRule::Never,
+        every(1),
+        every(2),
+        every(4),
+        every(8),
+        every(16),
+        hz(200),
+        hz(50),
+        hz(25),
+    ];
     let seconds = match config.standard {
         Standard::B => 40,
         Standard::G => 12,
         Standard::N => 6,
-        Standard::Ac | Standard::Ax => 3,
+        Standard::Ac | Standard::Ax => 4,
     };
     rules.map(|ack| {
         let mode = if ack == AckRule::Never { Mode::Udp } else { Mode::UdpAck };
@@ -80,8 +154,9 @@ fn measure(config: &WlanConfig) -> Row {
 
 #[test]
 fn check_5_and_6_recommended_sets_and_their_shape() {
-    let mut table =
-        String::from("# Mb/s: UDP, L = 1, 2, 4, 8, 16, 200 Hz, 50 Hz, 25 Hz; gain 50 Hz over L = 2\n");
+    let mut table = String::from(
+        "# Mb/s: UDP, L = 1, 2, 4, 8, 16, 200 Hz, 50 Hz, 25 Hz; gain 50 Hz over L = 2\n",
+    );
     let mut failures = Vec::new();
     for (name, config, expected, gain) in sets() {
         let rates = measure(&config);

@@ -105,7 +105,7 @@ mod tests {
         let mut expected = 300 * MS;
         for _ in 0..40 {
             assert_eq!(rto.deadline(&rtt), Some(now + expected));
-            now = now + expected;
+            now += expected;
             rto.on_expiry(now);
             expected = (expected * 2).min(MAX_RTO);
         }

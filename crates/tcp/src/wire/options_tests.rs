@@ -149,7 +149,7 @@ proptest! {
         let codepoints = PROFILES[usize::from(paper)];
         let bytes = emitted(&options, codepoints);
         prop_assert_eq!(bytes.len(), options.len(codepoints));
-        prop_assert!(bytes.len() % 4 == 0 && bytes.len() <= MAX_OPTION_BYTES);
+        prop_assert!(bytes.len().is_multiple_of(4) && bytes.len() <= MAX_OPTION_BYTES);
         let mut expected = options;
         expected.sack.len = expected.sack_blocks_sent(codepoints) as u8;
         for unsent in &mut expected.sack.blocks[usize::from(expected.sack.len)..] {

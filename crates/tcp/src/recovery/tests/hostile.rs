@@ -1,3 +1,5 @@
+#![expect(clippy::single_range_in_vec_init, reason = "an option may hold a single block")]
+
 use super::harness::MSS;
 use super::*;
 

@@ -48,6 +48,12 @@ impl SendBuffer {
         n
     }
 
+    /// The buffer, not the application, holds back what could be sent: it is full, or its writer
+    /// found it full and waits to be told of room.
+    pub(crate) fn is_limiting(&self) -> bool {
+        self.starved || self.space() == 0
+    }
+
     /// Room left.
     pub(crate) fn space(&self) -> usize {
         self.limit.saturating_sub(self.len())

@@ -223,7 +223,9 @@ impl Connection {
 
     fn after_data(&mut self, limit: Option<Limit>, now: Instant) {
         let limit = limit.filter(|_| !self.snd.is_idle() || self.snd.has_fresh());
-        if limit == Some(Limit::App) {
+        // A full buffer is no pause of the application: a rate measured then is the best that this
+        // host can do, and Startup must end with it.
+        if limit == Some(Limit::App) && !self.snd.buffer.is_limiting() {
             self.recovery.on_app_limited();
         }
         self.congestion.note_limit(limit, now);
@@ -338,7 +340,7 @@ impl Connection {
         if was_idle {
             self.restart_user_timer(now);
         }
-        let app_limited = self.snd.unsent() == 0;
+        let app_limited = self.snd.unsent() == 0 && !self.snd.buffer.is_limiting();
         let in_flight = self.recovery.in_flight();
         self.congestion.on_sent(bytes + u64::from(fresh.fin), in_flight, app_limited, now);
     }

@@ -97,9 +97,9 @@ fn goodput_on_clean_and_lossy_paths() {
 
 #[test]
 fn trace() {
-    let pipes = lossy(Rate::from_mbps(100), Duration::from_millis(80), 1.0, 0.0, 0.0);
+    let pipes = lossy(Rate::from_mbps(500), Duration::from_millis(200), 1.0, 0.0, 0.0);
     let mut bulk = Bulk::new(WorldConfig::new(1, pipes), ConnConfig::default(), ConnConfig::default(), ENDLESS);
-    for ms in (40..1500).step_by(40) {
+    for ms in (200..10000).step_by(200) {
         bulk.run(Instant::from_millis(ms));
         let i = bulk.info();
         println!("{ms:>5} cwnd {} inflight {} bw {:?} dr {:?} pace {:?} srtt {:?} min {:?} acks {:?} sent {} lim {:?} lossep {} rtx {}", i.cwnd, i.in_flight, i.bandwidth, i.delivery_rate, i.pacing_rate, i.srtt, i.rtt_min, i.counters.acks_received, i.counters.data_segments_sent, i.limited, i.counters.loss_episodes, i.counters.retransmissions);

@@ -1,1 +1,273 @@
+//! The receiver as a whole: what it says when.
 
+use super::*;
+use crate::RbbPolicy;
+
+fn ms(n: u64) -> Duration {
+    Duration::from_millis(n)
+}
+
+fn at(n: u64) -> Instant {
+    Instant::from_millis(n)
+}
+
+/// A receiving host with reassembly and nothing else.
+struct Host {
+    receiver: Receiver,
+    rcv_nxt: u64,
+    queued: Ranges,
+    window: u64,
+    max_holes: usize,
+}
+
+const CAPACITY: u64 = 1 << 20;
+
+impl Host {
+    fn new(params: Params) -> Self {
+        let receiver = Receiver::new(params, 1);
+        Host { receiver, rcv_nxt: 0, queued: Ranges::new(), window: CAPACITY, max_holes: 100 }
+    }
+
+    /// RTTmin 40 ms: alpha 10 ms, settling 10 ms.
+    fn steady(params: Params) -> Self {
+        let mut host = Host::new(params);
+        host.frequency(Regime::Steady, ms(10));
+        host
+    }
+
+    fn frequency(&mut self, regime: Regime, interval: Duration) {
+        let segments_per_ack = 2;
+        let f = Frequency { regime, interval, segments_per_ack, rho_prime: 0.0, bdp: 1 << 20 };
+        self.receiver.on_frequency(&f, at(0));
+    }
+
+    fn arrive(&mut self, pkt_seq: u64, seq: Range<u64>, now: Instant) {
+        self.arrive_as(pkt_seq, seq, now, |_| {});
+    }
+
+    fn arrive_as(
+        &mut self,
+        pkt_seq: u64,
+        seq: Range<u64>,
+        now: Instant,
+        change: impl Fn(&mut Arrival),
+    ) {
+        let duplicate = seq.end <= self.rcv_nxt || self.queued.contains(&seq);
+        self.queued.insert(seq.start.max(self.rcv_nxt)..seq.end.max(self.rcv_nxt));
+        if let Some(first) = self.queued.first().filter(|r| r.start == self.rcv_nxt) {
+            self.rcv_nxt = first.end;
+            self.queued.remove_below(self.rcv_nxt);
+        }
+        let mut arrival = Arrival {
+            pkt_seq,
+            seq,
+            departure_us: now.as_micros() as u32,
+            arrival_us: now.as_micros() as u32,
+            push: false,
+            immediate: false,
+            ce: false,
+            duplicate,
+        };
+        change(&mut arrival);
+        let (rcv_nxt, window) = (self.rcv_nxt, self.window);
+        let buffer = Buffer { rcv_nxt, queued: &self.queued, window, capacity: CAPACITY };
+        self.receiver.on_data(&arrival, buffer, now);
+    }
+
+    fn poll(&mut self, now: Instant) -> Option<Feedback> {
+        let (rcv_nxt, window) = (self.rcv_nxt, self.window);
+        let buffer = Buffer { rcv_nxt, queued: &self.queued, window, capacity: CAPACITY };
+        self.receiver.poll(buffer, self.max_holes, now)
+    }
+
+    fn poll_tack(&mut self, now: Instant) -> Tack {
+        match self.poll(now) {
+            Some(Feedback::Tack(tack)) => tack,
+            other => panic!("no TACK at {now} but {other:?}"),
+        }
+    }
+
+    fn poll_reason(&mut self, now: Instant) -> IackReason {
+        match self.poll(now) {
+            Some(Feedback::Iack(iack)) => iack.reason,
+            other => panic!("no IACK at {now} but {other:?}"),
+        }
+    }
+
+    fn resize(&mut self, window: u64, now: Instant) {
+        self.window = window;
+        let rcv_nxt = self.rcv_nxt;
+        let buffer = Buffer { rcv_nxt, queued: &self.queued, window, capacity: CAPACITY };
+        self.receiver.on_window(buffer, now);
+    }
+}
+
+#[test]
+fn five_packets_of_the_worked_example() {
+    // [TON §V-A]: [1500..2999] is lost twice, as PKT.SEQ 2 and 4.
+    let mut h = Host::steady(Params { mss: 1_500, rbb: RbbPolicy::Rich, ..Params::default() });
+    h.max_holes = 1;
+    h.arrive(1, 0..1_500, at(0));
+    h.arrive(3, 3_000..4_500, at(1));
+    let tack = h.poll_tack(at(1));
+    assert_eq!((tack.cum_ack, tack.rcv_high, tack.received_in_flight), (1_500, 4_500, 1_500));
+    assert_eq!(tack.holes, [], "not announced yet");
+    assert!(!tack.holes_complete);
+    assert_eq!(h.poll_reason(at(11)), IackReason::Loss { largest: 3, second_largest: 1 });
+    h.arrive(5, 4_500..6_000, at(20));
+    assert_eq!(h.poll_reason(at(30)), IackReason::Loss { largest: 5, second_largest: 3 });
+    let tack = h.poll_tack(at(45));
+    #[allow(clippy::single_range_in_vec_init)]
+    let hole = [1_500..3_000];
+    assert_eq!(tack.holes, hole, "HOL: the first hole");
+    assert!(tack.holes_complete);
+    assert_eq!((tack.largest_pkt_seq, tack.rcv_high), (5, 6_000));
+    h.arrive(6, 1_500..3_000, at(60));
+    assert_eq!(h.rcv_nxt, 6_000);
+    assert_eq!(h.poll(at(60)), None, "a repaired hole is no event");
+}
+
+#[test]
+fn lists_of_the_second_example_are_told_as_holes() {
+    // [TON §V-A]: 1..=10 sent, 1, 4, 5, 6, 10 received: unacked {2, 3}, {7, 9}.
+    let mut h = Host::steady(Params { rbb: RbbPolicy::Rich, ..Params::default() });
+    h.max_holes = 3;
+    for p in [1, 4, 5, 6, 10u64] {
+        h.arrive(p, (p - 1) * 100..p * 100, at(p));
+    }
+    assert_eq!(h.poll_reason(at(30)), IackReason::Loss { largest: 4, second_largest: 1 });
+    assert_eq!(h.poll_reason(at(30)), IackReason::Loss { largest: 10, second_largest: 6 });
+    let tack = h.poll_tack(at(30));
+    assert_eq!(tack.holes, [100..300, 600..900, 100..300], "distinct, then the oldest again");
+    assert_eq!(tack.received_in_flight, 400);
+    assert_eq!(tack.rho, 0.5, "5 of 10");
+}
+
+#[test]
+fn nothing_is_said_while_nothing_arrived() {
+    let mut h = Host::new(Params::default());
+    assert_eq!((h.receiver.deadline(), h.poll(at(1_000_000))), (None, None));
+}
+
+#[test]
+fn deadline_and_poll_agree_in_random_runs() {
+    // The driver sleeps until the deadline: then there must be something to say, and not before.
+    for seed in 1..=200u64 {
+        let mut x = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+        let mut next = |n: u64| {
+            x ^= x << 13;
+            x ^= x >> 7;
+            x ^= x << 17;
+            x % n
+        };
+        let mut h = Host::new(Params { ack_on_push: true, ..Params::default() });
+        let (mut now, mut p) = (at(0), 0);
+        for _ in 0..300 {
+            match next(8) {
+                0 => h.frequency(Regime::Steady, Duration::from_micros(next(50_000))),
+                1 => h.resize(next(CAPACITY), now),
+                _ => {
+                    p += 1 + u64::from(next(10) == 0) * next(5);
+                    let (push, ce) = (next(9) == 0, next(9) == 0);
+                    h.arrive_as(p, p * 1_448..p * 1_448 + 1_448, now, |a| {
+                        (a.push, a.ce) = (push, ce);
+                    });
+                }
+            }
+            let until = now + Duration::from_micros(next(20_000));
+            while let Some(deadline) = h.receiver.deadline() {
+                if deadline > until {
+                    assert_eq!(h.poll(deadline - Duration::from_nanos(1)), None, "seed {seed}");
+                    break;
+                }
+                now = now.max(deadline);
+                assert!(h.poll(now).is_some(), "seed {seed}: woken for nothing at {now}");
+            }
+            now = until;
+            assert_eq!(h.poll(now), None, "seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn fin_and_pushes_are_acknowledged_at_once_when_asked_for() {
+    let mut h = Host::steady(Params { ack_on_push: true, ..Params::default() });
+    h.arrive_as(1, 0..10, at(1), |a| a.push = true);
+    assert_eq!(h.poll_tack(at(1)).cum_ack, 10);
+    let mut h = Host::steady(Params::default());
+    h.arrive_as(1, 0..10, at(1), |a| a.push = true);
+    assert_eq!(h.poll(at(1)), None, "off by default");
+    h.arrive_as(2, 10..10, at(2), |a| a.immediate = true);
+    assert_eq!(h.poll_tack(at(2)).counter, 1);
+}
+
+#[test]
+fn each_transition_to_ce_is_told_once() {
+    let mut h = Host::steady(Params::default());
+    let marks = [false, true, true, false, false, true];
+    let mut told = Vec::new();
+    for (i, ce) in marks.into_iter().enumerate() {
+        let i = i as u64;
+        h.arrive_as(i + 1, i * 10..i * 10 + 10, at(i), |a| a.ce = ce);
+        while let Some(Feedback::Iack(iack)) = h.poll(at(i)) {
+            told.push((i, iack.reason));
+        }
+    }
+    let ce = |marked| IackReason::CongestionExperienced { marked };
+    assert_eq!(told, [(1, ce(1)), (5, ce(3))]);
+}
+
+#[test]
+fn a_zero_window_and_its_end_are_told_at_once() {
+    let mut h = Host::steady(Params::default());
+    h.arrive_as(1, 0..1_448, at(0), |a| a.immediate = true);
+    h.poll_tack(at(0));
+    h.window = 0;
+    h.arrive(2, 1_448..2_896, at(1));
+    assert_eq!(h.poll_reason(at(1)), IackReason::Window);
+    h.resize(1_000, at(2));
+    assert_eq!(h.poll(at(2)), None, "silly");
+    h.resize(4_000, at(3));
+    match h.poll(at(3)) {
+        Some(Feedback::Iack(iack)) => assert_eq!((iack.cum_ack, iack.window), (2_896, 4_000)),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_request_for_a_fresh_rtt_is_answered_at_once() {
+    let mut h = Host::steady(Params::default());
+    h.receiver.on_rtt_update(at(5));
+    assert_eq!(h.poll_tack(at(5)).timing, None, "nothing arrived that could time it");
+    h.arrive(1, 0..10, at(6));
+    h.receiver.on_rtt_update(at(8));
+    let timing = h.poll_tack(at(8)).timing.unwrap();
+    assert_eq!((timing.departure_us, timing.delay), (6_000, ms(2)));
+}
+
+#[test]
+fn without_loss_iacks_holes_are_listed_after_settling() {
+    let params = Params { loss_iacks: false, rbb: RbbPolicy::Poor(1), ..Params::default() };
+    let mut h = Host::steady(params);
+    for (t, p) in [1, 3, 4, 5].into_iter().enumerate() {
+        h.arrive(p, p * 1_448..(p + 1) * 1_448, at(t as u64));
+    }
+    h.rcv_nxt = 1_448;
+    assert_eq!(h.poll_tack(at(3)).holes, []);
+    h.arrive(6, 6 * 1_448..7 * 1_448, at(20));
+    h.arrive(7, 7 * 1_448..8 * 1_448, at(20));
+    assert_eq!(h.poll_tack(at(20)).holes.len(), 1);
+}
+
+#[test]
+fn the_report_shows_what_is_in_force() {
+    let mut h = Host::new(Params::default());
+    h.arrive(1, 0..10, at(0));
+    let tack = h.poll_tack(at(0));
+    assert_eq!((tack.regime, tack.interval), (Regime::Startup, Duration::ZERO));
+    h.frequency(Regime::Steady, ms(7));
+    h.arrive_as(2, 0..10, at(1), |a| a.immediate = true);
+    let tack = h.poll_tack(at(1));
+    assert_eq!((tack.regime, tack.interval), (Regime::Steady, ms(7)));
+    assert_eq!((tack.duplicates, tack.counter), (1, 2));
+}

@@ -116,7 +116,7 @@ impl FrequencySync {
         let rounding = told.frequency.interval / 100 + Duration::from_micros(2);
         let differs = echo.regime != told.frequency.regime
             || echo.interval.abs_diff(told.frequency.interval) > rounding;
-        differs && echo.at - told.at >= 2 * srtt
+        differs && echo.at - told.at >= srtt * 3 / 2
     }
 }
 

@@ -1,1 +1,235 @@
+//! The sender as a whole: what feedback changes, and what it must not.
 
+use super::*;
+use crate::feedback::{Regime, Timing};
+
+fn ms(n: u64) -> Duration {
+    Duration::from_millis(n)
+}
+
+fn at(n: u64) -> Instant {
+    Instant::from_millis(n)
+}
+
+const MSS: u64 = 1_500;
+
+/// RTT 40 ms known, `segments` sent at 0 ms as PKT.SEQ 1, 2, 3 ...
+fn sender(segments: u64) -> Sender {
+    let mut s = Sender::new(Params::default(), 1, 0, at(0));
+    s.on_cum_ack(0, Some(ms(40)), at(0));
+    for i in 0..segments {
+        assert_eq!(s.on_sent(i * MSS..(i + 1) * MSS, at(0)), i + 1);
+    }
+    s
+}
+
+fn tack(counter: u32, cum_ack: u64, largest_pkt_seq: u64) -> Tack {
+    Tack {
+        counter,
+        cum_ack,
+        timing: None,
+        delivery_rate: None,
+        rho: 0.0,
+        received_in_flight: 0,
+        window: 1 << 20,
+        largest_pkt_seq,
+        rcv_high: cum_ack,
+        holes: Vec::new(),
+        holes_complete: true,
+        interval: ms(10),
+        regime: Regime::Steady,
+        duplicates: 0,
+    }
+}
+
+fn loss(cum_ack: u64, second_largest: u64, largest: u64) -> Iack {
+    let reason = IackReason::Loss { largest, second_largest };
+    Iack { cum_ack, window: 1 << 20, reason }
+}
+
+#[test]
+fn five_packets_of_the_worked_example() {
+    // [TON §V-A]: [1500..2999] is lost as PKT.SEQ 2, then as PKT.SEQ 4.
+    let mut s = sender(3);
+    let acked = s.on_iack(&loss(1_500, 1, 3), at(50));
+    assert_eq!((acked.lost_bytes, acked.recovery_started), (1_500, true));
+    assert_eq!(s.next_lost(at(50)), Some(1_500..3_000));
+    assert_eq!(s.on_sent(1_500..3_000, at(50)), 4);
+    assert_eq!(s.next_lost(at(50)), None);
+    assert_eq!(s.on_sent(4_500..6_000, at(51)), 5);
+    let acked = s.on_iack(&loss(1_500, 3, 5), at(101));
+    assert_eq!((acked.lost_bytes, acked.recovery_started), (1_500, false), "same episode");
+    assert_eq!(s.on_sent(1_500..3_000, at(101)), 6);
+    let acked = s.on_tack(&tack(1, 6_000, 6), 0, at(141));
+    assert_eq!((acked.delivered, acked.in_flight, acked.needless), (6_000, 0, 0));
+    assert!(!s.in_recovery());
+    assert_eq!(s.deadline(), None);
+}
+
+#[test]
+fn however_often_it_is_told_a_segment_is_sent_again_once_per_rtt() {
+    let mut s = sender(10);
+    s.on_iack(&loss(1_500, 1, 3), at(45));
+    assert_eq!(s.on_sent(1_500..3_000, at(45)), 11);
+    #[allow(clippy::single_range_in_vec_init)]
+    for t in 46..85 {
+        s.on_iack(&loss(1_500, 1, 3), at(t));
+        let holes = vec![1_500..3_000];
+        let told = Tack {
+            rcv_high: 15_000,
+            received_in_flight: 12_000,
+            holes,
+            ..tack(t as u32, 1_500, 10)
+        };
+        s.on_tack(&told, 0, at(t));
+        assert_eq!(s.next_lost(at(t)), None, "told again at {t} ms");
+    }
+}
+
+#[test]
+fn receipts_behind_a_hole_leave_the_flight() {
+    // Received-in-flight data [TON §VI-D]: exact when the list is complete, and by count otherwise.
+    let holes = vec![1_500..3_000, 6_000..7_500];
+    let listed = Tack {
+        rcv_high: 12_000,
+        received_in_flight: 7_500,
+        holes: holes.clone(),
+        ..tack(1, 1_500, 8)
+    };
+    let mut s = sender(10);
+    let acked = s.on_tack(&listed, 0, at(40));
+    assert_eq!((acked.acked_bytes, acked.lost_bytes), (9_000, 3_000));
+    assert_eq!((acked.prior_in_flight, acked.in_flight), (15_000, 3_000));
+    let first_only = Tack { holes: holes[..1].to_vec(), holes_complete: false, ..listed };
+    let mut s = sender(10);
+    let acked = s.on_tack(&first_only, 0, at(40));
+    assert_eq!((acked.acked_bytes, acked.lost_bytes), (9_000, 1_500));
+    assert_eq!(acked.in_flight, 15_000 - 1_500 - 7_500 - 1_500);
+}
+
+#[test]
+fn the_tacks_rtt_is_free_of_its_delay() {
+    let mut s = sender(4);
+    let timing = Some(Timing { departure_us: u32::MAX - 999, delay: ms(9) });
+    let acked = s.on_tack(&Tack { timing, ..tack(1, MSS, 1) }, 39_000, at(40));
+    assert_eq!(acked.rtt, Some(ms(31)));
+    assert_eq!(s.rtt_min(), Some(ms(31)));
+    assert_eq!(
+        (s.srtt(), s.rttvar()),
+        (Some(ms(40) * 7 / 8 + ms(31) / 8), Some(ms(15) + ms(9) / 4))
+    );
+}
+
+#[test]
+fn stale_tacks_never_move_state_back() {
+    let mut s = sender(10);
+    s.on_tack(&tack(5, 6_000, 4), 0, at(40));
+    let before = format!("{s:?}");
+    let holes = vec![6_000..7_500, 9_000..10_500];
+    let old = Tack { holes, rcv_high: 12_000, received_in_flight: 3_000, ..tack(4, 3_000, 8) };
+    let acked = s.on_tack(&old, 0, at(41));
+    assert_eq!((acked.acked_bytes, acked.lost_bytes, acked.rate), (0, 0, None));
+    let duplicate = s.on_tack(&tack(5, 6_000, 4), 0, at(42));
+    assert_eq!(duplicate.acked_bytes, 0);
+    let (mut now, mut then) = (format!("{s:?}"), before);
+    for text in [&mut now, &mut then] {
+        // Only the count of TACKs received may differ.
+        let i = text.find("ack_loss").unwrap();
+        let j = text.find("recovery").unwrap();
+        text.replace_range(i..j, "");
+    }
+    assert_eq!(now, then);
+    let late_news = s.on_tack(&tack(3, 7_500, 5), 0, at(43));
+    assert_eq!(late_news.acked_bytes, 1_500, "a cumulative acknowledgment is never stale");
+}
+
+#[test]
+fn prior_delivered_names_what_was_delivered_when_the_newest_packet_left() {
+    let mut s = sender(2);
+    assert_eq!(s.on_tack(&tack(1, 3_000, 2), 0, at(40)).prior_delivered, 0);
+    s.on_sent(3_000..4_500, at(40));
+    s.on_sent(4_500..6_000, at(41));
+    let acked = s.on_tack(&tack(2, 4_500, 3), 0, at(80));
+    assert_eq!((acked.prior_delivered, acked.delivered), (3_000, 4_500));
+}
+
+#[test]
+fn a_probe_comes_first_and_then_everything_is_lost() {
+    let mut s = sender(3);
+    let probe_at = s.deadline().unwrap();
+    assert_eq!(s.on_timeout(probe_at - ms(1)), None);
+    assert_eq!(s.on_timeout(probe_at), Some(Timeout::Probe));
+    assert_eq!((s.next_lost(probe_at), s.in_flight()), (None, 4_500));
+    let rto_at = s.deadline().unwrap();
+    assert_eq!(s.on_timeout(rto_at), Some(Timeout::Rto));
+    assert_eq!((s.lost_bytes(), s.in_flight()), (4_500, 0));
+    assert!(s.in_recovery());
+    assert_eq!(s.next_lost(rto_at), Some(0..1_500));
+    let all: Vec<_> = s.outstanding().into_iter().map(|o| (o.seq.start, o.lost)).collect();
+    assert_eq!(all, [(0, true), (1_500, true), (3_000, true)]);
+}
+
+#[test]
+fn a_needless_timeout_is_undone() {
+    let mut s = sender(4);
+    for _ in 0..2 {
+        let t = s.deadline().unwrap();
+        s.on_timeout(t);
+    }
+    let t = at(1_000);
+    s.on_sent(0..1_500, t);
+    assert_eq!(s.lost_bytes(), 4_500);
+    // The TACK for packets 1 to 3 was only late.
+    let acked = s.on_tack(&tack(1, 4_500, 3), 0, at(1_001));
+    assert!(acked.spurious);
+    assert_eq!(acked.needless, 1);
+    assert_eq!((s.lost_bytes(), s.in_flight(), s.in_recovery()), (0, 1_500, false));
+    assert_eq!(s.rto(), ms(200), "no backoff left");
+}
+
+#[test]
+fn a_needless_episode_is_recognised_and_the_peers_duplicates_are_not_counted_twice() {
+    let mut s = sender(5);
+    s.on_iack(&loss(1_500, 1, 3), at(50));
+    s.on_sent(1_500..3_000, at(50));
+    // Packet 2 was reordered, not lost: everything up to 5 is here, 6 cannot be yet.
+    let acked = s.on_tack(&tack(1, 7_500, 5), 0, at(60));
+    assert_eq!((acked.needless, acked.spurious), (1, true));
+    s.on_sent(7_500..9_000, at(61));
+    let acked = s.on_tack(&Tack { duplicates: 1, ..tack(2, 9_000, 7) }, 0, at(101));
+    assert_eq!(acked.needless, 0);
+    let liar = s.on_tack(&Tack { duplicates: 1_000, ..tack(3, 9_000, 7) }, 0, at(102));
+    assert_eq!((liar.needless, s.needless()), (0, 1), "there was one retransmission");
+}
+
+#[test]
+fn rates_are_marked_while_the_application_was_the_limit() {
+    let mut s = sender(2);
+    s.on_app_limited();
+    let rate = Some(Rate::from_mbps(1));
+    let with_rate = |n, cum, largest| Tack { delivery_rate: rate, ..tack(n, cum, largest) };
+    let acked = s.on_tack(&with_rate(1, 3_000, 2), 0, at(40));
+    assert_eq!((acked.rate, acked.rate_interval, acked.app_limited), (rate, ms(20), true));
+    for i in 2..8 {
+        s.on_sent(i * MSS..(i + 1) * MSS, at(i * 10 + 40));
+    }
+    let limited: Vec<bool> = (3..=8)
+        .map(|i| s.on_tack(&with_rate(i as u32, i * MSS, i), 0, at(i * 10 + 80)).app_limited)
+        .collect();
+    assert_eq!(limited, [true, true, true, false, false, false]);
+}
+
+#[test]
+fn a_host_that_falls_back_gets_everything_unacknowledged() {
+    let mut s = sender(4);
+    s.on_iack(&loss(1_500, 1, 3), at(50));
+    s.on_sent(1_500..3_000, at(50));
+    #[allow(clippy::single_range_in_vec_init)]
+    let holes = vec![1_500..3_000];
+    let listed = Tack { holes, rcv_high: 4_500, received_in_flight: 1_500, ..tack(1, 1_500, 3) };
+    s.on_tack(&listed, 0, at(51));
+    let parts: Vec<_> =
+        s.outstanding().into_iter().map(|o| (o.seq, o.sent_at, o.retransmitted, o.lost)).collect();
+    let expected = [(1_500..3_000, at(50), true, false), (4_500..6_000, at(0), false, false)];
+    assert_eq!(parts, expected);
+}

@@ -419,7 +419,7 @@ impl Host {
     /// # Errors
     /// The id is unknown.
     pub fn shutdown_write(&mut self, conn: ConnId, now: Instant) -> Result<(), UseError> {
-        self.with(conn, now, |c| c.shutdown_write(now))
+        self.with(conn, now, Connection::shutdown_write)
     }
 
     /// Ends the connection at once with RST. The id stays valid until [`Host::close`].
@@ -487,6 +487,12 @@ impl Host {
     /// Counters of what belongs to no connection.
     pub fn counters(&self) -> HostCounters {
         self.counters
+    }
+
+    /// No connection is left but in TIME-WAIT, given up or not, and nothing waits to be sent:
+    /// whoever ends the program now takes nothing from a peer.
+    pub fn is_idle(&self) -> bool {
+        self.slots.len() == 0 && self.stray.is_empty()
     }
 
     /// 4-tuples in TIME-WAIT.

@@ -29,15 +29,12 @@ pub mod phy;
 mod ppdu;
 mod preset;
 mod queue;
-mod rng;
 pub mod timing;
 
-use core::time::Duration;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use rand::SeedableRng;
-use rand_pcg::Pcg64Mcg;
+use rand_pcg::Pcg64;
 use tack_units::Instant;
 
 pub use airtime::{Airtime, NodeStats, Use};
@@ -51,6 +48,7 @@ pub use phy::{Band, DataRate, DsssPreamble, GuardInterval, Mcs, Standard, Width}
 pub use preset::Preset;
 pub use timing::Timing;
 
+use crate::draw::{self, between, nanos, unit};
 use crate::link::{End, HostId, Link, Output, Packet};
 use airtime::Account;
 use dcf::Contention;
@@ -59,7 +57,9 @@ use host::{Deliveries, Exit, Host};
 use others::{BeaconState, NeighbourState};
 use phy::Ns;
 use queue::{Flow, FlowTimes, Queue};
-use rng::{below, unit};
+
+/// The model's stream of random numbers.
+const STREAM: u64 = 80_211;
 
 /// The access point's node number; station `i` of the configuration is node `i + 1`.
 const AP: usize = 0;
@@ -122,7 +122,7 @@ struct Txop {
 #[derive(Debug)]
 pub struct Wlan {
     config: WlanConfig,
-    rng: Pcg64Mcg,
+    rng: Pcg64,
     contention: Contention,
     roles: Vec<Role>,
     /// Node-major: `node * CATEGORIES + category`, which is also the contender's number.
@@ -153,7 +153,6 @@ impl Wlan {
     /// When `config` does not [validate](WlanConfig::validate).
     pub fn new(config: WlanConfig) -> Result<Wlan, ConfigError> {
         config.validate()?;
-        let ns = |d: Duration| d.as_nanos() as Ns;
         let t = &config.timing;
         let networks = config.beacons.map_or(0, |b| b.networks as usize);
         let ours = 1 + config.stations.len();
@@ -165,8 +164,8 @@ impl Wlan {
         routes.sort_unstable();
         let host_delay = |s: &Station| s.host_delay.unwrap_or(config.host_delay);
         let mut wlan = Wlan {
-            rng: Pcg64Mcg::seed_from_u64(config.seed),
-            contention: Contention::new(ns(t.slot), ns(t.cca), config.freeze, nodes),
+            rng: draw::stream(config.seed, STREAM),
+            contention: Contention::new(nanos(t.slot), nanos(t.cca), config.freeze, nodes),
             roles: Vec::new(),
             queues: Vec::new(),
             neighbours: Vec::new(),
@@ -182,8 +181,8 @@ impl Wlan {
             account: Account::default(),
             stats: vec![NodeStats::default(); nodes],
             ledger: Ledger::default(),
-            sifs: ns(t.sifs),
-            eifs_extra: ns(t.sifs) + ns(t.ack(lowest)),
+            sifs: nanos(t.sifs),
+            eifs_extra: nanos(t.sifs) + nanos(t.ack(lowest)),
             scratch: exchange::Scratch::default(),
             config,
         };
@@ -374,13 +373,8 @@ impl Wlan {
         let Some(scan) = self.config.scan else { return };
         let away = !self.away[station];
         self.away[station] = away;
-        let after = if away {
-            let spread = (scan.max - scan.min).as_micros() as u32;
-            scan.min + Duration::from_micros(u64::from(below(&mut self.rng, spread + 1)))
-        } else {
-            scan.interval
-        };
-        self.set_timer(now + after.as_nanos() as Ns, Timer::Scan(station));
+        let after = if away { between(&mut self.rng, scan.min, scan.max) } else { scan.interval };
+        self.set_timer(now + nanos(after), Timer::Scan(station));
         for category in 0..CATEGORIES {
             self.queues[AP + category].flow_mut(station).paused = away;
             self.refresh((AP + category) as u32, now);

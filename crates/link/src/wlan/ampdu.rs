@@ -4,6 +4,7 @@ use core::time::Duration;
 
 use super::phy::Ns;
 use super::timing::{MAX_PPDU, subframe_bytes};
+use crate::draw::nanos;
 
 /// Limits of an A-MPDU. Whichever is reached first ends it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +33,7 @@ impl AmpduLimits {
     }
 
     pub(crate) fn max_duration_ns(&self) -> Ns {
-        self.max_duration.as_nanos() as Ns
+        nanos(self.max_duration)
     }
 }
 

@@ -93,13 +93,11 @@ impl Reorder {
 mod tests {
     use std::collections::BTreeMap;
 
-    use rand::SeedableRng;
-    use rand_pcg::Pcg64Mcg;
     use tack_units::Instant;
 
     use super::*;
+    use crate::draw::{below, stream};
     use crate::link::PacketKind;
-    use crate::wlan::rng::below;
 
     fn packet(id: u64) -> Packet {
         Packet {
@@ -165,10 +163,10 @@ mod tests {
     #[test]
     fn any_order_of_mpdus_and_requests_agrees_with_a_map() {
         for seed in 0..200 {
-            let mut rng = Pcg64Mcg::seed_from_u64(seed);
+            let mut rng = stream(seed, 0);
             let (mut r, mut o, mut up) = (Reorder::default(), Oracle::default(), Vec::new());
             for _ in 0..300 {
-                let seq = r.win_start + u64::from(below(&mut rng, 90));
+                let seq = r.win_start + below(&mut rng, 90);
                 if below(&mut rng, 20) == 0 {
                     r.move_to(seq, &mut |p| up.push(p.id));
                     o.move_to(seq);

@@ -10,12 +10,12 @@
 //! and, under EDCA, the one in which the winner began. Nothing is simulated slot by slot: the cost
 //! of an access is linear in the contenders that count down, and idle ones cost nothing.
 
-use rand_pcg::Pcg64Mcg;
+use rand_pcg::Pcg64;
 
 use super::config::FreezeRule;
 use super::edca::AcParams;
 use super::phy::Ns;
-use super::rng::{below, chance};
+use crate::draw::{below, chance, nanos};
 
 /// One queue's contention state.
 #[derive(Debug)]
@@ -82,7 +82,7 @@ impl Contention {
             aifs: sifs + Ns::from(params.aifsn) * self.slot,
             cw_min: params.cw_min,
             cw_max: params.cw_max,
-            txop: params.txop.as_nanos() as Ns,
+            txop: nanos(params.txop),
             cw: params.cw_min,
             backoff: 0,
             done: true,
@@ -123,7 +123,7 @@ impl Contention {
     }
 
     /// Something arrived at `now` for contender `id`, which had nothing before.
-    pub(super) fn backlog(&mut self, id: u32, now: Ns, rng: &mut Pcg64Mcg) {
+    pub(super) fn backlog(&mut self, id: u32, now: Ns, rng: &mut Pcg64) {
         let start = self.count_start(self.contender(id));
         let (idle_at, slot) = (self.idle_at, self.slot);
         let c = &mut self.contenders[id as usize];
@@ -134,7 +134,7 @@ impl Contention {
         self.next_is_known = false;
         if now < idle_at {
             if c.done && self.gap_at != Some(now) {
-                c.backoff = below(rng, c.cw + 1);
+                c.backoff = draw_backoff(rng, c.cw);
             }
         } else if now > start + Ns::from(c.backoff) * slot {
             // The backoff is over already; frames start on slot boundaries.
@@ -187,18 +187,18 @@ impl Contention {
     }
 
     /// An attempt of `id` succeeded: smallest window, and a backoff after it even if nothing waits.
-    pub(super) fn succeeded(&mut self, id: u32, rng: &mut Pcg64Mcg) {
+    pub(super) fn succeeded(&mut self, id: u32, rng: &mut Pcg64) {
         let c = &mut self.contenders[id as usize];
         c.cw = c.cw_min;
-        c.backoff = below(rng, c.cw + 1);
+        c.backoff = draw_backoff(rng, c.cw);
         self.next_is_known = false;
     }
 
     /// An attempt of `id` failed: window doubled, or smallest again if the frame was given up.
-    pub(super) fn failed(&mut self, id: u32, gave_up: bool, rng: &mut Pcg64Mcg) {
+    pub(super) fn failed(&mut self, id: u32, gave_up: bool, rng: &mut Pcg64) {
         let c = &mut self.contenders[id as usize];
         c.cw = if gave_up { c.cw_min } else { (2 * c.cw + 1).min(c.cw_max) };
-        c.backoff = below(rng, c.cw + 1);
+        c.backoff = draw_backoff(rng, c.cw);
         self.next_is_known = false;
     }
 
@@ -221,7 +221,7 @@ impl Contention {
 
     /// Each node with probability `share` must see the medium idle from no earlier than `at`
     /// (EIFS). Senders are held separately afterwards.
-    pub(super) fn hold_some(&mut self, at: Ns, share: f64, rng: &mut Pcg64Mcg) {
+    pub(super) fn hold_some(&mut self, at: Ns, share: f64, rng: &mut Pcg64) {
         for hold in &mut self.hold {
             if chance(rng, share) {
                 *hold = at;
@@ -229,4 +229,9 @@ impl Contention {
         }
         self.next_is_known = false;
     }
+}
+
+/// Uniform in `0..=cw`.
+fn draw_backoff(rng: &mut Pcg64, cw: u32) -> u32 {
+    below(rng, u64::from(cw) + 1) as u32
 }

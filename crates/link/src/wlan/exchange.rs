@@ -4,14 +4,13 @@
 use core::time::Duration;
 
 use super::airtime::Use;
-use super::config::Protection;
 use super::host::Exit;
 use super::phy::Ns;
 use super::ppdu::{Plan, What, interfere};
 use super::queue::Settled;
-use super::rng::chance;
 use super::timing::subframe_bytes;
 use super::{AP, Role, Txop, Wlan};
+use crate::draw::chance;
 use crate::link::{Packet, PacketKind};
 
 /// Buffers kept between accesses.
@@ -60,99 +59,6 @@ impl Wlan {
         match plan.filter(|p| p.end() <= txop.end) {
             Some(plan) => self.alone(&plan, Some(txop.end)),
             None => self.contention.busy_until(txop.next_at - self.sifs),
-        }
-    }
-
-    /// What contender `id` sends if it starts at `start`, continuing a TXOP until `txop_end`.
-    fn plan(&self, id: u32, start: Ns, txop_end: Option<Ns>) -> Option<Plan> {
-        match self.roles[id as usize] {
-            Role::Queue(q) => self.plan_queue(id, q, start, txop_end),
-            Role::Neighbour(index) => {
-                let n = &self.neighbours[index];
-                let ppdu = n.next_ppdu();
-                let what = What::Neighbour { index, mpdus: ppdu.mpdus };
-                let plan = self.bare(id, what, start, n.rate);
-                Some(Plan { ppdu: ppdu.ppdu, response: ppdu.response, timeout: n.timeout, ..plan })
-            }
-            Role::Beacon(index) => {
-                let b = &self.beacons[index];
-                let plan = self.bare(id, What::Beacon { index }, start, b.rate);
-                Some(Plan { ppdu: b.ppdu, ..plan })
-            }
-        }
-    }
-
-    fn bare(&self, id: u32, what: What, start: Ns, rate: super::DataRate) -> Plan {
-        Plan {
-            contender: id,
-            node: self.contention.node(id),
-            what,
-            start,
-            lead: 0,
-            rts: 0,
-            cts: 0,
-            ppdu: 0,
-            rate,
-            response: 0,
-            timeout: 0,
-            sifs: self.sifs,
-        }
-    }
-
-    fn plan_queue(&self, id: u32, q: usize, start: Ns, txop_end: Option<Ns>) -> Option<Plan> {
-        let flow = self.queues[q].choose()?;
-        let f = self.queues[q].flow(flow);
-        let times = &f.times;
-        let mut plan = self.bare(id, What::Bar { flow }, start, times.rate);
-        plan.timeout = times.timeout;
-        if f.bar_pending {
-            plan.ppdu = times.bar;
-            plan.response = times.block_ack;
-            return Some(plan);
-        }
-        let band = self.config.timing.band;
-        let txop = self.contention.contender(id).txop;
-        let end = txop_end.or((txop > 0).then_some(start + txop));
-        let max_bytes = end.map_or(u32::MAX, |end| {
-            let around = self.sifs + times.block_ack.max(times.ack);
-            let room = (end - start.min(end)).saturating_sub(around);
-            times.rate.max_psdu_bytes(room, band)
-        });
-        let mut a = f.next_ppdu(max_bytes);
-        if txop_end.is_none() {
-            self.protect(&mut plan, a.psdu_bytes);
-            if plan.lead > 0 && end.is_some() {
-                // Protection eats into the TXOP.
-                let bytes = times.rate.ppdu_ns(max_bytes, band).saturating_sub(plan.lead);
-                a = f.next_ppdu(times.rate.max_psdu_bytes(bytes, band));
-            }
-        }
-        if a.mpdus == 0 {
-            return None;
-        }
-        plan.what = What::Data { flow, mpdus: a.mpdus, psdu_bytes: a.psdu_bytes };
-        plan.ppdu = times.rate.ppdu_ns(a.psdu_bytes, band);
-        plan.response = if a.mpdus > 1 { times.block_ack } else { times.ack };
-        Some(plan)
-    }
-
-    fn protect(&self, plan: &mut Plan, psdu_bytes: u32) {
-        let t = &self.config.timing;
-        let rate = |kbps: Option<u32>| match kbps {
-            Some(kbps) => t.control_rate(kbps, plan.rate),
-            None => t.response_rate(plan.rate),
-        };
-        match self.config.protection {
-            Protection::RtsCts { threshold_bytes, kbps } if psdu_bytes > threshold_bytes => {
-                plan.rts = t.rts(rate(kbps)).as_nanos() as Ns;
-                plan.cts = t.ack(rate(kbps)).as_nanos() as Ns;
-                plan.lead = plan.rts + self.sifs + plan.cts + self.sifs;
-            }
-            Protection::CtsToSelf { kbps } => {
-                plan.cts = t.ack(rate(kbps)).as_nanos() as Ns;
-                plan.lead = plan.cts + self.sifs;
-            }
-            Protection::None | Protection::RtsCts { .. } => {}
         }
     }
 

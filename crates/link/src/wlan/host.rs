@@ -5,11 +5,11 @@
 
 use std::collections::VecDeque;
 
-use rand_pcg::Pcg64Mcg;
+use rand_pcg::Pcg64;
 
 use super::config::HostDelay;
 use super::phy::Ns;
-use super::rng::unit;
+use crate::draw::{nanos, unit};
 use crate::link::Packet;
 
 /// One station's host.
@@ -25,8 +25,8 @@ impl Host {
     }
 
     /// When the first packet of a PPDU that ended at `end` surfaces.
-    pub(super) fn begin(&mut self, end: Ns, rng: &mut Pcg64Mcg) -> Ns {
-        let delay = self.delay.delay.as_nanos() as Ns;
+    pub(super) fn begin(&mut self, end: Ns, rng: &mut Pcg64) -> Ns {
+        let delay = nanos(self.delay.delay);
         let spread = if delay > 0 && self.delay.spread > 0.0 {
             1.0 + self.delay.spread * (2.0 * unit(rng) - 1.0)
         } else {
@@ -38,7 +38,7 @@ impl Host {
 
     /// When the next packet of the same PPDU surfaces.
     pub(super) fn next(&mut self) -> Ns {
-        self.free_at += self.delay.per_packet.as_nanos() as Ns;
+        self.free_at += nanos(self.delay.per_packet);
         self.free_at
     }
 }

@@ -1,12 +1,14 @@
 //! Contenders that carry none of our packets: neighbours and beacons.
 
-use rand_pcg::Pcg64Mcg;
+use core::time::Duration;
+
+use rand_pcg::Pcg64;
 
 use super::ampdu::{AmpduLimits, aggregate};
 use super::config::{Beacons, Load, Neighbour};
 use super::phy::{Band, DataRate, Ns};
-use super::rng::exponential;
 use super::timing::{Timing, mpdu_overhead};
+use crate::draw::{exponential, nanos};
 
 /// Most packets a neighbour queues.
 const NEIGHBOUR_QUEUE: u32 = 1_000;
@@ -18,7 +20,7 @@ pub(super) struct NeighbourState {
     waiting: u32,
     retries: u32,
     /// Mean time between arrivals; `None` without arrivals.
-    mean_gap: Option<f64>,
+    mean_gap: Option<Duration>,
     mpdu_bytes: u32,
     limits: AmpduLimits,
     max_psdu_bytes: u32,
@@ -52,27 +54,26 @@ impl NeighbourState {
             max_psdu_bytes: config.ampdu.max_bytes.min(by_duration),
             rate: config.rate,
             timeout: timing.response_timeout_ns(config.rate),
-            ack: timing.ack(response).as_nanos() as Ns,
-            block_ack: timing.block_ack(response, 64).as_nanos() as Ns,
+            ack: nanos(timing.ack(response)),
+            block_ack: nanos(timing.block_ack(response, 64)),
             band: timing.band,
         };
         state.mean_gap = match config.load {
             Load::Saturated => None,
-            Load::Mbps(mbps) => Some(f64::from(config.packet_bytes) * 8_000.0 / mbps),
+            Load::Mbps(mbps) => gap(f64::from(config.packet_bytes) * 8.0 / mbps / 1e6),
             Load::Airtime(share) => {
                 let alone = config.rate.ppdu_ns(mpdu_bytes, timing.band);
-                let sifs = timing.sifs.as_nanos() as Ns;
-                Some((alone + sifs + state.ack) as f64 / share)
+                let sifs = nanos(timing.sifs);
+                gap((alone + sifs + state.ack) as f64 / share / 1e9)
             }
         };
-        state.mean_gap = state.mean_gap.filter(|gap| gap.is_finite() && *gap >= 1.0);
         state
     }
 
     /// When the next packet arrives after `now`.
-    pub(super) fn next_arrival(&self, now: Ns, rng: &mut Pcg64Mcg) -> Option<Ns> {
-        let gap = self.mean_gap? * exponential(rng);
-        Some(now.saturating_add(gap as Ns))
+    pub(super) fn next_arrival(&self, now: Ns, rng: &mut Pcg64) -> Option<Ns> {
+        let gap = nanos(exponential(rng, self.mean_gap?)).max(1);
+        Some(now.saturating_add(gap))
     }
 
     pub(super) fn on_arrival(&mut self) {
@@ -128,7 +129,7 @@ impl BeaconState {
     /// The `i`th of the networks: their beacons are spread over an interval.
     pub(super) fn new(config: &Beacons, i: u32, timing: &Timing, data: DataRate) -> BeaconState {
         let rate = timing.control_rate(config.kbps, data);
-        let interval = config.interval.as_nanos() as Ns;
+        let interval = nanos(config.interval);
         BeaconState {
             interval,
             ppdu: rate.ppdu_ns(config.bytes, timing.band),
@@ -143,4 +144,9 @@ impl BeaconState {
         self.due = true;
         self.next += self.interval;
     }
+}
+
+/// A mean time between arrivals; `None` if there are practically none.
+fn gap(seconds: f64) -> Option<Duration> {
+    Duration::try_from_secs_f64(seconds).ok()
 }

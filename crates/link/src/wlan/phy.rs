@@ -12,6 +12,8 @@
 
 use core::time::Duration;
 
+use crate::draw::nanos;
+
 /// Nanoseconds, the model's integer unit of time.
 pub(crate) type Ns = u64;
 
@@ -222,7 +224,7 @@ impl DataRate {
 
     pub(crate) fn preamble_ns(self) -> Ns {
         match self {
-            DataRate::Dsss { preamble: DsssPreamble::Other(d), .. } => d.as_nanos() as Ns,
+            DataRate::Dsss { preamble: DsssPreamble::Other(d), .. } => nanos(d),
             DataRate::Dsss { preamble: DsssPreamble::Short, kbps } if kbps > 1_000 => 96 * US,
             DataRate::Dsss { .. } => 192 * US,
             DataRate::Ofdm { .. } => 20 * US,

@@ -7,6 +7,7 @@ use super::block_ack::Reorder;
 use super::config::Scheduling;
 use super::phy::{Band, DataRate, Ns};
 use super::timing::Timing;
+use crate::draw::nanos;
 use crate::link::{Packet, PacketKind};
 
 /// A packet on its way over one hop.
@@ -43,9 +44,9 @@ impl FlowTimes {
         let response = timing.response_rate(rate);
         FlowTimes {
             rate,
-            ack: timing.ack(response).as_nanos() as Ns,
-            block_ack: timing.block_ack(response, window).as_nanos() as Ns,
-            bar: timing.block_ack_req(response).as_nanos() as Ns,
+            ack: nanos(timing.ack(response)),
+            block_ack: nanos(timing.block_ack(response, window)),
+            bar: nanos(timing.block_ack_req(response)),
             timeout: timing.response_timeout_ns(rate),
         }
     }

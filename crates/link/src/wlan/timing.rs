@@ -3,6 +3,7 @@
 use core::time::Duration;
 
 use super::phy::{Band, DataRate, DsssPreamble, Ns, Standard, US};
+use crate::draw::nanos;
 
 /// Longest PPDU the receivers' length fields allow (HT mixed, VHT, HE).
 pub const MAX_PPDU: Duration = Duration::from_micros(5_484);
@@ -31,8 +32,11 @@ pub struct Timing {
     pub sifs: Duration,
     /// Within this time of each other, two starts are too close for carrier sense: a collision.
     pub cca: Duration,
-    /// A sender waits this long after its PPDU for the response to begin. `None`:
-    /// SIFS + slot + the PHY's receive-start delay.
+    /// A sender without a response sees the medium idle from this long after its own PPDU, and
+    /// waits an AIFS from then. `None`: 25 µs after OFDM, a preamble's length after DSSS.
+    ///
+    /// The standard leaves room: DCF may count its DIFS while the timeout (SIFS + slot + receive
+    /// start, 45 µs at 5 GHz) runs, EDCA and ns-3 add AIFS to all of it.
     pub response_timeout: Option<Duration>,
     /// Band: decides the signal extension.
     pub band: Band,
@@ -134,13 +138,12 @@ impl Timing {
     /// How long a sender waits after its PPDU before it gives the response up.
     pub(crate) fn response_timeout_ns(&self, data: DataRate) -> Ns {
         if let Some(timeout) = self.response_timeout {
-            return timeout.as_nanos() as Ns;
+            return nanos(timeout);
         }
-        let receive_start = match data {
+        match data {
             DataRate::Dsss { .. } => data.preamble_ns(),
-            _ => 20 * US,
-        };
-        self.sifs.as_nanos() as Ns + self.slot.as_nanos() as Ns + receive_start
+            _ => 25 * US,
+        }
     }
 }
 

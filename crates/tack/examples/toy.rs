@@ -180,7 +180,12 @@ fn main() {
         }
     }
 
-    let (s, l) = (now.as_secs_f64(), params.segments_per_ack);
+    report(&sender, &params, rate, rtt, [data, tacks, iacks], now.as_secs_f64());
+}
+
+fn report(sender: &Sender, params: &Params, rate: Rate, rtt: Duration, count: [u32; 3], s: f64) {
+    let [data, tacks, iacks] = count;
+    let l = params.segments_per_ack;
     let eq4 = equations::tack_frequency(rate, rtt, params.beta, l, params.mss);
     let (again, needless) = (sender.retransmissions(), sender.needless());
     println!("{TOTAL} bytes intact in {s:.3} s: {:.1} Mbit/s", TOTAL as f64 * 8e-6 / s);

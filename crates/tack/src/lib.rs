@@ -29,8 +29,8 @@
 //! Sending side:
 //!
 //! 1. [`Sender::new`]; give the handshake's RTT to [`Sender::on_cum_ack`] if there is one.
-//! 2. When pacing and congestion control allow a packet: [`Sender::next_lost`] first, else new data.
-//!    Put `(SEQ, PKT.SEQ, departure timestamp)` on the packet; [`Sender::on_sent`] returns PKT.SEQ.
+//! 2. When pacing and congestion control allow a packet: [`Sender::next_lost`] first, then new data.
+//!    [`Sender::on_sent`] returns PKT.SEQ; put it on the packet with SEQ and a departure timestamp.
 //!    When there is nothing to send although it were allowed: [`Sender::on_app_limited`].
 //! 3. On feedback: [`Sender::on_tack`], [`Sender::on_iack`] or, for a cumulative acknowledgment on
 //!    a data packet, [`Sender::on_cum_ack`]. Hand [`Acked`] to congestion control.

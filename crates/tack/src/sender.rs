@@ -166,7 +166,8 @@ impl Sender {
             acked.lost_bytes += self.sent.lose_hole(hole, largest, allows);
         }
         acked.rate = tack.delivery_rate;
-        acked.rate_interval = tack.delivery_rate.map_or(Duration::ZERO, |_| 2 * tack.interval);
+        acked.rate_interval =
+            tack.delivery_rate.map_or(Duration::ZERO, |_| tack.interval.saturating_mul(2));
         acked.app_limited = self.app_limited.covers(tack.counter, largest, tack.interval, now);
         self.frequency.on_echo(tack.interval, tack.regime, now);
         self.needless.on_peer_count(tack.duplicates, self.retransmissions);

@@ -61,7 +61,7 @@ impl Delivery {
     pub(super) fn on_tack(&mut self, alpha: Duration) -> Option<Rate> {
         let arrived = self.last_arrival?;
         self.tacks += 1;
-        let window = 2 * alpha;
+        let window = alpha.saturating_mul(2);
         // A driver that polls a little early or late must not turn two intervals into three.
         let enough = window - window / 8;
         let old = |s: &Snapshot| arrived - s.arrived >= enough && self.tacks >= s.tack + 2;

@@ -196,7 +196,7 @@ impl Settling {
     /// Duplicates have other causes as well (a probe, a lost TACK): they count only while a
     /// retransmission that we asked for can be arriving.
     fn on_duplicate(&mut self, now: Instant) {
-        if self.last_announced.is_some_and(|at| now - at <= 2 * self.rtt_min) {
+        if self.last_announced.is_some_and(|at| now - at <= self.rtt_min.saturating_mul(2)) {
             self.on_proof(now);
         }
     }

@@ -36,7 +36,7 @@ impl AppLimited {
             return true;
         }
         let (first, at) = *self.passed.get_or_insert((counter, now));
-        if counter.wrapping_sub(first) > 2 && now - at > 2 * alpha {
+        if counter.wrapping_sub(first) > 2 && now - at > alpha.saturating_mul(2) {
             *self = Self::default();
             return false;
         }

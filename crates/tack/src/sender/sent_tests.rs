@@ -18,12 +18,14 @@ struct Byte {
     lost: bool,
 }
 
-struct Oracle {
+/// The table and the oracle, which go through the same operations.
+struct Pair {
+    sent: Sent,
     una: u64,
     bytes: Vec<Byte>,
 }
 
-impl Oracle {
+impl Pair {
     fn nxt(&self) -> u64 {
         self.una + self.bytes.len() as u64
     }
@@ -38,6 +40,73 @@ impl Oracle {
     fn count(&self, f: impl Fn(&Byte) -> bool) -> u64 {
         self.bytes.iter().filter(|b| f(b)).count() as u64
     }
+
+    fn send(&mut self, seq: Range<u64>, now: Instant) {
+        let old = seq.start < self.nxt() && !seq.is_empty();
+        let (pkt_seq, again) = self.sent.on_sent(seq.clone(), 0, now);
+        assert_eq!(again, old);
+        let fresh = Byte { pkt_seq, ..Byte::default() };
+        for byte in self.range(seq.clone()) {
+            (byte.pkt_seq, byte.lost) = (pkt_seq, false);
+        }
+        let len = self.bytes.len().max((seq.end - self.una) as usize);
+        self.bytes.resize(len, fresh);
+    }
+
+    fn acknowledge(&mut self, to: u64) {
+        let n = (to - self.una) as usize;
+        let receipts = self.sent.acknowledge(to, None);
+        // A partly known segment is counted as a whole when its part is passed.
+        let unknown = self.bytes[..n].iter().filter(|b| !b.received).count();
+        assert!(receipts.bytes >= unknown as u64);
+        self.bytes.drain(..n);
+        self.una = to;
+    }
+
+    fn receive(&mut self, seq: Range<u64>) {
+        let mut receipts = Receipts::default();
+        self.sent.receive(seq.clone(), None, &mut receipts);
+        let mut new = 0;
+        for byte in self.range(seq) {
+            new += u64::from(!byte.received);
+            (byte.received, byte.lost) = (true, false);
+        }
+        assert_eq!(receipts.bytes, new);
+    }
+
+    fn lose_packets(&mut self, packets: Range<u64>) {
+        let lost = self.sent.lose_packets(packets.clone(), any);
+        let told = |b: &Byte| packets.contains(&b.pkt_seq) && !b.received && !b.lost;
+        // A transmission is announced lost once only: less may be lost, nothing else.
+        assert!(lost <= self.count(told));
+        let before = self.count(|b| b.lost);
+        for r in self.sent.lost.clone().iter() {
+            for byte in self.range(r) {
+                assert!(byte.lost || packets.contains(&byte.pkt_seq));
+                byte.lost = true;
+            }
+        }
+        assert_eq!(self.count(|b| b.lost), before + lost);
+    }
+
+    fn lose_hole(&mut self, seq: Range<u64>, largest: u64) {
+        let lost = self.sent.lose_hole(seq.clone(), largest, any);
+        let mut newly = 0;
+        for byte in self.range(seq) {
+            byte.received = false;
+            newly += u64::from(byte.pkt_seq < largest && !byte.lost);
+            byte.lost |= byte.pkt_seq < largest;
+        }
+        assert_eq!(lost, newly);
+    }
+
+    fn check(&self) {
+        self.sent.check();
+        assert_eq!((self.sent.una(), self.sent.nxt()), (self.una, self.nxt()));
+        assert_eq!(self.sent.in_flight(), self.count(|b| !b.received && !b.lost));
+        assert_eq!(self.sent.lost_bytes(), self.count(|b| b.lost));
+        assert_eq!(self.sent.arrived_beyond(), self.count(|b| b.received));
+    }
 }
 
 #[test]
@@ -50,86 +119,32 @@ fn random_operations_agree_with_a_record_per_byte() {
             x ^= x << 17;
             x % n.max(1)
         };
-        let first = next(1 << 40);
-        let mut sent = Sent::new(1 + next(1 << 33), first);
-        let mut oracle = Oracle { una: first, bytes: Vec::new() };
+        let una = next(1 << 40);
+        let sent = Sent::new(1 + next(1 << 33), una);
+        let mut pair = Pair { sent, una, bytes: Vec::new() };
         for step in 0..200 {
-            let span = oracle.nxt() - oracle.una;
-            let a = oracle.una + next(span + 1);
-            let b = (a + next(40)).min(oracle.nxt());
-            match next(7) {
-                0 | 1 => {
-                    let end = oracle.nxt() + 1 + next(15);
-                    let (p, again) = sent.on_sent(oracle.nxt()..end, 0, at(step));
-                    assert!(!again);
-                    let byte = Byte { pkt_seq: p, ..Byte::default() };
-                    oracle.bytes.resize((end - oracle.una) as usize, byte);
-                }
-                2 => {
-                    let (p, again) = sent.on_sent(a..b, 0, at(step));
-                    assert_eq!(again, a < b);
-                    for byte in oracle.range(a..b) {
-                        (byte.pkt_seq, byte.lost) = (p, false);
+            let (span, top) = (pair.nxt() - pair.una, pair.sent.next_pkt_seq());
+            let a = pair.una + next(span + 1);
+            let b = (a + next(40)).min(pair.nxt());
+            // The seed of a failure is in the operation printed last.
+            let operation = next(8);
+            let context = format!("seed {seed} step {step} operation {operation} {a}..{b}");
+            let run = std::panic::AssertUnwindSafe(|| {
+                match operation {
+                    0 | 1 => pair.send(pair.nxt()..pair.nxt() + 1 + next(15), at(step)),
+                    2 => pair.send(a..b, at(step)),
+                    3 => pair.send(a..pair.nxt() + next(15), at(step)),
+                    4 => pair.acknowledge(pair.una + next(span + 1) / 4),
+                    5 => pair.receive(a..b),
+                    6 => {
+                        let low = (top + 3).saturating_sub(next(40));
+                        pair.lose_packets(low..low + next(20));
                     }
+                    _ => pair.lose_hole(a..b, top.saturating_sub(next(10))),
                 }
-                3 => {
-                    let to = oracle.una + next(span + 1) / 4;
-                    let receipts = sent.acknowledge(to, None);
-                    let n = (to - oracle.una) as usize;
-                    // A partly known segment is counted as a whole when its part is passed.
-                    let unknown = oracle.bytes[..n].iter().filter(|b| !b.received).count();
-                    assert!(receipts.bytes >= unknown as u64, "seed {seed}");
-                    oracle.bytes.drain(..n);
-                    oracle.una = to;
-                }
-                4 => {
-                    let mut receipts = Receipts::default();
-                    sent.receive(a..b, None, &mut receipts);
-                    let new = oracle.range(a..b).iter().filter(|b| !b.received).count() as u64;
-                    assert_eq!(receipts.bytes, new, "seed {seed}");
-                    for byte in oracle.range(a..b) {
-                        (byte.received, byte.lost) = (true, false);
-                    }
-                }
-                5 => {
-                    let top = sent.next_pkt_seq() + 3;
-                    let low = top.saturating_sub(next(40));
-                    let packets = low..low + next(20);
-                    let lost = sent.lose_packets(packets.clone(), any);
-                    let mut newly = 0;
-                    for byte in &mut oracle.bytes {
-                        if packets.contains(&byte.pkt_seq) && !byte.received && !byte.lost {
-                            // A transmission is announced lost once only.
-                            byte.lost = true;
-                            newly += 1;
-                        }
-                    }
-                    assert!(lost <= newly, "seed {seed}");
-                    for byte in oracle.bytes.iter_mut().filter(|b| b.lost) {
-                        byte.lost = false;
-                    }
-                    for r in sent.lost.iter() {
-                        oracle.range(r).iter_mut().for_each(|b| b.lost = true);
-                    }
-                }
-                _ => {
-                    let largest = sent.next_pkt_seq().saturating_sub(next(10));
-                    let lost = sent.lose_hole(a..b, largest, any);
-                    let mut newly = 0;
-                    for byte in oracle.range(a..b) {
-                        byte.received = false;
-                        newly += u64::from(byte.pkt_seq < largest && !byte.lost);
-                        byte.lost |= byte.pkt_seq < largest;
-                    }
-                    assert_eq!(lost, newly, "seed {seed}");
-                }
-            }
-            sent.check();
-            assert_eq!((sent.una(), sent.nxt()), (oracle.una, oracle.nxt()));
-            let flying = oracle.count(|b| !b.received && !b.lost);
-            assert_eq!(sent.in_flight(), flying, "seed {seed} step {step}");
-            assert_eq!(sent.lost_bytes(), oracle.count(|b| b.lost), "seed {seed}");
-            assert_eq!(sent.arrived_beyond(), oracle.count(|b| b.received), "seed {seed}");
+                pair.check();
+            });
+            assert!(std::panic::catch_unwind(run).is_ok(), "{context}");
         }
     }
 }

@@ -28,6 +28,8 @@ const MAX_RTO: Duration = Duration::from_secs(60);
 const GRANULARITY: Duration = Duration::from_millis(1);
 /// How late a receiver's flush timer may fire in practice before a probe is sent in vain.
 const PROBE_SLACK: Duration = Duration::from_millis(5);
+/// No receiver holds a TACK back longer [RFC 9293 §3.8.6.3], whatever interval it claims.
+const MAX_ACK_DELAY: Duration = Duration::from_millis(500);
 /// 200 ms * 2^9 exceeds `MAX_RTO`.
 const MAX_BACKOFF: u32 = 9;
 
@@ -81,7 +83,7 @@ impl Timer {
             return rto;
         }
         let srtt = path.srtt.unwrap_or(INITIAL_RTO / 2);
-        let wait = 2 * srtt + path.alpha.max(path.flush) + PROBE_SLACK;
+        let wait = 2 * srtt + path.alpha.max(path.flush).min(MAX_ACK_DELAY) + PROBE_SLACK;
         rto.min(self.last_sent.max(self.waiting_since) + wait)
     }
 
@@ -100,7 +102,7 @@ impl Timer {
     pub(super) fn rto(&self, path: Path) -> Duration {
         let base = match path.srtt {
             None => INITIAL_RTO,
-            Some(srtt) => srtt + GRANULARITY.max(4 * path.rttvar) + path.alpha,
+            Some(srtt) => srtt + GRANULARITY.max(4 * path.rttvar) + path.alpha.min(MAX_ACK_DELAY),
         };
         (base.max(MIN_RTO) * (1 << self.backoff)).min(MAX_RTO)
     }

@@ -265,7 +265,7 @@ impl Connection {
                 if self.persist.unanswered() >= self.config.max_retransmissions {
                     return self.fail(ConnectionError::TimedOut, now);
                 }
-                self.persist.on_timer();
+                self.persist.on_timer(self.snd.usable() > 0);
             }
             Timer::Keepalive => self.on_keepalive(now),
             Timer::User => self.fail(ConnectionError::TimedOut, now),
@@ -410,6 +410,7 @@ impl Connection {
             clock_offset: self.clock.val(now),
             noted: now,
             micros: self.clock.is_fine(),
+            tack: self.acks.is_tack(),
         }
     }
 
@@ -443,6 +444,7 @@ impl Connection {
             snd_wnd: self.snd.wnd(),
             send_buffered: self.snd.buffer.len(),
             recv_buffered: self.rcv.buffer.len(),
+            recv_blocked: self.rcv.buffer.queued().covered(),
             buffer_memory: self.snd.buffer.memory() + self.rcv.buffer.memory(),
             counters: self.counters,
             limited: self.congestion.limited(),
@@ -464,4 +466,6 @@ pub(crate) struct LastWords {
     pub(crate) clock_offset: u32,
     pub(crate) noted: Instant,
     pub(crate) micros: bool,
+    /// Acknowledgments carried ACK-Type to the end, so that of TIME-WAIT must.
+    pub(crate) tack: bool,
 }

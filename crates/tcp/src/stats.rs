@@ -139,6 +139,8 @@ pub struct Info {
     pub send_buffered: usize,
     /// Bytes received in order and not read.
     pub recv_buffered: usize,
+    /// Bytes received beyond a hole: blocked until what is missing comes.
+    pub recv_blocked: u64,
     /// Bytes of memory both buffers hold.
     pub buffer_memory: usize,
     /// Counters.
@@ -160,7 +162,7 @@ pub struct Info {
 ///
 /// Clocks of the two ends need no synchronisation; what is left of the true delay is its variable
 /// part, and, over long runs, the drift between the clocks.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub struct OwdHistogram {
     counts: Box<[u32]>,
     least_us: Option<u32>,
@@ -171,6 +173,12 @@ pub struct OwdHistogram {
 const STEPS: u32 = 8;
 /// Up to 2^26 us, more than a minute.
 const BUCKETS: usize = 26 * STEPS as usize;
+
+impl core::fmt::Debug for OwdHistogram {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "OwdHistogram({} packets, p95 {:?})", self.total, self.quantile(0.95))
+    }
+}
 
 impl Default for OwdHistogram {
     fn default() -> Self {

@@ -142,20 +142,13 @@ impl Connection {
         self.note_mode(a, now);
         self.take_ack(a, now);
         if a.len() == 0 {
-            // A probe must be answered; what is no probe might be answered for ever.
-            if self.handshake_is_over(a) {
-                self.challenge(now);
-            }
+            // A probe must be answered, and nothing tells that it is one.
+            self.challenge(now);
             return;
         }
         self.counters.duplicates_received += 1;
         self.take_text(a, now);
         self.acks.owe();
-    }
-
-    /// The repeated end of the handshake needs no answer.
-    fn handshake_is_over(&self, a: &Arriving<'_>) -> bool {
-        a.seq != FIRST_BYTE
     }
 
     /// [RFC 5961 §3.2]: only the exact number resets.
@@ -186,7 +179,6 @@ impl Connection {
                 return false;
             }
             self.establish(now);
-            self.shut_down_early();
         }
         if place == AckPlace::Impossible {
             self.counters.unacceptable += 1;

@@ -66,15 +66,14 @@ impl Ending {
 
 impl Connection {
     /// Ends our stream after what was written.
-    pub(crate) fn shutdown_write(&mut self, now: Instant) {
+    pub(crate) fn shutdown_write(&mut self) {
         match self.state.get() {
-            State::SynSent => return self.finish(Ok(()), now),
-            State::SynReceived | State::Established => {
+            // Deviation: [RFC 9293 §3.10.4] would end a connection in SYN-SENT. Only our stream
+            // ends here; the FIN waits for the handshake, and the state follows it.
+            State::SynSent | State::SynReceived => self.snd.queue_fin(),
+            State::Established => {
                 self.snd.queue_fin();
-                // In SYN-RECEIVED the FIN waits for the handshake; the state follows it.
-                if self.state.get() == State::Established {
-                    self.state.enter(State::FinWait1);
-                }
+                self.state.enter(State::FinWait1);
             }
             State::CloseWait => {
                 self.snd.queue_fin();
@@ -111,7 +110,10 @@ impl Connection {
         if self.rcv.buffer.len() > 0 && self.state.get() != State::TimeWait {
             return self.abort(now);
         }
-        self.shutdown_write(now);
+        if self.state.get() == State::SynSent && self.snd.buffer.len() == 0 {
+            return self.finish(Ok(()), now);
+        }
+        self.shutdown_write();
         if self.state.get() == State::FinWait2 {
             self.timers.set(Timer::Orphan, now + ORPHAN_WAIT);
         }

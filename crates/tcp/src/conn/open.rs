@@ -189,6 +189,7 @@ impl Connection {
             Recovery::Tack(side) => side.sender.on_cum_ack(FIRST_BYTE, rtt, now),
         };
         self.congestion.on_acked(&acked, &self.recovery, FIRST_BYTE, now);
+        self.shut_down_early();
     }
 
     /// Builds what depends on the agreement.

@@ -14,6 +14,8 @@ pub(crate) struct Persist {
     sent: u32,
     /// One must be sent now.
     due: bool,
+    /// The window is open, but so little that silly window avoidance waited: no longer.
+    overrides: bool,
 }
 
 const MAX_INTERVAL: Duration = Duration::from_secs(60);
@@ -25,8 +27,21 @@ impl Persist {
         (rto.max(least) * (1 << self.sent.min(10))).min(MAX_INTERVAL)
     }
 
-    pub(crate) fn on_timer(&mut self) {
-        self.due = true;
+    /// The timer fired. `open`: there is some window, and the override timeout of
+    /// [RFC 9293 §3.8.6.2.1] is what it was.
+    pub(crate) fn on_timer(&mut self, open: bool) {
+        self.due = !open;
+        self.overrides = open;
+    }
+
+    /// Silly window avoidance is overridden once.
+    pub(crate) fn overrides(&self) -> bool {
+        self.overrides
+    }
+
+    /// New data left.
+    pub(crate) fn on_fresh_sent(&mut self) {
+        self.overrides = false;
     }
 
     /// Takes a probe that is due.

@@ -187,7 +187,8 @@ impl Snd {
 
     /// The next new segment of at most `max` bytes within the peer's window, sender's silly window
     /// avoidance and Nagle applied [RFC 9293 §3.8.6.2.1, §3.7.4].
-    pub(crate) fn fresh(&self, max: usize, nodelay: bool) -> Option<Fresh> {
+    /// `anyway`: the override timeout has passed.
+    pub(crate) fn fresh(&self, max: usize, nodelay: bool, anyway: bool) -> Option<Fresh> {
         let (unsent, usable) = (self.unsent(), self.usable());
         let len = unsent.min(usable).min(max as u64);
         let takes_all = len == unsent;
@@ -198,7 +199,7 @@ impl Snd {
         let full = len == max as u64;
         let pushes = takes_all && (nodelay || self.is_idle() || self.fin == Fin::Queued);
         let large = len >= self.max_wnd / 2;
-        (full || pushes || fin || large).then_some(Fresh { seq: self.nxt, len: len as usize, fin })
+        (full || pushes || fin || large || anyway).then_some(Fresh { seq: self.nxt, len: len as usize, fin })
     }
 
     /// New text, and FIN, left.

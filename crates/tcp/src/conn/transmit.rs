@@ -245,7 +245,7 @@ impl Connection {
             let end = if lost.end == end + 1 { lost.end } else { end };
             return Ok(Next { fresh: self.snd.again(lost.start, end), again: true });
         }
-        match self.snd.fresh(payload, self.config.nodelay) {
+        match self.snd.fresh(payload, self.config.nodelay, self.persist.overrides()) {
             Some(fresh) => Ok(Next { fresh, again: false }),
             None if self.snd.unsent() > self.snd.usable() => Err(Some(Limit::Rwnd)),
             None if self.snd.has_fresh() && self.snd.usable() == 0 => Err(Some(Limit::Rwnd)),
@@ -256,7 +256,7 @@ impl Connection {
     /// A tail loss probe: new data if any may leave, else the last segment again.
     fn send_loss_probe(&mut self, burst: &mut BurstBuilder<'_>, now: Instant) {
         let payload = self.payload_now();
-        let next = match self.snd.fresh(payload, true) {
+        let next = match self.snd.fresh(payload, true, false) {
             Some(fresh) => Next { fresh, again: false },
             None if self.snd.is_idle() => return,
             None => {
@@ -336,6 +336,7 @@ impl Connection {
         } else {
             counters.bytes_sent += bytes;
             self.snd.on_fresh_sent(fresh);
+            self.persist.on_fresh_sent();
         }
         if was_idle {
             self.restart_user_timer(now);

@@ -7,7 +7,7 @@ use tack_units::Instant;
 
 use crate::conn::LastWords;
 use crate::host::demux::Key;
-use crate::wire::{Flags, Header, Options, Segment, Timestamps};
+use crate::wire::{AckType, Flags, Header, Options, Segment, Timestamps};
 
 /// All connections in TIME-WAIT.
 #[derive(Debug)]
@@ -112,6 +112,8 @@ impl LastWords {
         let timestamps = self
             .ts_recent
             .map(|ecr| Timestamps { val: self.clock_offset.wrapping_add(ticks as u32), ecr });
+        // Without text at SND.UNA, which is SND.NXT: an empty body.
+        let ack_type = self.tack.then_some(AckType::WindowIack);
         Header {
             src_port: key.local_port,
             dst_port: key.remote_port,
@@ -120,7 +122,7 @@ impl LastWords {
             flags: Flags::ACK,
             window: 0,
             urgent: 0,
-            options: Options { timestamps, ..Options::default() },
+            options: Options { timestamps, ack_type, ..Options::default() },
         }
     }
 }

@@ -2,6 +2,8 @@
 
 mod app;
 mod bulk;
+mod conversation;
+mod conversations;
 mod measures;
 mod pipe;
 mod world;

@@ -1,0 +1,46 @@
+//! Thousands of random conversations. A failure prints its seed and the command that repeats it.
+//!
+//! `TACK_SEED=n` runs that one seed, `TACK_COUNT=n` so many of each kind.
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+use crate::conversation::{Conversation, Kind};
+
+/// Of each kind; four kinds of tests make more than 10 000 conversations.
+const COUNT: u64 = 3_500;
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok().map(|v| v.parse().expect("a number"))
+}
+
+fn run_all(kind: Kind, test: &str) {
+    let seeds = match number("TACK_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 0..number("TACK_COUNT").unwrap_or(COUNT),
+    };
+    for seed in seeds {
+        let mut conversation = Conversation::new(kind, seed);
+        let result = catch_unwind(AssertUnwindSafe(|| conversation.run()));
+        if let Err(panic) = result {
+            eprintln!("{}", conversation.summary);
+            eprintln!("seed {seed} of {kind:?} failed; repeat it with");
+            eprintln!("  TACK_SEED={seed} cargo test -p tack-tcp --test harness {test}");
+            resume_unwind(panic);
+        }
+    }
+}
+
+#[test]
+fn tack_conversations_deliver_every_byte_in_both_directions() {
+    run_all(Kind::Tack, "tack_conversations");
+}
+
+#[test]
+fn plain_conversations_deliver_every_byte_in_both_directions() {
+    run_all(Kind::Plain, "plain_conversations");
+}
+
+#[test]
+fn stripped_conversations_fall_back_without_losing_a_byte() {
+    run_all(Kind::Stripped, "stripped_conversations");
+}

@@ -318,11 +318,17 @@ impl Bbr {
         per_tack.filter(|_| self.is_receiver_based()).unwrap_or(Rate::ZERO)
     }
 
+    /// A segment per second, whatever the estimate: or no acknowledgment could ever correct it.
+    fn crawl(&self) -> Rate {
+        Rate::from_bps(self.mss() * 8)
+    }
+
     fn update_pacing(&mut self) {
         let Some(bandwidth) = self.model.bandwidth() else {
             // No rate sample yet: the window over the first RTT stands in for one.
             let rate = self.model.srtt().and_then(|srtt| Rate::from_bytes_over(self.cwnd, srtt));
-            self.pacing_rate = rate.map(|r| r.mul_f64(HIGH_GAIN * PACING_MARGIN));
+            let rate = rate.map(|r| r.mul_f64(HIGH_GAIN * PACING_MARGIN));
+            self.pacing_rate = rate.map(|r| r.max(self.crawl()));
             return;
         };
         let silent = self.state == State::ProbeRtt && self.is_receiver_based() && !self.is_gentle();
@@ -331,8 +337,7 @@ impl Bbr {
         } else {
             bandwidth.mul_f64(self.pacing_gain() * PACING_MARGIN).max(self.least_rate())
         };
-        // A segment per second, whatever the estimate: or no acknowledgment could ever correct it.
-        let rate = rate.max(Rate::from_bps(self.mss() * 8));
+        let rate = rate.max(self.crawl());
         let may_fall = self.model.full_pipe.reached() || self.state == State::ProbeRtt;
         if may_fall || self.pacing_rate.is_none_or(|current| rate > current) {
             self.pacing_rate = Some(rate);

@@ -224,6 +224,8 @@ impl Inspect for Cubic {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sample::tests::ack;
+    use crate::window::tests::loss;
 
     #[test]
     fn the_curve_starts_at_the_reduced_window_and_is_flat_at_the_maximum() {
@@ -241,5 +243,68 @@ mod tests {
     #[test]
     fn beyond_the_maximum_the_curve_rises_at_once() {
         assert_eq!(Curve::from(100.0, 80.0), Curve { w_max: 100.0, k: 0.0 });
+    }
+
+    /// After a loss at 1000 segments, a window per 100 ms is acknowledged by 20 ACKs.
+    #[test]
+    fn the_window_follows_the_closed_form_and_passes_the_maximum_at_k() {
+        let (mss, rtt) = (1_000, Duration::from_millis(100));
+        let mut cubic = Cubic::new(&Config::new(1_000));
+        cubic.window.set_cwnd(1_000 * mss);
+        cubic.on_loss(&loss(LossKind::CongestionExperienced, 0, 1_000 * mss));
+        assert_eq!(cubic.window(), 700 * mss);
+        let curve = Curve { w_max: 1_000.0, k: (1_000.0f64 * 0.3 / 0.4).cbrt() };
+        let mut now = Instant::from_secs(1);
+        for step in 0..150 {
+            let acked_bytes = cubic.window() / 20;
+            for _ in 0..20 {
+                now += rtt / 20;
+                cubic.on_ack(&AckSample { now, acked_bytes, srtt: Some(rtt), ..ack() });
+            }
+            let t = now - Instant::from_secs(1);
+            let (got, expected) = (cubic.cwnd_segments(), curve.at(t));
+            let error = (got / expected - 1.0).abs();
+            assert!(error < 0.02, "round {step}, {t:?}: {got} of {expected} segments");
+        }
+        assert!(cubic.cwnd_segments() > 1_000.0, "probes beyond the old maximum");
+    }
+
+    #[test]
+    fn a_smaller_maximum_makes_room_by_fast_convergence() {
+        // [RFC 9438 §4.7].
+        let mut cubic = Cubic::new(&Config::new(1_000));
+        cubic.window.set_cwnd(100_000);
+        cubic.on_loss(&loss(LossKind::CongestionExperienced, 0, 100_000));
+        assert_eq!(cubic.past.w_max, 100.0);
+        cubic.on_loss(&loss(LossKind::CongestionExperienced, 0, 70_000));
+        assert!((cubic.past.w_max - 70.0 * 0.85).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_needless_reduction_restores_window_and_memory() {
+        let mut cubic = Cubic::new(&Config::new(1_000));
+        cubic.window.set_cwnd(100_000);
+        cubic.window.leave_slow_start();
+        cubic.past.w_max = 120.0;
+        cubic.on_loss(&loss(LossKind::Recovery, 1_000, 99_000));
+        assert_eq!(cubic.window.ssthresh(), Some(70_000));
+        cubic.on_loss(&loss(LossKind::Spurious, 0, 99_000));
+        assert_eq!((cubic.window(), cubic.past.w_max), (100_000, 120.0));
+    }
+
+    #[test]
+    fn time_without_use_of_the_window_does_not_move_the_curve() {
+        let run = |pause: Duration| {
+            let mut cubic = Cubic::new(&Config::new(1_000));
+            cubic.window.set_cwnd(1_000_000);
+            cubic.on_loss(&loss(LossKind::CongestionExperienced, 0, 1_000_000));
+            let used = |now| AckSample { now, acked_bytes: 1_000, ..ack() };
+            cubic.on_ack(&used(Instant::from_secs(1)));
+            let resumed = Instant::from_secs(1) + pause;
+            cubic.on_ack(&AckSample { cwnd_limited: false, ..used(resumed) });
+            (0..700).for_each(|_| cubic.on_ack(&used(resumed + Duration::from_millis(100))));
+            cubic.window()
+        };
+        assert_eq!(run(Duration::ZERO), run(Duration::from_secs(60)));
     }
 }

@@ -62,8 +62,15 @@ pub struct Pacer {
     tokens: i128,
     /// `tokens` is as of this time.
     settled: Instant,
-    /// The sender waits for the pacer, and since when it need not: lateness counts from here.
-    awaited: Option<Instant>,
+    /// The departure that the sender waits for, until what its lateness cost has been spent.
+    awaited: Option<Awaited>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Awaited {
+    due: Instant,
+    /// When the sender came for it; what is not spent within `catch_up` of this lapses.
+    claimed: Option<Instant>,
 }
 
 /// One byte in bit·ns per second of rate: 8 bits times 10^9 ns.
@@ -122,11 +129,13 @@ impl Pacer {
     /// `bytes` left at `now`. More than the budget is allowed and paid back by waiting longer.
     pub fn on_sent(&mut self, bytes: u64, now: Instant) {
         self.settle(now);
-        self.awaited = None;
         if self.rate.is_some() {
             // Debt is bounded so that a host that ignores the budget can recover from it.
             let floor = -i128::from(u32::MAX) * BYTE;
             self.tokens = (self.tokens - i128::from(bytes) * BYTE).max(floor);
+        }
+        if self.tokens <= i128::from(self.burst()) * BYTE {
+            self.awaited = None;
         }
     }
 
@@ -137,8 +146,7 @@ impl Pacer {
     pub fn next_departure(&mut self, now: Instant) -> Instant {
         self.settle(now);
         let departure = self.departure();
-        // A shorter wait wins: the rate may have risen since it was last asked.
-        self.awaited = Some(self.awaited.map_or(departure, |a| a.min(departure)));
+        self.awaited = Some(Awaited { due: departure, claimed: None });
         departure
     }
 
@@ -167,9 +175,146 @@ impl Pacer {
     fn settle(&mut self, now: Instant) {
         let elapsed = now.saturating_since(self.settled);
         self.settled = self.settled.max(now);
+        if let Some(awaited) = self.awaited.as_mut().filter(|awaited| awaited.due <= now) {
+            let claimed = *awaited.claimed.get_or_insert(now);
+            if now > claimed + self.config.catch_up {
+                self.awaited = None;
+            }
+        }
         let Some(rate) = self.rate else { return };
         let earned = i128::from(rate.as_bps())
             .saturating_mul(i128::try_from(elapsed.as_nanos()).unwrap_or(i128::MAX));
         self.tokens = self.tokens.saturating_add(earned).min(self.depth());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MSS: u64 = 1_460;
+    const MTU: u32 = 1_460;
+
+    /// Sends segments as told until `end`, every timer `late`; returns bytes sent and the longest
+    /// burst.
+    fn run(rate: Rate, late: Duration, end: Instant) -> (u64, u64) {
+        let mut pacer = Pacer::new(PacerConfig::new(MTU), Instant::ZERO);
+        pacer.set_rate(Some(rate), Instant::ZERO);
+        let (mut now, mut sent, mut longest) = (Instant::ZERO, 0, 0);
+        while now < end {
+            let mut burst = 0;
+            while pacer.budget(now) >= MSS {
+                pacer.on_sent(MSS, now);
+                burst += MSS;
+            }
+            sent += burst;
+            longest = longest.max(burst);
+            now = pacer.next_departure(now) + late;
+        }
+        (sent, longest)
+    }
+
+    #[test]
+    fn over_an_hour_exactly_the_rate_leaves() {
+        // Rates that divide nothing evenly: any rounding would show.
+        for bps in [999_983, 7_654_321, 123_456_789] {
+            let (rate, end) = (Rate::from_bps(bps), Instant::from_secs(3_600));
+            let end = if bps > 10_000_000 { Instant::from_secs(300) } else { end };
+            let (sent, _) = run(rate, Duration::ZERO, end);
+            let earned = rate.bytes_in(end - Instant::ZERO);
+            let slack = Pacer::new(PacerConfig::new(MTU), end).burst();
+            assert!(sent.abs_diff(earned) <= slack, "{bps}: {sent} of {earned} bytes");
+        }
+    }
+
+    #[test]
+    fn late_timers_cost_no_rate_and_bursts_stay_bounded() {
+        let end = Instant::from_secs(20);
+        for mbps in [2, 50, 400] {
+            let rate = Rate::from_mbps(mbps);
+            let earned = rate.bytes_in(end - Instant::ZERO);
+            for late_us in [100, 1_000, 1_500] {
+                let (sent, longest) = run(rate, Duration::from_micros(late_us), end);
+                let share = sent as f64 / earned as f64;
+                // Beyond 64 KiB of lateness the bound on the burst wins over the rate.
+                let owed = rate.bytes_in(Duration::from_micros(late_us));
+                assert!(owed > 65_536 || share > 0.999, "{mbps} Mbit/s, {late_us} us: {share}");
+                assert!(longest <= 2 * 65_536, "{mbps} Mbit/s, {late_us} us: {longest}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_idle_sender_earns_one_burst() {
+        let mut pacer = Pacer::new(PacerConfig::new(MTU), Instant::ZERO);
+        pacer.set_rate(Some(Rate::from_mbps(100)), Instant::ZERO);
+        assert_eq!(pacer.burst(), 6_250);
+        pacer.on_sent(6_250, Instant::ZERO);
+        assert_eq!(pacer.budget(Instant::ZERO), 0);
+        assert_eq!(pacer.budget(Instant::from_secs(3_600)), 6_250);
+    }
+
+    #[test]
+    fn a_burst_is_half_a_millisecond_within_two_segments_and_64_kib() {
+        let mut pacer = Pacer::new(PacerConfig::new(MTU), Instant::ZERO);
+        for (mbps, bytes) in [(1, 2_920), (100, 6_250), (800, 50_000), (40_000, 65_536)] {
+            pacer.set_rate(Some(Rate::from_mbps(mbps)), Instant::ZERO);
+            assert_eq!(pacer.burst(), bytes, "{mbps} Mbit/s");
+        }
+    }
+
+    #[test]
+    fn without_a_rate_a_burst_may_always_leave_and_at_rate_zero_never() {
+        let mut pacer = Pacer::new(PacerConfig::new(MTU), Instant::ZERO);
+        pacer.on_sent(1 << 20, Instant::ZERO);
+        assert_eq!(pacer.budget(Instant::ZERO), 65_536);
+        assert_eq!(pacer.next_departure(Instant::ZERO), Instant::ZERO);
+        pacer.set_rate(Some(Rate::ZERO), Instant::ZERO);
+        pacer.on_sent(1 << 20, Instant::ZERO);
+        assert_eq!(pacer.next_departure(Instant::from_secs(1)), Instant::MAX);
+    }
+
+    #[test]
+    fn overdrawing_is_paid_back_by_waiting() {
+        let mut pacer = Pacer::new(PacerConfig::new(MTU), Instant::ZERO);
+        pacer.set_rate(Some(Rate::from_mbps(8)), Instant::ZERO);
+        pacer.on_sent(2_920 + 10_000, Instant::ZERO);
+        let due = Instant::from_nanos((10_000 + 2_920) * 1_000);
+        assert_eq!(pacer.next_departure(Instant::ZERO), due);
+        assert_eq!(pacer.budget(due), 2_920);
+    }
+
+    /// Whatever happens, in whatever order, no window of time sees more than the rate and two
+    /// bursts, and the budget is there at the time that was promised.
+    #[test]
+    fn random_use_never_exceeds_rate_and_burst_and_keeps_every_promise() {
+        use rand_pcg::rand_core::Rng;
+        for seed in 0..50 {
+            let mut dice = rand_pcg::Pcg32::new(seed, 3);
+            let mut below = |n: u32| u64::from(dice.next_u32() % n);
+            let rate = Rate::from_kbps(100 + below(1_000_000));
+            let mut pacer = Pacer::new(PacerConfig::new(MTU), Instant::ZERO);
+            pacer.set_rate(Some(rate), Instant::ZERO);
+            let (mut now, mut sent) = (Instant::ZERO, 0);
+            for _ in 0..500 {
+                match below(4) {
+                    0 => now += Duration::from_nanos(below(10_000_000)),
+                    1 => {
+                        let promised = pacer.next_departure(now);
+                        assert!(promised >= now, "seed {seed}");
+                        let burst = pacer.burst();
+                        assert!(pacer.clone().budget(promised) >= burst, "seed {seed}");
+                        now = promised;
+                    }
+                    _ => {
+                        let bytes = pacer.budget(now).min(below(100_000));
+                        pacer.on_sent(bytes, now);
+                        sent += bytes;
+                    }
+                }
+                let most = rate.bytes_in(now - Instant::ZERO) + 2 * 65_536;
+                assert!(sent <= most, "seed {seed}: {sent} of {most} bytes");
+            }
+        }
     }
 }

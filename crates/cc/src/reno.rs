@@ -84,3 +84,116 @@ impl Inspect for NewReno {
         self.window.snapshot(algorithm)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::tests::ack;
+    use crate::window::tests::{loss, round};
+
+    const MSS: u64 = 1_000;
+
+    fn reno() -> NewReno {
+        NewReno::new(&Config { initial_window: 10 * MSS, ..Config::new(1_000) })
+    }
+
+    /// One in congestion avoidance with a window of `segments`.
+    fn avoiding(segments: u64) -> NewReno {
+        let mut reno = reno();
+        reno.window.set_cwnd(segments * MSS);
+        reno.window.leave_slow_start();
+        reno
+    }
+
+    #[test]
+    fn slow_start_doubles_per_round_whatever_the_feedback() {
+        for per_ack in [1, 2, 5, 10] {
+            let mut reno = reno();
+            for expected in [20, 40, 80] {
+                round(&mut reno, per_ack * MSS);
+                assert_eq!(reno.window(), expected * MSS, "{per_ack} segments per ACK");
+            }
+        }
+    }
+
+    #[test]
+    fn the_limit_of_byte_counting_slows_stretched_acknowledgments() {
+        // [RFC 3465 §2.2]: 10 segments by two ACKs of 5 count as 2 * L.
+        let config = Config { initial_window: 10 * MSS, abc_limit: 2, ..Config::new(1_000) };
+        let mut reno = NewReno::new(&config);
+        round(&mut reno, 5 * MSS);
+        assert_eq!(reno.window(), 14 * MSS);
+    }
+
+    #[test]
+    fn congestion_avoidance_adds_one_segment_per_round_whatever_the_feedback() {
+        for per_ack in [1, 2, 5, 10] {
+            let mut reno = avoiding(20);
+            for n in 1..=10 {
+                // As many bytes as the window holds are a round.
+                round(&mut reno, per_ack * MSS);
+                assert!(reno.window().abs_diff((20 + n) * MSS) <= MSS, "{per_ack} per ACK");
+            }
+        }
+    }
+
+    #[test]
+    fn loss_halves_over_a_round_and_a_timeout_leaves_one_segment() {
+        let mut reno = avoiding(100);
+        reno.on_loss(&loss(LossKind::Recovery, MSS, 99 * MSS));
+        assert_eq!(reno.window.ssthresh(), Some(50 * MSS));
+        assert!(reno.window() > 50 * MSS, "not all at once");
+        reno.on_ack(&AckSample { acked_bytes: 50 * MSS, in_flight: 50 * MSS, ..ack() });
+        assert_eq!(reno.window(), 50 * MSS);
+
+        reno.on_loss(&loss(LossKind::Timeout, 50 * MSS, 0));
+        assert_eq!((reno.window(), reno.window.ssthresh()), (MSS, Some(25 * MSS)));
+        // The same data again: no news [RFC 5681 §3.1].
+        reno.on_loss(&loss(LossKind::Timeout, MSS, 0));
+        assert_eq!((reno.window(), reno.window.ssthresh()), (MSS, Some(25 * MSS)));
+    }
+
+    #[test]
+    fn a_needless_episode_leaves_no_trace() {
+        for kind in [LossKind::Recovery, LossKind::Timeout, LossKind::CongestionExperienced] {
+            let mut reno = avoiding(100);
+            let before = (reno.window(), reno.window.ssthresh());
+            reno.on_loss(&loss(kind, MSS, 99 * MSS));
+            assert_ne!((reno.window(), reno.window.ssthresh()), before);
+            reno.on_loss(&loss(LossKind::Spurious, 0, 99 * MSS));
+            assert_eq!((reno.window(), reno.window.ssthresh()), before, "{kind:?}");
+        }
+        let mut reno = avoiding(100);
+        reno.on_loss(&loss(LossKind::Spurious, 0, 0));
+        assert_eq!(reno.window(), 100 * MSS, "nothing to undo");
+    }
+
+    #[test]
+    fn a_mark_halves_at_once_and_not_again_during_recovery() {
+        let mut reno = avoiding(100);
+        reno.on_loss(&loss(LossKind::CongestionExperienced, 0, 100 * MSS));
+        assert_eq!(reno.window(), 50 * MSS);
+        reno.on_loss(&loss(LossKind::Recovery, MSS, 49 * MSS));
+        reno.on_loss(&loss(LossKind::CongestionExperienced, 0, 49 * MSS));
+        assert_eq!(reno.window.ssthresh(), Some(25 * MSS));
+    }
+
+    #[test]
+    fn an_unused_window_does_not_grow() {
+        let mut reno = reno();
+        let idle = AckSample { acked_bytes: 5 * MSS, cwnd_limited: false, ..ack() };
+        (0..10).for_each(|_| reno.on_ack(&idle));
+        assert_eq!(reno.window(), 10 * MSS);
+    }
+
+    #[test]
+    fn the_pace_is_twice_the_window_in_slow_start_and_a_fifth_above_it_later() {
+        let srtt = Some(core::time::Duration::from_millis(80));
+        let mut starting = reno();
+        starting.on_ack(&AckSample { srtt, ..ack() });
+        assert_eq!(starting.pacing_rate(), Some(Rate::from_mbps(2)));
+        let mut later = avoiding(10);
+        later.on_ack(&AckSample { srtt, ..ack() });
+        assert_eq!(later.pacing_rate(), Some(Rate::from_kbps(1_200)));
+    }
+}

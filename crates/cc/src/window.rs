@@ -246,3 +246,24 @@ impl CongestionWindow {
         }
     }
 }
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::controller::Controller;
+    use crate::sample::tests::ack;
+
+    pub(crate) fn loss(kind: LossKind, lost_bytes: u64, in_flight: u64) -> LossSample {
+        LossSample { now: Instant::ZERO, kind, lost_bytes, in_flight }
+    }
+
+    /// A full window is acknowledged, `per_ack` bytes at a time.
+    pub(crate) fn round(controller: &mut impl Controller, per_ack: u64) {
+        let mut left = controller.window();
+        while left > 0 {
+            let acked_bytes = left.min(per_ack);
+            controller.on_ack(&AckSample { acked_bytes, ..ack() });
+            left -= acked_bytes;
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! BBR by either source of rates.
+
+use core::time::Duration;
+
+use tack_cc::{Algorithm, Config};
+use tack_units::{Instant, Rate};
+
+use crate::pipe::{Feedback, MSS, Path, Trace};
+
+/// Plain TCP with delayed ACKs, and TACK.
+const SOURCES: [Feedback; 2] = [Feedback::Every(2), Feedback::Tack];
+const PATHS: [(u64, u64); 4] = [(10, 20), (10, 80), (100, 20), (100, 80)];
+
+fn secs(s: u64) -> Duration {
+    Duration::from_secs(s)
+}
+
+fn bandwidth(trace: &Trace, from: f64, to: f64) -> (f64, f64) {
+    let all = trace.sights_in(from, to).filter_map(|s| s.snapshot.bandwidth);
+    all.fold((f64::MAX, 0.0), |(least, most), rate| {
+        (rate.as_mbps_f64().min(least), rate.as_mbps_f64().max(most))
+    })
+}
+
+#[test]
+fn clean_paths_are_filled_without_a_standing_queue() {
+    for feedback in SOURCES {
+        for (mbps, rtt_ms) in PATHS {
+            let path = Path::new(mbps, rtt_ms, feedback);
+            // Linux allows three send quanta of 1 ms beyond the bdp; a small path has a floor.
+            let bound = path.rate.bytes_in(Duration::from_millis(4)).max(10 * MSS);
+            let trace = path.run(Algorithm::Bbr, secs(8));
+            let share = trace.goodput(3.0, 8.0).as_mbps_f64() / mbps as f64;
+            assert!(share >= 0.95, "{feedback:?} {mbps} Mbit/s {rtt_ms} ms: {share}");
+            let queue = trace.median(3.0, 8.0, |s| s.queue_bytes);
+            assert!(queue <= bound, "{feedback:?} {mbps} Mbit/s {rtt_ms} ms: {queue} bytes queued");
+        }
+    }
+}
+
+#[test]
+fn tack_may_have_two_and_a_quarter_bdp_in_flight() {
+    // [TON §VI-D]: 2 + 1/(RTTmin * f), and f = 4/RTTmin here.
+    let trace = Path::new(100, 80, Feedback::Tack).run(Algorithm::Bbr, secs(6));
+    for sight in trace.sights_in(3.0, 6.0) {
+        let rtt_min = sight.snapshot.rtt_min.expect("sampled");
+        let bdp = sight.snapshot.bandwidth.expect("sampled").bytes_in(rtt_min) as f64;
+        let cap = sight.snapshot.cwnd as f64 / bdp;
+        assert!((2.24..=2.40).contains(&cap), "{cap} bdp at {}", sight.at);
+        assert!(sight.in_flight <= sight.snapshot.cwnd, "{sight:?}");
+    }
+}
+
+#[test]
+fn one_percent_loss_costs_less_than_ten() {
+    for feedback in SOURCES {
+        for (mbps, rtt_ms) in PATHS {
+            let mut path = Path::new(mbps, rtt_ms, feedback);
+            (path.loss, path.seed) = (0.01, mbps + rtt_ms);
+            let trace = path.run(Algorithm::Bbr, secs(9));
+            let share = trace.goodput(3.0, 9.0).as_mbps_f64() / mbps as f64;
+            assert!(share >= 0.9, "{feedback:?} {mbps} Mbit/s {rtt_ms} ms: {share}");
+        }
+    }
+}
+
+#[test]
+fn losing_every_tenth_tack_costs_next_to_nothing() {
+    // [TON §V-A, Fig. 6b]: 1 % loss on the data path at 200 ms, 10 % on the ACK path.
+    let share = |feedback_loss| {
+        let mut path = Path::new(100, 200, Feedback::Tack);
+        (path.loss, path.feedback_loss, path.seed) = (0.01, feedback_loss, 3);
+        path.run(Algorithm::Bbr, secs(10)).goodput(4.0, 10.0).as_mbps_f64() / 100.0
+    };
+    let (without, with) = (share(0.0), share(0.1));
+    assert!(with >= 0.9 && with >= without - 0.03, "{without} without, {with} with ACK loss");
+}
+
+/// Round trips of 40 ms until the estimate has followed 10 -> 20 Mbit/s.
+fn round_trips_up(algorithm: Algorithm, feedback: Feedback) -> f64 {
+    let seeds = 1..=6;
+    let count = seeds.clone().count() as f64;
+    let one = |seed| {
+        let mut path = Path::new(10, 40, feedback);
+        (path.seed, path.buffer_bytes) = (seed, 400_000);
+        path.changes = vec![(Instant::from_secs(5), Rate::from_mbps(20))];
+        let trace = path.run(algorithm, secs(7));
+        let there = trace.first(5.0, |s| s.snapshot.bandwidth >= Some(Rate::from_mbps(19)));
+        (there.expect("converges within two seconds") - 5.0) / 0.04
+    };
+    seeds.map(one).sum::<f64>() / count
+}
+
+#[test]
+fn doubled_bandwidth_is_found_in_three_cycles_and_by_video_in_half_the_time() {
+    // [TON §VII-D]: 24 round trips of BBR, half of that with cycles of 16 TACK intervals.
+    let bulk = round_trips_up(Algorithm::Bbr, Feedback::Tack);
+    let video = round_trips_up(Algorithm::BbrInteractive, Feedback::Tack);
+    assert!((18.0..=26.0).contains(&bulk), "{bulk} round trips");
+    let ratio = video / bulk;
+    assert!((0.4..=0.6).contains(&ratio), "{video} round trips against {bulk}: {ratio}");
+    // Sender-based probing lasts until the flight has grown, and each round of it raises the target:
+    // never slower than the paper says, and mostly faster.
+    let sender = round_trips_up(Algorithm::Bbr, Feedback::Every(2));
+    assert!(sender <= 24.0, "{sender} round trips");
+}
+
+#[test]
+fn halved_bandwidth_is_believed_when_the_filter_has_forgotten() {
+    // Filters of 40 and 20 intervals of 10 ms; the last fast sample is up to one RTT old.
+    for (algorithm, least, most) in
+        [(Algorithm::Bbr, 0.4, 0.55), (Algorithm::BbrInteractive, 0.2, 0.35)]
+    {
+        let mut path = Path::new(20, 40, Feedback::Tack);
+        path.buffer_bytes = 400_000;
+        path.changes = vec![(Instant::from_secs(4), Rate::from_mbps(10))];
+        let trace = path.run(algorithm, secs(6));
+        let there = trace.first(4.0, |s| s.snapshot.bandwidth <= Some(Rate::from_mbps(11)));
+        let took = there.expect("converges within two seconds") - 4.0;
+        assert!((least..=most).contains(&took), "{algorithm}: {took} s");
+    }
+}
+
+#[test]
+fn bulk_falls_silent_for_a_moment_every_ten_seconds_and_sees_rtt_min() {
+    for feedback in SOURCES {
+        let trace = Path::new(10, 40, feedback).run(Algorithm::Bbr, secs(13));
+        let probing: Vec<_> =
+            trace.sights_in(0.0, 13.0).filter(|s| s.snapshot.state == "probe_rtt").collect();
+        let (first, last) = (probing[0].at, probing[probing.len() - 1].at);
+        assert!(first >= Instant::from_secs(10) - Duration::from_millis(500), "{first}");
+        let lasts = last - first;
+        assert!((190..=420).contains(&lasts.as_millis()), "{feedback:?} {lasts:?}");
+        assert!(probing.iter().any(|s| s.queue_bytes == 0), "{feedback:?}");
+        let least = probing.iter().map(|s| s.rtt).min().expect("not empty");
+        assert!(least <= Duration::from_micros(42_500), "{feedback:?} {least:?}");
+        let after = trace.goodput(11.5, 13.0).as_mbps_f64();
+        assert!(after >= 9.5, "{feedback:?} {after} Mbit/s afterwards");
+    }
+}
+
+#[test]
+fn video_probes_often_and_never_falls_silent() {
+    // [TON §VII-D]: 0.75 of the rate, every 2.5 s.
+    let trace = Path::new(10, 40, Feedback::Tack).run(Algorithm::BbrInteractive, secs(12));
+    let probes = trace.sights_in(0.0, 12.0).filter(|s| s.snapshot.state == "probe_rtt").count();
+    assert!(probes > 0);
+    for step in 0..40 {
+        let from = 3.0 + f64::from(step) * 0.2;
+        let rate = trace.goodput(from, from + 0.2).as_mbps_f64();
+        assert!(rate >= 6.0, "{rate} Mbit/s at {from} s");
+    }
+}
+
+#[test]
+fn probing_for_rtt_min_can_be_switched_off() {
+    let mut config = Config::new(MSS as u32);
+    config.probe_rtt = false;
+    let path = Path::new(10, 40, Feedback::Tack);
+    let trace = path.run_with(Algorithm::Bbr, config, secs(12));
+    assert!(trace.sights.iter().all(|s| s.snapshot.state != "probe_rtt"));
+    assert!(trace.goodput(3.0, 12.0).as_mbps_f64() >= 9.5);
+}
+
+#[test]
+fn aggregated_arrivals_do_not_inflate_the_estimate_without_bound() {
+    // A-MPDUs of 64 after a random contention of 2 ms at 200 Mbit/s; 4 ms is less than one of them.
+    for rtt_ms in [4, 10] {
+        let mut path = Path::new(200, rtt_ms, Feedback::Tack);
+        (path.aggregate, path.contention) = (64, Duration::from_millis(2));
+        path.buffer_bytes = 1_500_000;
+        let trace = path.run(Algorithm::Bbr, secs(8));
+        let capacity = 64.0 * 1.5e3 * 8.0 / (64.0 * 1.5e3 * 8.0 / 200e6 + 2e-3) / 1e6;
+        let got = trace.goodput(2.0, 8.0).as_mbps_f64();
+        assert!(got >= 0.92 * capacity, "{got} of {capacity} Mbit/s at {rtt_ms} ms");
+        let (early, late) = (bandwidth(&trace, 2.0, 5.0).1, bandwidth(&trace, 5.0, 8.0).1);
+        assert!(early.max(late) <= 2.0 * capacity, "{early}, {late} of {capacity} Mbit/s");
+        assert!(late <= 1.25 * early, "ratchets up: {early}, then {late}");
+        // The inflight cap holds whatever the estimate: about what the same path costs plain TCP.
+        let rtt = trace.median(2.0, 8.0, |s| s.rtt);
+        assert!(rtt <= Duration::from_millis(rtt_ms + 30), "{rtt:?}");
+    }
+}
+
+#[test]
+fn wifi_scans_and_blackouts_are_survived_with_the_estimate() {
+    for (pause_ms, period_ms) in [(100u64, 1_000u64), (250, 1_000), (2_000, 4_000)] {
+        for algorithm in [Algorithm::Bbr, Algorithm::BbrInteractive] {
+            let mut path = Path::new(50, 20, Feedback::Tack);
+            path.buffer_bytes = 500_000;
+            let pause = |n: u64| {
+                let from = Instant::from_millis(4_000 + n * period_ms);
+                (from, from + Duration::from_millis(pause_ms))
+            };
+            path.suspended = (0..4_000 / period_ms).map(pause).collect();
+            let trace = path.run(algorithm, secs(8));
+            let possible = 50.0 * (1.0 - pause_ms as f64 / period_ms as f64);
+            let got = trace.goodput(4.0, 8.0).as_mbps_f64();
+            assert!(got >= 0.9 * possible, "{algorithm} {pause_ms} ms: {got} of {possible}");
+            let most = bandwidth(&trace, 4.0, 8.0).1;
+            assert!(most <= 55.0, "{algorithm} {pause_ms} ms: {most} Mbit/s of 50");
+        }
+    }
+}
+
+#[test]
+fn an_idle_application_finds_its_rate_again_without_a_burst() {
+    for feedback in SOURCES {
+        let mut path = Path::new(20, 40, feedback);
+        path.idle = vec![(Instant::from_secs(3), Instant::from_secs(6))];
+        let trace = path.run(Algorithm::Bbr, secs(8));
+        let back = trace.goodput(6.1, 7.0).as_mbps_f64();
+        assert!(back >= 18.0, "{feedback:?} {back} Mbit/s");
+        let queued = trace.sights_in(6.0, 6.08).map(|s| s.queue_bytes).max();
+        assert!(queued <= Some(20 * MSS), "{feedback:?} {queued:?}");
+    }
+}

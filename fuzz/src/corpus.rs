@@ -1,0 +1,192 @@
+//! Valid input for every target, and the mutations that make it interesting.
+
+use rand::{Rng, RngExt};
+use rand_pcg::Pcg64;
+use tack_tcp::wire::checksum::{PROTOCOL_TCP, fill_tcp};
+use tack_tcp::wire::{ipv4, ipv6};
+
+/// Longest input made here, bytes.
+pub const MAX_LEN: usize = 2_048;
+
+/// Random bytes of a random length.
+pub fn noise(rng: &mut Pcg64) -> Vec<u8> {
+    let len = 1 << rng.random_range(0..10);
+    bytes(rng, len)
+}
+
+/// A TCP segment with a legal option list.
+pub fn segment(rng: &mut Pcg64) -> Vec<u8> {
+    let mut out = vec![rng.random()];
+    out.extend(tcp(rng));
+    out
+}
+
+/// A legal option list.
+pub fn options(rng: &mut Pcg64) -> Vec<u8> {
+    let mut out = vec![rng.random()];
+    out.extend(option_list(rng));
+    out
+}
+
+/// A TACK body with a list of holes above the context's cumulative acknowledgment.
+pub fn tack_body(rng: &mut Pcg64) -> Vec<u8> {
+    let (mut out, cum_ack) = context(rng);
+    let holes = rng.random_range(0..30u32);
+    // Version, flags, rho, counter, t0*, largest PKT.SEQ.
+    out.extend([1, rng.random_range(0..32)]);
+    out.extend(bytes(rng, 14));
+    let rcv_high = cum_ack.wrapping_add(1 << 20);
+    out.extend(rcv_high.to_be_bytes());
+    // Interval, duplicates, delay, rate, window, received-in-flight data.
+    out.extend(bytes(rng, 24));
+    let hol_seq = cum_ack.wrapping_add(1_448);
+    out.extend(hol_seq.to_be_bytes());
+    out.extend(holes.to_be_bytes());
+    let mut left = hol_seq;
+    for _ in 0..holes {
+        let right = left.wrapping_add(rng.random_range(1..5_000));
+        out.extend(left.to_be_bytes());
+        out.extend(right.to_be_bytes());
+        left = right.wrapping_add(rng.random_range(0..5_000));
+    }
+    out
+}
+
+/// An IACK body of any kind.
+pub fn iack_body(rng: &mut Pcg64) -> Vec<u8> {
+    let mut out = vec![rng.random_range(1..8)];
+    out.extend(context(rng).0);
+    out.push(1);
+    out.extend(bytes(rng, 23));
+    out
+}
+
+/// A TCP segment in IPv4 or IPv6, checksums right.
+pub fn ip_packet(rng: &mut Pcg64) -> Vec<u8> {
+    let mut segment = tcp(rng);
+    let mut out = Vec::new();
+    if rng.random_bool(0.5) {
+        let header = ipv4::Header {
+            src: rng.random::<u32>().into(),
+            dst: rng.random::<u32>().into(),
+            protocol: PROTOCOL_TCP,
+            ttl: 64,
+            dscp: 0,
+            ecn: Default::default(),
+            identification: rng.random(),
+            dont_fragment: true,
+        };
+        fill_tcp(header.src.into(), header.dst.into(), &mut segment);
+        header.emit(segment.len(), &mut out).expect("short");
+    } else {
+        let chain = rng.random_range(0..4);
+        let header = ipv6::Header {
+            src: rng.random::<u128>().into(),
+            dst: rng.random::<u128>().into(),
+            protocol: if chain > 0 { 60 } else { PROTOCOL_TCP },
+            hop_limit: 64,
+            dscp: 0,
+            ecn: Default::default(),
+            flow_label: 0,
+        };
+        fill_tcp(header.src.into(), header.dst.into(), &mut segment);
+        header.emit(segment.len() + 8 * chain, &mut out).expect("short");
+        for left in (0..chain).rev() {
+            out.extend([if left > 0 { 60 } else { PROTOCOL_TCP }, 0, 1, 4, 0, 0, 0, 0]);
+        }
+    }
+    out.extend(segment);
+    out
+}
+
+/// Changes input a little, or a lot.
+pub fn mutate(rng: &mut Pcg64, input: &mut Vec<u8>) {
+    for _ in 0..rng.random_range(1..6) {
+        let at = rng.random_range(0..=input.len());
+        let len = rng.random_range(0..=input.len() - at);
+        match rng.random_range(0..7) {
+            0 if at < input.len() => input[at] ^= 1 << rng.random_range(0..8),
+            1 if at < input.len() => input[at] = rng.random(),
+            2 if at < input.len() => input[at] = EDGES[rng.random_range(0..EDGES.len())],
+            3 => input.truncate(at),
+            4 => {
+                let room = MAX_LEN.saturating_sub(input.len()).min(len);
+                let copy = input[at..at + room].to_vec();
+                input.splice(at..at, copy);
+            }
+            5 => {
+                input.drain(at..at + len.min(8));
+            }
+            _ => {
+                let fresh = bytes(rng, len.min(8));
+                input.splice(at..at + fresh.len(), fresh);
+            }
+        }
+    }
+}
+
+/// Bytes at which parsers turn.
+const EDGES: [u8; 10] = [0, 1, 2, 5, 8, 10, 0x7f, 0x80, 253, 0xff];
+
+fn bytes(rng: &mut Pcg64, len: usize) -> Vec<u8> {
+    let mut out = vec![0; len];
+    rng.fill_bytes(&mut out);
+    out
+}
+
+/// A context as the body targets read it, and the cumulative acknowledgment on the wire.
+fn context(rng: &mut Pcg64) -> (Vec<u8>, u32) {
+    let (near, isn, ahead): (u32, u32, u32) = (rng.random(), rng.random(), rng.random());
+    let mut out = vec![rng.random()];
+    out.extend(near.to_be_bytes());
+    out.extend(isn.to_be_bytes());
+    out.extend(bytes(rng, 6));
+    out.extend(ahead.to_be_bytes());
+    out.extend(bytes(rng, 4));
+    (out, isn.wrapping_add(near).wrapping_add(ahead >> 2))
+}
+
+fn tcp(rng: &mut Pcg64) -> Vec<u8> {
+    let mut options = option_list(rng);
+    options.truncate(40);
+    options.resize(options.len().next_multiple_of(4), 0);
+    let mut out = bytes(rng, 20);
+    out[12] = ((5 + options.len() / 4) as u8) << 4;
+    out.extend(options);
+    let payload = rng.random_range(0..64);
+    out.extend(bytes(rng, payload));
+    out
+}
+
+fn option_list(rng: &mut Pcg64) -> Vec<u8> {
+    let exid = tack_tcp::wire::tack_option::EXID.to_be_bytes();
+    let mut out = Vec::new();
+    for _ in 0..rng.random_range(0..6) {
+        let (kind, len) = [
+            (1, 0),
+            (2, 2),
+            (3, 1),
+            (4, 0),
+            (5, 8),
+            (5, 16),
+            (8, 8),
+            (253, 2),
+            (253, 3),
+            (253, 6),
+            (40, 0),
+            (41, 1),
+            (42, 4),
+            (30, 3),
+        ][rng.random_range(0..14)];
+        out.push(kind);
+        if kind != 1 {
+            out.push(len + 2);
+            let mut body = bytes(rng, usize::from(len));
+            if kind == 253 {
+                body[..2].copy_from_slice(&exid);
+            }
+            out.extend(body);
+        }
+    }
+    out
+}

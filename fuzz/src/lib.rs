@@ -1,0 +1,35 @@
+//! What each fuzz target does with its bytes: plain functions that panic when a promise breaks.
+//!
+//! libFuzzer calls them from `fuzz_targets/`; an ordinary test of `tack-tcp` calls the same ones
+//! with seeded random bytes and with mutations of valid input, on a stable compiler. Each says
+//! whether its input was well-formed, so that the test can tell that something was tested.
+
+pub mod corpus;
+mod input;
+mod recovery;
+mod wire;
+
+pub use recovery::recovery;
+pub use wire::{iack_body, ip_packet, options, segment, tack_body};
+
+/// A fuzz target, and a maker of input worth mutating.
+pub struct Target {
+    /// Its name, as `cargo fuzz run` knows it.
+    pub name: &'static str,
+    /// Panics when a promise breaks; whether the input was well-formed.
+    pub run: fn(&[u8]) -> bool,
+    /// Valid input, different for every state of the generator.
+    pub valid: fn(&mut rand_pcg::Pcg64) -> Vec<u8>,
+    /// How much dearer a run is than parsing a segment: so much fewer are made in tests.
+    pub cost: u64,
+}
+
+/// Every target there is.
+pub const TARGETS: &[Target] = &[
+    Target { name: "segment", run: segment, valid: corpus::segment, cost: 1 },
+    Target { name: "options", run: options, valid: corpus::options, cost: 1 },
+    Target { name: "tack_body", run: tack_body, valid: corpus::tack_body, cost: 1 },
+    Target { name: "iack_body", run: iack_body, valid: corpus::iack_body, cost: 1 },
+    Target { name: "ip_packet", run: ip_packet, valid: corpus::ip_packet, cost: 1 },
+    Target { name: "recovery", run: recovery, valid: corpus::noise, cost: 2 },
+];

@@ -75,6 +75,11 @@ struct Sink {
 }
 
 impl Sink {
+    fn new(receiver: Receiver) -> Self {
+        let (queued, chunks) = (Ranges::new(), BTreeMap::new());
+        Sink { receiver, rcv_nxt: 0, next_pkt_seq: 1, queued, chunks }
+    }
+
     fn on_data(&mut self, data: Data, now: Instant) {
         let Data { seq, departure_us, bytes, .. } = data;
         let pkt_seq = data.pkt_seq.expand(self.next_pkt_seq);
@@ -98,9 +103,9 @@ impl Sink {
         self.receiver.on_data(&arrival, Self::buffer(self.rcv_nxt, &self.queued), now);
     }
 
-    /// The application reads at once, so only what is out of order takes space.
+    /// The application reads at once: what is out of order waits inside the window.
     fn buffer(rcv_nxt: u64, queued: &Ranges) -> Buffer<'_> {
-        Buffer { rcv_nxt, queued, window: CAPACITY - queued.covered(), capacity: CAPACITY }
+        Buffer { rcv_nxt, queued, window: CAPACITY, capacity: CAPACITY }
     }
 
     fn poll(&mut self, now: Instant) -> Option<Feedback> {
@@ -120,9 +125,7 @@ fn main() {
     let path = |loss, random| Path { delay: rtt / 2, loss, random, packets: VecDeque::new() };
     let mut forward = path(loss, 0x9e37_79b9_7f4a_7c15);
     let mut back = path(ack_loss, 0x2545_f491_4f6c_dd1d);
-    let receiver = Receiver::new(params.clone(), 1);
-    let (queued, chunks) = (Ranges::new(), BTreeMap::new());
-    let mut sink = Sink { receiver, rcv_nxt: 0, next_pkt_seq: 1, queued, chunks };
+    let mut sink = Sink::new(Receiver::new(params.clone(), 1));
     let mut sender = Sender::new(params.clone(), 1, 0, now);
     // As if a handshake had measured it.
     sender.on_cum_ack(0, Some(rtt), now);
@@ -172,7 +175,7 @@ fn main() {
             }
         }
         while let Some(Packet::Feedback(feedback)) = back.receive(now) {
-            // A real host would hand what this returns to congestion control.
+            // A real host hands this to congestion control.
             let _acked = match feedback {
                 Feedback::Tack(tack) => sender.on_tack(&tack, now.as_micros() as u32, now),
                 Feedback::Iack(iack) => sender.on_iack(&iack, now),

@@ -33,7 +33,8 @@ pub struct Params {
 /// How many holes a TACK lists [TON §V-A].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RbbPolicy {
-    /// One hole, until Eq. 5 holds; then every hole up to the MSS.
+    /// One hole, until Eq. 5 comes near (`receiver/report.rs` says how near); then every hole up to
+    /// the MSS.
     OnDemand,
     /// Always every hole up to the MSS ("TACK-rich").
     Rich,

@@ -4,7 +4,7 @@
 //! - when the regime changes (the end of Startup, or its return);
 //! - when f doubled or halved;
 //! - when alpha drifted by more than 1.5 %, so that the frequency stays within 3 % of Eq. 4;
-//! - in steady state, when what Eq. 5 is asked with changed: bdp by a factor of two, rho' by two
+//! - in steady state, when what Eq. 5 is asked with changed: bdp by a factor of two, rho' by 0.2
 //!   points and a half of itself;
 //! - when TACKs still echo something else a while after it was told: it was lost.
 //!
@@ -23,7 +23,7 @@ use crate::{Params, equations};
 /// Relative drift of alpha that is told.
 const DRIFT: f64 = 0.015;
 /// Change of rho' that is told: this much, and half of what it was.
-const RHO_PRIME_STEP: f64 = 0.02;
+const RHO_PRIME_STEP: f64 = 0.002;
 /// Least time between two corrections.
 const MIN_SPACING: Duration = Duration::from_millis(50);
 

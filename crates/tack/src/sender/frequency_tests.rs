@@ -88,7 +88,7 @@ fn what_equation_5_needs_is_kept_up_to_date() {
     let e = estimates(100, ms(80), false);
     poll(&mut sync, e, at(0));
     let lossy = |rho_prime| Estimates { rho_prime, ..e };
-    assert_eq!(poll(&mut sync, lossy(0.015), at(1_000)), None);
+    assert_eq!(poll(&mut sync, lossy(0.0015), at(1_000)), None);
     assert!(poll(&mut sync, lossy(0.1), at(1_000)).is_some());
     assert_eq!(poll(&mut sync, lossy(0.14), at(2_000)), None);
     assert!(poll(&mut sync, estimates(250, ms(80), false), at(3_000)).is_some(), "bdp, rho'");

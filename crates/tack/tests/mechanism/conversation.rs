@@ -43,6 +43,7 @@ fn random(seed: u64) -> Config {
         total: [0, 1, 1_448, rng.below(3_000_000)][rng.below(4) as usize],
         capacity: 3_000 + rng.below(1 << 22),
         in_flight_bdp: 0.5 + 2.0 * rng.unit(),
+        startup: rng.chance(0.1),
         first_pkt_seq: [0, 1, u64::from(u32::MAX) - 20, rng.below(1 << 32)][rng.below(4) as usize],
         first_seq: rng.below(1 << 40),
         clock_offset_us: rng.next() as u32,

@@ -3,6 +3,7 @@
 mod conversation;
 mod eq4;
 mod hostile;
+mod rate;
 mod repair;
 mod rng;
 mod rtt_min;

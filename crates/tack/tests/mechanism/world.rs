@@ -32,6 +32,8 @@ pub(crate) struct Config {
     pub(crate) capacity: u64,
     /// The window is as large as it takes; the sender keeps this many bdp in flight.
     pub(crate) in_flight_bdp: f64,
+    /// The sender stays in Startup.
+    pub(crate) startup: bool,
     pub(crate) first_pkt_seq: u64,
     pub(crate) first_seq: u64,
     /// Offset between the two microsecond clocks.
@@ -60,6 +62,7 @@ impl Default for Config {
             total: u64::MAX / 4,
             capacity: 1 << 40,
             in_flight_bdp: 2.0,
+            startup: false,
             first_pkt_seq: 1,
             first_seq: 0,
             clock_offset_us: 0x8000_1234,
@@ -103,6 +106,7 @@ pub(crate) struct World {
     /// From the first sight of a hole at the receiver to its repair.
     pub(crate) repairs: Vec<Duration>,
     pub(crate) acked: Acked,
+    pub(crate) rates: Vec<Rate>,
     rng: Rng,
     heap: BinaryHeap<Reverse<(Instant, u64)>>,
     parcels: BTreeMap<u64, Parcel>,
@@ -131,6 +135,7 @@ impl World {
             counts: Counts::default(),
             repairs: Vec::new(),
             acked: Acked::default(),
+            rates: Vec::new(),
             rng: Rng::new(cfg.seed),
             heap: BinaryHeap::new(),
             parcels: BTreeMap::new(),
@@ -285,6 +290,7 @@ impl World {
     fn on_acked(&mut self, acked: Acked, window_end: u64) {
         assert!(acked.in_flight <= self.nxt - self.cfg.first_seq, "seed {}", self.cfg.seed);
         self.counts.spurious += u64::from(acked.spurious);
+        self.rates.extend(acked.rate);
         self.acked = acked;
         self.window_end = self.window_end.max(window_end);
         self.one_segment &= self.acked.acked_bytes == 0;
@@ -292,7 +298,7 @@ impl World {
     }
 
     fn sync_frequency(&mut self) {
-        let frequency = self.sender.poll_frequency(self.cfg.rate, false, self.now);
+        let frequency = self.sender.poll_frequency(self.cfg.rate, self.cfg.startup, self.now);
         if let Some(frequency) = frequency {
             self.counts.frequencies += 1;
             if !self.rng.chance(self.cfg.loss) && !self.in_blackout() {
@@ -336,7 +342,7 @@ impl World {
         let buffer = Buffer {
             rcv_nxt: self.rcv_nxt,
             queued: &self.queued,
-            window: self.cfg.capacity - self.queued.covered().min(self.cfg.capacity),
+            window: self.cfg.capacity,
             capacity: self.cfg.capacity,
         };
         self.receiver.on_data(&arrival, buffer, self.now);
@@ -347,7 +353,7 @@ impl World {
             let buffer = Buffer {
                 rcv_nxt: self.rcv_nxt,
                 queued: &self.queued,
-                window: self.cfg.capacity - self.queued.covered().min(self.cfg.capacity),
+                window: self.cfg.capacity,
                 capacity: self.cfg.capacity,
             };
             let polled = self.receiver.poll(buffer, self.cfg.max_holes, self.now);

@@ -73,7 +73,7 @@ use crate::control::{Algorithm, Inspect, Snapshot};
 use crate::controller::Controller;
 use crate::sample::{AckSample, LossKind, LossSample, RateSource};
 
-/// See the module's text.
+/// BBR: a model of the path, and the state machine that measures it.
 #[derive(Clone, Debug)]
 pub struct Bbr {
     config: Config,

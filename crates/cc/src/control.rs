@@ -1,7 +1,7 @@
 //! The controllers to choose from, by name, as one concrete type.
 //!
-//! The table at the end of [`algorithms!`]'s definition is the only place that lists them: a new
-//! controller is one file and one line there.
+//! The table below, `algorithms!`, is the only place that lists them: a new controller is one file
+//! and one line there.
 
 use core::fmt;
 use core::str::FromStr;

@@ -26,7 +26,7 @@ use crate::hystart::{Growth, HyStart};
 use crate::sample::{AckSample, LossKind, LossSample};
 use crate::window::CongestionWindow;
 
-/// See the module's text.
+/// CUBIC with HyStart++.
 #[derive(Clone, Debug)]
 pub struct Cubic {
     window: CongestionWindow,
@@ -150,7 +150,9 @@ impl Cubic {
     fn reduce(&mut self, loss: &LossSample) {
         let flight = self.window.flight_at(loss);
         let segments = flight as f64 / self.window.mss() as f64;
-        self.past_before = self.past;
+        if self.window.begins_episode(loss.kind) {
+            self.past_before = self.past;
+        }
         // Fast convergence: a window that did not reach the last maximum makes room for others.
         let less = segments < self.past.w_max;
         self.past.w_max = if less { segments * (1.0 + BETA) / 2.0 } else { segments };

@@ -53,7 +53,10 @@ impl PacerConfig {
     }
 }
 
-/// See the [module's text](self).
+/// Tells when the next burst may leave, and how large it may be.
+///
+/// Set the rate whenever the controller's changes; send while [`Pacer::budget`] covers a segment,
+/// reporting each with [`Pacer::on_sent`]; then sleep until [`Pacer::next_departure`].
 #[derive(Clone, Debug)]
 pub struct Pacer {
     config: PacerConfig,

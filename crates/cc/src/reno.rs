@@ -18,7 +18,7 @@ use crate::controller::Controller;
 use crate::sample::{AckSample, LossKind, LossSample};
 use crate::window::CongestionWindow;
 
-/// See the module's text.
+/// NewReno with byte counting.
 #[derive(Clone, Debug)]
 pub struct NewReno {
     window: CongestionWindow,
@@ -166,6 +166,33 @@ mod tests {
         let mut reno = avoiding(100);
         reno.on_loss(&loss(LossKind::Spurious, 0, 0));
         assert_eq!(reno.window(), 100 * MSS, "nothing to undo");
+    }
+
+    #[test]
+    fn a_second_episode_halves_again_and_is_undone_alone() {
+        let mut reno = avoiding(100);
+        reno.on_loss(&loss(LossKind::Recovery, MSS, 99 * MSS));
+        reno.on_ack(&AckSample {
+            acked_bytes: MSS,
+            in_flight: 98 * MSS,
+            in_recovery: true,
+            ..ack()
+        });
+        // The acknowledgment that ends the first episode also begins the second.
+        reno.on_loss(&loss(LossKind::Recovery, MSS, 49 * MSS));
+        assert_eq!(reno.window.ssthresh(), Some(25 * MSS));
+        reno.on_loss(&loss(LossKind::Spurious, 0, 49 * MSS));
+        assert_eq!((reno.window(), reno.window.ssthresh()), (50 * MSS, Some(50 * MSS)));
+    }
+
+    #[test]
+    fn a_timeout_during_recovery_halves_again_and_is_undone_with_it() {
+        let mut reno = avoiding(100);
+        reno.on_loss(&loss(LossKind::Recovery, MSS, 99 * MSS));
+        reno.on_loss(&loss(LossKind::Timeout, 99 * MSS, 0));
+        assert_eq!((reno.window(), reno.window.ssthresh()), (MSS, Some(25 * MSS)));
+        reno.on_loss(&loss(LossKind::Spurious, 0, 0));
+        assert_eq!((reno.window(), reno.window.ssthresh()), (100 * MSS, Some(100 * MSS)));
     }
 
     #[test]

@@ -151,10 +151,14 @@ impl CongestionWindow {
 
     /// Bytes to take as FlightSize when a reduction begins [RFC 5681 §3.1].
     ///
-    /// Deviation: the window itself while it is what limits the sender. What SACKs delivered before
-    /// the loss was declared has left the flight, so flight alone would cut a little deeper.
+    /// Deviation: the window itself while it is what limits the sender, and what it was falling to
+    /// if it still was. What SACKs delivered before the loss was declared has left the flight, so
+    /// flight alone would cut a little deeper.
     pub(crate) fn flight_at(&self, loss: &LossSample) -> u64 {
-        if self.cwnd_limited || self.prr.is_some() {
+        if let Some((prr, _)) = &self.prr {
+            return prr.ssthresh();
+        }
+        if self.cwnd_limited {
             return self.cwnd;
         }
         self.cwnd.min(loss.in_flight.saturating_add(loss.lost_bytes))
@@ -165,16 +169,24 @@ impl CongestionWindow {
     /// §6.1.2].
     pub(crate) fn is_news(&self, kind: LossKind) -> bool {
         match kind {
+            LossKind::Recovery => true,
             LossKind::Timeout => !self.timed_out,
-            LossKind::Recovery | LossKind::CongestionExperienced => self.prr.is_none(),
+            LossKind::CongestionExperienced => self.prr.is_none() && !self.timed_out,
             LossKind::Spurious => false,
         }
     }
 
+    /// Whether it begins an episode of its own, to be undone by itself. A timeout during recovery
+    /// does not; a second recovery does, even if nobody said that the first one ended.
+    pub(crate) fn begins_episode(&self, kind: LossKind) -> bool {
+        kind == LossKind::Recovery || (self.prr.is_none() && !self.timed_out)
+    }
+
     /// Falls to `ssthresh` in the way that `loss` asks for.
     pub(crate) fn reduce(&mut self, ssthresh: u64, loss: &LossSample) {
-        if self.prr.is_none() && !self.timed_out {
-            self.undo = Some(Undo { cwnd: self.cwnd, ssthresh: self.ssthresh });
+        if self.begins_episode(loss.kind) {
+            let cwnd = self.prr.map_or(self.cwnd, |(prr, _)| prr.ssthresh());
+            self.undo = Some(Undo { cwnd, ssthresh: self.ssthresh });
         }
         self.ssthresh = ssthresh.max(MIN_SSTHRESH_MSS * self.mss);
         match loss.kind {

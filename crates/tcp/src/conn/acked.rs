@@ -81,12 +81,10 @@ impl Connection {
         }
     }
 
-    /// SND.WND. A FIN-less, text-less segment repeats nothing: see `is_pure_ack` in `plain_ack`.
+    /// SND.WND, as a right edge: SEG.ACK may be ahead of SND.UNA, which follows, or behind it.
     fn take_window(&mut self, a: &Arriving<'_>, window: u64) -> bool {
         let stamp = a.seg.header.options.timestamps.map(|ts| ts.val);
-        // The window counts from SEG.ACK, which may be ahead of SND.UNA until it is applied.
-        let ahead = a.ack.saturating_sub(self.snd.una());
-        self.snd.offer_window(window + ahead, WindowSource { seq: a.seq, ack: a.ack, stamp })
+        self.snd.offer_window(a.ack + window, WindowSource { seq: a.seq, ack: a.ack, stamp })
     }
 
     fn read_body(&mut self, a: &Arriving<'_>, window: u64) -> News {

@@ -65,18 +65,14 @@ impl Connection {
             self.counters.unacceptable += 1;
             return self.challenge(now);
         }
-        if a.has(Flags::SYN) && self.arrives_syn(&a, now) {
-            return;
+        if a.has(Flags::SYN) {
+            return self.arrives_syn(&a, now);
         }
         if !self.is_acceptable(&a) {
             return self.arrives_unacceptable(&a, now);
         }
         if a.has(Flags::RST) {
             return self.arrives_rst(&a, now);
-        }
-        if a.has(Flags::SYN) {
-            // [RFC 5961 §4.2]: whatever its number, in a synchronized state.
-            return self.challenge(now);
         }
         let in_order = a.body.is_none() && a.seq <= self.rcv.last_ack_sent();
         if !a.has(Flags::ACK) || !self.arrives_ack(&a, now) {
@@ -100,27 +96,29 @@ impl Connection {
 
     /// `end` lies within what the peer sent lately.
     fn is_recent_past(&self, end: u64) -> bool {
-        let back = self.rcv.buffer.limit() as u64 + (1 << 16);
-        end <= self.rcv.nxt() && end + back >= self.rcv.nxt()
+        end <= self.rcv.nxt() && end + self.reach() >= self.rcv.nxt()
     }
 
-    /// A SYN while ours waits for its acknowledgment. True when that is all there is to it.
-    fn arrives_syn(&mut self, a: &Arriving<'_>, now: Instant) -> bool {
-        if self.state.get() != State::SynReceived || a.seq + 1 != FIRST_BYTE {
-            return false;
+    /// How far from RCV.NXT something of this connection may lie.
+    fn reach(&self) -> u64 {
+        self.rcv.buffer.limit() as u64 + (1 << 16)
+    }
+
+    /// A SYN: in answer to ours or a repetition of theirs while ours waits for its acknowledgment;
+    /// challenged otherwise, whatever its number [RFC 5961 §4.2].
+    fn arrives_syn(&mut self, a: &Arriving<'_>, now: Instant) {
+        let waits = self.state.get() == State::SynReceived && a.seq + 1 == FIRST_BYTE;
+        if !waits || a.has(Flags::RST) {
+            return self.challenge(now);
         }
-        if a.has(Flags::RST) {
-            return false;
-        }
-        if a.has(Flags::ACK) && a.ack == FIRST_BYTE && !self.open.is_passive() {
+        if !a.has(Flags::ACK) {
+            self.repeated_syn(&a.seg.header.options);
+        } else if a.ack == FIRST_BYTE && !self.open.is_passive() {
             // Theirs crossed ours, and this is the answer to ours.
             self.agreed = self.agreed.with(&a.seg.header.options);
             self.establish(now);
             self.handshake_ack = true;
-        } else if !a.has(Flags::ACK) {
-            self.repeated_syn(&a.seg.header.options);
         }
-        true
     }
 
     /// Old duplicates, probes, stripped bodies, injections: answered, and dropped but for what
@@ -130,12 +128,19 @@ impl Connection {
             self.counters.unacceptable += 1;
             return;
         }
-        let old = self.is_recent_past(a.end()) && a.has(Flags::ACK);
-        if !old || self.place_ack(a) == AckPlace::Impossible {
+        let known = self.state.get() != State::SynReceived && a.has(Flags::ACK);
+        if !known || self.place_ack(a) == AckPlace::Impossible {
             self.counters.unacceptable += 1;
             return self.challenge(now);
         }
-        if self.state.get() == State::SynReceived {
+        if !self.is_recent_past(a.end()) {
+            // [RFC 9293 §3.10.7.4]: valid ACKs are heard even if a window is closed. Without that,
+            // two ends that disagree about a window would never agree again.
+            self.counters.unacceptable += 1;
+            if a.seq.saturating_sub(self.rcv.nxt()) <= self.reach() {
+                self.liveness.on_heard(now);
+                self.take_ack(a, now);
+            }
             return self.challenge(now);
         }
         self.liveness.on_heard(now);

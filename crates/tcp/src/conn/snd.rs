@@ -115,12 +115,14 @@ impl Snd {
         self.buffer.acknowledge(ack);
     }
 
-    /// Takes the window of a segment if it is the newest seen. Returns whether it grew.
+    /// Takes the window of a segment, as its right edge, if it is the newest seen. Returns whether
+    /// it grew.
     ///
     /// With timestamps the newest segment has the newest stamp; without, the rule of
     /// [RFC 9293 §3.10.7.4] by SND.WL1 and SND.WL2. Stamps are preferred because the body of a TACK
     /// travels at an old sequence number.
-    pub(crate) fn offer_window(&mut self, wnd: u64, from: WindowSource) -> bool {
+    pub(crate) fn offer_window(&mut self, edge: u64, from: WindowSource) -> bool {
+        let wnd = edge.saturating_sub(self.una);
         let newest = match (from.stamp, self.latest.stamp) {
             (Some(new), Some(old)) if new != old => new.wrapping_sub(old) as i32 > 0,
             (Some(_), Some(_)) if from.ack == self.latest.ack => wnd >= self.wnd,
@@ -134,7 +136,7 @@ impl Snd {
         if !newest {
             return false;
         }
-        let grew = self.una + wnd > self.una + self.wnd;
+        let grew = wnd > self.wnd;
         self.wnd = wnd;
         self.max_wnd = self.max_wnd.max(wnd);
         self.latest = from;
@@ -199,7 +201,11 @@ impl Snd {
         let full = len == max as u64;
         let pushes = takes_all && (nodelay || self.is_idle() || self.fin == Fin::Queued);
         let large = len >= self.max_wnd / 2;
-        (full || pushes || fin || large || anyway).then_some(Fresh { seq: self.nxt, len: len as usize, fin })
+        (full || pushes || fin || large || anyway).then_some(Fresh {
+            seq: self.nxt,
+            len: len as usize,
+            fin,
+        })
     }
 
     /// New text, and FIN, left.

@@ -3,6 +3,7 @@
 use tack::Feedback;
 use tack_units::{Instant, Rate};
 
+use crate::conn::acceptable::FIRST_BYTE;
 use crate::conn::burst::BurstBuilder;
 use crate::conn::congestion::Limit;
 use crate::conn::recovery_mode::Recovery;
@@ -37,9 +38,13 @@ impl Connection {
             }
             _ => {}
         }
-        if self.handshake_ack {
-            self.handshake_ack = false;
-            return self.send_bare_ack(burst, now);
+        // Data that came meanwhile is acknowledged in the manner agreed, the handshake with it.
+        let untouched = self.rcv.nxt() == FIRST_BYTE;
+        if core::mem::take(&mut self.handshake_ack) {
+            if untouched {
+                return self.send_bare_ack(burst, now);
+            }
+            self.acks.owe();
         }
         if self.acks.is_tack() && self.send_feedback(burst, now) {
             return;

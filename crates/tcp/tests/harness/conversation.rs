@@ -6,7 +6,9 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use tack_cc::Algorithm;
 use tack_tcp::wire::Codepoints;
-use tack_tcp::{ConnConfig, ConnId, FallbackReason, HostConfig, Keepalive, ListenConfig, Mode, Remote};
+use tack_tcp::{
+    ConnConfig, ConnId, FallbackReason, HostConfig, Keepalive, ListenConfig, Mode, Remote,
+};
 use tack_units::{Instant, Rate};
 
 use crate::app::{Reader, Writer};
@@ -81,11 +83,13 @@ impl Conversation {
                 }
             }
         }
-        let summary = format!("ip {ip:?} {codepoints:?}\n{:?}\n{:?}\n{:?}\n{:?}", configs[0], configs[1], world_config.pipes[0], world_config.pipes[1]);
+        let summary = format!(
+            "ip {ip:?} {codepoints:?}\n{:?}\n{:?}\n{:?}\n{:?}",
+            configs[0], configs[1], world_config.pipes[0], world_config.pipes[1]
+        );
         let mut world = World::new(world_config);
         let lens = [length(rng), length(rng)];
-        let mut apps =
-            [app(seed, 0, lens[0], lens[1], rng), app(seed, 1, lens[1], lens[0], rng)];
+        let mut apps = [app(seed, 0, lens[0], lens[1], rng), app(seed, 1, lens[1], lens[0], rng)];
         let [client, server] = configs;
         open(&mut world, &mut apps, client, server, rng.random_bool(0.1));
         Conversation { kind, rng: rng.clone(), world, apps, summary }
@@ -96,6 +100,13 @@ impl Conversation {
         loop {
             self.poll_apps();
             self.world.flush();
+            for (i, app) in self.apps.iter().enumerate() {
+                if let Some(Err(error)) =
+                    app.conn.and_then(|conn| self.world.ends[i].host.closed(conn))
+                {
+                    panic!("end {i} ended with {error}: {}", self.state());
+                }
+            }
             if self.is_over() {
                 break;
             }
@@ -129,9 +140,6 @@ impl Conversation {
             let Some(conn) = app.conn else { continue };
             if self.world.now < app.wake {
                 continue;
-            }
-            if let Some(Err(error)) = host.closed(conn) {
-                panic!("end {i} ended with {error}: {:?}", host.info(conn));
             }
             if !app.sleep.is_zero() {
                 let most = app.sleep.as_nanos() as u64;
@@ -217,13 +225,9 @@ fn pipe(kind: Kind, ip: Option<bool>, rng: &mut Pcg64Mcg) -> PipeConfig {
         pipe.blackouts.push(from..from + long);
     }
     if kind == Kind::Stripped && rng.random_bool(0.7) {
-        let what = [
-            Strip::PktSeq,
-            Strip::AckType,
-            Strip::Permitted,
-            Strip::AllOfTack,
-            Strip::AllOptions,
-        ][rng.random_range(0..5)];
+        let what =
+            [Strip::PktSeq, Strip::AckType, Strip::Permitted, Strip::AllOfTack, Strip::AllOptions]
+                [rng.random_range(0..5)];
         let from = if rng.random_bool(0.3) { 0.0 } else { log_uniform(rng, 1_000.0, 3e6) };
         // All options of a SYN decide about more than TACK: from the start, or never.
         pipe.strip = Some((what, Instant::from_micros(from as u64)));
@@ -263,12 +267,9 @@ fn conn_config(rng: &mut Pcg64Mcg) -> ConnConfig {
     config.sack = rng.random_bool(0.9);
     config.ecn = rng.random_bool(0.3);
     config.delayed_ack.segments_per_ack = [1, 2, 8][rng.random_range(0..3)];
-    config.congestion = [
-        None,
-        Some(Algorithm::Bbr),
-        Some(Algorithm::NewReno),
-        Some(Algorithm::BbrInteractive),
-    ][rng.random_range(0..4)];
+    config.congestion =
+        [None, Some(Algorithm::Bbr), Some(Algorithm::NewReno), Some(Algorithm::BbrInteractive)]
+            [rng.random_range(0..4)];
     if rng.random_bool(0.5) {
         config.initial_seq = Some(0u32.wrapping_sub(rng.random_range(0..100_000)));
     }
@@ -302,9 +303,9 @@ fn app(seed: u64, end: u64, writes: u64, reads: u64, rng: &mut Pcg64Mcg) -> App 
     let lazy = rng.random_bool(0.4);
     let sleep = if lazy { log_uniform(rng, 100.0, 100_000.0) as u64 } else { 0 };
     let most = if rng.random_bool(0.3) { log_uniform(rng, 500.0, 1e5) as u64 } else { u64::MAX };
-    let pause = rng.random_bool(0.05).then(|| {
-        (rng.random_range(0..=reads), Duration::from_secs(rng.random_range(1..200)))
-    });
+    let pause = rng
+        .random_bool(0.05)
+        .then(|| (rng.random_range(0..=reads), Duration::from_secs(rng.random_range(1..200))));
     App {
         conn: None,
         writer: Writer::new(seed.wrapping_add(end), writes),

@@ -55,7 +55,10 @@ fn lossy(rate: Rate, rtt: Duration, bdps: f64, data: f64, ack: f64) -> [PipeConf
 
 #[test]
 fn tacks_come_at_the_frequency_of_eq_4_in_both_regimes() {
-    println!("{:>6} {:>9} {:>10} {:>10} {:>7} {:>9}", "RTT", "rate", "TACK/s", "Eq. 4", "off %", "goodput %");
+    println!(
+        "{:>6} {:>9} {:>10} {:>10} {:>7} {:>9}",
+        "RTT", "rate", "TACK/s", "Eq. 4", "off %", "goodput %"
+    );
     let mut worst = 0.0f64;
     for rtt_ms in [1, 10, 80, 200] {
         for mbps in [1, 10, 100, 500] {
@@ -65,7 +68,10 @@ fn tacks_come_at_the_frequency_of_eq_4_in_both_regimes() {
             let eq4 = counting.min(4.0 / rtt.as_secs_f64());
             let off = (w.tacks_per_s() / eq4 - 1.0) * 100.0;
             let share = w.goodput_bps / payload_rate(rate, &w.after) * 100.0;
-            println!("{rtt_ms:>4}ms {mbps:>5}Mb/s {:>10.1} {eq4:>10.1} {off:>7.2} {share:>9.1}", w.tacks_per_s());
+            println!(
+                "{rtt_ms:>4}ms {mbps:>5}Mb/s {:>10.1} {eq4:>10.1} {off:>7.2} {share:>9.1}",
+                w.tacks_per_s()
+            );
             worst = worst.max(off.abs());
         }
     }
@@ -89,7 +95,8 @@ fn goodput_on_clean_and_lossy_paths() {
     let clean = row("100 Mbit/s 80 ms 1 bdp, clean", lossy(rate, rtt, 1.0, 0.0, 0.0), 23);
     let both = row("100 Mbit/s 80 ms 1 bdp, 1 % both ways", lossy(rate, rtt, 1.0, 0.01, 0.01), 23);
     let data = row("100 Mbit/s 200 ms 1 bdp, 1 % data", lossy(rate, long, 1.0, 0.01, 0.0), 43);
-    let acks = row("100 Mbit/s 200 ms 1 bdp, 1 % data 10 % ACK", lossy(rate, long, 1.0, 0.01, 0.1), 43);
+    let acks =
+        row("100 Mbit/s 200 ms 1 bdp, 1 % data 10 % ACK", lossy(rate, long, 1.0, 0.01, 0.1), 43);
     assert!(clean >= 95.0);
     assert!(both >= 90.0);
     assert!(data - acks <= 3.0);
@@ -98,10 +105,29 @@ fn goodput_on_clean_and_lossy_paths() {
 #[test]
 fn trace() {
     let pipes = lossy(Rate::from_mbps(500), Duration::from_millis(200), 1.0, 0.0, 0.0);
-    let mut bulk = Bulk::new(WorldConfig::new(1, pipes), ConnConfig::default(), ConnConfig::default(), ENDLESS);
+    let mut bulk = Bulk::new(
+        WorldConfig::new(1, pipes),
+        ConnConfig::default(),
+        ConnConfig::default(),
+        ENDLESS,
+    );
     for ms in (200..10000).step_by(200) {
         bulk.run(Instant::from_millis(ms));
         let i = bulk.info();
-        println!("{ms:>5} cwnd {} inflight {} bw {:?} dr {:?} pace {:?} srtt {:?} min {:?} acks {:?} sent {} lim {:?} lossep {} rtx {}", i.cwnd, i.in_flight, i.bandwidth, i.delivery_rate, i.pacing_rate, i.srtt, i.rtt_min, i.counters.acks_received, i.counters.data_segments_sent, i.limited, i.counters.loss_episodes, i.counters.retransmissions);
+        println!(
+            "{ms:>5} cwnd {} inflight {} bw {:?} dr {:?} pace {:?} srtt {:?} min {:?} acks {:?} sent {} lim {:?} lossep {} rtx {}",
+            i.cwnd,
+            i.in_flight,
+            i.bandwidth,
+            i.delivery_rate,
+            i.pacing_rate,
+            i.srtt,
+            i.rtt_min,
+            i.counters.acks_received,
+            i.counters.data_segments_sent,
+            i.limited,
+            i.counters.loss_episodes,
+            i.counters.retransmissions
+        );
     }
 }

@@ -125,7 +125,7 @@ pub struct Acked {
     pub in_flight: u64,
     /// All bytes delivered on this connection.
     pub delivered: u64,
-    /// `delivered` when the newest packet acknowledged here was sent.
+    /// `delivered` when the newest packet acknowledged here was sent; 0 when that is not known.
     pub prior_delivered: u64,
     /// An RTT sample, the receiver's delay taken off.
     pub rtt: Option<Duration>,

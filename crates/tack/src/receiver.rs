@@ -138,7 +138,7 @@ impl Receiver {
     /// A data packet arrived; the host has already put it into its buffer. O(log N) in the number
     /// of gaps, O(1) without loss; allocates only when a gap appears.
     pub fn on_data(&mut self, arrival: &Arrival, buffer: Buffer<'_>, now: Instant) {
-        let rcv_high = self.rcv_high.unwrap_or(arrival.seq.start);
+        let rcv_high = self.rcv_high.unwrap_or(buffer.rcv_nxt);
         let expected = self.loss.on_arrival(arrival.pkt_seq, rcv_high, now);
         self.rcv_high = Some(buffer.rcv_high());
         self.data_loss.on_expected(expected);

@@ -144,6 +144,17 @@ fn lists_of_the_second_example_are_told_as_holes() {
 }
 
 #[test]
+fn a_hole_at_the_very_start_settles_as_well() {
+    let mut h = Host::steady(Params { rbb: RbbPolicy::Rich, ..Params::default() });
+    h.max_holes = 1;
+    h.arrive(2, 1_448..4_344, at(0));
+    assert!(h.poll_tack(at(0)).holes.is_empty(), "not announced yet");
+    assert_eq!(h.poll_reason(at(10)), IackReason::Loss { largest: 2, second_largest: 0 });
+    h.arrive(3, 4_344..7_240, at(11));
+    assert_eq!(h.poll_tack(at(11)).holes.len(), 1);
+}
+
+#[test]
 fn nothing_is_said_while_nothing_arrived() {
     let mut h = Host::new(Params::default());
     assert_eq!((h.receiver.deadline(), h.poll(at(1_000_000))), (None, None));

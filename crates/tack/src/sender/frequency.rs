@@ -2,13 +2,15 @@
 //!
 //! - first of all, as soon as RTTmin is known; before that the receiver acknowledges every packet;
 //! - when the regime changes (the end of Startup, or its return);
-//! - when f doubled or halved;
+//! - when alpha doubled or halved;
+//! - when f did because of bw (counting rules, and the receiver counts by itself: it only needs to
+//!   know for Eq. 5);
 //! - when alpha drifted by more than 1.5 %, so that the frequency stays within 3 % of Eq. 4;
 //! - in steady state, when what Eq. 5 is asked with changed: bdp by a factor of two, rho' by 0.2
 //!   points and a half of itself;
 //! - when TACKs still echo something else a while after it was told: it was lost.
 //!
-//! The last three at most once per `max(RTTmin, 50 ms)`.
+//! The last four at most once per `max(RTTmin, 50 ms)`.
 //!
 //! Deviation: [TON §VI-C] names doubling and halving only. By that alone a receiver could be 2x off
 //! for ever, with an alpha from the first, inflated RTT sample.
@@ -98,15 +100,18 @@ impl FrequencySync {
     fn due(&self, new: &Frequency, hz: f64, estimates: Estimates, now: Instant) -> bool {
         let Some(told) = &self.told else { return true };
         let old = &told.frequency;
-        if old.regime != new.regime || by_a_factor_of_two(told.hz, hz) {
+        let (alpha, told_alpha) = (new.interval.as_secs_f64(), old.interval.as_secs_f64());
+        if old.regime != new.regime || by_a_factor_of_two(told_alpha, alpha) {
             return true;
         }
         if now - told.at < estimates.rtt_min.max(MIN_SPACING) {
             return false;
         }
-        let (alpha, told_alpha) = (new.interval.as_secs_f64(), old.interval.as_secs_f64());
         let drifted = (alpha - told_alpha).abs() > DRIFT * told_alpha;
-        drifted || self.was_lost(told, estimates.srtt) || matters_for_equation_5(old, new)
+        drifted
+            || by_a_factor_of_two(told.hz, hz)
+            || self.was_lost(told, estimates.srtt)
+            || matters_for_equation_5(old, new)
     }
 
     /// A TACK that left well after the frequency must have arrived shows another one.

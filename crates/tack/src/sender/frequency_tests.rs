@@ -49,6 +49,17 @@ fn doubling_and_halving_are_told_at_once_and_drift_after_a_while() {
 }
 
 #[test]
+fn a_bandwidth_that_jumps_about_is_not_told_more_than_every_fifty_milliseconds() {
+    let mut sync = FrequencySync::default();
+    let jumps = |t: u64| Estimates {
+        bw: Rate::from_kbps(if t.is_multiple_of(2) { 100 } else { 900 }),
+        ..estimates(0, ms(10), false)
+    };
+    let told = (0..1_000).filter(|t| poll(&mut sync, jumps(*t), at(*t)).is_some()).count();
+    assert!((2..=20).contains(&told), "{told}");
+}
+
+#[test]
 fn random_walks_keep_the_receiver_within_three_percent_with_few_updates() {
     let mut sync = FrequencySync::default();
     let mut x = 0x9e37_79b9_7f4a_7c15u64;

@@ -215,9 +215,7 @@ impl State {
 
     /// Nothing the peers are owed is left.
     pub(crate) fn is_idle(&self) -> bool {
-        self.unsent.is_none()
-            && self.host.connections().next().is_none()
-            && self.host.deadline().is_none()
+        self.unsent.is_none() && self.host.is_idle()
     }
 }
 

@@ -23,6 +23,8 @@ mod identity;
 mod known_hosts;
 mod session;
 mod stream;
+#[cfg(test)]
+mod tests;
 mod trust;
 
 use std::io;

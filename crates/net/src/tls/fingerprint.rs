@@ -113,7 +113,7 @@ mod tests {
             &good[7..],
             &good[..49],
             &format!("{good}A"),
-            &good.replace('w', "*"),
+            &good.replace('8', "*"),
             &good.replace('8', "9"),
         ] {
             assert_eq!(bad.parse::<Fingerprint>(), Err(ParseFingerprintError), "{bad}");

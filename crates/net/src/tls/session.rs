@@ -24,7 +24,6 @@ const MIN_READ_BYTES: usize = 4 << 10;
 /// Room for ciphertext that arrived: a burst of full records. More than one must fit
 /// [RFC 8446 §5.2].
 const MAX_INCOMING_BYTES: usize = 128 << 10;
-
 /// Which end we are.
 pub(super) enum Side {
     Client(UnbufferedClientConnection),
@@ -79,6 +78,8 @@ pub(super) struct Session {
     plain: Vec<u8>,
     plain_read: usize,
     peer_closed: bool,
+    /// What broke the session. Nothing works after that.
+    failure: Option<Error>,
 }
 
 impl Session {
@@ -93,6 +94,7 @@ impl Session {
             plain: Vec::new(),
             plain_read: 0,
             peer_closed: false,
+            failure: None,
         }
     }
 
@@ -162,6 +164,33 @@ impl Session {
 
     /// Lets rustls do one thing. Plaintext goes to `out`, what does not fit is kept.
     pub(super) fn step(&mut self, send: Send<'_>, out: &mut ReadBuf<'_>) -> Result<Step, Error> {
+        if let Some(e) = &self.failure {
+            return Err(e.clone());
+        }
+        let step = self.advance(send, out);
+        match &step {
+            Ok(Step::PeerClosed) => self.peer_closed = true,
+            Ok(_) => {}
+            Err(e) => self.failure = Some(e.clone()),
+        }
+        step
+    }
+
+    /// After a failure: puts the alert that tells the peer why into what is to be sent.
+    pub(super) fn encode_alert(&mut self) {
+        if self.failure.is_none() {
+            return;
+        }
+        let mut nothing = ReadBuf::new(&mut []);
+        // Only what is queued: rustls must not look at the record it stumbled over again.
+        while self.common().wants_write() {
+            if self.advance(Send::Nothing, &mut nothing) != Ok(Step::Progress) {
+                return;
+            }
+        }
+    }
+
+    fn advance(&mut self, send: Send<'_>, out: &mut ReadBuf<'_>) -> Result<Step, Error> {
         let input = &mut self.incoming[self.filled.clone()];
         let mut buffers = Buffers { outgoing: &mut self.outgoing, plain: &mut self.plain, out };
         let (discard, step) = match &mut self.side {
@@ -169,7 +198,6 @@ impl Session {
             Side::Server(conn) => buffers.apply(conn.process_tls_records(input), send),
         };
         self.filled.start += discard;
-        self.peer_closed |= step == Ok(Step::PeerClosed);
         step
     }
 }

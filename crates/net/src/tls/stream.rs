@@ -47,6 +47,11 @@ impl<S> TlsStream<S> {
         self.io
     }
 
+    #[cfg(test)]
+    pub(super) fn get_mut_for_tests(&mut self) -> &mut S {
+        &mut self.io
+    }
+
     /// Fingerprint of the peer's key; `None` on a server, whose clients show none.
     pub fn peer_fingerprint(&self) -> Option<Fingerprint> {
         self.session.peer_fingerprint()
@@ -68,8 +73,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> TlsStream<S> {
         let done = poll_fn(|cx| self.poll_handshake(cx)).await;
         if matches!(done, Err(TlsError::Protocol(_))) {
             // The peer should learn why. What cannot be said at once is not worth waiting for.
-            let mut nothing = ReadBuf::new(&mut []);
-            while let Ok(Step::Progress) = self.session.step(Send::Nothing, &mut nothing) {}
+            self.session.encode_alert();
             poll_fn(|cx| {
                 let _ = self.poll_drain(cx);
                 Poll::Ready(())
@@ -87,10 +91,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> TlsStream<S> {
                 Step::PeerClosed => return Poll::Ready(Err(truncated().into())),
                 Step::Ready | Step::NeedsInput => {}
             }
-            ready!(self.poll_drain(cx))?;
+            let drained = self.poll_drain(cx)?;
             if !self.session.common().is_handshaking() {
-                return Poll::Ready(Ok(()));
+                return drained.map(Ok);
             }
+            // Read even if not all is written: the peer may be stuck in the same place.
             if ready!(self.poll_fill(cx))? == 0 {
                 return Poll::Ready(Err(truncated().into()));
             }

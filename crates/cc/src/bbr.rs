@@ -10,11 +10,11 @@
 //! cwnd        = cwnd_gain * bandwidth * RTTmin + allowances                      [bytes]
 //! ```
 //!
-//! No two of them can be measured at once: bandwidth shows only with the pipe full, RTTmin only with
+//! The two cannot be measured at once: bandwidth shows only with the pipe full, RTTmin only with
 //! the queue empty. So the sender does one after the other:
 //!
 //! ```text
-//!          Startup  gain 2.89: twice the rate every round, until three rounds bring no quarter more
+//!          Startup  gain 2.89: twice the rate every round, until three bring no quarter more
 //!             |
 //!           Drain   gain 0.35: until what is in flight is one bdp
 //!             |

@@ -12,8 +12,9 @@ pub struct Config {
     /// The window never exceeds this, in bytes: the send buffer or a limit of the host.
     pub max_window: u64,
     /// Appropriate Byte Counting's limit `L`: one acknowledgment grows a window-based controller in
-    /// slow start by at most `L * MSS` bytes [RFC 3465 §2.2]. `u32::MAX` counts every byte, which is
-    /// what acknowledgments rarer than every second segment need; pacing bounds the burst instead.
+    /// slow start by at most `L * MSS` bytes [RFC 3465 §2.2]. `u32::MAX` counts every byte, which
+    /// is what acknowledgments rarer than every second segment need; pacing bounds the burst
+    /// instead.
     pub abc_limit: u32,
     /// BBR falls nearly silent (or, for video, slows down a little) when RTTmin is old, to measure
     /// it anew. Without, RTTmin is the least sample of the last ten seconds, queue included.
@@ -36,8 +37,9 @@ impl Config {
         }
     }
 
-    /// The nearest configuration that makes sense: an MSS of at least one byte, an initial window of
-    /// at least one MSS, a greatest window of at least [`MIN_MAX_WINDOW_MSS`] of them, and `L` from 1.
+    /// The nearest configuration that makes sense: an MSS of at least one byte, an initial window
+    /// of at least one MSS, a greatest window of at least [`MIN_MAX_WINDOW_MSS`] of them, and `L`
+    /// from 1.
     pub fn sane(self) -> Self {
         let mss = self.mss.max(1);
         let one = u64::from(mss);

@@ -22,7 +22,7 @@ pub trait Controller {
     /// The most that may be in flight, in bytes; at least one MSS.
     fn window(&self) -> u64;
 
-    /// Rate at which data leaves; every sender paces [TON §V-C]. `None` before the first RTT
-    /// sample allows a finite rate: the initial window leaves at once, bounded by the pacer's burst.
+    /// Rate at which data leaves; every sender paces [TON §V-C]. `None` before the first RTT sample
+    /// allows a finite rate: the initial window leaves at once, bounded by the pacer's burst.
     fn pacing_rate(&self) -> Option<Rate>;
 }

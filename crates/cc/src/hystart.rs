@@ -1,8 +1,8 @@
 //! Leaving slow start before the queue overflows: HyStart++ [RFC 9406].
 //!
 //! When the least RTT of a round rises an eighth above that of the round before, a queue is
-//! building. Slow start then goes on conservatively (a quarter of the growth) for five rounds; if the
-//! RTT falls back meanwhile it was jitter and slow start resumes, otherwise it ends.
+//! building. Slow start then goes on conservatively (a quarter of the growth) for five rounds; if
+//! the RTT falls back meanwhile it was jitter and slow start resumes, otherwise it ends.
 //!
 //! ```text
 //! SlowStart --RTT rose--> Conservative --5 rounds--> over

@@ -9,9 +9,9 @@
 //! ```
 //!
 //! that is, for every byte that arrived, `ssthresh/recover_fs` bytes leave, and after one round
-//! trip exactly `ssthresh` is in flight. When losses took more than the cut asked for, the window is
-//! rebuilt: by what was delivered, and by one MSS more per acknowledgment that tells of no further
-//! loss (reduction bounds PRR-CRB and PRR-SSRB).
+//! trip exactly `ssthresh` is in flight. When losses took more than the cut asked for, the window
+//! is rebuilt: by what was delivered, and by one MSS more per acknowledgment that tells of no
+//! further loss (reduction bounds PRR-CRB and PRR-SSRB).
 
 /// The reduction of one recovery episode. All quantities in bytes.
 #[derive(Clone, Copy, Debug)]

@@ -8,9 +8,9 @@
 //! position = sum of elapsed / unit
 //! ```
 //!
-//! Two kinds of time do not count, because nothing was measured in them: an idle or probing sender's
-//! ([`TackClock::skip`]), and silence beyond [`MAX_SILENCE`] units, so that a path that was dead for
-//! a while (a Wi-Fi scan lasts 100 to 250 ms) does not empty the filters.
+//! Two kinds of time do not count, because nothing was measured in them: an idle or probing
+//! sender's ([`TackClock::skip`]), and silence beyond [`MAX_SILENCE`] units, so that a path that
+//! was dead for a while (a Wi-Fi scan lasts 100 to 250 ms) does not empty the filters.
 //!
 //! Deviation: a unit is never shorter than a quarter of RTTmin, whatever interval is in force. In
 //! Startup every packet is acknowledged; a filter of "40 intervals" would forget within one round.

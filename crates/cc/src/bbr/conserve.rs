@@ -1,8 +1,8 @@
 //! The window during loss recovery of plain TCP: first conserve packets, then grow back.
 //!
 //! BBR does not take loss for congestion, but a burst of it may mean that the path changed and the
-//! estimates are wrong. So for one round only as much leaves as arrives; afterwards the window grows
-//! by what is acknowledged, and returns to its old size when recovery ends.
+//! estimates are wrong. So for one round only as much leaves as arrives; afterwards the window
+//! grows by what is acknowledged, and returns to its old size when recovery ends.
 
 /// Recovery as the window sees it.
 #[derive(Clone, Copy, Debug, Default)]

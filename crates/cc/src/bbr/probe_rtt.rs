@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! plain TCP   window 4 MSS, until 200 ms and a round have passed with no more than that in flight
-//! TACK        rate MSS * f, for max(RTT, 200 ms) [TON §VI-D] and until a packet of it is acknowledged
+//! TACK        rate MSS * f, for max(RTT, 200 ms) [TON §VI-D] and until one of it is acknowledged
 //! video       rate 0.75 of the estimate, as long as TACK's [TON §VII-D]
 //! ```
 //!

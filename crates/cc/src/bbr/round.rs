@@ -1,8 +1,8 @@
 //! Packet-timed round trips.
 //!
 //! A round ends when something sent after it began is acknowledged. Counted in delivered bytes, not
-//! in time, so neither a jittery clock nor a queue that grows meanwhile changes what a round is: one
-//! flight of data.
+//! in time, so neither a jittery clock nor a queue that grows meanwhile changes what a round is:
+//! one flight of data.
 
 /// Counts rounds.
 #[derive(Clone, Copy, Debug, Default)]

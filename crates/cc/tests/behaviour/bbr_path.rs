@@ -99,8 +99,8 @@ fn doubled_bandwidth_is_found_in_three_cycles_and_by_video_in_half_the_time() {
     assert!((18.0..=26.0).contains(&bulk), "{bulk} round trips");
     let ratio = video / bulk;
     assert!((0.4..=0.6).contains(&ratio), "{video} round trips against {bulk}: {ratio}");
-    // Sender-based probing lasts until the flight has grown, and each round of it raises the target:
-    // never slower than the paper says, and mostly faster.
+    // Sender-based probing lasts until the flight has grown, and each round of it raises the
+    // target: never slower than the paper says, and mostly faster.
     let sender = round_trips_up(Algorithm::Bbr, Feedback::Every(2));
     assert!(sender <= 24.0, "{sender} round trips");
 }
@@ -214,4 +214,24 @@ fn an_idle_application_finds_its_rate_again_without_a_burst() {
         let queued = trace.sights_in(6.0, 6.08).map(|s| s.queue_bytes).max();
         assert!(queued <= Some(20 * MSS), "{feedback:?} {queued:?}");
     }
+}
+
+#[test]
+fn a_policer_is_found_and_obeyed() {
+    // 10 Mbit/s by a bucket of 100 kB on a link of 100: the bursts it lets through look like more.
+    let mut path = Path::new(100, 40, Feedback::Every(2));
+    path.police = Some((Rate::from_mbps(10), 100_000));
+    let trace = path.run(Algorithm::Bbr, secs(14));
+    let got = trace.goodput(3.0, 14.0).as_mbps_f64();
+    assert!(got >= 9.0, "{got} Mbit/s");
+    let all = trace.arrivals.len() as f64 + trace.losses as f64;
+    let lost = trace.losses as f64 / all;
+    assert!(lost <= 0.12, "{lost} of all packets lost");
+    // Found, it is sent at with gain 1 for 48 rounds.
+    let policed = trace.sights_in(3.0, 14.0).filter(|s| {
+        let bandwidth = s.snapshot.bandwidth.expect("sampled").as_mbps_f64();
+        s.snapshot.pacing_gain == 1.0 && (9.5..=10.5).contains(&bandwidth)
+    });
+    let share = policed.count() as f64 / trace.sights_in(3.0, 14.0).count() as f64;
+    assert!(share >= 0.6, "obeyed {share} of the time");
 }

@@ -10,6 +10,7 @@
 //! Feedback is cumulative in information: what a lost one told, the next one tells.
 
 mod engine;
+mod policed;
 
 use core::time::Duration;
 
@@ -51,6 +52,9 @@ pub(crate) struct Path {
     pub(crate) idle: Vec<(Instant, Instant)>,
     /// The receiver marks instead of the queue dropping when more than this is queued.
     pub(crate) mark_above: Option<u64>,
+    /// A token bucket before the queue, of this rate and depth in bytes, that drops what exceeds
+    /// it.
+    pub(crate) police: Option<(Rate, u64)>,
     pub(crate) seed: u64,
 }
 
@@ -72,6 +76,7 @@ impl Path {
             suspended: Vec::new(),
             idle: Vec::new(),
             mark_above: None,
+            police: None,
             seed: 1,
         }
     }

@@ -12,6 +12,7 @@ use tack_cc::{
 };
 use tack_units::{Instant, Rate};
 
+use super::policed::Policed;
 use super::{Feedback, MSS, Path, Sight, Trace};
 
 #[derive(Clone, Copy, Debug)]
@@ -76,6 +77,7 @@ pub(super) struct Pipe {
     heard: Instant,
     timer: Option<Instant>,
     // Link.
+    policed: Policed,
     queue: VecDeque<(u64, bool)>,
     on_air: Vec<(u64, bool)>,
     busy: bool,
@@ -120,6 +122,7 @@ impl Pipe {
             rtt_min: None,
             heard: Instant::ZERO,
             timer: None,
+            policed: Policed::default(),
             queue: VecDeque::new(),
             on_air: Vec::new(),
             busy: false,
@@ -228,7 +231,8 @@ impl Pipe {
         let packet = self.next;
         self.next += 1;
         let counted_out = self.path.lose_every.is_some_and(|n| packet.is_multiple_of(n));
-        if !counted_out && !self.chance(self.path.loss) {
+        let policed = self.path.police.is_some_and(|bucket| !self.policed.admit(bucket, self.now));
+        if !counted_out && !policed && !self.chance(self.path.loss) {
             self.enqueue(packet);
         }
     }

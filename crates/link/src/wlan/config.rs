@@ -53,9 +53,9 @@ pub struct WlanConfig {
     /// Share of bystanders that wait EIFS instead of AIFS after a collision, 0..=1: those whose PHY
     /// acquired a preamble out of it and then met an error. See [`EIFS_SHARE`].
     pub eifs_share: f64,
-    /// A frame that reaches a queue at the very end of a lone MPDU, before the response to it, counts
-    /// as having found the medium idle and needs no backoff if none is pending. The standard has it
-    /// draw one; ns-3 does not.
+    /// A frame that reaches a queue at the very end of a lone MPDU, before the response to it,
+    /// counts as having found the medium idle and needs no backoff if none is pending. The standard
+    /// has it draw one; ns-3 does not.
     pub idle_before_response: bool,
     /// An access point's PPDU that collides with a station other than its receiver keeps the MPDUs
     /// that begin after the other frame's end.

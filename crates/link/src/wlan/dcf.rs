@@ -235,3 +235,120 @@ impl Contention {
 fn draw_backoff(rng: &mut Pcg64, cw: u32) -> u32 {
     below(rng, u64::from(cw) + 1) as u32
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::draw::stream;
+
+    const SLOT: Ns = 9_000;
+    const SIFS: Ns = 16_000;
+    const DIFS: Ns = SIFS + 2 * SLOT;
+
+    /// Two nodes with one contender each and windows of one slot: nothing is left to chance.
+    fn two(freeze: FreezeRule) -> Contention {
+        let mut c = Contention::new(SLOT, 4_000, freeze, 2);
+        for node in 0..2 {
+            c.add(node, SIFS, &AcParams::new(0, 0, 2));
+        }
+        c
+    }
+
+    fn winners(c: &mut Contention) -> Vec<(u32, Ns)> {
+        let mut winners = Vec::new();
+        c.contend(&mut winners);
+        winners
+    }
+
+    #[test]
+    fn a_frame_that_finds_the_medium_long_idle_goes_on_the_next_slot_boundary() {
+        let (mut c, mut rng) = (two(FreezeRule::Edca), stream(1, 0));
+        assert_eq!(c.next_access(), None);
+        c.backlog(0, DIFS + 10 * SLOT + 1, &mut rng);
+        assert_eq!(c.next_access(), Some(DIFS + 11 * SLOT));
+        // One that came within DIFS waits for its end.
+        let mut c = two(FreezeRule::Edca);
+        c.backlog(0, 5, &mut rng);
+        assert_eq!(c.next_access(), Some(DIFS));
+    }
+
+    #[test]
+    fn the_freezing_rules_differ_by_the_slot_in_which_the_other_starts() {
+        for (freeze, left) in [(FreezeRule::Edca, 2), (FreezeRule::Dcf, 3)] {
+            let (mut c, mut rng) = (two(freeze), stream(1, 0));
+            c.backlog(0, 0, &mut rng);
+            c.backlog(1, 0, &mut rng);
+            c.contenders[0].backoff = 4;
+            c.contenders[1].backoff = 7;
+            assert_eq!(winners(&mut c), [(0, DIFS + 4 * SLOT)]);
+            assert_eq!(c.contenders[1].backoff, left);
+        }
+    }
+
+    #[test]
+    fn starts_closer_than_carrier_sense_collide() {
+        let (mut c, mut rng) = (two(FreezeRule::Edca), stream(1, 0));
+        c.backlog(0, 0, &mut rng);
+        c.backlog(1, 0, &mut rng);
+        c.hold(1, 4_000);
+        assert_eq!(winners(&mut c), [(0, DIFS), (1, DIFS + 4_000)]);
+        c.hold(1, 4_001);
+        assert_eq!(winners(&mut c), [(0, DIFS)]);
+    }
+
+    #[test]
+    fn windows_double_up_to_the_largest_and_fall_back() {
+        let mut rng = stream(1, 0);
+        let mut c = Contention::new(SLOT, 4_000, FreezeRule::Edca, 1);
+        let id = c.add(0, SIFS, &AcParams::new(15, 100, 2));
+        let windows: Vec<_> = (0..4)
+            .map(|_| {
+                c.failed(id, false, &mut rng);
+                c.contenders[0].cw
+            })
+            .collect();
+        assert_eq!(windows, [31, 63, 100, 100]);
+        c.failed(id, true, &mut rng);
+        assert_eq!(c.contenders[0].cw, 15);
+        c.failed(id, false, &mut rng);
+        c.succeeded(id, &mut rng);
+        assert_eq!(c.contenders[0].cw, 15);
+    }
+
+    #[test]
+    fn backoff_is_uniform_over_the_window() {
+        let mut rng = stream(7, 0);
+        let mut seen = [0u32; 16];
+        for _ in 0..160_000 {
+            seen[draw_backoff(&mut rng, 15) as usize] += 1;
+        }
+        // Four standard deviations of a count around 10 000.
+        assert!(seen.iter().all(|n| n.abs_diff(10_000) < 400), "{seen:?}");
+    }
+
+    #[test]
+    fn a_post_backoff_that_has_run_out_is_drawn_anew_in_a_busy_period() {
+        let mut rng = stream(3, 0);
+        let mut c = Contention::new(SLOT, 4_000, FreezeRule::Edca, 2);
+        c.add(0, SIFS, &AcParams::new(0, 0, 2));
+        c.add(1, SIFS, &AcParams::new(1_023, 1_023, 2));
+        c.backlog(0, 0, &mut rng);
+        winners(&mut c);
+        c.busy_until(1_000_000);
+        let draws: Vec<_> = (0..20)
+            .map(|_| {
+                c.contenders[1].done = true;
+                c.contenders[1].backlogged = false;
+                c.backlog(1, 500_000, &mut rng);
+                c.contenders[1].backoff
+            })
+            .collect();
+        assert!(draws.iter().any(|b| *b > 100), "{draws:?}");
+        // One that still runs keeps its place.
+        c.contenders[1].backlogged = false;
+        c.contenders[1].done = false;
+        c.contenders[1].backoff = 5;
+        c.backlog(1, 600_000, &mut rng);
+        assert_eq!(c.contenders[1].backoff, 5);
+    }
+}

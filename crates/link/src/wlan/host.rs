@@ -83,3 +83,52 @@ impl Deliveries {
         self.queue.len()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tack_units::Instant;
+
+    use super::*;
+    use crate::draw::{below, stream};
+    use crate::link::PacketKind;
+
+    #[test]
+    fn deliveries_come_in_order_of_time_and_then_of_insertion() {
+        for seed in 0..100 {
+            let mut rng = stream(seed, 2);
+            let mut deliveries = Deliveries::default();
+            let mut oracle = Vec::new();
+            for id in 0..200 {
+                let at = below(&mut rng, 50);
+                let packet = Packet {
+                    id,
+                    src: 0,
+                    dst: 1,
+                    ip_bytes: 40,
+                    kind: PacketKind::Data,
+                    bytes: Vec::new(),
+                    ecn: 0,
+                    sent_at: Instant::ZERO,
+                };
+                deliveries.push(at, Exit::Station, packet);
+                oracle.push((at, id));
+            }
+            oracle.sort_unstable();
+            let pop = || deliveries.pop().map(|(at, _, packet)| (at, packet.id));
+            let got: Vec<_> = std::iter::from_fn(pop).collect();
+            assert_eq!(got, oracle, "seed {seed}");
+        }
+    }
+
+    #[test]
+    fn a_busy_host_takes_the_next_ppdu_when_it_is_done() {
+        let us = core::time::Duration::from_micros;
+        let mut host = Host::new(HostDelay { delay: us(100), spread: 0.0, per_packet: us(3) });
+        let mut rng = stream(1, 3);
+        host.begin(1_000_000, &mut rng);
+        let first: Vec<_> = (0..3).map(|_| host.next()).collect();
+        assert_eq!(first, [1_103_000, 1_106_000, 1_109_000]);
+        host.begin(1_001_000, &mut rng);
+        assert_eq!(host.next(), 1_112_000);
+    }
+}

@@ -296,7 +296,7 @@ impl Queue {
         }
         let ready = self.flows.iter().enumerate().filter(|(_, f)| f.ready());
         match self.scheduling {
-            // A flow with nothing but a pending BlockAckReq goes first: it is older than any packet.
+            // A flow with nothing but a pending BlockAckReq goes first: it is older than packets.
             Scheduling::Fifo => {
                 ready.min_by_key(|(_, f)| f.queue.front().map_or(0, |m| m.stamp)).map(|(i, _)| i)
             }
@@ -323,5 +323,91 @@ impl Queue {
     /// Packets in all flows that have not been handed up.
     pub(super) fn packets(&self) -> u64 {
         self.flows.iter().map(Flow::packets).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand_pcg::Pcg64;
+    use tack_units::Instant;
+
+    use super::*;
+    use crate::draw::{below, chance, stream};
+    use crate::wlan::{Preset, Standard, WlanConfig};
+
+    fn packet(id: u64) -> Packet {
+        Packet {
+            id,
+            src: 0,
+            dst: 1,
+            ip_bytes: 1_500,
+            kind: PacketKind::Data,
+            bytes: Vec::new(),
+            ecn: 0,
+            sent_at: Instant::ZERO,
+        }
+    }
+
+    fn queue(limits: AmpduLimits, limit: usize) -> Queue {
+        let config = WlanConfig::preset(Preset::Textbook, Standard::N);
+        let times = FlowTimes::new(&config.timing, config.downlink, 64);
+        let flow = Flow::new(1, times, limits, 64, config.timing.band);
+        Queue::new(vec![flow], limit, Scheduling::Fifo, 38)
+    }
+
+    /// Which of `n` MPDUs are lost, in the form `settle` takes.
+    fn losses(rng: &mut Pcg64, n: usize, p: f64) -> Vec<bool> {
+        let lost: Vec<bool> = (0..n).map(|_| chance(rng, p)).collect();
+        if lost.contains(&true) { lost } else { Vec::new() }
+    }
+
+    #[test]
+    fn whatever_is_lost_the_recipient_hands_up_the_rest_in_order_and_nothing_vanishes() {
+        for seed in 0..300 {
+            let mut rng = stream(seed, 1);
+            let aggregates = seed % 3 > 0;
+            let limits = if aggregates { AmpduLimits::new(65_535, 64) } else { AmpduLimits::NONE };
+            let mut q = queue(limits, 200);
+            let (mut offered, mut refused, mut lost) = (0, 0, 0);
+            let mut up = Vec::new();
+            for _ in 0..200 {
+                for _ in 0..below(&mut rng, 40) {
+                    refused += u64::from(!q.push(0, packet(offered)));
+                    offered += 1;
+                }
+                if q.flow(0).bar_pending {
+                    q.update(0, |f| f.bar_answered(&mut up));
+                    continue;
+                }
+                let n = q.flow(0).next_ppdu(u32::MAX).mpdus;
+                let lost_now = losses(&mut rng, n, 0.3);
+                let some_arrived = lost_now.is_empty() || lost_now.contains(&false);
+                let answered = some_arrived && chance(&mut rng, 0.9);
+                let settled = q.update(0, |f| f.settle(n, &lost_now, answered, 2, &mut up));
+                lost += settled.lost;
+                let here = q.packets();
+                assert_eq!(offered, up.len() as u64 + here + refused + lost, "seed {seed}");
+                assert_eq!(q.len, q.flow(0).len(), "seed {seed}");
+            }
+            assert!(up.windows(2).all(|w| w[0].id < w[1].id), "seed {seed}");
+            assert!(up.len() > 80 && (lost > 0 || !aggregates), "seed {seed}: {}", up.len());
+        }
+    }
+
+    #[test]
+    fn no_mpdu_is_sent_beyond_the_recipients_window() {
+        let mut q = queue(AmpduLimits::new(1 << 20, 256), 1_000);
+        (0..300).for_each(|id| assert!(q.push(0, packet(id))));
+        assert_eq!(q.flow(0).next_ppdu(u32::MAX).mpdus, 64);
+        // The first is lost: until it arrives, its window allows nothing else.
+        let mut lost = vec![false; 64];
+        lost[0] = true;
+        let mut up = Vec::new();
+        let settled = q.update(0, |f| f.settle(64, &lost, true, 7, &mut up));
+        assert_eq!((settled.arrived, up.len()), (63, 0));
+        assert_eq!(q.flow(0).next_ppdu(u32::MAX).mpdus, 1);
+        q.update(0, |f| f.settle(1, &[], true, 7, &mut up));
+        assert_eq!(up.len(), 64);
+        assert_eq!(q.flow(0).next_ppdu(u32::MAX).mpdus, 64);
     }
 }

@@ -4,9 +4,11 @@ use std::time::Duration;
 
 use tack_link::open_loop::{AckRule, Mode, OpenLoop, Report};
 use tack_link::wlan::{
-    AcParams, AmpduLimits, Beacons, Errors, HiddenInterferer, HostDelay, Load, Neighbour, Preset,
-    Protection, ScanPlan, Standard, Station, Use, WlanConfig,
+    AcParams, AmpduLimits, Beacons, Classifier, Errors, HiddenInterferer, HostDelay, Load,
+    Neighbour, Preset, Protection, ScanPlan, Standard, Station, Use, Wlan, WlanConfig,
 };
+use tack_link::{End, Link, Output, Packet, PacketKind};
+use tack_units::Instant;
 
 use crate::snapshot::{percent, run};
 
@@ -92,6 +94,33 @@ fn no_exchange_outlasts_its_txop() {
     // 34 packets and their BlockAck take 1492 us, 35 would take 1532.
     let per_access = report.ap.mpdus as f64 / report.ap.accesses as f64;
     assert_eq!(per_access, 34.0);
+}
+
+#[test]
+fn categories_of_one_station_collide_inside_it_and_the_higher_one_wins() {
+    let mut config = textbook(Standard::N, 1);
+    config.classifier = Classifier::Dscp;
+    let mut wlan = Wlan::new(config).expect("a valid network");
+    // Voice (precedence 6) and best effort, always waiting at the one station.
+    let mut now = Instant::ZERO;
+    let mut delivered = [0u32; 2];
+    for id in 0..40_000 {
+        let voice = id % 2 == 0;
+        let mut bytes = vec![0; 100];
+        bytes[..2].copy_from_slice(&[0x45, if voice { 48 << 2 } else { 0 }]);
+        let (kind, sent_at) = (PacketKind::Data, now);
+        let p = Packet { id, src: 1, dst: 9, ip_bytes: 1_500, kind, bytes, ecn: 0, sent_at };
+        wlan.offer(End::A, p, now);
+        now += Duration::from_micros(20);
+        while let Output::Deliver { packet, .. } = wlan.poll(now) {
+            delivered[usize::from(packet.id % 2 == 0)] += 1;
+        }
+    }
+    let stats = wlan.station_stats(0).expect("the station");
+    assert!(stats.internal_collisions > 5, "{stats:?}");
+    assert_eq!(stats.collisions, 0, "nobody else is there");
+    assert!(delivered[1] > 2 * delivered[0], "{delivered:?}");
+    assert!(wlan.ledger().balances());
 }
 
 #[test]
@@ -210,7 +239,7 @@ fn every_mistake_in_a_configuration_names_its_field() {
         ("ap_edca[1].cw_min", |c| c.ap_edca[1].cw_min = 5_000),
         ("station_edca[0].aifsn", |c| c.station_edca[0].aifsn = 0),
         ("station_edca[3].txop", |c| c.station_edca[3].txop = Duration::from_secs(1)),
-        ("classifier", |c| c.classifier = tack_link::wlan::Classifier::Fixed(4)),
+        ("classifier", |c| c.classifier = Classifier::Fixed(4)),
         ("ap_ampdu.max_mpdus", |c| c.ap_ampdu.max_mpdus = 5_000),
         ("block_ack_window", |c| c.block_ack_window = 0),
         ("ap_queue_packets", |c| c.ap_queue_packets = 0),

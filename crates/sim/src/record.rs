@@ -83,7 +83,7 @@ impl FlowSample {
             srtt: info.and_then(|i| i.srtt),
             rtt_min: info.and_then(|i| i.rtt_min),
             delivered: to.received,
-            blocked: 0,
+            blocked: to.info.as_ref().map_or(0, |i| i.recv_blocked),
         }
     }
 }

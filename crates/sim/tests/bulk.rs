@@ -284,3 +284,22 @@ fn a_recorded_flow_has_its_series() {
     let queue = sim.queue_series(sim.world().link_ids().next().unwrap()).unwrap();
     assert!(queue.samples().iter().any(|s| s.1 > 0));
 }
+
+#[test]
+fn bytes_behind_a_hole_are_blocked_and_those_without_are_not() {
+    let most_blocked = |loss| {
+        let direction = DirectionConfig {
+            loss: LossConfig::Bernoulli(loss),
+            queue: QueueConfig::drop_tail(Limit::Packets(u32::MAX)),
+            ..path(20, Duration::from_millis(20))
+        };
+        let (mut sim, from, to) = pair(Wired::symmetric(direction, 1).unwrap(), 1);
+        let flow = sim.add_flow(FlowConfig::bulk(from, to, &Transport::new(AckStrategy::Tack)));
+        sim.record_every(Duration::from_millis(5), |_| 0);
+        sim.run_until(Instant::from_secs(4));
+        sim.flow_series(flow).samples().iter().map(|s| s.1.blocked).max().unwrap()
+    };
+    assert_eq!(most_blocked(0.0), 0);
+    // A hole stays open for about a round trip of 40 ms: up to 100 kB wait behind it.
+    assert!((10_000..400_000).contains(&most_blocked(0.01)), "{}", most_blocked(0.01));
+}

@@ -117,13 +117,21 @@ impl RateServer {
             let possible = rate * u128::from(left_ns);
             if work <= possible {
                 // Zero work takes no time, at rate zero as well.
-                let ns = if work == 0 { 0 } else { work.div_ceil(rate) };
+                let ns = if work == 0 { 0 } else { div_ceil(work, rate) };
                 self.credit = rate * ns - work;
                 return Some(Instant::from_nanos(t.as_nanos() + ns as u64));
             }
             work -= possible;
             t = until?;
         }
+    }
+}
+
+/// Rounded up. Dividing 128 bits is slow, and hardly ever needed.
+fn div_ceil(work: u128, rate: u128) -> u128 {
+    match (u64::try_from(work), u64::try_from(rate)) {
+        (Ok(work), Ok(rate)) => work.div_ceil(rate).into(),
+        _ => work.div_ceil(rate),
     }
 }
 

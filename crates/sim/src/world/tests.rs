@@ -157,6 +157,20 @@ fn time_stands_where_it_was_run_to() {
     assert_eq!(world.now(), Instant::from_millis(100), "time never runs backwards");
 }
 
+#[test]
+fn idle_hosts_cost_an_event_each_and_nothing_after() {
+    let events = |idle: u64| {
+        let mut world = pair(0.1, 3);
+        let link = world.link_ids().next().unwrap();
+        for _ in 0..idle {
+            world.add_host(StopAndWait::default(), Site { link, end: End::B });
+        }
+        world.run_until(Instant::from_secs(60));
+        world.totals().events
+    };
+    assert_eq!(events(1_000), events(0) + 1_000);
+}
+
 /// Answers everything at once.
 #[derive(Debug)]
 struct Echo(Option<HostId>);

@@ -14,6 +14,17 @@ pub fn noise(rng: &mut Pcg64) -> Vec<u8> {
     bytes(rng, len)
 }
 
+/// Operations on two hosts and fates of packets: long, and mostly kind to the packets.
+pub fn script(rng: &mut Pcg64) -> Vec<u8> {
+    let len = rng.random_range(0..MAX_LEN);
+    let hostile = rng.random_range(0.0..1.0);
+    let byte = |rng: &mut Pcg64| {
+        let byte: u8 = rng.random();
+        if rng.random_bool(hostile) { byte } else { byte & 0xf7 }
+    };
+    (0..len).map(|_| byte(rng)).collect()
+}
+
 /// A TCP segment with a legal option list.
 pub fn segment(rng: &mut Pcg64) -> Vec<u8> {
     let mut out = vec![rng.random()];

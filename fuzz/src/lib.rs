@@ -4,11 +4,13 @@
 //! with seeded random bytes and with mutations of valid input, on a stable compiler. Each says
 //! whether its input was well-formed, so that the test can tell that something was tested.
 
+mod conversation;
 pub mod corpus;
 mod input;
 mod recovery;
 mod wire;
 
+pub use conversation::conversation;
 pub use recovery::recovery;
 pub use wire::{iack_body, ip_packet, options, segment, tack_body};
 
@@ -32,4 +34,5 @@ pub const TARGETS: &[Target] = &[
     Target { name: "iack_body", run: iack_body, valid: corpus::iack_body, cost: 1 },
     Target { name: "ip_packet", run: ip_packet, valid: corpus::ip_packet, cost: 1 },
     Target { name: "recovery", run: recovery, valid: corpus::noise, cost: 2 },
+    Target { name: "conversation", run: conversation, valid: corpus::script, cost: 100 },
 ];

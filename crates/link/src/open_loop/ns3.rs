@@ -130,11 +130,17 @@ impl Ns3Row {
     }
 }
 
-/// Adds to `wlan` what every ns-3 run has and a textbook leaves out.
+/// Adds to `wlan` what every ns-3 run has and a textbook leaves out: beacons, its response
+/// timeout, and stations whose answer to a lone frame finds the medium idle.
 pub fn as_ns3(wlan: &mut WlanConfig) {
-    // What a station's application answers at the end of a frame finds ns-3's medium idle.
     wlan.idle_before_response = true;
     wlan.beacons = Some(beacons(wlan.standard));
+    let t = &mut wlan.timing;
+    let receive_start = match wlan.downlink {
+        rate @ DataRate::Dsss { .. } => rate.preamble(),
+        _ => Duration::from_micros(20),
+    };
+    t.response_timeout = Some(t.sifs + t.slot + receive_start);
 }
 
 /// The A-MPDU limits behind ns-3's byte limit: its BlockAck window is 64 for every PHY.

@@ -58,6 +58,8 @@ pub struct Flow {
     pub data_packets_received: u64,
     /// Data segments sent again.
     pub retransmits: u64,
+    /// Retransmissions that proved needless.
+    pub needless_retransmits: u64,
     /// Acknowledgments received, by kind (`tack`, `loss_iack`, …).
     pub acks_received: BTreeMap<String, u64>,
     /// Acknowledgments sent, by kind.
@@ -68,14 +70,15 @@ pub struct Flow {
     pub rttvar_us: u64,
     /// Least round-trip time in µs; 0 until measured.
     pub rtt_min_us: u64,
+    /// What Eq. 4 gives for the present bandwidth and least round-trip time, per second; 0 until
+    /// both are known.
+    pub eq4_acks_per_s: f64,
     /// Congestion window in bytes.
     pub snd_cwnd: u64,
     /// The peer's receive window in bytes.
     pub snd_wnd: u64,
     /// Largest segment payload in bytes.
     pub mss: u64,
-    /// Name of the congestion controller.
-    pub congestion: String,
 }
 
 impl Flow {
@@ -86,6 +89,8 @@ impl Flow {
         self.data_packets_sent += other.data_packets_sent;
         self.data_packets_received += other.data_packets_received;
         self.retransmits += other.retransmits;
+        self.needless_retransmits += other.needless_retransmits;
+        self.eq4_acks_per_s += other.eq4_acks_per_s;
         for (mine, theirs) in [
             (&mut self.acks_received, &other.acks_received),
             (&mut self.acks_sent, &other.acks_sent),
@@ -103,9 +108,6 @@ impl Flow {
         self.snd_cwnd += other.snd_cwnd;
         self.snd_wnd += other.snd_wnd;
         self.mss = self.mss.max(other.mss);
-        if self.congestion.is_empty() {
-            self.congestion.clone_from(&other.congestion);
-        }
     }
 
     /// All acknowledgments received.

@@ -3,7 +3,12 @@
 //! Each command is a typed command line ([`args`]), turned into what the user meant, and a part
 //! that does it ([`cmd`]) over any [`conn::Connection`].
 
+pub mod args;
+pub mod cmd;
 pub mod conn;
 pub mod exit;
+pub mod net;
+pub mod perf;
 pub mod progress;
 pub mod transfer;
+pub mod units;

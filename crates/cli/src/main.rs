@@ -1,3 +1,7 @@
 //! The command `tack`.
 
-fn main() {}
+use clap::Parser;
+
+fn main() -> std::process::ExitCode {
+    tack_cli::cmd::run(tack_cli::args::Cli::parse()).into()
+}

@@ -56,6 +56,10 @@ async fn pump(
         hasher.update(&buffer[HEADER..HEADER + n]);
         buffer[..HEADER].copy_from_slice(&data_header(n));
         writer.send_data(&buffer[..HEADER + n]).await?;
+        if n < CHUNK {
+            // Perhaps all there is for now: whoever waits at the other end should have it.
+            writer.flush().await?;
+        }
         *sent += n as u64;
         progress.advance(n as u64);
     }

@@ -254,7 +254,18 @@ impl TreeSender<'_> {
         spare: &mpsc::Sender<Vec<u8>>,
         skipped: &mut Vec<String>,
     ) -> Result<(), TransferError> {
-        while let Some(event) = writer.while_busy(events.recv()).await {
+        loop {
+            let event = match events.try_recv() {
+                Ok(event) => event,
+                Err(_) => {
+                    // The disk is slower than the network: nothing may linger in a buffer.
+                    writer.flush().await?;
+                    match writer.while_busy(events.recv()).await {
+                        Some(event) => event,
+                        None => return writer.send(&Frame::Finished).await,
+                    }
+                }
+            };
             match event {
                 Event::File { index, offset } => {
                     self.progress.say(self.list.entries()[index as usize].path.to_string());
@@ -273,7 +284,6 @@ impl TreeSender<'_> {
                 }
             }
         }
-        writer.send(&Frame::Finished).await
     }
 }
 

@@ -1,5 +1,7 @@
 //! Both ends of each command in one process. One binary, a module per topic: it links once.
 
+mod args;
 mod hostile;
+mod perf;
 mod support;
 mod transfer;

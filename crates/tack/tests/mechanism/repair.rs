@@ -33,9 +33,8 @@ fn holes_are_repaired_in_one_rtt_and_settling_and_in_two_at_p99_under_one_percen
             println!("{:6} {ack_loss:5} {n:7} {p50:7.3} {p98:7.3} {p99:7.3}", 20 * seed);
             assert!(p50 <= 1.26, "seed {seed}: median {p50} RTT");
             assert!(p99 <= 2.5, "seed {seed}: p99 {p99} RTT");
-            if ack_loss == 0.0 {
-                assert!(p98 <= 1.26, "seed {seed}: p98 {p98} RTT");
-            }
+            let settled = if ack_loss == 0.0 { 1.26 } else { 1.75 };
+            assert!(p98 <= settled, "seed {seed}: p98 {p98} RTT");
             assert!(w.counts.loss_iacks <= w.counts.loss_events, "one IACK per loss event");
             assert_eq!(w.counts.timeouts, 0, "seed {seed}");
             assert_eq!(w.sender.needless(), 0, "seed {seed}: nothing was reordered");
@@ -60,7 +59,7 @@ fn listing_every_hole_repairs_in_two_rtt_where_one_hole_per_tack_does_not() {
         // rho' is known from 16 TACKs on, and has to be told.
         w.run(Instant::from_secs(4));
         w.repairs.clear();
-        w.run(Instant::from_secs(10));
+        w.run(Instant::from_secs(8));
         let (p50, p99) = (in_rtt(&w, 0.5), in_rtt(&w, 0.99));
         let name = format!("{rbb:?}");
         println!("{name:10} {loss_iacks:6} {:7} {p50:7.2} {p99:7.2}", w.repairs.len());

@@ -4,6 +4,8 @@ mod app;
 mod bulk;
 mod conversation;
 mod conversations;
+mod hostile;
 mod measures;
 mod pipe;
+mod raw;
 mod world;

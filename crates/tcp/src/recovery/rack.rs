@@ -134,3 +134,104 @@ impl Rack {
         (rtt_min / 4).saturating_mul(self.reo_wnd_mult).min(srtt)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recovery::rate::Snapshot;
+    use crate::recovery::sent::Sent;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    fn at(ms: u64) -> Instant {
+        Instant::from_millis(ms)
+    }
+
+    /// Ten segments of 1000 bytes, 1 ms apart.
+    fn sent() -> Sent {
+        let mut sent = Sent::new(0);
+        for i in 1..=10 {
+            sent.push(1_000 * i, Snapshot::at(at(i)), at(i));
+        }
+        sent
+    }
+
+    fn path() -> Path {
+        Path { rtt_min: Some(40 * MS), srtt: Some(44 * MS), in_recovery: false, sacked_segments: 1 }
+    }
+
+    /// The segment that ends at `end` arrives, its acknowledgment at `now`.
+    fn deliver(sent: &mut Sent, rack: &mut Rack, end: u64, now: Instant) {
+        let mut segments = Vec::new();
+        sent.sack(end - 1_000..end, |_| false, |segment| segments.push(segment));
+        for segment in segments {
+            rack.on_delivered(&segment, false, Some(40 * MS), now);
+        }
+    }
+
+    #[test]
+    fn what_was_sent_before_an_arrival_is_lost_a_round_trip_and_a_window_after_it_left() {
+        let (mut sent, mut rack) = (sent(), Rack::new(0));
+        let first = sent.oldest().expect("in flight");
+        assert_eq!(rack.lost_at(&first, path()), None, "nothing arrived");
+        deliver(&mut sent, &mut rack, 2_000, at(45));
+        // RACK.rtt = 45 - 2; the window is a quarter of 40 ms.
+        assert_eq!(rack.lost_at(&first, path()), Some(at(1 + 43 + 10)));
+        sent.mark_lost(&first);
+        let third = sent.oldest().expect("in flight");
+        assert_eq!(rack.lost_at(&third, path()), None, "sent later than what arrived");
+    }
+
+    #[test]
+    fn without_reordering_three_segments_or_a_recovery_need_no_window() {
+        let (mut sent, mut rack) = (sent(), Rack::new(0));
+        let first = sent.oldest().expect("in flight");
+        deliver(&mut sent, &mut rack, 2_000, at(45));
+        for eager in [Path { in_recovery: true, ..path() }, Path { sacked_segments: 3, ..path() }] {
+            assert_eq!(rack.lost_at(&first, eager), Some(at(44)));
+        }
+        deliver(&mut sent, &mut rack, 4_000, at(47));
+        deliver(&mut sent, &mut rack, 3_000, at(48));
+        let reordered = Path { in_recovery: true, ..path() };
+        assert_eq!(rack.lost_at(&first, reordered), Some(at(1 + 43 + 10)), "seen now");
+    }
+
+    #[test]
+    fn needless_retransmissions_widen_the_window_once_a_round_up_to_srtt() {
+        let (mut sent, mut rack) = (sent(), Rack::new(0));
+        let first = sent.oldest().expect("in flight");
+        deliver(&mut sent, &mut rack, 2_000, at(45));
+        let window = |rack: &Rack| rack.lost_at(&first, path()).expect("older") - at(44);
+        for _ in 0..5 {
+            rack.on_ack(true, 0, 10_000);
+        }
+        assert_eq!(window(&rack), 20 * MS, "five in one round count once");
+        rack.on_ack(true, 10_000, 20_000);
+        assert_eq!(window(&rack), 30 * MS);
+        for round in 2..100 {
+            rack.on_ack(true, 10_000 * round, 10_000 * (round + 1));
+        }
+        assert_eq!(window(&rack), 44 * MS, "SRTT");
+        for _ in 0..16 {
+            assert_eq!(window(&rack), 44 * MS);
+            rack.on_recovered();
+        }
+        assert_eq!(window(&rack), 10 * MS, "16 recoveries without a DSACK");
+    }
+
+    /// [RFC 8985 §6.2 step 2]: too early, or with the timestamp of the original.
+    #[test]
+    fn an_acknowledgment_of_the_original_says_nothing_about_the_retransmission() {
+        for (echoes_original, now) in [(false, at(60)), (true, at(100))] {
+            let (mut sent, mut rack) = (sent(), Rack::new(0));
+            sent.retransmit(0..1_000, Snapshot::at(at(50)), at(50));
+            let second = sent.oldest().expect("in flight");
+            let mut segments = Vec::new();
+            sent.ack_to(1_000, |segment| segments.push(segment));
+            rack.on_delivered(&segments[0], echoes_original, Some(40 * MS), now);
+            assert_eq!(rack.lost_at(&second, path()), None);
+            rack.on_delivered(&segments[0], false, Some(40 * MS), at(100));
+            assert!(rack.lost_at(&second, path()).is_some());
+        }
+    }
+}

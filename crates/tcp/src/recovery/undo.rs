@@ -188,3 +188,92 @@ impl Undo {
         unneeded
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Instant = Instant::ZERO;
+
+    /// An episode of everything below 10000 in which the given ranges were sent again.
+    fn episode(timeout: bool, resent: &[Range<u64>]) -> Undo {
+        let mut undo = Undo::default();
+        undo.begin(timeout, 10_000);
+        for range in resent {
+            undo.on_retransmission(range.clone(), true, true, NOW);
+        }
+        undo
+    }
+
+    fn advance(cum_ack: u64) -> Evidence {
+        Evidence { cum_ack, advanced: true, ..Evidence::default() }
+    }
+
+    #[test]
+    fn the_echo_of_an_original_decides_at_the_first_acknowledgment_only() {
+        for echoes_original in [true, false] {
+            let mut undo = episode(false, &[0..1_000, 3_000..4_000]);
+            let first = Evidence { over_resent: true, echoes_original, ..advance(3_000) };
+            assert_eq!(undo.on_ack(first), echoes_original);
+            let second = Evidence { over_resent: true, echoes_original: true, ..advance(10_000) };
+            assert!(!undo.on_ack(second), "too late to say");
+        }
+    }
+
+    #[test]
+    fn a_timeout_is_spurious_when_the_second_advance_covers_originals() {
+        for (over_original, spurious) in [(true, true), (false, false)] {
+            let mut undo = episode(true, &[0..1_000]);
+            assert!(!undo.on_ack(advance(1_000)));
+            assert_eq!(undo.on_ack(Evidence { over_original, ..advance(3_000) }), spurious);
+        }
+    }
+
+    #[test]
+    fn an_advance_over_everything_says_nothing_about_the_timeout() {
+        let mut undo = episode(true, &[0..1_000]);
+        assert!(!undo.on_ack(Evidence { over_original: true, ..advance(10_000) }));
+        assert!(!undo.on_ack(Evidence { over_original: true, ..advance(12_000) }));
+    }
+
+    #[test]
+    fn without_sack_a_second_retransmission_ends_the_test() {
+        let mut undo = episode(true, &[0..1_000]);
+        assert!(!undo.on_ack(advance(1_000)));
+        undo.on_retransmission(1_000..2_000, true, false, NOW);
+        assert!(!undo.on_ack(Evidence { over_original: true, ..advance(3_000) }));
+    }
+
+    #[test]
+    fn an_episode_is_spurious_when_every_retransmission_arrived_twice() {
+        let mut undo = episode(false, &[0..1_000, 3_000..4_000]);
+        assert_eq!(undo.on_dsack(&(5_000..6_000)), (0, false), "never sent again");
+        assert_eq!(undo.on_dsack(&(0..1_000)), (1, false));
+        assert_eq!(undo.on_dsack(&(0..1_000)), (0, false), "counted once");
+        assert!(!undo.on_exit());
+        assert_eq!(undo.on_dsack(&(3_000..4_000)), (1, true), "after the episode as well");
+    }
+
+    #[test]
+    fn retransmissions_of_an_earlier_episode_are_needless_but_prove_nothing_about_this_one() {
+        let mut undo = episode(false, &[0..1_000]);
+        undo.begin(false, 20_000);
+        undo.on_retransmission(11_000..12_000, true, true, NOW);
+        assert_eq!(undo.on_dsack(&(0..1_000)), (1, false));
+        assert_eq!(undo.on_dsack(&(11_000..12_000)), (1, true));
+    }
+
+    #[test]
+    fn an_episode_without_retransmissions_was_not_needed() {
+        assert!(episode(false, &[]).on_exit());
+    }
+
+    #[test]
+    fn the_memory_of_retransmissions_is_bounded() {
+        let mut undo = episode(false, &[]);
+        for i in 0..10 * MAX_RESENT as u64 {
+            undo.on_retransmission(i..i + 1, true, true, NOW);
+        }
+        assert_eq!(undo.resent.len(), MAX_RESENT);
+    }
+}

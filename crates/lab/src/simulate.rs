@@ -29,6 +29,9 @@ const SERVER: HostId = 0;
 /// IP-level size of open-loop datagrams, and the application bytes in each.
 const UDP_IP_BYTES: u32 = 1_500;
 const UDP_PAYLOAD_BYTES: u64 = 1_472;
+/// Socket buffers of every flow: so large that no strategy is ever held back by them, whatever it
+/// keeps unacknowledged while a hole is repaired.
+const BUFFER_BYTES: usize = 64 << 20;
 /// How often the sender's state is sampled for RTT percentiles.
 const SAMPLE_PERIOD: Duration = Duration::from_millis(10);
 
@@ -113,6 +116,8 @@ fn place(sim: &mut Simulation<Hop>, scenario: &Scenario, flow: &Flow) -> Placed 
         Strategy::Tack => AckStrategy::Tack,
     };
     let mut transport = Transport::new(ack);
+    transport.send_buffer = Some(BUFFER_BYTES);
+    transport.recv_buffer = Some(BUFFER_BYTES);
     transport.congestion = match flow.cc {
         Cc::Bbr => None,
         Cc::BbrInteractive => Some(Algorithm::BbrInteractive),

@@ -49,12 +49,6 @@ fn main() -> Result<(), Box<dyn Error>> {
     for _ in 0..flows {
         sim.add_host(Site { link, end: End::A });
     }
-    // Twice what the path holds. A bulk sender fills its buffer however large it is, and what
-    // does not fit the processor's caches is copied slowly.
-    let send_buffer = match standard {
-        Standard::B | Standard::G | Standard::N => 6_000_000,
-        Standard::Ac | Standard::Ax => 16_000_000,
-    };
     let end = Instant::from_secs(seconds);
     for client in 0..flows {
         let server = sim.add_host(Site { link, end: End::B });
@@ -69,8 +63,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             0 => AckStrategy::Tack,
             l => AckStrategy::Delayed(l),
         };
-        let transport = Transport { send_buffer: Some(send_buffer), ..Transport::new(ack) };
-        sim.add_flow(FlowConfig::bulk(server, client, &transport));
+        sim.add_flow(FlowConfig::bulk(server, client, &Transport::new(ack)));
     }
 
     #[allow(clippy::disallowed_methods, reason = "the wall clock is what is measured")]

@@ -174,19 +174,8 @@ impl Node {
         }
     }
 
-    /// Which flow a packet belongs to, by the listening end's port.
-    fn flow_of(packet: &Packet) -> Option<FlowId> {
-        let header = usize::from(packet.bytes.first()? & 0x0f) * 4;
-        let ports = packet.bytes.get(header..header + 4)?;
-        let source = u16::from_be_bytes([ports[0], ports[1]]);
-        let destination = u16::from_be_bytes([ports[2], ports[3]]);
-        // The connecting end's port is ephemeral, hence the greater one.
-        let listener = source.min(destination);
-        listener.checked_sub(FIRST_PORT).map(|n| FlowId(u32::from(n)))
-    }
-
     fn account(&mut self, packet: &Packet, now: Instant) {
-        match Self::flow_of(packet).and_then(|flow| self.by_flow.get(&flow)) {
+        match flow_of(&packet.bytes).and_then(|flow| self.by_flow.get(&flow)) {
             Some(&index) => self.sides[index].account(packet, now),
             None => self.damaged += 1,
         }
@@ -212,6 +201,11 @@ impl Node {
                 bytes: bytes.to_vec(),
                 ecn: transmit.ecn.bits(),
             });
+        }
+        // A burst is of one connection.
+        let flow = flow_of(&self.burst).and_then(|flow| self.by_flow.get(&flow));
+        if let Some(&index) = flow {
+            self.sides[index].refill(&mut self.tcp, now);
         }
     }
 }
@@ -252,6 +246,16 @@ impl Endpoint for Node {
         }
         self.run_events(now);
     }
+}
+
+/// Which flow a packet belongs to, by the listening end's port.
+fn flow_of(packet: &[u8]) -> Option<FlowId> {
+    let header = usize::from(packet.first()? & 0x0f) * 4;
+    let ports = packet.get(header..header + 4)?;
+    let source = u16::from_be_bytes([ports[0], ports[1]]);
+    let destination = u16::from_be_bytes([ports[2], ports[3]]);
+    // The connecting end's port is ephemeral, hence the greater one.
+    source.min(destination).checked_sub(FIRST_PORT).map(|n| FlowId(u32::from(n)))
 }
 
 /// Whether a packet of ours carries stream data. A TACK's body is no stream data.

@@ -59,8 +59,9 @@ fn tack_leaves_the_air_to_data() {
         assert!((0.85 * tcp..1.02 * tcp).contains(&l2.goodput_mbps), "{}", l2.goodput_mbps);
         assert!((0.88 * tack..1.02 * tack).contains(&rare.goodput_mbps), "{}", rare.goodput_mbps);
         assert!(rare.goodput_mbps > 1.05 * l2.goodput_mbps);
-        // Four per round trip of 80 ms and what queues add, against one per two packets.
-        assert!(rare.acks_per_s < 60.0 && l2.acks_per_s > 5_000.0);
+        // Four per round trip of 80 ms and one per loss event, against one per two packets.
+        let rates = (rare.acks_per_s, l2.acks_per_s);
+        assert!(rates.0 < 100.0 && rates.1 > 5_000.0, "{preset:?} {rates:?}");
     }
 }
 

@@ -329,6 +329,11 @@ impl Connection {
         if self.check_writable().is_ok() { self.snd.buffer.space() } else { 0 }
     }
 
+    /// See [`crate::Host::unsent`].
+    pub(crate) fn unsent(&self) -> u64 {
+        self.snd.unsent()
+    }
+
     /// See [`crate::Host::read`].
     pub(crate) fn read(&mut self, out: &mut [u8], now: Instant) -> Result<Option<usize>, UseError> {
         let (a, b) = self.rcv.buffer.readable();

@@ -385,6 +385,12 @@ impl Host {
         self.conn(conn).map_or(0, Connection::write_space)
     }
 
+    /// Bytes written that were never sent; 0 for an unknown connection. An application that writes
+    /// only while this is low keeps its data fresh and the buffer small.
+    pub fn unsent(&self, conn: ConnId) -> u64 {
+        self.conn(conn).map_or(0, Connection::unsent)
+    }
+
     /// Copies what arrived into `out`. `Ok(None)`: nothing yet; `Ok(Some(0))`: the peer ended its
     /// stream and all of it was read. What arrived before an error is read before the error shows.
     ///

@@ -1,0 +1,100 @@
+//! Who is compared, and what one end of a transfer reports.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
+use tack_device::process_cpu_time;
+
+use crate::{quic, tack};
+
+/// Bytes an application writes at a time.
+pub(crate) const WRITE_BYTES: usize = 256 << 10;
+
+/// Who takes part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Contestant {
+    /// quinn with its defaults, on a current-thread runtime.
+    Quinn,
+    /// tack-net with its defaults and TLS, on a current-thread runtime.
+    Tack,
+    /// tack-net as plain TCP, with TLS.
+    TackPlain,
+    /// tack-net without TLS.
+    TackClear,
+}
+
+/// Which end of a transfer: the client sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Role {
+    Server,
+    Client,
+}
+
+macro_rules! display_as_argument {
+    ($($name:ident),*) => {$(
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                let value = self.to_possible_value().expect("no variant is skipped");
+                f.pad(value.get_name())
+            }
+        }
+    )*};
+}
+pub(crate) use display_as_argument;
+display_as_argument!(Contestant, Role);
+
+/// What one end saw.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Share {
+    /// Application bytes.
+    pub(crate) bytes: u64,
+    /// From the first to the last of them.
+    pub(crate) seconds: f64,
+    /// User and system time of the process.
+    pub(crate) cpu_seconds: f64,
+    /// Datagrams with data and acknowledgments, as far as the contestant tells.
+    pub(crate) note: String,
+}
+
+impl Share {
+    pub(crate) fn new(bytes: u64, elapsed: Duration, note: String) -> Share {
+        let cpu_seconds = process_cpu_time().map_or(f64::NAN, |t| t.as_secs_f64());
+        Share { bytes, seconds: elapsed.as_secs_f64(), cpu_seconds, note }
+    }
+}
+
+/// A key and a certificate both ends of all runs share.
+pub(crate) fn write_keys(dir: &Path) -> Result<()> {
+    let key = rcgen::KeyPair::generate()?;
+    let params = rcgen::CertificateParams::new(vec!["localhost".to_owned()])?;
+    fs::write(dir.join("cert.pem"), params.self_signed(&key)?.pem())?;
+    fs::write(dir.join("key.pem"), key.serialize_pem())?;
+    Ok(())
+}
+
+/// Runs one end and prints its share as a line of JSON. A server first prints its address.
+pub(crate) fn run_end(
+    contestant: Contestant,
+    role: Role,
+    address: SocketAddr,
+    keys: &Path,
+    duration: Duration,
+) -> Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let share = runtime.block_on(async {
+        match (contestant, role) {
+            (Contestant::Quinn, Role::Server) => quic::serve(address, keys).await,
+            (Contestant::Quinn, Role::Client) => quic::send(address, keys, duration).await,
+            (_, Role::Server) => tack::serve(contestant, address, keys).await,
+            (_, Role::Client) => tack::send(contestant, address, keys, duration).await,
+        }
+    })?;
+    println!("{}", serde_json::to_string(&share).context("shares are plain data")?);
+    Ok(())
+}

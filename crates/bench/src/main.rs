@@ -1,0 +1,164 @@
+//! `tack-net` beside quinn: one connection, TLS on, bulk data one way, on the same path.
+//!
+//! Two processes per run (this program starts itself again), runs of the contestants alternate and
+//! the order reverses every round. Goodput is measured at the receiver from the first to the last
+//! byte; CPU is user and system time of both processes. Compare ratios: absolute numbers belong to
+//! the machine and to what else it does.
+//!
+//! ```text
+//! cargo run --release -p tack-bench                  # loopback, and veth and tbf if root
+//! cargo run --release -p tack-bench -- --path veth --seconds 3 --rounds 3
+//! ```
+
+mod contestant;
+mod path;
+mod quic;
+mod report;
+mod tack;
+
+use std::io::{BufRead, BufReader};
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::process::{Child, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use clap::Parser;
+
+use crate::contestant::{Contestant, Role, Share};
+use crate::path::{Network, PathKind};
+use crate::report::{Report, Run};
+
+/// Compares tack-net with quinn: goodput and CPU seconds per gigabyte of both ends.
+#[derive(Debug, Parser)]
+#[command(version)]
+struct Args {
+    /// Paths to measure on. Default: loopback, and the others if they can be made (needs root).
+    #[arg(long, value_enum)]
+    path: Vec<PathKind>,
+
+    /// Who takes part.
+    #[arg(long, value_enum, default_values_t = [Contestant::Quinn, Contestant::Tack])]
+    only: Vec<Contestant>,
+
+    /// Seconds each transfer lasts.
+    #[arg(long, default_value_t = 3.0)]
+    seconds: f64,
+
+    /// Rounds; each measures every contestant once.
+    #[arg(long, default_value_t = 3)]
+    rounds: u32,
+
+    /// Print JSON instead of a table.
+    #[arg(long)]
+    json: bool,
+
+    /// One end of a run; used by the program itself.
+    #[arg(long, value_enum, hide = true)]
+    role: Option<Role>,
+
+    /// Where the other end is, or what to bind to.
+    #[arg(long, hide = true)]
+    address: Option<SocketAddr>,
+
+    /// Directory of key and certificate.
+    #[arg(long, hide = true)]
+    keys: Option<PathBuf>,
+}
+
+fn main() -> Result<()> {
+    let args = Args::parse();
+    match (args.role, args.address, &args.keys) {
+        (Some(role), Some(address), Some(keys)) => {
+            let duration = Duration::from_secs_f64(args.seconds);
+            let contestant = *args.only.first().context("--role needs --only")?;
+            contestant::run_end(contestant, role, address, keys, duration)
+        }
+        (None, ..) => compare(&args),
+        _ => bail!("--role needs --address and --keys"),
+    }
+}
+
+fn compare(args: &Args) -> Result<()> {
+    let keys = tempfile::tempdir()?;
+    contestant::write_keys(keys.path())?;
+    let mut report = Report::default();
+    for &kind in PathKind::chosen(&args.path) {
+        let network = match Network::make(kind) {
+            Ok(network) => network,
+            Err(e) if args.path.is_empty() => {
+                eprintln!("skipping {kind}: {e:#}");
+                continue;
+            }
+            Err(e) => return Err(e.context(format!("cannot make the path {kind}"))),
+        };
+        for round in 0..args.rounds {
+            let mut order = args.only.clone();
+            if round % 2 == 1 {
+                order.reverse();
+            }
+            for contestant in order {
+                let run = measure(&network, contestant, args, keys.path())
+                    .with_context(|| format!("{contestant} on {kind}"))?;
+                eprintln!("{kind} {contestant}: {run}");
+                report.add(kind, contestant, run);
+            }
+        }
+    }
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&report.summary())?);
+    } else {
+        print!("{report}");
+    }
+    Ok(())
+}
+
+/// One transfer between two processes.
+fn measure(
+    network: &Network,
+    contestant: Contestant,
+    args: &Args,
+    keys: &std::path::Path,
+) -> Result<Run> {
+    let start = |role: Role, address: SocketAddr| -> Result<Child> {
+        let mut command = network.command(role)?;
+        command.arg("--only").arg(contestant.to_string());
+        command.arg("--role").arg(role.to_string());
+        command.arg("--address").arg(address.to_string());
+        command.arg("--seconds").arg(args.seconds.to_string());
+        command.arg("--keys").arg(keys);
+        Ok(command.stdout(Stdio::piped()).stdin(Stdio::null()).spawn()?)
+    };
+    let mut server = Ended(start(Role::Server, SocketAddr::new(network.server_ip(), 0))?);
+    let mut from_server = lines(&mut server.0)?;
+    let address = from_server.next().context("the server ended early")??.parse()?;
+    let mut client = Ended(start(Role::Client, with_ip(address, network.server_ip()))?);
+    let mut from_client = lines(&mut client.0)?;
+    let received: Share =
+        serde_json::from_str(&from_server.next().context("the receiver ended early")??)?;
+    let sent: Share =
+        serde_json::from_str(&from_client.next().context("the sender ended early")??)?;
+    if received.bytes != sent.bytes {
+        bail!("{} bytes were sent, {} received", sent.bytes, received.bytes);
+    }
+    Ok(Run::new(&received, &sent))
+}
+
+fn with_ip(address: SocketAddr, ip: IpAddr) -> SocketAddr {
+    SocketAddr::new(ip, address.port())
+}
+
+fn lines(child: &mut Child) -> Result<impl Iterator<Item = std::io::Result<String>> + use<>> {
+    let out = child.stdout.take().context("the child's output is piped")?;
+    Ok(BufReader::new(out).lines())
+}
+
+/// A process that does not outlive its run.
+struct Ended(Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}

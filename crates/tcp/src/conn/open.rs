@@ -86,6 +86,7 @@ impl Connection {
     pub(crate) fn syn_was_sent(&mut self, now: Instant) {
         self.open.due = false;
         self.open.transmissions = 2;
+        let _window_of_the_cookie = self.rcv.announce_unscaled();
         self.timers.set(Timer::Handshake, now + INITIAL_RTO);
     }
 

@@ -17,6 +17,8 @@ pub(crate) struct Bulk {
     pub(crate) writer: Writer,
     pub(crate) reader: Reader,
     pub(crate) closed: bool,
+    /// The server's application reads.
+    pub(crate) reads: bool,
 }
 
 pub(crate) const PORT: u16 = 80;
@@ -41,6 +43,7 @@ impl Bulk {
             writer: Writer::new(7, len),
             reader: Reader::new(7),
             closed: false,
+            reads: true,
         }
     }
 
@@ -66,7 +69,7 @@ impl Bulk {
         if self.server.is_none() {
             self.server = b.host.accept(PORT);
         }
-        if let Some(server) = self.server {
+        if let Some(server) = self.server.filter(|_| self.reads) {
             self.reader.poll(&mut b.host, server, u64::MAX, t1);
             if self.reader.at_end && !self.closed {
                 self.closed = true;

@@ -258,18 +258,24 @@ fn near_wrap(rng: &mut Pcg64Mcg) -> u32 {
 }
 
 fn conn_config(rng: &mut Pcg64Mcg) -> ConnConfig {
-    let mut config = ConnConfig::default();
-    config.mss = rng.random_bool(0.3).then(|| rng.random_range(100..1_400));
-    config.recv_buffer = log_uniform(rng, 3_000.0, 4e6) as usize;
-    config.initial_recv_buffer = log_uniform(rng, 3_000.0, 3e5) as usize;
-    config.send_buffer = log_uniform(rng, 1_000.0, 4e6) as usize;
-    config.nodelay = rng.random_bool(0.7);
-    config.sack = rng.random_bool(0.9);
-    config.ecn = rng.random_bool(0.3);
+    let algorithms = [
+        None,
+        Some(Algorithm::Bbr),
+        Some(Algorithm::NewReno),
+        Some(Algorithm::BbrInteractive),
+    ];
+    let mut config = ConnConfig {
+        mss: rng.random_bool(0.3).then(|| rng.random_range(100..1_400)),
+        recv_buffer: log_uniform(rng, 3_000.0, 4e6) as usize,
+        initial_recv_buffer: log_uniform(rng, 3_000.0, 3e5) as usize,
+        send_buffer: log_uniform(rng, 1_000.0, 4e6) as usize,
+        nodelay: rng.random_bool(0.7),
+        sack: rng.random_bool(0.9),
+        ecn: rng.random_bool(0.3),
+        congestion: algorithms[rng.random_range(0..4)],
+        ..ConnConfig::default()
+    };
     config.delayed_ack.segments_per_ack = [1, 2, 8][rng.random_range(0..3)];
-    config.congestion =
-        [None, Some(Algorithm::Bbr), Some(Algorithm::NewReno), Some(Algorithm::BbrInteractive)]
-            [rng.random_range(0..4)];
     if rng.random_bool(0.5) {
         config.initial_seq = Some(0u32.wrapping_sub(rng.random_range(0..100_000)));
     }

@@ -4,7 +4,7 @@ use core::ops::Range;
 use core::time::Duration;
 use std::collections::BTreeMap;
 
-use rand::{Rng, RngExt, SeedableRng};
+use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use tack_tcp::Ecn;
 use tack_units::{Instant, Rate};
@@ -34,6 +34,7 @@ pub(crate) struct PipeConfig {
     pub(crate) blackouts: Vec<Range<Instant>>,
     pub(crate) strip: Option<(Strip, Instant)>,
     pub(crate) drop_tack_segments: bool,
+    pub(crate) drop_permitted_syns: bool,
     /// Uniform extra delay that keeps the order.
     pub(crate) jitter: Duration,
 }
@@ -52,6 +53,7 @@ impl PipeConfig {
             blackouts: Vec::new(),
             strip: None,
             drop_tack_segments: false,
+            drop_permitted_syns: false,
             jitter: Duration::ZERO,
         }
     }
@@ -118,7 +120,11 @@ impl Pipe {
             self.counters.lost += 1;
             return;
         }
-        if self.config.drop_tack_segments && has_tack_option(datagram, self.ip) {
+        let data = [Strip::AckType, Strip::PktSeq];
+        let dropped = self.config.drop_tack_segments && has_option(datagram, self.ip, &data)
+            || self.config.drop_permitted_syns
+                && has_option(datagram, self.ip, &[Strip::Permitted]);
+        if dropped {
             self.counters.lost += 1;
             return;
         }
@@ -151,11 +157,6 @@ impl Pipe {
         }
     }
 
-    pub(crate) fn inject(&mut self, bytes: Vec<u8>, at: Instant) {
-        self.serial += 1;
-        self.flying.insert((at, self.serial), (bytes, Ecn::NotEct));
-    }
-
     pub(crate) fn next(&self) -> Option<Instant> {
         self.flying.first_key_value().map(|((at, _), _)| *at)
     }
@@ -171,9 +172,6 @@ impl Pipe {
         }
     }
 
-    pub(crate) fn random(&mut self) -> u64 {
-        self.rng.next_u64()
-    }
 }
 
 /// Offset of the TCP header.
@@ -213,12 +211,12 @@ fn kind_of(option: &[u8]) -> Option<Strip> {
     }
 }
 
-fn has_tack_option(bytes: &[u8], ip: bool) -> bool {
+fn has_option(bytes: &[u8], ip: bool, kinds: &[Strip]) -> bool {
     let mut copy = bytes.to_vec();
     let start = tcp_start(bytes, ip);
     let mut found = false;
     each_option(&mut copy[start..], |option| {
-        found |= matches!(kind_of(option), Some(Strip::AckType | Strip::PktSeq));
+        found |= kind_of(option).is_some_and(|kind| kinds.contains(&kind));
     });
     found
 }

@@ -67,8 +67,12 @@ impl Raw {
         raw
     }
 
-    /// Sends a SYN and returns the SYN/ACK.
-    pub(crate) fn syn(&mut self) -> Sent {
+    /// From here on SYNs offer TACK and data is numbered.
+    pub(crate) fn speak_tack(&mut self) {
+        self.tack = true;
+    }
+
+    pub(crate) fn syn_header(&self) -> Header {
         let mut syn = self.header();
         syn.flags = Flags::SYN;
         syn.ack = SeqNum(0);
@@ -79,7 +83,12 @@ impl Raw {
             tack_permitted: self.tack,
             ..syn.options
         };
-        let mut answers = self.send(syn, &[]);
+        syn
+    }
+
+    /// Sends a SYN and returns the SYN/ACK.
+    pub(crate) fn syn(&mut self) -> Sent {
+        let mut answers = self.send(self.syn_header(), &[]);
         assert_eq!(answers.len(), 1, "a SYN has one answer");
         answers.remove(0)
     }
@@ -125,11 +134,16 @@ impl Raw {
 
     /// Sends a segment and returns what the host answers at once.
     pub(crate) fn send(&mut self, header: Header, payload: &[u8]) -> Vec<Sent> {
+        self.send_quietly(header, payload);
+        self.drain()
+    }
+
+    /// Sends a segment and looks at nothing.
+    pub(crate) fn send_quietly(&mut self, header: Header, payload: &[u8]) {
         let mut bytes = Vec::new();
         header.emit(CODEPOINTS, &mut bytes);
         bytes.extend_from_slice(payload);
         self.host.handle(self.from, &bytes, bytes.len(), Ecn::NotEct, self.now);
-        self.drain()
     }
 
     /// Everything the host sends now.

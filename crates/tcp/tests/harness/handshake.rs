@@ -1,0 +1,198 @@
+//! Opening: negotiation, lost SYNs, floods, cookies.
+
+use core::time::Duration;
+
+use tack_tcp::wire::Flags;
+use tack_tcp::{ConnConfig, ConnectionError, EventKind, ListenConfig, Mode, State};
+use tack_units::{Instant, Rate};
+
+use crate::bulk::{Bulk, PORT, path};
+use crate::pipe::Strip;
+use crate::raw::Raw;
+use crate::world::WorldConfig;
+
+fn short_path() -> WorldConfig {
+    WorldConfig::new(5, path(Rate::from_mbps(50), Duration::from_millis(20), 2.0))
+}
+
+#[test]
+fn either_end_without_tack_makes_plain_tcp() {
+    for (client, server) in [(false, true), (true, false), (false, false)] {
+        let config = |tack| if tack { ConnConfig::default() } else { ConnConfig::plain() };
+        let mut bulk = Bulk::new(short_path(), config(client), config(server), 300_000);
+        bulk.run(Instant::from_secs(5));
+        assert_eq!(bulk.reader.read, 300_000);
+        assert_eq!((bulk.info().mode, bulk.server_info().mode), (Mode::Plain, Mode::Plain));
+    }
+}
+
+#[test]
+fn a_path_that_drops_the_option_on_syns_gets_plain_tcp_from_the_third_syn_on() {
+    let mut config = short_path();
+    config.pipes[0].drop_permitted_syns = true;
+    let mut bulk = Bulk::new(config, ConnConfig::default(), ConnConfig::default(), 300_000);
+    bulk.run(Instant::from_secs(2));
+    assert_eq!(bulk.info().state, State::SynSent, "two SYNs carried the option");
+    bulk.run(Instant::from_secs(20));
+    assert_eq!(bulk.reader.read, 300_000);
+    assert_eq!((bulk.info().mode, bulk.server_info().mode), (Mode::Plain, Mode::Plain));
+}
+
+#[test]
+fn one_lost_syn_does_not_cost_tack() {
+    let mut config = short_path();
+    config.pipes[0].blackouts.push(Instant::ZERO..Instant::from_millis(500));
+    let mut bulk = Bulk::new(config, ConnConfig::default(), ConnConfig::default(), 300_000);
+    bulk.run(Instant::from_secs(20));
+    assert_eq!(bulk.reader.read, 300_000);
+    assert_eq!(bulk.info().mode, Mode::Tack);
+}
+
+#[test]
+fn an_option_stripped_from_one_syn_leaves_both_ends_plain() {
+    for direction in 0..2 {
+        let mut config = short_path();
+        config.pipes[direction].strip = Some((Strip::Permitted, Instant::ZERO));
+        let mut bulk = Bulk::new(config, ConnConfig::default(), ConnConfig::default(), 300_000);
+        bulk.run(Instant::from_secs(20));
+        assert_eq!(bulk.reader.read, 300_000);
+        assert_eq!(bulk.info().mode, Mode::Plain);
+        assert_ne!(bulk.server_info().mode, Mode::Tack);
+    }
+}
+
+#[test]
+fn nobody_there_refuses_and_silence_times_out() {
+    let mut bulk = Bulk::new(short_path(), ConnConfig::default(), ConnConfig::default(), 1);
+    let now = bulk.world.local(0);
+    let remote = tack_tcp::Remote { path: bulk.world.ends[1].addr, port: PORT + 1 };
+    let host = &mut bulk.world.ends[0].host;
+    let refused = host.connect(remote, ConnConfig::default(), now).expect("a port");
+    bulk.run(Instant::from_secs(1));
+    let closed = bulk.world.ends[0].host.closed(refused);
+    assert_eq!(closed, Some(Err(ConnectionError::Refused)));
+
+    let mut config = short_path();
+    config.pipes[0].blackouts.push(Instant::ZERO..Instant::MAX);
+    let mut silent = Bulk::new(config, ConnConfig::default(), ConnConfig::default(), 1);
+    silent.run(Instant::from_secs(1_000));
+    let closed = silent.world.ends[0].host.closed(silent.client);
+    assert_eq!(closed, Some(Err(ConnectionError::HandshakeTimedOut)));
+}
+
+fn flooded(cookies: bool) -> Raw {
+    let listen =
+        ListenConfig { syn_backlog: 64, syn_cookies: cookies, ..ListenConfig::default() };
+    let mut raw = Raw::new(listen);
+    raw.speak_tack();
+    for i in 0..20_000u32 {
+        raw.port = 1_000 + (i % 50_000) as u16;
+        raw.from = ([10, 9, (i >> 8) as u8, i as u8], 5).into();
+        let syn = raw.syn_header();
+        raw.send(syn, &[]);
+    }
+    (raw.port, raw.from) = (40_000, ([10, 0, 0, 9], 999).into());
+    raw
+}
+
+#[test]
+fn a_syn_flood_holds_bounded_state_and_an_honest_client_gets_in_with_all_its_options() {
+    let mut raw = flooded(true);
+    assert_eq!(raw.host.connections().count(), 0, "nobody hears of half-open connections");
+    assert!(raw.host.counters().cookies_sent >= 20_000 - 64);
+    let answer = raw.syn();
+    assert!(answer.header.options.tack_permitted);
+    raw.seq = raw.seq.add(1);
+    raw.ack = answer.header.seq.add(1);
+    raw.now += Duration::from_millis(50);
+    raw.send(raw.header(), &[]);
+    raw.conn = Some(raw.host.accept(PORT).expect("the cookie counts"));
+    let info = raw.info();
+    assert_eq!((info.mode, info.snd_wnd), (Mode::Tack, 2_000 << 8), "TACK and scale are kept");
+    let header = raw.data_header();
+    raw.send(header, b"hello");
+    assert_eq!(raw.read(), b"hello");
+    assert_eq!(raw.host.counters().cookies_accepted, 1);
+}
+
+#[test]
+fn without_cookies_a_flood_drops_syns() {
+    let mut raw = flooded(false);
+    let syn = raw.syn_header();
+    assert!(raw.send(syn, &[]).is_empty());
+    assert_eq!(raw.host.counters().cookies_sent, 0);
+    // Handshakes that nobody completes give their place back.
+    raw.wait(Duration::from_secs(300));
+    assert_eq!(raw.syn().header.flags, Flags::SYN | Flags::ACK);
+}
+
+#[test]
+fn a_guessed_cookie_is_refused() {
+    let mut raw = flooded(true);
+    for i in 0..10_000u32 {
+        raw.ack = tack_tcp::seq::SeqNum(i.wrapping_mul(2_654_435_761));
+        raw.send(raw.header(), &[]);
+    }
+    assert!(raw.host.accept(PORT).is_none());
+    assert_eq!(raw.host.counters().cookies_accepted, 0);
+}
+
+#[test]
+fn the_accept_queue_is_bounded_and_a_late_place_is_still_taken() {
+    let listen = ListenConfig { backlog: 1, ..ListenConfig::default() };
+    let mut raw = Raw::new(listen);
+    let shake = |raw: &mut Raw, port| {
+        raw.port = port;
+        let answer = raw.syn();
+        let mut ack = raw.header();
+        ack.seq = raw.seq.add(1);
+        ack.ack = answer.header.seq.add(1);
+        ack
+    };
+    let (first, second) = (shake(&mut raw, 1_001), shake(&mut raw, 1_002));
+    raw.send(first, &[]);
+    raw.send(second.clone(), &[]);
+    assert!(raw.host.accept(PORT).is_some());
+    assert!(raw.host.accept(PORT).is_none(), "there was one place");
+    raw.send(second, &[]);
+    assert!(raw.host.accept(PORT).is_some());
+}
+
+#[test]
+fn events_tell_of_each_step_once() {
+    let mut raw = Raw::new(ListenConfig::default());
+    let answer = raw.syn();
+    raw.seq = raw.seq.add(1);
+    raw.ack = answer.header.seq.add(1);
+    let ack = raw.header();
+    raw.send_quietly(ack, &[]);
+    let mut data = raw.header();
+    data.flags = Flags::ACK | Flags::FIN;
+    raw.send_quietly(data, b"x");
+    let kinds: Vec<EventKind> =
+        core::iter::from_fn(|| raw.host.poll_event()).map(|e| e.kind).collect();
+    let expected = [
+        EventKind::Accepted { listener: PORT },
+        EventKind::Readable,
+        EventKind::Writable,
+        EventKind::PeerClosed,
+    ];
+    assert_eq!(kinds, expected);
+}
+
+#[test]
+fn a_segment_for_nobody_is_reset_after_the_rules_of_9293() {
+    // [RFC 9293 §3.5.2, group 1]
+    let mut raw = Raw::new(ListenConfig::default());
+    let mut stray = raw.header();
+    stray.dst_port = PORT + 1;
+    let answer = raw.send(stray.clone(), b"abc");
+    assert_eq!(answer[0].header.flags, Flags::RST);
+    assert_eq!(answer[0].header.seq, stray.ack);
+    stray.flags = Flags::SYN;
+    let answer = raw.send(stray.clone(), b"abc");
+    assert_eq!(answer[0].header.flags, Flags::RST | Flags::ACK);
+    assert_eq!(answer[0].header.ack, stray.seq.add(4));
+    stray.flags = Flags::RST;
+    assert!(raw.send(stray, &[]).is_empty());
+}

@@ -168,6 +168,19 @@ mod tests {
     }
 
     #[test]
+    fn two_tack_intervals_are_measured_even_if_one_is_longer_than_the_window() {
+        // Counting rules: TACKs 20 ms apart, alpha 1 ms; 1000 and 3000 bytes in turn.
+        let mut d = Delivery::new();
+        let mut delivered = 0;
+        for i in 0..50u64 {
+            delivered += if i % 2 == 0 { 1_000 } else { 3_000 };
+            d.on_arrival(delivered, Instant::from_millis(20 * i));
+            let rate = d.on_tack(ms(1));
+            assert_eq!(rate, (i >= 2).then_some(Rate::from_kbps(800)), "TACK {i}");
+        }
+    }
+
+    #[test]
     fn startup_with_a_tack_per_packet_is_not_inflated_by_bursts() {
         // Bursts of 20 packets, 10 us apart, every 10 ms; RTTmin 40 ms, alpha 10 ms.
         let mut d = Delivery::new();

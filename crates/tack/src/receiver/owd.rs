@@ -122,6 +122,11 @@ mod tests {
     }
 
     #[test]
+    fn of_equal_delays_the_newest_is_picked() {
+        assert_eq!(picked(&[5_000; 9], 0, 0, true), 8);
+    }
+
+    #[test]
     fn nothing_is_reported_twice() {
         let mut owd = OneWayDelay::new(true);
         assert_eq!(owd.take(Instant::ZERO), None);

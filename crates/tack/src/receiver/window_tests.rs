@@ -130,3 +130,19 @@ fn tiny_and_absurd_buffers_do_not_panic() {
         }
     }
 }
+
+#[test]
+fn a_sender_blocked_behind_a_hole_is_told_of_two_segments_and_another_is_not() {
+    for (rcv_high, told) in [(10 * MSS, true), (5 * MSS, false)] {
+        let mut w = WindowWatch::new(MSS as u32);
+        let offer = |rcv_nxt, rcv_high| {
+            let (window, capacity) = (10 * MSS, CAPACITY);
+            Offer { rcv_nxt, rcv_high, window, capacity }
+        };
+        w.on_told(offer(0, 0));
+        w.update(offer(2 * MSS - 1, rcv_high));
+        assert!(!w.wanted(), "a byte short");
+        w.update(offer(2 * MSS, rcv_high));
+        assert_eq!(w.wanted(), told);
+    }
+}

@@ -137,6 +137,7 @@ mod tests {
         let mut after_timeout = |news| {
             r.on_timeout(1_000, 50, lost.clone());
             let undone = r.on_news(news);
+            assert_eq!(r.is_active(), undone.is_none(), "an undone timeout leaves no episode");
             assert_eq!(r.on_news(news), None, "decided once");
             undone
         };

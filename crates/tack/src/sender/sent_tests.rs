@@ -218,3 +218,12 @@ fn a_needless_retransmission_is_told_by_its_number() {
     s.on_sent(100..200, 0, at(3));
     assert_eq!(s.acknowledge(200, Some(4)).needless, 0);
 }
+
+#[test]
+fn a_needless_retransmission_acknowledged_in_parts_counts_once() {
+    let mut s = Sent::new(1, 0);
+    s.on_sent(0..100, 0, at(0));
+    s.on_sent(0..100, 0, at(1));
+    assert_eq!(s.acknowledge(50, Some(1)).needless, 1);
+    assert_eq!(s.acknowledge(100, Some(1)).needless, 0);
+}

@@ -233,3 +233,25 @@ fn a_host_that_falls_back_gets_everything_unacknowledged() {
     let expected = [(1_500..3_000, at(50), true, false), (4_500..6_000, at(0), false, false)];
     assert_eq!(parts, expected);
 }
+
+#[test]
+#[allow(clippy::single_range_in_vec_init)]
+fn bytes_queued_at_the_peer_are_not_counted_twice_once_they_are_acknowledged() {
+    let first_only = Tack {
+        rcv_high: 12_000,
+        received_in_flight: 7_500,
+        holes: vec![1_500..3_000],
+        holes_complete: false,
+        ..tack(1, 1_500, 8)
+    };
+    // The repair is acknowledged by an IACK, with three of the five queued segments.
+    let mut s = sender(10);
+    s.on_tack(&first_only, 0, at(40));
+    s.on_sent(1_500..3_000, at(40));
+    let window = Iack { cum_ack: 6_000, window: 1 << 20, reason: IackReason::Window };
+    assert_eq!(s.on_iack(&window, at(80)).in_flight, 15_000 - 6_000 - 3_000);
+    // The same acknowledgment overtakes the TACK.
+    let mut s = sender(10);
+    s.on_cum_ack(6_000, None, at(39));
+    assert_eq!(s.on_tack(&first_only, 0, at(40)).in_flight, 15_000 - 6_000 - 3_000);
+}

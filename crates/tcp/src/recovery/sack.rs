@@ -133,6 +133,7 @@ impl DupAcks {
 }
 
 #[cfg(test)]
+#[expect(clippy::single_range_in_vec_init, reason = "a list of one range is meant")]
 mod tests {
     use rand::{RngExt, SeedableRng};
     use tack_units::Instant;

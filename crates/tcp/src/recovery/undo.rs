@@ -190,6 +190,7 @@ impl Undo {
 }
 
 #[cfg(test)]
+#[expect(clippy::single_range_in_vec_init, reason = "a list of one range is meant")]
 mod tests {
     use super::*;
 

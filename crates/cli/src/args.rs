@@ -1,0 +1,53 @@
+//! The command line as typed. Each command is a unit of its own; what the user meant is decided by
+//! each unit's `resolve`, which is where clear errors come from.
+
+pub mod extras;
+pub mod host;
+pub mod perf;
+pub mod recv;
+pub mod send;
+pub mod transport;
+
+use clap::{ArgAction, Parser, Subcommand};
+
+use crate::exit::EXIT_STATUS_HELP;
+
+const EXAMPLES: &str = "\
+Examples:
+  tack recv                        receive into this directory; prints what to type on the sender
+  tack send photos/ notes.txt HOST send a folder and a file
+  tar c dir | tack send - HOST     send a stream ...
+  tack recv - > dir.tar            ... and receive one
+  tack perf -s                     measure: one side serves ...
+  tack perf -c HOST                ... the other asks, like iperf3";
+
+/// Fast, verified file transfer and measurement over TCP-TACK.
+///
+/// TACK is TCP with a few percent of its acknowledgments, which frees airtime on Wi-Fi and return
+/// paths elsewhere. It runs over UDP, without privileges, encrypted unless told otherwise.
+#[derive(Debug, Parser)]
+#[command(name = "tack", version, after_help = format!("{EXAMPLES}\n\n{EXIT_STATUS_HELP}"))]
+#[command(propagate_version = true, max_term_width = 100)]
+pub struct Cli {
+    /// Log to standard error: -v what happens, -vv in detail, -vvv everything
+    #[arg(short, long, action = ArgAction::Count, global = true)]
+    pub verbose: u8,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Send files, folders or standard input
+    Send(send::SendArgs),
+    /// Receive files and folders, or a stream to standard output
+    Recv(recv::RecvArgs),
+    /// Measure throughput, with iperf3's flags and output
+    Perf(Box<perf::PerfArgs>),
+    /// Print a script that completes commands in your shell
+    Completions(extras::CompletionsArgs),
+    /// Print the manual page, or write one page per command into a directory
+    Man(extras::ManArgs),
+}

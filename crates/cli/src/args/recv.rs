@@ -1,0 +1,108 @@
+//! `tack recv`.
+
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::args::transport::{ServerSecurity, Transport};
+use crate::exit::Failure;
+use crate::transfer::DEFAULT_PORT;
+
+const AFTER: &str = "\
+Waits for one transfer and ends when it is complete; an interrupted one may be resumed meanwhile.
+Nothing is replaced unless --overwrite is given. Files under way lie in DIR/.tack-partial.
+
+Examples:
+  tack recv                   into this directory
+  tack recv inbox --keep      into inbox/, again and again
+  tack recv - | tar x         a stream to standard output";
+
+/// Receive files and folders into a directory, or a stream to standard output. Whoever reaches the
+/// port may send: receive into a directory of its own where that matters.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = AFTER)]
+pub struct RecvArgs {
+    /// Where to put what comes; `-` is standard output
+    #[arg(default_value = ".", value_name = "DIR")]
+    pub dir: PathBuf,
+    /// Port to listen on
+    #[arg(short, long, default_value_t = DEFAULT_PORT)]
+    pub port: u16,
+    /// Address to listen on [default: all]
+    #[arg(short = 'B', long, value_name = "ADDRESS")]
+    pub bind: Option<IpAddr>,
+    /// Go on after the first transfer, until stopped
+    #[arg(short, long)]
+    pub keep: bool,
+    /// Replace files that are there with other contents
+    #[arg(long)]
+    pub overwrite: bool,
+    /// No progress bar, no instructions, no summary
+    #[arg(short, long)]
+    pub quiet: bool,
+    /// Who we are.
+    #[command(flatten)]
+    pub security: ServerSecurity,
+    /// Receive without encryption: anybody on the way can read and change it
+    #[arg(long, help_heading = "Security")]
+    pub insecure_plaintext: bool,
+    /// Which mechanism.
+    #[command(flatten)]
+    pub transport: Transport,
+}
+
+/// Where what comes goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Destination {
+    /// Standard output.
+    Stdout,
+    /// A directory.
+    Dir(PathBuf),
+}
+
+/// A `tack recv` that makes sense.
+#[derive(Clone, Debug)]
+pub struct RecvConfig {
+    /// Where to put it.
+    pub destination: Destination,
+    /// Where to listen.
+    pub local: SocketAddr,
+    /// Whether to go on after the first transfer.
+    pub keep: bool,
+    /// Whether to replace.
+    pub overwrite: bool,
+    /// Whether to say nothing.
+    pub quiet: bool,
+    /// Who we are; `None` is without encryption.
+    pub security: Option<ServerSecurity>,
+    /// Which mechanism.
+    pub transport: Transport,
+}
+
+impl RecvArgs {
+    /// What the user meant.
+    pub fn resolve(self) -> Result<RecvConfig, Failure> {
+        let destination = if self.dir.as_os_str() == "-" {
+            Destination::Stdout
+        } else {
+            Destination::Dir(self.dir)
+        };
+        if destination == Destination::Stdout && (self.keep || self.overwrite) {
+            let flag = if self.keep { "--keep" } else { "--overwrite" };
+            let why = format!("{flag} has no meaning when one stream goes to standard output");
+            return Err(Failure::usage(why));
+        }
+        // The unspecified IPv6 address takes IPv4 as well.
+        let address = self.bind.unwrap_or(Ipv6Addr::UNSPECIFIED.into());
+        Ok(RecvConfig {
+            destination,
+            local: SocketAddr::new(address, self.port),
+            keep: self.keep,
+            overwrite: self.overwrite,
+            quiet: self.quiet,
+            security: (!self.insecure_plaintext).then_some(self.security),
+            transport: self.transport,
+        })
+    }
+}

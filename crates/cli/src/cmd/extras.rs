@@ -1,0 +1,42 @@
+//! Completions and manual pages, generated from the command line's own definition.
+
+use std::io::Write;
+
+use clap::CommandFactory;
+
+use crate::args::Cli;
+use crate::args::extras::{CompletionsArgs, ManArgs};
+use crate::exit::{ExitCode, Failure};
+
+/// Prints a completion script.
+pub fn completions(args: &CompletionsArgs) -> Result<ExitCode, Failure> {
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut Cli::command(), "tack", &mut script);
+    print(&script)
+}
+
+/// Prints the manual page or writes all of them.
+pub fn man(args: &ManArgs) -> Result<ExitCode, Failure> {
+    let failed = |e: std::io::Error| Failure::new(ExitCode::Failed, format!("manual page: {e}"));
+    let Some(dir) = &args.dir else {
+        let mut page = Vec::new();
+        clap_mangen::Man::new(Cli::command()).render(&mut page).map_err(failed)?;
+        return print(&page);
+    };
+    std::fs::create_dir_all(dir)
+        .and_then(|()| clap_mangen::generate_to(Cli::command(), dir))
+        .map_err(|e| {
+            Failure::new(ExitCode::Failed, format!("cannot write to `{}`: {e}", dir.display()))
+        })?;
+    Ok(ExitCode::Success)
+}
+
+/// A reader that has seen enough (`| head`) is no failure.
+fn print(bytes: &[u8]) -> Result<ExitCode, Failure> {
+    match std::io::stdout().lock().write_all(bytes) {
+        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(Failure::new(ExitCode::Failed, format!("cannot print: {e}")))
+        }
+        _ => Ok(ExitCode::Success),
+    }
+}

@@ -1,0 +1,183 @@
+//! `tack recv`.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use tokio::task::JoinSet;
+
+use crate::args::host::HostPort;
+use crate::args::recv::{Destination, RecvConfig};
+use crate::args::transport::ServerSecurity;
+use crate::conn::{Accept, Connection};
+use crate::exit::{ExitCode, Failure};
+use crate::net::{NetAccept, outward_address};
+use crate::progress::Progress;
+use crate::transfer::error::TransferError;
+use crate::transfer::pipe::receive_stream;
+use crate::transfer::recv::{Received, receive_tree};
+use crate::transfer::store::Store;
+use crate::units::bytes_text;
+
+/// Most transfers at once.
+const MAX_SESSIONS: usize = 16;
+
+/// Listens and receives.
+pub async fn run(config: RecvConfig) -> Result<ExitCode, Failure> {
+    if let Destination::Dir(dir) = &config.destination {
+        // What is wrong with the directory should show before anybody connects.
+        Store::open(dir)?.tidy();
+    }
+    let identity = config.security.as_ref().map(ServerSecurity::identity).transpose()?;
+    let transport = config.transport.conn_config();
+    let mut server = NetAccept::listen(config.local, transport, identity)?;
+    if !config.quiet {
+        explain(&config, &server).await;
+    }
+    let result = match &config.destination {
+        Destination::Stdout => to_stdout(&mut server, tokio::io::stdout(), config.quiet).await,
+        Destination::Dir(dir) => {
+            let session = Session { overwrite: config.overwrite, quiet: config.quiet };
+            to_dir(&mut server, dir, session, config.keep).await
+        }
+    };
+    server.settle().await;
+    result
+}
+
+/// Tells what to type on the other machine.
+async fn explain(config: &RecvConfig, server: &NetAccept) {
+    let local = server.local_addr();
+    let shown = match local.ip() {
+        ip if ip.is_unspecified() => {
+            outward_address().await.map_or("HOST".to_owned(), |ip| ip.to_string())
+        }
+        ip => ip.to_string(),
+    };
+    let host = HostPort { name: shown, port: local.port() };
+    let (what, into) = match &config.destination {
+        Destination::Stdout => ("-", "standard output".to_owned()),
+        Destination::Dir(dir) => ("PATH…", format!("`{}`", dir.display())),
+    };
+    eprintln!("Receiving into {into}, listening on {local} (UDP).");
+    match server.fingerprint() {
+        Some(key) => {
+            eprintln!("Key: {key}");
+            eprintln!("On the other machine:\n  tack send {what} {host} --fingerprint {key}");
+        }
+        None => {
+            eprintln!("Without encryption: anybody on the way can read and change what comes.");
+            eprintln!("On the other machine:\n  tack send {what} {host} --insecure-plaintext");
+        }
+    }
+}
+
+/// How a transfer is taken in.
+#[derive(Clone, Copy, Debug)]
+pub struct Session {
+    /// Whether files may be replaced.
+    pub overwrite: bool,
+    /// Whether to say nothing.
+    pub quiet: bool,
+}
+
+/// Receives trees into `dir` until one is complete, or, with `keep`, for ever.
+///
+/// # Errors
+/// Only if the listener or the directory fails; a failed transfer is reported, and its sender may
+/// try again.
+pub async fn to_dir<A: Accept>(
+    server: &mut A,
+    dir: &Path,
+    session: Session,
+    keep: bool,
+) -> Result<ExitCode, Failure> {
+    let mut sessions: JoinSet<Result<Received, TransferError>> = JoinSet::new();
+    let done = loop {
+        tokio::select! {
+            conn = server.accept(), if sessions.len() < MAX_SESSIONS => {
+                let conn = conn.map_err(listener_failed)?;
+                let store = Arc::new(Store::open(dir)?);
+                sessions.spawn(receive_one(conn, store, session));
+            }
+            Some(ended) = sessions.join_next() => {
+                let complete = matches!(ended, Ok(Ok(_)));
+                report(ended.unwrap_or(Err(TransferError::Cancelled)), session.quiet);
+                if complete && !keep {
+                    break Ok(ExitCode::Success);
+                }
+                if sessions.is_empty() {
+                    Store::open(dir)?.tidy();
+                }
+            }
+        }
+    };
+    Store::open(dir)?.tidy();
+    done
+}
+
+async fn receive_one<C: Connection>(
+    conn: C,
+    store: Arc<Store>,
+    session: Session,
+) -> Result<Received, TransferError> {
+    let progress = Progress::new(session.quiet);
+    receive_tree(conn, store, session.overwrite, &progress).await
+}
+
+fn report(ended: Result<Received, TransferError>, quiet: bool) {
+    match ended {
+        Ok(received) => {
+            for why in &received.skipped {
+                eprintln!("tack: the sender left out: {why}");
+            }
+            if !quiet {
+                let files = match received.files {
+                    1 => "1 file".to_owned(),
+                    n => format!("{n} files"),
+                };
+                eprintln!("received {files}, {}, verified", bytes_text(received.bytes));
+            }
+        }
+        Err(error) => eprintln!("tack: {error}; still listening"),
+    }
+}
+
+/// Receives one stream. Strangers that don't even open properly are passed over.
+pub async fn to_stdout<A: Accept>(
+    server: &mut A,
+    mut out: impl tokio::io::AsyncWrite + Unpin,
+    quiet: bool,
+) -> Result<ExitCode, Failure> {
+    loop {
+        let conn = server.accept().await.map_err(listener_failed)?;
+        match receive_stream(conn, &mut out, &Progress::new(quiet)).await {
+            Ok(bytes) => {
+                if !quiet {
+                    eprintln!("received {}, verified", bytes_text(bytes));
+                }
+                return Ok(ExitCode::Success);
+            }
+            Err(error) if is_before_opening(&error) => {
+                eprintln!("tack: {error}; still listening");
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// Whether the stream had not begun, so that another may still be received.
+fn is_before_opening(error: &TransferError) -> bool {
+    use TransferError as E;
+    match error {
+        E::NotOurs | E::Version { .. } | E::WrongMode(_) => true,
+        E::Closed { during } | E::Silent { during, .. } | E::Connection { during, .. } => {
+            *during == "opening"
+        }
+        _ => false,
+    }
+}
+
+fn listener_failed(error: io::Error) -> Failure {
+    Failure::new(ExitCode::Failed, format!("cannot take connections any more: {error}"))
+}

@@ -1,0 +1,297 @@
+//! The commands' connections over [`tack_net`]: encrypted unless the user said otherwise.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tack_net::tls::{Acceptor, Connector, Fingerprint, TlsError, TlsStream};
+use tack_net::{AckCounts, ConnConfig, Endpoint, Mode, TackInfo, TackListener, TackStream};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use crate::args::host::HostPort;
+use crate::conn::{Accept, Connection, Dial, Flow};
+use crate::exit::{ExitCode, Failure};
+
+/// Time for a TLS handshake.
+const HANDSHAKE_LIMIT: Duration = Duration::from_secs(10);
+
+/// Most handshakes under way at once: what strangers may make us hold.
+const MAX_HANDSHAKES: usize = 64;
+
+/// How long to wait, at the end, for the peer to acknowledge our last bytes.
+const LINGER: Duration = Duration::from_secs(5);
+
+/// A stream, encrypted or not.
+#[derive(Debug)]
+pub enum NetConn {
+    /// As it is. Boxed like the other, so that neither makes the enum large.
+    Plain(Box<TackStream>),
+    /// TLS 1.3.
+    Tls(Box<TlsStream<TackStream>>),
+}
+
+impl NetConn {
+    fn tack(&self) -> &TackStream {
+        match self {
+            NetConn::Plain(stream) => stream,
+            NetConn::Tls(stream) => stream.get_ref(),
+        }
+    }
+}
+
+impl Connection for NetConn {
+    fn flow(&self) -> Option<Flow> {
+        Some(flow_of(&self.tack().info()))
+    }
+
+    fn addresses(&self) -> Option<(SocketAddr, SocketAddr)> {
+        Some((self.tack().local_addr(), self.tack().peer_addr()))
+    }
+}
+
+fn flow_of(info: &TackInfo) -> Flow {
+    let micros =
+        |d: Option<Duration>| d.map_or(0, |d| u64::try_from(d.as_micros()).unwrap_or(u64::MAX));
+    let counters = &info.counters;
+    Flow {
+        tack: info.mode == Mode::Tack,
+        data_packets_sent: counters.data_segments_sent,
+        data_packets_received: counters.data_segments_received,
+        retransmits: counters.retransmissions,
+        needless_retransmits: counters.needless,
+        acks_received: by_kind(&counters.acks_received),
+        acks_sent: by_kind(&counters.acks_sent),
+        rtt_us: micros(info.srtt),
+        rttvar_us: micros(info.rttvar),
+        rtt_min_us: micros(info.rtt_min),
+        eq4_acks_per_s: info.eq4_frequency.unwrap_or(0.0),
+        snd_cwnd: info.cwnd,
+        snd_wnd: info.snd_wnd,
+        mss: u64::from(info.mss),
+    }
+}
+
+fn by_kind(counts: &AckCounts) -> BTreeMap<String, u64> {
+    let AckCounts { plain, tack, loss, window, frequency, ce } = *counts;
+    [
+        ("plain", plain),
+        ("tack", tack),
+        ("loss_iack", loss),
+        ("window_iack", window),
+        ("frequency_iack", frequency),
+        ("ce_iack", ce),
+    ]
+    .map(|(kind, count)| (kind.to_owned(), count))
+    .into()
+}
+
+/// Runs a poll method on whichever stream it is.
+macro_rules! either {
+    ($self:ident, $method:ident($($arg:expr),*)) => {
+        match $self.get_mut() {
+            NetConn::Plain(stream) => Pin::new(stream.as_mut()).$method($($arg),*),
+            NetConn::Tls(stream) => Pin::new(stream.as_mut()).$method($($arg),*),
+        }
+    };
+}
+
+impl AsyncRead for NetConn {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        either!(self, poll_read(cx, buf))
+    }
+}
+
+impl AsyncWrite for NetConn {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        either!(self, poll_write(cx, buf))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        either!(self, poll_flush(cx))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        either!(self, poll_shutdown(cx))
+    }
+}
+
+/// Opens connections to one host.
+#[derive(Debug)]
+pub struct NetDial {
+    endpoint: Endpoint,
+    peer: SocketAddr,
+    host: String,
+    connector: Option<Connector>,
+    quiet: bool,
+}
+
+impl NetDial {
+    /// Resolves `host` and opens a socket. Without `connector`, nothing is encrypted.
+    pub async fn open(
+        host: &HostPort,
+        config: ConnConfig,
+        connector: Option<Connector>,
+        quiet: bool,
+    ) -> Result<Self, Failure> {
+        let failed = |why: String| Failure::new(ExitCode::Failed, why);
+        let mut found = tokio::net::lookup_host((host.name.as_str(), host.port))
+            .await
+            .map_err(|e| failed(format!("cannot find host `{}`: {e}", host.name)))?;
+        let peer =
+            found.next().ok_or_else(|| failed(format!("host `{}` has no address", host.name)))?;
+        let local = SocketAddr::new(unspecified(peer.is_ipv6()), 0);
+        let endpoint = Endpoint::builder()
+            .conn(config)
+            .bind(local)
+            .map_err(|e| failed(format!("cannot open a UDP socket: {e}")))?;
+        Ok(Self { endpoint, peer, host: host.to_string(), connector, quiet })
+    }
+
+    /// A connection; failures say what could be wrong.
+    pub async fn connect(&self) -> Result<NetConn, Failure> {
+        let stream = self.endpoint.connect(self.peer).await.map_err(|e| {
+            let hint = "is the other side started, and does a firewall let UDP through?";
+            Failure::new(ExitCode::Failed, format!("cannot connect to {}: {e}; {hint}", self.host))
+        })?;
+        let Some(connector) = &self.connector else {
+            return Ok(NetConn::Plain(Box::new(stream)));
+        };
+        let tls = timeout(HANDSHAKE_LIMIT, connector.connect(&self.host, stream)).await;
+        let tls = tls.map_err(|_| self.handshake_failed(&handshake_timeout()))?;
+        let tls = tls.map_err(|e| self.handshake_failed(&e))?;
+        if tls.is_first_use() && !self.quiet {
+            let key = tls.peer_fingerprint().map(|f| f.to_string()).unwrap_or_default();
+            eprintln!(
+                "First contact with {}: its key {key} is now remembered. It should be the one \
+                 that the other side shows.",
+                self.host
+            );
+        }
+        Ok(NetConn::Tls(Box::new(tls)))
+    }
+
+    fn handshake_failed(&self, error: &TlsError) -> Failure {
+        let code = match error {
+            TlsError::Io(_) => ExitCode::Failed,
+            _ => ExitCode::Untrusted,
+        };
+        Failure::new(code, format!("no secure connection to {}: {error}", self.host))
+    }
+
+    /// Waits until what was written is acknowledged, for a while.
+    pub async fn settle(&self) {
+        let _ = timeout(LINGER, self.endpoint.wait_idle()).await;
+    }
+}
+
+impl Dial for NetDial {
+    type Conn = NetConn;
+
+    async fn dial(&self) -> io::Result<NetConn> {
+        self.connect().await.map_err(|failure| io::Error::other(failure.message))
+    }
+}
+
+fn handshake_timeout() -> TlsError {
+    TlsError::Io(io::Error::new(io::ErrorKind::TimedOut, "the handshake took too long"))
+}
+
+/// Takes connections in; handshakes run beside each other, so that a silent stranger delays nobody.
+#[derive(Debug)]
+pub struct NetAccept {
+    endpoint: Endpoint,
+    listener: TackListener,
+    acceptor: Option<Acceptor>,
+    fingerprint: Option<Fingerprint>,
+    handshakes: JoinSet<Result<NetConn, TlsError>>,
+}
+
+impl NetAccept {
+    /// Listens on `local`. Without an identity, nothing is encrypted.
+    pub fn listen(
+        local: SocketAddr,
+        config: ConnConfig,
+        identity: Option<(Acceptor, Fingerprint)>,
+    ) -> Result<Self, Failure> {
+        let failed = |e: &dyn std::fmt::Display| {
+            let why = format!("cannot listen on {local}: {e}; choose another port with -p");
+            Failure::new(ExitCode::Failed, why)
+        };
+        let bind = Endpoint::builder().conn(config.clone()).bind(local);
+        let endpoint = bind.map_err(|e| failed(&e))?;
+        let port = endpoint.local_addr().port();
+        let listen = tack_net::ListenConfig { conn: config, ..Default::default() };
+        let listener = endpoint.listen_with(port, listen).map_err(|e| failed(&e))?;
+        let (acceptor, fingerprint) = identity.unzip();
+        Ok(Self { endpoint, listener, acceptor, fingerprint, handshakes: JoinSet::new() })
+    }
+
+    /// Where it listens.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.listener.local_addr()
+    }
+
+    /// What clients may compare; `None` without encryption.
+    pub fn fingerprint(&self) -> Option<Fingerprint> {
+        self.fingerprint
+    }
+
+    /// Waits until what was written is acknowledged, for a while.
+    pub async fn settle(&self) {
+        let _ = timeout(LINGER, self.endpoint.wait_idle()).await;
+    }
+}
+
+impl Accept for NetAccept {
+    type Conn = NetConn;
+
+    async fn accept(&mut self) -> io::Result<NetConn> {
+        loop {
+            tokio::select! {
+                arrived = self.listener.accept(), if self.handshakes.len() < MAX_HANDSHAKES => {
+                    let (stream, peer) = arrived?;
+                    tracing::info!(%peer, "connection");
+                    let Some(acceptor) = self.acceptor.clone() else {
+                        return Ok(NetConn::Plain(Box::new(stream)));
+                    };
+                    self.handshakes.spawn(async move {
+                        let tls = timeout(HANDSHAKE_LIMIT, acceptor.accept(stream)).await;
+                        let tls = tls.map_err(|_| handshake_timeout())??;
+                        Ok(NetConn::Tls(Box::new(tls)))
+                    });
+                }
+                Some(shaken) = self.handshakes.join_next() => match shaken {
+                    Ok(Ok(conn)) => return Ok(conn),
+                    Ok(Err(error)) => tracing::warn!(%error, "a handshake failed"),
+                    Err(error) => tracing::warn!(%error, "a handshake was aborted"),
+                },
+            }
+        }
+    }
+}
+
+/// Any address of this machine.
+pub fn unspecified(v6: bool) -> IpAddr {
+    if v6 { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() }
+}
+
+/// The address by which others probably reach us: that of the default route. Nothing is sent.
+pub async fn outward_address() -> Option<IpAddr> {
+    let socket = tokio::net::UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).await.ok()?;
+    // A documentation address [RFC 5737]: it is routed by the default route and never exists.
+    socket.connect((Ipv4Addr::new(192, 0, 2, 1), 9)).await.ok()?;
+    socket.local_addr().ok().map(|a| a.ip())
+}

@@ -1,0 +1,214 @@
+//! Runs the streams of a test on one side: starts them, samples them at intervals, stops them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::task::{JoinSet, yield_now};
+use tokio::time::{Instant, sleep_until};
+
+use crate::conn::{Connection, Flow};
+use crate::perf::PerfError;
+use crate::perf::control::{Results, StreamResult};
+use crate::perf::cpu::CpuMeter;
+use crate::perf::params::TestParams;
+use crate::perf::pump::{self, Budget, Gauge, Signal};
+use crate::perf::report::{Interval, Span};
+
+/// Time without a byte on any stream after which a test is given up.
+const STALL_LIMIT: Duration = Duration::from_secs(60);
+
+/// The streams of one side, running.
+pub struct Engine {
+    params: TestParams,
+    gauges: Vec<Arc<Gauge>>,
+    pumps: JoinSet<std::io::Result<()>>,
+    signals: watch::Sender<Signal>,
+    ticks: u64,
+    cpu: CpuMeter,
+    /// When counting (or the warm-up) began.
+    epoch: Instant,
+    /// What had been counted when it began.
+    base: Vec<Counted>,
+    /// What had been counted at the end of the last interval, and when that was.
+    last: (Instant, Vec<Counted>),
+    in_warm_up: bool,
+    /// When a byte was last seen to move.
+    moved: (Instant, u64),
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Counted {
+    bytes: u64,
+    retransmits: u64,
+}
+
+impl Engine {
+    /// Starts all streams; each says whether this side sends on it.
+    pub fn start<C: Connection>(params: &TestParams, streams: Vec<(C, bool)>) -> Self {
+        let (signals, listen) = watch::channel(Signal::Tick(0));
+        let budget = Budget::new(params.bytes());
+        let block = params.block_bytes as usize;
+        let mut pumps = JoinSet::new();
+        let mut gauges = Vec::new();
+        for (conn, sends) in streams {
+            let gauge = Arc::new(Gauge::default());
+            gauges.push(Arc::clone(&gauge));
+            let listen = listen.clone();
+            if sends {
+                pumps.spawn(pump::send(conn, block, budget.clone(), gauge, listen));
+            } else {
+                pumps.spawn(pump::receive(conn, block, gauge, listen));
+            }
+        }
+        let now = Instant::now();
+        let base = vec![Counted::default(); gauges.len()];
+        Self {
+            in_warm_up: params.omit_seconds > 0.0,
+            params: params.clone(),
+            gauges,
+            pumps,
+            signals,
+            ticks: 0,
+            cpu: CpuMeter::start(),
+            epoch: now,
+            last: (now, base.clone()),
+            base,
+            moved: (now, 0),
+        }
+    }
+
+    /// Runs until `ended` says so or, in a test by bytes, until all streams are through. Hands
+    /// each interval to `observe`. Returns whether `ended` said so.
+    ///
+    /// # Errors
+    /// A stream or `ended` failed, or nothing moved for a minute.
+    pub async fn run(
+        &mut self,
+        interval: Option<Duration>,
+        ended: impl Future<Output = Result<(), PerfError>>,
+        mut observe: impl FnMut(Interval),
+    ) -> Result<bool, PerfError> {
+        let mut ended = std::pin::pin!(ended);
+        let mut end_said = false;
+        let mut next = self.epoch;
+        next += interval.unwrap_or(STALL_LIMIT);
+        loop {
+            let warm_up_ends = self.epoch + self.params.omit();
+            tokio::select! {
+                end = &mut ended, if !end_said => {
+                    end?;
+                    end_said = true;
+                    if self.params.bytes().is_none() {
+                        break;
+                    }
+                }
+                Some(pump) = self.pumps.join_next() => {
+                    let pump = pump.map_err(std::io::Error::other).flatten();
+                    pump.map_err(PerfError::connection("a stream broke"))?;
+                    if self.pumps.is_empty() && self.params.bytes().is_some() {
+                        break;
+                    }
+                }
+                () = sleep_until(warm_up_ends), if self.in_warm_up => {
+                    self.tick().await;
+                    if interval.is_some() {
+                        self.close_interval(&mut observe);
+                    }
+                    self.begin_counting();
+                    next = self.epoch + interval.unwrap_or(STALL_LIMIT);
+                }
+                () = sleep_until(next) => {
+                    self.tick().await;
+                    next += interval.unwrap_or(STALL_LIMIT);
+                    if interval.is_some() {
+                        self.close_interval(&mut observe);
+                    }
+                    self.check_progress()?;
+                }
+            }
+        }
+        self.tick().await;
+        // A rest that is shorter than a report is worth one only if something moved in it.
+        let moved = self.counted().iter().zip(&self.last.1).any(|(n, l)| n.bytes > l.bytes);
+        if interval.is_some() && moved {
+            self.close_interval(&mut observe);
+        }
+        Ok(end_said)
+    }
+
+    /// What has been counted since the warm-up.
+    pub fn results(&self) -> Results {
+        let seconds = self.last_sample_seconds();
+        let streams = self.gauges.iter().zip(&self.base).map(|(gauge, base)| StreamResult {
+            bytes: gauge.bytes() - base.bytes,
+            seconds,
+            flow: gauge.flow(),
+        });
+        Results { streams: streams.collect(), cpu: self.cpu.read() }
+    }
+
+    /// Stops the streams and waits for them to close, which each of them bounds in time. Their
+    /// errors no longer matter.
+    pub async fn stop(mut self) {
+        self.signals.send_replace(Signal::Stop);
+        while self.pumps.join_next().await.is_some() {}
+    }
+
+    fn last_sample_seconds(&self) -> f64 {
+        self.epoch.elapsed().as_secs_f64()
+    }
+
+    /// Lets every stream publish its counters.
+    async fn tick(&mut self) {
+        self.ticks += 1;
+        self.signals.send_replace(Signal::Tick(self.ticks));
+        // On this one thread, the streams that were woken run before we do again.
+        yield_now().await;
+    }
+
+    fn counted(&self) -> Vec<Counted> {
+        let retransmits = |g: &Gauge| g.flow().map_or(0, |f: Flow| f.retransmits);
+        let count = |g: &Arc<Gauge>| Counted { bytes: g.bytes(), retransmits: retransmits(g) };
+        self.gauges.iter().map(count).collect()
+    }
+
+    fn close_interval(&mut self, observe: &mut impl FnMut(Interval)) {
+        let now = Instant::now();
+        let counted = self.counted();
+        let spans =
+            self.gauges.iter().zip(&counted).zip(&self.last.1).map(|((gauge, n), l)| Span {
+                bytes: n.bytes - l.bytes,
+                retransmits: n.retransmits.saturating_sub(l.retransmits),
+                flow: gauge.flow(),
+            });
+        let since = |t: Instant| t.duration_since(self.epoch).as_secs_f64();
+        observe(Interval {
+            start: since(self.last.0),
+            end: since(now),
+            omitted: self.in_warm_up,
+            spans: spans.collect(),
+        });
+        self.last = (now, counted);
+    }
+
+    fn begin_counting(&mut self) {
+        let now = Instant::now();
+        self.in_warm_up = false;
+        self.epoch = now;
+        self.base = self.counted();
+        self.last = (now, self.base.clone());
+        self.cpu = CpuMeter::start();
+    }
+
+    fn check_progress(&mut self) -> Result<(), PerfError> {
+        let total = self.gauges.iter().map(|g| g.bytes()).sum();
+        if total != self.moved.1 {
+            self.moved = (Instant::now(), total);
+        }
+        if self.moved.0.elapsed() < STALL_LIMIT {
+            return Ok(());
+        }
+        Err(PerfError::Stalled(STALL_LIMIT.as_secs()))
+    }
+}

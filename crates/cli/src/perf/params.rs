@@ -1,0 +1,186 @@
+//! What is measured: agreed by both sides, checked by both sides.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// Version of the measuring protocol.
+pub const VERSION: u16 = 1;
+
+/// Most streams in each direction, as in iperf3.
+pub const MAX_STREAMS: u16 = 128;
+
+/// Largest block, as in iperf3.
+pub const MAX_BLOCK_BYTES: u32 = 1 << 20;
+
+/// Longest test in seconds, as in iperf3.
+pub const MAX_SECONDS: f64 = 86_400.0;
+
+/// Longest warm-up in seconds.
+pub const MAX_OMIT_SECONDS: f64 = 600.0;
+
+/// Which way the bytes go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Direction {
+    /// From client to server.
+    Forward,
+    /// From server to client (`-R`).
+    Reverse,
+    /// Both at once (`--bidir`).
+    Both,
+}
+
+/// When a test is over.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Until {
+    /// After so many seconds.
+    Seconds(f64),
+    /// After so many bytes in each direction.
+    Bytes(u64),
+}
+
+/// The parameters of one test.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TestParams {
+    /// Protocol version.
+    pub version: u16,
+    /// Streams in each direction.
+    pub streams: u16,
+    /// Which way.
+    pub direction: Direction,
+    /// When it ends.
+    pub until: Until,
+    /// Warm-up that is not counted, in seconds.
+    pub omit_seconds: f64,
+    /// Bytes per read and write.
+    pub block_bytes: u32,
+}
+
+/// Why parameters make no sense.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum ParamsError {
+    /// Another version.
+    #[error("version {0} of the measuring protocol is not spoken here, only {VERSION}")]
+    Version(u16),
+    /// Too few or too many.
+    #[error("{0} streams: from 1 to {MAX_STREAMS} are possible")]
+    Streams(u16),
+    /// Too short or too long.
+    #[error("a test of {0} s: more than 0 and at most {MAX_SECONDS} s are possible")]
+    Seconds(f64),
+    /// Nothing to send.
+    #[error("a test of 0 bytes measures nothing")]
+    NoBytes,
+    /// Too long a warm-up.
+    #[error("a warm-up of {0} s: from 0 to {MAX_OMIT_SECONDS} s are possible")]
+    Omit(f64),
+    /// A warm-up needs a clock.
+    #[error("a warm-up (-O) goes with a time (-t), not with an amount (-n, -k)")]
+    OmitWithBytes,
+    /// Too small or too large.
+    #[error("blocks of {0} bytes: from 1 to {MAX_BLOCK_BYTES} are possible")]
+    Block(u32),
+}
+
+impl TestParams {
+    /// Checks every range; a server does so with what a client asks for.
+    pub fn check(&self) -> Result<(), ParamsError> {
+        if self.version != VERSION {
+            return Err(ParamsError::Version(self.version));
+        }
+        if !(1..=MAX_STREAMS).contains(&self.streams) {
+            return Err(ParamsError::Streams(self.streams));
+        }
+        if !(0.0..=MAX_OMIT_SECONDS).contains(&self.omit_seconds) {
+            return Err(ParamsError::Omit(self.omit_seconds));
+        }
+        match self.until {
+            Until::Seconds(s) if !(s > 0.0 && s <= MAX_SECONDS) => Err(ParamsError::Seconds(s)),
+            Until::Bytes(0) => Err(ParamsError::NoBytes),
+            Until::Bytes(_) if self.omit_seconds > 0.0 => Err(ParamsError::OmitWithBytes),
+            _ if !(1..=MAX_BLOCK_BYTES).contains(&self.block_bytes) => {
+                Err(ParamsError::Block(self.block_bytes))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// For each stream, whether the client sends on it.
+    pub fn client_sends(&self) -> Vec<bool> {
+        let n = usize::from(self.streams);
+        match self.direction {
+            Direction::Forward => vec![true; n],
+            Direction::Reverse => vec![false; n],
+            Direction::Both => [vec![true; n], vec![false; n]].concat(),
+        }
+    }
+
+    /// The warm-up.
+    pub fn omit(&self) -> Duration {
+        Duration::from_secs_f64(self.omit_seconds)
+    }
+
+    /// The time counted; `None` if the test ends by bytes.
+    pub fn duration(&self) -> Option<Duration> {
+        match self.until {
+            Until::Seconds(s) => Some(Duration::from_secs_f64(s)),
+            Until::Bytes(_) => None,
+        }
+    }
+
+    /// The bytes each direction carries; `None` if the test ends by time.
+    pub fn bytes(&self) -> Option<u64> {
+        match self.until {
+            Until::Seconds(_) => None,
+            Until::Bytes(bytes) => Some(bytes),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn params() -> TestParams {
+        TestParams {
+            version: VERSION,
+            streams: 1,
+            direction: Direction::Forward,
+            until: Until::Seconds(10.0),
+            omit_seconds: 0.0,
+            block_bytes: 128 * 1024,
+        }
+    }
+
+    #[test]
+    fn parameters_out_of_range_are_named() {
+        assert_eq!(params().check(), Ok(()));
+        let bad = |change: fn(&mut TestParams)| {
+            let mut p = params();
+            change(&mut p);
+            p.check().unwrap_err()
+        };
+        assert_eq!(bad(|p| p.version = 2), ParamsError::Version(2));
+        assert_eq!(bad(|p| p.streams = 0), ParamsError::Streams(0));
+        assert_eq!(bad(|p| p.streams = 129), ParamsError::Streams(129));
+        assert_eq!(bad(|p| p.block_bytes = 0), ParamsError::Block(0));
+        assert_eq!(bad(|p| p.block_bytes = u32::MAX), ParamsError::Block(u32::MAX));
+        assert_eq!(bad(|p| p.until = Until::Seconds(0.0)), ParamsError::Seconds(0.0));
+        assert!(matches!(bad(|p| p.until = Until::Seconds(f64::NAN)), ParamsError::Seconds(_)));
+        assert_eq!(bad(|p| p.until = Until::Bytes(0)), ParamsError::NoBytes);
+        assert!(matches!(bad(|p| p.omit_seconds = f64::INFINITY), ParamsError::Omit(_)));
+        assert!(matches!(bad(|p| p.omit_seconds = -1.0), ParamsError::Omit(_)));
+    }
+
+    #[test]
+    fn both_directions_take_twice_the_streams() {
+        let mut p = TestParams { streams: 2, ..params() };
+        assert_eq!(p.client_sends(), [true, true]);
+        p.direction = Direction::Reverse;
+        assert_eq!(p.client_sends(), [false, false]);
+        p.direction = Direction::Both;
+        assert_eq!(p.client_sends(), [true, true, false, false]);
+    }
+}

@@ -1,0 +1,138 @@
+//! What a test found, as data; [`text`](super::text) and [`json`](super::json) show it.
+
+use std::net::SocketAddr;
+
+use crate::conn::Flow;
+use crate::perf::control::{Results, StreamResult};
+use crate::perf::params::TestParams;
+
+/// One stream's ends and direction.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Lane {
+    /// Its number in brackets: iperf3 shows a file descriptor, which starts at 5 as well.
+    pub id: u32,
+    /// Whether this side sends on it.
+    pub sends: bool,
+    /// This end and the other, where there are addresses.
+    pub addresses: Option<(SocketAddr, SocketAddr)>,
+}
+
+impl Lane {
+    /// The number shown for the stream at `index`.
+    pub fn id_of(index: usize) -> u32 {
+        5 + 2 * u32::try_from(index).expect("streams are at most 256")
+    }
+}
+
+/// What happened on one stream in one interval.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Span {
+    /// Payload bytes.
+    pub bytes: u64,
+    /// Segments sent again.
+    pub retransmits: u64,
+    /// The transport's counters at its end.
+    pub flow: Option<Flow>,
+}
+
+/// One interval of all streams, in the order of the lanes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Interval {
+    /// Seconds since counting (or the warm-up) began.
+    pub start: f64,
+    /// The same, at its end.
+    pub end: f64,
+    /// Whether it belongs to the warm-up.
+    pub omitted: bool,
+    /// Each stream.
+    pub spans: Vec<Span>,
+}
+
+/// Extremes of the intervals, as iperf3's `end` has them.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Extremes {
+    /// Largest congestion window in bytes.
+    pub max_snd_cwnd: u64,
+    /// Largest peer's window in bytes.
+    pub max_snd_wnd: u64,
+    /// Largest smoothed round-trip time in µs.
+    pub max_rtt: u64,
+    /// Smallest of these.
+    pub min_rtt: u64,
+    /// Their mean.
+    pub mean_rtt: u64,
+}
+
+impl Extremes {
+    /// Over the counted intervals of the stream at `index`.
+    pub fn of(intervals: &[Interval], index: usize) -> Self {
+        let counted = intervals.iter().filter(|i| !i.omitted);
+        let flows: Vec<&Flow> = counted.filter_map(|i| i.spans[index].flow.as_ref()).collect();
+        let rtts: Vec<u64> = flows.iter().map(|f| f.rtt_us).filter(|&rtt| rtt > 0).collect();
+        Self {
+            max_snd_cwnd: flows.iter().map(|f| f.snd_cwnd).max().unwrap_or(0),
+            max_snd_wnd: flows.iter().map(|f| f.snd_wnd).max().unwrap_or(0),
+            max_rtt: rtts.iter().copied().max().unwrap_or(0),
+            min_rtt: rtts.iter().copied().min().unwrap_or(0),
+            mean_rtt: rtts.iter().sum::<u64>().checked_div(rtts.len() as u64).unwrap_or(0),
+        }
+    }
+}
+
+/// Everything about a test, as one side knows it at the end.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Report {
+    /// What was measured.
+    pub params: TestParams,
+    /// The streams.
+    pub lanes: Vec<Lane>,
+    /// The intervals, in order.
+    pub intervals: Vec<Interval>,
+    /// What this side counted.
+    pub local: Results,
+    /// What the other side counted.
+    pub remote: Results,
+}
+
+impl Report {
+    /// For the stream at `index`: what its sender and what its receiver counted.
+    pub fn ends(&self, index: usize) -> (&StreamResult, &StreamResult) {
+        let (local, remote) = (&self.local.streams[index], &self.remote.streams[index]);
+        if self.lanes[index].sends { (local, remote) } else { (remote, local) }
+    }
+
+    /// Streams on which this side sends, or receives.
+    pub fn lanes_that(&self, sends: bool) -> impl Iterator<Item = usize> + '_ {
+        (0..self.lanes.len()).filter(move |&i| self.lanes[i].sends == sends)
+    }
+
+    /// Sums over the streams on which this side sends, or receives: what the senders and what the
+    /// receivers counted.
+    pub fn sums(&self, sends: bool) -> (StreamResult, StreamResult) {
+        let mut sums = (StreamResult::default(), StreamResult::default());
+        for index in self.lanes_that(sends) {
+            let (sender, receiver) = self.ends(index);
+            add(&mut sums.0, sender);
+            add(&mut sums.1, receiver);
+        }
+        sums
+    }
+
+    /// The counters of all streams of one side together.
+    pub fn total_flow(results: &Results) -> Option<Flow> {
+        let mut flows = results.streams.iter().filter_map(|s| s.flow.as_ref());
+        let mut sum = flows.next()?.clone();
+        flows.for_each(|flow| sum.add(flow));
+        Some(sum)
+    }
+}
+
+fn add(sum: &mut StreamResult, one: &StreamResult) {
+    sum.bytes += one.bytes;
+    sum.seconds = sum.seconds.max(one.seconds);
+    match (&mut sum.flow, &one.flow) {
+        (Some(sum), Some(one)) => sum.add(one),
+        (None, Some(one)) => sum.flow = Some(one.clone()),
+        (_, None) => {}
+    }
+}

@@ -1,0 +1,187 @@
+//! The side that serves tests, one at a time.
+
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use tokio::time::{Instant, timeout_at};
+
+use crate::conn::{Accept, Connection};
+use crate::perf::PerfError;
+use crate::perf::client::{Observer, check_results};
+use crate::perf::control::{
+    ANSWER_LIMIT, Cookie, Message, Opening, read_opening, recv, recv_soon, send,
+};
+use crate::perf::engine::Engine;
+use crate::perf::params::TestParams;
+use crate::perf::report::{Interval, Lane, Report};
+
+/// Most connections that have not yet said what they are.
+const MAX_OPENING: usize = 256;
+
+/// Where connections come in and say what they are.
+pub struct Door<'a, A: Accept> {
+    accept: &'a mut A,
+    opening: JoinSet<Result<Opening<A::Conn>, PerfError>>,
+}
+
+impl<'a, A: Accept> Door<'a, A> {
+    /// A door on `accept`.
+    pub fn new(accept: &'a mut A) -> Self {
+        Self { accept, opening: JoinSet::new() }
+    }
+
+    /// The next connection that said what it is; strangers are passed over.
+    async fn next(&mut self) -> Result<Opening<A::Conn>, PerfError> {
+        loop {
+            tokio::select! {
+                conn = self.accept.accept(), if self.opening.len() < MAX_OPENING => {
+                    let during = PerfError::connection("cannot take connections any more");
+                    self.opening.spawn(read_opening(conn.map_err(during)?));
+                }
+                Some(opened) = self.opening.join_next() => match opened {
+                    Ok(Ok(opening)) => return Ok(opening),
+                    Ok(Err(error)) => tracing::info!(%error, "a stranger"),
+                    Err(error) => tracing::warn!(%error, "a connection was aborted"),
+                },
+            }
+        }
+    }
+
+    /// Turns every client away, while a test runs.
+    async fn refuse_all(&mut self) -> PerfError {
+        loop {
+            match self.next().await {
+                Ok(Opening::Control(conn)) => drop(tokio::spawn(refuse(conn))),
+                Ok(Opening::Stream { .. }) => {}
+                Err(error) => return error,
+            }
+        }
+    }
+}
+
+async fn refuse<C: Connection>(mut conn: C) {
+    let reason = "another test is running; try again when it is over".to_owned();
+    if send(&mut conn, &Message::Refused { reason }).await.is_ok() {
+        let _ = tokio::io::AsyncWriteExt::shutdown(&mut conn).await;
+        // Until the client has read it and closed.
+        let mut rest = Vec::new();
+        let read = tokio::io::AsyncReadExt::read_to_end(&mut conn, &mut rest);
+        let _ = tokio::time::timeout(Duration::from_secs(5), read).await;
+    }
+}
+
+/// Serves one test from its request to its results.
+///
+/// # Errors
+/// Whatever kept the test from running to its end. The next one may be served all the same.
+pub async fn serve_one<A: Accept>(
+    door: &mut Door<'_, A>,
+    interval: Option<Duration>,
+    observer: &mut impl Observer,
+) -> Result<Report, PerfError> {
+    let control = loop {
+        match door.next().await? {
+            Opening::Control(conn) => break conn,
+            Opening::Stream { .. } => tracing::info!("a stream of no test"),
+        }
+    };
+    let (mut from, mut to) = tokio::io::split(control);
+    let Message::Open { params } = recv_soon(&mut from).await? else {
+        return Err(PerfError::Protocol("no request for a test"));
+    };
+    if let Err(error) = params.check() {
+        send(&mut to, &Message::Refused { reason: error.to_string() }).await?;
+        return Err(error.into());
+    }
+    let cookie = new_cookie()?;
+    send(&mut to, &Message::Accepted { cookie }).await?;
+    let (streams, lanes) = gather(door, &params, &cookie).await?;
+    send(&mut to, &Message::Start).await?;
+    observer.connected(&params, &lanes);
+
+    let mut engine = Engine::start(&params, streams);
+    let mut intervals = Vec::new();
+    let observe = |interval: Interval| {
+        observer.interval(&interval);
+        intervals.push(interval);
+    };
+    let end = async {
+        match recv(&mut from).await? {
+            Message::End => Ok(()),
+            _ => Err(PerfError::Protocol("something else than the end of the test")),
+        }
+    };
+    let ended = tokio::select! {
+        ended = engine.run(interval, end, observe) => ended?,
+        error = door.refuse_all() => return Err(error),
+    };
+    let mut local = engine.results();
+    if !ended {
+        // All bytes are through; the client is about to notice.
+        match recv_soon(&mut from).await? {
+            Message::End => {}
+            _ => return Err(PerfError::Protocol("something else than the end of the test")),
+        }
+    }
+    let exchange = async {
+        send(&mut to, &Message::Results { results: local.clone() }).await?;
+        match recv_soon(&mut from).await? {
+            Message::Results { results } => Ok(results),
+            _ => Err(PerfError::Protocol("no results")),
+        }
+    };
+    let (remote, ()) = tokio::join!(exchange, engine.stop());
+    let mut remote = remote?;
+    check_results(&mut local, &mut remote, lanes.len())?;
+    // Until the client has our results and closes; it may be gone without a word.
+    let mut rest = [0; 64];
+    let read = tokio::io::AsyncReadExt::read(&mut from, &mut rest);
+    let _ = tokio::time::timeout(Duration::from_secs(2), read).await;
+    Ok(Report { params, lanes, intervals, local, remote })
+}
+
+/// Streams with whether this side sends on each, and what is shown of them.
+type Streams<C> = (Vec<(C, bool)>, Vec<Lane>);
+
+/// Waits until each stream of the test is here.
+async fn gather<A: Accept>(
+    door: &mut Door<'_, A>,
+    params: &TestParams,
+    cookie: &Cookie,
+) -> Result<Streams<A::Conn>, PerfError> {
+    let client_sends = params.client_sends();
+    let mut streams: Vec<Option<A::Conn>> = client_sends.iter().map(|_| None).collect();
+    let deadline = Instant::now() + ANSWER_LIMIT;
+    while streams.iter().any(Option::is_none) {
+        let next = timeout_at(deadline, door.next()).await;
+        match next.map_err(|_| PerfError::Stalled(ANSWER_LIMIT.as_secs()))?? {
+            Opening::Control(conn) => drop(tokio::spawn(refuse(conn))),
+            Opening::Stream { conn, cookie: theirs, number } => {
+                match streams.get_mut(usize::from(number)) {
+                    Some(place @ None) if theirs == *cookie => *place = Some(conn),
+                    _ => tracing::info!(number, "a stream of another test"),
+                }
+            }
+        }
+    }
+    let with_direction = |(conn, client_sends): (Option<_>, bool)| Some((conn?, !client_sends));
+    let streams: Vec<(A::Conn, bool)> =
+        streams.into_iter().zip(client_sends).filter_map(with_direction).collect();
+    let lane = |(index, (conn, sends)): (usize, &(A::Conn, bool))| Lane {
+        id: Lane::id_of(index),
+        sends: *sends,
+        addresses: conn.addresses(),
+    };
+    let lanes = streams.iter().enumerate().map(lane).collect();
+    Ok((streams, lanes))
+}
+
+fn new_cookie() -> Result<Cookie, PerfError> {
+    let mut cookie = [0; 16];
+    let flags = rustix::rand::GetRandomFlags::empty();
+    let filled = rustix::rand::getrandom(&mut cookie[..], flags).map_err(std::io::Error::from);
+    match filled.map_err(PerfError::connection("no random numbers"))? {
+        16 => Ok(cookie),
+        _ => Err(PerfError::Protocol("the system gave too few random numbers")),
+    }
+}

@@ -1,0 +1,158 @@
+//! A test as text, with iperf3's lines.
+
+use crate::conn::Flow;
+use crate::perf::client::Observer;
+use crate::perf::control::StreamResult;
+use crate::perf::params::{Direction, TestParams};
+use crate::perf::report::{Interval, Lane, Report};
+use crate::units::{bytes_text, rate_text};
+
+const RULE: &str = "- - - - - - - - - - - - - - - - - - - - - - - - -";
+
+/// Writes lines as things happen.
+#[derive(Debug)]
+pub struct Text<F> {
+    line: F,
+    is_client: bool,
+    bidir: bool,
+    lanes: Vec<Lane>,
+}
+
+impl<F: FnMut(&str)> Text<F> {
+    /// `line` takes each line, without its end.
+    pub fn new(is_client: bool, line: F) -> Self {
+        Self { line, is_client, bidir: false, lanes: Vec::new() }
+    }
+
+    /// The summary at the end.
+    pub fn summary(&mut self, report: &Report) {
+        (self.line)(RULE);
+        let role = if self.bidir { "[Role]" } else { "" };
+        let header = format!("[ ID]{role} Interval           Transfer     Bitrate         Retr");
+        (self.line)(&header);
+        for (index, lane) in report.lanes.iter().enumerate() {
+            let (sender, receiver) = report.ends(index);
+            let id = self.id(&format!("{:3}", lane.id), lane.sends);
+            self.total(&id, sender, "sender");
+            self.total(&id, receiver, "receiver");
+        }
+        for sends in [true, false] {
+            if report.lanes_that(sends).count() > 1 {
+                let (sender, receiver) = report.sums(sends);
+                let id = self.id("SUM", sends);
+                self.total(&id, &sender, "sender");
+                self.total(&id, &receiver, "receiver");
+            }
+        }
+        let (local, remote) = (report.local.cpu, report.remote.cpu);
+        (self.line)(&format!("CPU: local {:.1} %, remote {:.1} %", local.total, remote.total));
+        for sends in [true, false] {
+            if report.lanes_that(sends).count() > 0 {
+                self.tack(report, sends);
+            }
+        }
+        (self.line)("");
+    }
+
+    /// `[  5]`, or `[  5][TX-C]` when both directions are measured.
+    fn id(&self, id: &str, sends: bool) -> String {
+        let role = match (self.bidir, sends, self.is_client) {
+            (false, _, _) => "",
+            (true, true, true) => "[TX-C]",
+            (true, false, true) => "[RX-C]",
+            (true, true, false) => "[TX-S]",
+            (true, false, false) => "[RX-S]",
+        };
+        format!("[{id}]{role}")
+    }
+
+    fn total(&mut self, id: &str, one: &StreamResult, who: &str) {
+        let retransmits = match (&one.flow, who) {
+            (Some(flow), "sender") => flow.retransmits.to_string(),
+            _ => String::new(),
+        };
+        let amounts = amounts(one.bytes, one.seconds);
+        let times = times(0.0, one.seconds);
+        (self.line)(format!("{id} {times}  {amounts}  {retransmits:>4}  {who:>14}").trim_end());
+    }
+
+    /// What the acknowledgments of one direction cost: the point of it all.
+    fn tack(&mut self, report: &Report, sends: bool) {
+        let (sender, receiver) = report.sums(sends);
+        let Some(flow) = sender.flow else { return };
+        let acks = flow.acks_received_total();
+        let name = if flow.tack { "TACK" } else { "TCP " };
+        let ratio = if acks == 0 { 0.0 } else { flow.data_packets_sent as f64 / acks as f64 };
+        let rate = if sender.seconds > 0.0 { acks as f64 / sender.seconds } else { 0.0 };
+        let sent = receiver.flow.map_or(acks, |f| f.acks_sent_total());
+        (self.line)(&format!(
+            "{name} {acks} of {sent} ACKs arrived ({rate:.1}/s, Eq. 4: {:.1}/s) for {} data \
+             packets: 1 ACK per {ratio:.1}; RTTmin {:.3} ms",
+            flow.eq4_acks_per_s,
+            flow.data_packets_sent,
+            flow.rtt_min_us as f64 / 1000.0,
+        ));
+        let kinds: Vec<_> = flow.acks_received.iter().filter(|&(_, &n)| n > 0).collect();
+        let kinds: Vec<_> = kinds.iter().map(|(kind, n)| format!("{kind} {n}")).collect();
+        if !kinds.is_empty() {
+            (self.line)(&format!("     by kind: {}", kinds.join(", ")));
+        }
+    }
+
+    fn span(&mut self, id: &str, interval: &Interval, bytes: u64, sender: Option<(u64, &Flow)>) {
+        let seconds = interval.end - interval.start;
+        let amounts = amounts(bytes, seconds);
+        let times = times(interval.start, interval.end);
+        let tail = sender.map_or(String::new(), |(retransmits, flow)| {
+            format!("  {retransmits:>4}   {:>11}", bytes_text(flow.snd_cwnd))
+        });
+        let omitted = if interval.omitted { "  (omitted)" } else { "" };
+        (self.line)(format!("{id} {times}  {amounts}{tail}{omitted}").trim_end());
+    }
+}
+
+impl<F: FnMut(&str)> Observer for Text<F> {
+    fn connected(&mut self, params: &TestParams, lanes: &[Lane]) {
+        self.bidir = params.direction == Direction::Both;
+        self.lanes = lanes.to_vec();
+        for lane in lanes {
+            if let Some((local, remote)) = lane.addresses {
+                let ((a, p), (b, q)) = ((local.ip(), local.port()), (remote.ip(), remote.port()));
+                let id = format!("[{:3}]", lane.id);
+                (self.line)(&format!("{id} local {a} port {p} connected to {b} port {q}"));
+            }
+        }
+        let role = if self.bidir { "[Role]" } else { "" };
+        let sender = if lanes.iter().any(|l| l.sends) { "         Retr  Cwnd" } else { "" };
+        (self.line)(&format!("[ ID]{role} Interval           Transfer     Bitrate{sender}"));
+    }
+
+    fn interval(&mut self, interval: &Interval) {
+        let lanes = std::mem::take(&mut self.lanes);
+        if lanes.len() > 1 && interval.start > 0.0 {
+            (self.line)(RULE);
+        }
+        for (lane, span) in lanes.iter().zip(&interval.spans) {
+            let id = self.id(&format!("{:3}", lane.id), lane.sends);
+            let sender = span.flow.as_ref().filter(|_| lane.sends);
+            self.span(&id, interval, span.bytes, sender.map(|f| (span.retransmits, f)));
+        }
+        for sends in [true, false] {
+            let these = || lanes.iter().zip(&interval.spans).filter(|(l, _)| l.sends == sends);
+            if these().count() > 1 {
+                let bytes = these().map(|(_, s)| s.bytes).sum();
+                let id = self.id("SUM", sends);
+                self.span(&id, interval, bytes, None);
+            }
+        }
+        self.lanes = lanes;
+    }
+}
+
+fn times(start: f64, end: f64) -> String {
+    format!("{start:6.2}-{end:<6.2} sec")
+}
+
+fn amounts(bytes: u64, seconds: f64) -> String {
+    format!("{:>11}  {:>14}", bytes_text(bytes), rate_text(bytes, seconds))
+}

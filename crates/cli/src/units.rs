@@ -1,0 +1,86 @@
+//! Amounts and rates for people: read from flags, shown in summaries and interval lines.
+
+/// Scales of bytes: powers of 1024, as iperf3 has them.
+const BYTE_UNITS: [&str; 5] = ["Bytes", "KBytes", "MBytes", "GBytes", "TBytes"];
+
+/// Scales of bits per second: powers of 1000.
+const BIT_UNITS: [&str; 5] = ["bits", "Kbits", "Mbits", "Gbits", "Tbits"];
+
+/// `1.50 GBytes`: three digits that matter.
+pub fn bytes_text(bytes: u64) -> String {
+    scaled(bytes as f64, 1024.0, &BYTE_UNITS)
+}
+
+/// `941 Mbits/sec`; zero time is no rate.
+pub fn rate_text(bytes: u64, seconds: f64) -> String {
+    let bits = if seconds > 0.0 { bytes as f64 * 8.0 / seconds } else { 0.0 };
+    format!("{}/sec", scaled(bits, 1000.0, &BIT_UNITS))
+}
+
+fn scaled(mut value: f64, base: f64, units: &[&str; 5]) -> String {
+    let mut unit = 0;
+    // 999.5 and more would round to a fourth digit.
+    while value >= 999.5 && unit + 1 < units.len() {
+        value /= base;
+        unit += 1;
+    }
+    let digits = match value {
+        v if v < 9.995 => 2,
+        v if v < 99.95 => 1,
+        _ => 0,
+    };
+    format!("{value:.digits$} {}", units[unit])
+}
+
+/// Reads an amount as iperf3 does: `128K`, `1.5M`, `10G` in powers of 1024.
+pub fn parse_bytes(text: &str) -> Result<u64, String> {
+    let (number, factor) = match text.char_indices().next_back() {
+        Some((at, 'k' | 'K')) => (&text[..at], 1_u64 << 10),
+        Some((at, 'm' | 'M')) => (&text[..at], 1 << 20),
+        Some((at, 'g' | 'G')) => (&text[..at], 1 << 30),
+        Some((at, 't' | 'T')) => (&text[..at], 1 << 40),
+        _ => (text, 1),
+    };
+    if let Ok(whole) = number.parse::<u64>() {
+        return whole.checked_mul(factor).ok_or_else(|| format!("`{text}` is too much"));
+    }
+    match number.parse::<f64>() {
+        Ok(n) if n.is_finite() && n >= 0.0 && n * factor as f64 <= 1e18 => {
+            Ok((n * factor as f64) as u64)
+        }
+        _ => Err(format!("`{text}` is no amount; write a number, or one with K, M, G or T")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn amounts_show_three_digits_that_matter() {
+        for (bytes, text) in [
+            (0, "0.00 Bytes"),
+            (999, "999 Bytes"),
+            (1000, "0.98 KBytes"),
+            (1 << 20, "1.00 MBytes"),
+            (1_288_490_189, "1.20 GBytes"),
+            (u64::MAX, "16777216 TBytes"),
+        ] {
+            assert_eq!(bytes_text(bytes), text);
+        }
+        assert_eq!(rate_text(125_000_000, 1.0), "1.00 Gbits/sec");
+        assert_eq!(rate_text(1, 0.0), "0.00 bits/sec");
+    }
+
+    #[test]
+    fn amounts_are_read_in_powers_of_1024() {
+        for (text, bytes) in
+            [("0", 0), ("77", 77), ("128K", 131_072), ("1.5m", 1_572_864), ("2G", 2 << 30)]
+        {
+            assert_eq!(parse_bytes(text), Ok(bytes));
+        }
+        for text in ["", "K", "-1", "1X", "nan", "inf", "1e30", "99999999999T", "ü"] {
+            assert!(parse_bytes(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,296 @@
+//! `tack perf`, both sides over the loopback's own TCP.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use rand::RngExt;
+use serde_json::Value;
+use tack_cli::conn::{Accept, Dial};
+use tack_cli::perf::PerfError;
+use tack_cli::perf::client::{self, Observer};
+use tack_cli::perf::control::{Message, Results, open_control, open_stream, recv_soon, send};
+use tack_cli::perf::json::{Context, document};
+use tack_cli::perf::params::{Direction, TestParams, Until, VERSION};
+use tack_cli::perf::report::{Interval, Lane, Report};
+use tack_cli::perf::server::{Door, serve_one};
+use tack_cli::perf::text::Text;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+use crate::support::{random_bytes, rng, run};
+
+struct Loopback(TcpListener);
+
+impl Accept for Loopback {
+    type Conn = TcpStream;
+
+    async fn accept(&mut self) -> std::io::Result<TcpStream> {
+        Ok(self.0.accept().await?.0)
+    }
+}
+
+struct To(SocketAddr);
+
+impl Dial for To {
+    type Conn = TcpStream;
+
+    async fn dial(&self) -> std::io::Result<TcpStream> {
+        TcpStream::connect(self.0).await
+    }
+}
+
+async fn loopback() -> (Loopback, To) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    (Loopback(listener), To(address))
+}
+
+struct Silent;
+
+impl Observer for Silent {
+    fn connected(&mut self, _: &TestParams, _: &[Lane]) {}
+    fn interval(&mut self, _: &Interval) {}
+}
+
+fn params(direction: Direction, until: Until) -> TestParams {
+    TestParams {
+        version: VERSION,
+        streams: 2,
+        direction,
+        until,
+        omit_seconds: 0.0,
+        block_bytes: 64 * 1024,
+    }
+}
+
+/// Asks for a test without being told of its course.
+async fn ask(to: &To, params: &TestParams, every: Every) -> Result<Report, PerfError> {
+    client::run(to, params, every, &mut Silent).await
+}
+
+/// Serves one likewise.
+async fn serve(door: &mut Door<'_, Loopback>, every: Every) -> Result<Report, PerfError> {
+    serve_one(door, every, &mut Silent).await
+}
+
+type Every = Option<Duration>;
+
+const TENTH: Option<Duration> = Some(Duration::from_millis(100));
+
+/// One test; the client's and the server's reports.
+fn measure(params: &TestParams) -> (Report, Report) {
+    run(async {
+        let (mut server, client) = loopback().await;
+        let mut door = Door::new(&mut server);
+        let (asked, served) = tokio::join!(ask(&client, params, TENTH), serve(&mut door, TENTH));
+        (asked.unwrap(), served.unwrap())
+    })
+}
+
+#[test]
+fn a_test_by_bytes_carries_exactly_these_bytes_in_each_direction() {
+    for (direction, streams) in
+        [(Direction::Forward, 2), (Direction::Reverse, 2), (Direction::Both, 4)]
+    {
+        let n = 3_000_001;
+        let (asked, served) = measure(&params(direction, Until::Bytes(n)));
+        assert_eq!(asked.lanes.len(), streams);
+        for report in [&asked, &served] {
+            for sends in [true, false] {
+                let (sent, received) = report.sums(sends);
+                let expected = if report.lanes_that(sends).count() > 0 { n } else { 0 };
+                assert_eq!((sent.bytes, received.bytes), (expected, expected), "{direction:?}");
+            }
+        }
+        let bytes = |r: &Results| r.streams.iter().map(|s| s.bytes).collect::<Vec<_>>();
+        assert_eq!(bytes(&asked.local), bytes(&served.remote));
+        assert_eq!(bytes(&asked.remote), bytes(&served.local));
+    }
+}
+
+#[test]
+fn a_test_by_time_reports_its_intervals_and_leaves_out_the_warm_up() {
+    let by_time = params(Direction::Forward, Until::Seconds(0.35));
+    let (asked, served) = measure(&TestParams { omit_seconds: 0.15, ..by_time });
+    for report in [&asked, &served] {
+        assert!(report.intervals.iter().any(|i| i.omitted));
+        let counted = report.intervals.iter().filter(|i| !i.omitted);
+        let sum: u64 = counted.clone().flat_map(|i| &i.spans).map(|s| s.bytes).sum();
+        let total: u64 = report.local.streams.iter().map(|s| s.bytes).sum();
+        assert_eq!(sum, total, "the intervals are the whole");
+        assert!(total > 0);
+        let ordered = counted.clone().zip(counted.skip(1)).all(|(a, b)| a.end <= b.start + 1e-9);
+        assert!(ordered, "{:?}", report.intervals);
+    }
+    let (sent, received) = asked.sums(true);
+    assert!(sent.seconds >= 0.35 && received.bytes <= sent.bytes + 64 * 1024 * 1024);
+}
+
+fn keys(value: &Value) -> Vec<&str> {
+    value.as_object().expect("an object").keys().map(String::as_str).collect()
+}
+
+fn assert_has(value: &Value, wanted: &[&str]) {
+    for key in wanted {
+        assert!(value.get(key).is_some(), "no `{key}` in {:?}", keys(value));
+    }
+}
+
+#[test]
+fn the_document_has_iperf3s_keys_and_a_tack_object() {
+    for direction in [Direction::Forward, Direction::Reverse, Direction::Both] {
+        let (asked, served) = measure(&params(direction, Until::Bytes(1_000_000)));
+        for report in [&asked, &served] {
+            let document = document(report, &Context::default());
+            assert_has(&document, &["start", "intervals", "end", "tack"]);
+            let start = &document["start"];
+            assert_has(start, &["connected", "version", "system_info", "timestamp", "test_start"]);
+            assert_has(
+                &start["test_start"],
+                &["protocol", "num_streams", "blksize", "omit", "duration", "bytes", "reverse"],
+            );
+            assert_has(
+                &start["connected"][0],
+                &["socket", "local_host", "local_port", "remote_host", "remote_port"],
+            );
+            let span = ["start", "end", "seconds", "bytes", "bits_per_second", "sender"];
+            let interval = &document["intervals"][0];
+            assert_has(&interval["sum"], &[&span[..], &["omitted"]].concat());
+            assert_has(&interval["streams"][0], &[&span[..], &["socket", "omitted"]].concat());
+            let end = &document["end"];
+            for sum in ["sum_sent", "sum_received"] {
+                assert_has(&end[sum], &span);
+                assert_eq!(end[sum]["bytes"], 1_000_000);
+            }
+            assert_has(&end["streams"][0]["sender"], &[&span[..], &["socket"]].concat());
+            assert_has(
+                &end["cpu_utilization_percent"],
+                &["host_total", "host_user", "host_system", "remote_total", "remote_user"],
+            );
+            let both = direction == Direction::Both;
+            assert_eq!(end.get("sum_received_bidir_reverse").is_some(), both);
+            assert_eq!(start["test_start"]["reverse"], u8::from(direction == Direction::Reverse));
+        }
+    }
+}
+
+#[test]
+fn the_text_looks_like_iperf3s() {
+    let (asked, _) = measure(&params(Direction::Both, Until::Bytes(5_000_000)));
+    let mut lines = Vec::new();
+    let mut text = Text::new(true, |line: &str| lines.push(line.to_owned()));
+    text.connected(&asked.params, &asked.lanes);
+    asked.intervals.iter().for_each(|i| text.interval(i));
+    text.summary(&asked);
+    assert!(lines[0].starts_with("[  5] local 127.0.0.1 port "), "{}", lines[0]);
+    assert!(lines.iter().any(|l| l.starts_with("[ ID][Role] Interval           Transfer")));
+    let is_total = |l: &&String| l.starts_with("[SUM][RX-C]   0.00-") && l.ends_with("receiver");
+    let total = lines.iter().find(is_total).expect("a sum of what was received");
+    assert!(total.contains(" sec  4.77 MBytes"), "{total}");
+    assert!(total.contains("bits/sec"), "{total}");
+}
+
+#[test]
+fn a_second_client_is_told_that_the_server_is_busy() {
+    run(async {
+        let (mut server, client) = loopback().await;
+        let mut door = Door::new(&mut server);
+        let long = params(Direction::Forward, Until::Seconds(0.5));
+        let late = async {
+            tokio::time::sleep(Duration::from_millis(200)).await;
+            ask(&client, &long, None).await
+        };
+        let (first, second, served) =
+            tokio::join!(ask(&client, &long, None), late, serve(&mut door, None));
+        first.unwrap();
+        served.unwrap();
+        let refused = second.unwrap_err();
+        assert!(matches!(&refused, PerfError::Refused(why) if why.contains("another test")));
+    });
+}
+
+#[test]
+fn parameters_out_of_range_are_refused_by_the_server_too() {
+    run(async {
+        let (mut server, client) = loopback().await;
+        let mut door = Door::new(&mut server);
+        let greedy = TestParams {
+            streams: 60_000,
+            block_bytes: u32::MAX,
+            ..params(Direction::Forward, Until::Seconds(1.0))
+        };
+        let asking = async {
+            let mut control = client.dial().await.unwrap();
+            open_control(&mut control).await.unwrap();
+            send(&mut control, &Message::Open { params: greedy }).await.unwrap();
+            recv_soon(&mut control).await.unwrap()
+        };
+        let (answer, served) = tokio::join!(asking, serve(&mut door, None));
+        assert!(matches!(answer, Message::Refused { .. }), "{answer:?}");
+        assert!(matches!(served, Err(PerfError::Params(_))));
+    });
+}
+
+#[test]
+fn a_stream_with_another_cookie_is_not_let_in() {
+    run(async {
+        let (mut server, client) = loopback().await;
+        let mut door = Door::new(&mut server);
+        let wanted = params(Direction::Forward, Until::Bytes(100_000));
+        let intrude = async {
+            let mut stream = client.dial().await.unwrap();
+            open_stream(&mut stream, &[7; 16], 0).await.unwrap();
+            // Let go at once: what it may not join, it is not told either.
+            assert_eq!(stream.read(&mut [0; 16]).await.unwrap_or(0), 0);
+        };
+        let (asked, served, ()) =
+            tokio::join!(ask(&client, &wanted, None), serve(&mut door, None), intrude,);
+        assert_eq!(asked.unwrap().sums(true).1.bytes, 100_000);
+        served.unwrap();
+    });
+}
+
+#[test]
+fn a_client_that_vanishes_ends_the_test_and_the_next_is_served() {
+    run(async {
+        let (mut server, client) = loopback().await;
+        let mut door = Door::new(&mut server);
+        let endless = params(Direction::Reverse, Until::Seconds(3600.0));
+        let vanish = async {
+            let asked = ask(&client, &endless, None);
+            let cut = tokio::time::timeout(Duration::from_millis(200), asked).await;
+            assert!(cut.is_err());
+        };
+        let ((), served) = tokio::join!(vanish, serve(&mut door, None));
+        assert!(matches!(served, Err(PerfError::Connection { .. })), "{served:?}");
+        let short = params(Direction::Forward, Until::Bytes(10_000));
+        let (asked, served) = tokio::join!(ask(&client, &short, None), serve(&mut door, None));
+        assert!(asked.is_ok() && served.is_ok());
+    });
+}
+
+#[test]
+fn random_bytes_on_the_control_connection_never_panic() {
+    let seed = 0xc0de;
+    let mut rng = rng(seed);
+    for _ in 0..200 {
+        let n = rng.random_range(0..200);
+        let noise = random_bytes(&mut rng, n);
+        let framed = rng.random_bool(0.5);
+        run(async {
+            let (mut server, client) = loopback().await;
+            let mut door = Door::new(&mut server);
+            let attack = async {
+                let mut control = client.dial().await.unwrap();
+                open_control(&mut control).await.unwrap();
+                if framed {
+                    control.write_u32(noise.len() as u32).await.unwrap();
+                }
+                let _ = control.write_all(&noise).await;
+                let _ = control.shutdown().await;
+            };
+            let ((), served) = tokio::join!(attack, serve(&mut door, None));
+            assert!(served.is_err());
+        });
+    }
+}

@@ -4,7 +4,7 @@
 use core::time::Duration;
 
 use super::airtime::Use;
-use super::host::Exit;
+use super::host::{Exit, MAX_DELIVERIES};
 use super::phy::Ns;
 use super::ppdu::{Plan, What, interfere};
 use super::queue::Settled;
@@ -297,6 +297,11 @@ impl Wlan {
         } else if !up.is_empty() {
             self.hosts[to - 1].begin(end, &mut self.rng);
             for packet in up.drain(..) {
+                if self.deliveries.len() >= MAX_DELIVERIES {
+                    self.ledger.queue_drops += 1;
+                    self.stats[to].queue_drops += 1;
+                    continue;
+                }
                 let at = self.hosts[to - 1].next();
                 self.deliveries.push(at, Exit::Station, packet);
             }

@@ -12,6 +12,9 @@ use super::phy::Ns;
 use crate::draw::{nanos, unit};
 use crate::link::Packet;
 
+/// Most packets on their way to all hosts: those that are slower than their radios lose the rest.
+pub(super) const MAX_DELIVERIES: usize = 65_536;
+
 /// One station's host.
 #[derive(Debug)]
 pub(super) struct Host {

@@ -216,6 +216,21 @@ fn packets_of_one_ppdu_surface_together_or_as_fast_as_their_host_takes_them() {
 }
 
 #[test]
+fn a_host_slower_than_its_radio_loses_packets_instead_of_memory() {
+    let mut config = textbook(Standard::Ac, 1);
+    config.host_delay = HostDelay { per_packet: Duration::from_millis(10), ..HostDelay::default() };
+    config.ap_queue_packets = 200_000;
+    let offered = (0..100_000)
+        .map(|i| (Instant::ZERO, End::B, packet(i, WIRED, 1, Vec::new(), Instant::ZERO)))
+        .collect();
+    let mut wlan = Wlan::new(config).expect("a valid network");
+    let got = drive(&mut wlan, offered, Instant::from_secs(10));
+    assert_eq!(got.len(), 999, "one per 10 ms after the first PPDU");
+    let ledger = wlan.ledger();
+    assert!(ledger.queued <= 65_536 && ledger.queue_drops > 30_000, "{ledger:?}");
+}
+
+#[test]
 fn a_station_that_scans_gets_its_packets_late_but_all() {
     let mut config = textbook(Standard::N, 1);
     config.scan = Some(ScanPlan {

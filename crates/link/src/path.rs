@@ -4,12 +4,12 @@
 //! A [ links[0] ] B-A [ links[1] ] B-A ... [ links[n-1] ] B
 //! ```
 
+use core::time::Duration;
 use std::collections::VecDeque;
 
 use tack_units::Instant;
 
 use crate::link::{End, Link, Output, Packet};
-use crate::wired::earliest;
 
 /// Links end to end. What leaves one at its end B enters the next at its end A, and back.
 ///
@@ -25,8 +25,8 @@ pub struct Path<L = Box<dyn Link + Send>> {
 #[derive(Debug)]
 struct Hop<L> {
     link: L,
-    /// When the link wants to be polled; `None` is never.
-    deadline: Option<Instant>,
+    /// When the link wants to be polled; [`Instant::MAX`] is never.
+    deadline: Instant,
 }
 
 impl<L: Link> Path<L> {
@@ -37,7 +37,7 @@ impl<L: Link> Path<L> {
     pub fn new(links: Vec<L>) -> Path<L> {
         assert!(!links.is_empty(), "a path has at least one link");
         // A link may have events of its own, beacons say, before anything is offered.
-        let hop = |link| Hop { link, deadline: Some(Instant::ZERO) };
+        let hop = |link| Hop { link, deadline: Instant::ZERO };
         Path { hops: links.into_iter().map(hop).collect(), surfaced: VecDeque::new() }
     }
 
@@ -67,15 +67,19 @@ impl<L: Link> Path<L> {
     fn enter(&mut self, hop: usize, end: End, packet: Packet, t: Instant) {
         let hop = &mut self.hops[hop];
         hop.link.offer(end, packet, t);
-        hop.deadline = Some(t);
+        hop.deadline = t;
     }
 
     /// The next packet that surfaces by `now`, working off all hops in order of time.
     fn step(&mut self, now: Instant) -> Option<(End, Packet)> {
         loop {
-            let due = |(i, hop): (usize, &Hop<L>)| hop.deadline.map(|at| (at, i));
-            let (t, hop) = self.hops.iter().enumerate().filter_map(due).min()?;
-            if t > now {
+            let (mut t, mut hop) = (Instant::MAX, 0);
+            for (number, candidate) in self.hops.iter().enumerate() {
+                if candidate.deadline < t {
+                    (t, hop) = (candidate.deadline, number);
+                }
+            }
+            if t > now || t == Instant::MAX {
                 return None;
             }
             match self.hops[hop].link.poll(t) {
@@ -84,7 +88,7 @@ impl<L: Link> Path<L> {
                         return Some(out);
                     }
                 }
-                Output::Wait(deadline) => self.hops[hop].deadline = deadline,
+                Output::Wait(at) => self.hops[hop].deadline = at.unwrap_or(Instant::MAX),
             }
         }
     }
@@ -92,7 +96,9 @@ impl<L: Link> Path<L> {
 
 impl<L: Link> Link for Path<L> {
     fn offer(&mut self, end: End, packet: Packet, now: Instant) {
-        while let Some(out) = self.step(now) {
+        // What is due at this very instant may as well come after the packet: so a burst is taken
+        // in whole before anything moves.
+        while let Some(out) = self.step(now - Duration::from_nanos(1)) {
             self.surfaced.push_back(out);
         }
         let hop = match end {
@@ -106,7 +112,8 @@ impl<L: Link> Link for Path<L> {
         if let Some((end, packet)) = self.surfaced.pop_front().or_else(|| self.step(now)) {
             return Output::Deliver { end, packet };
         }
-        Output::Wait(self.hops.iter().fold(None, |at, hop| earliest(at, hop.deadline)))
+        let next = self.hops.iter().map(|hop| hop.deadline).min();
+        Output::Wait(next.filter(|at| *at < Instant::MAX))
     }
 }
 
@@ -122,8 +129,6 @@ impl<L: Link + ?Sized> Link for Box<L> {
 
 #[cfg(test)]
 mod tests {
-    use core::time::Duration;
-
     use tack_units::Rate;
 
     use super::*;

@@ -8,7 +8,48 @@
 //!
 //! What the medium loses has crossed the bottleneck and used its capacity, as on a real path.
 //! Every event has an exact modelled time: a driver that polls late gets the same packets in the
-//! same order, and lateness never accumulates.
+//! same order, and lateness never accumulates. So the same link serves a simulation and a relay in
+//! real time:
+//!
+//! ```
+//! use core::time::Duration;
+//! use tack_link::loss::LossConfig;
+//! use tack_link::queue::Limit;
+//! use tack_link::wired::{DirectionConfig, Wired};
+//! use tack_link::{End, Link, Output, Packet, PacketKind};
+//! use tack_units::{Instant, Rate};
+//!
+//! let down = DirectionConfig::clean(
+//!     Rate::from_mbps(100),
+//!     Duration::from_millis(40),
+//!     Limit::Bytes(1_000_000),
+//! );
+//! let up = DirectionConfig { loss: LossConfig::Bernoulli(0.0), ..down.clone() };
+//! let mut link = Wired::new(down, up, 42)?;
+//! let now = Instant::from_secs(1);
+//! let packet = Packet {
+//!     id: 0,
+//!     src: 0,
+//!     dst: 1,
+//!     ip_bytes: 1_250,
+//!     kind: PacketKind::Data,
+//!     bytes: Vec::new(),
+//!     ecn: 0,
+//!     sent_at: now,
+//! };
+//! link.offer(End::A, packet, now);
+//! // 0.1 ms on the wire and 40 ms of delay; a driver that wakes late gets it then.
+//! let Output::Wait(Some(mut due)) = link.poll(now) else { panic!("nothing is due yet") };
+//! let arrival = loop {
+//!     match link.poll(due) {
+//!         Output::Deliver { end: End::B, .. } => break due,
+//!         Output::Wait(Some(later)) => due = later,
+//!         other => panic!("{other:?}"),
+//!     }
+//! };
+//! assert_eq!(arrival, now + Duration::from_micros(40_100));
+//! # Ok::<(), tack_link::wired::ConfigError>(())
+//! ```
 
 mod bottleneck;
 mod capacity;

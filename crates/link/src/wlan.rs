@@ -64,6 +64,9 @@ const STREAM: u64 = 80_211;
 /// The access point's node number; station `i` of the configuration is node `i + 1`.
 const AP: usize = 0;
 
+/// Later than any event.
+const NEVER: Ns = Ns::MAX;
+
 /// The largest packet the model takes: IP has none larger.
 const MAX_IP_BYTES: u32 = 65_535;
 
@@ -414,32 +417,32 @@ impl Link for Wlan {
     fn poll(&mut self, now: Instant) -> Output {
         let now = now.as_nanos();
         loop {
-            let timer = self.timers.peek().map(|Reverse((at, ..))| *at);
-            let delivery = self.deliveries.next_at();
-            let access = self.next_access();
-            let soonest = [timer, delivery, access].into_iter().flatten().min();
-            match soonest {
-                Some(at) if at <= now => {
-                    if timer == soonest {
-                        let Reverse((at, _, timer)) = self.timers.pop().expect("just peeked");
-                        self.on_timer(timer, at);
-                    } else if delivery == soonest {
-                        let (at, exit, packet) = self.deliveries.pop().expect("just peeked");
-                        let end = match exit {
-                            Exit::Station => End::A,
-                            Exit::Wired => End::B,
-                            Exit::Relay(station) => {
-                                self.enqueue(AP, station, packet, at);
-                                continue;
-                            }
-                        };
-                        self.ledger.delivered += 1;
-                        return Output::Deliver { end, packet };
-                    } else {
-                        self.access();
+            // `NEVER` instead of options: this is the innermost loop of every simulation.
+            let timer = self.timers.peek().map_or(NEVER, |Reverse((at, ..))| *at);
+            let delivery = self.deliveries.next_at().unwrap_or(NEVER);
+            let access = self.next_access().unwrap_or(NEVER);
+            let soonest = timer.min(delivery).min(access);
+            if soonest > now || soonest == NEVER {
+                let wait = (soonest != NEVER).then(|| Instant::from_nanos(soonest));
+                return Output::Wait(wait);
+            }
+            if timer == soonest {
+                let Reverse((at, _, timer)) = self.timers.pop().expect("just peeked");
+                self.on_timer(timer, at);
+            } else if delivery == soonest {
+                let (at, exit, packet) = self.deliveries.pop().expect("just peeked");
+                let end = match exit {
+                    Exit::Station => End::A,
+                    Exit::Wired => End::B,
+                    Exit::Relay(station) => {
+                        self.enqueue(AP, station, packet, at);
+                        continue;
                     }
-                }
-                later => return Output::Wait(later.map(Instant::from_nanos)),
+                };
+                self.ledger.delivered += 1;
+                return Output::Deliver { end, packet };
+            } else {
+                self.access();
             }
         }
     }

@@ -134,14 +134,14 @@ impl Run {
                     continue;
                 }
             }
-            let event = self.events.peek().map(|Reverse((at, _))| *at);
-            let next = [wait, event].into_iter().flatten().min().unwrap_or(end);
+            let event = self.events.peek().map_or(Instant::MAX, |Reverse((at, _))| *at);
+            let next = wait.unwrap_or(Instant::MAX).min(event);
             if next > end {
                 self.now = end;
                 return;
             }
             self.now = self.now.max(next);
-            if event == Some(next) {
+            if event == next {
                 let Reverse((at, event)) = self.events.pop().expect("just peeked");
                 self.on_event(at, event);
             }

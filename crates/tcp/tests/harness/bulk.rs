@@ -102,8 +102,6 @@ fn a_megabyte_crosses_a_clean_path_under_either_mode() {
             WorldConfig::new(1, path(Rate::from_mbps(100), Duration::from_millis(20), 1.0));
         let mut bulk = Bulk::new(config, conn.clone(), conn, 1 << 20);
         bulk.run(Instant::from_secs(10));
-        let info = bulk.info();
-        println!("{:#?}\n{:#?}", info, bulk.server.map(|_| bulk.server_info()));
         assert_eq!(bulk.reader.read, 1 << 20, "tack {tack}");
         assert!(bulk.reader.at_end);
         assert_eq!(bulk.world.ends[0].host.closed(bulk.client), Some(Ok(())));

@@ -156,6 +156,10 @@ impl Conversation {
             }
             if self.world.now >= app.paused_until {
                 app.reader.poll(host, conn, app.most, local);
+                // No event will tell of what a small read left behind.
+                if app.sleep.is_zero() && !host.readable(conn).0.is_empty() {
+                    app.wake = self.world.now + Duration::from_micros(100);
+                }
             }
         }
     }
@@ -258,12 +262,8 @@ fn near_wrap(rng: &mut Pcg64Mcg) -> u32 {
 }
 
 fn conn_config(rng: &mut Pcg64Mcg) -> ConnConfig {
-    let algorithms = [
-        None,
-        Some(Algorithm::Bbr),
-        Some(Algorithm::NewReno),
-        Some(Algorithm::BbrInteractive),
-    ];
+    let algorithms =
+        [None, Some(Algorithm::Bbr), Some(Algorithm::NewReno), Some(Algorithm::BbrInteractive)];
     let mut config = ConnConfig {
         mss: rng.random_bool(0.3).then(|| rng.random_range(100..1_400)),
         recv_buffer: log_uniform(rng, 3_000.0, 4e6) as usize,

@@ -1,12 +1,12 @@
 //! Thousands of random conversations. A failure prints its seed and the command that repeats it.
 //!
-//! `TACK_SEED=n` runs that one seed, `TACK_COUNT=n` so many of each kind.
+//! `TACK_SEED=n` runs that one seed; `TACK_FIRST=n TACK_COUNT=m` runs m of each kind from n on.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use crate::conversation::{Conversation, Kind};
 
-/// Of each kind; four kinds of tests make more than 10 000 conversations.
+/// Of each of three kinds: 10 500 conversations.
 const COUNT: u64 = 3_500;
 
 fn number(name: &str) -> Option<u64> {
@@ -16,7 +16,10 @@ fn number(name: &str) -> Option<u64> {
 fn run_all(kind: Kind, test: &str) {
     let seeds = match number("TACK_SEED") {
         Some(seed) => seed..seed + 1,
-        None => 0..number("TACK_COUNT").unwrap_or(COUNT),
+        None => {
+            let first = number("TACK_FIRST").unwrap_or(0);
+            first..first + number("TACK_COUNT").unwrap_or(COUNT)
+        }
     };
     for seed in seeds {
         let mut conversation = Conversation::new(kind, seed);

@@ -81,8 +81,7 @@ fn nobody_there_refuses_and_silence_times_out() {
 }
 
 fn flooded(cookies: bool) -> Raw {
-    let listen =
-        ListenConfig { syn_backlog: 64, syn_cookies: cookies, ..ListenConfig::default() };
+    let listen = ListenConfig { syn_backlog: 64, syn_cookies: cookies, ..ListenConfig::default() };
     let mut raw = Raw::new(listen);
     raw.speak_tack();
     for i in 0..20_000u32 {

@@ -82,11 +82,8 @@ fn an_optimistic_receiver_gets_no_more_than_window_and_buffer_at_once() {
             // Acknowledged before it can have arrived.
             raw.ack = start.add(top);
             let kind = AckType::WindowIack;
-            let header = if raw.info().mode == Mode::Tack {
-                raw.body_header(kind, 0)
-            } else {
-                raw.header()
-            };
+            let header =
+                if raw.info().mode == Mode::Tack { raw.body_header(kind, 0) } else { raw.header() };
             raw.send(header, &[]);
             let info = raw.info();
             assert!(info.in_flight <= info.snd_wnd.max(65_536) && info.in_flight <= max);

@@ -37,6 +37,17 @@ pub(crate) struct PipeConfig {
     pub(crate) drop_permitted_syns: bool,
     /// Uniform extra delay that keeps the order.
     pub(crate) jitter: Duration,
+    /// Jitter on top of a standing queue, but for moments of calm.
+    pub(crate) crowd: Option<Crowd>,
+}
+
+/// A queue that others keep filled: it empties for `calm_for` once in `calm_every`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Crowd {
+    pub(crate) least: Duration,
+    pub(crate) spread: Duration,
+    pub(crate) calm_every: Duration,
+    pub(crate) calm_for: Duration,
 }
 
 impl PipeConfig {
@@ -55,6 +66,7 @@ impl PipeConfig {
             drop_tack_segments: false,
             drop_permitted_syns: false,
             jitter: Duration::ZERO,
+            crowd: None,
         }
     }
 }
@@ -131,10 +143,7 @@ impl Pipe {
         let copies = if self.chance(self.config.duplicate) { 2 } else { 1 };
         for copy in 0..copies {
             let mut at = self.busy + self.config.delay;
-            if !self.config.jitter.is_zero() {
-                let extra = self.rng.random_range(0..=self.config.jitter.as_nanos() as u64);
-                at = (at + Duration::from_nanos(extra)).max(self.latest);
-            }
+            at = (at + self.jitter(at)).max(self.latest);
             self.latest = self.latest.max(at);
             if copy > 0 || self.chance(self.config.reorder) {
                 let by = self.config.reorder_by.as_nanos() as u64;
@@ -157,6 +166,17 @@ impl Pipe {
         }
     }
 
+    fn jitter(&mut self, at: Instant) -> Duration {
+        let mut random = |most: Duration| match most.as_nanos() as u64 {
+            0 => Duration::ZERO,
+            most => Duration::from_nanos(self.rng.random_range(0..=most)),
+        };
+        let Some(crowd) = self.config.crowd else { return random(self.config.jitter) };
+        let phase = u128::from(at.as_nanos()) % crowd.calm_every.as_nanos();
+        let calm = phase < crowd.calm_for.as_nanos();
+        if calm { Duration::ZERO } else { crowd.least + random(crowd.spread) }
+    }
+
     pub(crate) fn next(&self) -> Option<Instant> {
         self.flying.first_key_value().map(|((at, _), _)| *at)
     }
@@ -171,7 +191,6 @@ impl Pipe {
             self.spare.push(bytes);
         }
     }
-
 }
 
 /// Offset of the TCP header.

@@ -3,6 +3,7 @@
 use core::time::Duration;
 use std::net::SocketAddr;
 
+use tack_tcp::wire::{Codepoints, Segment};
 use tack_tcp::{Encapsulation, Host, HostConfig};
 use tack_units::Instant;
 
@@ -50,6 +51,9 @@ pub(crate) struct World {
     pub(crate) ends: [End; 2],
     /// `pipes[i]` carries what end `i` sends.
     pub(crate) pipes: [Pipe; 2],
+    /// When text from end 0 arrived at end 1, its offset from the ISN and its length; recorded
+    /// while it is there. Streams under 4 GiB only.
+    pub(crate) tap: Option<Vec<(Instant, u64, u64)>>,
     buffer: Vec<u8>,
     /// Deadlines that did not move the host on; a machine that never settles is a bug.
     stuck: u32,
@@ -100,6 +104,7 @@ impl World {
                 Pipe::new(a, seed.wrapping_mul(2), ip.is_some()),
                 Pipe::new(b, seed.wrapping_mul(2) + 1, ip.is_some()),
             ],
+            tap: None,
             buffer: Vec::new(),
             stuck: 0,
         }
@@ -150,6 +155,9 @@ impl World {
             let local = self.local(to);
             while let Some((bytes, ecn)) = self.pipes[i].arrive(at) {
                 let from = self.ends[i].addr;
+                if let (0, Some(tap)) = (i, &mut self.tap) {
+                    record(tap, &bytes, at);
+                }
                 self.ends[to].host.handle(from, &bytes, bytes.len(), ecn, local);
                 self.pipes[i].recycle(bytes);
             }
@@ -161,4 +169,12 @@ impl World {
             }
         }
     }
+}
+
+fn record(tap: &mut Vec<(Instant, u64, u64)>, bytes: &[u8], at: Instant) {
+    let segment = Segment::parse(bytes, Codepoints::Experimental).expect("our own segment");
+    if segment.payload.is_empty() || segment.header.options.ack_type.is_some() {
+        return;
+    }
+    tap.push((at, u64::from(segment.header.seq.0), segment.payload.len() as u64));
 }

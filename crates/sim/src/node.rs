@@ -35,8 +35,9 @@ pub struct Node {
     sides: Vec<Side>,
     by_flow: BTreeMap<FlowId, usize>,
     by_conn: BTreeMap<ConnId, usize>,
-    /// When the application of each side wants to be woken.
+    /// When the application of each side wants to be woken, and the same by side.
     timers: BTreeSet<(Instant, usize)>,
+    armed: Vec<Option<Instant>>,
     open_loop: OpenLoop,
     /// Segments of the last burst that were not sent on yet.
     outbox: VecDeque<Outgoing>,
@@ -67,6 +68,7 @@ impl Node {
             by_flow: BTreeMap::new(),
             by_conn: BTreeMap::new(),
             timers: BTreeSet::new(),
+            armed: Vec::new(),
             open_loop: OpenLoop::new(),
             outbox: VecDeque::new(),
             burst: Vec::new(),
@@ -128,28 +130,32 @@ impl Node {
     fn add_side(&mut self, flow: FlowId, role: Role) {
         let index = self.sides.len();
         let side = Side::new(flow, role, Arc::clone(&self.pattern));
-        if let Some(at) = side.timer() {
-            self.timers.insert((at, index));
-        }
         self.sides.push(side);
+        self.armed.push(None);
         self.by_flow.insert(flow, index);
+        self.arm(index);
     }
 
     /// Runs the application of one side and keeps its timer.
     fn run_side(&mut self, index: usize, now: Instant) {
-        let side = &mut self.sides[index];
-        let before = side.timer();
-        if let Some(conn) = side.run(&mut self.tcp, now) {
+        if let Some(conn) = self.sides[index].run(&mut self.tcp, now) {
             self.by_conn.insert(conn, index);
         }
-        let after = side.timer();
-        if before != after {
-            if let Some(before) = before {
-                self.timers.remove(&(before, index));
-            }
-            if let Some(after) = after {
-                self.timers.insert((after, index));
-            }
+        self.arm(index);
+    }
+
+    /// Sets the timer that the application of a side wants now.
+    fn arm(&mut self, index: usize) {
+        let wanted = self.sides[index].timer();
+        let armed = core::mem::replace(&mut self.armed[index], wanted);
+        if armed == wanted {
+            return;
+        }
+        if let Some(at) = armed {
+            self.timers.remove(&(at, index));
+        }
+        if let Some(at) = wanted {
+            self.timers.insert((at, index));
         }
     }
 
@@ -206,6 +212,7 @@ impl Node {
         let flow = flow_of(&self.burst).and_then(|flow| self.by_flow.get(&flow));
         if let Some(&index) = flow {
             self.sides[index].refill(&mut self.tcp, now);
+            self.arm(index);
         }
     }
 }

@@ -303,3 +303,22 @@ fn bytes_behind_a_hole_are_blocked_and_those_without_are_not() {
     // A hole stays open for about a round trip of 40 ms: up to 100 kB wait behind it.
     assert!((10_000..400_000).contains(&most_blocked(0.01)), "{}", most_blocked(0.01));
 }
+
+#[test]
+fn a_connection_that_ends_before_its_stop_is_left_alone_there() {
+    for cut in [false, true] {
+        let loss = LossConfig::Bernoulli(f64::from(u8::from(cut)));
+        let direction = DirectionConfig { loss, ..path(20, Duration::from_millis(5)) };
+        let (mut sim, from, to) = pair(Wired::symmetric(direction, 1).unwrap(), 1);
+        let transport = Transport::new(AckStrategy::Delayed(2));
+        let mut config =
+            FlowConfig { app: transfer(10_000), ..FlowConfig::bulk(from, to, &transport) };
+        // Over a cut path the attempt is given up long before the stop.
+        config.from_conn.max_syn_transmissions = 2;
+        config.stop = Some(Instant::from_secs(100));
+        let flow = sim.add_flow(config);
+        sim.run_until(Instant::from_secs(200));
+        let closed = sim.flow(flow).0.closed;
+        assert_eq!(closed.map(|outcome| outcome.is_err()), Some(cut), "{closed:?}");
+    }
+}

@@ -139,8 +139,6 @@ pub(crate) struct Connection {
     loss_probe_due: bool,
     /// The listener has room: a passive handshake may complete.
     may_establish: bool,
-    /// TSval of the first retransmission of the loss episode, for Eifel detection.
-    retransmit_stamp: Option<u32>,
     pub(crate) events: EventSet,
     counters: Counters,
     owd: OwdHistogram,
@@ -196,7 +194,6 @@ impl Connection {
             handshake_ack: false,
             loss_probe_due: false,
             may_establish: true,
-            retransmit_stamp: None,
             events: EventSet::default(),
             counters: Counters::default(),
             owd: OwdHistogram::default(),

@@ -29,8 +29,12 @@ impl Connection {
         let window = self.snd.scaled(a.seg.header.window);
         let news = self.read_body(a, window);
         self.count_received(a);
+        let same_window = a.ack + window == self.snd.una() + self.snd.wnd();
         let window_grew = self.take_window(a, window);
-        let acked = self.apply(a, news, now);
+        let acked = match self.recovery {
+            Recovery::Plain(_) => self.apply_plain(a, same_window, now),
+            Recovery::Tack(_) => self.apply_tack(a, news, now),
+        };
         let una_before = self.snd.una();
         if a.ack > una_before {
             self.snd.acknowledge(a.ack);
@@ -122,10 +126,7 @@ impl Connection {
         }
     }
 
-    fn apply(&mut self, a: &Arriving<'_>, news: News, now: Instant) -> Acked {
-        if let Recovery::Plain(_) = self.recovery {
-            return self.apply_plain(a, now);
-        }
+    fn apply_tack(&mut self, a: &Arriving<'_>, news: News, now: Instant) -> Acked {
         if let News::Iack(tack::Iack { reason: IackReason::CongestionExperienced { .. }, .. }) =
             news
         {
@@ -137,7 +138,7 @@ impl Connection {
             side.receiver.on_frequency(frequency, now);
         }
         let clock_us = self.clock.val(now);
-        let Recovery::Tack(side) = &mut self.recovery else { unreachable!("looked at above") };
+        let Recovery::Tack(side) = &mut self.recovery else { unreachable!("the caller looked") };
         match news {
             News::Tack(mut tack) => {
                 clamp_report(&mut tack, self.snd.nxt());
@@ -152,7 +153,9 @@ impl Connection {
         }
     }
 
-    fn apply_plain(&mut self, a: &Arriving<'_>, now: Instant) -> Acked {
+    fn apply_plain(&mut self, a: &Arriving<'_>, same_window: bool, now: Instant) -> Acked {
+        let Recovery::Plain(plain) = &self.recovery else { unreachable!("the caller looked") };
+        let first_resent = plain.first_retransmission_at().map(|at| self.clock.val(at));
         let mut blocks: [Range<u64>; 4] = [const { 0..0 }; 4];
         let (count, dsack) = self.sack_blocks(a, &mut blocks);
         let options = &a.seg.header.options;
@@ -162,17 +165,13 @@ impl Connection {
             sack: &blocks[..count],
             dsack,
             ts_rtt: self.clock.rtt(echo, now).filter(|_| self.clock.is_fine()),
-            echoes_original: self.retransmit_stamp.is_some_and(|first| {
+            echoes_original: first_resent.is_some_and(|first| {
                 echo.is_some_and(|ts| (ts.ecr.wrapping_sub(first) as i32) < 0)
             }),
-            is_pure_ack: a.text.is_empty() && !a.fin && a.body.is_none(),
+            is_pure_ack: same_window && a.text.is_empty() && !a.fin && a.body.is_none(),
         };
         let Recovery::Plain(plain) = &mut self.recovery else { unreachable!("the caller looked") };
-        let acked = plain.on_ack(&ack, now);
-        if !plain.in_recovery() {
-            self.retransmit_stamp = None;
-        }
-        acked
+        plain.on_ack(&ack, now)
     }
 
     /// SACK blocks as offsets within what was sent and is not acknowledged; a first block below

@@ -336,8 +336,6 @@ impl Connection {
         if again {
             counters.retransmissions += 1;
             counters.retransmitted_bytes += bytes;
-            let stamp = self.clock.val(now);
-            self.retransmit_stamp.get_or_insert(stamp);
         } else {
             counters.bytes_sent += bytes;
             self.snd.on_fresh_sent(fresh);

@@ -297,7 +297,8 @@ impl Connection {
                     return self.fail(ConnectionError::TimedOut, now);
                 }
                 self.congestion.on_timeout(in_flight, self.recovery.in_flight(), now);
-                if in_a_row >= 2 && !self.liveness.confirmed_tack {
+                let patience = if self.liveness.confirmed_tack { 6 } else { 2 };
+                if in_a_row >= patience {
                     self.fall_back(FallbackReason::Unanswered, now);
                 }
             }

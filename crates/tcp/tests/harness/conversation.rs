@@ -172,12 +172,12 @@ impl Conversation {
         })
     }
 
-    /// One end met only silence for several timeouts.
+    /// One end met only silence for several timeouts, or gave TACK up between two SYNs.
     fn looked_hostile(&self) -> bool {
         let unanswered = Mode::FellBack(FallbackReason::Unanswered);
         (0..2).any(|i| {
             let info = self.apps[i].conn.and_then(|c| self.world.ends[i].host.info(c));
-            info.is_some_and(|i| i.mode == unanswered)
+            info.is_some_and(|i| i.mode == unanswered || i.mode == Mode::Plain)
         })
     }
 
@@ -220,6 +220,7 @@ fn pipe(kind: Kind, ip: Option<bool>, rng: &mut Pcg64Mcg) -> PipeConfig {
     pipe.reorder = sometimes(rng, 0.3, 0.2);
     pipe.reorder_by = Duration::from_micros(log_uniform(rng, 10.0, 50_000.0) as u64);
     pipe.corrupt = if ip.is_some() { sometimes(rng, 0.2, 0.05) } else { 0.0 };
+    pipe.mark = sometimes(rng, 0.3, 0.2);
     if rng.random_bool(0.2) {
         pipe.jitter = Duration::from_micros(log_uniform(rng, 10.0, 20_000.0) as u64);
     }

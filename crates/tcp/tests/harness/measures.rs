@@ -139,7 +139,7 @@ fn repair_times(pipes: [PipeConfig; 2], to: u64) -> Vec<Duration> {
 }
 
 #[test]
-fn a_hole_is_repaired_in_an_rtt_and_settling_time_at_the_median_and_two_rtts_at_the_99th() {
+fn a_hole_is_repaired_in_an_rtt_and_settling_time_and_twice_that_when_the_repair_is_lost() {
     println!(
         "{:>6} {:>9} {:>7} {:>9} {:>9} {:>9}",
         "RTT", "rate", "holes", "median", "p98.5", "p99"
@@ -152,6 +152,12 @@ fn a_hole_is_repaired_in_an_rtt_and_settling_time_at_the_median_and_two_rtts_at_
         let (median, near, p99) = (at(0.5), at(0.985), at(0.99));
         let n = times.len();
         println!("{rtt_ms:>4}ms {mbps:>5}Mb/s {n:>7} {median:>9.3} {near:>9.3} {p99:>9.3}");
+        // RTT and the settling time of RTTmin/4, and a little for the paced queue.
+        assert!(median <= 1.25 + 0.1, "median {median} RTT");
+        // One hole in a hundred loses its retransmission as well, so the 99th percentile lies
+        // where two repairs in a row begin to show: a second loss is known one RTT after the
+        // first repair left, and repaired one RTT later.
+        assert!(p99 <= 2.5, "99th percentile {p99} RTT");
     }
 }
 

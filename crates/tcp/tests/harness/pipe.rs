@@ -31,6 +31,8 @@ pub(crate) struct PipeConfig {
     pub(crate) reorder: f64,
     pub(crate) reorder_by: Duration,
     pub(crate) corrupt: f64,
+    /// Share of ECN-capable packets marked CE.
+    pub(crate) mark: f64,
     pub(crate) blackouts: Vec<Range<Instant>>,
     pub(crate) strip: Option<(Strip, Instant)>,
     pub(crate) drop_tack_segments: bool,
@@ -61,6 +63,7 @@ impl PipeConfig {
             reorder: 0.0,
             reorder_by: Duration::ZERO,
             corrupt: 0.0,
+            mark: 0.0,
             blackouts: Vec::new(),
             strip: None,
             drop_tack_segments: false,
@@ -140,6 +143,8 @@ impl Pipe {
             self.counters.lost += 1;
             return;
         }
+        let marked = ecn == Ecn::Ect0 && !self.ip && self.chance(self.config.mark);
+        let ecn = if marked { Ecn::Ce } else { ecn };
         let copies = if self.chance(self.config.duplicate) { 2 } else { 1 };
         for copy in 0..copies {
             let mut at = self.busy + self.config.delay;

@@ -7,6 +7,8 @@ use std::net::SocketAddr;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncRead, AsyncWrite};
 
+use crate::exit::Failure;
+
 /// A reliable byte stream in both directions; `shutdown` closes the writing direction only.
 pub trait Connection: AsyncRead + AsyncWrite + Unpin + Send + 'static {
     /// What the transport counted so far; `None` if it doesn't count.
@@ -33,8 +35,8 @@ pub trait Dial {
     /// What is opened.
     type Conn: Connection;
 
-    /// One more connection to the peer.
-    fn dial(&self) -> impl Future<Output = io::Result<Self::Conn>>;
+    /// One more connection to the peer; a failure says what to do and how the command ends.
+    fn dial(&self) -> impl Future<Output = Result<Self::Conn, Failure>>;
 }
 
 /// Takes connections in.
@@ -110,6 +112,28 @@ impl Flow {
         self.mss = self.mss.max(other.mss);
     }
 
+    /// The same connection's counters without what `earlier` had counted; measures stay as they
+    /// are.
+    pub fn since(mut self, earlier: &Flow) -> Flow {
+        for (now, before) in [
+            (&mut self.data_packets_sent, earlier.data_packets_sent),
+            (&mut self.data_packets_received, earlier.data_packets_received),
+            (&mut self.retransmits, earlier.retransmits),
+            (&mut self.needless_retransmits, earlier.needless_retransmits),
+        ] {
+            *now = now.saturating_sub(before);
+        }
+        for (now, before) in [
+            (&mut self.acks_received, &earlier.acks_received),
+            (&mut self.acks_sent, &earlier.acks_sent),
+        ] {
+            for (kind, count) in now {
+                *count = count.saturating_sub(before.get(kind).copied().unwrap_or(0));
+            }
+        }
+        self
+    }
+
     /// All acknowledgments received.
     pub fn acks_received_total(&self) -> u64 {
         self.acks_received.values().sum()
@@ -139,5 +163,8 @@ mod tests {
         sum.add(&one(0, 4));
         assert_eq!((sum.rtt_min_us, sum.data_packets_sent), (70, 40));
         assert_eq!(sum.acks_received_total(), 10);
+        let later = sum.clone().since(&one(70, 4));
+        assert_eq!((later.data_packets_sent, later.acks_received_total()), (30, 6));
+        assert_eq!(later.rtt_min_us, 70);
     }
 }

@@ -200,8 +200,8 @@ impl NetDial {
 impl Dial for NetDial {
     type Conn = NetConn;
 
-    async fn dial(&self) -> io::Result<NetConn> {
-        self.connect().await.map_err(|failure| io::Error::other(failure.message))
+    async fn dial(&self) -> Result<NetConn, Failure> {
+        self.connect().await
     }
 }
 

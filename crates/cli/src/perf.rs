@@ -50,6 +50,9 @@ pub enum PerfError {
         /// Why.
         source: io::Error,
     },
+    /// No connection to the server.
+    #[error("{0}")]
+    Dial(Failure),
     /// The server doesn't want this test.
     #[error("the server refused the test: {0}")]
     Refused(String),
@@ -72,7 +75,8 @@ impl PerfError {
 
 impl From<PerfError> for Failure {
     fn from(error: PerfError) -> Self {
-        let code = match &error {
+        let code = match error {
+            PerfError::Dial(failure) => return failure,
             PerfError::Connection { .. } | PerfError::Stalled(_) => ExitCode::Failed,
             PerfError::Refused(_) => ExitCode::Refused,
             PerfError::Protocol(_) => ExitCode::Integrity,

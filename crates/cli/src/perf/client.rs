@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep_until};
-
 use crate::conn::{Connection, Dial};
 use crate::perf::PerfError;
 use crate::perf::control::{Message, Results, open_control, open_stream, recv_soon, send};
@@ -30,8 +28,7 @@ pub async fn run<D: Dial>(
     observer: &mut impl Observer,
 ) -> Result<Report, PerfError> {
     params.check()?;
-    let connecting = "cannot open the control connection";
-    let mut control = dial.dial().await.map_err(PerfError::connection(connecting))?;
+    let mut control = dial.dial().await.map_err(PerfError::Dial)?;
     open_control(&mut control).await?;
     send(&mut control, &Message::Open { params: params.clone() }).await?;
     let cookie = match recv_soon(&mut control).await? {
@@ -45,8 +42,7 @@ pub async fn run<D: Dial>(
     let mut streams = Vec::new();
     let mut lanes = Vec::new();
     for (index, sends) in params.client_sends().into_iter().enumerate() {
-        let during = PerfError::connection("cannot open a stream");
-        let mut conn = dial.dial().await.map_err(during)?;
+        let mut conn = dial.dial().await.map_err(PerfError::Dial)?;
         let number = u16::try_from(index).expect("streams are at most 256");
         open_stream(&mut conn, &cookie, number).await?;
         lanes.push(Lane { id: Lane::id_of(index), sends, addresses: conn.addresses() });
@@ -60,20 +56,13 @@ pub async fn run<D: Dial>(
 
     let mut intervals = Vec::new();
     let mut engine = Engine::start(params, streams);
-    let deadline = params.duration().map(|d| Instant::now() + params.omit() + d);
-    let ended = async {
-        match deadline {
-            Some(at) => sleep_until(at).await,
-            // The streams end it.
-            None => std::future::pending().await,
-        }
-        Ok(())
-    };
     let observe = |interval: Interval| {
         observer.interval(&interval);
         intervals.push(interval);
     };
-    engine.run(interval, ended, observe).await?;
+    // Only the deadline or the streams themselves end it here.
+    let never = std::future::pending();
+    engine.run(interval, params.duration(), never, observe).await?;
     let mut local = engine.results();
     send(&mut control, &Message::End).await?;
     send(&mut control, &Message::Results { results: local.clone() }).await?;

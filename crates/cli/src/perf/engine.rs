@@ -37,10 +37,29 @@ pub struct Engine {
     moved: (Instant, u64),
 }
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Counted {
     bytes: u64,
-    retransmits: u64,
+    flow: Option<Flow>,
+}
+
+impl Counted {
+    fn of(gauge: &Gauge) -> Self {
+        Self { bytes: gauge.bytes(), flow: gauge.flow() }
+    }
+
+    fn retransmits(&self) -> u64 {
+        self.flow.as_ref().map_or(0, |f| f.retransmits)
+    }
+
+    /// The transport's counters since `base`.
+    fn flow_since(self, base: &Counted) -> Option<Flow> {
+        let flow = self.flow?;
+        Some(match &base.flow {
+            Some(earlier) => flow.since(earlier),
+            None => flow,
+        })
+    }
 }
 
 impl Engine {
@@ -78,14 +97,15 @@ impl Engine {
         }
     }
 
-    /// Runs until `ended` says so or, in a test by bytes, until all streams are through. Hands
-    /// each interval to `observe`. Returns whether `ended` said so.
+    /// Runs until `ended` says so, until `duration` has been counted or, in a test by bytes, until
+    /// all streams are through. Hands each interval to `observe`. Returns whether `ended` said so.
     ///
     /// # Errors
     /// A stream or `ended` failed, or nothing moved for a minute.
     pub async fn run(
         &mut self,
         interval: Option<Duration>,
+        duration: Option<Duration>,
         ended: impl Future<Output = Result<(), PerfError>>,
         mut observe: impl FnMut(Interval),
     ) -> Result<bool, PerfError> {
@@ -95,6 +115,7 @@ impl Engine {
         next += interval.unwrap_or(STALL_LIMIT);
         loop {
             let warm_up_ends = self.epoch + self.params.omit();
+            let deadline = self.epoch + duration.unwrap_or_default();
             tokio::select! {
                 end = &mut ended, if !end_said => {
                     end?;
@@ -118,6 +139,7 @@ impl Engine {
                     self.begin_counting();
                     next = self.epoch + interval.unwrap_or(STALL_LIMIT);
                 }
+                () = sleep_until(deadline), if duration.is_some() && !self.in_warm_up => break,
                 () = sleep_until(next) => {
                     self.tick().await;
                     next += interval.unwrap_or(STALL_LIMIT);
@@ -139,11 +161,11 @@ impl Engine {
 
     /// What has been counted since the warm-up.
     pub fn results(&self) -> Results {
-        let seconds = self.last_sample_seconds();
-        let streams = self.gauges.iter().zip(&self.base).map(|(gauge, base)| StreamResult {
-            bytes: gauge.bytes() - base.bytes,
+        let seconds = self.epoch.elapsed().as_secs_f64();
+        let streams = self.counted().into_iter().zip(&self.base).map(|(now, base)| StreamResult {
+            bytes: now.bytes - base.bytes,
             seconds,
-            flow: gauge.flow(),
+            flow: now.flow_since(base),
         });
         Results { streams: streams.collect(), cpu: self.cpu.read() }
     }
@@ -155,10 +177,6 @@ impl Engine {
         while self.pumps.join_next().await.is_some() {}
     }
 
-    fn last_sample_seconds(&self) -> f64 {
-        self.epoch.elapsed().as_secs_f64()
-    }
-
     /// Lets every stream publish its counters.
     async fn tick(&mut self) {
         self.ticks += 1;
@@ -168,20 +186,17 @@ impl Engine {
     }
 
     fn counted(&self) -> Vec<Counted> {
-        let retransmits = |g: &Gauge| g.flow().map_or(0, |f: Flow| f.retransmits);
-        let count = |g: &Arc<Gauge>| Counted { bytes: g.bytes(), retransmits: retransmits(g) };
-        self.gauges.iter().map(count).collect()
+        self.gauges.iter().map(|gauge| Counted::of(gauge)).collect()
     }
 
     fn close_interval(&mut self, observe: &mut impl FnMut(Interval)) {
         let now = Instant::now();
         let counted = self.counted();
-        let spans =
-            self.gauges.iter().zip(&counted).zip(&self.last.1).map(|((gauge, n), l)| Span {
-                bytes: n.bytes - l.bytes,
-                retransmits: n.retransmits.saturating_sub(l.retransmits),
-                flow: gauge.flow(),
-            });
+        let spans = counted.iter().zip(&self.last.1).map(|(n, last)| Span {
+            bytes: n.bytes - last.bytes,
+            retransmits: n.retransmits().saturating_sub(last.retransmits()),
+            flow: n.flow.clone(),
+        });
         let since = |t: Instant| t.duration_since(self.epoch).as_secs_f64();
         observe(Interval {
             start: since(self.last.0),

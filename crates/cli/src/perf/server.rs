@@ -112,7 +112,7 @@ pub async fn serve_one<A: Accept>(
         }
     };
     let ended = tokio::select! {
-        ended = engine.run(interval, end, observe) => ended?,
+        ended = engine.run(interval, None, end, observe) => ended?,
         error = door.refuse_all() => return Err(error),
     };
     let mut local = engine.results();

@@ -1,5 +1,7 @@
 //! Standard input to standard output: one stream of unknown length, verified at its end.
 
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use crate::conn::Connection;
@@ -24,9 +26,9 @@ pub async fn send_stream<C: Connection>(
     let result = async {
         framed.hello(What::Stream).await?;
         let Framed { reader, writer } = &mut framed;
-        let mut sent = 0;
-        let confirmed =
-            race(pump(writer, input, progress, &mut sent), confirmation(reader)).await?;
+        let (mut sent, all_sent) = (0, AtomicBool::new(false));
+        let pump = pump(writer, input, progress, (&mut sent, &all_sent));
+        let confirmed = race(&all_sent, pump, confirmation(reader)).await?;
         if confirmed == sent {
             return Ok(sent);
         }
@@ -42,7 +44,7 @@ async fn pump(
     writer: &mut FrameWriter<impl AsyncWrite + Unpin>,
     mut input: impl AsyncRead + Unpin,
     progress: &Progress,
-    sent: &mut u64,
+    (sent, all_sent): (&mut u64, &AtomicBool),
 ) -> Result<(), TransferError> {
     let mut buffer = vec![0; HEADER + CHUNK];
     let mut hasher = blake3::Hasher::new();
@@ -51,6 +53,7 @@ async fn pump(
         let n = read.map_err(TransferError::disk("read", "standard input"))?;
         if n == 0 {
             let hash = *hasher.finalize().as_bytes();
+            all_sent.store(true, Relaxed);
             return writer.send(&Frame::End { hash }).await;
         }
         hasher.update(&buffer[HEADER..HEADER + n]);

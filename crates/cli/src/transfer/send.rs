@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadHalf, WriteHalf};
@@ -235,11 +236,12 @@ impl TreeSender<'_> {
         });
         let mut skipped = Vec::new();
         let Framed { reader, writer } = framed;
-        let pump = async {
-            self.pump(writer, &mut events, &spare_in, &mut skipped).await?;
-            reading.await
-        };
-        let (stored, files, bytes) = race(pump, confirmations(reader, &expected)).await?;
+        let all_sent = AtomicBool::new(false);
+        let channels = (&mut events, &spare_in);
+        let pump = self.pump(writer, channels, &mut skipped, &all_sent);
+        let replies = confirmations(reader, &expected);
+        let (stored, files, bytes) = race(&all_sent, pump, replies).await?;
+        reading.await?;
         if stored + skipped.len() != expected.len() {
             let got = format!("DONE after {stored} of {} files", expected.len());
             return Err(TransferError::Unexpected { got, expected: "STORED" });
@@ -250,9 +252,9 @@ impl TreeSender<'_> {
     async fn pump(
         &self,
         writer: &mut FrameWriter<impl AsyncWrite + Unpin>,
-        events: &mut mpsc::Receiver<Event>,
-        spare: &mpsc::Sender<Vec<u8>>,
+        (events, spare): (&mut mpsc::Receiver<Event>, &mpsc::Sender<Vec<u8>>),
         skipped: &mut Vec<String>,
+        all_sent: &AtomicBool,
     ) -> Result<(), TransferError> {
         loop {
             let event = match events.try_recv() {
@@ -262,7 +264,10 @@ impl TreeSender<'_> {
                     writer.flush().await?;
                     match writer.while_busy(events.recv()).await {
                         Some(event) => event,
-                        None => return writer.send(&Frame::Finished).await,
+                        None => {
+                            all_sent.store(true, Relaxed);
+                            return writer.send(&Frame::Finished).await;
+                        }
                     }
                 }
             };
@@ -327,8 +332,10 @@ async fn confirmations(
     }
 }
 
-/// Runs both until the peer's last word. Its reason beats our broken pipe.
+/// Runs both until the peer's last word, which may come only after `pump` has set `all_sent`: as
+/// soon as it begins to write its own last word. The peer's reason beats our broken pipe.
 pub(crate) async fn race<T>(
+    all_sent: &AtomicBool,
     pump: impl Future<Output = Result<(), TransferError>>,
     replies: impl Future<Output = Result<T, TransferError>>,
 ) -> Result<T, TransferError> {
@@ -337,6 +344,7 @@ pub(crate) async fn race<T>(
     tokio::select! {
         reply = &mut replies => match reply {
             Err(reason) => Err(reason),
+            Ok(last_word) if all_sent.load(Relaxed) => Ok(last_word),
             Ok(_) => Err(TransferError::Unexpected {
                 got: "DONE before everything was sent".to_owned(),
                 expected: "STORED",

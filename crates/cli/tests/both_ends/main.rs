@@ -2,6 +2,7 @@
 
 mod args;
 mod hostile;
+mod network;
 mod perf;
 mod support;
 mod transfer;

@@ -1,0 +1,178 @@
+//! The same over real TACK streams, in one process and through the built command.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::Arc;
+
+use serde_json::Value;
+use tack_cli::args::host::HostPort;
+use tack_cli::conn::Accept;
+use tack_cli::net::{NetAccept, NetDial};
+use tack_cli::progress::Progress;
+use tack_cli::transfer::recv::receive_tree;
+use tack_cli::transfer::scan::scan;
+use tack_cli::transfer::send::send_tree;
+use tack_cli::transfer::store::Store;
+use tack_net::ConnConfig;
+use tack_net::tls::{Acceptor, ClientTrust, Connector, ServerIdentity};
+use tempfile::tempdir;
+
+use crate::support::{random_bytes, random_tree, rng, run, snapshot};
+
+/// A tree over real sockets on the loopback.
+fn tree_over_network(encrypted: bool, config: ConnConfig, seed: u64) {
+    let dir = tempdir().unwrap();
+    let (from, into) = (dir.path().join("tree"), dir.path().join("in"));
+    random_tree(&from, &mut rng(seed));
+    let identity = ServerIdentity::generate(&["localhost"]).unwrap();
+    let trust = ClientTrust::Pinned(identity.fingerprint());
+    let connector = encrypted.then(|| Connector::new(trust).unwrap());
+    let acceptor = Acceptor::new(&identity).unwrap();
+    let shown = encrypted.then(|| (acceptor, identity.fingerprint()));
+    run(async {
+        let local = "127.0.0.1:0".parse().unwrap();
+        let mut server = NetAccept::listen(local, config.clone(), shown).unwrap();
+        let port = server.local_addr().port();
+        let host = HostPort { name: "127.0.0.1".into(), port };
+        let quiet = Progress::hidden();
+        let sending = async {
+            let dial = NetDial::open(&host, config, connector, true).await.unwrap();
+            let found = scan(std::slice::from_ref(&from), false).unwrap();
+            let sent = send_tree(dial.connect().await.unwrap(), found, &quiet).await;
+            dial.settle().await;
+            sent
+        };
+        let receiving = async {
+            let conn = server.accept().await.unwrap();
+            let store = Arc::new(Store::open(&into).unwrap());
+            let received = receive_tree(conn, Arc::clone(&store), false, &quiet).await;
+            store.tidy();
+            received
+        };
+        let (sent, received) = tokio::join!(sending, receiving);
+        assert_eq!(sent.unwrap().bytes, received.unwrap().bytes, "seed {seed}");
+    });
+    assert_eq!(snapshot(&from), snapshot(&into.join("tree")), "seed {seed}");
+}
+
+#[test]
+fn a_tree_arrives_over_tack_with_tls() {
+    tree_over_network(true, ConnConfig::default(), 21);
+}
+
+#[test]
+fn a_tree_arrives_over_tack_without_tls() {
+    tree_over_network(false, ConnConfig::default(), 22);
+}
+
+#[test]
+fn a_tree_arrives_over_plain_tcp_with_tls() {
+    tree_over_network(true, ConnConfig::plain(), 23);
+}
+
+/// The built command, with a home of its own.
+fn tack(home: &Path, line: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tack"));
+    command.args(line.split_whitespace()).env("XDG_CONFIG_HOME", home).current_dir(home);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// A listening command, ended with the test whatever happens.
+struct Listening(Child);
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Starts `tack recv …` on a free port; the command that it says to type, with its PATH replaced.
+fn listen(home: &Path, line: &str, path: &str) -> (Listening, String) {
+    let mut child = Listening(tack(home, line).spawn().unwrap());
+    let mut lines = BufReader::new(child.0.stderr.take().unwrap());
+    let mut said = String::new();
+    loop {
+        let mut line = String::new();
+        assert!(lines.read_line(&mut line).unwrap() > 0, "it ended: {said}");
+        if let Some(command) = line.trim().strip_prefix("tack send ") {
+            // Whatever else it says must find a reader.
+            std::io::Write::flush(&mut std::io::stderr()).unwrap();
+            let typed = command.replace("PATH…", path);
+            child.0.stderr = Some(lines.into_inner());
+            return (child, format!("send {typed}"));
+        }
+        said += &line;
+    }
+}
+
+fn succeeded(output: &Output) {
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{}: {said}", output.status);
+}
+
+#[test]
+fn tar_piped_through_the_command_arrives_byte_for_byte() {
+    let home = tempdir().unwrap();
+    let bytes = random_bytes(&mut rng(5), 5_000_003);
+    let (mut receiver, send) = listen(home.path(), "recv - -p 0 -B 127.0.0.1", "-");
+    let mut out = receiver.0.stdout.take().unwrap();
+    let mut sender = tack(home.path(), &send).stdin(Stdio::piped()).spawn().unwrap();
+    let mut stdin = sender.stdin.take().unwrap();
+    let (written, mut arrived) = (bytes.clone(), Vec::new());
+    std::thread::scope(|scope| {
+        scope.spawn(move || stdin.write_all(&written).unwrap());
+        out.read_to_end(&mut arrived).unwrap();
+    });
+    succeeded(&sender.wait_with_output().unwrap());
+    assert!(receiver.0.wait().unwrap().success());
+    assert!(arrived == bytes, "{} of {} bytes", arrived.len(), bytes.len());
+}
+
+#[test]
+fn the_command_sends_a_folder_and_refuses_a_stranger_and_a_conflict() {
+    let home = tempdir().unwrap();
+    random_tree(&home.path().join("tree"), &mut rng(6));
+    let (mut receiver, send) = listen(home.path(), "recv in -p 0 -B 127.0.0.1", "tree");
+    let pinned = send.split("SHA256:").nth(1).unwrap();
+    let stranger = send.replace(pinned, &"A".repeat(43));
+    let refused = tack(home.path(), &stranger).output().unwrap();
+    assert_eq!(refused.status.code(), Some(4), "{refused:?}");
+    fs::create_dir_all(home.path().join("in/tree")).unwrap();
+    fs::write(home.path().join("in/tree/mine"), "mine").unwrap();
+    fs::write(home.path().join("tree/mine"), "theirs").unwrap();
+    let refused = tack(home.path(), &send).output().unwrap();
+    assert_eq!(refused.status.code(), Some(5), "{refused:?}");
+    fs::remove_file(home.path().join("tree/mine")).unwrap();
+    fs::remove_dir_all(home.path().join("in/tree")).unwrap();
+    succeeded(&tack(home.path(), &send).output().unwrap());
+    assert!(receiver.0.wait().unwrap().success());
+    let (sent, received) = (home.path().join("tree"), home.path().join("in/tree"));
+    assert_eq!(snapshot(&sent), snapshot(&received));
+}
+
+#[test]
+fn perf_through_the_command_counts_the_same_bytes_on_both_sides() {
+    let home = tempdir().unwrap();
+    let mut server = Listening(tack(home.path(), "perf -s -1 -p 0 -B 127.0.0.1").spawn().unwrap());
+    let mut lines = BufReader::new(server.0.stdout.take().unwrap()).lines();
+    let port = lines.find_map(|line| {
+        let line = line.unwrap();
+        Some(line.strip_prefix("Server listening on ")?.split(' ').next()?.to_owned())
+    });
+    let ask = format!("perf -c 127.0.0.1 -p {} -n 20M -J", port.unwrap());
+    let asked = tack(home.path(), &ask).output().unwrap();
+    succeeded(&asked);
+    let document: Value = serde_json::from_slice(&asked.stdout).unwrap();
+    assert_eq!(document["end"]["sum_sent"]["bytes"], 20 << 20);
+    assert_eq!(document["end"]["sum_received"]["bytes"], 20 << 20);
+    assert_eq!(document["start"]["test_start"]["protocol"], "TACK");
+    assert_eq!(document["tack"]["encryption"], "tls1.3");
+    let local = &document["tack"]["local"];
+    assert!(local["acks_received_by_kind"]["tack"].as_u64().unwrap() > 0, "{local}");
+    assert!(lines.any(|line| line.unwrap().ends_with("receiver")));
+    assert!(server.0.wait().unwrap().success());
+}

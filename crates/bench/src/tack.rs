@@ -67,7 +67,10 @@ pub(crate) async fn send(
             (bytes, elapsed, stream.get_ref().info())
         }
     };
-    Ok(Share::new(bytes, elapsed, note(&info, endpoint.io_counters())))
+    let share = Share::new(bytes, elapsed, note(&info, endpoint.io_counters()));
+    // Acknowledges the receiver's end before this process is gone.
+    endpoint.wait_idle().await;
+    Ok(share)
 }
 
 fn any(peer: SocketAddr) -> std::net::IpAddr {

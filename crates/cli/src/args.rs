@@ -3,6 +3,7 @@
 
 pub mod extras;
 pub mod host;
+pub mod lab;
 pub mod perf;
 pub mod recv;
 pub mod send;
@@ -46,6 +47,10 @@ pub enum Command {
     Recv(recv::RecvArgs),
     /// Measure throughput, with iperf3's flags and output
     Perf(Box<perf::PerfArgs>),
+    /// Compare TACK with plain TCP over an emulated path, in this process
+    Demo(crate::demo::DemoArgs),
+    /// Simulate: every ACK strategy on the same Wi-Fi, scenario files, sweeps
+    Lab(lab::LabArgs),
     /// Print a script that completes commands in your shell
     Completions(extras::CompletionsArgs),
     /// Print the manual page, or write one page per command into a directory

@@ -1,6 +1,7 @@
 //! Each command: what the user meant, done.
 
 pub mod extras;
+pub mod lab;
 pub mod perf;
 pub mod recv;
 pub mod send;
@@ -25,6 +26,8 @@ fn dispatch(command: Command) -> Result<ExitCode, Failure> {
         Command::Send(args) => on_runtime(send::run(args.resolve()?)),
         Command::Recv(args) => on_runtime(recv::run(args.resolve()?)),
         Command::Perf(args) => on_runtime(perf::run(args.resolve()?)),
+        Command::Demo(args) => on_runtime(crate::demo::run(args)),
+        Command::Lab(args) => lab::run(args),
         Command::Completions(args) => extras::completions(&args),
         Command::Man(args) => extras::man(&args),
     }

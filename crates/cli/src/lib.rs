@@ -6,6 +6,7 @@
 pub mod args;
 pub mod cmd;
 pub mod conn;
+pub mod demo;
 pub mod exit;
 pub mod net;
 pub mod perf;

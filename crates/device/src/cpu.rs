@@ -6,12 +6,23 @@ use core::time::Duration;
 /// no such clock.
 pub fn process_cpu_time() -> Option<Duration> {
     #[cfg(unix)]
-    {
-        let t = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
-        Some(Duration::new(t.tv_sec as u64, t.tv_nsec as u32))
-    }
+    return Some(read(rustix::time::ClockId::ProcessCPUTime));
     #[cfg(not(unix))]
     None
+}
+
+/// User and system time of the calling thread. `None` where the platform has no such clock.
+pub fn thread_cpu_time() -> Option<Duration> {
+    #[cfg(unix)]
+    return Some(read(rustix::time::ClockId::ThreadCPUTime));
+    #[cfg(not(unix))]
+    None
+}
+
+#[cfg(unix)]
+fn read(clock: rustix::time::ClockId) -> Duration {
+    let t = rustix::time::clock_gettime(clock);
+    Duration::new(t.tv_sec as u64, t.tv_nsec as u32)
 }
 
 #[cfg(all(test, unix))]

@@ -27,7 +27,7 @@ mod timer;
 mod wait;
 
 pub use clock::Clock;
-pub use cpu::process_cpu_time;
+pub use cpu::{process_cpu_time, thread_cpu_time};
 pub use mtu::{UDP_IPV4_OVERHEAD, UDP_IPV6_OVERHEAD, max_payload_bytes, path_mtu};
 pub use recv::{Datagrams, RecvBatch};
 pub use socket::{Ecn, SendOutcome, SocketConfig, Transmit, UdpSocket};

@@ -4,7 +4,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 #[cfg(unix)]
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use quinn_udp::{EcnCodepoint, UdpSockRef, UdpSocketState};
 use socket2::{Domain, Protocol, Socket, Type};
@@ -99,6 +99,8 @@ pub struct UdpSocket {
     local: SocketAddr,
     /// Datagrams the kernel refused.
     refused: AtomicU64,
+    /// IP may split what is too large for an interface.
+    fragments: AtomicBool,
 }
 
 impl UdpSocket {
@@ -122,7 +124,13 @@ impl UdpSocket {
         let state = UdpSocketState::new(UdpSockRef::from(&socket))?;
         no_receive_timestamps(&socket);
         let local = socket.local_addr()?;
-        Ok(UdpSocket { socket, state, local, refused: AtomicU64::new(0) })
+        Ok(UdpSocket {
+            socket,
+            state,
+            local,
+            refused: AtomicU64::new(0),
+            fragments: AtomicBool::new(false),
+        })
     }
 
     /// The bound address.
@@ -158,6 +166,7 @@ impl UdpSocket {
                 }
                 // Offload has just been found broken and switched off: once more, one by one.
                 Err(_) if step > transmit.segment_bytes && self.max_segments() == 1 => {}
+                Err(e) if quinn_udp::is_msg_size_err(&e) && self.allow_fragments(step) => {}
                 Err(e) => {
                     let lost = rest.len().div_ceil(transmit.segment_bytes.max(1));
                     self.refused.fetch_add(lost as u64, Ordering::Relaxed);
@@ -174,6 +183,31 @@ impl UdpSocket {
         let segment = segment_bytes.max(1);
         let fits = (usize::from(u16::MAX) - crate::UDP_IPV6_OVERHEAD) / segment;
         len.min(segment * self.max_segments().min(fits).max(1))
+    }
+
+    /// A datagram of `len` bytes was too large for the way out. Lets IP fragment from now on, where
+    /// that can help: slower than segments that fit, but the peer is reached. Returns whether to
+    /// try again.
+    fn allow_fragments(&self, len: usize) -> bool {
+        let fits = len + crate::UDP_IPV4_OVERHEAD <= usize::from(u16::MAX);
+        if !fits || self.fragments.swap(true, Ordering::Relaxed) {
+            return false;
+        }
+        #[cfg(target_os = "linux")]
+        {
+            use nix::sys::socket::{setsockopt, sockopt::Ipv6DontFrag};
+            use rustix::net::sockopt::{
+                Ipv4PathMtuDiscovery, Ipv6PathMtuDiscovery, set_ip_mtu_discover,
+                set_ipv6_mtu_discover,
+            };
+            let v4 = set_ip_mtu_discover(&self.socket, Ipv4PathMtuDiscovery::DONT).is_ok();
+            let v6 = self.local.is_ipv6()
+                && set_ipv6_mtu_discover(&self.socket, Ipv6PathMtuDiscovery::DONT).is_ok()
+                && setsockopt(&self.socket, Ipv6DontFrag, &false).is_ok();
+            v4 || v6
+        }
+        #[cfg(not(target_os = "linux"))]
+        false
     }
 
     fn send_step(&self, transmit: &Transmit<'_>, bytes: &[u8]) -> io::Result<()> {

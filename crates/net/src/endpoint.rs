@@ -7,7 +7,7 @@ use std::task::Poll;
 use std::time::Duration;
 use std::{fmt, io};
 
-use tack_device::{Clock, SocketConfig, UdpSocket};
+use tack_device::{Clock, SocketConfig, UdpSocket, max_payload_bytes, path_mtu};
 use tack_tcp::{ConnConfig, Encapsulation, Host, HostConfig, HostCounters, ListenConfig, Remote};
 
 use crate::driver::Driver;
@@ -17,6 +17,13 @@ use crate::{ConnectError, ListenError, TackListener, TackStream, tls};
 
 /// How long [`Endpoint::connect`] waits unless told otherwise.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// What connections assume of a path unless they know better.
+const ETHERNET_MTU: usize = 1_500;
+/// The MSS option does not count the header [RFC 9293 §3.7.1].
+const TCP_HEADER_BYTES: usize = 20;
+/// Smaller segments than any IPv4 host may assume [RFC 9293 §3.7.1] are no use: IP fragments.
+const MIN_MSS: u16 = 536;
 
 /// What passed an endpoint's socket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -203,7 +210,8 @@ impl Endpoint {
         Ok(TackStream::new(conn))
     }
 
-    fn start(&self, peer: Remote, config: ConnConfig) -> Result<Conn, ConnectError> {
+    fn start(&self, peer: Remote, mut config: ConnConfig) -> Result<Conn, ConnectError> {
+        config.mss = config.mss.or_else(|| narrow_mss(peer.path));
         let shared = &self.handle.0;
         let mut state = shared.lock();
         if state.closed {
@@ -275,6 +283,14 @@ impl Endpoint {
         })
         .await;
     }
+}
+
+/// The MSS towards `peer` if the way out takes less than Ethernet's 1500 bytes (a tunnel, say);
+/// `None` leaves it to the default.
+fn narrow_mss(peer: SocketAddr) -> Option<u16> {
+    let mtu = path_mtu(peer).ok().filter(|mtu| *mtu < ETHERNET_MTU)?;
+    let segment = max_payload_bytes(mtu, peer.ip()).checked_sub(TCP_HEADER_BYTES)?;
+    u16::try_from(segment).ok().filter(|mss| *mss >= MIN_MSS)
 }
 
 /// The wildcard address of the same family, with a port of the system's choice.

@@ -62,7 +62,8 @@ pub use listener::TackListener;
 pub use split::{OwnedReadHalf, OwnedWriteHalf};
 pub use stream::TackStream;
 pub use tack_device::SocketConfig;
+pub use tack_tcp::wire;
 pub use tack_tcp::{
     AckCounts, ConnConfig, ConnectionError, Counters, FallbackReason, HostConfig, Info as TackInfo,
-    Keepalive, LimitedTime, ListenConfig, Mode, OwdHistogram, State,
+    Keepalive, LimitedTime, ListenConfig, Mode, OwdHistogram, Remote, State,
 };

@@ -4,6 +4,7 @@ use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
 
+use tack_net::tls::{Acceptor, ClientTrust, Connector, ServerIdentity, TlsError};
 use tack_net::{ConnConfig, ConnectError, Endpoint, Mode, TackListener, TackStream};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
@@ -265,4 +266,39 @@ async fn a_closed_endpoint_starts_nothing_but_lets_streams_finish() {
     drop(far);
     soon(client.wait_idle()).await;
     soon(server.wait_idle()).await;
+}
+
+#[tokio::test]
+async fn tls_carries_bulk_both_ways_and_a_wrong_pin_stops_it_before_a_byte() {
+    let identity = ServerIdentity::generate(&["localhost"]).unwrap();
+    let acceptor = Acceptor::new(&identity).unwrap();
+    let trusting = Connector::new(ClientTrust::Pinned(identity.fingerprint())).unwrap();
+    let (near, far) = pair().await;
+    let (near, far) =
+        tokio::join!(soon(trusting.connect("localhost", near)), soon(acceptor.accept(far)));
+    let (mut near_r, mut near_w) = tokio::io::split(near.unwrap());
+    let (mut far_r, mut far_w) = tokio::io::split(far.unwrap());
+    let data = bytes(2_000_000);
+    let (up, down) = (data.clone(), data.clone());
+    let send = async {
+        tokio::join!(
+            async { (near_w.write_all(&up).await.unwrap(), near_w.shutdown().await.unwrap()) },
+            async { (far_w.write_all(&down).await.unwrap(), far_w.shutdown().await.unwrap()) },
+        )
+    };
+    let (mut at_near, mut at_far) = (Vec::new(), Vec::new());
+    let receive = async {
+        let (a, b) = tokio::join!(near_r.read_to_end(&mut at_near), far_r.read_to_end(&mut at_far));
+        (a.unwrap(), b.unwrap())
+    };
+    soon(async { tokio::join!(send, receive) }).await;
+    assert!(at_near == data && at_far == data);
+
+    let other = ServerIdentity::generate(&["localhost"]).unwrap().fingerprint();
+    let wary = Connector::new(ClientTrust::Pinned(other)).unwrap();
+    let (near, far) = pair().await;
+    let (near, far) =
+        tokio::join!(soon(wary.connect("localhost", near)), soon(acceptor.accept(far)));
+    assert!(matches!(near.unwrap_err(), TlsError::PinMismatch { .. }));
+    assert!(far.is_err());
 }

@@ -18,11 +18,11 @@ pub struct AirtimeSettings {
     pub preset: String,
     /// `udp`, `udpack`, `relay` or `up`.
     pub mode: String,
-    /// Data packets per ACK; 0: none by count.
-    pub l: u32,
-    /// An ACK per period instead, milliseconds; 0: none by time.
+    /// Data packets per ACK; 0: none by count. `None` is 2 unless there is a period.
+    pub l: Option<u32>,
+    /// An ACK per period instead, milliseconds; 0: none by time. Modes without ACKs ignore both.
     pub period_ms: f64,
-    /// Stations.
+    /// Stations; a relay has at least two.
     pub stations: u32,
     /// Largest A-MPDU of the AP, bytes; 0: none.
     pub ap_ampdu_bytes: Option<u32>,
@@ -30,7 +30,7 @@ pub struct AirtimeSettings {
     pub sta_ampdu_bytes: Option<u32>,
     /// PHY rate of stations.
     pub uplink_rate: Option<f64>,
-    /// UDP payload rate of each sender; `None` saturates.
+    /// UDP payload rate of each sender; `None` or 0 saturates.
     pub offered_mbps: Option<f64>,
     /// One-way delay between the wired host and the AP, milliseconds.
     pub wired_delay_ms: f64,
@@ -40,7 +40,8 @@ pub struct AirtimeSettings {
     pub seed: u64,
     /// BlockAckReq after a lost BlockAck.
     pub explicit_bar: bool,
-    /// RTS/CTS around PSDUs above this, bytes.
+    /// RTS/CTS around PSDUs above this, bytes. `None` keeps the preset's; that of ns-3 is its
+    /// default of 65535 with `explicit_bar`, its other default that matters, and none without.
     pub rts_threshold: Option<u32>,
 }
 
@@ -104,6 +105,27 @@ impl From<&tack_link::wlan::NodeStats> for NodeReport {
 }
 
 impl AirtimeSettings {
+    /// Saturated traffic of `mode` on `phy` as ns-3 runs it: one station, ten seconds.
+    pub fn new(phy: &str, mode: &str) -> AirtimeSettings {
+        AirtimeSettings {
+            phy: phy.to_owned(),
+            preset: "ns3".to_owned(),
+            mode: mode.to_owned(),
+            l: None,
+            period_ms: 0.0,
+            stations: 1,
+            ap_ampdu_bytes: None,
+            sta_ampdu_bytes: None,
+            uplink_rate: None,
+            offered_mbps: None,
+            wired_delay_ms: 0.5,
+            seconds: 10.0,
+            seed: 1,
+            explicit_bar: false,
+            rts_threshold: None,
+        }
+    }
+
     /// Runs them.
     ///
     /// # Errors
@@ -129,22 +151,21 @@ impl AirtimeSettings {
         }
     }
 
-    fn experiment(&self) -> Result<OpenLoop> {
+    /// The experiment that these settings stand for.
+    ///
+    /// # Errors
+    /// As [`AirtimeSettings::run`].
+    pub fn experiment(&self) -> Result<OpenLoop> {
         let mode = Mode::from_name(&self.mode)
             .with_context(|| format!("--mode is `{}`: udp, udpack, relay or up", self.mode))?;
-        let mut experiment = OpenLoop::new(self.wlan()?, mode);
+        let mut experiment = OpenLoop::new(self.wlan(mode)?, mode);
         ensure!(
             (0.0..=1e6).contains(&self.period_ms),
             "--period-ms is {}, but must lie between 0 and 1000000",
             self.period_ms
         );
-        experiment.ack = match (self.l, self.period_ms > 0.0) {
-            (l, true) if l > 0 => bail!("--l and --period-ms are two rules: give one"),
-            (_, true) => AckRule::Every(Duration::from_secs_f64(self.period_ms / 1e3)),
-            (0, false) => AckRule::Never,
-            (l, false) => AckRule::EveryPackets(l),
-        };
-        experiment.offered_mbps = self.offered_mbps;
+        experiment.ack = self.ack_rule(mode)?;
+        experiment.offered_mbps = self.offered_mbps.filter(|mbps| *mbps != 0.0);
         for (flag, value) in
             [("--wired-delay-ms", self.wired_delay_ms), ("--seconds", self.seconds)]
         {
@@ -158,7 +179,20 @@ impl AirtimeSettings {
         Ok(experiment)
     }
 
-    fn wlan(&self) -> Result<WlanConfig> {
+    fn ack_rule(&self, mode: Mode) -> Result<AckRule> {
+        if matches!(mode, Mode::Udp | Mode::Up) {
+            return Ok(AckRule::Never);
+        }
+        let by_time = self.period_ms > 0.0;
+        Ok(match self.l.unwrap_or(if by_time { 0 } else { 2 }) {
+            0 if by_time => AckRule::Every(Duration::from_secs_f64(self.period_ms / 1e3)),
+            0 => AckRule::Never,
+            l if !by_time => AckRule::EveryPackets(l),
+            _ => bail!("--l and --period-ms are two rules: give one, or 0 for the other"),
+        })
+    }
+
+    fn wlan(&self, mode: Mode) -> Result<WlanConfig> {
         let standard = Standard::from_name(&self.phy)
             .with_context(|| format!("--phy is `{}`: b, g, n, ac or ax", self.phy))?;
         let ns3 = self.preset == "ns3";
@@ -171,7 +205,8 @@ impl AirtimeSettings {
             "--stations is {}, 1 to 1000 can run",
             self.stations
         );
-        let mut wlan = WlanConfig::preset(preset, standard).with_stations(self.stations);
+        let stations = if mode == Mode::Relay { self.stations.max(2) } else { self.stations };
+        let mut wlan = WlanConfig::preset(preset, standard).with_stations(stations);
         if ns3 {
             tack_link::open_loop::ns3::as_ns3(&mut wlan);
         }
@@ -187,7 +222,8 @@ impl AirtimeSettings {
             wlan.uplink = DataRate::nearest(standard, mbps)
                 .with_context(|| format!("--uplink-rate is {mbps}, but must be positive"))?;
         }
-        if let Some(threshold_bytes) = self.rts_threshold {
+        let of_ns3 = (ns3 && standard.aggregates() && self.explicit_bar).then_some(65_535);
+        if let Some(threshold_bytes) = self.rts_threshold.or(of_ns3) {
             wlan.protection = Protection::RtsCts { threshold_bytes, kbps: None };
         }
         wlan.explicit_bar = self.explicit_bar;

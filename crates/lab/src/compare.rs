@@ -3,12 +3,25 @@
 use core::time::Duration;
 use std::fmt::Write as _;
 
+use anyhow::Result;
 use serde::Serialize;
+use tack_link::open_loop::AckRule;
 
-use crate::output::Row;
+use crate::airtime::ideal_l3_mbps;
+use crate::output::{Row, cell};
 use crate::result::RunResult;
 use crate::scenario::{Flow, Run, Scenario, Strategy, Wan, Wifi};
 use crate::stats::Estimate;
+
+/// IP bytes of a full-sized packet, and the application bytes in one: UDP, TCP with timestamps,
+/// TCP with TACK's packet number.
+const PACKET_BYTES: f64 = 1_500.0;
+const UDP_PAYLOAD_BYTES: f64 = 1_472.0;
+const TCP_PAYLOAD_BYTES: f64 = 1_448.0;
+const TACK_PAYLOAD_BYTES: f64 = 1_440.0;
+/// `beta` and `L` of a TACK flow that nobody tuned.
+const BETA: u32 = 4;
+const SEGMENTS_PER_ACK: u32 = 2;
 
 /// What to compare.
 #[derive(Clone, Debug)]
@@ -93,8 +106,47 @@ impl Comparison {
         }
     }
 
-    /// Means over seeds of finished rows, which must be in [`Self::runs`]' order.
-    pub fn summarise(&self, rows: &[Row]) -> Vec<CompareRow> {
+    /// How many ideals [`Self::ideals`] computes.
+    pub fn cells(&self) -> usize {
+        self.phys.len() * self.presets.len() * self.strategies.len()
+    }
+
+    /// What open-loop traffic with each strategy's acknowledgments reaches, bit/s of application
+    /// bytes, in the table's order. `done` hears of each.
+    ///
+    /// # Errors
+    /// When a PHY or preset is unknown.
+    pub fn ideals(&self, done: &dyn Fn()) -> Result<Vec<f64>> {
+        let mut ideals = Vec::with_capacity(self.cells());
+        for phy in &self.phys {
+            for preset in &self.presets {
+                let wlan = |ack| {
+                    let wifi = Wifi::preset(phy, preset);
+                    ideal_l3_mbps(wifi.checked_config(1)?, ack, 1, self.measured())
+                };
+                for strategy in &self.strategies {
+                    let (ack, payload) = match strategy {
+                        Strategy::Udp => (AckRule::Never, UDP_PAYLOAD_BYTES),
+                        Strategy::Tcp(l) => (AckRule::EveryPackets(*l), TCP_PAYLOAD_BYTES),
+                        Strategy::Tack => {
+                            (tack_rule(wlan(AckRule::Never)?, self.rtt), TACK_PAYLOAD_BYTES)
+                        }
+                    };
+                    ideals.push(wlan(ack)? * 1e6 * payload / PACKET_BYTES);
+                    done();
+                }
+            }
+        }
+        Ok(ideals)
+    }
+
+    fn measured(&self) -> Duration {
+        self.duration.saturating_sub(self.warmup)
+    }
+
+    /// Means over seeds of finished rows, which must be in [`Self::runs`]' order, beside the
+    /// ideals of [`Self::ideals`].
+    pub fn summarise(&self, rows: &[Row], ideals: &[f64]) -> Vec<CompareRow> {
         let cells = self.phys.iter().flat_map(|phy| {
             self.presets.iter().flat_map(move |preset| {
                 self.strategies.iter().map(move |s| (phy.clone(), preset.clone(), *s))
@@ -103,7 +155,11 @@ impl Comparison {
         let seeds = usize::try_from(self.seeds).unwrap_or(usize::MAX).max(1);
         cells
             .zip(rows.chunks(seeds))
-            .map(|((phy, preset, strategy), rows)| summarise_cell(phy, preset, strategy, rows))
+            .enumerate()
+            .map(|(i, ((phy, preset, strategy), rows))| CompareRow {
+                ideal_goodput_bps: ideals.get(i).copied(),
+                ..summarise_cell(phy, preset, strategy, rows)
+            })
             .collect()
     }
 }
@@ -130,6 +186,18 @@ fn summarise_cell(phy: String, preset: String, strategy: Strategy, rows: &[Row])
         rtt_p95_us: mean(&|r| r.total.rtt_p95_us),
         seeds: rows.len(),
         ideal_goodput_bps: None,
+    }
+}
+
+/// The rarer of TACK's two rules, an acknowledgment per L packets or beta per round trip
+/// [TON §IV-A Eq. 4], at the rate that data without acknowledgments reaches.
+fn tack_rule(udp_l3_mbps: f64, rtt: Duration) -> AckRule {
+    let per_time = rtt / BETA;
+    let per_packets_s = f64::from(SEGMENTS_PER_ACK) * PACKET_BYTES * 8.0 / (udp_l3_mbps * 1e6);
+    if per_time.as_secs_f64() > per_packets_s {
+        AckRule::Every(per_time)
+    } else {
+        AckRule::EveryPackets(SEGMENTS_PER_ACK)
     }
 }
 
@@ -164,6 +232,21 @@ pub fn table(rows: &[CompareRow]) -> String {
             .map(|r| r.goodput_bps)
             .filter(|b| *b > 0.0);
         out.push_str(&line(row, baseline));
+    }
+    out
+}
+
+/// The rows as CSV, columns named as in JSON; a figure there is none of stays empty.
+pub fn csv(rows: &[CompareRow]) -> String {
+    let mut out = String::new();
+    for row in rows {
+        let Ok(serde_json::Value::Object(fields)) = serde_json::to_value(row) else { continue };
+        if out.is_empty() {
+            out.push_str(&fields.keys().map(String::as_str).collect::<Vec<_>>().join(","));
+            out.push('\n');
+        }
+        out.push_str(&fields.values().map(cell).collect::<Vec<_>>().join(","));
+        out.push('\n');
     }
     out
 }

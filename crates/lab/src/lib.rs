@@ -5,10 +5,12 @@ pub mod compare;
 mod link;
 pub mod output;
 pub mod plot;
+pub mod report;
 pub mod result;
 pub mod scenario;
 mod simulate;
 pub mod stats;
+pub mod store;
 pub mod sweep;
 
-pub use simulate::simulate;
+pub use simulate::{simulate, simulate_captured};

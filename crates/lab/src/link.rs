@@ -1,5 +1,8 @@
 //! The links of a scenario as one type, so that their accounts can be read after a run.
 
+use std::io::{self, Write};
+
+use tack_link::tap::Tap;
 use tack_link::wired::Wired;
 use tack_link::wlan::Wlan;
 use tack_link::{End, Link, Output, Packet};
@@ -7,46 +10,89 @@ use tack_units::Instant;
 
 /// One hop.
 #[derive(Debug)]
-pub enum Hop {
+pub(crate) enum Hop {
     /// The 802.11 hop.
     Wlan(Box<Wlan>),
     /// The wired path.
     Wired(Box<Wired>),
+    /// One of those, with a capture at both of its ends.
+    Tapped(Box<Tapped>),
+}
+
+/// A hop and where its packets are written.
+pub(crate) struct Tapped(Tap<Hop, Box<dyn Write + Send>>);
+
+impl std::fmt::Debug for Tapped {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.link().fmt(f)
+    }
 }
 
 impl Hop {
+    /// This hop, its packets written to `out` as pcapng with interfaces `name-a` and `name-b`.
+    ///
+    /// # Errors
+    /// When the file's header cannot be written.
+    pub(crate) fn tapped(self, out: Box<dyn Write + Send>, name: &str) -> io::Result<Hop> {
+        Ok(Hop::Tapped(Box::new(Tapped(Tap::new(self, out, name)?))))
+    }
+
+    /// Ends the capture, if there is one.
+    ///
+    /// # Errors
+    /// The first since its start.
+    pub(crate) fn finish(self) -> io::Result<()> {
+        match self {
+            Hop::Tapped(tapped) => tapped.0.finish().map(|_| ()),
+            Hop::Wlan(_) | Hop::Wired(_) => Ok(()),
+        }
+    }
+
+    /// The 802.11 hop, if this is one.
+    pub(crate) fn wlan(&self) -> Option<&Wlan> {
+        match self {
+            Hop::Wlan(w) => Some(w),
+            Hop::Wired(_) => None,
+            Hop::Tapped(t) => t.0.link().wlan(),
+        }
+    }
+
     /// Packets dropped by queues so far, both directions; retries given up count as losses.
-    pub fn queue_drops(&self) -> u64 {
+    pub(crate) fn queue_drops(&self) -> u64 {
         match self {
             Hop::Wlan(w) => w.ledger().queue_drops,
             Hop::Wired(w) => both(w, |c| c.tail_dropped + c.aqm_dropped),
+            Hop::Tapped(t) => t.0.link().queue_drops(),
         }
     }
 
     /// Packets lost on the way so far, both directions.
-    pub fn losses(&self) -> u64 {
+    pub(crate) fn losses(&self) -> u64 {
         match self {
             Hop::Wlan(w) => w.ledger().retry_drops,
             Hop::Wired(w) => both(w, |c| c.lost + c.blacked_out + c.corrupt_dropped),
+            Hop::Tapped(t) => t.0.link().losses(),
         }
     }
 
     /// Whether every packet offered is delivered, queued or dropped.
-    pub fn conserves(&self) -> bool {
+    pub(crate) fn conserves(&self) -> bool {
         match self {
             Hop::Wlan(w) => w.ledger().balances(),
             Hop::Wired(w) => [End::A, End::B].iter().all(|end| {
                 let c = w.counters(*end);
                 c.offered.packets + c.duplicated == c.delivered.packets + c.resident + c.dropped()
             }),
+            Hop::Tapped(t) => t.0.link().conserves(),
         }
     }
 
     /// Bytes waiting in its queues; zero for the WLAN, whose queues count packets.
-    pub fn queue_bytes(&self) -> u64 {
+    pub(crate) fn queue_bytes(&self) -> u64 {
         match self {
             Hop::Wlan(_) => 0,
             Hop::Wired(w) => w.queue_bytes(End::A) + w.queue_bytes(End::B),
+            Hop::Tapped(t) => t.0.link().queue_bytes(),
         }
     }
 }
@@ -60,6 +106,7 @@ impl Link for Hop {
         match self {
             Hop::Wlan(w) => w.offer(end, packet, now),
             Hop::Wired(w) => w.offer(end, packet, now),
+            Hop::Tapped(t) => t.0.offer(end, packet, now),
         }
     }
 
@@ -67,6 +114,7 @@ impl Link for Hop {
         match self {
             Hop::Wlan(w) => w.poll(now),
             Hop::Wired(w) => w.poll(now),
+            Hop::Tapped(t) => t.0.poll(now),
         }
     }
 }

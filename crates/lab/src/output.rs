@@ -76,17 +76,20 @@ pub fn write_csv(rows: &[Row], out: &mut impl Write) -> io::Result<()> {
     let header: Vec<String> = columns.iter().map(|c| csv_cell(c)).collect();
     writeln!(out, "{}", header.join(","))?;
     for row in &flat {
-        let cells: Vec<String> = columns
-            .iter()
-            .map(|c| match row.get(*c) {
-                None | Some(Value::Null) => String::new(),
-                Some(Value::String(s)) => csv_cell(s),
-                Some(other) => other.to_string(),
-            })
-            .collect();
+        let cells: Vec<String> =
+            columns.iter().map(|c| row.get(*c).map(cell).unwrap_or_default()).collect();
         writeln!(out, "{}", cells.join(","))?;
     }
     Ok(())
+}
+
+/// A plain value as a cell; nothing for null.
+pub(crate) fn cell(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => csv_cell(text),
+        other => other.to_string(),
+    }
 }
 
 fn csv_cell(text: &str) -> String {

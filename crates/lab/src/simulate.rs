@@ -7,6 +7,7 @@
 //! ```
 
 use core::time::Duration;
+use std::io::Write;
 
 use anyhow::{Context, Result, ensure};
 use tack_cc::Algorithm;
@@ -35,6 +36,9 @@ const BUFFER_BYTES: usize = 64 << 20;
 /// How often the sender's state is sampled for RTT percentiles.
 const SAMPLE_PERIOD: Duration = Duration::from_millis(10);
 
+/// Where packets are written, if anywhere.
+type Capture = Option<Box<dyn Write + Send>>;
+
 /// A scenario set up, its flows in order.
 struct Setup {
     sim: Simulation<Hop>,
@@ -54,7 +58,24 @@ enum Placed {
 /// When it cannot be built, a byte arrived wrong, or packets or airtime were not conserved: a
 /// figure from such a run would be worthless.
 pub fn simulate(scenario: &Scenario) -> Result<RunResult> {
-    let mut setup = build(scenario)?;
+    Ok(run(scenario, None)?.0)
+}
+
+/// The same, with the packets at both ends of the 802.11 hop, or of the wired path where there is
+/// none, written to `out` as pcapng. The capture changes nothing in the run.
+///
+/// # Errors
+/// As [`simulate`], and those of `out`.
+pub fn simulate_captured(scenario: &Scenario, out: Box<dyn Write + Send>) -> Result<RunResult> {
+    let (result, sim) = run(scenario, Some(out))?;
+    for hop in sim.into_links() {
+        hop.finish().context("the capture is incomplete")?;
+    }
+    Ok(result)
+}
+
+fn run(scenario: &Scenario, capture: Capture) -> Result<(RunResult, Simulation<Hop>)> {
+    let mut setup = build(scenario, capture)?;
     let warmup = Instant::ZERO + Duration::from_secs_f64(scenario.warmup_s);
     let end = Instant::ZERO + Duration::from_secs_f64(scenario.duration_s);
     setup.sim.run_until(warmup);
@@ -62,24 +83,27 @@ pub fn simulate(scenario: &Scenario) -> Result<RunResult> {
     setup.sim.run_until(end);
     let after = setup.reading(end);
     setup.check()?;
-    Ok(setup.result(&before, &after, end.saturating_since(warmup), warmup))
+    let result = setup.result(&before, &after, end.saturating_since(warmup), warmup);
+    Ok((result, setup.sim))
 }
 
-fn build(scenario: &Scenario) -> Result<Setup> {
+fn build(scenario: &Scenario, mut capture: Capture) -> Result<Setup> {
     let seed = Seed(scenario.seed);
     let mut sim = Simulation::new(seed);
     let mut ends: Option<(Site, Site)> = None;
     let mut wlan = None;
     if let Some(wifi) = &scenario.wifi {
         let config = wifi.config(seed.derive("wlan")).context("[wifi] cannot be built")?;
-        let link = sim.add_link(Hop::Wlan(Box::new(Wlan::new(config)?)));
+        let hop = Hop::Wlan(Box::new(Wlan::new(config)?));
+        let link = sim.add_link(tap(hop, capture.take(), "wlan")?);
         wlan = Some(link);
         ends = Some((Site { link, end: End::A }, Site { link, end: End::B }));
     }
     if let Some(wan) = &scenario.wan {
         // From A, the clients' side, to B is up.
         let wired = Wired::new(wan.up().config(), wan.down().config(), seed.derive("wan"))?;
-        let link = sim.add_link(Hop::Wired(Box::new(wired)));
+        let hop = Hop::Wired(Box::new(wired));
+        let link = sim.add_link(tap(hop, capture.take(), "wan")?);
         let (near, far) = (Site { link, end: End::A }, Site { link, end: End::B });
         if let Some((_, ap)) = ends {
             sim.join(ap, near);
@@ -95,6 +119,13 @@ fn build(scenario: &Scenario) -> Result<Setup> {
     sim.record_every(SAMPLE_PERIOD, Hop::queue_bytes);
     let flows = scenario.flow.iter().map(|f| place(&mut sim, scenario, f)).collect();
     Ok(Setup { sim, wlan, flows })
+}
+
+fn tap(hop: Hop, capture: Capture, name: &str) -> Result<Hop> {
+    match capture {
+        Some(out) => hop.tapped(out, name).context("the capture cannot be begun"),
+        None => Ok(hop),
+    }
 }
 
 fn place(sim: &mut Simulation<Hop>, scenario: &Scenario, flow: &Flow) -> Placed {
@@ -224,10 +255,7 @@ impl Setup {
     }
 
     fn wlan(&self) -> Option<&Wlan> {
-        match self.sim.world().link(self.wlan?) {
-            Hop::Wlan(w) => Some(w),
-            Hop::Wired(_) => None,
-        }
+        self.sim.world().link(self.wlan?).wlan()
     }
 
     fn check(&self) -> Result<()> {

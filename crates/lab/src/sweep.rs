@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
-
-use rayon::prelude::*;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::output::Row;
 use crate::result::RunResult;
 use crate::scenario::Run;
+
+/// Most threads a sweep uses.
+pub const MAX_JOBS: usize = 1_024;
 
 /// What a sweep reports while it goes on.
 pub trait Observer: Sync {
@@ -68,51 +69,76 @@ impl InOrder<'_> {
         self.waiting.insert(position, row);
         while let Some(row) = self.waiting.remove(&self.next) {
             if let Err(e) = self.observer.row(&row) {
+                // A row after one that could not be written would hide the gap.
                 self.failed.get_or_insert(SweepError::Output(e));
+                return;
             }
             self.next += 1;
         }
     }
 }
 
-/// Runs `runs` with `simulate` on the current rayon pool.
+/// Runs `runs` with `simulate`, `jobs` at a time; 0 is one per core.
+///
+/// Runs are begun in order, so that rows become final soon after they are computed, and an
+/// interruption costs no more than the runs under way.
 ///
 /// # Errors
 /// The first that came up; the rows before it have been handed to the observer.
-pub fn sweep<F>(runs: &[Run], observer: &dyn Observer, simulate: F) -> Result<(), SweepError>
+pub fn sweep<F>(
+    runs: &[Run],
+    jobs: usize,
+    observer: &dyn Observer,
+    simulate: F,
+) -> Result<(), SweepError>
 where
     F: Fn(&Run) -> anyhow::Result<RunResult> + Sync,
 {
     let order = Mutex::new(InOrder { next: 0, waiting: BTreeMap::new(), observer, failed: None });
-    let stop = AtomicBool::new(false);
-    // One at a time from the front: rows can be written soon after they are computed.
-    runs.par_iter().enumerate().with_max_len(1).for_each(|(position, run)| {
-        if stop.load(Ordering::Relaxed) {
-            return;
-        }
-        if observer.cancelled() {
-            stop.store(true, Ordering::Relaxed);
-            lock(&order).failed.get_or_insert(SweepError::Cancelled);
-            return;
-        }
-        let result = simulate(run);
-        observer.progressed();
-        let mut order = lock(&order);
-        match result {
-            Ok(result) => order.push(position, Row::new(run, result)),
-            Err(error) => {
-                order.failed.get_or_insert(SweepError::Run { index: run.index, error });
+    let next = AtomicUsize::new(0);
+    let work = || {
+        while let Some((position, run)) = take(&next, runs) {
+            if observer.cancelled() {
+                lock(&order).failed.get_or_insert(SweepError::Cancelled);
+            }
+            if lock(&order).failed.is_some() {
+                return;
+            }
+            let result = simulate(run);
+            observer.progressed();
+            let mut order = lock(&order);
+            match result {
+                Ok(result) => order.push(position, Row::new(run, result)),
+                Err(error) => {
+                    order.failed.get_or_insert(SweepError::Run { index: run.index, error });
+                }
             }
         }
-        if order.failed.is_some() {
-            stop.store(true, Ordering::Relaxed);
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..workers(jobs, runs.len()) {
+            scope.spawn(work);
         }
+        work();
     });
     let order = order.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
     order.failed.map_or(Ok(()), Err)
 }
 
-/// A panic in another run must not hide behind a poisoned lock: it is propagated by rayon itself.
+/// The next run nobody has begun, with its position.
+fn take<'a>(next: &AtomicUsize, runs: &'a [Run]) -> Option<(usize, &'a Run)> {
+    let position = next.fetch_add(1, Ordering::Relaxed);
+    runs.get(position).map(|run| (position, run))
+}
+
+/// How many threads: what was asked for, but never more than runs or [`MAX_JOBS`].
+fn workers(jobs: usize, runs: usize) -> usize {
+    let cores = || std::thread::available_parallelism().map_or(1, usize::from);
+    let wanted = if jobs == 0 { cores() } else { jobs };
+    wanted.min(runs).min(MAX_JOBS)
+}
+
+/// A panic in another run must not hide behind a poisoned lock: the scope propagates it.
 fn lock<'a, 'b>(order: &'b Mutex<InOrder<'a>>) -> std::sync::MutexGuard<'b, InOrder<'a>> {
     order.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }

@@ -258,6 +258,16 @@ impl Wifi {
         Ok(())
     }
 
+    /// What the link model takes, with `seed`, for settings that no scenario file has checked.
+    ///
+    /// # Errors
+    /// The first key that is wrong, and what would be right.
+    pub fn checked_config(&self, seed: u64) -> anyhow::Result<WlanConfig> {
+        let wrong = |p: Problem| anyhow::anyhow!("{} {}", p.key, p.what);
+        self.check().map_err(wrong)?;
+        Ok(WlanConfig { seed, ..self.build().map_err(wrong)? })
+    }
+
     /// What the link model takes, with `seed`. Checked before: a scenario that was parsed has one.
     pub fn config(&self, seed: u64) -> Option<WlanConfig> {
         self.build().ok().map(|config| WlanConfig { seed, ..config })

@@ -19,8 +19,9 @@ pub enum RateSource {
 /// One delivery-rate sample.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RateSample {
-    /// Bytes delivered over time elapsed, in bit/s.
-    pub delivery_rate: Rate,
+    /// Bytes delivered over time elapsed, in bit/s. `None` when the times allow no rate: the sample
+    /// still says how far the round trip has come.
+    pub delivery_rate: Option<Rate>,
     /// The sender had nothing to send while this was measured: a lower bound, not an estimate.
     pub app_limited: bool,
     /// Who measured it.

@@ -137,17 +137,19 @@ impl Model {
                 let times = Times { srtt: self.srtt, ack_interval: self.clock.unit() };
                 let prior = rate.prior_delivered;
                 let ceiling = self.delivered_marks.ceiling(prior, self.delivered, &times, ack.now);
-                measured = ceiling.map_or(measured, |ceiling| measured.min(ceiling));
+                measured = ceiling.map_or(measured, |ceiling| measured.map(|m| m.min(ceiling)));
             }
         }
         // A sample that the application held down is a lower bound: it counts only when higher.
-        if !app_limited || self.bandwidth.get().is_some_and(|known| measured >= known) {
+        let known = self.bandwidth.get();
+        let counts = |m: &Rate| !app_limited || known.is_some_and(|known| *m >= known);
+        if let Some(measured) = measured.filter(counts) {
             let position = self.position(ack.now);
             self.bandwidth.update(position, measured);
         }
         if round_started {
             self.extra_acked.on_round();
-            if !app_limited {
+            if !app_limited && measured.is_some() {
                 self.full_pipe.on_round(self.bandwidth.get().unwrap_or(Rate::ZERO));
             }
         }

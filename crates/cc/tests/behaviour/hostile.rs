@@ -45,7 +45,7 @@ impl Dice {
 
     fn ack(&mut self, now: Instant) -> AckSample {
         let rate = RateSample {
-            delivery_rate: Rate::from_bps(self.number()),
+            delivery_rate: Some(Rate::from_bps(self.number())).filter(|_| self.flip()),
             app_limited: self.flip(),
             source: if self.flip() { RateSource::Sender } else { RateSource::Receiver },
             prior_delivered: self.number(),

@@ -343,7 +343,7 @@ impl Pipe {
         let app_limited = sent.app_limited;
         if self.path.feedback == Feedback::Tack {
             let (source, interval) = (RateSource::Receiver, report.interval * 2);
-            let delivery_rate = report.rate?;
+            let delivery_rate = Some(report.rate?);
             return Some(RateSample {
                 delivery_rate,
                 app_limited,
@@ -353,10 +353,9 @@ impl Pipe {
             });
         }
         let interval = (sent.at - sent.first_sent).max(self.now - sent.delivered_at);
-        if interval < self.rtt_min? {
-            return None;
-        }
-        let delivery_rate = Rate::from_bytes_over(self.delivered - sent.delivered, interval)?;
+        let bytes = self.delivered - sent.delivered;
+        let delivery_rate =
+            if interval < self.rtt_min? { None } else { Rate::from_bytes_over(bytes, interval) };
         let source = RateSource::Sender;
         Some(RateSample { delivery_rate, app_limited, source, prior_delivered, interval })
     }

@@ -107,9 +107,10 @@ impl Rcv {
 
     /// SEG.ACK and SEG.WND leave in a segment.
     pub(crate) fn announce(&mut self) -> (SeqNum, u16) {
-        // Rounded up: what was announced before is never taken back.
-        let window = (self.offer() + (1 << self.shift) - 1) >> self.shift;
-        let window = window.min(u64::from(u16::MAX)) as u16;
+        // Rounded down: the edge may seem to move left by less than the scale's unit
+        // [RFC 7323 §2.4], but never beyond what there is room for. What was announced before is
+        // accepted all the same.
+        let window = (self.offer() >> self.shift).min(u64::from(u16::MAX)) as u16;
         self.edge = self.edge.max(self.nxt() + (u64::from(window) << self.shift));
         self.last_ack_sent = self.nxt();
         (self.ack_num(), window)
@@ -145,5 +146,29 @@ impl Rcv {
         let arrived = self.nxt() - self.round.nxt;
         self.buffer.grow(usize::try_from(arrived.saturating_mul(4)).unwrap_or(usize::MAX));
         self.round = Round { began: now, nxt: self.nxt() };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_announced_always_fits_the_buffer() {
+        let mut rcv = Rcv::new(SeqNum(7), 1_000, 1_000, Instant::ZERO);
+        rcv.configure(3, 100);
+        let mut x = 1u32;
+        for _ in 0..10_000 {
+            x = x.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            let len = (x >> 24).min(rcv.wnd() as u32) as usize;
+            let inserted = rcv.insert(rcv.nxt(), &[1; 256][..len], false);
+            assert_eq!(inserted.new_bytes, len as u64, "what was announced is taken");
+            if x & 3 == 0 {
+                rcv.buffer.consume((x >> 22) as usize & 255);
+            }
+            let (_, window) = rcv.announce();
+            assert!(u64::from(window) << 3 <= rcv.buffer.window());
+            assert!(rcv.wnd() <= rcv.buffer.window());
+        }
     }
 }

@@ -3,4 +3,5 @@
 mod bbr_path;
 mod hostile;
 mod pipe;
+mod probe_rtt_path;
 mod window_path;

@@ -8,8 +8,8 @@
 //! PKT.SEQ                 data, FIN or probe without PKT.SEQ            PktSeqMissing
 //! ACK-Type                a bare ACK that no TACK endpoint sends, or    AckTypeMissing
 //!                         the body as text wholly before RCV.NXT
-//! both, or segments       timeouts and no sign of TACK ever             Unanswered
-//! with them are dropped
+//! both, or segments       two timeouts before any sign of TACK, or six  Unanswered
+//! with them are dropped   in a row at any time
 //! ```
 //!
 //! A body travels at `SEG.SEQ = SND.UNA - len`: numbers whose text the peer has acknowledged. A

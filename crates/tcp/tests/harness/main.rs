@@ -4,6 +4,7 @@ mod app;
 mod bulk;
 mod conversation;
 mod conversations;
+mod ecn;
 mod endings;
 mod handshake;
 mod hostile;

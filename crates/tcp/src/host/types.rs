@@ -60,7 +60,7 @@ pub struct Event {
 pub enum EventKind {
     /// `connect` succeeded.
     Connected,
-    /// A connection waits for [`Host::accept`].
+    /// A connection waits for [`Host::accept`](crate::Host::accept).
     Accepted {
         /// The listening port.
         listener: u16,
@@ -72,7 +72,7 @@ pub enum EventKind {
     /// The peer ended its stream; what it sent before can still be read.
     PeerClosed,
     /// Over: `Ok` when both streams ended and were acknowledged. What was received can still be
-    /// read; the id stays valid until [`Host::close`].
+    /// read; the id stays valid until [`Host::close`](crate::Host::close).
     Closed(Result<(), ConnectionError>),
 }
 
@@ -86,7 +86,7 @@ pub enum ConnectError {
     /// The chosen local port is taken for this peer.
     #[error("the local port is in use for this peer")]
     PortInUse,
-    /// [`HostConfig::max_connections`] are open.
+    /// [`HostConfig::max_connections`](crate::HostConfig::max_connections) are open.
     #[error("too many connections")]
     TooManyConnections,
     /// Over IP: no local address of the peer's family is configured.

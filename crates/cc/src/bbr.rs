@@ -233,11 +233,13 @@ impl Bbr {
     /// Flight for `gain`, in bytes. Linux adds room for what offload holds back at either end.
     fn target(&self, gain: f64) -> u64 {
         let Some(bdp) = self.model.bdp(gain) else { return self.config.initial_window };
-        if self.is_receiver_based() {
-            return bdp;
-        }
         let mss = self.mss();
         let held_back = self.send_quantum().saturating_mul(3);
+        if self.is_receiver_based() {
+            // Deviation: [TON §VI-D] has no such room. On a path of microseconds the product is
+            // less than one offloaded send, and a wait for the processor stops the flow.
+            return bdp.saturating_add(held_back);
+        }
         // An even number of segments, so that a delayed ACK never waits for the last one.
         let even = bdp.saturating_add(held_back).div_ceil(2 * mss).saturating_mul(2 * mss);
         let probing = self.state == State::ProbeBw && self.pacing_gain() > 1.0;

@@ -1,9 +1,10 @@
 //! Real sockets on loopback: streams, listeners, endpoints.
 
 use std::io;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::SocketAddr;
 use std::time::Duration;
 
+use tack_device::{SocketConfig, UdpSocket};
 use tack_net::tls::{Acceptor, ClientTrust, Connector, ServerIdentity, TlsError};
 use tack_net::{ConnConfig, ConnectError, Endpoint, Mode, TackListener, TackStream};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -162,10 +163,10 @@ async fn an_aborted_stream_resets_the_peer_and_frees_the_endpoint() {
 
 #[tokio::test]
 async fn nobody_there_is_a_timeout_and_nobody_listening_a_refusal() {
-    let silent = UdpSocket::bind(loopback()).unwrap();
+    let silent = UdpSocket::bind(loopback(), &SocketConfig::default()).unwrap();
     let limit = Duration::from_millis(200);
     let hasty = Endpoint::builder().connect_timeout(Some(limit)).bind(loopback()).unwrap();
-    let error = soon(hasty.connect(silent.local_addr().unwrap())).await.unwrap_err();
+    let error = soon(hasty.connect(silent.local_addr())).await.unwrap_err();
     assert!(matches!(error, ConnectError::TimedOut(l) if l == limit), "{error}");
 
     let deaf = Endpoint::client(loopback()).unwrap();

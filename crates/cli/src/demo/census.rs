@@ -7,6 +7,8 @@ use tack_link::End;
 use tack_net::wire::{AckType, Codepoints, Flags, Segment};
 use tack_units::Instant;
 
+use super::path::{RECEIVER, SENDER};
+
 /// What a segment is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -60,9 +62,9 @@ struct Slot {
 /// Counts of one run. Packets are counted as they enter the path, delays as they leave it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Census {
-    /// Packets with data, sent by the client.
+    /// Packets with data, towards the receiver.
     pub(crate) data_packets: u64,
-    /// Acknowledgments by the server, the data's receiver.
+    /// Acknowledgments by the data's receiver.
     pub(crate) acks_by_kind: BTreeMap<&'static str, u64>,
     /// One-way delays of data packets in µs.
     data_delays_us: Vec<u32>,
@@ -77,11 +79,11 @@ impl Census {
     /// A packet entered at `end`.
     pub(crate) fn entered(&mut self, end: End, kind: Kind, now: Instant) {
         match (end, kind) {
-            (End::A, Kind::Data) => {
+            (SENDER, Kind::Data) => {
                 self.data_packets += 1;
                 self.slot(now).data_packets += 1;
             }
-            (End::B, Kind::Ack(name)) => {
+            (RECEIVER, Kind::Ack(name)) => {
                 *self.acks_by_kind.entry(name).or_default() += 1;
                 self.slot(now).ack_packets += 1;
             }
@@ -131,7 +133,7 @@ impl Census {
     /// A packet left at `end` after `delay`.
     pub(crate) fn left(&mut self, end: End, kind: Kind, delay: Duration, now: Instant) {
         let us = u64::try_from(delay.as_micros()).unwrap_or(u64::MAX);
-        let data = kind == Kind::Data && end == End::B;
+        let data = kind == Kind::Data && end == RECEIVER;
         if data {
             let slot = self.slot(now);
             slot.greatest_delay_us = slot.greatest_delay_us.max(us);
@@ -139,7 +141,7 @@ impl Census {
         if data && self.data_delays_us.len() < MAX_DELAYS {
             self.data_delays_us.push(u32::try_from(us).unwrap_or(u32::MAX));
         }
-        if data || matches!(kind, Kind::Ack(_)) && end == End::A {
+        if data || matches!(kind, Kind::Ack(_)) && end == SENDER {
             let least = &mut self.least_us[usize::from(data)];
             *least = Some(least.map_or(us, |l| l.min(us)));
         }
@@ -173,13 +175,13 @@ mod tests {
     fn only_the_senders_data_and_the_receivers_acknowledgments_count() {
         let mut census = Census::default();
         for (end, kind) in [
-            (End::A, Kind::Data),
-            (End::B, Kind::Data),
-            (End::A, Kind::Ack("plain")),
-            (End::B, Kind::Ack("tack")),
-            (End::B, Kind::Ack("tack")),
-            (End::B, Kind::Ack("loss")),
-            (End::A, Kind::Other),
+            (SENDER, Kind::Data),
+            (RECEIVER, Kind::Data),
+            (SENDER, Kind::Ack("plain")),
+            (RECEIVER, Kind::Ack("tack")),
+            (RECEIVER, Kind::Ack("tack")),
+            (RECEIVER, Kind::Ack("loss")),
+            (SENDER, Kind::Other),
         ] {
             census.entered(end, kind, Instant::ZERO);
         }
@@ -191,10 +193,10 @@ mod tests {
     fn delays_give_the_true_round_trip_and_the_95th_percentile() {
         let mut census = Census::default();
         for us in (1..=100).rev() {
-            census.left(End::B, Kind::Data, Duration::from_micros(us), Instant::ZERO);
+            census.left(RECEIVER, Kind::Data, Duration::from_micros(us), Instant::ZERO);
         }
-        census.left(End::A, Kind::Ack("tack"), Duration::from_micros(7), Instant::ZERO);
-        census.left(End::A, Kind::Other, Duration::from_micros(1), Instant::ZERO);
+        census.left(SENDER, Kind::Ack("tack"), Duration::from_micros(7), Instant::ZERO);
+        census.left(SENDER, Kind::Other, Duration::from_micros(1), Instant::ZERO);
         assert_eq!((census.rtt_min_us(), census.owd_p95_us()), (8, 95));
     }
 
@@ -203,9 +205,9 @@ mod tests {
         let mut census = Census::default();
         for ms in 0..4_000 {
             let now = Instant::from_millis(1_000 + ms);
-            census.entered(End::A, Kind::Data, now);
+            census.entered(SENDER, Kind::Data, now);
             if ms < 2_000 || ms % 20 == 0 {
-                census.entered(End::B, Kind::Ack("tack"), now);
+                census.entered(RECEIVER, Kind::Ack("tack"), now);
             }
         }
         assert!((census.steady_acks_per_s() - 50.0).abs() < 1e-9);
@@ -215,6 +217,6 @@ mod tests {
     #[test]
     fn garbage_is_neither_data_nor_acknowledgment() {
         assert_eq!(Kind::of(b""), Kind::Other);
-        assert_eq!(Kind::of(&[0xff; 70]), Kind::Other);
+        assert_eq!(Kind::of(&[0; 70]), Kind::Other);
     }
 }

@@ -1,7 +1,7 @@
-//! The path: a thread that holds packets back, loses some and passes on the rest.
+//! A thread that takes datagrams in, holds them back as the path would, and passes on the rest.
 //!
-//! The model is tack-link's, whose events have exact times; the thread wakes for them by `ppoll`,
-//! some tens of microseconds late. Lateness does not accumulate, and is reported.
+//! The path's events have exact times; the thread wakes for them by `ppoll`, some tens of
+//! microseconds late. Lateness does not accumulate, and is reported.
 
 use std::io;
 use std::net::SocketAddr;
@@ -10,60 +10,26 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use tack_device::{Clock, RecvBatch, SocketConfig, Transmit, UdpSocket};
-use tack_link::loss::LossConfig;
-use tack_link::queue::Limit;
-use tack_link::wired::{DirectionConfig, Wired};
-use tack_link::{End, Link, Output, Packet, PacketKind};
-use tack_units::{Instant, Rate};
+use tack_device::{Clock, RecvBatch, SendOutcome, SocketConfig, Transmit, UdpSocket};
+use tack_link::End;
 
-use super::census::{Census, Kind};
+use super::census::Census;
+use super::emulator::{Emulator, Lateness};
+use super::path::{Air, Path, RECEIVER, SENDER};
 
-/// Headers of IPv4 and UDP, which the path carries too.
-const OVERHEAD_BYTES: u32 = 28;
-/// Least buffer of the path: some packets must always fit.
-const MIN_BUFFER_BYTES: u64 = 32 << 10;
 /// How often the thread looks whether it should end.
 const MAX_SLEEP: Duration = Duration::from_millis(20);
-/// Both runs see the same losses as long as they send alike.
-const SEED: u64 = 0x7ac4;
-
-/// What the path does.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Path {
-    /// Rate in each direction.
-    pub rate: Rate,
-    /// Round-trip time without queueing and serialisation.
-    pub rtt: Duration,
-    /// Share of packets lost from client to server.
-    pub loss: f64,
-    /// Share of packets lost from server to client.
-    pub ack_loss: f64,
-}
-
-impl Path {
-    /// The path's buffer: what fills it, once more.
-    pub fn buffer_bytes(&self) -> u64 {
-        self.rate.bytes_in(self.rtt).max(MIN_BUFFER_BYTES)
-    }
-
-    fn direction(&self, loss: f64) -> DirectionConfig {
-        let limit = Limit::Bytes(self.buffer_bytes());
-        DirectionConfig {
-            loss: LossConfig::Bernoulli(loss),
-            ..DirectionConfig::clean(self.rate, self.rtt / 2, limit)
-        }
-    }
-}
 
 /// What a relay saw and cost.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) census: Census,
+    pub(crate) lateness: Lateness,
+    /// The air's account; a wire has none.
+    pub(crate) air: Option<Air>,
     pub(crate) cpu: Duration,
-    /// How late packets left: 99th percentile and greatest, µs.
-    pub(crate) late_p99_us: u64,
-    pub(crate) late_max_us: u64,
+    /// Datagrams that the path delivered and the kernel did not take.
+    pub(crate) unsent: u64,
 }
 
 /// A relay that runs until it is stopped.
@@ -75,23 +41,17 @@ pub(crate) struct Relay {
 }
 
 impl Relay {
-    /// Starts a relay in front of `server`.
+    /// Starts a relay in front of `server`, the file's receiver.
     #[expect(clippy::disallowed_methods, reason = "the path must not wait for what it carries")]
     pub(crate) fn start(path: &Path, server: SocketAddr) -> io::Result<Relay> {
         let bind = || UdpSocket::bind(SocketAddr::new(server.ip(), 0), &SocketConfig::default());
         let (front, back) = (bind()?, bind()?);
         let front_address = front.local_addr();
-        let link = Wired::new(path.direction(path.loss), path.direction(path.ack_loss), SEED)
-            .map_err(|e| io::Error::new(io::ErrorKind::InvalidInput, e))?;
         let stop = Arc::new(AtomicBool::new(false));
         let worker = Worker {
             clock: Clock::start(),
-            sockets: [front, back],
-            peers: [None, Some(server)],
-            link,
-            census: Census::default(),
-            next_id: 0,
-            late_us: Vec::new(),
+            sides: [Side::new(front, None), Side::new(back, Some(server))],
+            emulator: Emulator::new(path.build()?),
             stop: stop.clone(),
         };
         let thread = std::thread::spawn(move || worker.run());
@@ -117,16 +77,12 @@ impl Drop for Relay {
     }
 }
 
-/// What the thread owns. Index 0 is the client's side, end A of the link; 1 the server's, end B.
+/// What the thread owns.
 struct Worker {
     clock: Clock,
-    sockets: [UdpSocket; 2],
-    /// Where each side's packets go: the client once it has sent something.
-    peers: [Option<SocketAddr>; 2],
-    link: Wired,
-    census: Census,
-    next_id: u64,
-    late_us: Vec<u32>,
+    /// The sender's and the receiver's side; see [`index`].
+    sides: [Side; 2],
+    emulator: Emulator,
     stop: Arc<AtomicBool>,
 }
 
@@ -136,100 +92,135 @@ impl Worker {
         tack_device::sharpen_timers()?;
         let mut batch = RecvBatch::new();
         while !self.stop.load(Ordering::Relaxed) {
-            let due = self.deliver();
             let limit = self.clock.now() + MAX_SLEEP;
-            let [front, back] = &self.sockets;
-            tack_device::wait(&[front, back], Some(due.unwrap_or(limit).min(limit)), &self.clock)?;
-            if let Some(due) = due {
-                let now = self.clock.now();
-                if now >= due {
-                    let late = (now - due).as_micros();
-                    self.late_us.push(u32::try_from(late).unwrap_or(u32::MAX));
-                }
-            }
-            for end in [End::A, End::B] {
+            let until = self.emulator.next_at().unwrap_or(limit).min(limit);
+            let [front, back] = &self.sides;
+            tack_device::wait(&[&front.socket, &back.socket], Some(until), &self.clock)?;
+            for end in [SENDER, RECEIVER] {
                 self.take_in(end, &mut batch)?;
             }
+            let sides = &mut self.sides;
+            self.emulator.release(self.clock.now(), |end, bytes| sides[index(end)].push(bytes));
+            sides.iter_mut().for_each(Side::flush);
         }
-        Ok(self.outcome())
-    }
-
-    /// Passes on what is due. Returns when the next packet will be.
-    fn deliver(&mut self) -> Option<Instant> {
-        loop {
-            let now = self.clock.now();
-            match self.link.poll(now) {
-                Output::Wait(until) => return until,
-                Output::Deliver { end, packet } => {
-                    let delay = now - packet.sent_at;
-                    self.census.left(end, Kind::of(&packet.bytes), delay, now);
-                    let Some(to) = self.peers[index(end)] else { continue };
-                    // What the kernel refuses is lost, as on any path.
-                    self.sockets[index(end)].send(&Transmit {
-                        to,
-                        from: None,
-                        ecn: None,
-                        bytes: &packet.bytes,
-                        segment_bytes: packet.bytes.len(),
-                    });
-                }
-            }
-        }
+        let (census, lateness, air) = self.emulator.finish();
+        let cpu = tack_device::thread_cpu_time().unwrap_or_default();
+        let unsent = self.sides.iter().map(|side| side.unsent).sum();
+        Ok(Outcome { census, lateness, air, cpu, unsent })
     }
 
     fn take_in(&mut self, end: End, batch: &mut RecvBatch) -> io::Result<()> {
+        let side = &mut self.sides[index(end)];
         loop {
-            let more = match self.sockets[index(end)].recv(batch) {
+            let more = match side.socket.recv(batch) {
                 Ok(more) => more,
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(()),
                 Err(e) => return Err(e),
             };
             let now = self.clock.now();
             for message in batch.messages() {
-                if end == End::A {
-                    self.peers[0] = Some(message.from);
-                }
-                for datagram in message {
-                    let kind = Kind::of(datagram);
-                    self.census.entered(end, kind, now);
-                    self.link.offer(end, packet(self.next_id, end, kind, datagram, now), now);
-                    self.next_id += 1;
-                }
+                // The sender is known once it has sent something.
+                side.peer.get_or_insert(message.from);
+                message.for_each(|datagram| self.emulator.arrive(end, datagram, now));
             }
             if !more {
                 return Ok(());
             }
         }
     }
+}
 
-    fn outcome(mut self) -> Outcome {
-        self.late_us.sort_unstable();
-        let at = |q: usize| self.late_us.get(self.late_us.len() * q / 100).copied();
-        Outcome {
-            census: self.census,
-            cpu: tack_device::thread_cpu_time().unwrap_or_default(),
-            late_p99_us: at(99).unwrap_or(0).into(),
-            late_max_us: self.late_us.last().copied().unwrap_or(0).into(),
+/// The socket towards one end, and a burst on its way out: what leaves the air together is handed
+/// to the kernel together.
+struct Side {
+    socket: UdpSocket,
+    peer: Option<SocketAddr>,
+    burst: Burst,
+    unsent: u64,
+}
+
+impl Side {
+    fn new(socket: UdpSocket, peer: Option<SocketAddr>) -> Side {
+        Side { socket, peer, burst: Burst::default(), unsent: 0 }
+    }
+
+    fn push(&mut self, datagram: &[u8]) {
+        if !self.burst.push(datagram) {
+            self.flush();
+            self.burst.push(datagram);
         }
+    }
+
+    fn flush(&mut self) {
+        let Burst { bytes, segment_bytes, .. } = &self.burst;
+        let (len, segment_bytes) = (bytes.len(), *segment_bytes);
+        if let (Some(to), 1..) = (self.peer, len) {
+            let burst = Transmit { to, from: None, ecn: None, bytes, segment_bytes };
+            let taken = match self.socket.send(&burst) {
+                SendOutcome::Sent => len,
+                SendOutcome::Blocked { offset } => offset,
+                SendOutcome::Lost | SendOutcome::TooBig => 0,
+            };
+            self.unsent += (len - taken).div_ceil(segment_bytes) as u64;
+        }
+        self.burst.clear();
+    }
+}
+
+/// Datagrams that can leave in one system call: all as long as the first, the last not longer.
+#[derive(Debug, Default)]
+struct Burst {
+    bytes: Vec<u8>,
+    segment_bytes: usize,
+    closed: bool,
+}
+
+impl Burst {
+    /// Appends `datagram`. False if it has to start another burst.
+    fn push(&mut self, datagram: &[u8]) -> bool {
+        if self.bytes.is_empty() {
+            self.segment_bytes = datagram.len().max(1);
+        } else if self.closed || datagram.is_empty() || datagram.len() > self.segment_bytes {
+            return false;
+        }
+        self.closed = datagram.len() < self.segment_bytes;
+        self.bytes.extend_from_slice(datagram);
+        true
+    }
+
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.closed = false;
     }
 }
 
 fn index(end: End) -> usize {
     match end {
-        End::A => 0,
-        End::B => 1,
+        SENDER => 0,
+        RECEIVER => 1,
     }
 }
 
-fn packet(id: u64, end: End, kind: Kind, datagram: &[u8], now: Instant) -> Packet {
-    Packet {
-        id,
-        src: index(end) as u32,
-        dst: index(end.other()) as u32,
-        ip_bytes: datagram.len() as u32 + OVERHEAD_BYTES,
-        kind: if kind == Kind::Data { PacketKind::Data } else { PacketKind::Ack },
-        bytes: datagram.to_vec(),
-        ecn: 0,
-        sent_at: now,
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bursts_split_back_into_the_datagrams_they_were_made_of() {
+        let lengths = [1_452, 1_452, 900, 900, 20, 52, 52, 0, 52, 1_452];
+        let (mut burst, mut split) = (Burst::default(), Vec::new());
+        let mut flush = |burst: &mut Burst| {
+            split.extend(burst.bytes.chunks(burst.segment_bytes.max(1)).map(<[u8]>::len));
+            burst.clear();
+        };
+        for n in lengths {
+            if !burst.push(&vec![7; n]) {
+                flush(&mut burst);
+                assert!(burst.push(&vec![7; n]));
+            }
+        }
+        flush(&mut burst);
+        // A datagram without bytes is no segment, and nothing is lost with it.
+        assert_eq!(split, lengths.into_iter().filter(|n| *n > 0).collect::<Vec<_>>());
     }
 }

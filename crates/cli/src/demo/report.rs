@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::Serialize;
+use tack_link::wlan::Use;
 
-use super::relay::Path;
+use super::path::{Air, Path};
 
 /// Lateness of the relay beyond which its numbers are not those of the path asked for, µs.
 const MAX_LATE_P99_US: u64 = 3_000;
@@ -36,23 +37,62 @@ pub(crate) struct Run {
     /// Of both ends; the relay's share is taken off.
     pub(crate) cpu_s: f64,
     pub(crate) sha256_ok: bool,
-    /// How late the relay was: 99th percentile and greatest.
-    #[serde(skip)]
-    pub(crate) late_us: (u64, u64),
+    /// The same for the second half of the file, past Startup.
+    pub(crate) steady_goodput_bps: f64,
+    /// Wi-Fi only, from the first data packet to the last.
+    #[serde(flatten)]
+    pub(crate) air: Option<AirShares>,
+    /// How long packets left the path after they were due: median, 99th percentile, greatest.
+    pub(crate) late_p50_us: u64,
+    pub(crate) late_p99_us: u64,
+    pub(crate) late_max_us: u64,
+    /// Datagrams lost in the relay's sockets, beside what the path lost.
+    pub(crate) unsent_datagrams: u64,
+}
+
+/// Where the air's time went, as shares.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) struct AirShares {
+    /// Carrying data.
+    pub(crate) data_airtime: f64,
+    /// Carrying the transport's acknowledgments.
+    pub(crate) ack_airtime: f64,
+    /// Lost to collisions.
+    pub(crate) collision_airtime: f64,
+    /// Share of accesses to the air that began together with another.
+    pub(crate) collision_share: f64,
+}
+
+impl From<Air> for AirShares {
+    fn from(air: Air) -> AirShares {
+        AirShares {
+            data_airtime: air.time.share(Use::Data),
+            ack_airtime: air.time.share(Use::Ack),
+            collision_airtime: air.time.share(Use::Collision),
+            collision_share: air.nodes.collision_probability(),
+        }
+    }
 }
 
 impl Run {
     /// Says so when the path was not what was asked for.
-    pub(crate) fn lateness_warning(&self) -> Option<String> {
-        let (p99, max) = self.late_us;
-        (p99 > MAX_LATE_P99_US || max > MAX_LATE_US).then(|| {
-            format!(
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        if self.late_p99_us > MAX_LATE_P99_US || self.late_max_us > MAX_LATE_US {
+            warnings.push(format!(
                 "this machine was busy: the emulated path ran late by {:.1} ms (99th percentile), \
                  {:.1} ms at most; run again when it is idle",
-                p99 as f64 / 1e3,
-                max as f64 / 1e3
-            )
-        })
+                self.late_p99_us as f64 / 1e3,
+                self.late_max_us as f64 / 1e3
+            ));
+        }
+        if self.unsent_datagrams > 0 {
+            warnings.push(format!(
+                "the kernel dropped {} datagrams that the emulated path had delivered",
+                self.unsent_datagrams
+            ));
+        }
+        warnings
     }
 }
 
@@ -71,16 +111,8 @@ impl Report {
 
 /// What is about to happen.
 pub(crate) fn headline(bytes: u64, path: &Path) -> String {
-    format!(
-        "Sending {:.1} MiB of random bytes twice through {}, RTT {:.1} ms, loss {:.2} % there and \
-         {:.2} % back, buffer {} KiB.\n",
-        bytes as f64 / f64::from(1 << 20),
-        path.rate,
-        path.rtt.as_secs_f64() * 1e3,
-        path.loss * 100.0,
-        path.ack_loss * 100.0,
-        path.buffer_bytes() >> 10,
-    )
+    let mib = bytes as f64 / f64::from(1 << 20);
+    format!("Sending {mib:.1} MiB of random bytes twice through {}.\n", path.describe())
 }
 
 impl fmt::Display for Report {
@@ -96,6 +128,7 @@ impl fmt::Display for Report {
         let ms = |us: u64| format!("{:.2} ms", us as f64 / 1e3);
         row("", &|r| r.strategy.clone())?;
         row("goodput", &|r| format!("{:.1} Mbit/s", r.goodput_bps / 1e6))?;
+        row("  second half of the file", &|r| format!("{:.1} Mbit/s", r.steady_goodput_bps / 1e6))?;
         row("data packets", &|r| r.data_packets.to_string())?;
         row("ACK packets", &|r| r.ack_packets.to_string())?;
         for (label, name) in [
@@ -112,14 +145,37 @@ impl fmt::Display for Report {
         row("ACKs per data packet", &|r| {
             format!("1:{:.1}", r.data_packets as f64 / r.ack_packets.max(1) as f64)
         })?;
+        if self.runs.iter().all(|r| r.air.is_some()) {
+            let share = |of: fn(&AirShares) -> f64| {
+                move |r: &Run| format!("{:.2} %", r.air.as_ref().map_or(0.0, of) * 100.0)
+            };
+            row("airtime of data", &share(|a| a.data_airtime))?;
+            row("airtime of ACKs", &share(|a| a.ack_airtime))?;
+            row("airtime of collisions", &share(|a| a.collision_airtime))?;
+            row("  accesses that collided", &share(|a| a.collision_share))?;
+        }
         row("retransmissions", &|r| r.retransmissions.to_string())?;
         row("  of them needless", &|r| r.needless_retransmissions.to_string())?;
         row("RTTmin estimated", &|r| ms(r.rtt_min_us))?;
         row("  true", &|r| ms(r.true_rtt_min_us))?;
         row("one-way delay, 95th percentile", &|r| ms(r.owd_p95_us))?;
         row("CPU of both ends", &|r| format!("{:.2} s", r.cpu_s))?;
-        row("SHA-256", &|r| if r.sha256_ok { "ok" } else { "DIFFERS" }.to_owned())
+        row("SHA-256", &|r| if r.sha256_ok { "ok" } else { "DIFFERS" }.to_owned())?;
+        row("emulated path late, median", &|r| ms(r.late_p50_us))?;
+        row("  99th percentile", &|r| ms(r.late_p99_us))?;
+        row("  greatest", &|r| ms(r.late_max_us))?;
+        match &self.runs[..] {
+            [tack, tcp] => write!(f, "\n{}\n", verdict(tack, tcp)),
+            _ => Ok(()),
+        }
     }
+}
+
+/// The two runs in one sentence.
+fn verdict(tack: &Run, tcp: &Run) -> String {
+    let gain = (tack.goodput_bps / tcp.goodput_bps.max(1.0) - 1.0) * 100.0;
+    let fewer = tcp.ack_packets as f64 / tack.ack_packets.max(1) as f64;
+    format!("TACK against TCP: {gain:+.1} % goodput with {fewer:.0} times fewer ACKs.")
 }
 
 #[cfg(test)]
@@ -142,43 +198,59 @@ mod tests {
             owd_p95_us: 41_000,
             cpu_s: 0.5,
             sha256_ok: true,
-            late_us: (50, 900),
+            steady_goodput_bps: 9.5e7,
+            air: None,
+            late_p50_us: 40,
+            late_p99_us: 50,
+            late_max_us: 900,
+            unsent_datagrams: 0,
         }
     }
 
     /// The keys are an interface: scripts read them.
     #[test]
-    fn json_has_the_documented_keys_and_no_others() {
-        let json = Report { runs: vec![run()] }.to_json();
+    fn json_has_the_documented_keys_and_the_airs_over_wifi() {
+        let air = AirShares {
+            data_airtime: 0.8,
+            ack_airtime: 0.01,
+            collision_airtime: 0.02,
+            collision_share: 0.05,
+        };
+        let json = Report { runs: vec![run(), Run { air: Some(air), ..run() }] }.to_json();
         let value: serde_json::Value = serde_json::from_str(&json).unwrap();
-        let keys: Vec<&str> =
-            value["runs"][0].as_object().unwrap().keys().map(String::as_str).collect();
-        let mut expected = vec![
-            "strategy",
-            "goodput_bps",
-            "data_packets",
-            "ack_packets",
-            "acks_by_kind",
-            "acks_per_s",
-            "eq4_acks_per_s",
-            "retransmissions",
-            "needless_retransmissions",
-            "rtt_min_us",
-            "true_rtt_min_us",
-            "owd_p95_us",
-            "cpu_s",
-            "sha256_ok",
-        ];
-        expected.sort_unstable();
-        let mut keys = keys;
-        keys.sort_unstable();
-        assert_eq!(keys, expected);
+        let keys = |i: usize| {
+            let run = value["runs"][i].as_object().unwrap();
+            run.keys().cloned().collect::<std::collections::BTreeSet<_>>()
+        };
+        let expected = "strategy goodput_bps data_packets ack_packets acks_by_kind acks_per_s \
+             eq4_acks_per_s retransmissions needless_retransmissions rtt_min_us true_rtt_min_us \
+             owd_p95_us cpu_s sha256_ok steady_goodput_bps late_p50_us late_p99_us late_max_us \
+             unsent_datagrams";
+        let mut expected: std::collections::BTreeSet<_> =
+            expected.split_whitespace().map(str::to_owned).collect();
+        assert_eq!(keys(0), expected);
+        let airs = ["data_airtime", "ack_airtime", "collision_airtime", "collision_share"];
+        expected.extend(airs.map(str::to_owned));
+        assert_eq!(keys(1), expected);
     }
 
     #[test]
-    fn a_late_relay_is_reported_and_a_punctual_one_is_not() {
-        assert_eq!(run().lateness_warning(), None);
-        assert!(Run { late_us: (5_000, 9_000), ..run() }.lateness_warning().is_some());
-        assert!(Run { late_us: (100, 90_000), ..run() }.lateness_warning().is_some());
+    fn the_table_shows_the_air_only_over_wifi_and_ends_with_the_gain() {
+        let tcp = Run { goodput_bps: 8e7, ack_packets: 50, ..run() };
+        let table = Report { runs: vec![run(), tcp] }.to_string();
+        assert!(!table.contains("airtime"), "{table}");
+        assert!(table.ends_with("+12.5 % goodput with 10 times fewer ACKs.\n"), "{table}");
+    }
+
+    #[test]
+    fn what_the_machine_did_to_the_path_is_said() {
+        assert!(run().warnings().is_empty());
+        for odd in [
+            Run { late_p99_us: 5_000, ..run() },
+            Run { late_max_us: 90_000, ..run() },
+            Run { unsent_datagrams: 1, ..run() },
+        ] {
+            assert_eq!(odd.warnings().len(), 1, "{odd:?}");
+        }
     }
 }

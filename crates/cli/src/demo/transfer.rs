@@ -6,11 +6,13 @@ use std::time::Duration;
 
 use tack_device::{Clock, process_cpu_time};
 use tack_net::{ConnConfig, Endpoint, Remote, TackInfo};
+use tack_units::Instant;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::file::{CHUNK_BYTES, SourceFile, sha256_of};
-use super::relay::{Path, Relay};
-use super::report::Run;
+use super::path::Path;
+use super::relay::{Outcome, Relay};
+use super::report::{AirShares, Run};
 
 /// How long the ends may take to say goodbye before the relay is taken away.
 const LINGER: Duration = Duration::from_secs(2);
@@ -54,20 +56,25 @@ pub(crate) async fn run(strategy: Strategy, file: &SourceFile, path: &Path) -> i
     let client = Endpoint::builder().conn(strategy.config()).bind(loopback)?;
     let remote = Remote { path: relay.address(), port: server.local_addr().port() };
 
+    let bytes = file.bytes;
     let cpu_before = process_cpu_time().unwrap_or_default();
     let receiving = tokio::spawn(async move {
         let (mut stream, _relay) = listener.accept().await?;
         let mut received = tempfile::tempfile()?;
         let mut chunk = vec![0; CHUNK_BYTES];
+        let mut arrival = Arrival::default();
         loop {
             match stream.read(&mut chunk).await? {
                 0 => break,
-                n => received.write_all(&chunk[..n])?,
+                n => {
+                    received.write_all(&chunk[..n])?;
+                    arrival.add(n as u64, bytes / 2, clock.now());
+                }
             }
         }
-        let done_at = clock.now();
+        arrival.done_at = clock.now();
         stream.shutdown().await?;
-        io::Result::Ok((received, done_at))
+        io::Result::Ok((received, arrival))
     });
     let mut stream = client.connect_with(remote, strategy.config()).await?;
     let started_at = clock.now();
@@ -80,7 +87,7 @@ pub(crate) async fn run(strategy: Strategy, file: &SourceFile, path: &Path) -> i
         }
     }
     stream.shutdown().await?;
-    let (mut received, done_at) = receiving.await.map_err(io::Error::other)??;
+    let (mut received, arrival) = receiving.await.map_err(io::Error::other)??;
     let info = stream.info();
     let cpu = process_cpu_time().unwrap_or_default().saturating_sub(cpu_before);
     drop(stream);
@@ -89,31 +96,64 @@ pub(crate) async fn run(strategy: Strategy, file: &SourceFile, path: &Path) -> i
     let outcome = relay.finish()?;
 
     let intact = sha256_of(&mut received)? == file.sha256;
-    let elapsed = done_at - started_at;
-    Ok(measured(strategy, file.bytes, elapsed, &info, outcome, cpu, intact))
+    let rates = arrival.rates(started_at);
+    Ok(measured(strategy, rates, &info, outcome, cpu, intact))
+}
+
+/// How the file came in.
+#[derive(Clone, Copy, Debug, Default)]
+struct Arrival {
+    bytes: u64,
+    /// When half of the file was there, and how much that was.
+    half: Option<(Instant, u64)>,
+    done_at: Instant,
+}
+
+/// Goodput in bit/s.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Rates {
+    whole: f64,
+    second_half: f64,
+}
+
+impl Arrival {
+    fn add(&mut self, bytes: u64, half: u64, now: Instant) {
+        self.bytes += bytes;
+        if self.half.is_none() && self.bytes >= half {
+            self.half = Some((now, self.bytes));
+        }
+    }
+
+    fn rates(&self, started_at: Instant) -> Rates {
+        let rate = |bytes: u64, from: Instant| {
+            bytes as f64 * 8.0 / (self.done_at - from).as_secs_f64().max(1e-6)
+        };
+        let (half_at, before) = self.half.unwrap_or((started_at, 0));
+        Rates {
+            whole: rate(self.bytes, started_at).round(),
+            second_half: rate(self.bytes - before, half_at).round(),
+        }
+    }
 }
 
 fn measured(
     strategy: Strategy,
-    bytes: u64,
-    elapsed: Duration,
+    rates: Rates,
     info: &TackInfo,
-    outcome: super::relay::Outcome,
+    outcome: Outcome,
     cpu: Duration,
     sha256_ok: bool,
 ) -> Run {
     let mut census = outcome.census;
     census.log_timeline();
-    let seconds = elapsed.as_secs_f64();
-    let goodput_bps = bytes as f64 * 8.0 / seconds;
     let rtt_min = info.rtt_min.unwrap_or_default();
     Run {
         strategy: strategy.to_string(),
-        goodput_bps: goodput_bps.round(),
+        goodput_bps: rates.whole,
         data_packets: census.data_packets,
         ack_packets: census.ack_packets(),
         acks_per_s: census.steady_acks_per_s(),
-        eq4_acks_per_s: eq4(goodput_bps, info.mss, rtt_min),
+        eq4_acks_per_s: eq4(rates.second_half, info.mss, rtt_min),
         retransmissions: info.counters.retransmissions,
         needless_retransmissions: info.counters.needless,
         rtt_min_us: rtt_min.as_micros() as u64,
@@ -122,7 +162,12 @@ fn measured(
         acks_by_kind: census.acks_by_kind,
         cpu_s: cpu.saturating_sub(outcome.cpu).as_secs_f64(),
         sha256_ok,
-        late_us: (outcome.late_p99_us, outcome.late_max_us),
+        steady_goodput_bps: rates.second_half,
+        air: outcome.air.map(AirShares::from),
+        late_p50_us: outcome.lateness.percentile_us(50),
+        late_p99_us: outcome.lateness.percentile_us(99),
+        late_max_us: outcome.lateness.greatest_us(),
+        unsent_datagrams: outcome.unsent,
     }
 }
 
@@ -136,16 +181,54 @@ fn eq4(goodput_bps: f64, mss: u32, rtt_min: Duration) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use tack_link::wlan::{Preset, Standard};
     use tack_units::Rate;
 
+    use super::super::path::Medium;
+    use super::super::report::Report;
     use super::*;
+
+    #[test]
+    fn the_second_half_is_measured_from_when_half_had_arrived() {
+        let at = Instant::from_millis;
+        let mut arrival = Arrival::default();
+        for (ms, bytes) in [(1_000, 400_000), (1_200, 200_000), (1_600, 400_000)] {
+            arrival.add(bytes, 500_000, at(ms));
+        }
+        arrival.done_at = at(1_600);
+        let rates = arrival.rates(at(600));
+        assert_eq!(rates, Rates { whole: 8e6, second_half: 8e6 });
+        assert_eq!(arrival.half, Some((at(1_200), 600_000)));
+        assert_eq!(Arrival::default().rates(at(0)), Rates { whole: 0.0, second_half: 0.0 });
+    }
+
+    /// As above: nothing here depends on speed.
+    #[tokio::test]
+    async fn over_wifi_every_byte_arrives_and_acknowledgments_take_airtime() {
+        let file = SourceFile::random(1_000_000).unwrap();
+        let medium = Medium::Wifi { standard: Standard::G, preset: Preset::Textbook };
+        let path = Path { medium, rtt: Duration::from_millis(20), loss: 0.0, ack_loss: 0.0 };
+        let mut report = Report::default();
+        for strategy in Strategy::BOTH {
+            report.runs.push(run(strategy, &file, &path).await.unwrap());
+        }
+        for run in &report.runs {
+            assert!(run.sha256_ok && run.true_rtt_min_us >= 20_000, "{run:?}");
+            let air = run.air.expect("Wi-Fi accounts for its air");
+            assert!(air.data_airtime > 0.0 && air.ack_airtime > 0.0, "{run:?}");
+            assert!(air.data_airtime + air.ack_airtime + air.collision_airtime < 1.0, "{run:?}");
+        }
+        let json: serde_json::Value = serde_json::from_str(&report.to_json()).unwrap();
+        assert_eq!(json["runs"][0]["strategy"], "tack");
+        assert!(json["runs"][1]["ack_airtime"].is_f64(), "{json}");
+    }
 
     /// Real sockets and a real clock: only what holds at any speed is asserted.
     #[tokio::test]
     async fn a_lossy_path_delivers_every_byte_with_far_fewer_acks_under_tack() {
         let file = SourceFile::random(1_500_000).unwrap();
         let path = Path {
-            rate: Rate::from_mbps(50),
+            medium: Medium::Wire(Rate::from_mbps(50)),
             rtt: Duration::from_millis(30),
             loss: 0.02,
             ack_loss: 0.02,

@@ -10,7 +10,9 @@
 
 mod args;
 mod census;
+mod emulator;
 mod file;
+mod path;
 mod relay;
 mod report;
 mod transfer;
@@ -18,7 +20,7 @@ mod transfer;
 use std::io;
 
 pub use args::DemoArgs;
-pub use relay::Path;
+pub use path::{Medium, Path};
 
 use crate::exit::{ExitCode, Failure};
 use report::Report;
@@ -30,14 +32,14 @@ use report::Report;
 pub async fn run(args: DemoArgs) -> Result<ExitCode, Failure> {
     let path = args.path()?;
     let failed = |e: io::Error| Failure::new(ExitCode::Failed, e.to_string());
-    let file = file::SourceFile::random(args.size).map_err(failed)?;
+    let file = file::SourceFile::random(args.bytes()).map_err(failed)?;
     if !args.json {
-        println!("{}", report::headline(args.size, &path));
+        println!("{}", report::headline(args.bytes(), &path));
     }
     let mut report = Report::default();
     for strategy in transfer::Strategy::BOTH {
         let run = transfer::run(strategy, &file, &path).await.map_err(failed)?;
-        if let Some(warning) = run.lateness_warning() {
+        for warning in run.warnings() {
             eprintln!("tack: {strategy}: {warning}");
         }
         report.runs.push(run);

@@ -18,7 +18,8 @@ pub struct AirtimeSettings {
     pub preset: String,
     /// `udp`, `udpack`, `relay` or `up`.
     pub mode: String,
-    /// Data packets per ACK; 0: none by count. `None` is 2 unless there is a period.
+    /// Data packets per ACK; 0: none by count. `None` is 2, but 0 in a relay or
+    /// with a period.
     pub l: Option<u32>,
     /// An ACK per period instead, milliseconds; 0: none by time. Modes without ACKs ignore both.
     pub period_ms: f64,
@@ -184,7 +185,8 @@ impl AirtimeSettings {
             return Ok(AckRule::Never);
         }
         let by_time = self.period_ms > 0.0;
-        Ok(match self.l.unwrap_or(if by_time { 0 } else { 2 }) {
+        let usual = if by_time || mode == Mode::Relay { 0 } else { 2 };
+        Ok(match self.l.unwrap_or(usual) {
             0 if by_time => AckRule::Every(Duration::from_secs_f64(self.period_ms / 1e3)),
             0 => AckRule::Never,
             l if !by_time => AckRule::EveryPackets(l),

@@ -1,9 +1,9 @@
-//! How many simulated seconds a wall second simulates: bulk TCP over a WLAN and 40 ms of wire.
+//! How many simulated seconds a wall second simulates: bulk TCP over a WLAN and a wire.
 //!
-//! `cargo run --release -p tack-sim --example speed -- [b|g|n|ac|ax] [flows] [seconds] [l]`
+//! `cargo run --release -p tack-sim --example speed -- [b|g|n|ac|ax] [flows] [seconds] [l] [ms]`
 //!
 //! `l` is 0 for TACK (the default), else the segments per acknowledgment of plain TCP; `udp` sends
-//! as fast as the medium takes it and nothing else.
+//! as fast as the medium takes it and nothing else. `ms` is the wire's one-way delay.
 
 use core::time::Duration;
 use std::error::Error;
@@ -30,6 +30,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let flows: u32 = arg(1, "1").parse()?;
     let seconds: u64 = arg(2, "30").parse()?;
     let traffic = arg(3, "0");
+    let delay_ms: f64 = arg(4, "40").parse()?;
 
     let seed = Seed(1);
     let mut wlan = WlanConfig::preset(Preset::Textbook, standard);
@@ -39,7 +40,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     wlan.stations = (0..flows).map(|n| Station { hosts: vec![n], ..station.clone() }).collect();
     let wire = DirectionConfig::clean(
         Rate::from_mbps(10_000),
-        Duration::from_millis(40),
+        Duration::try_from_secs_f64(delay_ms / 1e3)?,
         Limit::Packets(1_000),
     );
     let hops: Vec<Box<dyn Link + Send>> =

@@ -152,7 +152,7 @@ pub struct AirtimeArgs {
     /// udp (down, no ACKs), udpack (down), relay (station to station), up (no ACKs)
     #[arg(long, default_value = "udpack")]
     pub mode: String,
-    /// Data packets per ACK, 0 for none by count [default: 2, or 0 with --period-ms]
+    /// Data packets per ACK, 0 for none by count [default: 2; 0 in a relay or with a period]
     #[arg(long, value_name = "N")]
     pub l: Option<u32>,
     /// An ACK per this time instead, 0 for none

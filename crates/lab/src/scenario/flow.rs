@@ -200,8 +200,8 @@ impl Flow {
         if !(self.start_s >= 0.0 && self.start_s < duration_s) {
             return bad("start_s", format!("is {}, outside 0 to duration_s", self.start_s));
         }
-        if self.stop_s.is_some_and(|stop| stop.is_nan() || stop <= self.start_s) {
-            return bad("stop_s", "must come after start_s".to_owned());
+        if self.stop_s.is_some_and(|stop| !(stop > self.start_s && stop <= 1e6)) {
+            return bad("stop_s", "must come after start_s, 1000000 at the latest".to_owned());
         }
         if !(2..=64).contains(&self.beta) {
             return bad("beta", format!("is {}, 2 to 64 can keep a link busy", self.beta));
@@ -229,10 +229,10 @@ impl Flow {
             App::RequestResponse { request_bytes, response_bytes, think_ms } => {
                 positive("app.request_bytes", (request_bytes as f64).min(1e6))?;
                 positive("app.response_bytes", (response_bytes as f64).min(1e6))?;
-                if think_ms >= 0.0 {
+                if (0.0..=1e9).contains(&think_ms) {
                     Ok(())
                 } else {
-                    bad("app.think_ms", "must not be negative".to_owned())
+                    bad("app.think_ms", "must lie between 0 and 1000000000".to_owned())
                 }
             }
         }

@@ -176,14 +176,15 @@ impl WanDirection {
         }
         if let Some(steps) = &self.rate_steps {
             let sorted = steps.windows(2).all(|w| w[0].0 < w[1].0);
-            if steps.is_empty() || !sorted || !steps.iter().all(|s| s.0 >= 0.0 && s.1 >= 0.0) {
-                let what = "must be [[seconds, Mbit/s], …], seconds rising from 0 or more";
+            let each = |s: &(f64, f64)| (0.0..=1e6).contains(&s.0) && (0.0..=1e6).contains(&s.1);
+            if steps.is_empty() || !sorted || !steps.iter().all(each) {
+                let what = "must be [[seconds, Mbit/s], …], seconds rising, all from 0 to 1000000";
                 return Err(Problem::new("rate_steps", what.to_owned()));
             }
         }
         if let Some(outages) = &self.outages {
             let sorted = outages.windows(2).all(|w| w[0].1 <= w[1].0);
-            if !sorted || !outages.iter().all(|o| o.0 >= 0.0 && o.0 < o.1 && o.1 < 1e6) {
+            if !sorted || !outages.iter().all(|o| o.0 >= 0.0 && o.0 < o.1 && o.1 <= 1e6) {
                 let what = "must be [[start_s, end_s], …], rising and apart";
                 return Err(Problem::new("outages", what.to_owned()));
             }

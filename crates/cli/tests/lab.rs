@@ -1,0 +1,174 @@
+//! `tack lab` as a user runs it.
+
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+use serde_json::Value;
+
+const SWEEP: &str = r#"
+name = "short"
+duration_s = 0.6
+warmup_s = 0.2
+runs = 6
+
+[wifi]
+phy = "g"
+
+[wan]
+delay_ms = 5.0
+
+[[flow]]
+strategy = "tack"
+
+[sweep]
+"flow.0.strategy" = ["tcp-l2", "tack"]
+"#;
+
+fn tack(dir: &Path, line: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tack"));
+    command.current_dir(dir).arg("lab").args(line.split_whitespace());
+    command
+}
+
+fn run(dir: &Path, line: &str) -> Output {
+    tack(dir, line).output().unwrap()
+}
+
+fn json(dir: &Path, line: &str) -> Value {
+    let out = run(dir, line);
+    assert!(out.status.success(), "{line}: {}", String::from_utf8_lossy(&out.stderr));
+    serde_json::from_slice(&out.stdout).unwrap()
+}
+
+fn number(value: &Value, key: &str) -> f64 {
+    value[key].as_f64().unwrap_or_else(|| panic!("{key} is no number in {value}"))
+}
+
+/// wlan-model.md §7.6, from the command line: ACKs by count cost what TACK saves.
+#[test]
+fn airtime_answers_in_mbit_per_second_at_the_ip_level() {
+    let dir = tempfile::tempdir().unwrap();
+    let l3 = |flags: &str| {
+        let line = format!("airtime --phy n --seconds 2 --seed 1 --json {flags}");
+        number(&json(dir.path(), &line), "l3_mbps")
+    };
+    let (udp, l2, periodic) =
+        (l3("--mode udp --l 2"), l3("--l 2 --period-ms 0"), l3("--l 0 --period-ms 20"));
+    assert!(l2 < periodic * 0.95 && periodic < udp, "{l2} {periodic} {udp}");
+    assert_eq!(l3("--mode udpack"), l2, "two packets per ACK are the default");
+    assert_eq!(l3("--offered-mbps 0"), l2, "no rate offered is as much as goes");
+    let relay = l3("--mode relay --stations 1 --offered-mbps 50 --ap-ampdu-bytes 20100");
+    assert!((50.0..52.0).contains(&relay), "{relay}");
+    let text = run(dir.path(), "airtime --phy b --mode up --stations 3 --seconds 5");
+    assert!(String::from_utf8(text.stdout).unwrap().contains("Mbit/s at the IP level"));
+}
+
+#[test]
+fn compare_prints_the_rows_that_scripts_rely_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let flags = "compare --wifi n,g --rtt 20ms --seeds 2 --seconds 0.5 --warmup 0.5 \
+                 --presets textbook --strategies udp,tcp-l2,tack";
+    let table = json(dir.path(), &format!("{flags} --json --plot out.svg --jobs 2"));
+    let rows = table["rows"].as_array().unwrap();
+    let names: Vec<_> = rows
+        .iter()
+        .map(|r| (r["phy"].as_str().unwrap(), r["strategy"].as_str().unwrap()))
+        .collect();
+    let expected = [
+        ("n", "udp"),
+        ("n", "tcp-l2"),
+        ("n", "tack"),
+        ("g", "udp"),
+        ("g", "tcp-l2"),
+        ("g", "tack"),
+    ];
+    assert_eq!(names, expected);
+    for row in rows {
+        assert_eq!((row["preset"].as_str(), row["seeds"].as_u64()), (Some("textbook"), Some(2)));
+        for key in ["goodput_bps", "ideal_goodput_bps", "data_packets_per_s"] {
+            assert!(number(row, key) > 100.0, "{key} of {row}");
+        }
+        for key in ["goodput_ci95_bps", "ack_airtime", "collision_share", "retransmissions"] {
+            assert!(number(row, key) >= 0.0, "{key} of {row}");
+        }
+        let udp = row["strategy"] == "udp";
+        assert_eq!(row["rtt_p50_us"].is_null(), udp, "{row}");
+        assert_eq!(number(row, "ack_packets_per_s") == 0.0, udp, "{row}");
+    }
+    assert!(std::fs::read_to_string(dir.path().join("out.svg")).unwrap().contains("tcp-l2"));
+    let again = json(dir.path(), &format!("{flags} --json --jobs 1"));
+    assert_eq!(again, table, "the number of jobs changes nothing");
+}
+
+#[test]
+fn mistakes_are_explained_and_end_with_status_2() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("bad.toml"), SWEEP.replace("5.0", "-5.0")).unwrap();
+    std::fs::write(dir.path().join("many.toml"), SWEEP).unwrap();
+    for (line, words) in [
+        ("compare --rtt 80", ["`80`", "80ms"]),
+        ("compare --wifi n,z", ["--wifi z", "b, g, n, ac or ax"]),
+        ("compare --presets lab", ["--presets lab", "textbook"]),
+        ("compare --strategies tcp", ["`tcp`", "tcp-l1"]),
+        ("compare --seconds -1", ["--seconds", "36000"]),
+        ("compare --seeds 0", ["--seeds 0", "10000"]),
+        ("airtime --phy z", ["--phy", "b, g, n, ac or ax"]),
+        ("airtime --l 2 --period-ms 20", ["--l", "--period-ms"]),
+        ("run bad.toml", ["bad.toml, line 11", "wan.delay_ms"]),
+        ("run many.toml --pcap x.pcapng", ["--pcap", "asks for 12"]),
+    ] {
+        let line = line.replace("--seconds -1", "--seconds=-1");
+        let out = run(dir.path(), &line);
+        let message = String::from_utf8(out.stderr).unwrap();
+        assert_eq!(out.status.code(), Some(2), "{line}: {message}");
+        for word in words {
+            assert!(message.contains(word), "{line}: {message} lacks {word}");
+        }
+    }
+    assert!(!dir.path().join("bad.jsonl").exists(), "a mistake changes nothing");
+}
+
+#[test]
+fn an_interrupted_sweep_goes_on_and_ends_with_the_same_file() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("short.toml"), SWEEP).unwrap();
+    let done = run(dir.path(), "run short.toml --out whole --csv");
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let whole = std::fs::read(dir.path().join("whole/short.jsonl")).unwrap();
+    let csv = std::fs::read_to_string(dir.path().join("whole/short.csv")).unwrap();
+    assert_eq!((whole.iter().filter(|b| **b == b'\n').count(), csv.lines().count()), (12, 13));
+    assert!(String::from_utf8(done.stdout).unwrap().contains("flow.0.strategy=tack"));
+
+    let path = dir.path().join("torn.jsonl");
+    let mut child = tack(dir.path(), "run short.toml --out torn.jsonl --csv --jobs 1")
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    while std::fs::read(&path).map_or(0, |b| b.len()) == 0 {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    let pid = child.id().to_string();
+    assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+    let status = child.wait().unwrap();
+    let kept = std::fs::read(&path).unwrap();
+    assert!(whole.starts_with(&kept) && kept.ends_with(b"\n"), "what is done is kept, and no more");
+    // A machine that is very quick may be done before the signal comes.
+    if kept.len() < whole.len() {
+        assert_eq!(status.code(), Some(130));
+        let rows = kept.iter().filter(|b| **b == b'\n').count();
+        let csv = std::fs::read_to_string(dir.path().join("torn.csv")).unwrap();
+        assert_eq!(csv.lines().count(), rows + 1);
+    }
+    assert!(run(dir.path(), "run short.toml --out torn.jsonl").status.success());
+    assert!(std::fs::read(&path).unwrap() == whole);
+
+    std::fs::write(dir.path().join("short.toml"), SWEEP.replace("5.0", "6.0")).unwrap();
+    let refused = run(dir.path(), "run short.toml --out torn.jsonl");
+    let message = String::from_utf8(refused.stderr).unwrap();
+    assert!(refused.status.code() == Some(1) && message.contains("--no-resume"), "{message}");
+    assert!(std::fs::read(&path).unwrap() == whole, "another plan's results are not touched");
+    assert!(run(dir.path(), "run short.toml --out torn.jsonl --no-resume").status.success());
+    assert!(std::fs::read(&path).unwrap() != whole);
+}

@@ -1,0 +1,57 @@
+//! Captures: what Wireshark thinks of them, and that they change nothing.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use tack_lab::scenario::Scenario;
+use tack_lab::{simulate, simulate_captured};
+
+fn scenario(strategy: &str, wifi: &str) -> Scenario {
+    let text = format!(
+        "duration_s = 0.4\n{wifi}\n[wan]\nrate_mbps = 20.0\ndelay_ms = 10.0\nloss = 0.01\n\
+         [[flow]]\nstrategy = \"{strategy}\"\n"
+    );
+    Scenario::parse(&text).unwrap()
+}
+
+/// What tshark prints for the packets of `file` that `filter` selects.
+fn tshark(file: &Path, filter: &str, fields: &[&str]) -> Vec<String> {
+    let mut command = Command::new("tshark");
+    command.arg("-n").arg("-r").arg(file).args(["-o", "tcp.check_checksum:TRUE", "-Y", filter]);
+    command.args(["-T", "fields"]);
+    for field in fields {
+        command.args(["-e", field]);
+    }
+    let out = command.output().unwrap();
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    String::from_utf8(out.stdout).unwrap().lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn tshark_reads_captures_of_tack_and_of_plain_tcp() {
+    let here = Command::new("tshark").arg("--version").stdout(Stdio::null()).status();
+    if here.is_err() {
+        eprintln!("skipped: tshark is not installed (script/setup --tests installs it on Debian)");
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    for (strategy, wifi) in
+        [("tack", "[wifi]\nphy = \"n\""), ("tcp-l2", "[wifi]\nphy = \"n\""), ("tack", "")]
+    {
+        let file = dir.path().join(format!("{strategy}.pcapng"));
+        let out = std::fs::File::create(&file).unwrap();
+        let scenario = scenario(strategy, wifi);
+        let result = simulate_captured(&scenario, Box::new(out)).unwrap();
+        assert_eq!(result, simulate(&scenario).unwrap(), "the capture changed the run");
+        let all = tshark(&file, "tcp", &["frame.number"]).len();
+        assert!(all > 200, "{all} packets of {strategy}");
+        let wrong = "_ws.malformed || _ws.short || tcp.checksum.status == 0 \
+                     || ip.checksum.status == 0 || !tcp";
+        let wrong = tshark(&file, wrong, &["frame.number", "_ws.col.Info"]);
+        assert!(wrong.is_empty(), "{strategy}: {wrong:?}");
+        // Both ends, both ways, and a handshake that Wireshark sees as one.
+        let interfaces = tshark(&file, "tcp.flags.syn == 1", &["frame.interface_name"]);
+        assert!(interfaces.iter().any(|i| i.ends_with("-a")), "{interfaces:?}");
+        assert!(interfaces.iter().any(|i| i.ends_with("-b")), "{interfaces:?}");
+    }
+}

@@ -1,0 +1,138 @@
+//! `tack lab compare`: its plan, its arithmetic, its picture, and the shape of what it finds.
+
+use std::time::Duration;
+
+use tack_lab::compare::{CompareRow, Comparison, csv, table};
+use tack_lab::output::Row;
+use tack_lab::plot;
+use tack_lab::result::{AirtimeShares, FlowResult, RunResult};
+use tack_lab::scenario::{Run, Strategy};
+use tack_lab::simulate;
+
+fn comparison() -> Comparison {
+    Comparison {
+        phys: vec!["n".into(), "ac".into()],
+        presets: vec!["textbook".into(), "paper-a".into()],
+        strategies: Strategy::COMPARED.to_vec(),
+        rtt: Duration::from_millis(80),
+        seeds: 3,
+        duration: Duration::from_secs(15),
+        warmup: Duration::from_secs(5),
+    }
+}
+
+fn invented(run: &Run) -> RunResult {
+    let x = run.scenario.seed as f64;
+    let total = FlowResult {
+        goodput_bps: 100e6 + x * 1e6,
+        ack_packets_per_s: 10.0 * x,
+        retransmissions: run.scenario.seed,
+        rtt_p50_us: (run.scenario.flow[0].strategy != Strategy::Udp).then_some(80e3 + x),
+        ..FlowResult::default()
+    };
+    let airtime = Some(AirtimeShares { acks: 0.1, ..AirtimeShares::default() });
+    RunResult { total, airtime, collision_share: Some(0.05), ..RunResult::default() }
+}
+
+fn summary(of: &Comparison) -> Vec<CompareRow> {
+    let rows: Vec<Row> = of.runs().iter().map(|r| Row::new(r, invented(r))).collect();
+    let ideals: Vec<f64> = (0..of.cells()).map(|i| 1e8 + i as f64).collect();
+    of.summarise(&rows, &ideals)
+}
+
+#[test]
+fn cells_are_means_over_their_own_seeds() {
+    let rows = summary(&comparison());
+    assert_eq!(rows.len(), 2 * 2 * 7);
+    let names: Vec<_> = rows.iter().map(|r| (&*r.phy, &*r.preset, &*r.strategy)).collect();
+    assert_eq!(names[0], ("n", "textbook", "udp"));
+    assert_eq!(names[13], ("n", "paper-a", "tack"));
+    assert_eq!(names[14], ("ac", "textbook", "udp"));
+    for (i, row) in rows.iter().enumerate() {
+        assert_eq!((row.seeds, row.goodput_bps), (3, 102e6));
+        // s = 1e6, t(2) = 4.303, so 4.303e6 / sqrt(3).
+        assert!((row.goodput_ci95_bps.unwrap() - 2.4843e6).abs() < 1e3);
+        assert_eq!((row.ack_packets_per_s, row.retransmissions), (20.0, 2.0));
+        assert!((row.ack_airtime - 0.1).abs() < 1e-9 && (row.collision_share - 0.05).abs() < 1e-9);
+        assert_eq!(row.rtt_p50_us, (row.strategy != "udp").then_some(80e3 + 2.0));
+        assert_eq!(row.ideal_goodput_bps, Some(1e8 + i as f64));
+    }
+}
+
+#[test]
+fn json_has_the_promised_keys() {
+    let json = serde_json::to_value(&summary(&comparison())[0]).unwrap();
+    let keys: Vec<&str> = json.as_object().unwrap().keys().map(String::as_str).collect();
+    let mut promised = vec![
+        "preset",
+        "phy",
+        "strategy",
+        "goodput_bps",
+        "goodput_ci95_bps",
+        "ack_packets_per_s",
+        "data_packets_per_s",
+        "ack_airtime",
+        "collision_share",
+        "retransmissions",
+        "rtt_p50_us",
+        "rtt_p95_us",
+        "seeds",
+        "ideal_goodput_bps",
+    ];
+    promised.sort_unstable();
+    assert_eq!(keys, promised);
+}
+
+#[test]
+fn the_table_and_the_csv_have_a_line_per_cell() {
+    let rows = summary(&comparison());
+    let text = table(&rows);
+    assert_eq!(text.matches("102.0 ± 2.5").count(), 28, "{text}");
+    assert!(text.contains("802.11ac paper-a") && text.contains("+0.0%"), "{text}");
+    let text = csv(&rows);
+    let columns: Vec<usize> = text.lines().map(|l| l.split(',').count()).collect();
+    assert_eq!(columns, [14; 29]);
+}
+
+#[test]
+fn the_picture_names_every_strategy_of_every_panel() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("compare.svg");
+    plot::compare(&summary(&comparison()), &path).unwrap();
+    let svg = std::fs::read_to_string(&path).unwrap();
+    assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"));
+    for strategy in Strategy::COMPARED {
+        let name = format!("\n{strategy}\n");
+        assert_eq!(svg.matches(&name).count(), 4, "{strategy}");
+    }
+    assert!(plot::compare(&[], &path).is_err());
+    assert!(plot::compare(&summary(&comparison()), dir.path()).is_err(), "a directory");
+}
+
+/// [TON §VII-C]: fewer ACKs leave more air to the data; TACK has fewer than any count of packets
+/// can give. Short runs at a short round trip: the shape, not the figures.
+#[test]
+fn goodput_grows_as_acknowledgments_get_fewer_and_tack_is_ahead() {
+    let of = Comparison {
+        phys: vec!["n".into()],
+        presets: vec!["textbook".into()],
+        strategies: vec![Strategy::Tcp(1), Strategy::Tcp(2), Strategy::Tcp(16), Strategy::Tack],
+        rtt: Duration::from_millis(20),
+        seeds: 1,
+        duration: Duration::from_millis(2_500),
+        warmup: Duration::from_millis(1_500),
+    };
+    let rows: Vec<Row> =
+        of.runs().iter().map(|r| Row::new(r, simulate(&r.scenario).unwrap())).collect();
+    let ideals = of.ideals(&|| {}).unwrap();
+    let rows = of.summarise(&rows, &ideals);
+    let goodput: Vec<f64> = rows.iter().map(|r| r.goodput_bps / 1e6).collect();
+    let slack = 0.99;
+    assert!(goodput.windows(2).all(|w| w[1] > w[0] * slack), "{goodput:?}, seed 1");
+    assert!(goodput[3] > goodput[2], "{goodput:?}, seed 1");
+    for row in &rows {
+        let of_ideal = row.goodput_bps / row.ideal_goodput_bps.unwrap();
+        assert!((0.85..1.05).contains(&of_ideal), "{of_ideal} of the ideal: {row:?}, seed 1");
+    }
+    assert!(rows[3].ack_packets_per_s < rows[2].ack_packets_per_s / 3.0, "{rows:#?}");
+}

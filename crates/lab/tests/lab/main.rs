@@ -1,0 +1,10 @@
+//! Experiments from their settings to their files.
+
+mod airtime;
+mod capture;
+mod compare;
+mod files;
+mod fuzz;
+mod plans;
+mod scenarios;
+mod sweeps;

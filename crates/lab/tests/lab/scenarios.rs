@@ -1,0 +1,25 @@
+//! The scenarios in the repository.
+
+use std::path::Path;
+
+use tack_lab::scenario::Plan;
+use tack_lab::simulate;
+
+#[test]
+fn every_scenario_of_the_repository_runs() {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");
+    let mut files: Vec<_> = std::fs::read_dir(&dir).unwrap().map(|e| e.unwrap().path()).collect();
+    files.sort();
+    assert!(files.len() >= 4, "{files:?}");
+    for file in files {
+        let text = std::fs::read_to_string(&file).unwrap();
+        let plan = Plan::parse(&text).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
+        // The last combination is the one that differs most from the file's own values.
+        let (_, mut scenario) = plan.scenarios.into_iter().next_back().unwrap();
+        (scenario.duration_s, scenario.warmup_s) = (3.0, 2.0);
+        let result = simulate(&scenario).unwrap_or_else(|e| panic!("{}: {e:#}", file.display()));
+        for (i, flow) in result.flows.iter().enumerate() {
+            assert!(flow.goodput_bps > 1e5, "{}, flow {i}: {flow:?}", file.display());
+        }
+    }
+}

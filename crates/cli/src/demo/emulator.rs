@@ -184,14 +184,21 @@ mod tests {
         Medium::Wifi { standard, preset: Preset::Textbook }
     }
 
-    /// Sends data at `gap`s and an ACK per two packets, releasing at `wake`s. Returns what left
-    /// where and by when, in order.
+    struct Ran {
+        /// Where each packet left, how long it was, and by when it had left.
+        out: Vec<(End, usize, Instant)>,
+        census: Census,
+        lateness: Lateness,
+        air: Option<Air>,
+    }
+
+    /// Sends data at `gap`s and an ACK per two packets, releasing at `wake`s.
     fn run(
         mut emulator: Emulator,
         gap: Duration,
         end: Instant,
         mut wake: impl FnMut() -> Duration,
-    ) -> (Vec<(End, usize, Instant)>, Census, Lateness, Option<Air>) {
+    ) -> Ran {
         let (mut out, mut next, mut wakes) = (Vec::new(), Instant::ZERO, Instant::ZERO);
         let mut sent = 0;
         while next < end {
@@ -207,7 +214,7 @@ mod tests {
             }
         }
         let (census, lateness, air) = emulator.finish();
-        (out, census, lateness, air)
+        Ran { out, census, lateness, air }
     }
 
     #[test]
@@ -216,13 +223,13 @@ mod tests {
             let gap = Duration::from_micros(700);
             let end = Instant::from_secs(2);
             let prompt = || Duration::from_micros(50);
-            let (exact, _, punctual, _) = run(over(medium), gap, end, prompt);
+            let Ran { out: exact, lateness: punctual, .. } = run(over(medium), gap, end, prompt);
             let mut n = 0_u64;
             let tardy = || {
                 n += 1;
                 Duration::from_micros(100 + n * 7_919 % 3_000)
             };
-            let (late, _, lateness, _) = run(over(medium), gap, end, tardy);
+            let Ran { out: late, lateness, .. } = run(over(medium), gap, end, tardy);
             let packets = |list: &[(End, usize, Instant)], at: End| {
                 list.iter().filter(|p| p.0 == at).map(|p| p.1).collect::<Vec<_>>()
             };
@@ -250,7 +257,7 @@ mod tests {
     #[test]
     fn acknowledgments_take_airtime_from_saturating_data() {
         let every_40us = Duration::from_micros(40);
-        let (out, census, _, air) =
+        let Ran { out, census, air, .. } =
             run(over(wifi(Standard::N)), every_40us, Instant::from_secs(2), || {
                 Duration::from_micros(400)
             });
@@ -270,7 +277,7 @@ mod tests {
 
     #[test]
     fn a_wire_has_no_airtime() {
-        let (_, _, _, air) = run(
+        let Ran { air, .. } = run(
             over(Medium::Wire(Rate::from_mbps(20))),
             Duration::from_millis(1),
             Instant::from_millis(50),

@@ -149,8 +149,8 @@ impl Model {
         }
         if round_started {
             self.extra_acked.on_round();
-            if !app_limited && measured.is_some() {
-                self.full_pipe.on_round(self.bandwidth.get().unwrap_or(Rate::ZERO));
+            if let Some(bandwidth) = self.bandwidth.get().filter(|_| !app_limited) {
+                self.full_pipe.on_round(bandwidth);
             }
         }
         let ack_interval = self.ack_interval;

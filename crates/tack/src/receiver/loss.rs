@@ -12,6 +12,10 @@
 //! losses without such a proof take one away again (the rule of [RFC 8985 §6.2] for its
 //! reordering window). The proof is a packet that arrives after its loss was announced, or a
 //! duplicate arrival while announced losses are being repaired.
+//!
+//! Deviation: where sixteen losses passed and no packet came late at all, what is left is
+//! RTTmin/32: the path does not reorder, and an IACK leaves "right away by default" [TON §V-A,
+//! footnote 1]. The first late packet brings RTTmin/4 back.
 
 use core::ops::Range;
 use core::time::Duration;
@@ -29,6 +33,9 @@ const MAX_ANNOUNCED: usize = 256;
 const UNKNOWN_SETTLING: Duration = Duration::from_millis(1);
 /// Announced losses without proof of reordering that take one step off the settling time.
 const LOSSES_PER_STEP_DOWN: u32 = 16;
+/// What of RTTmin/4 is left on a path that does not reorder: one of so many parts, enough for
+/// packets of one batch that were handed up in another order.
+const IN_ORDER: u32 = 8;
 
 /// A gap that waits to settle.
 #[derive(Clone, Copy, Debug)]
@@ -101,6 +108,7 @@ impl LossDetector {
         if let Some((&start, &gap)) = self.pending.range(..=pkt_seq).next_back()
             && pkt_seq < gap.end
         {
+            self.settling.on_reordering();
             self.pending.remove(&start);
             if start < pkt_seq {
                 self.pending.insert(start, Gap { end: pkt_seq, ..gap });
@@ -158,7 +166,7 @@ impl LossDetector {
 struct Settling {
     rtt_min: Duration,
     divisor: u32,
-    /// Settling time in steps of RTTmin/divisor, from 1 to `divisor`.
+    /// Settling time in steps of RTTmin/divisor, up to `divisor`; 0 on paths that do not reorder.
     steps: u32,
     last_step: Option<Instant>,
     last_announced: Option<Instant>,
@@ -181,7 +189,10 @@ impl Settling {
         if self.rtt_min.is_zero() {
             return UNKNOWN_SETTLING;
         }
-        self.rtt_min / self.divisor * self.steps
+        match self.steps {
+            0 => self.rtt_min / self.divisor / IN_ORDER,
+            steps => self.rtt_min / self.divisor * steps,
+        }
     }
 
     fn on_announced(&mut self, now: Instant) {
@@ -189,7 +200,7 @@ impl Settling {
         self.announced_since_proof += 1;
         if self.announced_since_proof >= LOSSES_PER_STEP_DOWN {
             self.announced_since_proof = 0;
-            self.steps = self.steps.saturating_sub(1).max(1);
+            self.steps = self.steps.saturating_sub(1);
         }
     }
 
@@ -201,8 +212,14 @@ impl Settling {
         }
     }
 
-    fn on_proof(&mut self, now: Instant) {
+    /// A packet came late, though not too late.
+    fn on_reordering(&mut self) {
         self.announced_since_proof = 0;
+        self.steps = self.steps.max(1);
+    }
+
+    fn on_proof(&mut self, now: Instant) {
+        self.on_reordering();
         if self.last_step.is_none_or(|at| now - at >= self.rtt_min) {
             self.last_step = Some(now);
             self.steps = (self.steps + 1).min(self.divisor);

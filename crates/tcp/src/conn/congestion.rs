@@ -96,9 +96,11 @@ impl Congestion {
             self.on_loss(LossKind::Recovery, acked, now);
         }
         let source = if recovery.is_tack() { RateSource::Receiver } else { RateSource::Sender };
-        // A round trip is counted by what was delivered, whether or not its times allow a rate: a
-        // probe for RTTmin of retransmissions alone would never end otherwise.
-        let newest_is_known = acked.acked_bytes > 0 && acked.prior_delivered > 0;
+        // Plain TCP counts a round trip by what was delivered, whether or not its times allow a
+        // rate: a probe for RTTmin of retransmissions alone would never end otherwise. TACK's
+        // rounds go by its TACKs, which bring the receiver's rate.
+        let newest_is_known =
+            !recovery.is_tack() && acked.acked_bytes > 0 && acked.prior_delivered > 0;
         let rate = (acked.rate.is_some() || newest_is_known).then_some(RateSample {
             delivery_rate: acked.rate,
             app_limited: acked.app_limited,

@@ -72,8 +72,8 @@ pub(super) struct Session {
     /// Bytes the next read offers room for.
     read_bytes: usize,
     outgoing: Vec<u8>,
-    /// Bytes of `outgoing` that left already.
-    sent: usize,
+    /// Part of `outgoing` that holds ciphertext to send.
+    unsent: Range<usize>,
     /// Decrypted and not read.
     plain: Vec<u8>,
     plain_read: usize,
@@ -90,7 +90,7 @@ impl Session {
             filled: 0..0,
             read_bytes: MIN_READ_BYTES,
             outgoing: Vec::new(),
-            sent: 0,
+            unsent: 0..0,
             plain: Vec::new(),
             plain_read: 0,
             peer_closed: false,
@@ -138,14 +138,13 @@ impl Session {
 
     /// Ciphertext to send; [`Session::sent`] says how much left.
     pub(super) fn to_send(&self) -> &[u8] {
-        &self.outgoing[self.sent..]
+        &self.outgoing[self.unsent.clone()]
     }
 
     pub(super) fn sent(&mut self, bytes: usize) {
-        self.sent += bytes;
-        if self.sent == self.outgoing.len() {
-            self.outgoing.clear();
-            self.sent = 0;
+        self.unsent.start += bytes;
+        if self.unsent.is_empty() {
+            self.unsent = 0..0;
         }
     }
 
@@ -192,7 +191,12 @@ impl Session {
 
     fn advance(&mut self, send: Send<'_>, out: &mut ReadBuf<'_>) -> Result<Step, Error> {
         let input = &mut self.incoming[self.filled.clone()];
-        let mut buffers = Buffers { outgoing: &mut self.outgoing, plain: &mut self.plain, out };
+        let mut buffers = Buffers {
+            outgoing: &mut self.outgoing,
+            end: &mut self.unsent.end,
+            plain: &mut self.plain,
+            out,
+        };
         let (discard, step) = match &mut self.side {
             Side::Client(conn) => buffers.apply(conn.process_tls_records(input), send),
             Side::Server(conn) => buffers.apply(conn.process_tls_records(input), send),
@@ -205,6 +209,9 @@ impl Session {
 /// Where a step puts things.
 struct Buffers<'a, 'b> {
     outgoing: &'a mut Vec<u8>,
+    /// Where ciphertext in `outgoing` ends. What follows is left from earlier: clearing it would
+    /// cost as much as another copy.
+    end: &'a mut usize,
     plain: &'a mut Vec<u8>,
     out: &'a mut ReadBuf<'b>,
 }
@@ -262,18 +269,14 @@ impl Buffers<'_, '_> {
         &mut self,
         mut encode: impl FnMut(&mut [u8]) -> Result<usize, Result<InsufficientSizeError, Error>>,
     ) -> Result<Step, Error> {
-        let start = self.outgoing.len();
         loop {
-            match encode(&mut self.outgoing[start..]) {
+            match encode(&mut self.outgoing[*self.end..]) {
                 Ok(n) => {
-                    self.outgoing.truncate(start + n);
+                    *self.end += n;
                     return Ok(Step::Progress);
                 }
-                Err(Ok(size)) => self.outgoing.resize(start + size.required_size, 0),
-                Err(Err(e)) => {
-                    self.outgoing.truncate(start);
-                    return Err(e);
-                }
+                Err(Ok(size)) => self.outgoing.resize(*self.end + size.required_size, 0),
+                Err(Err(e)) => return Err(e),
             }
         }
     }

@@ -238,7 +238,9 @@ impl Bbr {
         if self.is_receiver_based() {
             // Deviation: [TON §VI-D] has no such room. On a path of microseconds the product is
             // less than one offloaded send, and a wait for the processor stops the flow.
-            return bdp.saturating_add(held_back);
+            // Startup must not have it: the rate it would still find is what ends Startup.
+            let room = if self.model.full_pipe.reached() { held_back } else { 0 };
+            return bdp.saturating_add(room);
         }
         // An even number of segments, so that a delayed ACK never waits for the last one.
         let even = bdp.saturating_add(held_back).div_ceil(2 * mss).saturating_mul(2 * mss);

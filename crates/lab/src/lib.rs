@@ -8,9 +8,10 @@ pub mod plot;
 pub mod report;
 pub mod result;
 pub mod scenario;
+mod series;
 mod simulate;
 pub mod stats;
 pub mod store;
 pub mod sweep;
 
-pub use simulate::{simulate, simulate_captured};
+pub use simulate::{Recordings, simulate, simulate_recorded};

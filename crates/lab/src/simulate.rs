@@ -23,6 +23,7 @@ use tack_units::{Instant, Rate};
 use crate::link::Hop;
 use crate::result::{AirtimeShares, FlowResult, RunResult};
 use crate::scenario::{App, Cc, Direction, Flow, Scenario, Strategy};
+use crate::series;
 use crate::stats::quantile;
 
 /// The server's number; stations count from 1, as the WLAN model's presets number them.
@@ -61,20 +62,32 @@ pub fn simulate(scenario: &Scenario) -> Result<RunResult> {
     Ok(run(scenario, None)?.0)
 }
 
-/// The same, with the packets at both ends of the 802.11 hop, or of the wired path where there is
-/// none, written to `out` as pcapng. The capture changes nothing in the run.
+/// The same, with what `recordings` ask for written down. They change nothing in the run.
 ///
 /// # Errors
-/// As [`simulate`], and those of `out`.
-pub fn simulate_captured(scenario: &Scenario, out: Box<dyn Write + Send>) -> Result<RunResult> {
-    let (result, sim) = run(scenario, Some(out))?;
-    for hop in sim.into_links() {
+/// As [`simulate`], and those of the writers.
+pub fn simulate_recorded(scenario: &Scenario, recordings: Recordings) -> Result<RunResult> {
+    let (result, setup) = run(scenario, recordings.packets)?;
+    if let Some(mut out) = recordings.series {
+        setup.write_series(&mut *out).context("the time series is incomplete")?;
+    }
+    for hop in setup.sim.into_links() {
         hop.finish().context("the capture is incomplete")?;
     }
     Ok(result)
 }
 
-fn run(scenario: &Scenario, capture: Capture) -> Result<(RunResult, Simulation<Hop>)> {
+/// What a run writes besides its figures.
+#[derive(Default)]
+pub struct Recordings {
+    /// The packets at both ends of the 802.11 hop, or of the wired path where there is none, as
+    /// pcapng.
+    pub packets: Option<Box<dyn Write + Send>>,
+    /// The senders' state, sampled every 10 ms (rarer in runs over 40 s), as CSV.
+    pub series: Option<Box<dyn Write + Send>>,
+}
+
+fn run(scenario: &Scenario, capture: Capture) -> Result<(RunResult, Setup)> {
     let mut setup = build(scenario, capture)?;
     let warmup = Instant::ZERO + Duration::from_secs_f64(scenario.warmup_s);
     let end = Instant::ZERO + Duration::from_secs_f64(scenario.duration_s);
@@ -84,7 +97,7 @@ fn run(scenario: &Scenario, capture: Capture) -> Result<(RunResult, Simulation<H
     let after = setup.reading(end);
     setup.check()?;
     let result = setup.result(&before, &after, end.saturating_since(warmup), warmup);
-    Ok((result, setup.sim))
+    Ok((result, setup))
 }
 
 fn build(scenario: &Scenario, mut capture: Capture) -> Result<Setup> {
@@ -219,6 +232,16 @@ struct FlowReading {
 }
 
 impl Setup {
+    fn write_series(&self, out: &mut dyn Write) -> std::io::Result<()> {
+        series::write_header(out)?;
+        for (number, placed) in self.flows.iter().enumerate() {
+            if let Placed::Tcp(id) = placed {
+                series::write_flow(out, number, self.sim.flow_series(*id))?;
+            }
+        }
+        out.flush()
+    }
+
     fn reading(&self, now: Instant) -> Reading {
         let flows = self.flows.iter().map(|f| match f {
             Placed::Udp { src, dst } => {

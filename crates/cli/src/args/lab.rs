@@ -102,7 +102,7 @@ interrupted sweep goes on where it stopped.
 
 Examples:
   tack lab run scenarios/sweep-loss.toml --out results/ --csv
-  tack lab run scenarios/n-80ms.toml --pcap n.pcapng";
+  tack lab run my.toml --pcap packets.pcapng --series cwnd.csv";
 
 /// Run a scenario file.
 #[derive(Clone, Debug, Args)]
@@ -126,6 +126,9 @@ pub struct RunArgs {
     /// Capture the packets of a scenario's only run, for Wireshark
     #[arg(long, value_name = "FILE.pcapng")]
     pub pcap: Option<PathBuf>,
+    /// Write the senders' windows, rates and round trips over time of a scenario's only run
+    #[arg(long, value_name = "FILE.csv")]
+    pub series: Option<PathBuf>,
     /// How it runs.
     #[command(flatten)]
     pub how: HowArgs,
@@ -258,11 +261,12 @@ impl CompareArgs {
 impl RunArgs {
     /// Where the JSON lines go.
     pub fn results(&self) -> PathBuf {
-        let stem = self.file.file_stem().map_or_else(|| "results".into(), PathBuf::from);
+        let mut name = self.file.file_stem().unwrap_or("results".as_ref()).to_owned();
+        name.push(".jsonl");
         match &self.out {
-            None => stem.with_extension("jsonl"),
+            None => name.into(),
             Some(path) if path.extension().is_some_and(|e| e == "jsonl") => path.clone(),
-            Some(dir) => dir.join(stem).with_extension("jsonl"),
+            Some(dir) => dir.join(name),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{BufWriter, IsTerminal, Write, stderr};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use indicatif::{ProgressBar, ProgressStyle};
@@ -12,7 +12,7 @@ use tack_lab::output::{Row, write_csv};
 use tack_lab::scenario::{Plan, Run};
 use tack_lab::store::Store;
 use tack_lab::sweep::{Observer, SweepError, sweep};
-use tack_lab::{plot, report, simulate};
+use tack_lab::{Recordings, plot, report, simulate, simulate_recorded};
 
 use super::extras::print;
 use crate::args::lab::{AirtimeArgs, CompareArgs, LabArgs, LabCommand, RunArgs};
@@ -141,8 +141,8 @@ fn run_file(args: RunArgs) -> Result<ExitCode, Failure> {
     let text = std::fs::read_to_string(&args.file).map_err(|e| at(&args.file, e))?;
     let wrong = |e| Failure::usage(format!("{}, {e}", args.file.display()));
     let runs = Plan::parse(&text).map_err(wrong)?.runs();
-    if let Some(pcap) = &args.pcap {
-        return capture(&args, &runs, pcap);
+    if args.pcap.is_some() || args.series.is_some() {
+        return record(&args, &runs);
     }
     let path = args.results();
     if let Some(dir) = path.parent() {
@@ -187,27 +187,28 @@ fn run_file(args: RunArgs) -> Result<ExitCode, Failure> {
     }
 }
 
-fn capture(args: &RunArgs, runs: &[Run], path: &Path) -> Result<ExitCode, Failure> {
+fn record(args: &RunArgs, runs: &[Run]) -> Result<ExitCode, Failure> {
     let [run] = runs else {
         let why = format!(
-            "--pcap captures one run, but {} asks for {}: set runs = 1 and sweep \
-                           nothing",
+            "--pcap and --series record one run, but {} asks for {}: set runs = 1 and sweep nothing",
             args.file.display(),
             runs.len()
         );
         return Err(Failure::usage(why));
     };
-    let file = File::create(path).map_err(|e| at(path, e))?;
-    let scenario = run.scenario.clone();
-    let out = BufWriter::new(file);
-    let done = interruptible(move || tack_lab::simulate_captured(&scenario, Box::new(out)))?;
-    let Some(result) = done else {
-        return Err(Failure::new(ExitCode::Interrupted, "stopped; the capture is incomplete"));
+    let open = |path: &Option<PathBuf>| -> Result<Option<Box<dyn Write + Send>>, Failure> {
+        let Some(path) = path else { return Ok(None) };
+        let file = File::create(path).map_err(|e| at(path, e))?;
+        Ok(Some(Box::new(BufWriter::new(file))))
     };
-    let result = result.map_err(|e| at(path, format!("{e:#}")))?;
-    print(report::summary(runs, &[Row::new(run, result)]).as_bytes())?;
-    eprintln!("packets in {}", path.display());
-    Ok(ExitCode::Success)
+    let recordings = Recordings { packets: open(&args.pcap)?, series: open(&args.series)? };
+    let scenario = run.scenario.clone();
+    let done = interruptible(move || simulate_recorded(&scenario, recordings))?;
+    let Some(result) = done else {
+        return Err(Failure::new(ExitCode::Interrupted, "stopped; recordings are incomplete"));
+    };
+    let result = result.map_err(|e| at(&args.file, format!("{e:#}")))?;
+    print(report::summary(runs, &[Row::new(run, result)]).as_bytes())
 }
 
 /// A bar on standard error, shown if a person is looking.

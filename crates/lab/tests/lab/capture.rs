@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use tack_lab::scenario::Scenario;
-use tack_lab::{simulate, simulate_captured};
+use tack_lab::{Recordings, simulate, simulate_recorded};
 
 fn scenario(strategy: &str, wifi: &str) -> Scenario {
     let text = format!(
@@ -41,7 +41,8 @@ fn tshark_reads_captures_of_tack_and_of_plain_tcp() {
         let file = dir.path().join(format!("{strategy}.pcapng"));
         let out = std::fs::File::create(&file).unwrap();
         let scenario = scenario(strategy, wifi);
-        let result = simulate_captured(&scenario, Box::new(out)).unwrap();
+        let recordings = Recordings { packets: Some(Box::new(out)), ..Recordings::default() };
+        let result = simulate_recorded(&scenario, recordings).unwrap();
         assert_eq!(result, simulate(&scenario).unwrap(), "the capture changed the run");
         let all = tshark(&file, "tcp", &["frame.number"]).len();
         assert!(all > 200, "{all} packets of {strategy}");
@@ -54,4 +55,47 @@ fn tshark_reads_captures_of_tack_and_of_plain_tcp() {
         assert!(interfaces.iter().any(|i| i.ends_with("-a")), "{interfaces:?}");
         assert!(interfaces.iter().any(|i| i.ends_with("-b")), "{interfaces:?}");
     }
+}
+
+#[test]
+fn time_series_have_a_row_per_sample_and_change_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("series.csv");
+    let out = std::fs::File::create(&file).unwrap();
+    let recordings = Recordings { series: Some(Box::new(out)), ..Recordings::default() };
+    let scenario = scenario("tack", "[wifi]\nphy = \"n\"");
+    let result = simulate_recorded(&scenario, recordings).unwrap();
+    assert_eq!(result, simulate(&scenario).unwrap());
+    let text = std::fs::read_to_string(&file).unwrap();
+    let rows: Vec<Vec<&str>> = text.lines().map(|l| l.split(',').collect()).collect();
+    // 0.4 s in steps of 10 ms, both ends included.
+    assert_eq!(rows.len(), 1 + 41);
+    assert!(rows.iter().all(|r| r.len() == 9), "{text}");
+    let delivered: Vec<u64> = rows[1..].iter().map(|r| r[7].parse().unwrap()).collect();
+    assert!(delivered.is_sorted() && delivered[40] > 100_000, "{delivered:?}");
+}
+
+/// A writer that is full after a number of bytes.
+struct Full(usize);
+
+impl std::io::Write for Full {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0 = self.0.checked_sub(bytes.len()).ok_or(std::io::ErrorKind::StorageFull)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_disk_that_fills_up_is_an_error_not_a_short_file() {
+    let scenario = scenario("tack", "");
+    for room in [0, 10_000] {
+        let packets = Recordings { packets: Some(Box::new(Full(room))), ..Recordings::default() };
+        assert!(simulate_recorded(&scenario, packets).is_err());
+    }
+    let series = Recordings { series: Some(Box::new(Full(500))), ..Recordings::default() };
+    assert!(simulate_recorded(&scenario, series).is_err());
 }

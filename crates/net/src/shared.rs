@@ -33,11 +33,18 @@ pub(crate) struct Shared {
     pub(crate) socket: AsyncFd<UdpSocket>,
     pub(crate) alarm: Alarm,
     pub(crate) clock: Clock,
+    /// See [`Builder::answer_each_datagram`](crate::Builder::answer_each_datagram).
+    answer_each_datagram: bool,
     state: Mutex<State>,
 }
 
 impl Shared {
-    pub(crate) fn new(socket: UdpSocket, host: Host, clock: Clock) -> io::Result<Shared> {
+    pub(crate) fn new(
+        socket: UdpSocket,
+        host: Host,
+        clock: Clock,
+        answer_each_datagram: bool,
+    ) -> io::Result<Shared> {
         let wildcard = socket.local_addr().ip().is_unspecified();
         let state = State {
             host,
@@ -46,7 +53,7 @@ impl Shared {
             handles: 0,
             closed: false,
             io: IoCounters::default(),
-            batch: RecvBatch::new(),
+            batch: Some(Box::default()),
             burst: Vec::with_capacity(BURST_BYTES),
             unsent: None,
             local: wildcard.then(BTreeMap::new),
@@ -55,6 +62,7 @@ impl Shared {
             socket: watch(socket)?,
             alarm: Alarm::new(clock)?,
             clock,
+            answer_each_datagram,
             state: Mutex::new(state),
         })
     }
@@ -85,7 +93,8 @@ pub(crate) struct State {
     /// The endpoint was closed: nothing new starts.
     pub(crate) closed: bool,
     pub(crate) io: IoCounters,
-    batch: RecvBatch,
+    /// Taken out while it is read.
+    batch: Option<Box<RecvBatch>>,
     burst: Vec<u8>,
     unsent: Option<Unsent>,
     /// Of a socket bound to the wildcard address: which of our addresses a peer talks to, so that
@@ -105,7 +114,14 @@ pub(crate) enum Received {
 impl State {
     /// Receives one batch and hands it to the host.
     pub(crate) fn receive(&mut self, shared: &Shared) -> Received {
-        let more = match shared.socket.get_ref().recv(&mut self.batch) {
+        let mut batch = self.batch.take().unwrap_or_default();
+        let received = self.receive_into(&mut batch, shared);
+        self.batch = Some(batch);
+        received
+    }
+
+    fn receive_into(&mut self, batch: &mut RecvBatch, shared: &Shared) -> Received {
+        let more = match shared.socket.get_ref().recv(batch) {
             Ok(more) => more,
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Received::Drained,
             Err(e) => {
@@ -117,14 +133,22 @@ impl State {
             }
         };
         let now = shared.clock.now();
-        for message in self.batch.messages() {
+        for message in batch.messages() {
             self.io.messages_received += 1;
             self.io.datagrams_received += message.len() as u64;
             if let (Some(local), Some(to)) = (&mut self.local, message.to) {
                 remember(local, message.from, to);
             }
-            let ecn = message.ecn.map_or(Ecn::NotEct, from_device);
-            self.host.handle(message.from, message.bytes(), message.stride(), ecn, now);
+            let (from, ecn) = (message.from, message.ecn.map_or(Ecn::NotEct, from_device));
+            if !shared.answer_each_datagram {
+                self.host.handle(from, message.bytes(), message.stride(), ecn, now);
+                continue;
+            }
+            for datagram in message {
+                self.host.handle(from, datagram, datagram.len().max(1), ecn, now);
+                // What does not leave now is left to the driver, which advances after this.
+                self.transmit(shared, now);
+            }
         }
         if more { Received::More } else { Received::Drained }
     }

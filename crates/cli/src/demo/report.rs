@@ -46,8 +46,9 @@ pub(crate) struct Run {
     pub(crate) late_p50_us: u64,
     pub(crate) late_p99_us: u64,
     pub(crate) late_max_us: u64,
-    /// Datagrams lost in the relay's sockets, beside what the path lost.
-    pub(crate) unsent_datagrams: u64,
+    /// Datagrams that the kernel dropped before or after the path, beside what the path lost; what
+    /// overflows the receiver's own socket is not seen.
+    pub(crate) lost_beside_path: u64,
 }
 
 /// Where the air's time went, as shares.
@@ -86,10 +87,10 @@ impl Run {
                 self.late_max_us as f64 / 1e3
             ));
         }
-        if self.unsent_datagrams > 0 {
+        if self.lost_beside_path > 0 {
             warnings.push(format!(
-                "the kernel dropped {} datagrams that the emulated path had delivered",
-                self.unsent_datagrams
+                "the kernel dropped {} datagrams before or after the emulated path",
+                self.lost_beside_path
             ));
         }
         warnings
@@ -207,7 +208,7 @@ mod tests {
             late_p50_us: 40,
             late_p99_us: 50,
             late_max_us: 900,
-            unsent_datagrams: 0,
+            lost_beside_path: 0,
         }
     }
 
@@ -229,7 +230,7 @@ mod tests {
         let expected = "strategy goodput_bps data_packets ack_packets acks_by_kind acks_per_s \
              eq4_acks_per_s retransmissions needless_retransmissions rtt_min_us true_rtt_min_us \
              owd_p95_us cpu_s sha256_ok steady_goodput_bps late_p50_us late_p99_us late_max_us \
-             unsent_datagrams";
+             lost_beside_path";
         let mut expected: std::collections::BTreeSet<_> =
             expected.split_whitespace().map(str::to_owned).collect();
         assert_eq!(keys(0), expected);
@@ -253,7 +254,7 @@ mod tests {
         for odd in [
             Run { late_p99_us: 5_000, ..run() },
             Run { late_max_us: 90_000, ..run() },
-            Run { unsent_datagrams: 1, ..run() },
+            Run { lost_beside_path: 1, ..run() },
         ] {
             assert_eq!(odd.warnings().len(), 1, "{odd:?}");
         }

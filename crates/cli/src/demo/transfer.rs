@@ -150,6 +150,7 @@ fn measured(
     let mut census = outcome.census;
     census.log_timeline();
     let rtt_min = info.rtt_min.unwrap_or_default();
+    let never_entered = info.counters.data_segments_sent.saturating_sub(census.data_packets);
     Run {
         strategy: strategy.to_string(),
         goodput_bps: rates.whole,
@@ -170,7 +171,7 @@ fn measured(
         late_p50_us: outcome.lateness.percentile_us(50),
         late_p99_us: outcome.lateness.percentile_us(99),
         late_max_us: outcome.lateness.greatest_us(),
-        unsent_datagrams: outcome.unsent,
+        lost_beside_path: outcome.unsent + never_entered,
     }
 }
 

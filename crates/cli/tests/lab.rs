@@ -129,6 +129,7 @@ fn mistakes_are_explained_and_end_with_status_2() {
     assert!(!dir.path().join("bad.jsonl").exists(), "a mistake changes nothing");
 }
 
+#[allow(clippy::disallowed_methods, reason = "it waits for another process")]
 #[test]
 fn an_interrupted_sweep_goes_on_and_ends_with_the_same_file() {
     let dir = tempfile::tempdir().unwrap();

@@ -236,16 +236,32 @@ pub fn table(rows: &[CompareRow]) -> String {
     out
 }
 
+/// The columns of [`csv`], what tells rows apart first.
+const COLUMNS: [&str; 14] = [
+    "phy",
+    "preset",
+    "strategy",
+    "goodput_bps",
+    "goodput_ci95_bps",
+    "ideal_goodput_bps",
+    "data_packets_per_s",
+    "ack_packets_per_s",
+    "ack_airtime",
+    "collision_share",
+    "retransmissions",
+    "rtt_p50_us",
+    "rtt_p95_us",
+    "seeds",
+];
+
 /// The rows as CSV, columns named as in JSON; a figure there is none of stays empty.
 pub fn csv(rows: &[CompareRow]) -> String {
-    let mut out = String::new();
+    let mut out = COLUMNS.join(",");
+    out.push('\n');
     for row in rows {
-        let Ok(serde_json::Value::Object(fields)) = serde_json::to_value(row) else { continue };
-        if out.is_empty() {
-            out.push_str(&fields.keys().map(String::as_str).collect::<Vec<_>>().join(","));
-            out.push('\n');
-        }
-        out.push_str(&fields.values().map(cell).collect::<Vec<_>>().join(","));
+        // Plain numbers and texts: nothing JSON cannot say.
+        let row = serde_json::to_value(row).unwrap_or_default();
+        out.push_str(&COLUMNS.map(|c| cell(&row[c])).join(","));
         out.push('\n');
     }
     out

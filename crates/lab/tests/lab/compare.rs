@@ -92,6 +92,12 @@ fn the_table_and_the_csv_have_a_line_per_cell() {
     let text = csv(&rows);
     let columns: Vec<usize> = text.lines().map(|l| l.split(',').count()).collect();
     assert_eq!(columns, [14; 29]);
+    let first = text.lines().nth(1).unwrap();
+    assert!(first.starts_with("n,textbook,udp,102000000.0,248"), "{first}");
+    assert!(first.ends_with(",2.0,,,3"), "UDP has no round trips: {first}");
+    let header = text.lines().next().unwrap();
+    let json = serde_json::to_value(&rows[0]).unwrap();
+    assert!(header.split(',').all(|column| json.get(column).is_some()), "{header}");
 }
 
 #[test]

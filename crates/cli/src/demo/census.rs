@@ -108,13 +108,16 @@ impl Census {
         &self.timeline[first..last]
     }
 
-    /// Acknowledgments per second in the second half of the transfer: the steady state, which is
-    /// what Eq. 4 speaks of. The first half begins with Startup and its ACK per packet.
-    pub(crate) fn steady_acks_per_s(&self) -> f64 {
-        let active = self.active();
-        let half = &active[active.len() / 2..];
-        let acks: u64 = half.iter().map(|s| s.ack_packets).sum();
-        acks as f64 / (half.len().max(1) as f64 * SLOT.as_secs_f64())
+    /// Acknowledgments per second from `from` to the last data, to a tenth of a second. A transfer
+    /// begins with Startup and its ACK per packet; Eq. 4 speaks of what follows.
+    pub(crate) fn acks_per_s_since(&self, from: Instant) -> f64 {
+        let has_data = |s: &Slot| s.data_packets > 0;
+        let Some(last) = self.timeline.iter().rposition(has_data) else { return 0.0 };
+        let first = from.as_nanos().div_ceil(SLOT.as_nanos() as u64);
+        let first = usize::try_from(first).map_or(last, |first| first.min(last));
+        let slots = &self.timeline[first..=last];
+        let acks: u64 = slots.iter().map(|s| s.ack_packets).sum();
+        acks as f64 / (slots.len() as f64 * SLOT.as_secs_f64())
     }
 
     /// Says in the log what happened when.
@@ -201,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn the_steady_rate_is_that_of_the_second_half() {
+    fn the_steady_rate_leaves_out_what_came_before() {
         let mut census = Census::default();
         for ms in 0..4_000 {
             let now = Instant::from_millis(1_000 + ms);
@@ -210,8 +213,12 @@ mod tests {
                 census.entered(RECEIVER, Kind::Ack("tack"), now);
             }
         }
-        assert!((census.steady_acks_per_s() - 50.0).abs() < 1e-9);
-        assert_eq!(Census::default().steady_acks_per_s(), 0.0);
+        for (from_ms, rate) in [(3_000, 50.0), (2_901, 50.0), (4_999, 50.0), (60_000, 50.0)] {
+            let got = census.acks_per_s_since(Instant::from_millis(from_ms));
+            assert!((got - rate).abs() < 1e-9, "since {from_ms} ms: {got}");
+        }
+        assert!(census.acks_per_s_since(Instant::from_millis(2_900)) > 90.0);
+        assert_eq!(Census::default().acks_per_s_since(Instant::ZERO), 0.0);
     }
 
     #[test]

@@ -43,13 +43,13 @@ pub(crate) struct Relay {
 impl Relay {
     /// Starts a relay in front of `server`, the file's receiver.
     #[expect(clippy::disallowed_methods, reason = "the path must not wait for what it carries")]
-    pub(crate) fn start(path: &Path, server: SocketAddr) -> io::Result<Relay> {
+    pub(crate) fn start(path: &Path, server: SocketAddr, clock: Clock) -> io::Result<Relay> {
         let bind = || UdpSocket::bind(SocketAddr::new(server.ip(), 0), &SocketConfig::default());
         let (front, back) = (bind()?, bind()?);
         let front_address = front.local_addr();
         let stop = Arc::new(AtomicBool::new(false));
         let worker = Worker {
-            clock: Clock::start(),
+            clock,
             sides: [Side::new(front, None), Side::new(back, Some(server))],
             emulator: Emulator::new(path.build()?),
             stop: stop.clone(),

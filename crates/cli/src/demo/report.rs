@@ -23,7 +23,7 @@ pub(crate) struct Run {
     /// Acknowledgments that entered the path.
     pub(crate) ack_packets: u64,
     pub(crate) acks_by_kind: BTreeMap<&'static str, u64>,
-    /// Of the second half of the transfer, past Startup.
+    /// While the second half of the file arrived, past Startup.
     pub(crate) acks_per_s: f64,
     /// What Eq. 4 allows at this goodput and RTT.
     pub(crate) eq4_acks_per_s: f64,

@@ -55,7 +55,7 @@ pub(crate) async fn run(strategy: Strategy, file: &SourceFile, path: &Path) -> i
     let end = || Endpoint::builder().conn(strategy.config()).answer_each_datagram(true);
     let server = end().bind(loopback)?;
     let mut listener = server.listen()?;
-    let relay = Relay::start(path, server.local_addr())?;
+    let relay = Relay::start(path, server.local_addr(), clock)?;
     let client = end().bind(loopback)?;
     let remote = Remote { path: relay.address(), port: server.local_addr().port() };
 
@@ -115,6 +115,7 @@ struct Arrival {
 /// Goodput in bit/s.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Rates {
+    half_at: Instant,
     whole: f64,
     second_half: f64,
 }
@@ -133,6 +134,7 @@ impl Arrival {
         };
         let (half_at, before) = self.half.unwrap_or((started_at, 0));
         Rates {
+            half_at,
             whole: rate(self.bytes, started_at).round(),
             second_half: rate(self.bytes - before, half_at).round(),
         }
@@ -156,7 +158,7 @@ fn measured(
         goodput_bps: rates.whole,
         data_packets: census.data_packets,
         ack_packets: census.ack_packets(),
-        acks_per_s: census.steady_acks_per_s(),
+        acks_per_s: census.acks_per_s_since(rates.half_at),
         eq4_acks_per_s: eq4(rates.second_half, info.mss, rtt_min),
         retransmissions: info.counters.retransmissions,
         needless_retransmissions: info.counters.needless,
@@ -201,9 +203,9 @@ mod tests {
         }
         arrival.done_at = at(1_600);
         let rates = arrival.rates(at(600));
-        assert_eq!(rates, Rates { whole: 8e6, second_half: 8e6 });
-        assert_eq!(arrival.half, Some((at(1_200), 600_000)));
-        assert_eq!(Arrival::default().rates(at(0)), Rates { whole: 0.0, second_half: 0.0 });
+        assert_eq!(rates, Rates { half_at: at(1_200), whole: 8e6, second_half: 8e6 });
+        let nothing = Rates { half_at: at(0), whole: 0.0, second_half: 0.0 };
+        assert_eq!(Arrival::default().rates(at(0)), nothing);
     }
 
     /// As above: nothing here depends on speed.

@@ -170,6 +170,7 @@ fn place(sim: &mut Simulation<Hop>, scenario: &Scenario, flow: &Flow) -> Placed 
     };
     let mut config = FlowConfig::bulk(src, dst, &transport);
     for conn in [&mut config.from_conn, &mut config.to_conn] {
+        conn.ecn = flow.ecn;
         if let Some(params) = &mut conn.tack {
             params.beta = flow.beta;
             params.segments_per_ack = flow.segments_per_ack;

@@ -157,6 +157,9 @@ pub struct Flow {
     /// End, seconds; the scenario's end if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stop_s: Option<f64>,
+    /// Offer ECN [RFC 3168]; matters where a queue marks.
+    #[serde(default)]
+    pub ecn: bool,
     /// `beta` of a TACK flow.
     #[serde(default = "four")]
     pub beta: u32,
@@ -184,6 +187,7 @@ impl Flow {
             station: 0,
             start_s: 0.0,
             stop_s: None,
+            ecn: false,
             beta: four(),
             segments_per_ack: two(),
         }

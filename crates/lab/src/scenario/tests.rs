@@ -71,6 +71,8 @@ fn mistakes_name_their_line_their_key_and_the_remedy() {
             ["flow.0.station", "0 to 0"],
         ),
         ("strategy = \"tack\"", "strategy = \"tack\"\nbeta = 1", 16, ["flow.0.beta", "2 to 64"]),
+        ("phy = \"n\"", "phy = \"n\"\nscan_ms = [1.0, 2.0]", 9, ["wifi.scan_ms", "how often"]),
+        ("phy = \"n\"", "phy = \"n\"\nap_txop_us = -1.0", 9, ["wifi.ap_txop_us", "between"]),
         ("[[flow]]", "[[flow]", 14, ["", "]"]),
     ] {
         let text = GOOD.replacen(from, to, 1);

@@ -78,6 +78,8 @@ direction! {
     buffer_bytes: u64,
     /// `drop-tail`, `red` or `codel`.
     queue: QueueKind,
+    /// RED and CoDel mark ECN-capable packets instead of dropping them.
+    ecn: bool,
     /// Thin TCP acknowledgments in the queue [RFC 3449 §5.2.1].
     ack_filter: bool,
     /// Windows `[[start_s, end_s], …]` in which everything is lost.
@@ -218,9 +220,10 @@ impl WanDirection {
             (Some(bytes), _) => Limit::Bytes(bytes),
             (None, packets) => Limit::Packets(packets.unwrap_or(1_000)),
         };
+        let ecn = self.ecn.unwrap_or(false);
         let discipline = match self.queue.unwrap_or(QueueKind::DropTail) {
             QueueKind::DropTail => Discipline::DropTail,
-            QueueKind::Codel => Discipline::Codel(CodelConfig::default()),
+            QueueKind::Codel => Discipline::Codel(CodelConfig { ecn, ..CodelConfig::default() }),
             QueueKind::Red => {
                 let packets = match limit {
                     Limit::Packets(p) => f64::from(p),
@@ -229,6 +232,7 @@ impl WanDirection {
                 Discipline::Red(RedConfig {
                     min_packets: packets / 4.0,
                     max_packets: packets,
+                    ecn,
                     ..RedConfig::default()
                 })
             }

@@ -5,7 +5,7 @@ use core::time::Duration;
 use serde::{Deserialize, Serialize};
 use tack_link::wlan::{
     AmpduLimits, Beacons, DataRate, Errors, HiddenInterferer, HostDelay, Load, Neighbour, Preset,
-    Protection, Standard, WlanConfig,
+    Protection, ScanPlan, Scheduling, Standard, WlanConfig,
 };
 
 use super::error::Problem;
@@ -73,6 +73,25 @@ pub struct Wifi {
     /// Station queue, packets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sta_queue_packets: Option<usize>,
+    /// Attempts after which an MPDU is given up, beyond the first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_limit: Option<u32>,
+    /// Transmission opportunity of the AP, microseconds; 0 allows one PPDU per access.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ap_txop_us: Option<f64>,
+    /// When the AP collides with a station, what of its frame outlasts the station's is received
+    /// (on with several stations).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capture: Option<bool>,
+    /// Every station has the AP's queue limit to itself and is served in turn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub round_robin: Option<bool>,
+    /// Stations leave the channel to scan this often, seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scan_every_s: Option<f64>,
+    /// Shortest and longest absence, milliseconds ([100, 250]).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scan_ms: Option<(f64, f64)>,
     /// The station's host takes this long per PPDU before it acknowledges, microseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host_delay_us: Option<f64>,
@@ -111,6 +130,12 @@ impl Wifi {
             neighbour_packets_per_s: None,
             hidden_bursts_per_s: None,
             beacons: None,
+            retry_limit: None,
+            ap_txop_us: None,
+            capture: None,
+            round_robin: None,
+            scan_every_s: None,
+            scan_ms: None,
             ap_queue_packets: None,
             sta_queue_packets: None,
             host_delay_us: None,
@@ -190,6 +215,7 @@ impl Wifi {
         }
         config.explicit_bar = self.explicit_bar.unwrap_or(config.explicit_bar);
         self.surroundings(&mut config)?;
+        self.access(&mut config)?;
         config.ap_queue_packets = self.ap_queue_packets.unwrap_or(config.ap_queue_packets);
         config.station_queue_packets =
             self.sta_queue_packets.unwrap_or(config.station_queue_packets);
@@ -208,6 +234,41 @@ impl Wifi {
             ..config.host_delay
         };
         Ok(config)
+    }
+
+    /// Retries, opportunities, scheduling and absences.
+    fn access(&self, config: &mut WlanConfig) -> Result<(), Problem> {
+        let range = |key: &str, v: f64, lo: f64, hi: f64| {
+            if v >= lo && v <= hi {
+                return Ok(Duration::from_secs_f64(v));
+            }
+            let what = format!("is {v} s, but must lie between {lo} and {hi} s");
+            Err(Problem::new(format!("wifi.{key}"), what))
+        };
+        config.retry_limit = self.retry_limit.or(config.retry_limit);
+        config.capture = self.capture.unwrap_or(config.capture);
+        if let Some(us) = self.ap_txop_us {
+            let txop = range("ap_txop_us", us / 1e6, 0.0, 0.1)?;
+            config.ap_edca.iter_mut().for_each(|category| category.txop = txop);
+        }
+        match self.round_robin {
+            Some(true) => config.scheduling = Scheduling::RoundRobin,
+            Some(false) => config.scheduling = Scheduling::Fifo,
+            None => {}
+        }
+        if self.scan_ms.is_some() && self.scan_every_s.is_none() {
+            let what = "says how long, but scan_every_s does not say how often".to_owned();
+            return Err(Problem::new("wifi.scan_ms", what));
+        }
+        if let Some(every) = self.scan_every_s {
+            let (min, max) = self.scan_ms.unwrap_or((100.0, 250.0));
+            config.scan = Some(ScanPlan {
+                interval: range("scan_every_s", every, 1e-3, 1e5)?,
+                min: range("scan_ms", min / 1e3, 0.0, 60.0)?,
+                max: range("scan_ms", max / 1e3, min / 1e3, 60.0)?,
+            });
+        }
+        Ok(())
     }
 
     /// Other networks and interference.

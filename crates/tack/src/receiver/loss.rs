@@ -14,7 +14,7 @@
 //! duplicate arrival while announced losses are being repaired.
 //!
 //! Deviation: where sixteen losses passed and no packet came late at all, what is left is
-//! RTTmin/32: the path does not reorder, and an IACK leaves "right away by default" [TON §V-A,
+//! RTTmin/128: the path does not reorder, and an IACK leaves "right away by default" [TON §V-A,
 //! footnote 1]. The first late packet brings RTTmin/4 back.
 
 use core::ops::Range;
@@ -35,7 +35,7 @@ const UNKNOWN_SETTLING: Duration = Duration::from_millis(1);
 const LOSSES_PER_STEP_DOWN: u32 = 16;
 /// What of RTTmin/4 is left on a path that does not reorder: one of so many parts, enough for
 /// packets of one batch that were handed up in another order.
-const IN_ORDER: u32 = 8;
+const IN_ORDER: u32 = 32;
 
 /// A gap that waits to settle.
 #[derive(Clone, Copy, Debug)]

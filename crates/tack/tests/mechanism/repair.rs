@@ -20,7 +20,7 @@ fn in_rtt(w: &World, q: f64) -> f64 {
 /// Issue 2, measures: one RTT + settling (RTTmin/4) at the median, two RTT at p99 under 1 % loss.
 /// One retransmission in a hundred is lost again at that rate, so p99 is where the second round
 /// begins: two round trips and the settling of both are the bound that a seed cannot break. This
-/// path does not reorder, so all but the first holes settle in RTTmin/32.
+/// path does not reorder, so all but the first holes settle in RTTmin/128.
 #[test]
 fn holes_are_repaired_in_one_rtt_and_settling_and_in_two_at_p99_under_one_percent_loss() {
     println!("RTT ms  rho'   holes     p50     p98     p99   in RTT");
@@ -32,7 +32,7 @@ fn holes_are_repaired_in_one_rtt_and_settling_and_in_two_at_p99_under_one_percen
             let [p50, p98, p99] = [0.5, 0.98, 0.99].map(|q| in_rtt(&w, q));
             let n = w.repairs.len();
             println!("{:6} {ack_loss:5} {n:7} {p50:7.3} {p98:7.3} {p99:7.3}", 20 * seed);
-            assert!(p50 <= 1.05, "seed {seed}: median {p50} RTT");
+            assert!(p50 <= 1.03, "seed {seed}: median {p50} RTT");
             assert!(p99 <= 2.25, "seed {seed}: p99 {p99} RTT");
             // The first sixteen holes, 2 % of all, settle in RTTmin/4.
             let settled = if ack_loss == 0.0 { 1.4 } else { 1.75 };

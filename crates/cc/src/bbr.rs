@@ -226,6 +226,9 @@ impl Bbr {
 
     fn leave_probe_rtt(&mut self, now: Instant) {
         self.model.min_rtt.confirm(now);
+        // As Linux: recovery or not, the window is again what it was. Grown back from a probe's
+        // few packets, it would hold the rate down until the bandwidth filter has forgotten.
+        self.cwnd = self.cwnd.max(self.conserve.window_before().unwrap_or(0));
         let full = self.model.full_pipe.reached();
         self.enter(if full { State::ProbeBw } else { State::Startup }, now);
     }

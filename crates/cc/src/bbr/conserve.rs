@@ -56,6 +56,11 @@ impl Conserve {
         }
     }
 
+    /// Window before recovery cut it; `None` outside recovery.
+    pub(crate) fn window_before(&self) -> Option<u64> {
+        self.in_recovery().then_some(self.saved)
+    }
+
     /// Recovery ended, or proved needless; returns the window to return to.
     pub(crate) fn end(&mut self) -> u64 {
         self.phase = Phase::Open;
@@ -75,7 +80,8 @@ mod tests {
         c.on_round();
         assert!(c.in_recovery() && !c.is_conserving());
         c.time_out(10);
+        assert_eq!(c.window_before(), Some(100));
         assert_eq!(c.end(), 100);
-        assert!(!c.in_recovery());
+        assert!(!c.in_recovery() && c.window_before().is_none());
     }
 }

@@ -23,8 +23,7 @@ use tack_units::Instant;
 
 use crate::config::{ConnConfig, Encapsulation, HostConfig, Keepalive, ListenConfig};
 use crate::conn::{
-    BurstBuilder, BurstLimits, Connection, ConnectionError, Framing, Ports, Setup, UseError,
-    default_mss,
+    BurstBuilder, BurstLimits, Connection, ConnectionError, Ports, Setup, UseError, default_mss,
 };
 use crate::listener::Listener;
 use crate::stats::Info;
@@ -135,7 +134,7 @@ impl Host {
             burst.scratch = core::mem::take(&mut self.scratch);
             entry.conn.transmit(&mut burst, now);
             self.scratch = core::mem::take(&mut burst.scratch);
-            let transmit = transmit_of(&burst, to, framing);
+            let transmit = Transmit::of(&burst, to, framing);
             if transmit.is_some() {
                 // Perhaps there is more: at the end of the queue, so that others have their turn.
                 self.settle(index, now);
@@ -460,8 +459,8 @@ impl Host {
     fn add(&mut self, key: Key, conn: Connection, listener: Option<u16>) -> u32 {
         let index = self.slots.insert(Entry {
             conn,
-            to: address_of(&key, &self.config.encapsulation),
-            framing: framing_of(&key, &self.config.encapsulation),
+            to: key.address(&self.config.encapsulation),
+            framing: key.framing(&self.config.encapsulation),
             key,
             listener,
             half_open: listener.is_some(),
@@ -478,41 +477,11 @@ impl Host {
     }
 
     fn transmit_stray(&self, key: &Key, header: &Header, buffer: &mut Vec<u8>) -> Transmit {
-        let framing = framing_of(key, &self.config.encapsulation);
+        let framing = key.framing(&self.config.encapsulation);
         let limits = BurstLimits { bytes: usize::MAX, segments: 1 };
         let mut burst = BurstBuilder::new(buffer, framing, self.config.codepoints, limits);
         burst.push(header, Ecn::NotEct, (&[], &[]));
-        let to = address_of(key, &self.config.encapsulation);
-        transmit_of(&burst, to, framing).expect("one segment was added")
+        let to = key.address(&self.config.encapsulation);
+        Transmit::of(&burst, to, framing).expect("one segment was added")
     }
-}
-
-fn address_of(key: &Key, encapsulation: &Encapsulation) -> SocketAddr {
-    match encapsulation {
-        Encapsulation::Udp => key.path,
-        Encapsulation::Ip { .. } => SocketAddr::new(key.path.ip(), key.remote_port),
-    }
-}
-
-fn framing_of(key: &Key, encapsulation: &Encapsulation) -> Framing {
-    match encapsulation {
-        Encapsulation::Udp => Framing::Bare,
-        Encapsulation::Ip { .. } => Framing::Ip { src: key.local_ip, dst: key.path.ip() },
-    }
-}
-
-/// What a burst comes to; `None` when nothing is in it.
-fn transmit_of(burst: &BurstBuilder<'_>, to: SocketAddr, framing: Framing) -> Option<Transmit> {
-    let from = match framing {
-        Framing::Bare => None,
-        Framing::Ip { src, .. } => Some(src),
-    };
-    (!burst.is_empty()).then(|| Transmit {
-        to,
-        from,
-        segment_size: burst.segment_size(),
-        bytes: burst.bytes(),
-        segments: burst.segments(),
-        ecn: burst.ecn(),
-    })
 }

@@ -85,27 +85,18 @@ pub(crate) fn options(mss: u16, echoed: Option<Timestamps>) -> Options {
 mod tests {
     use super::*;
 
-    fn key(port: u16) -> Key {
-        Key {
-            path: ([10, 0, 0, 1], port).into(),
-            remote_port: port,
-            local_port: 80,
-            local_ip: [0, 0, 0, 0].into(),
-        }
-    }
-
     #[test]
     fn a_cookie_names_its_mss_for_two_minutes_to_its_own_handshake_only() {
         let secret = Secret::new([3; 32]);
         let isn = SeqNum(77);
         for (mss, named) in [(1_460, 1_460), (1_459, 1_452), (600, 536), (90, 88), (9_000, 1_460)] {
-            let cookie = make(&secret, &key(1), isn, mss, Instant::from_secs(100));
+            let cookie = make(&secret, &Key::of_port(1), isn, mss, Instant::from_secs(100));
             let check = |k, i, s| check(&secret, &k, i, cookie, Instant::from_secs(s));
-            assert_eq!(check(key(1), isn, 110), Some(named));
-            assert_eq!(check(key(1), isn, 179), Some(named));
-            assert_eq!(check(key(1), isn, 240), None);
-            assert_eq!(check(key(2), isn, 110), None);
-            assert_eq!(check(key(1), SeqNum(78), 110), None);
+            assert_eq!(check(Key::of_port(1), isn, 110), Some(named));
+            assert_eq!(check(Key::of_port(1), isn, 179), Some(named));
+            assert_eq!(check(Key::of_port(1), isn, 240), None);
+            assert_eq!(check(Key::of_port(2), isn, 110), None);
+            assert_eq!(check(Key::of_port(1), SeqNum(78), 110), None);
         }
     }
 

@@ -6,6 +6,9 @@ use std::net::{IpAddr, SocketAddr};
 
 use siphasher::sip::SipHasher13;
 
+use crate::config::Encapsulation;
+use crate::conn::Framing;
+
 /// What tells connections of one host apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Key {
@@ -18,6 +21,33 @@ pub(crate) struct Key {
 }
 
 impl Key {
+    /// Where what is for this peer goes.
+    pub(crate) fn address(&self, encapsulation: &Encapsulation) -> SocketAddr {
+        match encapsulation {
+            Encapsulation::Udp => self.path,
+            Encapsulation::Ip { .. } => SocketAddr::new(self.path.ip(), self.remote_port),
+        }
+    }
+
+    /// What goes around its segments.
+    pub(crate) fn framing(&self, encapsulation: &Encapsulation) -> Framing {
+        match encapsulation {
+            Encapsulation::Udp => Framing::Bare,
+            Encapsulation::Ip { .. } => Framing::Ip { src: self.local_ip, dst: self.path.ip() },
+        }
+    }
+
+    /// Some peer's, told apart by its port.
+    #[cfg(test)]
+    pub(crate) fn of_port(port: u16) -> Key {
+        Key {
+            path: ([10, 0, 0, 1], port).into(),
+            remote_port: port,
+            local_port: 80,
+            local_ip: [0, 0, 0, 0].into(),
+        }
+    }
+
     /// As bytes, for keyed hashes.
     pub(crate) fn bytes(&self) -> [u8; 40] {
         let mut out = [0; 40];

@@ -69,22 +69,13 @@ impl Secret {
 mod tests {
     use super::*;
 
-    fn key(port: u16) -> Key {
-        Key {
-            path: ([10, 0, 0, 1], port).into(),
-            remote_port: port,
-            local_port: 80,
-            local_ip: [0, 0, 0, 0].into(),
-        }
-    }
-
     #[test]
     fn isns_of_one_tuple_rise_with_time_and_tuples_tell_nothing_of_each_other() {
         let secret = Secret::new([7; 32]);
-        let at = |us| secret.isn(&key(1), Instant::from_micros(us));
+        let at = |us| secret.isn(&Key::of_port(1), Instant::from_micros(us));
         assert_eq!(at(4_000).since(at(0)), 1_000);
-        let other = secret.isn(&key(2), Instant::ZERO);
+        let other = secret.isn(&Key::of_port(2), Instant::ZERO);
         assert_ne!(other, at(0));
-        assert_ne!(Secret::new([8; 32]).isn(&key(1), Instant::ZERO), at(0));
+        assert_ne!(Secret::new([8; 32]).isn(&Key::of_port(1), Instant::ZERO), at(0));
     }
 }

@@ -3,6 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use crate::conn::ConnectionError;
+use crate::conn::{BurstBuilder, Framing};
 pub use crate::wire::ip::Ecn;
 
 /// Names a connection of one host; never reused.
@@ -44,6 +45,28 @@ pub struct Transmit {
     pub segments: usize,
     /// What to put in the IP header's ECN field (already there over IP).
     pub ecn: Ecn,
+}
+
+impl Transmit {
+    /// What a burst comes to; `None` when nothing is in it.
+    pub(super) fn of(
+        burst: &BurstBuilder<'_>,
+        to: SocketAddr,
+        framing: Framing,
+    ) -> Option<Transmit> {
+        let from = match framing {
+            Framing::Bare => None,
+            Framing::Ip { src, .. } => Some(src),
+        };
+        (!burst.is_empty()).then(|| Transmit {
+            to,
+            from,
+            segment_size: burst.segment_size(),
+            bytes: burst.bytes(),
+            segments: burst.segments(),
+            ecn: burst.ecn(),
+        })
+    }
 }
 
 /// Something an application waits for.

@@ -43,6 +43,22 @@ impl Delays {
         self.greatest = self.greatest.max(delay);
     }
 
+    /// What was recorded since `earlier`, a copy of this histogram from then. Quantiles and mean
+    /// are of those samples alone; least and greatest stay those of the whole time.
+    #[must_use]
+    pub fn since(&self, earlier: &Delays) -> Delays {
+        let mut counts = self.counts.clone();
+        for (count, before) in counts.iter_mut().zip(&earlier.counts) {
+            *count = count.saturating_sub(*before);
+        }
+        Delays {
+            counts,
+            samples: self.samples.saturating_sub(earlier.samples),
+            sum: self.sum.saturating_sub(earlier.sum),
+            ..*self
+        }
+    }
+
     /// Samples so far.
     pub fn len(&self) -> u64 {
         self.samples
@@ -134,6 +150,15 @@ mod tests {
         let mean = list.iter().sum::<Duration>() / 10_000;
         assert_eq!(delays.mean(), Some(mean));
         assert_eq!(Delays::default().quantile(0.5), None);
+        let before = delays.clone();
+        assert!(delays.since(&before).is_empty());
+        for _ in 0..3 {
+            delays.record(Duration::from_millis(7));
+        }
+        let since = delays.since(&before);
+        assert_eq!((since.len(), since.mean()), (3, Some(Duration::from_millis(7))));
+        let median = since.quantile(0.5).unwrap();
+        assert!((7_000..=7_112).contains(&median.as_micros()), "{median:?}");
         assert_eq!(Delays::default().mean(), None);
     }
 }

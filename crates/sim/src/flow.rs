@@ -115,27 +115,43 @@ pub struct SideReport<'a> {
     pub data_delays: &'a Delays,
     /// One-way delays of all others, acknowledgments first of all.
     pub ack_delays: &'a Delays,
+    /// Packets that left this end, whatever became of them.
+    pub departed: Traffic,
     /// Packets that arrived here.
-    pub arrived: Arrived,
+    pub arrived: Traffic,
 }
 
-/// Packets of one flow that arrived at one end.
+/// Packets of one flow in one direction, counted at one end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Arrived {
+pub struct Traffic {
     /// With stream data.
     pub data_packets: u64,
     /// Without: acknowledgments of any kind, SYN, FIN, RST.
     pub ack_packets: u64,
-    /// IP-level bytes of all.
-    pub ip_bytes: u64,
+    /// IP-level bytes of those with stream data.
+    pub data_bytes: u64,
+    /// IP-level bytes of all others.
+    pub ack_bytes: u64,
 }
 
-impl Arrived {
+impl Traffic {
     pub(crate) fn add(&mut self, kind: PacketKind, ip_bytes: u32) {
-        match kind {
-            PacketKind::Data => self.data_packets += 1,
-            PacketKind::Ack => self.ack_packets += 1,
+        let (packets, bytes) = match kind {
+            PacketKind::Data => (&mut self.data_packets, &mut self.data_bytes),
+            PacketKind::Ack => (&mut self.ack_packets, &mut self.ack_bytes),
+        };
+        *packets += 1;
+        *bytes += u64::from(ip_bytes);
+    }
+
+    /// What was counted since `earlier`, a count of the same end.
+    #[must_use]
+    pub fn since(&self, earlier: &Traffic) -> Traffic {
+        Traffic {
+            data_packets: self.data_packets - earlier.data_packets,
+            ack_packets: self.ack_packets - earlier.ack_packets,
+            data_bytes: self.data_bytes - earlier.data_bytes,
+            ack_bytes: self.ack_bytes - earlier.ack_bytes,
         }
-        self.ip_bytes += u64::from(ip_bytes);
     }
 }

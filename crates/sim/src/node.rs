@@ -197,20 +197,24 @@ impl Node {
             IpAddr::V4(to) => host_of(to),
             IpAddr::V6(_) => None,
         };
+        // A burst is of one connection.
+        let flow = flow_of(&self.burst).and_then(|flow| self.by_flow.get(&flow)).copied();
         for bytes in self.burst.chunks(transmit.segment_size) {
+            let (ip_bytes, kind) = (bytes.len() as u32, kind_of(bytes, self.codepoints));
+            if let Some(index) = flow {
+                self.sides[index].account_departure(kind, ip_bytes);
+            }
             self.outbox.push_back(Outgoing {
                 // The stack answers only addresses it was told or heard from; a damaged packet
                 // that slipped through the checksum may carry one outside this world.
                 dst: dst.unwrap_or(HostId::MAX),
-                ip_bytes: bytes.len() as u32,
-                kind: kind_of(bytes, self.codepoints),
+                ip_bytes,
+                kind,
                 bytes: bytes.to_vec(),
                 ecn: transmit.ecn.bits(),
             });
         }
-        // A burst is of one connection.
-        let flow = flow_of(&self.burst).and_then(|flow| self.by_flow.get(&flow));
-        if let Some(&index) = flow {
+        if let Some(index) = flow {
             self.sides[index].refill(&mut self.tcp, now);
             self.arm(index);
         }

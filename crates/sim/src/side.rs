@@ -9,7 +9,7 @@ use tack_units::Instant;
 
 use crate::app::{App, Client, Pattern, server_target};
 use crate::delays::Delays;
-use crate::flow::{Arrived, FlowId, SideReport};
+use crate::flow::{FlowId, SideReport, Traffic};
 
 /// How far an application writes ahead of what the stack sent: a few of its largest bursts, so that
 /// it never runs dry. A buffer full of unsent bytes would not make it faster, but the simulation
@@ -47,7 +47,8 @@ pub(crate) struct Side {
     last_read_at: Option<Instant>,
     data_delays: Delays,
     ack_delays: Delays,
-    arrived: Arrived,
+    departed: Traffic,
+    arrived: Traffic,
 }
 
 impl Side {
@@ -74,7 +75,8 @@ impl Side {
             last_read_at: None,
             data_delays: Delays::default(),
             ack_delays: Delays::default(),
-            arrived: Arrived::default(),
+            departed: Traffic::default(),
+            arrived: Traffic::default(),
         }
     }
 
@@ -106,6 +108,11 @@ impl Side {
             PacketKind::Data => self.data_delays.record(now - packet.sent_at),
             PacketKind::Ack => self.ack_delays.record(now - packet.sent_at),
         }
+    }
+
+    /// A packet of this end is on its way.
+    pub(crate) fn account_departure(&mut self, kind: PacketKind, ip_bytes: u32) {
+        self.departed.add(kind, ip_bytes);
     }
 
     /// Connects, reads, writes and ends the stream as far as possible at `now`. Returns the
@@ -215,6 +222,7 @@ impl Side {
             },
             data_delays: &self.data_delays,
             ack_delays: &self.ack_delays,
+            departed: self.departed,
             arrived: self.arrived,
         }
     }

@@ -3,7 +3,7 @@
 /// Sizes and limits shared by all controllers.
 ///
 /// Every value is accepted; [`Config::sane`] says what nonsense becomes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Config {
     /// Sender maximum segment size in bytes, options excluded.
     pub mss: u32,
@@ -11,11 +11,10 @@ pub struct Config {
     pub initial_window: u64,
     /// The window never exceeds this, in bytes: the send buffer or a limit of the host.
     pub max_window: u64,
-    /// Appropriate Byte Counting's limit `L`: one acknowledgment grows a window-based controller in
-    /// slow start by at most `L * MSS` bytes [RFC 3465 §2.2]. `u32::MAX` counts every byte, which
-    /// is what acknowledgments rarer than every second segment need; pacing bounds the burst
-    /// instead.
-    pub abc_limit: u32,
+    /// How window-based controllers count and fall.
+    pub rules: WindowRules,
+    /// Who is paced.
+    pub pacing: Pacing,
     /// BBR falls nearly silent (or, for video, slows down a little) when RTTmin is old, to measure
     /// it anew. Without, RTTmin is the least sample of the last ten seconds, queue included.
     pub probe_rtt: bool,
@@ -31,15 +30,16 @@ impl Config {
             mss,
             initial_window: initial_window(mss),
             max_window: u64::MAX,
-            abc_limit: u32::MAX,
+            rules: WindowRules::default(),
+            pacing: Pacing::default(),
             probe_rtt: true,
             seed: 0,
         }
     }
 
     /// The nearest configuration that makes sense: an MSS of at least one byte, an initial window
-    /// of at least one MSS, a greatest window of at least [`MIN_MAX_WINDOW_MSS`] of them, and `L`
-    /// from 1.
+    /// of at least one MSS, a greatest window of at least [`MIN_MAX_WINDOW_MSS`] of them, `L` from
+    /// 1, and no `beta` rather than an impossible one.
     pub fn sane(self) -> Self {
         let mss = self.mss.max(1);
         let one = u64::from(mss);
@@ -48,9 +48,62 @@ impl Config {
             mss,
             initial_window: self.initial_window.clamp(one, max_window),
             max_window,
-            abc_limit: self.abc_limit.max(1),
+            rules: self.rules.sane(),
             ..self
         }
+    }
+}
+
+/// What the acknowledgment strategy asks of a window-based controller. BBR needs none of it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct WindowRules {
+    /// Appropriate Byte Counting's limit `L`: one acknowledgment grows the window in slow start by
+    /// at most `L * MSS` bytes [RFC 3465 §2.2]. `u32::MAX` counts every byte, which is what
+    /// acknowledgments rarer than every second segment need; pacing bounds the burst instead.
+    /// Congestion avoidance knows no limit: there every acknowledged byte counts, and a window of
+    /// them is worth one MSS [RFC 3465 §2.1].
+    pub abc_limit: u32,
+    /// What one acknowledgment counts in the slow start after a timeout.
+    pub abc_limit_after_rto: AfterRto,
+    /// Part of the window that a lost packet or a mark costs once the initial slow start is over,
+    /// in (0, 1), instead of NewReno's half: `beta` of Landström & Larzon, who let 2W lose 2/7
+    /// [Landström & Larzon §4.4]. A timeout halves all the same. CUBIC keeps its own.
+    pub beta: Option<f64>,
+}
+
+/// The limit of byte counting in the slow start that follows a timeout.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AfterRto {
+    /// One segment: what an acknowledgment then covers may have left the network before the timeout
+    /// [RFC 3465 §2.3]. With rare acknowledgments this slow start is not exponential any more.
+    One,
+    /// `min(L, window)` segments: a window that one acknowledgment covers still doubles
+    /// [Landström & Larzon §4.2].
+    #[default]
+    Window,
+}
+
+/// Who waits for the pacer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Pacing {
+    /// Every controller [TON §V-C].
+    #[default]
+    Always,
+    /// Only those that think in rates. Window-based ones are clocked by acknowledgments alone, as
+    /// Linux's are without `fq`, and ns-2's.
+    OnlyIfRateBased,
+}
+
+impl Default for WindowRules {
+    fn default() -> Self {
+        Self { abc_limit: u32::MAX, abc_limit_after_rto: AfterRto::default(), beta: None }
+    }
+}
+
+impl WindowRules {
+    fn sane(self) -> Self {
+        let beta = self.beta.filter(|beta| *beta > 0.0 && *beta < 1.0);
+        Self { abc_limit: self.abc_limit.max(1), beta, ..self }
     }
 }
 
@@ -78,9 +131,14 @@ mod tests {
     #[test]
     fn nonsense_becomes_the_nearest_sense() {
         let ours = Config::new(1_460);
-        let zero = Config { mss: 0, initial_window: 0, max_window: 0, abc_limit: 0, ..ours };
-        let sane = Config { mss: 1, initial_window: 1, max_window: 4, abc_limit: 1, ..ours };
+        let nothing = WindowRules { abc_limit: 0, beta: Some(f64::NAN), ..ours.rules };
+        let one = WindowRules { abc_limit: 1, ..ours.rules };
+        let zero = Config { mss: 0, initial_window: 0, max_window: 0, rules: nothing, ..ours };
+        let sane = Config { mss: 1, initial_window: 1, max_window: 4, rules: one, ..ours };
         assert_eq!(zero.sane(), sane);
+        for beta in [-0.1, 0.0, 1.0, f64::INFINITY] {
+            assert_eq!(WindowRules { beta: Some(beta), ..ours.rules }.sane().beta, None, "{beta}");
+        }
         assert_eq!(Config::new(1_460).sane(), Config::new(1_460));
     }
 }

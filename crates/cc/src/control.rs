@@ -158,6 +158,13 @@ impl Controller for CongestionControl {
     }
 }
 
+impl Default for Algorithm {
+    /// BBR, by whoever measures rates: the receiver under TACK.
+    fn default() -> Self {
+        Self::Bbr
+    }
+}
+
 impl Algorithm {
     /// All names, for messages and help.
     pub fn names() -> String {

@@ -23,6 +23,7 @@ pub trait Controller {
     fn window(&self) -> u64;
 
     /// Rate at which data leaves; every sender paces [TON §V-C]. `None` before the first RTT sample
-    /// allows a finite rate: the initial window leaves at once, bounded by the pacer's burst.
+    /// allows a finite rate: the initial window leaves at once, bounded by the pacer's burst. A
+    /// window-based controller that is not to be paced says `None` throughout.
     fn pacing_rate(&self) -> Option<Rate>;
 }

@@ -17,7 +17,7 @@ mod reno;
 mod sample;
 mod window;
 
-pub use config::{Config, MIN_MAX_WINDOW_MSS, initial_window};
+pub use config::{AfterRto, Config, MIN_MAX_WINDOW_MSS, Pacing, WindowRules, initial_window};
 pub use control::{Algorithm, CongestionControl, Snapshot, UnknownAlgorithm};
 pub use controller::Controller;
 pub use pacer::{Pacer, PacerConfig};

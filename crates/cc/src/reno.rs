@@ -60,7 +60,8 @@ impl Controller for NewReno {
             self.window.undo();
         } else if self.window.is_news(loss.kind) {
             self.acked = 0;
-            self.window.reduce(self.window.flight_at(loss) / 2, loss);
+            let left = self.window.left_of(self.window.flight_at(loss), 0.5, loss.kind);
+            self.window.reduce(left, loss);
         } else if loss.kind == LossKind::Timeout {
             self.window.collapse();
         }
@@ -88,6 +89,7 @@ impl Inspect for NewReno {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::{AfterRto, WindowRules};
     use crate::sample::tests::ack;
     use crate::window::tests::{loss, round};
 
@@ -119,10 +121,66 @@ mod tests {
     #[test]
     fn the_limit_of_byte_counting_slows_stretched_acknowledgments() {
         // [RFC 3465 §2.2]: 10 segments by two ACKs of 5 count as 2 * L.
-        let config = Config { initial_window: 10 * MSS, abc_limit: 2, ..Config::new(1_000) };
+        let rules = WindowRules { abc_limit: 2, ..WindowRules::default() };
+        let config = Config { initial_window: 10 * MSS, rules, ..Config::new(1_000) };
         let mut reno = NewReno::new(&config);
         round(&mut reno, 5 * MSS);
         assert_eq!(reno.window(), 14 * MSS);
+    }
+
+    /// Windows in segments, round by round with one acknowledgment each, after a timeout that left
+    /// ssthresh at 20.
+    fn after_timeout(rules: WindowRules) -> Vec<u64> {
+        let mut reno = avoiding(40);
+        reno.window.set_rules(rules);
+        reno.on_loss(&loss(LossKind::Timeout, 40 * MSS, 0));
+        let rounds = (0..6).map(|_| {
+            round(&mut reno, u64::MAX);
+            reno.window() / MSS
+        });
+        rounds.collect()
+    }
+
+    #[test]
+    fn slow_start_after_a_timeout_doubles_with_one_acknowledgment_per_window() {
+        // [Landström & Larzon §4.2]: min(L, window) segments count.
+        assert_eq!(after_timeout(WindowRules::default()), [2, 4, 8, 16, 20, 21]);
+        let four = WindowRules { abc_limit: 4, ..WindowRules::default() };
+        assert_eq!(after_timeout(four), [2, 4, 8, 12, 16, 20]);
+    }
+
+    #[test]
+    fn by_the_rfc_each_acknowledgment_after_a_timeout_counts_one_segment() {
+        // [RFC 3465 §2.3]: linear where acknowledgments are rare.
+        let one = WindowRules { abc_limit_after_rto: AfterRto::One, ..WindowRules::default() };
+        assert_eq!(after_timeout(one), [2, 3, 4, 5, 6, 7]);
+        // It is exponential with an acknowledgment per segment, and L counts again where no timeout
+        // came before.
+        let mut reno = avoiding(40);
+        reno.window.set_rules(one);
+        reno.on_loss(&loss(LossKind::Timeout, 40 * MSS, 0));
+        for expected in [2, 4, 8, 16] {
+            round(&mut reno, MSS);
+            assert_eq!(reno.window(), expected * MSS);
+        }
+        let config = Config { initial_window: 10 * MSS, rules: one, ..Config::new(1_000) };
+        let mut fresh = NewReno::new(&config);
+        round(&mut fresh, u64::MAX);
+        assert_eq!(fresh.window(), 20 * MSS);
+    }
+
+    #[test]
+    fn two_sevenths_are_lost_once_the_initial_slow_start_is_over() {
+        // [Landström & Larzon §4.4].
+        let rules = WindowRules { beta: Some(2.0 / 7.0), ..WindowRules::default() };
+        let config = Config { initial_window: 70 * MSS, rules, ..Config::new(1_000) };
+        let mut reno = NewReno::new(&config);
+        reno.on_loss(&loss(LossKind::CongestionExperienced, 0, 70 * MSS));
+        assert_eq!(reno.window(), 35 * MSS, "the first slow start overshoots by half");
+        reno.on_loss(&loss(LossKind::CongestionExperienced, 0, 35 * MSS));
+        assert_eq!(reno.window(), 25 * MSS);
+        reno.on_loss(&loss(LossKind::Timeout, 25 * MSS, 0));
+        assert_eq!(reno.window.ssthresh(), Some(12_500), "a timeout halves");
     }
 
     #[test]

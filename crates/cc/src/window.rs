@@ -13,7 +13,7 @@ use core::time::Duration;
 
 use tack_units::{Instant, Rate};
 
-use crate::config::Config;
+use crate::config::{AfterRto, Config, Pacing, WindowRules};
 use crate::control::{Algorithm, Snapshot};
 use crate::prr::Prr;
 use crate::sample::{AckSample, LossKind, LossSample};
@@ -23,7 +23,8 @@ use crate::sample::{AckSample, LossKind, LossSample};
 pub(crate) struct CongestionWindow {
     mss: u64,
     max: u64,
-    abc_limit: u64,
+    rules: WindowRules,
+    pacing: Pacing,
     cwnd: u64,
     /// `u64::MAX` is infinite.
     ssthresh: u64,
@@ -36,12 +37,17 @@ pub(crate) struct CongestionWindow {
     cwnd_limited: bool,
     /// The timer fired and nothing new has been acknowledged since.
     timed_out: bool,
+    /// Slow start under way follows a timeout.
+    after_rto: bool,
+    /// The first slow start is over.
+    has_avoided: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Undo {
     cwnd: u64,
     ssthresh: u64,
+    has_avoided: bool,
 }
 
 /// Linux's pacing gains: in slow start the window doubles per round trip, so the rate must be at
@@ -57,7 +63,8 @@ impl CongestionWindow {
         Self {
             mss: u64::from(config.mss),
             max: config.max_window,
-            abc_limit: u64::from(config.abc_limit),
+            rules: config.rules,
+            pacing: config.pacing,
             cwnd: config.initial_window,
             ssthresh: u64::MAX,
             prr: None,
@@ -65,6 +72,8 @@ impl CongestionWindow {
             srtt: None,
             cwnd_limited: true,
             timed_out: false,
+            after_rto: false,
+            has_avoided: false,
         }
     }
 
@@ -97,6 +106,7 @@ impl CongestionWindow {
     /// Ends slow start here, without a reduction.
     pub(crate) fn leave_slow_start(&mut self) {
         self.ssthresh = self.ssthresh.min(self.cwnd);
+        self.has_avoided = true;
     }
 
     pub(crate) fn set_cwnd(&mut self, bytes: u64) {
@@ -139,14 +149,29 @@ impl CongestionWindow {
     /// Grows by what was acknowledged, `L` segments at most [RFC 3465 §2.2], up to `ssthresh`;
     /// returns the bytes left over for congestion avoidance.
     pub(crate) fn slow_start(&mut self, acked: u64) -> u64 {
-        // Deviation: after a timeout, too, up to `L` segments count where [RFC 3465 §2.3] says one,
-        // but never more than the window: with rare ACKs one segment per ACK would not be
-        // exponential any more [Landström & Larzon §4.2].
-        let counted = acked.min(self.abc_limit.saturating_mul(self.mss)).min(self.cwnd);
+        // Never more than the window: no acknowledgment does more than double it.
+        let counted = acked.min(self.counted_at_most()).min(self.cwnd);
         let room = self.ssthresh.saturating_sub(self.cwnd);
         let grown = counted.min(room);
         self.set_cwnd(self.cwnd.saturating_add(grown));
+        self.after_rto &= self.in_slow_start();
         counted - grown
+    }
+
+    /// Bytes that one acknowledgment may count in this slow start.
+    ///
+    /// Deviation: by default after a timeout, too, `L` segments, where [RFC 3465 §2.3] says one.
+    fn counted_at_most(&self) -> u64 {
+        match self.rules.abc_limit_after_rto {
+            AfterRto::One if self.after_rto => self.mss,
+            _ => u64::from(self.rules.abc_limit).saturating_mul(self.mss),
+        }
+    }
+
+    /// What a reduction leaves of a window of `flight` bytes, `part` being the algorithm's choice.
+    pub(crate) fn left_of(&self, flight: u64, part: f64, kind: LossKind) -> u64 {
+        let chosen = self.rules.beta.filter(|_| self.has_avoided && kind != LossKind::Timeout);
+        (flight as f64 * chosen.map_or(part, |beta| 1.0 - beta)) as u64
     }
 
     /// Bytes to take as FlightSize when a reduction begins [RFC 5681 §3.1].
@@ -186,9 +211,11 @@ impl CongestionWindow {
     pub(crate) fn reduce(&mut self, ssthresh: u64, loss: &LossSample) {
         if self.begins_episode(loss.kind) {
             let cwnd = self.prr.map_or(self.cwnd, |(prr, _)| prr.ssthresh());
-            self.undo = Some(Undo { cwnd, ssthresh: self.ssthresh });
+            let (ssthresh, has_avoided) = (self.ssthresh, self.has_avoided);
+            self.undo = Some(Undo { cwnd, ssthresh, has_avoided });
         }
         self.ssthresh = ssthresh.max(MIN_SSTHRESH_MSS * self.mss);
+        self.has_avoided = true;
         match loss.kind {
             LossKind::Recovery => {
                 let flight = loss.in_flight.saturating_add(loss.lost_bytes);
@@ -205,7 +232,7 @@ impl CongestionWindow {
     /// One segment, after a timeout.
     pub(crate) fn collapse(&mut self) {
         self.prr = None;
-        self.timed_out = true;
+        (self.timed_out, self.after_rto) = (true, true);
         self.set_cwnd(self.mss);
     }
 
@@ -213,7 +240,8 @@ impl CongestionWindow {
     pub(crate) fn undo(&mut self) -> bool {
         let Some(undo) = self.undo.take() else { return false };
         self.prr = None;
-        self.timed_out = false;
+        (self.timed_out, self.after_rto) = (false, false);
+        self.has_avoided = undo.has_avoided;
         self.ssthresh = self.ssthresh.max(undo.ssthresh);
         self.set_cwnd(self.cwnd.max(undo.cwnd));
         true
@@ -228,8 +256,11 @@ impl CongestionWindow {
         Rate::from_bytes_over(self.cwnd, self.srtt?)
     }
 
-    /// `gain * cwnd/srtt`, never zero.
+    /// `gain * cwnd/srtt`, never zero; `None` where acknowledgments alone are the clock.
     pub(crate) fn pacing_rate(&self) -> Option<Rate> {
+        if self.pacing == Pacing::OnlyIfRateBased {
+            return None;
+        }
         // In recovery the window only follows the flight down; the rate follows the target.
         let window = self.prr.map_or(self.cwnd, |(prr, _)| self.cwnd.max(prr.ssthresh()));
         let rate = Rate::from_bytes_over(window, self.srtt?)?.mul_f64(self.pacing_gain());
@@ -267,6 +298,12 @@ pub(crate) mod tests {
 
     pub(crate) fn loss(kind: LossKind, lost_bytes: u64, in_flight: u64) -> LossSample {
         LossSample { now: Instant::ZERO, kind, lost_bytes, in_flight }
+    }
+
+    impl CongestionWindow {
+        pub(crate) fn set_rules(&mut self, rules: WindowRules) {
+            self.rules = rules;
+        }
     }
 
     /// A full window is acknowledged, `per_ack` bytes at a time.

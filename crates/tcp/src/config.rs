@@ -4,7 +4,7 @@ use core::ops::RangeInclusive;
 use core::time::Duration;
 use std::net::IpAddr;
 
-use tack_cc::Algorithm;
+use tack_cc::{Algorithm, Pacing, WindowRules};
 
 use crate::delayed_ack::DelayedAckConfig;
 use crate::wire::Codepoints;
@@ -87,6 +87,10 @@ pub struct ConnConfig {
     /// Congestion control; `None` is BBR, which takes its samples from the receiver under TACK
     /// and from the sender under plain TCP.
     pub congestion: Option<Algorithm>,
+    /// How a window-based controller counts acknowledgments and falls.
+    pub window_rules: WindowRules,
+    /// Who waits for the pacer: everybody, or only controllers that think in rates.
+    pub pacing: Pacing,
     /// Largest segment in bytes as the MSS option says it: TCP header and options not counted
     /// [RFC 9293 §3.7.1]. `None`: what fits Ethernet's 1500 bytes under the encapsulation.
     pub mss: Option<u16>,
@@ -128,6 +132,8 @@ impl Default for ConnConfig {
         ConnConfig {
             tack: Some(tack::Params::default()),
             congestion: None,
+            window_rules: WindowRules::default(),
+            pacing: Pacing::default(),
             mss: None,
             // 500 Mbit/s over 200 ms are 12.5 MB in flight; the receiver also holds what waits
             // behind a hole for a repair or two.

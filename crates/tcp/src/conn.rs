@@ -33,7 +33,6 @@ mod transmit;
 use core::time::Duration;
 
 use tack::Timeout;
-use tack_cc::Algorithm;
 use tack_units::Instant;
 
 pub(crate) use burst::{BurstBuilder, BurstLimits, Framing};
@@ -171,7 +170,6 @@ impl Connection {
         let offer = Offer::new(&config, default_mss);
         let micros = offer.tack && (!passive || peer_offers_tack);
         let mss = u32::from(offer.mss());
-        let algorithm = config.congestion.unwrap_or(Algorithm::Bbr);
         Connection {
             ports,
             seed,
@@ -184,7 +182,7 @@ impl Connection {
             clock: Clock::new(clock_offset, micros),
             recovery: Recovery::plain(mss, acceptable::FIRST_BYTE, false, now),
             acks: Acknowledging::delayed(DelayedAck::new(config.delayed_ack.clone(), mss)),
-            congestion: Congestion::new(algorithm, mss, seed, now),
+            congestion: Congestion::new(&config, mss, seed, now),
             ecn: EcnState::default(),
             timers: Timers::default(),
             persist: Persist::default(),
@@ -202,8 +200,7 @@ impl Connection {
     }
 
     fn new_congestion(&self, mss: u32, now: Instant) -> Congestion {
-        let algorithm = self.config.congestion.unwrap_or(Algorithm::Bbr);
-        Congestion::new(algorithm, mss, self.seed, now)
+        Congestion::new(&self.config, mss, self.seed, now)
     }
 
     fn new_delayed_ack(&self, mss: u32) -> Acknowledging {

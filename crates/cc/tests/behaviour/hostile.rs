@@ -5,8 +5,8 @@ use core::time::Duration;
 use rand_pcg::Pcg32;
 use rand_pcg::rand_core::Rng;
 use tack_cc::{
-    AckSample, Algorithm, Config, CongestionControl, Controller, LossKind, LossSample, RateSample,
-    RateSource,
+    AckSample, AfterRto, Algorithm, Config, CongestionControl, Controller, LossKind, LossSample,
+    Pacing, RateSample, RateSource, WindowRules,
 };
 use tack_units::{Instant, Rate};
 
@@ -91,7 +91,12 @@ fn absurd_samples_never_panic_and_never_break_the_limits() {
                 mss: dice.number() as u32,
                 initial_window: dice.number(),
                 max_window: dice.number(),
-                abc_limit: dice.number() as u32,
+                rules: WindowRules {
+                    abc_limit: dice.number() as u32,
+                    abc_limit_after_rto: if dice.flip() { AfterRto::One } else { AfterRto::Window },
+                    beta: dice.flip().then(|| f64::from_bits(dice.number())),
+                },
+                pacing: if dice.flip() { Pacing::Always } else { Pacing::OnlyIfRateBased },
                 probe_rtt: dice.flip(),
                 seed,
             };

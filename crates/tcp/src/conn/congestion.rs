@@ -4,11 +4,12 @@ use core::time::Duration;
 
 use tack::Acked;
 use tack_cc::{
-    AckSample, Algorithm, Config, CongestionControl, Controller, LossKind, LossSample, Pacer,
+    AckSample, Config, CongestionControl, Controller, LossKind, LossSample, Pacer,
     PacerConfig, RateSample, RateSource, Snapshot,
 };
 use tack_units::{Instant, Rate};
 
+use crate::config::ConnConfig;
 use crate::conn::recovery_mode::Recovery;
 use crate::stats::LimitedTime;
 
@@ -36,8 +37,10 @@ pub(crate) struct Congestion {
 }
 
 impl Congestion {
-    pub(crate) fn new(algorithm: Algorithm, mss: u32, seed: u64, now: Instant) -> Self {
-        let config = Config { seed, ..Config::new(mss) };
+    pub(crate) fn new(conn: &ConnConfig, mss: u32, seed: u64, now: Instant) -> Self {
+        let algorithm = conn.congestion.unwrap_or_default();
+        let (rules, pacing) = (conn.window_rules, conn.pacing);
+        let config = Config { seed, rules, pacing, ..Config::new(mss) };
         Congestion {
             control: CongestionControl::new(algorithm, config, now),
             pacer: Pacer::new(PacerConfig::new(mss), now),

@@ -1,4 +1,4 @@
-//! The one crate that touches the kernel: clock, timers and sockets.
+//! The one crate that touches the kernel: clock, timers, sockets and TUN devices.
 //!
 //! Everything that decides in tack takes the time as an argument; here is where that time comes
 //! from, where deadlines turn into wake-ups and where segments turn into datagrams.
@@ -7,6 +7,8 @@
 //! * [`Timer`]: one absolute deadline as a file descriptor, for an event loop (Linux).
 //! * [`wait`]: the same for a thread that owns its sockets and sleeps in `ppoll` (Unix).
 //! * [`UdpSocket`]: bursts out with segmentation offload, batches in with receive coalescing.
+//! * [`Tun`]: IP packets, and super-packets with the kernel's offloads (Linux).
+//! * [`Netns`]: network namespaces to try all this in (Linux).
 //!
 //! Lateness decides the choice of timer. A `timerfd` or `ppoll` deadline is met some 40 µs late on
 //! an idle machine; the timers of the usual async runtimes have a millisecond's resolution and
@@ -18,20 +20,38 @@
 
 mod clock;
 mod cpu;
+#[cfg(target_os = "linux")]
+mod iproute;
 mod mtu;
+#[cfg(target_os = "linux")]
+mod netns;
+mod prefix;
 mod recv;
 mod socket;
 #[cfg(target_os = "linux")]
+mod sys;
+#[cfg(target_os = "linux")]
 mod timer;
+#[cfg(target_os = "linux")]
+mod tun;
 #[cfg(unix)]
 mod wait;
 
 pub use clock::Clock;
 pub use cpu::{process_cpu_time, thread_cpu_time};
+#[cfg(target_os = "linux")]
+pub use iproute::ConfigureError;
 pub use mtu::{UDP_IPV4_OVERHEAD, UDP_IPV6_OVERHEAD, max_payload_bytes, path_mtu};
+#[cfg(target_os = "linux")]
+pub use netns::{Netns, NetnsError};
+pub use prefix::{Prefix, PrefixError};
 pub use recv::{Datagrams, RecvBatch};
 pub use socket::{Ecn, SendOutcome, SocketConfig, Transmit, UdpSocket};
 #[cfg(target_os = "linux")]
 pub use timer::{Timer, sharpen_timers};
+#[cfg(target_os = "linux")]
+pub use tun::{
+    Checksum, Gso, GsoKind, MAX_PACKET_BYTES, Offload, Tun, TunConfig, TunError, kernel_end,
+};
 #[cfg(unix)]
 pub use wait::wait;

@@ -102,6 +102,7 @@ impl Comparison {
             runs: 1,
             wifi: Some(Wifi::preset(phy, preset)),
             wan: Some(Wan::delay_only(self.rtt)),
+            access: None,
             flow: vec![Flow::bulk(strategy)],
         }
     }

@@ -2,9 +2,12 @@
 
 pub mod airtime;
 pub mod compare;
+pub mod controllers;
 mod link;
+mod network;
 pub mod output;
 pub mod plot;
+mod reading;
 pub mod report;
 pub mod result;
 pub mod scenario;
@@ -13,5 +16,6 @@ mod simulate;
 pub mod stats;
 pub mod store;
 pub mod sweep;
+mod traffic;
 
 pub use simulate::{Recordings, simulate, simulate_recorded};

@@ -57,6 +57,15 @@ impl Hop {
         }
     }
 
+    /// The wired path, if this is one.
+    pub(crate) fn wired(&self) -> Option<&Wired> {
+        match self {
+            Hop::Wired(w) => Some(w),
+            Hop::Wlan(_) => None,
+            Hop::Tapped(t) => t.0.link().wired(),
+        }
+    }
+
     /// Packets dropped by queues so far, both directions; retries given up count as losses.
     pub(crate) fn queue_drops(&self) -> u64 {
         match self {

@@ -12,10 +12,26 @@ pub struct FlowResult {
     pub data_packets_per_s: f64,
     /// IP packets that only acknowledge, per second, as they left their sender.
     pub ack_packets_per_s: f64,
+    /// IP-level bytes of packets without data, per second, as they left their sender.
+    #[serde(default)]
+    pub ack_bytes_per_s: f64,
+    /// Share of the data packets that did not arrive, those under way at the end among them.
+    #[serde(default)]
+    pub data_loss: f64,
     /// Segments sent again.
     pub retransmissions: u64,
     /// Of those, shown by the receiver to have been needless.
     pub needless_retransmissions: u64,
+    /// Retransmission timeouts.
+    #[serde(default)]
+    pub timeouts: u64,
+    /// 95th percentile of the data's one-way delay above the least of the run, microseconds;
+    /// `None` without data, and for UDP.
+    #[serde(default)]
+    pub queue_delay_p95_us: Option<f64>,
+    /// When the last byte of a stream that ended was read, seconds; `None` for one that goes on.
+    #[serde(default)]
+    pub completed_at_s: Option<f64>,
     /// Median round-trip time the sender sampled, microseconds; `None` without samples.
     pub rtt_p50_us: Option<f64>,
     /// 95th percentile of the same.
@@ -41,10 +57,28 @@ pub struct AirtimeShares {
     pub neighbours: f64,
 }
 
+/// One direction of the wired path, all flows together, after the warm-up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize, Serialize)]
+pub struct DirectionResult {
+    /// IP-level bytes that came out, as bit/s.
+    pub delivered_bps: f64,
+    /// Share of the offered packets that the queue dropped.
+    pub queue_drop_share: f64,
+}
+
+/// The wired path.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize, Serialize)]
+pub struct WanResult {
+    /// Server to client.
+    pub down: DirectionResult,
+    /// Client to server.
+    pub up: DirectionResult,
+}
+
 /// One run.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub struct RunResult {
-    /// All flows together; RTTs are those of the first.
+    /// All flows together; RTTs, delays, losses and completion are those of the first.
     pub total: FlowResult,
     /// Each flow, in the scenario's order.
     pub flows: Vec<FlowResult>,
@@ -52,6 +86,9 @@ pub struct RunResult {
     pub airtime: Option<AirtimeShares>,
     /// Share of channel accesses that collided; absent without Wi-Fi.
     pub collision_share: Option<f64>,
+    /// Absent where the scenario has no wired path.
+    #[serde(default)]
+    pub wan: Option<WanResult>,
     /// Packets dropped by queues, in both directions.
     pub queue_drops: u64,
     /// Packets lost on links, in both directions.

@@ -15,8 +15,14 @@
 //! delay_ms = 40.0        # each way
 //! down.loss = 0.01       # [wan] holds both directions' defaults, down and up override them
 //!
+//! [access]               # instead of [wifi]: a dumbbell around [wan]
+//! pairs = 8              # hosts on each side
+//! rate_mbps = 100.0      # of each host's own link
+//! delay_ms = 1.0         # one way over it; a list has one value per pair
+//!
 //! [[flow]]
 //! strategy = "tack"      # udp, tcp-l1, tcp-l2, tcp-l4, tcp-l8, tcp-l16, tack
+//! count = 4              # that many of it, on station (pair) 0, 1, 2 and 3
 //!
 //! [sweep]                # any key above, by its dotted name; every combination runs
 //! "wifi.phy" = ["g", "n"]
@@ -25,14 +31,18 @@
 //!
 //! Mistakes are reported with their line, their key and what would be right; nothing runs then.
 
+mod access;
 mod error;
 mod flow;
 mod sweep;
 mod wan;
 mod wifi;
 
+use core::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
+pub use access::{Access, PerPair};
 pub use error::ScenarioError;
 pub use flow::{App, Cc, Direction, Flow, Strategy};
 pub use sweep::{Plan, Run};
@@ -71,6 +81,9 @@ pub struct Scenario {
     /// The wired path behind it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wan: Option<Wan>,
+    /// Hosts of their own on both sides of the wired path.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub access: Option<Access>,
     /// Traffic; at least one.
     pub flow: Vec<Flow>,
 }
@@ -117,9 +130,12 @@ impl Scenario {
             ));
         }
         within("runs", self.runs as f64, 0.0, 100_000.0)?;
-        if self.flow.is_empty() || self.flow.len() > MAX_FLOWS {
-            let n = self.flow.len();
-            return Err(Problem::new("flow", format!("has {n} entries, 1 to {MAX_FLOWS} can run")));
+        let flows: u64 = self.flow.iter().map(|f| u64::from(f.count)).sum();
+        if flows == 0 || flows > MAX_FLOWS as u64 {
+            return Err(Problem::new(
+                "flow",
+                format!("asks for {flows}, 1 to {MAX_FLOWS} can run"),
+            ));
         }
         if self.wifi.is_none() && self.wan.is_none() {
             return Err(Problem::new(
@@ -133,11 +149,49 @@ impl Scenario {
         if let Some(wan) = &self.wan {
             wan.check(self.wifi.is_none())?;
         }
-        let stations = self.wifi.as_ref().map_or(1, |w| w.stations);
+        self.check_access()?;
         for (i, flow) in self.flow.iter().enumerate() {
-            flow.check(i, stations, self.duration_s)?;
+            flow.check(i, self.stations(), self.duration_s)?;
         }
         Ok(())
+    }
+
+    fn check_access(&self) -> Result<(), Problem> {
+        let Some(access) = &self.access else { return Ok(()) };
+        if self.wifi.is_some() {
+            let what = "and [wifi] exclude each other: stations are the hosts there".to_owned();
+            return Err(Problem::new("access", what));
+        }
+        access.check()
+    }
+
+    /// How many stations a flow can belong to: those of the Wi-Fi, pairs of hosts, or one.
+    pub fn stations(&self) -> u32 {
+        match (&self.wifi, &self.access) {
+            (Some(wifi), _) => wifi.stations,
+            (None, Some(access)) => access.pairs,
+            (None, None) => 1,
+        }
+    }
+
+    /// There and back over the wired path and its access links, without queues; of differing
+    /// access links the mean. Bandwidth-delay products are counted with it.
+    pub fn base_rtt(&self) -> Duration {
+        let wan = self.wan.as_ref().map_or(Duration::ZERO, Wan::round_trip);
+        // There and back, a link on each side.
+        wan + 4 * self.access.as_ref().map_or(Duration::ZERO, Access::mean_delay)
+    }
+
+    /// Every single flow in order: an entry with a `count` stands for several, on one station
+    /// after the other, from the first again after the last.
+    pub fn flows(&self) -> impl Iterator<Item = Flow> + '_ {
+        let stations = self.stations().max(1);
+        self.flow.iter().flat_map(move |flow| {
+            (0..flow.count).map(move |n| {
+                let station = (flow.station + n) % stations;
+                Flow { station, count: 1, ..flow.clone() }
+            })
+        })
     }
 }
 

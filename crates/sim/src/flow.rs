@@ -135,7 +135,7 @@ pub struct Traffic {
 }
 
 impl Traffic {
-    pub(crate) fn add(&mut self, kind: PacketKind, ip_bytes: u32) {
+    pub(crate) fn count(&mut self, kind: PacketKind, ip_bytes: u32) {
         let (packets, bytes) = match kind {
             PacketKind::Data => (&mut self.data_packets, &mut self.data_bytes),
             PacketKind::Ack => (&mut self.ack_packets, &mut self.ack_bytes),
@@ -152,6 +152,19 @@ impl Traffic {
             ack_packets: self.ack_packets - earlier.ack_packets,
             data_bytes: self.data_bytes - earlier.data_bytes,
             ack_bytes: self.ack_bytes - earlier.ack_bytes,
+        }
+    }
+}
+
+impl core::ops::Add for Traffic {
+    type Output = Traffic;
+
+    fn add(self, other: Traffic) -> Traffic {
+        Traffic {
+            data_packets: self.data_packets + other.data_packets,
+            ack_packets: self.ack_packets + other.ack_packets,
+            data_bytes: self.data_bytes + other.data_bytes,
+            ack_bytes: self.ack_bytes + other.ack_bytes,
         }
     }
 }

@@ -103,7 +103,7 @@ impl Side {
     }
 
     pub(crate) fn account(&mut self, packet: &Packet, now: Instant) {
-        self.arrived.add(packet.kind, packet.ip_bytes);
+        self.arrived.count(packet.kind, packet.ip_bytes);
         match packet.kind {
             PacketKind::Data => self.data_delays.record(now - packet.sent_at),
             PacketKind::Ack => self.ack_delays.record(now - packet.sent_at),
@@ -112,7 +112,7 @@ impl Side {
 
     /// A packet of this end is on its way.
     pub(crate) fn account_departure(&mut self, kind: PacketKind, ip_bytes: u32) {
-        self.departed.add(kind, ip_bytes);
+        self.departed.count(kind, ip_bytes);
     }
 
     /// Connects, reads, writes and ends the stream as far as possible at `now`. Returns the

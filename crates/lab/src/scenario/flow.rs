@@ -95,9 +95,14 @@ pub enum Cc {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "kind", deny_unknown_fields)]
 pub enum App {
-    /// As much as the path takes; `bytes` ends it early.
+    /// As much as the path takes, until the flow's stop.
     #[default]
     Bulk,
+    /// So many bytes, as fast as the path takes them.
+    File {
+        /// At least 1.
+        bytes: u64,
+    },
     /// A request of `request_bytes`, answered with `response_bytes`, again after `think_ms`.
     RequestResponse {
         /// Client to server, bytes.
@@ -148,12 +153,18 @@ pub struct Flow {
     /// Which way its data goes.
     #[serde(default)]
     pub direction: Direction,
-    /// Which station it belongs to, from 0.
+    /// Which station it belongs to, from 0; with `[access]` which pair of hosts.
     #[serde(default)]
     pub station: u32,
+    /// How many such flows, each on the next station.
+    #[serde(default = "one")]
+    pub count: u32,
     /// Start, seconds.
     #[serde(default)]
     pub start_s: f64,
+    /// The start is later by a random part of this, seconds, drawn from the seed for each flow.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub start_jitter_s: f64,
     /// End, seconds; the scenario's end if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stop_s: Option<f64>,
@@ -166,6 +177,20 @@ pub struct Flow {
     /// `L` of a TACK flow.
     #[serde(default = "two")]
     pub segments_per_ack: u32,
+    /// Application bytes in a full segment; what fits 1500 bytes if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub segment_bytes: Option<u16>,
+    /// Receive window in full segments; practically unlimited if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rwnd_segments: Option<u32>,
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn is_zero(v: &f64) -> bool {
+    *v == 0.0
 }
 
 fn four() -> u32 {
@@ -176,6 +201,10 @@ fn two() -> u32 {
     2
 }
 
+/// Sizes of a full segment that can run: a TACK must find room for a few blocks, and jumbo frames
+/// bound it above.
+const SEGMENT_BYTES: core::ops::RangeInclusive<u16> = 200..=8_900;
+
 impl Flow {
     /// A bulk download by `strategy`.
     pub fn bulk(strategy: Strategy) -> Flow {
@@ -185,11 +214,15 @@ impl Flow {
             app: App::Bulk,
             direction: Direction::Down,
             station: 0,
+            count: one(),
             start_s: 0.0,
+            start_jitter_s: 0.0,
             stop_s: None,
             ecn: false,
             beta: four(),
             segments_per_ack: two(),
+            segment_bytes: None,
+            rwnd_segments: None,
         }
     }
 
@@ -200,6 +233,20 @@ impl Flow {
                 "station",
                 format!("is {}, but stations count from 0 to {}", self.station, stations - 1),
             );
+        }
+        if self.count == 0 {
+            return bad("count", "is 0: leave the flow out instead".to_owned());
+        }
+        if !(0.0..=1e6).contains(&self.start_jitter_s) {
+            let what = format!("is {}, but must lie between 0 and 1000000", self.start_jitter_s);
+            return bad("start_jitter_s", what);
+        }
+        if self.segment_bytes.is_some_and(|b| !SEGMENT_BYTES.contains(&b)) {
+            let (least, most) = (SEGMENT_BYTES.start(), SEGMENT_BYTES.end());
+            return bad("segment_bytes", format!("must lie between {least} and {most}"));
+        }
+        if self.rwnd_segments.is_some_and(|n| !(2..=1_000_000).contains(&n)) {
+            return bad("rwnd_segments", "must lie between 2 and 1000000".to_owned());
         }
         if !(self.start_s >= 0.0 && self.start_s < duration_s) {
             return bad("start_s", format!("is {}, outside 0 to duration_s", self.start_s));
@@ -225,6 +272,8 @@ impl Flow {
         };
         match self.app {
             App::Bulk => Ok(()),
+            App::File { bytes: 0 } => bad("app.bytes", "must be at least 1".to_owned()),
+            App::File { .. } => Ok(()),
             App::Cbr { mbps } => positive("app.mbps", mbps),
             App::OnOff { on_ms, off_ms } => {
                 positive("app.on_ms", on_ms)?;

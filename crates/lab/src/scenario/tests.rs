@@ -135,3 +135,82 @@ fn random_damage_is_read_or_refused() {
         }
     }
 }
+
+const DUMBBELL: &str = r#"
+duration_s = 20.0
+warmup_s = 5.0
+
+[access]
+pairs = 3
+rate_mbps = 100.0
+delay_ms = [0.5, 1.0, 1.5]
+
+[wan]
+rate_mbps = 8.0
+delay_ms = 23.0
+queue = "red"
+buffer_bdp = 2.5
+packet_bytes = 1052
+red_bdp = [0.25, 1.25]
+
+[[flow]]
+strategy = "tcp-l1"
+cc = "new-reno"
+count = 4
+start_jitter_s = 1.0
+segment_bytes = 1000
+
+[[flow]]
+strategy = "tcp-l2"
+direction = "up"
+station = 2
+count = 2
+rwnd_segments = 20
+"#;
+
+#[test]
+fn a_dumbbell_counts_its_buffers_in_bandwidth_delay_products() {
+    use tack_link::queue::{Discipline, Limit};
+    let scenario = Scenario::parse(DUMBBELL).unwrap();
+    assert_eq!(scenario.base_rtt(), core::time::Duration::from_millis(50));
+    let down = scenario.wan.as_ref().unwrap().down().config(scenario.base_rtt());
+    // 8 Mbit/s over 50 ms are 50 kB, 47.53 packets.
+    assert_eq!(down.queue.limit, Limit::Packets(119));
+    let Discipline::Red(red) = down.queue.discipline else { panic!("{down:?}") };
+    assert!((red.min_packets - 11.88).abs() < 0.01 && (red.max_packets - 59.41).abs() < 0.01);
+    assert_eq!(red.packet_time, core::time::Duration::from_micros(1_052));
+    let stations: Vec<u32> = scenario.flows().map(|f| f.station).collect();
+    assert_eq!(stations, [0, 1, 2, 0, 2, 0], "one pair after the other, then from the first");
+}
+
+#[test]
+fn a_dumbbell_names_its_mistakes() {
+    for (from, to, line, words) in [
+        ("pairs = 3", "pairs = 0", 6, ["access.pairs", "1 to 512"]),
+        ("pairs = 3", "pairs = 2", 8, ["access.delay_ms", "one per pair"]),
+        ("0.5, 1.0", "-0.5, 1.0", 8, ["access.delay_ms", "between 0"]),
+        ("buffer_bdp = 2.5", "buffer_bdp = 0", 14, ["wan.buffer_bdp", "between"]),
+        (
+            "buffer_bdp = 2.5",
+            "buffer_bdp = 2.5\nbuffer_packets = 9",
+            14,
+            ["wan.buffer_bdp", "twice"],
+        ),
+        ("queue = \"red\"", "queue = \"codel\"", 16, ["wan.red_bdp", "queue = \"red\""]),
+        ("[0.25, 1.25]", "[1.25, 0.25]", 16, ["wan.red_bdp", "rising"]),
+        ("packet_bytes = 1052", "packet_bytes = 9", 15, ["wan.packet_bytes", "between 40"]),
+        ("count = 4", "count = 0", 21, ["flow.0.count", "leave"]),
+        ("start_jitter_s = 1.0", "start_jitter_s = -1.0", 22, ["start_jitter_s", "between 0"]),
+        ("segment_bytes = 1000", "segment_bytes = 10", 23, ["segment_bytes", "between 200"]),
+        ("rwnd_segments = 20", "rwnd_segments = 1", 30, ["flow.1.rwnd_segments", "between 2"]),
+        ("station = 2", "station = 3", 28, ["flow.1.station", "0 to 2"]),
+    ] {
+        let message = error(&DUMBBELL.replacen(from, to, 1));
+        assert!(message.starts_with(&format!("line {line}: ")), "{to}: {message}");
+        for word in words {
+            assert!(message.contains(word), "{to}: {message} lacks {word}");
+        }
+    }
+    let both = DUMBBELL.replacen("[access]", "[wifi]\nphy = \"n\"\n[access]", 1);
+    assert!(error(&both).contains("exclude each other"));
+}

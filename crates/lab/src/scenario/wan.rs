@@ -76,8 +76,19 @@ direction! {
     buffer_packets: u32,
     /// Buffer in bytes.
     buffer_bytes: u64,
+    /// Buffer in bandwidth-delay products: rate times round trip without queues, in packets of
+    /// `packet_bytes`.
+    buffer_bdp: f64,
+    /// IP-level size of the packets in which bandwidth-delay products are counted (1500).
+    packet_bytes: u32,
     /// `drop-tail`, `red` or `codel`.
     queue: QueueKind,
+    /// RED's thresholds in bandwidth-delay products; left out: a quarter and all of the buffer.
+    red_bdp: (f64, f64),
+    /// RED's probability at the upper threshold (0.1).
+    red_max_p: f64,
+    /// Weight of a new sample in RED's average (0.002).
+    red_weight: f64,
     /// RED and CoDel mark ECN-capable packets instead of dropping them.
     ecn: bool,
     /// Thin TCP acknowledgments in the queue [RFC 3449 §5.2.1].
@@ -92,11 +103,14 @@ direction! {
 pub enum QueueKind {
     /// Drops what does not fit.
     DropTail,
-    /// Random early detection, thresholds at a quarter and all of the buffer.
+    /// Random early detection, gentle, thresholds at `red_bdp`.
     Red,
     /// CoDel with the defaults of RFC 8289.
     Codel,
 }
+
+/// Ethernet's.
+const DEFAULT_PACKET_BYTES: u32 = 1_500;
 
 fn ms(v: f64) -> Duration {
     Duration::from_secs_f64(v / 1e3)
@@ -121,6 +135,11 @@ impl Wan {
     pub fn delay_only(rtt: Duration) -> Wan {
         let delay_ms = Some(rtt.as_secs_f64() * 500.0);
         Wan { delay_ms, ..Wan::default() }
+    }
+
+    /// There and back over this path, without queues.
+    pub fn round_trip(&self) -> Duration {
+        ms(self.down().delay_ms.unwrap_or(0.0)) + ms(self.up().delay_ms.unwrap_or(0.0))
     }
 
     pub(super) fn check(&self, alone: bool) -> Result<(), Problem> {
@@ -158,6 +177,9 @@ impl WanDirection {
         range("delay_ms", self.delay_ms, 0.0, 1e5)?;
         range("jitter_ms", self.jitter_ms, 0.0, 1e4)?;
         range("jitter_time_ms", self.jitter_time_ms, 1e-3, 1e6)?;
+        range("buffer_bdp", self.buffer_bdp, 1e-3, 1e4)?;
+        range("red_max_p", self.red_max_p, 0.0, 1.0)?;
+        range("red_weight", self.red_weight, 1e-9, 1.0)?;
         for (key, v) in [
             ("loss", self.loss),
             ("corruption", self.corruption),
@@ -196,7 +218,45 @@ impl WanDirection {
             let what = "says the rate twice: one of rate_mbps, rate_steps, trace".to_owned();
             return Err(Problem::new("rate_mbps", what));
         }
+        self.check_queue()?;
         self.capacity().map(|_| ())
+    }
+
+    fn check_queue(&self) -> Result<(), Problem> {
+        let buffers =
+            [self.buffer_packets.is_some(), self.buffer_bytes.is_some(), self.buffer_bdp.is_some()];
+        if buffers.iter().filter(|b| **b).count() > 1 {
+            let what = "is given twice: one of buffer_packets, buffer_bytes, buffer_bdp".to_owned();
+            let key = if self.buffer_bdp.is_some() { "buffer_bdp" } else { "buffer_bytes" };
+            return Err(Problem::new(key, what));
+        }
+        if self.packet_bytes.is_some_and(|b| !(40..=65_535).contains(&b)) {
+            return Err(Problem::new("packet_bytes", "must lie between 40 and 65535".to_owned()));
+        }
+        for (key, given) in
+            [("buffer_bdp", self.buffer_bdp.is_some()), ("red_bdp", self.red_bdp.is_some())]
+        {
+            if given && self.rate_mbps.is_none() {
+                let what = "needs rate_mbps: without a rate there is no bandwidth-delay product";
+                return Err(Problem::new(key, what.to_owned()));
+            }
+        }
+        if let Some((min, max)) = self.red_bdp
+            && !(0.0 <= min && min < max && max <= 1e3)
+        {
+            let what = "must be [least, greatest], rising, from 0 to 1000".to_owned();
+            return Err(Problem::new("red_bdp", what));
+        }
+        for (key, given) in [
+            ("red_bdp", self.red_bdp.is_some()),
+            ("red_max_p", self.red_max_p.is_some()),
+            ("red_weight", self.red_weight.is_some()),
+        ] {
+            if given && self.queue != Some(QueueKind::Red) {
+                return Err(Problem::new(key, "needs queue = \"red\"".to_owned()));
+            }
+        }
+        Ok(())
     }
 
     fn capacity(&self) -> Result<Capacity, Problem> {
@@ -215,37 +275,62 @@ impl WanDirection {
         })
     }
 
-    fn queue(&self) -> QueueConfig {
-        let limit = match (self.buffer_bytes, self.buffer_packets) {
+    /// Rate times `base_rtt`, in packets; `None` without a constant rate.
+    fn bdp_packets(&self, base_rtt: Duration) -> Option<f64> {
+        let packet = f64::from(self.packet_bytes.unwrap_or(DEFAULT_PACKET_BYTES));
+        Some(self.rate_mbps? * 1e6 / 8.0 * base_rtt.as_secs_f64() / packet)
+    }
+
+    fn limit(&self, base_rtt: Duration) -> Limit {
+        if let Some((bdps, bdp)) = self.buffer_bdp.zip(self.bdp_packets(base_rtt)) {
+            return Limit::Packets((bdps * bdp).round().clamp(1.0, 1e9) as u32);
+        }
+        match (self.buffer_bytes, self.buffer_packets) {
             (Some(bytes), _) => Limit::Bytes(bytes),
             (None, packets) => Limit::Packets(packets.unwrap_or(1_000)),
-        };
+        }
+    }
+
+    fn queue(&self, base_rtt: Duration) -> QueueConfig {
+        let limit = self.limit(base_rtt);
         let ecn = self.ecn.unwrap_or(false);
         let discipline = match self.queue.unwrap_or(QueueKind::DropTail) {
             QueueKind::DropTail => Discipline::DropTail,
             QueueKind::Codel => Discipline::Codel(CodelConfig { ecn, ..CodelConfig::default() }),
-            QueueKind::Red => {
-                let packets = match limit {
-                    Limit::Packets(p) => f64::from(p),
-                    Limit::Bytes(b) => b as f64 / 1500.0,
-                };
-                Discipline::Red(RedConfig {
-                    min_packets: packets / 4.0,
-                    max_packets: packets,
-                    ecn,
-                    ..RedConfig::default()
-                })
-            }
+            QueueKind::Red => Discipline::Red(self.red(limit, base_rtt)),
         };
         QueueConfig { limit, discipline, ack_filter: self.ack_filter.unwrap_or(false) }
     }
 
+    fn red(&self, limit: Limit, base_rtt: Duration) -> RedConfig {
+        let packet_bytes = self.packet_bytes.unwrap_or(DEFAULT_PACKET_BYTES);
+        let packets = match limit {
+            Limit::Packets(p) => f64::from(p),
+            Limit::Bytes(b) => b as f64 / f64::from(packet_bytes),
+        };
+        let thresholds = self.red_bdp.zip(self.bdp_packets(base_rtt));
+        let (min_packets, max_packets) =
+            thresholds.map_or((packets / 4.0, packets), |((lo, hi), bdp)| (lo * bdp, hi * bdp));
+        let default = RedConfig::default();
+        let rate = self.rate_mbps.map(|mbps| Rate::from_bps((mbps * 1e6) as u64));
+        let packet_time = rate.and_then(|r| r.time_for(u64::from(packet_bytes)));
+        RedConfig {
+            min_packets,
+            max_packets,
+            max_p: self.red_max_p.unwrap_or(default.max_p),
+            weight: self.red_weight.unwrap_or(default.weight),
+            packet_time: packet_time.unwrap_or(default.packet_time),
+            ecn: self.ecn.unwrap_or(false),
+        }
+    }
+
     /// What the link model takes. Checked before: it cannot fail for a scenario that was parsed.
-    pub fn config(&self) -> DirectionConfig {
+    /// `base_rtt` is the round trip without queues that bandwidth-delay products count.
+    pub fn config(&self, base_rtt: Duration) -> DirectionConfig {
         let loss = self.loss.unwrap_or(0.0);
         DirectionConfig {
             capacity: self.capacity().unwrap_or_default(),
-            queue: self.queue(),
+            queue: self.queue(base_rtt),
             holds: Outages::Never,
             blackouts: match &self.outages {
                 Some(windows) if !windows.is_empty() => {

@@ -1,0 +1,123 @@
+//! A scenario's links and hosts.
+//!
+//! ```text
+//! station 1 ┐                                 client 1 --┐            ┌-- server 1
+//! station 2 ┼─ A [wifi] B ── A [wan] B ── 0   client 2 --┼─ A [wan] B ┼-- server 2
+//! station n ┘                                 client n --┘            └-- server n
+//! ```
+
+use anyhow::{Context, Result};
+use std::io::Write;
+
+use tack_link::wired::Wired;
+use tack_link::wlan::Wlan;
+use tack_link::{End, HostId};
+use tack_sim::{LinkId, Seed, Simulation, Site};
+
+use crate::link::Hop;
+use crate::scenario::{Access, Scenario};
+
+/// The server's number, or that of the first pair; stations and clients count from 1, as the WLAN
+/// model's presets number them; the other servers come after them.
+const SERVER: HostId = 0;
+
+/// Where packets are written, if anywhere.
+pub(crate) type Capture = Option<Box<dyn Write + Send>>;
+
+/// A simulation with links and hosts, and no traffic yet.
+pub(crate) struct Network {
+    pub(crate) sim: Simulation<Hop>,
+    pub(crate) wlan: Option<LinkId>,
+    pub(crate) wan: Option<LinkId>,
+    stations: u32,
+    has_pairs: bool,
+}
+
+impl Network {
+    /// That of `scenario`, its first link's packets written to `capture`.
+    pub(crate) fn build(scenario: &Scenario, mut capture: Capture) -> Result<Network> {
+        let seed = Seed(scenario.seed);
+        let mut sim = Simulation::new(seed);
+        let mut ends: Option<(Site, Site)> = None;
+        let (mut wlan, mut wan) = (None, None);
+        if let Some(wifi) = &scenario.wifi {
+            let config = wifi.config(seed.derive("wlan")).context("[wifi] cannot be built")?;
+            let hop = Hop::Wlan(Box::new(Wlan::new(config)?));
+            let link = sim.add_link(tap(hop, capture.take(), "wlan")?);
+            wlan = Some(link);
+            ends = Some((Site { link, end: End::A }, Site { link, end: End::B }));
+        }
+        if let Some(path) = &scenario.wan {
+            let rtt = scenario.base_rtt();
+            // From A, the clients' side, to B is up.
+            let (up, down) = (path.up().config(rtt), path.down().config(rtt));
+            let hop = Hop::Wired(Box::new(Wired::new(up, down, seed.derive("wan"))?));
+            let link = sim.add_link(tap(hop, capture.take(), "wan")?);
+            wan = Some(link);
+            let (near, far) = (Site { link, end: End::A }, Site { link, end: End::B });
+            if let Some((_, ap)) = ends {
+                sim.join(ap, near);
+            }
+            ends = Some((ends.map_or(near, |e| e.0), far));
+        }
+        let (clients, servers) = ends.context("the scenario names no link")?;
+        let stations = scenario.stations();
+        let mut network =
+            Network { sim, wlan, wan, stations, has_pairs: scenario.access.is_some() };
+        match &scenario.access {
+            Some(access) => network.add_pairs(access, clients, servers, seed)?,
+            None => {
+                network.sim.add_host(servers);
+                for _ in 0..stations {
+                    network.sim.add_host(clients);
+                }
+            }
+        }
+        Ok(network)
+    }
+
+    /// Two hosts per pair, each at the far end of its own link.
+    fn add_pairs(
+        &mut self,
+        access: &Access,
+        clients: Site,
+        servers: Site,
+        seed: Seed,
+    ) -> Result<()> {
+        let mut link = |side: &str, pair: u32, router: Site| -> Result<Site> {
+            let seed = seed.derive(&format!("access {side} {pair}"));
+            let wired = Wired::symmetric(access.config(pair), seed)?;
+            let link = self.sim.add_link(Hop::Wired(Box::new(wired)));
+            self.sim.join(Site { link, end: End::B }, router);
+            Ok(Site { link, end: End::A })
+        };
+        let pairs = 0..access.pairs;
+        let at_servers: Vec<Site> =
+            pairs.clone().map(|pair| link("server", pair, servers)).collect::<Result<_>>()?;
+        let at_clients: Vec<Site> =
+            pairs.map(|pair| link("client", pair, clients)).collect::<Result<_>>()?;
+        let (first, others) = at_servers.split_first().context("there is at least one pair")?;
+        self.sim.add_host(*first);
+        for site in at_clients.iter().chain(others) {
+            self.sim.add_host(*site);
+        }
+        Ok(())
+    }
+
+    /// The host on the stations' side.
+    pub(crate) fn client(&self, station: u32) -> HostId {
+        station + 1
+    }
+
+    /// Whom that station talks to.
+    pub(crate) fn server(&self, station: u32) -> HostId {
+        if self.has_pairs && station > 0 { self.stations + station } else { SERVER }
+    }
+}
+
+fn tap(hop: Hop, capture: Capture, name: &str) -> Result<Hop> {
+    match capture {
+        Some(out) => hop.tapped(out, name).context("the capture cannot be begun"),
+        None => Ok(hop),
+    }
+}

@@ -1,0 +1,217 @@
+//! Counters at two moments of a run, and the figures between them.
+
+use core::time::Duration;
+
+use tack_link::End;
+use tack_link::wired::Counters;
+use tack_link::wlan::{Airtime, NodeStats, Use};
+use tack_sim::{Delays, FlowId, SideReport, Traffic};
+use tack_units::Instant;
+
+use crate::link::Hop;
+use crate::result::{AirtimeShares, DirectionResult, FlowResult, RunResult, WanResult};
+use crate::simulate::Setup;
+use crate::stats::quantile;
+use crate::traffic::{Placed, UDP_PAYLOAD_BYTES};
+
+/// Counters at one moment.
+pub(crate) struct Reading {
+    now: Instant,
+    flows: Vec<FlowReading>,
+    air: Option<(Airtime, NodeStats)>,
+    /// Server to client, client to server.
+    wan: Option<(Counters, Counters)>,
+}
+
+#[derive(Clone, Default)]
+struct FlowReading {
+    app_bytes: u64,
+    data_packets: u64,
+    ack_packets: u64,
+    /// Of both ends together.
+    departed: Traffic,
+    arrived: Traffic,
+    /// One-way delays of the data.
+    delays: Delays,
+}
+
+/// The measured part of a run.
+pub(crate) struct Period<'a> {
+    pub(crate) setup: &'a Setup,
+    pub(crate) before: Reading,
+    pub(crate) after: Reading,
+}
+
+impl Reading {
+    /// All counters at `now`, which the simulation has just reached.
+    pub(crate) fn of(setup: &Setup, now: Instant) -> Reading {
+        let air = setup.wlan().map(|w| {
+            let mut nodes = w.ap_stats();
+            for i in 0..w.config().stations.len() {
+                if let Some(s) = w.station_stats(i) {
+                    nodes.accesses += s.accesses;
+                    nodes.collisions += s.collisions;
+                }
+            }
+            (w.airtime(now), nodes)
+        });
+        let wan = setup.wan.and_then(|link| {
+            let wired = setup.sim.world().link(link).wired()?;
+            Some((wired.counters(End::B), wired.counters(End::A)))
+        });
+        let flows = setup.flows.iter().map(|placed| FlowReading::of(setup, placed)).collect();
+        Reading { now, flows, air, wan }
+    }
+}
+
+impl FlowReading {
+    fn of(setup: &Setup, placed: &Placed) -> FlowReading {
+        match placed {
+            Placed::Udp { src, dst } => {
+                let got = setup.sim.world().host(*dst).open_loop_from(*src);
+                FlowReading {
+                    app_bytes: got.packets * UDP_PAYLOAD_BYTES,
+                    data_packets: got.packets,
+                    ..FlowReading::default()
+                }
+            }
+            Placed::Tcp(id) => {
+                let (from, to) = setup.sim.flow(*id);
+                FlowReading {
+                    // Request-response data goes both ways: what both applications read counts.
+                    app_bytes: from.received + to.received,
+                    data_packets: data_sent(&from) + data_sent(&to),
+                    ack_packets: acks_sent(&from) + acks_sent(&to),
+                    departed: from.departed + to.departed,
+                    arrived: from.arrived + to.arrived,
+                    delays: to.data_delays.clone(),
+                }
+            }
+        }
+    }
+}
+
+impl Period<'_> {
+    fn time(&self) -> Duration {
+        self.after.now.saturating_since(self.before.now)
+    }
+
+    /// Every figure of the run.
+    pub(crate) fn result(&self) -> RunResult {
+        let flows: Vec<FlowResult> = (0..self.setup.flows.len()).map(|i| self.flow(i)).collect();
+        let links = self.setup.sim.world().links();
+        let air = self.before.air.as_ref().zip(self.after.air.as_ref());
+        RunResult {
+            total: total(&flows),
+            airtime: air.map(|(b, a)| shares(&a.0.since(&b.0))),
+            collision_share: air.map(|(b, a)| {
+                let nodes = a.1.since(&b.1);
+                nodes.collisions as f64 / (nodes.accesses as f64).max(1.0)
+            }),
+            wan: self.before.wan.zip(self.after.wan).map(|(before, after)| WanResult {
+                down: direction(&before.0, &after.0, self.time()),
+                up: direction(&before.1, &after.1, self.time()),
+            }),
+            queue_drops: links.iter().map(Hop::queue_drops).sum(),
+            link_losses: links.iter().map(Hop::losses).sum(),
+            flows,
+        }
+    }
+
+    fn flow(&self, index: usize) -> FlowResult {
+        let (before, after) = (&self.before.flows[index], &self.after.flows[index]);
+        let time = self.time().as_secs_f64();
+        let per_s = |b: u64, a: u64| a.saturating_sub(b) as f64 / time;
+        let departed = after.departed.since(&before.departed);
+        let arrived = after.arrived.since(&before.arrived);
+        let mut result = FlowResult {
+            goodput_bps: per_s(before.app_bytes, after.app_bytes) * 8.0,
+            data_packets_per_s: per_s(before.data_packets, after.data_packets),
+            ack_packets_per_s: per_s(before.ack_packets, after.ack_packets),
+            ack_bytes_per_s: departed.ack_bytes as f64 / time,
+            data_loss: lost_share(departed.data_packets, arrived.data_packets),
+            ..FlowResult::default()
+        };
+        if let Placed::Tcp(id) = self.setup.flows[index] {
+            self.sender(id, &mut result);
+            let delays = after.delays.since(&before.delays);
+            let us = |d: Duration| d.as_secs_f64() * 1e6;
+            let p95 = delays.quantile(0.95).zip(after.delays.least());
+            result.queue_delay_p95_us = p95.map(|(p95, least)| us(p95.saturating_sub(least)));
+        }
+        result
+    }
+
+    /// What the sender of a flow tells.
+    fn sender(&self, id: FlowId, result: &mut FlowResult) {
+        let (from, to) = self.setup.sim.flow(id);
+        let us = |d: Duration| d.as_secs_f64() * 1e6;
+        if let Some(info) = &from.info {
+            result.retransmissions = info.counters.retransmissions;
+            result.needless_retransmissions = info.counters.needless;
+            result.timeouts = info.counters.timeouts;
+            result.rtt_min_us = info.rtt_min.map(us);
+        }
+        if to.at_end {
+            let since_zero = |at: Instant| at.saturating_since(Instant::ZERO).as_secs_f64();
+            result.completed_at_s = to.last_read_at.map(since_zero);
+        }
+        let samples = self.setup.sim.flow_series(id).samples().iter();
+        let mut rtts: Vec<f64> = samples
+            .filter(|(at, _)| *at >= self.before.now)
+            .filter_map(|(_, s)| s.srtt.map(us))
+            .collect();
+        result.rtt_p50_us = quantile(&mut rtts, 0.5);
+        result.rtt_p95_us = quantile(&mut rtts, 0.95);
+    }
+}
+
+/// All flows together; what cannot be added is that of the first.
+fn total(flows: &[FlowResult]) -> FlowResult {
+    let mut total = flows.first().cloned().unwrap_or_default();
+    for flow in flows.iter().skip(1) {
+        total.goodput_bps += flow.goodput_bps;
+        total.data_packets_per_s += flow.data_packets_per_s;
+        total.ack_packets_per_s += flow.ack_packets_per_s;
+        total.ack_bytes_per_s += flow.ack_bytes_per_s;
+        total.retransmissions += flow.retransmissions;
+        total.needless_retransmissions += flow.needless_retransmissions;
+        total.timeouts += flow.timeouts;
+    }
+    total
+}
+
+fn direction(before: &Counters, after: &Counters, time: Duration) -> DirectionResult {
+    let delivered = after.delivered.bytes - before.delivered.bytes;
+    let offered = after.offered.packets - before.offered.packets;
+    let drops = |c: &Counters| c.tail_dropped + c.aqm_dropped;
+    let dropped = drops(after) - drops(before);
+    DirectionResult {
+        delivered_bps: delivered as f64 * 8.0 / time.as_secs_f64(),
+        queue_drop_share: dropped as f64 / (offered as f64).max(1.0),
+    }
+}
+
+fn lost_share(departed: u64, arrived: u64) -> f64 {
+    departed.saturating_sub(arrived) as f64 / (departed as f64).max(1.0)
+}
+
+fn data_sent(side: &SideReport<'_>) -> u64 {
+    side.info.as_ref().map_or(0, |i| i.counters.data_segments_sent)
+}
+
+fn acks_sent(side: &SideReport<'_>) -> u64 {
+    side.info.as_ref().map_or(0, |i| i.counters.acks_sent.total())
+}
+
+fn shares(airtime: &Airtime) -> AirtimeShares {
+    let share = |what| airtime.share(what);
+    AirtimeShares {
+        data: share(Use::Data),
+        acks: share(Use::Ack),
+        collisions: share(Use::Collision),
+        control: share(Use::Control) + share(Use::Beacon) + share(Use::Lost),
+        idle: share(Use::Contention) + share(Use::Idle),
+        neighbours: share(Use::Neighbour),
+    }
+}

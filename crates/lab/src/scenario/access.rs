@@ -1,0 +1,134 @@
+//! Hosts of their own behind `[wan]`: what `[access]` may say.
+//!
+//! ```text
+//! client 0 --┐                     ┌-- server 0
+//! client 1 --┼-- A [wan] B --------┼-- server 1        station i of a flow: client i, server i
+//! client n --┘                     └-- server n
+//! ```
+
+use core::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tack_link::queue::Limit;
+use tack_link::wired::{Capacity, DirectionConfig};
+use tack_units::Rate;
+
+use super::error::Problem;
+
+/// Most pairs of hosts.
+const MAX_PAIRS: u32 = 512;
+
+/// Pairs of hosts, each host on a link of its own to the router at its end of `[wan]`: a dumbbell.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Access {
+    /// How many clients, and as many servers.
+    #[serde(default = "one")]
+    pub pairs: u32,
+    /// Mbit/s of every access link; left out: no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate_mbps: Option<f64>,
+    /// One way over one access link, milliseconds: one value for all, or a list with one per pair.
+    #[serde(default)]
+    pub delay_ms: PerPair,
+    /// Buffer of every access link in packets.
+    #[serde(default = "thousand")]
+    pub buffer_packets: u32,
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn thousand() -> u32 {
+    1_000
+}
+
+/// A number for all pairs, or one for each.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(untagged)]
+pub enum PerPair {
+    /// The same for all.
+    All(f64),
+    /// By pair.
+    Each(Vec<f64>),
+}
+
+impl Default for PerPair {
+    fn default() -> Self {
+        PerPair::All(0.0)
+    }
+}
+
+impl PerPair {
+    /// That of one pair.
+    pub fn of(&self, pair: u32) -> f64 {
+        match self {
+            PerPair::All(v) => *v,
+            PerPair::Each(list) => list.get(pair as usize).copied().unwrap_or(0.0),
+        }
+    }
+
+    fn values(&self) -> &[f64] {
+        match self {
+            PerPair::All(v) => core::slice::from_ref(v),
+            PerPair::Each(list) => list,
+        }
+    }
+}
+
+impl Access {
+    /// `pairs` pairs on links of `rate_mbps` and `delay_ms` each way.
+    pub fn uniform(pairs: u32, rate_mbps: f64, delay_ms: f64) -> Access {
+        Access {
+            pairs,
+            rate_mbps: Some(rate_mbps),
+            delay_ms: PerPair::All(delay_ms),
+            buffer_packets: thousand(),
+        }
+    }
+
+    pub(super) fn check(&self) -> Result<(), Problem> {
+        if !(1..=MAX_PAIRS).contains(&self.pairs) {
+            let what = format!("is {}, 1 to {MAX_PAIRS} can run", self.pairs);
+            return Err(Problem::new("access.pairs", what));
+        }
+        if let Some(v) = self.rate_mbps.filter(|v| !(1e-3..=1e6).contains(v)) {
+            let what = format!("is {v}, but must lie between 0.001 and 1000000");
+            return Err(Problem::new("access.rate_mbps", what));
+        }
+        let delays = self.delay_ms.values();
+        if let PerPair::Each(list) = &self.delay_ms
+            && list.len() != self.pairs as usize
+        {
+            let (n, pairs) = (list.len(), self.pairs);
+            let what = format!("lists {n} values for {pairs} pairs: one number, or one per pair");
+            return Err(Problem::new("access.delay_ms", what));
+        }
+        if let Some(v) = delays.iter().find(|v| !(0.0..=1e5).contains(*v)) {
+            let what = format!("is {v}, but must lie between 0 and 100000");
+            return Err(Problem::new("access.delay_ms", what));
+        }
+        if self.buffer_packets == 0 {
+            return Err(Problem::new("access.buffer_packets", "must hold something".to_owned()));
+        }
+        Ok(())
+    }
+
+    /// Mean delay of one access link over the pairs.
+    pub fn mean_delay(&self) -> Duration {
+        let sum: f64 = (0..self.pairs).map(|pair| self.delay_ms.of(pair)).sum();
+        Duration::from_secs_f64(sum / f64::from(self.pairs.max(1)) / 1e3)
+    }
+
+    /// Both directions of both links of `pair`.
+    pub fn config(&self, pair: u32) -> DirectionConfig {
+        let delay = Duration::from_secs_f64(self.delay_ms.of(pair) / 1e3);
+        let limit = Limit::Packets(self.buffer_packets);
+        let rate = self.rate_mbps.map(|mbps| Rate::from_bps((mbps * 1e6) as u64));
+        DirectionConfig {
+            capacity: rate.map_or(Capacity::Unlimited, Capacity::Constant),
+            ..DirectionConfig::clean(Rate::from_mbps(1), delay, limit)
+        }
+    }
+}

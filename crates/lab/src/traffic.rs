@@ -1,0 +1,136 @@
+//! A scenario's flows, as the simulator wants them.
+
+use core::time::Duration;
+
+use rand::Rng as _;
+use tack_cc::Algorithm;
+use tack_link::HostId;
+use tack_sim::{AckStrategy, Blast, FlowConfig, FlowId, Seed, Transport};
+use tack_units::{Instant, Rate};
+
+use crate::network::Network;
+use crate::scenario::{App, Cc, Direction, Flow, Scenario, Strategy};
+
+/// IP-level size of open-loop datagrams, and the application bytes in each.
+const UDP_IP_BYTES: u32 = 1_500;
+pub(crate) const UDP_PAYLOAD_BYTES: u64 = 1_472;
+/// Socket buffers of every flow: so large that no strategy is ever held back by them, whatever it
+/// keeps unacknowledged while a hole is repaired.
+const BUFFER_BYTES: usize = 64 << 20;
+/// Options of a data segment, bytes: timestamps, and TACK's packet number.
+const TIMESTAMP_BYTES: u16 = 12;
+const PKT_SEQ_BYTES: u16 = 8;
+
+/// Where a flow of the scenario lives in the simulation.
+pub(crate) enum Placed {
+    Tcp(FlowId),
+    Udp { src: HostId, dst: HostId },
+}
+
+/// Puts the next of the scenario's flows into the simulation.
+pub(crate) fn place(network: &mut Network, scenario: &Scenario, flow: &Flow) -> Placed {
+    let (client, server) = (network.client(flow.station), network.server(flow.station));
+    let (src, dst) = match flow.direction {
+        Direction::Down => (server, client),
+        Direction::Up => (client, server),
+    };
+    let start = at(flow.start_s + flow.start_jitter_s * jitter(network, scenario));
+    let stop = flow.stop_s.map(at);
+    let ack = match flow.strategy {
+        Strategy::Udp => {
+            let rate = udp_rate(scenario, flow);
+            let stop = stop.unwrap_or(Instant::MAX).min(at(scenario.duration_s));
+            let blast = Blast { dst, ip_bytes: UDP_IP_BYTES, rate, start, stop };
+            network.sim.add_blast(src, blast);
+            return Placed::Udp { src, dst };
+        }
+        Strategy::Tcp(l) => AckStrategy::Delayed(l),
+        Strategy::Tack => AckStrategy::Tack,
+    };
+    let mut config = FlowConfig::bulk(src, dst, &transport(flow, ack));
+    for conn in [&mut config.from_conn, &mut config.to_conn] {
+        conn.ecn = flow.ecn;
+        if let Some(params) = &mut conn.tack {
+            params.beta = flow.beta;
+            params.segments_per_ack = flow.segments_per_ack;
+        }
+        let options = TIMESTAMP_BYTES + if conn.tack.is_some() { PKT_SEQ_BYTES } else { 0 };
+        conn.mss = flow.segment_bytes.map(|bytes| bytes + options);
+        if let Some(window) = rwnd_bytes(flow) {
+            conn.recv_buffer = window;
+            conn.initial_recv_buffer = window;
+        }
+    }
+    config.app = app(&flow.app);
+    config.start = start;
+    config.stop = stop;
+    Placed::Tcp(network.sim.add_flow(config))
+}
+
+fn transport(flow: &Flow, ack: AckStrategy) -> Transport {
+    Transport {
+        send_buffer: Some(BUFFER_BYTES),
+        recv_buffer: Some(BUFFER_BYTES),
+        congestion: match flow.cc {
+            Cc::Bbr => None,
+            Cc::BbrInteractive => Some(Algorithm::BbrInteractive),
+            Cc::NewReno => Some(Algorithm::NewReno),
+            Cc::Cubic => Some(Algorithm::Cubic),
+        },
+        ..Transport::new(ack)
+    }
+}
+
+fn at(s: f64) -> Instant {
+    Instant::ZERO + Duration::from_secs_f64(s)
+}
+
+/// The random part of the next flow's start, in 0..1: its own, whatever other flows there are.
+fn jitter(network: &Network, scenario: &Scenario) -> f64 {
+    let number = network.sim.flows().count();
+    let mut rng = Seed(scenario.seed).stream(&format!("start {number}"));
+    (rng.next_u64() >> 11) as f64 / (1u64 << 53) as f64
+}
+
+fn rwnd_bytes(flow: &Flow) -> Option<usize> {
+    let segment = usize::from(flow.segment_bytes.unwrap_or(1_448));
+    flow.rwnd_segments.map(|n| n as usize * segment)
+}
+
+fn app(app: &App) -> tack_sim::App {
+    let ms = |v: f64| Duration::from_secs_f64(v / 1e3);
+    match *app {
+        App::Bulk => tack_sim::App::Bulk { bytes: None },
+        App::File { bytes } => tack_sim::App::Bulk { bytes: Some(bytes) },
+        App::RequestResponse { request_bytes, response_bytes, think_ms } => {
+            let think = ms(think_ms);
+            tack_sim::App::RequestResponse { request_bytes, response_bytes, think, count: None }
+        }
+        App::OnOff { on_ms, off_ms } => {
+            tack_sim::App::OnOff { on: ms(on_ms), off: ms(off_ms), rate: Rate::from_mbps(10_000) }
+        }
+        App::Cbr { mbps } => tack_sim::App::ConstantRate {
+            rate: Rate::from_bps((mbps * 1e6) as u64),
+            chunk_bytes: 1_400,
+        },
+    }
+}
+
+/// What a UDP flow offers: its own rate, or more than the first bottleneck can carry.
+fn udp_rate(scenario: &Scenario, flow: &Flow) -> Rate {
+    if let App::Cbr { mbps } = flow.app {
+        return Rate::from_bps(
+            (mbps * 1e6 * f64::from(UDP_IP_BYTES) / UDP_PAYLOAD_BYTES as f64) as u64,
+        );
+    }
+    let phy = scenario.wifi.as_ref().and_then(|w| w.config(0)).map(|c| match flow.direction {
+        Direction::Down => c.downlink.kbps(),
+        Direction::Up => c.uplink.kbps(),
+    });
+    let wan = scenario.wan.as_ref().and_then(|w| match flow.direction {
+        Direction::Down => w.down().rate_mbps,
+        Direction::Up => w.up().rate_mbps,
+    });
+    let wan = wan.map(|mbps| (mbps * 1.05e3) as u64);
+    Rate::from_kbps(phy.into_iter().chain(wan).min().unwrap_or(1_000_000))
+}

@@ -44,6 +44,54 @@ pub struct HostConfig {
     pub resets_per_s: u32,
     /// Where local ports of outgoing connections come from [RFC 6335 §6].
     pub ephemeral_ports: RangeInclusive<u16>,
+    /// What a host does that speaks IP itself.
+    pub ip: IpConfig,
+}
+
+/// What a host that speaks IP itself does beyond TCP. Nothing of it matters over UDP.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IpConfig {
+    /// Largest packet of the interface in bytes, IP header included. What is smaller than a family
+    /// allows (68 for IPv4 [RFC 791 §3.1], 1280 for IPv6 [RFC 8200 §5]) is taken for that.
+    pub mtu: u16,
+    /// The device cuts packets and fills checksums in: see [`Transmit::offload`](crate::Transmit).
+    pub segmentation_offload: bool,
+    /// TTL or hop limit of what is sent.
+    pub hop_limit: u8,
+    /// What arrives with less is dropped. 255 for peers one hop away keeps everybody else out
+    /// [RFC 5082]; 0 takes everything, as a host must by default [RFC 1122 §3.2.1.7].
+    pub min_hop_limit: u8,
+    /// How long a path MTU that was learned holds; then larger packets are tried again
+    /// [RFC 1191 §6.3, RFC 8201 §4].
+    pub path_mtu_age: Duration,
+    /// Most destinations whose path MTU is remembered; beyond it the oldest is forgotten.
+    pub max_path_mtus: usize,
+    /// Echo requests answered per second.
+    pub echo_replies_per_s: u32,
+    /// ICMP errors looked at per second.
+    pub icmp_errors_per_s: u32,
+}
+
+impl IpConfig {
+    /// Largest packet of a family.
+    pub(crate) fn mtu_of(&self, ipv6: bool) -> u16 {
+        self.mtu.max(if ipv6 { 1_280 } else { 68 })
+    }
+}
+
+impl Default for IpConfig {
+    fn default() -> Self {
+        IpConfig {
+            mtu: 1_500,
+            segmentation_offload: false,
+            hop_limit: 64,
+            min_hop_limit: 0,
+            path_mtu_age: Duration::from_secs(600),
+            max_path_mtus: 4_096,
+            echo_replies_per_s: 1_000,
+            icmp_errors_per_s: 1_000,
+        }
+    }
 }
 
 impl Default for HostConfig {
@@ -57,6 +105,7 @@ impl Default for HostConfig {
             max_time_wait: 1 << 16,
             resets_per_s: 1_000,
             ephemeral_ports: 49_152..=65_535,
+            ip: IpConfig::default(),
         }
     }
 }

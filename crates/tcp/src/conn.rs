@@ -27,6 +27,7 @@ mod sack_gen;
 mod send_buffer;
 mod snd;
 mod state;
+mod super_packet;
 mod timers;
 mod transmit;
 
@@ -35,7 +36,8 @@ use core::time::Duration;
 use tack::Timeout;
 use tack_units::Instant;
 
-pub(crate) use burst::{BurstBuilder, BurstLimits, Framing};
+pub(crate) use arrives::Carriage;
+pub(crate) use burst::{BurstBuilder, BurstLimits, Framing, IpFraming};
 pub(crate) use close::Reset;
 pub use error::{ConnectionError, UseError};
 pub(crate) use negotiate::{Offer, default_mss};

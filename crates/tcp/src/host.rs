@@ -7,6 +7,8 @@
 mod cookies;
 mod demux;
 mod dispatch;
+mod framing;
+mod ip;
 mod ratelimit;
 mod secret;
 mod settle;
@@ -36,7 +38,8 @@ use timers::TimerQueue;
 use timewait::TimeWait;
 
 pub use types::{
-    ConnId, ConnectError, Ecn, Event, EventKind, HostCounters, ListenError, Remote, Transmit,
+    ConnId, ConnectError, Ecn, Event, EventKind, HostCounters, Incoming, IpCounters, ListenError,
+    Offload, Remote, Transmit,
 };
 
 /// A TCP host without clock or socket.
@@ -88,7 +91,8 @@ impl Host {
     }
 
     /// Takes what arrived: one datagram, or several of `segment_size` bytes (the last perhaps
-    /// shorter) received as one by generic receive offload. `from` is ignored over IP.
+    /// shorter) received as one by generic receive offload. `from` is ignored over IP, where
+    /// [`Host::handle_packet`] says the same with fewer words and knows of offloads.
     pub fn handle(
         &mut self,
         from: SocketAddr,
@@ -134,7 +138,7 @@ impl Host {
             burst.scratch = core::mem::take(&mut self.scratch);
             entry.conn.transmit(&mut burst, now);
             self.scratch = core::mem::take(&mut burst.scratch);
-            let transmit = Transmit::of(&burst, to, framing);
+            let transmit = Transmit::of(&mut burst, to, framing);
             if transmit.is_some() {
                 // Perhaps there is more: at the end of the queue, so that others have their turn.
                 self.settle(index, now);
@@ -448,7 +452,7 @@ impl Host {
     fn setup(&self, key: &Key, config: ConnConfig, iss: crate::seq::SeqNum) -> Setup {
         Setup {
             ports: Ports { local: key.local_port, remote: key.remote_port },
-            default_mss: default_mss(&self.config.encapsulation, key.path.is_ipv6()),
+            default_mss: default_mss(&self.config, key.path.is_ipv6()),
             config,
             iss,
             clock_offset: self.secret.clock_offset(key),
@@ -458,9 +462,9 @@ impl Host {
 
     fn add(&mut self, key: Key, conn: Connection, listener: Option<u16>) -> u32 {
         let index = self.slots.insert(Entry {
-            conn,
             to: key.address(&self.config.encapsulation),
-            framing: key.framing(&self.config.encapsulation),
+            framing: self.framing_of(&key, &conn),
+            conn,
             key,
             listener,
             half_open: listener.is_some(),
@@ -474,14 +478,5 @@ impl Host {
         });
         self.demux.insert(key, index);
         index
-    }
-
-    fn transmit_stray(&self, key: &Key, header: &Header, buffer: &mut Vec<u8>) -> Transmit {
-        let framing = key.framing(&self.config.encapsulation);
-        let limits = BurstLimits { bytes: usize::MAX, segments: 1 };
-        let mut burst = BurstBuilder::new(buffer, framing, self.config.codepoints, limits);
-        burst.push(header, Ecn::NotEct, (&[], &[]));
-        let to = key.address(&self.config.encapsulation);
-        Transmit::of(&burst, to, framing).expect("one segment was added")
     }
 }

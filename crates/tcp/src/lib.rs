@@ -79,9 +79,10 @@ pub mod seq;
 pub mod stats;
 pub mod wire;
 
-pub use config::{ConnConfig, Encapsulation, HostConfig, Keepalive, ListenConfig};
+pub use config::{ConnConfig, Encapsulation, HostConfig, IpConfig, Keepalive, ListenConfig};
 pub use conn::{ConnectionError, State, UseError};
 pub use host::{
-    ConnId, ConnectError, Ecn, Event, EventKind, Host, HostCounters, ListenError, Remote, Transmit,
+    ConnId, ConnectError, Ecn, Event, EventKind, Host, HostCounters, Incoming, IpCounters,
+    ListenError, Offload, Remote, Transmit,
 };
 pub use stats::{AckCounts, Counters, FallbackReason, Info, LimitedTime, Mode, OwdHistogram};

@@ -11,6 +11,15 @@ use crate::stats::FallbackReason;
 use crate::wire::ip::Ecn;
 use crate::wire::{AckType, Flags, Segment};
 
+/// What a segment's packet said of it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Carriage {
+    /// ECN field.
+    pub(crate) ecn: Ecn,
+    /// Segments that the device merged into this one; 1 for one as it travelled.
+    pub(crate) segments: u32,
+}
+
 /// A segment with its numbers as offsets, and its payload told apart.
 #[derive(Debug)]
 pub(crate) struct Arriving<'a> {
@@ -21,7 +30,7 @@ pub(crate) struct Arriving<'a> {
     /// TACK or IACK, told by ACK-Type.
     pub(crate) body: Option<(AckType, &'a [u8])>,
     pub(crate) fin: bool,
-    ecn: Ecn,
+    carriage: Carriage,
 }
 
 impl Arriving<'_> {
@@ -41,16 +50,16 @@ impl Arriving<'_> {
 
 impl Connection {
     /// A segment for this connection arrived.
-    pub(crate) fn on_segment(&mut self, seg: &Segment<'_>, ecn: Ecn, now: Instant) {
-        self.counters.segments_received += 1;
+    pub(crate) fn on_segment(&mut self, seg: &Segment<'_>, carriage: Carriage, now: Instant) {
+        self.counters.segments_received += u64::from(carriage.segments);
         match self.state.get() {
             State::Closed | State::TimeWait => {}
             State::SynSent => self.arrives_syn_sent(seg, now),
-            _ => self.arrives_synchronized(seg, ecn, now),
+            _ => self.arrives_synchronized(seg, carriage, now),
         }
     }
 
-    fn arrives_synchronized(&mut self, seg: &Segment<'_>, ecn: Ecn, now: Instant) {
+    fn arrives_synchronized(&mut self, seg: &Segment<'_>, carriage: Carriage, now: Instant) {
         let body = seg.header.options.ack_type.filter(|_| self.agreed.tack);
         let a = Arriving {
             seg,
@@ -59,7 +68,7 @@ impl Connection {
             text: if body.is_some() { &[] } else { seg.payload },
             body: body.map(|kind| (kind, seg.payload)),
             fin: body.is_none() && seg.header.flags.has(Flags::FIN),
-            ecn,
+            carriage,
         };
         if !self.clock.admits(seg.header.options.timestamps, now) && !a.has(Flags::RST) {
             self.counters.unacceptable += 1;
@@ -247,10 +256,10 @@ impl Connection {
         let had_hole = !self.rcv.buffer.queued().is_empty();
         let before = self.rcv.nxt();
         let inserted = self.rcv.insert(a.seq, a.text, a.fin);
-        self.ecn.on_text(a.seg.header.flags, a.ecn);
+        self.ecn.on_text(a.seg.header.flags, a.carriage.ecn);
         let options = &a.seg.header.options;
         if !a.text.is_empty() {
-            self.counters.data_segments_received += 1;
+            self.counters.data_segments_received += u64::from(a.carriage.segments);
         }
         if let Some(ts) = options.timestamps.filter(|_| self.clock.is_fine()) {
             self.owd.record((now.as_micros() as u32).wrapping_sub(ts.val));
@@ -262,7 +271,7 @@ impl Connection {
             departure_us: options.timestamps.map_or(0, |ts| ts.val),
             push: a.has(Flags::PSH),
             fin: a.fin,
-            ce: a.ecn == Ecn::Ce,
+            ce: a.carriage.ecn == Ecn::Ce,
             new_bytes: inserted.new_bytes,
             out_of_order: had_hole || a.seq > before,
         };

@@ -4,6 +4,9 @@
 
 use std::net::IpAddr;
 
+use crate::conn::super_packet::{self, SuperPacket};
+use crate::host::Offload;
+use crate::seq::SeqNum;
 use crate::wire::ip::Ecn;
 use crate::wire::{Codepoints, Header, checksum, ipv4, ipv6};
 
@@ -12,22 +15,38 @@ use crate::wire::{Codepoints, Header, checksum, ipv4, ipv6};
 pub(crate) enum Framing {
     /// The datagram is the segment.
     Bare,
-    /// An IP header goes in front, and checksums are filled in.
-    Ip {
-        /// Source address.
-        src: IpAddr,
-        /// Destination address, of the same family.
-        dst: IpAddr,
-    },
+    /// An IP header goes in front.
+    Ip(IpFraming),
+}
+
+/// What the IP header of a connection's packets says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct IpFraming {
+    /// Source address.
+    pub(crate) src: IpAddr,
+    /// Destination address, of the same family.
+    pub(crate) dst: IpAddr,
+    pub(crate) hop_limit: u8,
+    /// Differentiated services codepoint, 6 bits.
+    pub(crate) dscp: u8,
+    /// IPv6's, 20 bits.
+    pub(crate) flow_label: u32,
+    /// The device fills checksums in and cuts super-packets.
+    pub(crate) offload: bool,
 }
 
 impl Framing {
     fn header_len(self) -> usize {
         match self {
             Framing::Bare => 0,
-            Framing::Ip { src: IpAddr::V4(_), .. } => ipv4::HEADER_LEN,
-            Framing::Ip { src: IpAddr::V6(_), .. } => ipv6::HEADER_LEN,
+            Framing::Ip(ip) => ip.header_len(),
         }
+    }
+}
+
+impl IpFraming {
+    pub(crate) fn header_len(&self) -> usize {
+        if self.dst.is_ipv4() { ipv4::HEADER_LEN } else { ipv6::HEADER_LEN }
     }
 }
 
@@ -52,6 +71,8 @@ pub(crate) struct BurstBuilder<'a> {
     segments: usize,
     /// A shorter datagram ended the burst.
     ended: bool,
+    /// With offload: what a segment must be to join the first one's packet.
+    super_packet: Option<SuperPacket>,
     /// Where bodies are composed; kept from burst to burst by the host.
     pub(crate) scratch: Vec<u8>,
 }
@@ -74,6 +95,7 @@ impl<'a> BurstBuilder<'a> {
             segment_size: 0,
             segments: 0,
             ended: false,
+            super_packet: None,
             scratch: Vec::new(),
         }
     }
@@ -86,8 +108,12 @@ impl<'a> BurstBuilder<'a> {
         self.segments
     }
 
+    /// Bytes of each packet but the last.
     pub(crate) fn segment_size(&self) -> usize {
-        self.segment_size
+        match &self.super_packet {
+            Some(packet) if packet.is_joined() => self.bytes(),
+            _ => self.segment_size,
+        }
     }
 
     pub(crate) fn bytes(&self) -> usize {
@@ -96,6 +122,26 @@ impl<'a> BurstBuilder<'a> {
 
     pub(crate) fn ecn(&self) -> Ecn {
         self.ecn
+    }
+
+    /// Completes the headers; says what the device has to do.
+    pub(crate) fn finish(&mut self) -> Option<Offload> {
+        let Framing::Ip(ip) = self.framing else { return None };
+        let packet = &mut self.out[self.start..];
+        if !ip.offload || packet.is_empty() {
+            return None;
+        }
+        let joined = self.super_packet.as_ref().filter(|packet| packet.is_joined());
+        if let Some(joined) = joined {
+            joined.finish(ip, packet);
+        }
+        Some(super_packet::describe(ip, joined, packet))
+    }
+
+    /// Text at `seq` behind `options_len` bytes of options can follow what is there: anything can,
+    /// unless segments are being joined.
+    pub(crate) fn continues(&self, seq: SeqNum, options_len: usize, text: usize) -> bool {
+        self.super_packet.as_ref().is_none_or(|packet| packet.admits(seq, options_len, text))
     }
 
     /// A segment of `len` bytes, TCP header included, can join with this ECN field.
@@ -113,53 +159,75 @@ impl<'a> BurstBuilder<'a> {
 
     /// Appends a segment; the caller asked for room.
     pub(crate) fn push(&mut self, header: &Header, ecn: Ecn, payload: (&[u8], &[u8])) {
-        let begin = self.out.len();
         let payload_len = payload.0.len() + payload.1.len();
-        let tcp_len = header.len(self.codepoints) + payload_len;
+        let header_len = header.len(self.codepoints);
+        let tcp_len = header_len + payload_len;
+        let size = self.framing.header_len() + tcp_len;
         debug_assert!(self.has_room(tcp_len, ecn), "room is asked for before it is used");
-        emit_ip(self.framing, tcp_len, ecn, self.out);
-        let tcp_start = self.out.len();
-        header.emit(self.codepoints, self.out);
-        self.out.extend_from_slice(payload.0);
-        self.out.extend_from_slice(payload.1);
-        if let Framing::Ip { src, dst } = self.framing {
-            checksum::fill_tcp(src, dst, &mut self.out[tcp_start..]);
-        }
-        let size = self.out.len() - begin;
         if self.segments == 0 {
             self.segment_size = size;
             self.ecn = ecn;
         }
+        match &mut self.super_packet {
+            Some(packet) => {
+                self.out.extend_from_slice(payload.0);
+                self.out.extend_from_slice(payload.1);
+                packet.join(header, payload_len, &mut self.out[self.start..]);
+            }
+            None => self.push_packet(header, tcp_len, ecn, payload),
+        }
+        if self.segments == 0
+            && let Framing::Ip(ip) = self.framing
+        {
+            self.super_packet = SuperPacket::begin(ip, header, header_len, payload_len);
+        }
         self.ended |= size < self.segment_size;
         self.segments += 1;
     }
+
+    fn push_packet(&mut self, header: &Header, tcp_len: usize, ecn: Ecn, payload: (&[u8], &[u8])) {
+        if let Framing::Ip(ip) = self.framing {
+            emit_ip(ip, tcp_len, ecn, self.out);
+        }
+        let tcp_start = self.out.len();
+        header.emit(self.codepoints, self.out);
+        self.out.extend_from_slice(payload.0);
+        self.out.extend_from_slice(payload.1);
+        if let Framing::Ip(IpFraming { src, dst, offload, .. }) = self.framing {
+            let segment = &mut self.out[tcp_start..];
+            if offload {
+                checksum::fill_tcp_partial(src, dst, tcp_len, segment);
+            } else {
+                checksum::fill_tcp(src, dst, segment);
+            }
+        }
+    }
 }
 
-const HOPS: u8 = 64;
-
-fn emit_ip(framing: Framing, tcp_len: usize, ecn: Ecn, out: &mut Vec<u8>) {
+fn emit_ip(framing: IpFraming, tcp_len: usize, ecn: Ecn, out: &mut Vec<u8>) {
+    let IpFraming { src, dst, hop_limit, dscp, flow_label, .. } = framing;
     let protocol = checksum::PROTOCOL_TCP;
     let fits = "an MSS is 16 bits, so a segment fits an IP packet";
-    match framing {
-        Framing::Bare => {}
-        Framing::Ip { src: IpAddr::V4(src), dst: IpAddr::V4(dst) } => {
+    match (src, dst) {
+        (IpAddr::V4(src), IpAddr::V4(dst)) => {
+            // An atomic datagram's identification means nothing [RFC 6864 §4.1].
+            let (identification, dont_fragment) = (0, true);
             let header = ipv4::Header {
                 src,
                 dst,
                 protocol,
-                ttl: HOPS,
-                dscp: 0,
+                ttl: hop_limit,
+                dscp,
                 ecn,
-                identification: 0,
-                dont_fragment: true,
+                identification,
+                dont_fragment,
             };
             header.emit(tcp_len, out).expect(fits);
         }
-        Framing::Ip { src: IpAddr::V6(src), dst: IpAddr::V6(dst) } => {
-            let (hop_limit, dscp, flow_label) = (HOPS, 0, 0);
+        (IpAddr::V6(src), IpAddr::V6(dst)) => {
             let header = ipv6::Header { src, dst, protocol, hop_limit, dscp, ecn, flow_label };
             header.emit(tcp_len, out).expect(fits);
         }
-        Framing::Ip { .. } => unreachable!("both addresses are of one family"),
+        _ => unreachable!("both addresses are of one family"),
     }
 }

@@ -16,7 +16,7 @@
 //! body whose ACK-Type was stripped is therefore an old duplicate and can never become stream
 //! data, at no point of the connection and whatever the peer believes about the mode.
 
-use crate::config::{ConnConfig, Encapsulation};
+use crate::config::{ConnConfig, Encapsulation, HostConfig};
 use crate::wire::{Options, Timestamps};
 
 /// What our SYN or SYN/ACK says.
@@ -141,11 +141,14 @@ pub(crate) fn shift_for(bytes: usize) -> u8 {
     (0..14).find(|&shift| bytes >> shift <= usize::from(u16::MAX)).unwrap_or(14)
 }
 
-/// MSS that fits Ethernet's 1500 bytes.
-pub(crate) fn default_mss(encapsulation: &Encapsulation, ipv6: bool) -> u16 {
+/// MSS that fits the interface: Ethernet's 1500 bytes over UDP, whose interface is not ours to
+/// know.
+pub(crate) fn default_mss(config: &HostConfig, ipv6: bool) -> u16 {
     let ip = if ipv6 { 40 } else { 20 };
-    let udp = if *encapsulation == Encapsulation::Udp { 8 } else { 0 };
-    1_500 - ip - udp - 20
+    match &config.encapsulation {
+        Encapsulation::Udp => 1_500 - ip - 8 - 20,
+        Encapsulation::Ip { .. } => config.ip.mtu_of(ipv6) - ip - 20,
+    }
 }
 
 #[cfg(test)]
@@ -176,10 +179,18 @@ mod tests {
 
     #[test]
     fn ethernet_leaves_what_the_headers_do_not_take() {
-        let ip = Encapsulation::Ip { local: Vec::new() };
-        assert_eq!(default_mss(&Encapsulation::Udp, false), 1_452);
-        assert_eq!(default_mss(&Encapsulation::Udp, true), 1_432);
+        let udp = HostConfig::default();
+        let encapsulation = Encapsulation::Ip { local: Vec::new() };
+        let mut ip = HostConfig { encapsulation, ..HostConfig::default() };
+        assert_eq!(default_mss(&udp, false), 1_452);
+        assert_eq!(default_mss(&udp, true), 1_432);
         assert_eq!(default_mss(&ip, false), 1_460);
         assert_eq!(default_mss(&ip, true), 1_440);
+        // No interface is so small, whatever a configuration says.
+        ip.ip.mtu = 0;
+        assert_eq!(default_mss(&ip, false), 28);
+        assert_eq!(default_mss(&ip, true), 1_220);
+        ip.ip.mtu = u16::MAX;
+        assert_eq!(default_mss(&ip, false), 65_495);
     }
 }

@@ -298,11 +298,14 @@ impl Connection {
         let Next { fresh, again } = next;
         let range = fresh.seq..fresh.seq + fresh.len as u64 + u64::from(fresh.fin);
         let ecn = self.ecn.codepoint(!again);
-        if !burst.is_empty() && !burst.has_room(HEADER + self.options_len() + fresh.len, ecn) {
+        let (seq, options) = (self.snd.seq_num(fresh.seq), self.options_len());
+        let joins = burst.continues(seq, options, fresh.len)
+            && burst.has_room(HEADER + options + fresh.len, ecn);
+        if !burst.is_empty() && !joins {
             return false;
         }
         let mut header = self.header(now);
-        header.seq = self.snd.seq_num(fresh.seq);
+        header.seq = seq;
         header.flags = Flags::ACK | self.ecn.flags(!again);
         if fresh.fin {
             header.flags = header.flags | Flags::FIN;

@@ -6,8 +6,8 @@ use std::net::{IpAddr, SocketAddr};
 
 use siphasher::sip::SipHasher13;
 
-use crate::config::Encapsulation;
-use crate::conn::Framing;
+use crate::config::{Encapsulation, HostConfig};
+use crate::conn::{Framing, IpFraming};
 
 /// What tells connections of one host apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -29,11 +29,18 @@ impl Key {
         }
     }
 
-    /// What goes around its segments.
-    pub(crate) fn framing(&self, encapsulation: &Encapsulation) -> Framing {
-        match encapsulation {
+    /// What goes around its segments, checksums filled in.
+    pub(crate) fn framing(&self, config: &HostConfig, flow_label: u32) -> Framing {
+        match &config.encapsulation {
             Encapsulation::Udp => Framing::Bare,
-            Encapsulation::Ip { .. } => Framing::Ip { src: self.local_ip, dst: self.path.ip() },
+            Encapsulation::Ip { .. } => Framing::Ip(IpFraming {
+                src: self.local_ip,
+                dst: self.path.ip(),
+                hop_limit: config.ip.hop_limit,
+                dscp: 0,
+                flow_label,
+                offload: false,
+            }),
         }
     }
 

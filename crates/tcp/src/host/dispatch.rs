@@ -5,21 +5,20 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use tack_units::Instant;
 
 use crate::config::Encapsulation;
-use crate::conn::{Connection, Offer, Reset, default_mss};
+use crate::conn::{Carriage, Connection, Offer, Reset, default_mss};
 use crate::host::demux::Key;
 use crate::host::timewait::Verdict;
-use crate::host::{Host, MAX_STRAY, cookies};
+use crate::host::{Host, Incoming, MAX_STRAY, cookies};
 use crate::seq::SeqNum;
-use crate::wire::checksum::{PROTOCOL_TCP, tcp_is_valid};
-use crate::wire::ip::{Ecn, IpPacket};
+use crate::wire::ip::Ecn;
 use crate::wire::{Flags, Header, Segment, Timestamps};
 
 /// A segment and the addresses it came with.
-struct Located<'a> {
-    segment: Segment<'a>,
-    path: SocketAddr,
-    local_ip: IpAddr,
-    ecn: Ecn,
+pub(super) struct Located<'a> {
+    pub(super) segment: Segment<'a>,
+    pub(super) path: SocketAddr,
+    pub(super) local_ip: IpAddr,
+    pub(super) carriage: Carriage,
 }
 
 impl Located<'_> {
@@ -42,14 +41,23 @@ impl Host {
         ecn: Ecn,
         now: Instant,
     ) -> Option<u32> {
-        let Some(located) = self.locate(from, datagram, ecn) else {
+        if self.config.encapsulation != Encapsulation::Udp {
+            return self.dispatch_packet(Incoming::new(datagram), now);
+        }
+        let Ok(segment) = Segment::parse(datagram, self.config.codepoints) else {
             self.counters.malformed += 1;
             return None;
         };
+        let local_ip = Ipv4Addr::UNSPECIFIED.into();
+        let carriage = Carriage { ecn, segments: 1 };
+        self.dispatch_segment(&Located { segment, path: from, local_ip, carriage }, now)
+    }
+
+    pub(super) fn dispatch_segment(&mut self, located: &Located<'_>, now: Instant) -> Option<u32> {
         let key = located.key();
         let segment = &located.segment;
         if let Some(index) = self.demux.find(&key) {
-            return self.deliver(index, segment, located.ecn, now);
+            return self.deliver(index, segment, located.carriage, now);
         }
         if self.time_wait.contains(&key) {
             match self.time_wait.on_segment(&key, segment, now) {
@@ -62,41 +70,26 @@ impl Host {
             }
         }
         if self.listeners.contains_key(&key.local_port) {
-            return self.arrives_listen(&key, segment, located.ecn, now);
+            return self.arrives_listen(&key, segment, located.carriage, now);
         }
         self.refuse(&key, segment, now);
         None
     }
 
-    fn locate<'a>(&self, from: SocketAddr, datagram: &'a [u8], ecn: Ecn) -> Option<Located<'a>> {
-        let codepoints = self.config.codepoints;
-        match &self.config.encapsulation {
-            Encapsulation::Udp => {
-                let segment = Segment::parse(datagram, codepoints).ok()?;
-                let local_ip = Ipv4Addr::UNSPECIFIED.into();
-                Some(Located { segment, path: from, local_ip, ecn })
-            }
-            Encapsulation::Ip { local } => {
-                let packet = IpPacket::parse(datagram).ok()?;
-                let ours = packet.protocol == PROTOCOL_TCP && local.contains(&packet.dst);
-                if !ours || !tcp_is_valid(packet.src, packet.dst, packet.payload) {
-                    return None;
-                }
-                let segment = Segment::parse(packet.payload, codepoints).ok()?;
-                let path = SocketAddr::new(packet.src, 0);
-                Some(Located { segment, path, local_ip: packet.dst, ecn: packet.ecn })
-            }
-        }
-    }
-
-    fn deliver(&mut self, index: u32, seg: &Segment<'_>, ecn: Ecn, now: Instant) -> Option<u32> {
+    fn deliver(
+        &mut self,
+        index: u32,
+        seg: &Segment<'_>,
+        carriage: Carriage,
+        now: Instant,
+    ) -> Option<u32> {
         let entry = self.slots.at_mut(index)?;
         if entry.half_open
             && let Some(listener) = entry.listener.and_then(|port| self.listeners.get(&port))
         {
             entry.conn.set_may_establish(listener.has_room_for_connection());
         }
-        entry.conn.on_segment(seg, ecn, now);
+        entry.conn.on_segment(seg, carriage, now);
         Some(index)
     }
 
@@ -105,7 +98,7 @@ impl Host {
         &mut self,
         key: &Key,
         seg: &Segment<'_>,
-        ecn: Ecn,
+        carriage: Carriage,
         now: Instant,
     ) -> Option<u32> {
         let flags = seg.header.flags;
@@ -117,7 +110,7 @@ impl Host {
             if index.is_none() {
                 self.refuse(key, seg, now);
             }
-            return index.and_then(|index| self.deliver(index, seg, ecn, now));
+            return index.and_then(|index| self.deliver(index, seg, carriage, now));
         }
         // [RFC 1122 §4.2.3.10]: no connection to a group or to everybody.
         if !flags.has(Flags::SYN) || key.path.ip().is_multicast() || key.path.ip().is_unspecified()
@@ -149,7 +142,7 @@ impl Host {
         let Some(listener) = self.listeners.get(&key.local_port) else { return };
         let config = &listener.config().conn;
         let ipv6 = key.path.is_ipv6();
-        let offer = Offer::new(config, default_mss(&self.config.encapsulation, ipv6));
+        let offer = Offer::new(config, default_mss(&self.config, ipv6));
         let answer = offer.answer(&syn.options, false);
         let micros = answer.tack;
         let ticks = if micros { now.as_micros() } else { now.as_nanos() / 1_000_000 };

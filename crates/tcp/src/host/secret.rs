@@ -30,6 +30,7 @@ pub(crate) enum Use {
     Cookie = 3,
     Port = 4,
     Seed = 5,
+    FlowLabel = 6,
 }
 
 impl Secret {

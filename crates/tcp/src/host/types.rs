@@ -30,7 +30,9 @@ impl From<SocketAddr> for Remote {
 }
 
 /// A burst for one sendmsg: `bytes` of the buffer are `segments` datagrams of `segment_size`
-/// each, the last perhaps shorter.
+/// each, the last perhaps shorter. With [`Offload::gso_size`] they are one packet of so many
+/// segments, and `segment_size` is all of it: cutting the buffer into pieces of `segment_size`
+/// gives the packets to be written in either case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transmit {
     /// Where to: the UDP path, or the IP address with the TCP port.
@@ -41,23 +43,49 @@ pub struct Transmit {
     pub segment_size: usize,
     /// Bytes appended to the buffer.
     pub bytes: usize,
-    /// Datagrams among them.
+    /// Segments among them.
     pub segments: usize,
     /// What to put in the IP header's ECN field (already there over IP).
     pub ecn: Ecn,
+    /// What the device has yet to do with every packet of the burst. `None`: nothing, they are
+    /// complete; always without
+    /// [`IpConfig::segmentation_offload`](crate::IpConfig::segmentation_offload).
+    pub offload: Option<Offload>,
+}
+
+/// Work left to the device: the fields of `struct virtio_net_hdr` by the same names.
+///
+/// Every packet's TCP checksum field holds the sum over the pseudo-header, not complemented; the
+/// device adds the rest of the packet from `checksum_start` on and stores the complement
+/// `checksum_offset` bytes behind it (`VIRTIO_NET_HDR_F_NEEDS_CSUM`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Offload {
+    /// The burst is one packet, to be cut into segments with so many bytes of text, the last
+    /// perhaps fewer (`VIRTIO_NET_HDR_GSO_TCPV4` or `_TCPV6`). CWR goes on the first segment only,
+    /// FIN and PSH on the last only. `None`: every packet is a segment.
+    pub gso_size: Option<u16>,
+    /// IP and TCP header, options included, of the first packet, in bytes.
+    pub header_len: u16,
+    /// Where the TCP header begins.
+    pub checksum_start: u16,
+    /// Where the checksum is, from `checksum_start` on.
+    pub checksum_offset: u16,
+    /// CWR is set (`VIRTIO_NET_HDR_GSO_ECN`).
+    pub cwr: bool,
 }
 
 impl Transmit {
     /// What a burst comes to; `None` when nothing is in it.
     pub(super) fn of(
-        burst: &BurstBuilder<'_>,
+        burst: &mut BurstBuilder<'_>,
         to: SocketAddr,
         framing: Framing,
     ) -> Option<Transmit> {
         let from = match framing {
             Framing::Bare => None,
-            Framing::Ip { src, .. } => Some(src),
+            Framing::Ip(ip) => Some(ip.src),
         };
+        let offload = burst.finish();
         (!burst.is_empty()).then(|| Transmit {
             to,
             from,
@@ -65,7 +93,28 @@ impl Transmit {
             bytes: burst.bytes(),
             segments: burst.segments(),
             ecn: burst.ecn(),
+            offload,
         })
+    }
+}
+
+/// An IP packet as a device received it.
+#[derive(Clone, Copy, Debug)]
+pub struct Incoming<'a> {
+    /// The packet; it may be a super-packet of several segments of one connection, up to what an
+    /// IP header can say.
+    pub bytes: &'a [u8],
+    /// The device vouches for the transport's checksum, or it was never on a wire and is only
+    /// partly there (`VIRTIO_NET_HDR_F_DATA_VALID`, `_NEEDS_CSUM`): it is not looked at.
+    pub checksum_valid: bool,
+    /// Text per segment of a super-packet, bytes, as the device tells. `None`: one segment.
+    pub gso_size: Option<u16>,
+}
+
+impl<'a> Incoming<'a> {
+    /// A packet as it was on the wire.
+    pub fn new(bytes: &'a [u8]) -> Incoming<'a> {
+        Incoming { bytes, checksum_valid: false, gso_size: None }
     }
 }
 
@@ -141,4 +190,31 @@ pub struct HostCounters {
     pub cookies_sent: u64,
     /// Connections made from returned cookies.
     pub cookies_accepted: u64,
+    /// Packets not taken, over IP.
+    pub ip: IpCounters,
+}
+
+/// Packets that a host on IP did not take, by cause; those that are broken are also
+/// [`HostCounters::malformed`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct IpCounters {
+    /// Unreadable: version, lengths, extension headers.
+    pub bad_header: u64,
+    /// IPv4's header checksum is wrong.
+    pub bad_header_checksum: u64,
+    /// TCP's checksum is wrong.
+    pub bad_tcp_checksum: u64,
+    /// Too short for its TCP header.
+    pub bad_segment: u64,
+    /// Fragments: nothing is reassembled, since what TCP sends is never fragmented and fragments
+    /// are an attacker's way to make a receiver hold memory.
+    pub fragments: u64,
+    /// From a source that cannot be: a group, everybody, nobody, ourselves, another family's.
+    pub martians: u64,
+    /// For none of our addresses; groups and broadcasts among them.
+    pub not_ours: u64,
+    /// From further away than [`IpConfig::min_hop_limit`](crate::IpConfig::min_hop_limit) allows.
+    pub too_far: u64,
+    /// Neither TCP nor ICMP of the family.
+    pub other_protocols: u64,
 }

@@ -10,7 +10,9 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 pub const PROTOCOL_TCP: u8 = 6;
 
 /// Where the checksum sits in a TCP header.
-const TCP_FIELD: core::ops::Range<usize> = 16..18;
+const TCP_FIELD: core::ops::Range<usize> = TCP_OFFSET..TCP_OFFSET + 2;
+/// Where it begins, in bytes from the start of the segment.
+pub const TCP_OFFSET: usize = 16;
 
 /// A one's-complement sum under construction, over any number of pieces of any length.
 #[derive(Clone, Copy, Debug, Default)]
@@ -76,13 +78,27 @@ pub fn pseudo_header_v6(src: Ipv6Addr, dst: Ipv6Addr, protocol: u8, len: u32) ->
 /// Addresses of two families are both read as IPv6, IPv4 mapped into it.
 pub fn tcp_checksum(src: IpAddr, dst: IpAddr, header: &[u8], payload: &[u8]) -> u16 {
     let len = header.len() + payload.len();
-    let mut sum = match (src, dst) {
-        (IpAddr::V4(src), IpAddr::V4(dst)) => pseudo_header_v4(src, dst, PROTOCOL_TCP, len as u16),
-        (src, dst) => pseudo_header_v6(to_v6(src), to_v6(dst), PROTOCOL_TCP, len as u32),
-    };
+    let mut sum = pseudo_header(src, dst, PROTOCOL_TCP, len);
     sum.add(header);
     sum.add(payload);
     sum.finish()
+}
+
+/// The pseudo-header of either family for an upper-layer packet of `len` bytes.
+/// Addresses of two families are both read as IPv6, IPv4 mapped into it.
+pub fn pseudo_header(src: IpAddr, dst: IpAddr, protocol: u8, len: usize) -> Sum {
+    match (src, dst) {
+        (IpAddr::V4(src), IpAddr::V4(dst)) => pseudo_header_v4(src, dst, protocol, len as u16),
+        (src, dst) => pseudo_header_v6(to_v6(src), to_v6(dst), protocol, len as u32),
+    }
+}
+
+/// Writes into a TCP segment of `len` bytes what checksum offload starts from: the sum over the
+/// pseudo-header, not complemented. `header` is its beginning; one too short is left alone.
+pub fn fill_tcp_partial(src: IpAddr, dst: IpAddr, len: usize, header: &mut [u8]) {
+    let Some(field) = header.get_mut(TCP_FIELD) else { return };
+    let sum = !pseudo_header(src, dst, PROTOCOL_TCP, len).finish();
+    field.copy_from_slice(&sum.to_be_bytes());
 }
 
 /// Writes the checksum into a whole TCP segment; one shorter than a header is left alone.
@@ -173,6 +189,23 @@ mod tests {
                 assert!(!tcp_is_valid(src, dst, &segment), "bit {bit}");
                 segment[bit / 8] ^= 1 << (bit % 8);
             }
+        }
+    }
+
+    #[test]
+    fn a_partial_checksum_is_completed_by_summing_from_the_tcp_header_on() {
+        // What an interface does: one's-complement sum over the segment as it is, complemented.
+        let pairs: [(IpAddr, IpAddr); 2] = [
+            (Ipv4Addr::new(10, 0, 0, 1).into(), Ipv4Addr::new(10, 0, 0, 2).into()),
+            (Ipv6Addr::LOCALHOST.into(), Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 9).into()),
+        ];
+        for (src, dst) in pairs {
+            let mut segment: Vec<u8> = (0..61).collect();
+            let len = segment.len();
+            fill_tcp_partial(src, dst, len, &mut segment[..20]);
+            let sum = checksum(&segment);
+            segment[TCP_FIELD].copy_from_slice(&sum.to_be_bytes());
+            assert!(tcp_is_valid(src, dst, &segment));
         }
     }
 

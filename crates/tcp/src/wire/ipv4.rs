@@ -132,6 +132,16 @@ impl Header {
     }
 }
 
+/// Rewrites the total length of a packet that [`Header::emit`] began and that grew since, and the
+/// checksum with it. Bytes that are no header are left alone.
+pub fn set_total_len(packet: &mut [u8], total: u16) {
+    let Some(fixed) = packet.first_chunk_mut::<HEADER_LEN>() else { return };
+    fixed[2..4].copy_from_slice(&total.to_be_bytes());
+    fixed[10..12].fill(0);
+    let sum = checksum(fixed);
+    fixed[10..12].copy_from_slice(&sum.to_be_bytes());
+}
+
 #[cfg(test)]
 #[path = "ipv4_tests.rs"]
 mod tests;

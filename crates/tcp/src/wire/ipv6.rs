@@ -121,6 +121,14 @@ impl Header {
     }
 }
 
+/// Rewrites the payload length of a packet that [`Header::emit`] began and that grew since. Bytes
+/// that are no header are left alone.
+pub fn set_payload_len(packet: &mut [u8], len: u16) {
+    if let Some(fixed) = packet.first_chunk_mut::<HEADER_LEN>() {
+        fixed[4..6].copy_from_slice(&len.to_be_bytes());
+    }
+}
+
 /// The upper-layer protocol and its bytes.
 fn skip_extensions(first: u8, mut rest: &[u8]) -> Result<(u8, &[u8]), IpError> {
     let mut kind = first;

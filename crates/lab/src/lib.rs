@@ -1,6 +1,7 @@
 //! Experiments: scenarios, sweeps, comparisons and reports.
 
 pub mod airtime;
+pub mod batch;
 pub mod compare;
 pub mod controllers;
 mod link;

@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use rand::Rng as _;
-use tack_cc::Algorithm;
+use tack_cc::{Algorithm, Pacing};
 use tack_link::HostId;
 use tack_sim::{AckStrategy, Blast, FlowConfig, FlowId, Seed, Transport};
 use tack_units::{Instant, Rate};
@@ -50,6 +50,7 @@ pub(crate) fn place(network: &mut Network, scenario: &Scenario, flow: &Flow) -> 
     let mut config = FlowConfig::bulk(src, dst, &transport(flow, ack));
     for conn in [&mut config.from_conn, &mut config.to_conn] {
         conn.ecn = flow.ecn;
+        conn.pacing = if flow.paced { Pacing::Always } else { Pacing::OnlyIfRateBased };
         if let Some(params) = &mut conn.tack {
             params.beta = flow.beta;
             params.segments_per_ack = flow.segments_per_ack;

@@ -180,9 +180,17 @@ pub struct Flow {
     /// Application bytes in a full segment; what fits 1500 bytes if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub segment_bytes: Option<u16>,
+    /// Window-based controllers pace what the window allows; `false` leaves the clock to the
+    /// acknowledgments, as in ns-2 and in Linux without `fq`. BBR is always paced.
+    #[serde(default = "yes")]
+    pub paced: bool,
     /// Receive window in full segments; practically unlimited if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rwnd_segments: Option<u32>,
+}
+
+fn yes() -> bool {
+    true
 }
 
 fn one() -> u32 {
@@ -222,6 +230,7 @@ impl Flow {
             beta: four(),
             segments_per_ack: two(),
             segment_bytes: None,
+            paced: yes(),
             rwnd_segments: None,
         }
     }

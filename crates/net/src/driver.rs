@@ -122,7 +122,7 @@ impl Future for Driver {
 /// registered for the next arrival.
 fn receive_turn(shared: &Shared, state: &mut State, cx: &mut Context<'_>) -> bool {
     for _ in 0..RECV_TURN_BATCHES {
-        match shared.socket.poll_read_ready(cx) {
+        match shared.link.poll_read_ready(cx) {
             Poll::Pending => return false,
             Poll::Ready(Err(e)) => {
                 tracing::error!(error = %e, "the runtime is shutting down");
@@ -143,7 +143,7 @@ fn receive_turn(shared: &Shared, state: &mut State, cx: &mut Context<'_>) -> boo
 /// A burst waits for room in the socket's buffer. Sends once there is some, else registers `cx`
 /// for when there will be. Returns whether there is more to send at once.
 fn send_when_possible(shared: &Shared, state: &mut State, cx: &mut Context<'_>) -> bool {
-    while let Poll::Ready(Ok(mut guard)) = shared.socket.poll_write_ready(cx) {
+    while let Poll::Ready(Ok(mut guard)) = shared.link.poll_write_ready(cx) {
         guard.clear_ready();
         drop(guard);
         let more = state.advance(shared);

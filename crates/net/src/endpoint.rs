@@ -1,4 +1,4 @@
-//! One UDP socket with any number of connections behind it.
+//! One UDP socket or TUN device with any number of connections behind it.
 
 use std::future::poll_fn;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -7,10 +7,13 @@ use std::task::Poll;
 use std::time::Duration;
 use std::{fmt, io};
 
-use tack_device::{Clock, SocketConfig, UdpSocket, max_payload_bytes, path_mtu};
+#[cfg(target_os = "linux")]
+use tack_device::Tun;
+use tack_device::{Clock, SocketConfig, UdpSocket};
 use tack_tcp::{ConnConfig, Encapsulation, Host, HostConfig, HostCounters, ListenConfig, Remote};
 
 use crate::driver::Driver;
+use crate::link::Link;
 use crate::shared::Shared;
 use crate::stream::Conn;
 use crate::{ConnectError, ListenError, TackListener, TackStream, tls};
@@ -18,14 +21,7 @@ use crate::{ConnectError, ListenError, TackListener, TackStream, tls};
 /// How long [`Endpoint::connect`] waits unless told otherwise.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// What connections assume of a path unless they know better.
-const ETHERNET_MTU: usize = 1_500;
-/// The MSS option does not count the header [RFC 9293 §3.7.1].
-const TCP_HEADER_BYTES: usize = 20;
-/// Smaller segments than any IPv4 host may assume [RFC 9293 §3.7.1] are no use: IP fragments.
-const MIN_MSS: u16 = 536;
-
-/// What passed an endpoint's socket.
+/// What passed an endpoint's socket, or its device, where packets take the place of datagrams.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct IoCounters {
@@ -43,6 +39,19 @@ pub struct IoCounters {
     pub messages_received: u64,
     /// Errors the socket reported on receiving.
     pub receive_errors: u64,
+}
+
+#[cfg(target_os = "linux")]
+impl IoCounters {
+    pub(crate) fn add(&mut self, other: &IoCounters) {
+        self.datagrams_sent += other.datagrams_sent;
+        self.bursts_sent += other.bursts_sent;
+        self.sends_blocked += other.sends_blocked;
+        self.datagrams_refused += other.datagrams_refused;
+        self.datagrams_received += other.datagrams_received;
+        self.messages_received += other.messages_received;
+        self.receive_errors += other.receive_errors;
+    }
 }
 
 /// Configures an [`Endpoint`].
@@ -80,10 +89,10 @@ impl Builder {
         self
     }
 
-    /// Limits and codepoints of the host. Its encapsulation is always UDP.
+    /// Limits and codepoints of the host. Its encapsulation is what the endpoint is bound to.
     #[must_use]
     pub fn host(mut self, config: HostConfig) -> Builder {
-        self.host = HostConfig { encapsulation: Encapsulation::Udp, ..config };
+        self.host = config;
         self
     }
 
@@ -133,12 +142,49 @@ impl Builder {
         self.with_socket(UdpSocket::from_std(socket)?)
     }
 
+    /// Opens the endpoint on a TUN device of its own, for peers that speak TCP over IP; see
+    /// [`TunConfig`](crate::TunConfig) for who is reached how. Takes privileges, which the error
+    /// names.
+    ///
+    /// # Errors
+    /// [`tack_device::TunError`], inside the [`io::Error`].
+    ///
+    /// # Panics
+    /// Outside a runtime.
+    #[cfg(target_os = "linux")]
+    pub fn bind_tun(self, config: &crate::TunConfig) -> io::Result<Endpoint> {
+        self.from_tun(Tun::open(&config.device)?, &config.local)
+    }
+
+    /// Opens the endpoint on a device opened elsewhere, in another network namespace say, and
+    /// answers for these addresses.
+    ///
+    /// # Errors
+    /// No address (`InvalidInput`), or no file descriptor is left.
+    ///
+    /// # Panics
+    /// Outside a runtime.
+    #[cfg(target_os = "linux")]
+    pub fn from_tun(self, tun: Tun, local: &[std::net::IpAddr]) -> io::Result<Endpoint> {
+        use crate::tun::{TunConfigError, TunLink, host_config};
+
+        let no_address = || io::Error::new(io::ErrorKind::InvalidInput, TunConfigError::NoAddress);
+        let first = SocketAddr::new(*local.first().ok_or_else(no_address)?, 0);
+        let host = host_config(&self.host, &tun, local);
+        self.with_link(Link::Tun(TunLink(tun)), host, first)
+    }
+
     fn with_socket(&self, socket: UdpSocket) -> io::Result<Endpoint> {
+        let local = socket.local_addr();
+        let host = HostConfig { encapsulation: Encapsulation::Udp, ..self.host.clone() };
+        self.with_link(Link::Udp(socket), host, local)
+    }
+
+    fn with_link(&self, link: Link, host: HostConfig, local: SocketAddr) -> io::Result<Endpoint> {
         let clock = Clock::start();
         let secret = tls::random_bytes::<32>()?;
-        let local = socket.local_addr();
-        let host = Host::new(self.host.clone(), secret, clock.now());
-        let shared = Arc::new(Shared::new(socket, host, clock, self.answer_each_datagram)?);
+        let host = Host::new(host, secret, clock.now());
+        let shared = Arc::new(Shared::new(link, host, clock, self.answer_each_datagram)?);
         let handle = Handle::new(shared.clone());
         tokio::spawn(Driver(shared));
         Ok(Endpoint {
@@ -150,9 +196,10 @@ impl Builder {
     }
 }
 
-/// One UDP socket with any number of connections behind it. Clones are the same endpoint.
+/// One UDP socket, or TUN device, with any number of connections behind it. Clones are the same
+/// endpoint.
 ///
-/// The socket lives until the last clone, listener and stream is dropped and what they wrote is
+/// The socket or device lives until the last clone, listener and stream is dropped and what they wrote is
 /// delivered.
 #[derive(Clone, Debug)]
 pub struct Endpoint {
@@ -187,12 +234,12 @@ impl Endpoint {
         Ok((endpoint, listener))
     }
 
-    /// The socket's address.
+    /// The socket's address; of a TUN endpoint the first address, with port 0.
     pub fn local_addr(&self) -> SocketAddr {
         self.local
     }
 
-    /// Connects to a listener at `peer`, whose TCP port is its UDP port.
+    /// Connects to a listener at `peer`, whose TCP port is its UDP port if there is one.
     ///
     /// Cancel safe: dropping the future gives the attempt up.
     ///
@@ -224,8 +271,8 @@ impl Endpoint {
     }
 
     fn start(&self, peer: Remote, mut config: ConnConfig) -> Result<Conn, ConnectError> {
-        config.mss = config.mss.or_else(|| narrow_mss(peer.path));
         let shared = &self.handle.0;
+        config.mss = config.mss.or_else(|| shared.link.get_ref().narrow_mss(peer.path));
         let mut state = shared.lock();
         if state.closed {
             return Err(ConnectError::EndpointClosed);
@@ -240,8 +287,12 @@ impl Endpoint {
     /// Listens on the TCP port that equals the UDP port, so that peers need one number only.
     ///
     /// # Errors
-    /// Somebody listens there already.
+    /// Somebody listens there already, or there is no UDP port: over a TUN device, choose a port
+    /// for [`Endpoint::listen_with`].
     pub fn listen(&self) -> Result<TackListener, ListenError> {
+        if self.local.port() == 0 {
+            return Err(ListenError::NoPort);
+        }
         let conn = (*self.conn).clone();
         self.listen_with(self.local.port(), ListenConfig { conn, ..ListenConfig::default() })
     }
@@ -265,7 +316,7 @@ impl Endpoint {
         Ok(TackListener::new(self.handle.clone(), self.local, port))
     }
 
-    /// What passed the socket so far.
+    /// What passed the socket or device so far.
     pub fn io_counters(&self) -> IoCounters {
         self.handle.0.lock().io
     }
@@ -296,14 +347,6 @@ impl Endpoint {
         })
         .await;
     }
-}
-
-/// The MSS towards `peer` if the way out takes less than Ethernet's 1500 bytes (a tunnel, say);
-/// `None` leaves it to the default.
-fn narrow_mss(peer: SocketAddr) -> Option<u16> {
-    let mtu = path_mtu(peer).ok().filter(|mtu| *mtu < ETHERNET_MTU)?;
-    let segment = max_payload_bytes(mtu, peer.ip()).checked_sub(TCP_HEADER_BYTES)?;
-    u16::try_from(segment).ok().filter(|mss| *mss >= MIN_MSS)
 }
 
 /// The wildcard address of the same family, with a port of the system's choice.
@@ -342,6 +385,6 @@ impl Drop for Handle {
 
 impl fmt::Debug for Handle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Handle").field(&self.0.socket).finish()
+        f.debug_tuple("Handle").field(&self.0.link).finish()
     }
 }

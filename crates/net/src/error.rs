@@ -49,6 +49,9 @@ pub enum ListenError {
     /// No socket could be made.
     #[error("cannot open a socket: {0}")]
     Socket(#[from] io::Error),
+    /// Over a TUN device there is no port to take by default.
+    #[error("no port to listen on was given")]
+    NoPort,
     /// The endpoint was closed.
     #[error("the endpoint is closed")]
     EndpointClosed,
@@ -59,6 +62,7 @@ impl From<ListenError> for io::Error {
         let kind = match &e {
             ListenError::Port(_) => io::ErrorKind::AddrInUse,
             ListenError::Socket(e) => e.kind(),
+            ListenError::NoPort => io::ErrorKind::InvalidInput,
             ListenError::EndpointClosed => io::ErrorKind::NotConnected,
         };
         io::Error::new(kind, e)

@@ -1,8 +1,8 @@
 //! Async TCP-TACK on tokio: endpoint, listener, stream, TLS.
 //!
 //! A thin shell: everything a transport decides is decided by [`tack_tcp`]; here are the socket,
-//! the clock, the wake-ups and the locks. An [`Endpoint`] is one UDP socket with any number of
-//! connections behind it; a [`TackStream`] is used like a `TcpStream`.
+//! the clock, the wake-ups and the locks. An [`Endpoint`] is one UDP socket, or on Linux one TUN
+//! device, with any number of connections behind it; a [`TackStream`] is used like a `TcpStream`.
 //!
 //! ```
 //! use tack_net::{Endpoint, TackListener};
@@ -49,11 +49,14 @@
 mod driver;
 mod endpoint;
 mod error;
+mod link;
 mod listener;
 mod shared;
 mod split;
 mod stream;
 pub mod tls;
+#[cfg(target_os = "linux")]
+pub mod tun;
 mod waiters;
 
 pub use endpoint::{Builder, Endpoint, IoCounters};
@@ -62,8 +65,12 @@ pub use listener::TackListener;
 pub use split::{OwnedReadHalf, OwnedWriteHalf};
 pub use stream::TackStream;
 pub use tack_device::SocketConfig;
+#[cfg(target_os = "linux")]
+pub use tack_device::{Prefix, Tun, TunError};
 pub use tack_tcp::wire;
 pub use tack_tcp::{
     AckCounts, ConnConfig, ConnectionError, Counters, FallbackReason, HostConfig, Info as TackInfo,
     Keepalive, LimitedTime, ListenConfig, Mode, OwdHistogram, Remote, State,
 };
+#[cfg(target_os = "linux")]
+pub use tun::{TunConfig, TunConfigError};

@@ -1,4 +1,4 @@
-//! One host, one socket, one lock: what the driver and every handle of an endpoint share.
+//! One host, one way to the network, one lock: what the driver and every handle of an endpoint share.
 //!
 //! Whoever holds the lock drives: applies an operation to the host, then [`State::settle`]s, which
 //! sends what became sendable, wakes whom it concerns and arms the timer. Nothing is left for
@@ -18,6 +18,9 @@ use tokio::io::unix::AsyncFd;
 
 use crate::driver::Alarm;
 use crate::endpoint::IoCounters;
+use crate::link::{Inbox, Link};
+#[cfg(target_os = "linux")]
+use crate::tun::TunLink;
 use crate::waiters::Waiters;
 
 /// Bytes handed to the kernel at a time: what UDP segmentation offload takes.
@@ -30,7 +33,7 @@ const MAX_LOCAL_ADDRESSES: usize = 4_096;
 /// What an endpoint's handles share.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    pub(crate) socket: AsyncFd<UdpSocket>,
+    pub(crate) link: AsyncFd<Link>,
     pub(crate) alarm: Alarm,
     pub(crate) clock: Clock,
     /// See [`Builder::answer_each_datagram`](crate::Builder::answer_each_datagram).
@@ -40,12 +43,12 @@ pub(crate) struct Shared {
 
 impl Shared {
     pub(crate) fn new(
-        socket: UdpSocket,
+        link: Link,
         host: Host,
         clock: Clock,
         answer_each_datagram: bool,
     ) -> io::Result<Shared> {
-        let wildcard = socket.local_addr().ip().is_unspecified();
+        let wildcard = link.is_wildcard();
         let state = State {
             host,
             waiters: Waiters::default(),
@@ -53,13 +56,13 @@ impl Shared {
             handles: 0,
             closed: false,
             io: IoCounters::default(),
-            batch: Some(Box::default()),
+            inbox: Some(Inbox::of(&link)),
             burst: Vec::with_capacity(BURST_BYTES),
             unsent: None,
             local: wildcard.then(BTreeMap::new),
         };
         Ok(Shared {
-            socket: watch(socket)?,
+            link: watch(link)?,
             alarm: Alarm::new(clock)?,
             clock,
             answer_each_datagram,
@@ -94,7 +97,7 @@ pub(crate) struct State {
     pub(crate) closed: bool,
     pub(crate) io: IoCounters,
     /// Taken out while it is read.
-    batch: Option<Box<RecvBatch>>,
+    inbox: Option<Inbox>,
     burst: Vec<u8>,
     unsent: Option<Unsent>,
     /// Of a socket bound to the wildcard address: which of our addresses a peer talks to, so that
@@ -114,14 +117,42 @@ pub(crate) enum Received {
 impl State {
     /// Receives one batch and hands it to the host.
     pub(crate) fn receive(&mut self, shared: &Shared) -> Received {
-        let mut batch = self.batch.take().unwrap_or_default();
-        let received = self.receive_into(&mut batch, shared);
-        self.batch = Some(batch);
+        let link = shared.link.get_ref();
+        let mut inbox = self.inbox.take().unwrap_or_else(|| Inbox::of(link));
+        let received = match (link, &mut inbox) {
+            (Link::Udp(socket), Inbox::Datagrams(batch)) => {
+                self.receive_datagrams(socket, batch, shared)
+            }
+            #[cfg(target_os = "linux")]
+            (Link::Tun(tun), Inbox::Packet(packet)) => self.receive_packets(tun, packet, shared),
+            #[cfg(target_os = "linux")]
+            _ => unreachable!("an inbox is of its link"),
+        };
+        self.inbox = Some(inbox);
         received
     }
 
-    fn receive_into(&mut self, batch: &mut RecvBatch, shared: &Shared) -> Received {
-        let more = match shared.socket.get_ref().recv(batch) {
+    #[cfg(target_os = "linux")]
+    fn receive_packets(&mut self, tun: &TunLink, packet: &mut [u8], shared: &Shared) -> Received {
+        let now = shared.clock.now();
+        let mut io = core::mem::take(&mut self.io);
+        let received = tun.receive(packet, &mut io, |incoming| {
+            self.host.handle_packet(incoming, now);
+            if shared.answer_each_datagram {
+                self.transmit(shared, now);
+            }
+        });
+        self.io.add(&io);
+        received
+    }
+
+    fn receive_datagrams(
+        &mut self,
+        socket: &UdpSocket,
+        batch: &mut RecvBatch,
+        shared: &Shared,
+    ) -> Received {
+        let more = match socket.recv(batch) {
             Ok(more) => more,
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Received::Drained,
             Err(e) => {
@@ -177,8 +208,8 @@ impl State {
 
     /// Sends what may leave. Returns whether it stopped before there was nothing more to send.
     fn transmit(&mut self, shared: &Shared, mut now: Instant) -> bool {
-        let socket = shared.socket.get_ref();
-        if !self.send_unsent(socket) {
+        let link = shared.link.get_ref();
+        if !self.send_unsent(link) {
             return true;
         }
         let mut sent_bytes = 0;
@@ -189,7 +220,7 @@ impl State {
             };
             sent_bytes += transmit.bytes;
             self.unsent = Some(Unsent { transmit, offset: 0 });
-            if !self.send_unsent(socket) {
+            if !self.send_unsent(link) {
                 return true;
             }
             now = shared.clock.now();
@@ -198,16 +229,23 @@ impl State {
     }
 
     /// Gives the kernel what waits. Returns whether nothing waits any more.
-    fn send_unsent(&mut self, socket: &UdpSocket) -> bool {
+    fn send_unsent(&mut self, link: &Link) -> bool {
         let Some(Unsent { transmit, offset }) = self.unsent.take() else { return true };
-        let from = self.local.as_ref().and_then(|local| local.get(&transmit.to).copied());
-        let outcome = socket.send(&tack_device::Transmit {
-            to: transmit.to,
-            from: transmit.from.or(from),
-            ecn: to_device(transmit.ecn),
-            bytes: &self.burst[offset..],
-            segment_bytes: transmit.segment_size,
-        });
+        let bytes = &self.burst[offset..];
+        let outcome = match link {
+            Link::Udp(socket) => {
+                let local = self.local.as_ref().and_then(|l| l.get(&transmit.to).copied());
+                socket.send(&tack_device::Transmit {
+                    to: transmit.to,
+                    from: transmit.from.or(local),
+                    ecn: to_device(transmit.ecn),
+                    bytes,
+                    segment_bytes: transmit.segment_size,
+                })
+            }
+            #[cfg(target_os = "linux")]
+            Link::Tun(tun) => tun.send(&transmit, bytes),
+        };
         match outcome {
             SendOutcome::Blocked { offset: sent } => {
                 self.io.sends_blocked += 1;

@@ -49,7 +49,7 @@ impl TackStream {
         self.conn.peer_addr()
     }
 
-    /// Our socket's address, with our TCP port.
+    /// Our socket's address, or ours on the device, with our TCP port.
     pub fn local_addr(&self) -> SocketAddr {
         self.conn.local_addr()
     }
@@ -164,8 +164,9 @@ impl Conn {
     }
 
     pub(crate) fn local_addr(&self) -> SocketAddr {
-        let port = self.handle.0.lock().host.local_port(self.id);
-        SocketAddr::new(self.local.ip(), port.unwrap_or(self.local.port()))
+        let state = self.handle.0.lock();
+        let ip = state.host.local_ip(self.id).unwrap_or(self.local.ip());
+        SocketAddr::new(ip, state.host.local_port(self.id).unwrap_or(self.local.port()))
     }
 
     pub(crate) fn info(&self) -> Info {

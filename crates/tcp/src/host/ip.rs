@@ -17,7 +17,7 @@ use tack_units::Instant;
 use crate::config::Encapsulation;
 use crate::conn::Carriage;
 use crate::host::dispatch::Located;
-use crate::host::{Host, Incoming};
+use crate::host::{ConnId, Host, Incoming};
 use crate::wire::Segment;
 use crate::wire::checksum::{PROTOCOL_TCP, tcp_is_valid};
 use crate::wire::ip::{IpError, IpPacket};
@@ -28,6 +28,13 @@ impl Host {
         if let Some(index) = self.dispatch_packet(packet, now) {
             self.settle(index, now);
         }
+    }
+
+    /// The local address of a connection; `None` over UDP, where the socket's is not known here,
+    /// and for an unknown id.
+    pub fn local_ip(&self, conn: ConnId) -> Option<IpAddr> {
+        let entry = self.slots.at(self.slots.find(conn)?)?;
+        Some(entry.key.local_ip).filter(|ip| !ip.is_unspecified())
     }
 
     /// Hands a packet on; returns the slot of the connection it changed.

@@ -25,10 +25,10 @@ pub fn script(rng: &mut Pcg64) -> Vec<u8> {
     (0..len).map(|_| byte(rng)).collect()
 }
 
-/// A TCP segment with a legal option list.
+/// A TCP segment with a legal option list, or text behind a short header.
 pub fn segment(rng: &mut Pcg64) -> Vec<u8> {
     let mut out = vec![rng.random()];
-    out.extend(tcp(rng));
+    out.extend(if rng.random_bool(0.7) { tcp(rng) } else { compact(rng) });
     out
 }
 
@@ -169,6 +169,14 @@ fn tcp(rng: &mut Pcg64) -> Vec<u8> {
     out
 }
 
+fn compact(rng: &mut Pcg64) -> Vec<u8> {
+    let text = rng.random_range(1..64);
+    let mut out = bytes(rng, 18 + text);
+    out[12] = 0x10;
+    out[13] = out[13] & 0xc8 | 0x10;
+    out
+}
+
 fn option_list(rng: &mut Pcg64) -> Vec<u8> {
     let exid = tack_tcp::wire::tack_option::EXID.to_be_bytes();
     let mut out = Vec::new();
@@ -182,13 +190,15 @@ fn option_list(rng: &mut Pcg64) -> Vec<u8> {
             (5, 16),
             (8, 8),
             (253, 2),
+            (253, 4),
             (253, 3),
             (253, 6),
             (40, 0),
+            (40, 2),
             (41, 1),
             (42, 4),
             (30, 3),
-        ][rng.random_range(0..14)];
+        ][rng.random_range(0..16)];
         out.push(kind);
         if kind != 1 {
             out.push(len + 2);

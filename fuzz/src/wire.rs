@@ -6,15 +6,28 @@ use tack_tcp::wire::body::{
     Context, TACK_FIXED_LEN, emit_iack, emit_tack, max_holes, parse_iack, parse_tack,
 };
 use tack_tcp::wire::options::MAX_OPTION_BYTES;
-use tack_tcp::wire::{AckType, Codepoints, Header, Options, Segment, checksum, ip, ipv4, ipv6};
+use tack_tcp::wire::{
+    AckType, Codepoints, CompactHeader, Form, Header, Options, Segment, checksum, ip, ipv4, ipv6,
+};
 
 use super::input::Input;
 
-/// First byte: codepoint profile; the rest: a TCP segment.
+/// First byte: codepoint profile; the rest: a segment as UDP carries it, with a whole header or a
+/// short one.
 pub fn segment(data: &[u8]) -> bool {
     let mut input = Input::new(data);
     let codepoints = codepoints(input.byte());
-    let Ok(segment) = Segment::parse(input.rest(), codepoints) else { return false };
+    let Ok(segment) = Segment::parse_datagram(input.rest(), codepoints) else { return false };
+    if segment.form == Form::Compact {
+        let (header, text) = CompactHeader::parse(input.rest()).expect("just read");
+        let mut bytes = Vec::new();
+        header.emit(&mut bytes);
+        bytes.extend_from_slice(text);
+        assert_eq!(bytes, input.rest(), "nothing in a short header is lost");
+        assert_eq!((&segment.header, segment.payload), (&header.into(), text));
+        assert!(Segment::parse(input.rest(), codepoints).is_err(), "no TCP segment is like it");
+        return true;
+    }
     assert!(segment.payload.len() + 20 <= input.rest().len());
     let bytes = emitted(&segment.header, codepoints);
     assert_eq!(bytes.len(), segment.header.len(codepoints));

@@ -14,7 +14,8 @@ use crate::wire::Codepoints;
 pub enum Encapsulation {
     /// A bare TCP segment is the payload of a UDP datagram. The path's address is that of the
     /// datagram; TCP ports tell connections apart inside. The TCP checksum field is zero and not
-    /// looked at: UDP's covers the same bytes.
+    /// looked at: UDP's covers the same bytes. Between ends that agreed on it (see
+    /// [`HostConfig::compact`]), data goes with a short header, which says the same in less.
     #[default]
     Udp,
     /// Whole IPv4 and IPv6 packets, with checksums.
@@ -31,6 +32,10 @@ pub struct HostConfig {
     pub encapsulation: Encapsulation,
     /// Which option kinds carry TACK.
     pub codepoints: Codepoints,
+    /// Offer, or answer an offer of, short headers for data under TACK: 18 bytes in front of the
+    /// text instead of 40 (see [`wire::compact`](crate::wire::compact)). Only over UDP: on an IP
+    /// path everybody reads TCP headers.
+    pub compact: bool,
     /// Most segments in one transmit. 44 full Ethernet segments are what fits UDP segmentation
     /// offload's 64 KiB.
     pub max_burst_segments: usize,
@@ -99,6 +104,7 @@ impl Default for HostConfig {
         HostConfig {
             encapsulation: Encapsulation::Udp,
             codepoints: Codepoints::Experimental,
+            compact: true,
             max_burst_segments: 44,
             max_connections: 1 << 20,
             time_wait: Duration::from_secs(60),

@@ -11,6 +11,7 @@ mod arrives;
 mod burst;
 mod challenge;
 mod close;
+mod compact;
 mod congestion;
 mod ecn;
 mod error;
@@ -51,6 +52,7 @@ use crate::wire::Segment;
 use ack_policy::Acknowledging;
 use challenge::ChallengeLimit;
 use close::Ending;
+use compact::Refresh;
 use congestion::Congestion;
 use ecn::EcnState;
 use keepalive::{KeepaliveAction, Liveness};
@@ -77,6 +79,8 @@ pub(crate) struct Setup {
     pub(crate) ports: Ports,
     pub(crate) config: ConnConfig,
     pub(crate) default_mss: u16,
+    /// Short headers may be offered.
+    pub(crate) compact: bool,
     /// Initial sequence number.
     pub(crate) iss: SeqNum,
     /// Start of the timestamp clock.
@@ -125,6 +129,7 @@ pub(crate) struct Connection {
     snd: Snd,
     rcv: Rcv,
     clock: Clock,
+    refresh: Refresh,
     recovery: Recovery,
     acks: Acknowledging,
     congestion: Congestion,
@@ -167,9 +172,9 @@ impl Connection {
     }
 
     fn new(setup: Setup, state: State, peer_offers_tack: bool, now: Instant) -> Connection {
-        let Setup { ports, config, default_mss, iss, clock_offset, seed } = setup;
+        let Setup { ports, config, default_mss, compact, iss, clock_offset, seed } = setup;
         let passive = state == State::SynReceived;
-        let offer = Offer::new(&config, default_mss);
+        let offer = Offer::new(&config, default_mss).with_compact(compact);
         let micros = offer.tack && (!passive || peer_offers_tack);
         let mss = u32::from(offer.mss());
         Connection {
@@ -182,6 +187,7 @@ impl Connection {
             snd: Snd::new(iss, config.send_buffer),
             rcv: Rcv::new(SeqNum(0), config.initial_recv_buffer, config.recv_buffer, now),
             clock: Clock::new(clock_offset, micros),
+            refresh: Refresh::default(),
             recovery: Recovery::plain(mss, acceptable::FIRST_BYTE, false, now),
             acks: Acknowledging::delayed(DelayedAck::new(config.delayed_ack.clone(), mss)),
             congestion: Congestion::new(&config, mss, seed, now),

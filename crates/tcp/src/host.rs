@@ -453,6 +453,7 @@ impl Host {
         Setup {
             ports: Ports { local: key.local_port, remote: key.remote_port },
             default_mss: default_mss(&self.config, key.path.is_ipv6()),
+            compact: self.config.compact && self.config.encapsulation == Encapsulation::Udp,
             config,
             iss,
             clock_offset: self.secret.clock_offset(key),

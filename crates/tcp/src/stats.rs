@@ -68,6 +68,8 @@ pub struct Counters {
     pub segments_received: u64,
     /// Segments with stream data sent, retransmissions included.
     pub data_segments_sent: u64,
+    /// Of them with a short header.
+    pub compact_segments_sent: u64,
     /// Segments with stream data received.
     pub data_segments_received: u64,
     /// Retransmitted segments.

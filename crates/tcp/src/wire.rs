@@ -2,6 +2,7 @@
 
 pub mod body;
 pub mod checksum;
+pub mod compact;
 pub mod header;
 pub mod ip;
 pub mod ipv4;
@@ -9,6 +10,7 @@ pub mod ipv6;
 pub mod options;
 pub mod tack_option;
 
+pub use compact::{CompactHeader, Form};
 pub use header::{Flags, Header, ParseError, Segment};
 pub use options::{Options, SackBlocks, Timestamps};
 pub use tack_option::{AckType, Codepoints};

@@ -22,7 +22,7 @@ pub(crate) enum Kind {
 
 impl Kind {
     pub(crate) fn of(datagram: &[u8]) -> Kind {
-        let Ok(segment) = Segment::parse(datagram, Codepoints::Experimental) else {
+        let Ok(segment) = Segment::parse_datagram(datagram, Codepoints::Experimental) else {
             return Kind::Other;
         };
         match segment.header.options.ack_type {

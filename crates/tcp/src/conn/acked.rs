@@ -13,7 +13,7 @@ use crate::conn::timers::Timer;
 use crate::conn::{Connection, EventSet};
 use crate::recovery::PlainAck;
 use crate::wire::body::{self, Context};
-use crate::wire::{AckType, Flags};
+use crate::wire::{AckType, Flags, Form};
 
 /// What a body said, once read.
 enum News {
@@ -26,6 +26,9 @@ enum News {
 impl Connection {
     /// Applies a believed acknowledgment.
     pub(crate) fn take_ack(&mut self, a: &Arriving<'_>, now: Instant) {
+        if a.seg.form == Form::Compact {
+            return self.take_silence(a, now);
+        }
         let window = self.snd.scaled(a.seg.header.window);
         let news = self.read_body(a, window);
         self.count_received(a);
@@ -43,6 +46,14 @@ impl Connection {
         if window_grew && self.snd.usable() > 0 {
             self.persist.on_open();
             self.timers.stop(Timer::Persist);
+        }
+        self.persist.on_answer();
+    }
+
+    /// A short header says that nothing changed but, perhaps, that the path is congested.
+    fn take_silence(&mut self, a: &Arriving<'_>, now: Instant) {
+        if a.seg.header.flags.has(Flags::ECE) {
+            self.react_to_marks(now);
         }
         self.persist.on_answer();
     }

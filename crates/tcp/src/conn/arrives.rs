@@ -9,7 +9,7 @@ use crate::conn::close::Reset;
 use crate::conn::{Connection, ConnectionError, EventSet, State};
 use crate::stats::FallbackReason;
 use crate::wire::ip::Ecn;
-use crate::wire::{AckType, Flags, Segment};
+use crate::wire::{AckType, Flags, Form, Segment};
 
 /// What a segment's packet said of it.
 #[derive(Clone, Copy, Debug)]
@@ -52,6 +52,10 @@ impl Connection {
     /// A segment for this connection arrived.
     pub(crate) fn on_segment(&mut self, seg: &Segment<'_>, carriage: Carriage, now: Instant) {
         self.counters.segments_received += u64::from(carriage.segments);
+        if seg.form == Form::Compact && !self.understands(seg) {
+            self.counters.unacceptable += 1;
+            return;
+        }
         match self.state.get() {
             State::Closed | State::TimeWait => {}
             State::SynSent => self.arrives_syn_sent(seg, now),
@@ -64,7 +68,10 @@ impl Connection {
         let a = Arriving {
             seg,
             seq: self.rcv.offset(seg.header.seq),
-            ack: self.snd.ack_offset(seg.header.ack),
+            ack: match seg.form {
+                Form::Full => self.snd.ack_offset(seg.header.ack),
+                Form::Compact => self.snd.una(),
+            },
             text: if body.is_some() { &[] } else { seg.payload },
             body: body.map(|kind| (kind, seg.payload)),
             fin: body.is_none() && seg.header.flags.has(Flags::FIN),

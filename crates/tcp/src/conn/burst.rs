@@ -7,8 +7,9 @@ use std::net::IpAddr;
 use crate::conn::super_packet::{self, SuperPacket};
 use crate::host::Offload;
 use crate::seq::SeqNum;
+use crate::wire::compact::COMPACT_LEN;
 use crate::wire::ip::Ecn;
-use crate::wire::{Codepoints, Header, checksum, ipv4, ipv6};
+use crate::wire::{Codepoints, CompactHeader, Header, checksum, ipv4, ipv6};
 
 /// How a segment is framed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -181,6 +182,25 @@ impl<'a> BurstBuilder<'a> {
         {
             self.super_packet = SuperPacket::begin(ip, header, header_len, payload_len);
         }
+        self.count(size);
+    }
+
+    /// Appends a segment with a short header; the caller asked for room.
+    pub(crate) fn push_compact(&mut self, header: &CompactHeader, ecn: Ecn, text: (&[u8], &[u8])) {
+        debug_assert_eq!(self.framing, Framing::Bare, "short headers are for UDP");
+        let size = COMPACT_LEN + text.0.len() + text.1.len();
+        debug_assert!(self.has_room(size, ecn), "room is asked for before it is used");
+        if self.segments == 0 {
+            self.segment_size = size;
+            self.ecn = ecn;
+        }
+        header.emit(self.out);
+        self.out.extend_from_slice(text.0);
+        self.out.extend_from_slice(text.1);
+        self.count(size);
+    }
+
+    fn count(&mut self, size: usize) {
         self.ended |= size < self.segment_size;
         self.segments += 1;
     }

@@ -4,8 +4,8 @@ use core::time::Duration;
 
 use tack::Acked;
 use tack_cc::{
-    AckSample, Config, CongestionControl, Controller, LossKind, LossSample, Pacer,
-    PacerConfig, RateSample, RateSource, Snapshot,
+    AckSample, Config, CongestionControl, Controller, LossKind, LossSample, Pacer, PacerConfig,
+    RateSample, RateSource, Snapshot,
 };
 use tack_units::{Instant, Rate};
 

@@ -58,6 +58,11 @@ impl Liveness {
         self.timeouts = 0;
     }
 
+    /// A timeout passed, and nothing new was acknowledged since.
+    pub(crate) fn is_in_doubt(&self) -> bool {
+        self.timeouts > 0
+    }
+
     /// A retransmission timeout; returns how many in a row.
     pub(crate) fn on_timeout(&mut self) -> u32 {
         self.timeouts += 1;

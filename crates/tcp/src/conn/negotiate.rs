@@ -23,6 +23,8 @@ use crate::wire::{Options, Timestamps};
 #[derive(Clone, Debug)]
 pub(crate) struct Offer {
     pub(crate) tack: bool,
+    /// Short headers, if TACK.
+    compact: bool,
     sack: bool,
     timestamps: bool,
     ecn: bool,
@@ -35,6 +37,8 @@ pub(crate) struct Offer {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Agreed {
     pub(crate) tack: bool,
+    /// Short headers are understood by both.
+    pub(crate) compact: bool,
     pub(crate) sack: bool,
     pub(crate) timestamps: bool,
     pub(crate) ecn: bool,
@@ -51,6 +55,7 @@ impl Agreed {
     pub(crate) fn nothing(mss: u16) -> Agreed {
         Agreed {
             tack: false,
+            compact: false,
             sack: false,
             timestamps: false,
             ecn: false,
@@ -62,7 +67,8 @@ impl Agreed {
 
     /// After a simultaneous open: what the peer's SYN/ACK no longer names is off.
     pub(crate) fn with(self, peer: &Options) -> Agreed {
-        Agreed { tack: self.tack && peer.tack_permitted, ..self }
+        let compact = self.compact && peer.compact_permitted;
+        Agreed { tack: self.tack && peer.tack_permitted, compact, ..self }
     }
 }
 
@@ -77,6 +83,7 @@ impl Offer {
     pub(crate) fn new(config: &ConnConfig, default_mss: u16) -> Offer {
         Offer {
             tack: config.tack.is_some() && config.timestamps,
+            compact: false,
             sack: config.sack,
             timestamps: config.timestamps,
             ecn: config.ecn,
@@ -85,10 +92,17 @@ impl Offer {
         }
     }
 
+    /// The same with short headers, or without.
+    pub(crate) fn with_compact(self, compact: bool) -> Offer {
+        Offer { compact, ..self }
+    }
+
     /// What a SYN/ACK answers: only what the SYN offered too.
     pub(crate) fn answer(&self, syn: &Options, peer_ecn: bool) -> Offer {
+        let tack = self.tack && syn.tack_permitted && syn.timestamps.is_some();
         Offer {
-            tack: self.tack && syn.tack_permitted && syn.timestamps.is_some(),
+            tack,
+            compact: tack && self.compact && syn.compact_permitted,
             sack: self.sack && syn.sack_permitted,
             timestamps: self.timestamps && syn.timestamps.is_some(),
             ecn: self.ecn && peer_ecn,
@@ -112,6 +126,7 @@ impl Offer {
             window_scale: self.window_scale,
             sack_permitted: self.sack,
             tack_permitted: self.tack,
+            compact_permitted: self.tack && self.compact,
             timestamps: self.timestamps.then_some(timestamps),
             ..Options::default()
         }
@@ -126,6 +141,7 @@ impl Offer {
         };
         Agreed {
             tack: both.tack,
+            compact: both.compact,
             sack: both.sack,
             timestamps: both.timestamps,
             ecn: both.ecn,
@@ -175,6 +191,21 @@ mod tests {
         peer.timestamps = None;
         assert!(!offer.agree(&peer, false).tack);
         assert!(!Offer::new(&ConnConfig::plain(), 1_460).tack);
+    }
+
+    #[test]
+    fn short_headers_need_both_offers_and_tack() {
+        let plain = Offer::new(&ConnConfig::default(), 1_460);
+        let offer = plain.clone().with_compact(true);
+        let ts = Timestamps { val: 1, ecr: 0 };
+        let peer = offer.options(ts);
+        assert!(peer.compact_permitted && offer.agree(&peer, false).compact);
+        assert!(!plain.agree(&peer, false).compact);
+        assert!(!offer.agree(&plain.options(ts), false).compact);
+        let no_tack = Options { tack_permitted: false, ..peer };
+        assert!(!offer.agree(&no_tack, false).compact);
+        let given_up = Offer { tack: false, ..offer };
+        assert!(!given_up.options(ts).compact_permitted);
     }
 
     #[test]

@@ -157,6 +157,7 @@ impl Connection {
         if !options.tack_permitted {
             self.open.offer.tack = false;
             self.agreed.tack = false;
+            self.agreed.compact = false;
         }
         self.open.due = true;
     }

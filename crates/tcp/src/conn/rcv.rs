@@ -105,6 +105,11 @@ impl Rcv {
         window.min(u64::from(u16::MAX) << self.shift)
     }
 
+    /// SEG.ACK or SEG.WND would say something that no segment has said.
+    pub(crate) fn has_news(&self) -> bool {
+        self.nxt() != self.last_ack_sent || self.nxt() + self.offer() > self.edge
+    }
+
     /// SEG.ACK and SEG.WND leave in a segment.
     pub(crate) fn announce(&mut self) -> (SeqNum, u16) {
         // Rounded down: the edge may seem to move left by less than the scale's unit

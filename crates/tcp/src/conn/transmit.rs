@@ -10,9 +10,11 @@ use crate::conn::recovery_mode::Recovery;
 use crate::conn::snd::Fresh;
 use crate::conn::timers::Timer;
 use crate::conn::{Connection, State};
+use crate::stats::Mode;
 use crate::wire::body;
+use crate::wire::compact::COMPACT_LEN;
 use crate::wire::ip::Ecn;
-use crate::wire::{AckType, Flags, Header, Options};
+use crate::wire::{AckType, Flags, Form, Header, Options};
 
 /// Bytes of a TCP header without options.
 const HEADER: usize = 20;
@@ -68,6 +70,7 @@ impl Connection {
     /// An ordinary header at SND.NXT with ACK, window and timestamps.
     fn header(&mut self, now: Instant) -> Header {
         let (ack, window) = self.rcv.announce();
+        self.refresh.on_full(now);
         Header {
             src_port: self.ports.local,
             dst_port: self.ports.remote,
@@ -243,15 +246,18 @@ impl Connection {
 
     /// The next segment with text or FIN, or what there is to wait for.
     fn next_segment(&self, now: Instant) -> Result<Next, Option<Limit>> {
-        let payload = self.payload_now();
-        if let Some(lost) = self.recovery.next_lost(now) {
+        let lost = self.recovery.next_lost(now);
+        let form = self.next_form(lost.is_some(), now);
+        let payload = self.payload_in(form);
+        if let Some(lost) = lost {
             let end = lost.end.min(lost.start + payload as u64);
             // FIN rides on a full segment: it takes no room.
             let end = if lost.end == end + 1 { lost.end } else { end };
-            return Ok(Next { fresh: self.snd.again(lost.start, end), again: true });
+            let fresh = self.snd.again(lost.start, end);
+            return Ok(self.fit_fin(Next { fresh, again: true, form }));
         }
         match self.snd.fresh(payload, self.config.nodelay, self.persist.overrides()) {
-            Some(fresh) => Ok(Next { fresh, again: false }),
+            Some(fresh) => Ok(self.fit_fin(Next { fresh, again: false, form })),
             None if self.snd.unsent() > self.snd.usable() => Err(Some(Limit::Rwnd)),
             None if self.snd.has_fresh() && self.snd.usable() == 0 => Err(Some(Limit::Rwnd)),
             None => Err(Some(Limit::App)),
@@ -260,28 +266,35 @@ impl Connection {
 
     /// A tail loss probe: new data if any may leave, else the last segment again.
     fn send_loss_probe(&mut self, burst: &mut BurstBuilder<'_>, now: Instant) {
-        let payload = self.payload_now();
+        let form = self.next_form(true, now);
+        let payload = self.payload_in(form);
         let next = match self.snd.fresh(payload, true, false) {
-            Some(fresh) => Next { fresh, again: false },
+            Some(fresh) => Next { fresh, again: false, form },
             None if self.snd.is_idle() => return,
             None => {
                 let from = self.snd.nxt().saturating_sub(payload as u64).max(self.snd.una());
-                Next { fresh: self.snd.again(from, self.snd.nxt()), again: true }
+                Next { fresh: self.snd.again(from, self.snd.nxt()), again: true, form }
             }
         };
         self.counters.probes += 1;
-        self.push_text(burst, next, now);
+        self.push_text(burst, self.fit_fin(next), now);
     }
 
     /// Text per full segment of a connection at rest, options that are always there taken off.
     pub(crate) fn payload_mss(&self) -> u32 {
+        if self.agreed.compact && !matches!(self.mode, Mode::FellBack(_)) {
+            return self.payload_in(Form::Compact) as u32;
+        }
         let timestamps = if self.agreed.timestamps { 12 } else { 0 };
         let pkt_seq = if self.agreed.tack { 8 } else { 0 };
         u32::from(self.agreed.mss) - timestamps - pkt_seq
     }
 
     /// Text that fits the next segment: SACK blocks may take some.
-    fn payload_now(&self) -> usize {
+    pub(super) fn payload_in(&self, form: Form) -> usize {
+        if form == Form::Compact {
+            return HEADER + usize::from(self.agreed.mss) - COMPACT_LEN;
+        }
         let timestamps = if self.agreed.timestamps { 12 } else { 0 };
         let extra = if self.recovery.is_tack() {
             8
@@ -295,24 +308,30 @@ impl Connection {
 
     /// Sends text or FIN. False: the burst is full, and the segment is still to be sent.
     fn push_text(&mut self, burst: &mut BurstBuilder<'_>, next: Next, now: Instant) -> bool {
-        let Next { fresh, again } = next;
+        let Next { fresh, again, form } = next;
         let range = fresh.seq..fresh.seq + fresh.len as u64 + u64::from(fresh.fin);
         let ecn = self.ecn.codepoint(!again);
-        let (seq, options) = (self.snd.seq_num(fresh.seq), self.options_len());
-        let joins = burst.continues(seq, options, fresh.len)
-            && burst.has_room(HEADER + options + fresh.len, ecn);
+        let seq = self.snd.seq_num(fresh.seq);
+        let header_len = HEADER + usize::from(self.agreed.mss) - self.payload_in(form);
+        let joins = burst.continues(seq, header_len.saturating_sub(HEADER), fresh.len)
+            && burst.has_room(header_len + fresh.len, ecn);
         if !burst.is_empty() && !joins {
             return false;
         }
-        let mut header = self.header(now);
-        header.seq = seq;
-        header.flags = Flags::ACK | self.ecn.flags(!again);
+        let mut flags = Flags::ACK | self.ecn.flags(!again);
         if fresh.fin {
-            header.flags = header.flags | Flags::FIN;
+            flags = flags | Flags::FIN;
         }
         if range.end >= self.snd.buffer.end() && fresh.len > 0 {
-            header.flags = header.flags | Flags::PSH;
+            flags = flags | Flags::PSH;
         }
+        if form == Form::Compact {
+            self.push_compact(burst, next, flags, ecn, now);
+            return true;
+        }
+        let mut header = self.header(now);
+        header.seq = seq;
+        header.flags = flags;
         if !self.acks.is_tack() {
             self.add_sack(&mut header.options);
         }
@@ -325,17 +344,14 @@ impl Connection {
         true
     }
 
-    fn options_len(&self) -> usize {
-        usize::from(self.agreed.mss) - self.payload_now()
-    }
-
-    fn on_text_sent(&mut self, next: Next, now: Instant) {
-        let Next { fresh, again } = next;
+    pub(super) fn on_text_sent(&mut self, next: Next, now: Instant) {
+        let Next { fresh, again, form } = next;
         let was_idle = self.snd.is_idle();
         let bytes = fresh.len as u64;
         let counters = &mut self.counters;
         counters.segments_sent += 1;
         counters.data_segments_sent += u64::from(fresh.len > 0);
+        counters.compact_segments_sent += u64::from(form == Form::Compact);
         if again {
             counters.retransmissions += 1;
             counters.retransmitted_bytes += bytes;
@@ -362,8 +378,9 @@ impl Connection {
 
 /// A segment about to leave.
 #[derive(Clone, Copy, Debug)]
-struct Next {
-    fresh: Fresh,
+pub(super) struct Next {
+    pub(super) fresh: Fresh,
     /// It was sent before.
-    again: bool,
+    pub(super) again: bool,
+    pub(super) form: Form,
 }

@@ -11,7 +11,7 @@ use crate::host::timewait::Verdict;
 use crate::host::{Host, Incoming, MAX_STRAY, cookies};
 use crate::seq::SeqNum;
 use crate::wire::ip::Ecn;
-use crate::wire::{Flags, Header, Segment, Timestamps};
+use crate::wire::{Flags, Form, Header, Segment, Timestamps};
 
 /// A segment and the addresses it came with.
 pub(super) struct Located<'a> {
@@ -44,7 +44,7 @@ impl Host {
         if self.config.encapsulation != Encapsulation::Udp {
             return self.dispatch_packet(Incoming::new(datagram), now);
         }
-        let Ok(segment) = Segment::parse(datagram, self.config.codepoints) else {
+        let Ok(segment) = Segment::parse_datagram(datagram, self.config.codepoints) else {
             self.counters.malformed += 1;
             return None;
         };
@@ -68,6 +68,12 @@ impl Host {
                 }
                 Verdict::Reopen => {}
             }
+        }
+        if segment.form == Form::Compact {
+            // It opens nothing, and without SEG.ACK a RST in answer would not be believed. What
+            // its sender repeats after a timeout has a whole header and gets one.
+            self.counters.stray += 1;
+            return None;
         }
         if self.listeners.contains_key(&key.local_port) {
             return self.arrives_listen(&key, segment, located.carriage, now);
@@ -196,6 +202,7 @@ impl Host {
                 ..header.clone()
             },
             payload: &[],
+            form: Form::Full,
         };
         let config = listener.config().conn.clone();
         listener.on_handshake_started();

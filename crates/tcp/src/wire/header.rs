@@ -18,6 +18,7 @@
 //! ```
 
 use crate::seq::SeqNum;
+use crate::wire::compact::Form;
 use crate::wire::options::{Options, Words};
 use crate::wire::tack_option::Codepoints;
 
@@ -84,6 +85,8 @@ pub struct Segment<'a> {
     pub header: Header,
     /// Everything behind the header: data, or a TACK/IACK body when `options.ack_type` is set.
     pub payload: &'a [u8],
+    /// What the header was on the wire.
+    pub form: Form,
 }
 
 /// Why bytes from the network are not a segment. Never our fault: count and drop.
@@ -101,6 +104,14 @@ pub enum ParseError {
     DataOffset {
         /// Header length it claims, in 32-bit words.
         words: u8,
+        /// Bytes there.
+        have: usize,
+    },
+    /// A short header without text, or with control bits that need a whole one.
+    #[error("a short header with control bits {flags:#04x} in {have} bytes")]
+    Compact {
+        /// Its control bits.
+        flags: u8,
         /// Bytes there.
         have: usize,
     },
@@ -138,7 +149,7 @@ impl<'a> Segment<'a> {
             urgent: half(18),
             options: Options::parse(options, codepoints),
         };
-        Ok(Segment { header, payload })
+        Ok(Segment { header, payload, form: Form::Full })
     }
 }
 

@@ -10,13 +10,15 @@
 //!                    1  1  4  2                          4 (0 beside timestamps)  SYN
 //!   timestamps       1  1  8  10  TSval  TSecr           12
 //!   TACK-Permitted   see `tack_option`                   4         SYN
+//!   features         see `tack_option`                   8 or 4    SYN
 //!   PKT.SEQ          see `tack_option`                   8         data
 //!   ACK-Type         see `tack_option`                   8 or 4    TACK, IACK
 //!   SACK             1  1  5  2+8n  n blocks             4 + 8n    what fits
 //! ```
 //!
-//! A SYN with everything takes 24 of the 40 bytes. Together all but SACK take 40 at most, hence
-//! nothing but SACK blocks is ever left out.
+//! A SYN with everything takes 32 of the 40 bytes. Features belong to SYNs, PKT.SEQ and ACK-Type to
+//! segments that are none: features beside either mean nothing, read or written. All that is left
+//! but SACK takes 40 at most, hence nothing but SACK blocks is ever left out.
 
 use crate::seq::SeqNum;
 use crate::wire::tack_option::{AckType, Codepoints};
@@ -85,6 +87,8 @@ pub struct Options {
     pub sack_permitted: bool,
     /// TACK-Permitted (SYN).
     pub tack_permitted: bool,
+    /// Short headers are understood (SYN); see [`compact`](crate::wire::compact).
+    pub compact_permitted: bool,
     /// Timestamps.
     pub timestamps: Option<Timestamps>,
     /// SACK blocks.
@@ -120,7 +124,13 @@ impl Options {
                 _ => break,
             }
         }
+        options.compact_permitted = options.names_features();
         options
+    }
+
+    /// Features have their place.
+    fn names_features(&self) -> bool {
+        self.compact_permitted && self.pkt_seq.is_none() && self.ack_type.is_none()
     }
 
     /// Bytes that [`Self::emit`] appends: a multiple of 4, at most 40.
@@ -209,6 +219,9 @@ impl Options {
         if self.tack_permitted {
             len += codepoints.permitted_len();
         }
+        if self.names_features() {
+            len += codepoints.features_len();
+        }
         if self.pkt_seq.is_some() {
             len += codepoints.pkt_seq_len();
         }
@@ -241,6 +254,9 @@ impl Options {
         }
         if self.tack_permitted {
             codepoints.emit_permitted(out);
+        }
+        if self.names_features() {
+            codepoints.emit_features(out);
         }
         if let Some(pkt_seq) = self.pkt_seq {
             codepoints.emit_pkt_seq(pkt_seq, out);

@@ -34,6 +34,8 @@ pub(crate) fn any_options() -> impl Strategy<Value = Options> {
             window_scale,
             sack_permitted,
             tack_permitted,
+            // A SYN has neither of the others.
+            compact_permitted: tack_permitted && pkt_seq.is_none() && ack_type.is_none(),
             timestamps: timestamps.map(|(val, ecr)| Timestamps { val, ecr }),
             sack,
             pkt_seq,
@@ -64,10 +66,11 @@ fn a_syn_with_every_option_keeps_within_the_budget() {
         window_scale: Some(10),
         sack_permitted: true,
         tack_permitted: true,
+        compact_permitted: true,
         ..stamped()
     };
-    for codepoints in PROFILES {
-        assert_eq!(options.len(codepoints), 24);
+    for (codepoints, len) in PROFILES.into_iter().zip([32, 28]) {
+        assert_eq!(options.len(codepoints), len);
         assert_eq!(Options::parse(&emitted(&options, codepoints), codepoints), options);
     }
 }
@@ -141,6 +144,19 @@ fn sack_blocks_fill_what_the_other_options_leave() {
 fn a_hostile_block_count_reads_only_what_exists() {
     let sack = SackBlocks { len: 200, ..SackBlocks::default() };
     assert_eq!(sack.as_slice().len(), 4);
+}
+
+#[test]
+fn features_beside_a_number_or_an_acknowledgment_mean_nothing() {
+    for codepoints in PROFILES {
+        let syn = Options { tack_permitted: true, compact_permitted: true, ..stamped() };
+        let number = Options { pkt_seq: Some(1), ..Options::default() };
+        let bytes = [emitted(&syn, codepoints), emitted(&number, codepoints)].concat();
+        let read = Options::parse(&bytes, codepoints);
+        assert_eq!(read, Options { compact_permitted: false, pkt_seq: Some(1), ..syn.clone() });
+        let both = Options { pkt_seq: Some(1), ..syn };
+        assert_eq!(Options::parse(&emitted(&both, codepoints), codepoints), read);
+    }
 }
 
 proptest! {

@@ -3,16 +3,23 @@
 //! ```text
 //! experimental (kind 253, 16-bit ExID [RFC 6994], told apart by length)
 //!   SYN   253 4 ExID            TACK-Permitted
+//!   SYN   253 6 ExID features   what else of ours the sender understands
 //!   data  253 8 ExID PKT.SEQ
 //!   ACK   253 5 ExID type
 //! paper [TON Fig. 8], closed networks only
 //!   SYN   40 2                  TACK-Permitted
+//!   SYN   40 4 features
 //!   ACK   41 3 type
 //!   data  42 6 PKT.SEQ
 //! ```
 //!
-//! Padded to 32-bit words with no-operations in front, the three cost 4/8/8 bytes in the
-//! experimental profile and 4/4/8 in the paper's: a data segment costs the same in both.
+//! Padded to 32-bit words with no-operations in front, TACK-Permitted costs 4 bytes, features 8 in
+//! the experimental profile and 4 in the paper's, ACK-Type the same, and PKT.SEQ 8: a data segment
+//! costs the same in both.
+//!
+//! Features are 16 bits beside TACK-Permitted, not in it, so that a peer that knows none reads the
+//! option it knows. Bit 0: short headers ([`compact`](crate::wire::compact)). Others are sent as
+//! zero and ignored.
 
 use crate::wire::options::{Options, Words};
 
@@ -28,6 +35,9 @@ const KIND_PKT_SEQ: u8 = 42;
 
 const NOP: u8 = 1;
 const EXID_BYTES: [u8; 2] = EXID.to_be_bytes();
+
+/// The feature bit of short headers.
+const COMPACT: u16 = 1;
 
 /// Which option kinds carry TACK.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Hash)]
@@ -92,6 +102,14 @@ impl Codepoints {
         4
     }
 
+    /// Padded length of features.
+    pub(super) const fn features_len(self) -> usize {
+        match self {
+            Codepoints::Experimental => 8,
+            Codepoints::Paper => 4,
+        }
+    }
+
     /// Padded length of PKT.SEQ.
     pub(super) const fn pkt_seq_len(self) -> usize {
         8
@@ -110,6 +128,19 @@ impl Codepoints {
         match self {
             Codepoints::Experimental => out.word([KIND_EXPERIMENT, 4, hi, lo]),
             Codepoints::Paper => out.word([NOP, NOP, KIND_PERMITTED, 2]),
+        }
+    }
+
+    /// Features: short headers, the only one there is.
+    pub(super) fn emit_features(self, out: &mut Words) {
+        let [hi, lo] = EXID_BYTES;
+        let [features_hi, features_lo] = COMPACT.to_be_bytes();
+        match self {
+            Codepoints::Experimental => {
+                out.word([NOP, NOP, KIND_EXPERIMENT, 6]);
+                out.word([hi, lo, features_hi, features_lo]);
+            }
+            Codepoints::Paper => out.word([KIND_PERMITTED, 4, features_hi, features_lo]),
         }
     }
 
@@ -153,11 +184,15 @@ impl Codepoints {
                 match *rest {
                     [] => options.tack_permitted = true,
                     [code] => options.ack_type = Some(AckType::from_code(code)),
+                    [hi, lo] => options.apply_features(u16::from_be_bytes([hi, lo])),
                     [a, b, c, d] => options.pkt_seq = Some(u32::from_be_bytes([a, b, c, d])),
                     _ => {}
                 }
             }
             (Codepoints::Paper, KIND_PERMITTED, []) => options.tack_permitted = true,
+            (Codepoints::Paper, KIND_PERMITTED, &[hi, lo]) => {
+                options.apply_features(u16::from_be_bytes([hi, lo]));
+            }
             (Codepoints::Paper, KIND_ACK_TYPE, &[code]) => {
                 options.ack_type = Some(AckType::from_code(code));
             }
@@ -166,6 +201,12 @@ impl Codepoints {
             }
             _ => {}
         }
+    }
+}
+
+impl Options {
+    fn apply_features(&mut self, features: u16) {
+        self.compact_permitted = features & COMPACT != 0;
     }
 }
 
@@ -187,8 +228,22 @@ mod tests {
         Codepoints::Experimental.apply(253, &[0x00, 0xac], &mut options);
         Codepoints::Experimental.apply(253, &[0x00, 0xac, 4], &mut options);
         Codepoints::Experimental.apply(253, &[EXID_BYTES[0]], &mut options);
-        Codepoints::Experimental.apply(253, &[EXID_BYTES[0], EXID_BYTES[1], 1, 2], &mut options);
+        Codepoints::Experimental.apply(253, &[EXID_BYTES[0], EXID_BYTES[1], 1, 2, 3], &mut options);
         assert_eq!(options, Options::default());
+    }
+
+    #[test]
+    fn features_nobody_knows_yet_are_ignored() {
+        let [hi, lo] = EXID_BYTES;
+        for (features, compact) in [([0xff, 0xfe], false), ([0xff, 0xff], true), ([0, 1], true)] {
+            let mut options = Options::default();
+            let body = [hi, lo, features[0], features[1]];
+            Codepoints::Experimental.apply(253, &body, &mut options);
+            assert_eq!(options, Options { compact_permitted: compact, ..Options::default() });
+            let mut options = Options::default();
+            Codepoints::Paper.apply(40, &features, &mut options);
+            assert_eq!(options, Options { compact_permitted: compact, ..Options::default() });
+        }
     }
 
     #[test]

@@ -246,6 +246,7 @@ fn pipe(kind: Kind, ip: Option<bool>, rng: &mut Pcg64Mcg) -> PipeConfig {
 fn host_config(codepoints: Codepoints, rng: &mut Pcg64Mcg) -> HostConfig {
     HostConfig {
         codepoints,
+        compact: rng.random_bool(0.8),
         max_burst_segments: [1, 2, 10, 44][rng.random_range(0..4)],
         ..HostConfig::default()
     }

@@ -228,7 +228,7 @@ fn each_option(tcp: &mut [u8], mut f: impl FnMut(&mut [u8])) {
 
 fn kind_of(option: &[u8]) -> Option<Strip> {
     match (option[0], option.len()) {
-        (253, 4) | (40, 2) => Some(Strip::Permitted),
+        (253, 4 | 6) | (40, 2 | 4) => Some(Strip::Permitted),
         (253, 5) | (41, 3) => Some(Strip::AckType),
         (253, 8) | (42, 6) => Some(Strip::PktSeq),
         _ => None,

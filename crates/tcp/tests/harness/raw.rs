@@ -152,7 +152,7 @@ impl Raw {
         let mut buffer = Vec::new();
         while let Some(t) = self.host.poll_transmit(&mut buffer, 65_000, self.now) {
             for bytes in buffer.chunks(t.segment_size) {
-                let segment = Segment::parse(bytes, CODEPOINTS).expect("our own segment");
+                let segment = Segment::parse_datagram(bytes, CODEPOINTS).expect("our own segment");
                 if let Some(ts) = segment.header.options.timestamps {
                     self.echo = ts.val;
                 }

@@ -1,0 +1,115 @@
+//! Which segments go with a short header, and which of them are believed.
+//!
+//! A short header leaves out SEG.ACK, SEG.WND and TSecr. A segment has a whole one
+//!
+//! - when SEG.ACK or SEG.WND would say something new: within a burst only the first does, so bulk
+//!   data both ways pays for one whole header per burst and tells no less than before;
+//! - once in [`REFRESH`] all the same, so that whoever watches, or lost what was said, catches up;
+//! - after a timeout, until the peer acknowledges something: a path might drop what is no TCP
+//!   segment, and a peer that forgot the connection can reset it only in answer to a SEG.ACK;
+//! - before the peer has shown that TACK arrives, and after falling back from it;
+//! - when FIN goes with it.
+//!
+//! Both kinds of full segments are equally long in all, so that offload takes them in one burst.
+//!
+//! The missing SEG.ACK is one thing less that an attacker off the path must guess
+//! [RFC 5961 §5]: one in 128 at a window of 32 MiB. PKT.SEQ replaces it, see [`PKT_SEQ_REACH`].
+
+use core::time::Duration;
+
+use tack::PktSeq;
+use tack_units::Instant;
+
+use crate::conn::Connection;
+use crate::conn::burst::BurstBuilder;
+use crate::conn::transmit::Next;
+use crate::wire::ip::Ecn;
+use crate::wire::{CompactHeader, Flags, Form, Segment};
+
+/// Longest time without a whole header while data leaves.
+const REFRESH: Duration = Duration::from_millis(100);
+
+/// Distance from the highest PKT.SEQ seen at which a short header is believed. More are never in
+/// flight at once: full segments of that many are 1.5 GB. One guess in 2048 is within it.
+const PKT_SEQ_REACH: u64 = 1 << 20;
+
+/// When a whole header last left.
+#[derive(Debug, Default)]
+pub(crate) struct Refresh(Option<Instant>);
+
+impl Refresh {
+    pub(crate) fn on_full(&mut self, now: Instant) {
+        self.0 = Some(now);
+    }
+
+    fn is_due(&self, now: Instant) -> bool {
+        self.0.is_none_or(|at| now.saturating_since(at) >= REFRESH)
+    }
+}
+
+impl Connection {
+    /// What is in front of the next text. What is sent again is as long as it was, hence only what
+    /// is new refreshes.
+    pub(super) fn next_form(&self, again: bool, now: Instant) -> Form {
+        let possible = self.agreed.compact
+            && self.recovery.is_tack()
+            && self.acks.is_tack()
+            && !self.acks.is_owed()
+            && self.liveness.confirmed_tack
+            && !self.liveness.is_in_doubt();
+        let silent = again || !self.rcv.has_news() && !self.refresh.is_due(now);
+        if possible && silent { Form::Compact } else { Form::Full }
+    }
+
+    /// FIN needs a whole header, and follows alone where its text leaves no room for one.
+    pub(super) fn fit_fin(&self, mut next: Next) -> Next {
+        if next.fresh.fin && next.form == Form::Compact {
+            if next.fresh.len <= self.payload_in(Form::Full) {
+                next.form = Form::Full;
+            } else {
+                next.fresh.fin = false;
+            }
+        }
+        next
+    }
+
+    /// Sends text with a short header; the burst has room.
+    pub(super) fn push_compact(
+        &mut self,
+        burst: &mut BurstBuilder<'_>,
+        next: Next,
+        flags: Flags,
+        ecn: Ecn,
+        now: Instant,
+    ) {
+        let fresh = next.fresh;
+        let range = fresh.seq..fresh.seq + fresh.len as u64;
+        let pkt_seq = self.recovery.on_sent(range, now).expect("only under TACK") as u32;
+        let header = CompactHeader {
+            src_port: self.ports.local,
+            dst_port: self.ports.remote,
+            seq: self.snd.seq_num(fresh.seq),
+            pkt_seq,
+            flags,
+            ts_val: self.clock.val(now),
+        };
+        burst.push_compact(&header, ecn, self.snd.buffer.slices(fresh.seq, fresh.len));
+        self.on_text_sent(next, now);
+    }
+
+    /// A short header was agreed on and may be the peer's.
+    ///
+    /// After falling back, the peer may not know yet: what is on its way counts.
+    pub(super) fn understands(&mut self, seg: &Segment<'_>) -> bool {
+        if !self.agreed.compact || !self.state.get().is_synchronized() {
+            return false;
+        }
+        match (self.acks.tack_mut(), seg.header.options.pkt_seq) {
+            (Some(side), Some(wire)) => {
+                let pkt_seq = PktSeq(wire).expand(side.highest_seen);
+                pkt_seq.abs_diff(side.highest_seen) <= PKT_SEQ_REACH
+            }
+            _ => true,
+        }
+    }
+}

@@ -4,6 +4,8 @@ pub mod airtime;
 pub mod batch;
 pub mod compare;
 pub mod controllers;
+#[cfg(target_os = "linux")]
+pub mod kernel;
 mod link;
 mod network;
 pub mod output;

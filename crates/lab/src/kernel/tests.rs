@@ -1,0 +1,115 @@
+use super::*;
+
+fn figures(goodput_bps: f64, data_packets: u64, ack_packets: u64) -> Figures {
+    Figures {
+        goodput_bps,
+        data_packets,
+        ack_packets,
+        lost: 0,
+        tail_dropped: 0,
+        late_p99_us: 60,
+        late_p999_us: 200,
+        late_max_us: 900,
+        void: None,
+    }
+}
+
+fn rows_of(plan: &KernelPlan) -> Vec<KernelRow> {
+    let figures_of = |run: &KernelRun| match run.stack {
+        Stack::Kernel => figures(9e6, 15_000, 7_500),
+        // A ratio of 0.99, 0.98, 0.97 by seed.
+        Stack::Ours => figures(9e6 * (1.0 - 0.01 * run.seed as f64), 15_000, 8_250),
+    };
+    plan.runs().into_iter().map(|run| KernelRow { figures: figures_of(&run), run }).collect()
+}
+
+#[test]
+fn the_full_plan_has_every_combination_once_per_seed_and_stack() {
+    let plan = KernelPlan::full();
+    assert_eq!(plan.cells.len(), 3 * 2 * 2 * 3);
+    let runs = plan.runs();
+    assert_eq!(runs.len(), plan.cells.len() * 3 * 2);
+    for (i, run) in runs.iter().enumerate() {
+        assert!(runs[..i].iter().all(|other| other != run));
+        assert!(run.seconds >= 15.0);
+    }
+    // Both stacks of one seed follow each other: they meet the same state of the machine.
+    for pair in runs.chunks(2) {
+        assert_eq!((pair[0].cell, pair[0].seed), (pair[1].cell, pair[1].seed));
+        assert_eq!((pair[0].stack, pair[1].stack), (Stack::Kernel, Stack::Ours));
+    }
+}
+
+#[test]
+fn ratios_are_taken_seed_by_seed() {
+    let plan = KernelPlan { seeds: 3, ..KernelPlan::quick() };
+    let cells = cells(&plan.cells, &rows_of(&plan));
+    assert_eq!(cells.len(), plan.cells.len());
+    let row = &cells[0];
+    assert_eq!(row.seeds, 3);
+    assert!((row.goodput_ratio - 0.98).abs() < 1e-9);
+    // s = 0.01, t(2) = 4.303.
+    assert!((row.goodput_ratio_ci95.unwrap() - 4.303 * 0.01 / 3_f64.sqrt()).abs() < 1e-6);
+    assert!((row.acks_ratio - 1.1).abs() < 1e-9);
+    assert!((row.kernel_data_per_ack - 2.0).abs() < 1e-9);
+    assert!(!row.agrees());
+    let text = table(&cells);
+    assert!(text.contains("0.980 ± 0.025") && text.contains("1.100 ± 0.000"), "{text}");
+    assert!(text.contains("goodput 9 of 9, ACKs 0 of 9"), "{text}");
+}
+
+#[test]
+fn void_runs_count_for_nothing_and_are_run_again() {
+    let plan = KernelPlan { seeds: 2, ..KernelPlan::quick() };
+    let mut rows = rows_of(&plan);
+    rows[1].figures.void = Some("late".to_owned());
+    let cells = cells(&plan.cells, &rows);
+    assert_eq!((cells[0].seeds, cells[0].void_runs), (1, 1));
+    assert!((cells[0].goodput_ratio - 0.98).abs() < 1e-9, "the second seed alone");
+    assert_eq!(cells[0].goodput_ratio_ci95, None);
+    let mut store = KernelStore::new();
+    rows.iter().for_each(|row| store.add(row.clone()).unwrap());
+    let runs = plan.runs();
+    assert_eq!(store.missing(&runs), [runs[1]]);
+    store.add(KernelRow { run: runs[1], figures: figures(8e6, 1, 1) }).unwrap();
+    assert!(store.missing(&runs).is_empty());
+    assert_eq!(store.rows().len(), runs.len());
+}
+
+#[test]
+fn an_interrupted_table_goes_on_where_it_stopped() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("kernel.jsonl");
+    let plan = KernelPlan::quick();
+    let (rows, runs) = (rows_of(&plan), plan.runs());
+    let mut store = KernelStore::open(&path, true).unwrap();
+    rows[..5].iter().for_each(|row| store.add(row.clone()).unwrap());
+    drop(store);
+    // The sixth line was torn.
+    let mut text = std::fs::read_to_string(&path).unwrap();
+    assert_eq!(text.lines().count(), 5);
+    let torn = text.lines().next().unwrap()[..40].to_owned();
+    text.push_str(&torn);
+    std::fs::write(&path, text).unwrap();
+    let mut store = KernelStore::open(&path, true).unwrap();
+    assert_eq!(store.rows(), &rows[..5]);
+    assert_eq!(store.missing(&runs), runs[5..]);
+    store.add(rows[5].clone()).unwrap();
+    drop(store);
+    assert_eq!(KernelStore::open(&path, true).unwrap().rows(), &rows[..6]);
+    // Longer runs are other runs.
+    let longer = KernelPlan { seconds: 9.0, ..plan }.runs();
+    assert_eq!(KernelStore::open(&path, true).unwrap().missing(&longer).len(), longer.len());
+    std::fs::write(&path, "{}\n").unwrap();
+    let error = format!("{:#}", KernelStore::open(&path, true).unwrap_err());
+    assert!(error.contains("kernel.jsonl") && error.contains("line 1"), "{error}");
+    assert!(KernelStore::open(&path, false).unwrap().rows().is_empty());
+}
+
+#[test]
+fn names_of_controllers_are_the_kernels() {
+    for cc in Controller::ALL {
+        assert_eq!(cc.name().parse(), Ok(cc));
+    }
+    assert!("vegas".parse::<Controller>().unwrap_err().contains("cubic"));
+}

@@ -6,6 +6,8 @@ use std::fmt::Write as _;
 use anyhow::Result;
 use serde::Serialize;
 use tack_link::open_loop::AckRule;
+use tack_tcp::{AckStrategy, PathFacts};
+use tack_units::Rate;
 
 use crate::airtime::ideal_l3_mbps;
 use crate::output::{Row, cell};
@@ -128,9 +130,12 @@ impl Comparison {
                 for strategy in &self.strategies {
                     let (ack, payload) = match strategy {
                         Strategy::Udp => (AckRule::Never, UDP_PAYLOAD_BYTES),
-                        Strategy::Tcp(l) => (AckRule::EveryPackets(*l), TCP_PAYLOAD_BYTES),
-                        Strategy::Tack => {
+                        Strategy::Tcp(ack) if ack.tack().is_some() => {
                             (tack_rule(wlan(AckRule::Never)?, self.rtt), TACK_PAYLOAD_BYTES)
+                        }
+                        Strategy::Tcp(ack) => {
+                            let rate = wlan(AckRule::Never)?;
+                            (AckRule::EveryPackets(per_ack(ack, rate, self.rtt)), TCP_PAYLOAD_BYTES)
                         }
                     };
                     ideals.push(wlan(ack)? * 1e6 * payload / PACKET_BYTES);
@@ -200,6 +205,15 @@ fn tack_rule(udp_l3_mbps: f64, rtt: Duration) -> AckRule {
     } else {
         AckRule::EveryPackets(SEGMENTS_PER_ACK)
     }
+}
+
+/// Packets per acknowledgment at the rate that data without acknowledgments reaches, by the
+/// strategy's own formula.
+fn per_ack(ack: &AckStrategy, udp_l3_mbps: f64, rtt: Duration) -> u32 {
+    let bw = Rate::from_bps((udp_l3_mbps * 1e6 * TCP_PAYLOAD_BYTES / PACKET_BYTES) as u64);
+    let mss = TCP_PAYLOAD_BYTES as u32;
+    let path = PathFacts { bw, rtt_min: rtt, window: bw.bytes_in(rtt), mss };
+    (path.segments_per_s() / ack.frequency(&path)).round().max(1.0) as u32
 }
 
 /// The table a person reads: one block per PHY and preset, each strategy against TCP with L = 2.

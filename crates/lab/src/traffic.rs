@@ -44,18 +44,17 @@ pub(crate) fn place(network: &mut Network, scenario: &Scenario, flow: &Flow) -> 
             network.sim.add_blast(src, blast);
             return Placed::Udp { src, dst };
         }
-        Strategy::Tcp(l) => AckStrategy::Delayed(l),
-        Strategy::Tack => AckStrategy::Tack,
+        Strategy::Tcp(ack) => ack,
     };
     let mut config = FlowConfig::bulk(src, dst, &transport(flow, ack));
     for conn in [&mut config.from_conn, &mut config.to_conn] {
         conn.ecn = flow.ecn;
         conn.pacing = if flow.paced { Pacing::Always } else { Pacing::OnlyIfRateBased };
-        if let Some(params) = &mut conn.tack {
+        if let Some(params) = conn.ack.tack_mut() {
             params.beta = flow.beta;
             params.segments_per_ack = flow.segments_per_ack;
         }
-        let options = TIMESTAMP_BYTES + if conn.tack.is_some() { PKT_SEQ_BYTES } else { 0 };
+        let options = TIMESTAMP_BYTES + if conn.ack.tack().is_some() { PKT_SEQ_BYTES } else { 0 };
         conn.mss = flow.segment_bytes.map(|bytes| bytes + options);
         if let Some(window) = rwnd_bytes(flow) {
             conn.recv_buffer = window;

@@ -69,8 +69,9 @@ pub use tack_device::SocketConfig;
 pub use tack_device::{Prefix, Tun, TunError};
 pub use tack_tcp::wire;
 pub use tack_tcp::{
-    AckCounts, ConnConfig, ConnectionError, Counters, FallbackReason, HostConfig, Info as TackInfo,
-    Keepalive, LimitedTime, ListenConfig, Mode, OwdHistogram, Remote, State,
+    AckCounts, AckStrategy, ConnConfig, ConnectionError, Counters, FallbackReason, HostConfig,
+    Info as TackInfo, Keepalive, LimitedTime, ListenConfig, Mode, OwdHistogram, PathFacts, Remote,
+    State,
 };
 #[cfg(target_os = "linux")]
 pub use tun::{TunConfig, TunConfigError};

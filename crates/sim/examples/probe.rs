@@ -31,7 +31,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let link = sim.add_link(Wired::symmetric(direction, seed.derive("link"))?);
     let from = sim.add_host(Site { link, end: End::A });
     let to = sim.add_host(Site { link, end: End::B });
-    let ack = if l == 0 { AckStrategy::Tack } else { AckStrategy::Delayed(l) };
+    let ack = if l == 0 { AckStrategy::TACK } else { AckStrategy::every(l) };
     let flow = sim.add_flow(FlowConfig::bulk(from, to, &Transport::new(ack)));
     sim.record_every(Duration::from_millis(100), |link| link.queue_bytes(End::A));
     sim.run_until(Instant::ZERO + Duration::from_secs_f64(seconds));

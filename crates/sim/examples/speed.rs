@@ -61,8 +61,8 @@ fn main() -> Result<(), Box<dyn Error>> {
             continue;
         }
         let ack = match traffic.parse()? {
-            0 => AckStrategy::Tack,
-            l => AckStrategy::Delayed(l),
+            0 => AckStrategy::TACK,
+            l => AckStrategy::every(l),
         };
         sim.add_flow(FlowConfig::bulk(server, client, &Transport::new(ack)));
     }

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use tack_cc::Algorithm;
 use tack_link::{HostId, PacketKind};
-use tack_tcp::{ConnConfig, ConnectionError, Info};
+use tack_tcp::{AckStrategy, ConnConfig, ConnectionError, Info};
 use tack_units::Instant;
 
 use crate::app::App;
@@ -14,19 +14,10 @@ use crate::delays::Delays;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FlowId(pub u32);
 
-/// How the receiver of data acknowledges.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum AckStrategy {
-    /// TCP-TACK.
-    Tack,
-    /// Plain TCP with an acknowledgment per so many full-sized segments.
-    Delayed(u32),
-}
-
 /// Settings of a connection's end, on top of the stack's defaults.
 #[derive(Clone, Debug)]
 pub struct Transport {
-    /// When to acknowledge.
+    /// When to acknowledge, and how to send to who acknowledges so.
     pub ack: AckStrategy,
     /// Congestion control; `None` is the stack's choice, BBR.
     pub congestion: Option<Algorithm>,
@@ -44,17 +35,14 @@ impl Transport {
 
     /// As the stack wants it.
     pub fn conn_config(&self) -> ConnConfig {
-        let mut config = match self.ack {
-            AckStrategy::Tack => ConnConfig::default(),
-            AckStrategy::Delayed(_) => ConnConfig::plain(),
-        };
-        if let AckStrategy::Delayed(segments) = self.ack {
-            config.delayed_ack.segments_per_ack = segments;
+        let usual = ConnConfig::default();
+        ConnConfig {
+            ack: self.ack,
+            congestion: self.congestion,
+            send_buffer: self.send_buffer.unwrap_or(usual.send_buffer),
+            recv_buffer: self.recv_buffer.unwrap_or(usual.recv_buffer),
+            ..usual
         }
-        config.congestion = self.congestion;
-        config.send_buffer = self.send_buffer.unwrap_or(config.send_buffer);
-        config.recv_buffer = self.recv_buffer.unwrap_or(config.recv_buffer);
-        config
     }
 }
 

@@ -25,7 +25,7 @@ mod world;
 pub use app::App;
 pub use delays::Delays;
 pub use endpoint::{Endpoint, Outgoing};
-pub use flow::{AckStrategy, FlowConfig, FlowId, SideReport, Traffic, Transport};
+pub use flow::{FlowConfig, FlowId, SideReport, Traffic, Transport};
 pub use node::{MAX_FLOWS, Node, address};
 pub use open_loop::{AckRule, Blast, DEFAULT_ACK_IP_BYTES, Received};
 pub use record::{CAPACITY, FlowSample, Series};
@@ -33,3 +33,5 @@ pub use seed::Seed;
 pub use simulation::Simulation;
 pub use topology::{LinkId, Site};
 pub use world::{Totals, World};
+
+pub use tack_tcp::AckStrategy;

@@ -36,7 +36,7 @@ use crate::world::World;
 /// let link = sim.add_link(Wired::symmetric(path, seed.derive("link"))?);
 /// let server = sim.add_host(Site { link, end: End::A });
 /// let client = sim.add_host(Site { link, end: End::B });
-/// let transport = Transport::new(AckStrategy::Tack);
+/// let transport = Transport::new(AckStrategy::TACK);
 /// let mut config = FlowConfig::bulk(server, client, &transport);
 /// config.app = App::Bulk { bytes: Some(1_000_000) };
 /// let flow = sim.add_flow(config);

@@ -14,12 +14,12 @@ use tack_sim::{
 use tack_units::{Instant, Rate};
 
 const STRATEGIES: [AckStrategy; 6] = [
-    AckStrategy::Tack,
-    AckStrategy::Delayed(1),
-    AckStrategy::Delayed(2),
-    AckStrategy::Delayed(4),
-    AckStrategy::Delayed(8),
-    AckStrategy::Delayed(16),
+    AckStrategy::TACK,
+    AckStrategy::every(1),
+    AckStrategy::every(2),
+    AckStrategy::every(4),
+    AckStrategy::every(8),
+    AckStrategy::every(16),
 ];
 
 fn path(mbps: u64, one_way: Duration) -> DirectionConfig {
@@ -80,7 +80,7 @@ fn fewer_acknowledgments_the_greater_l() {
         sim.flow(flow).0.arrived.ack_packets as f64 / sim.flow(flow).1.arrived.data_packets as f64
     };
     for l in [1, 2, 4, 8] {
-        let ratio = acks(AckStrategy::Delayed(l));
+        let ratio = acks(AckStrategy::every(l));
         let ideal = 1.0 / f64::from(l);
         assert!((0.97..1.25).contains(&(ratio / ideal)), "L = {l}: {ratio} per data packet");
     }
@@ -111,7 +111,7 @@ fn rough(mbps: u64) -> DirectionConfig {
 #[test]
 fn a_rough_path_delays_but_never_changes_a_byte() {
     for seed in 1..=4 {
-        for ack in [AckStrategy::Tack, AckStrategy::Delayed(2), AckStrategy::Delayed(16)] {
+        for ack in [AckStrategy::TACK, AckStrategy::every(2), AckStrategy::every(16)] {
             let link = Wired::symmetric(rough(20), seed).unwrap();
             let (mut sim, from, to) = pair(link, seed);
             let transport = Transport::new(ack);
@@ -126,7 +126,7 @@ fn a_rough_path_delays_but_never_changes_a_byte() {
 
 #[test]
 fn the_ack_filter_and_codel_leave_every_byte_intact() {
-    for ack in [AckStrategy::Tack, AckStrategy::Delayed(1)] {
+    for ack in [AckStrategy::TACK, AckStrategy::every(1)] {
         let codel = CodelConfig { ecn: true, ..CodelConfig::default() };
         let down = DirectionConfig {
             queue: QueueConfig {
@@ -152,7 +152,7 @@ fn the_ack_filter_and_codel_leave_every_byte_intact() {
         sim.run_until(Instant::from_secs(60));
         assert_complete(&sim, flow, 5_000_000, &format!("{ack:?}"));
         let filtered = sim.world().links()[0].counters(End::B).acks_replaced;
-        assert_eq!(filtered > 0, ack != AckStrategy::Tack, "{ack:?}: {filtered}");
+        assert_eq!(filtered > 0, ack != AckStrategy::TACK, "{ack:?}: {filtered}");
     }
 }
 
@@ -160,7 +160,7 @@ fn the_ack_filter_and_codel_leave_every_byte_intact() {
 fn several_flows_start_stop_and_share() {
     let link = Wired::symmetric(path(50, Duration::from_millis(10)), 1).unwrap();
     let (mut sim, from, to) = pair(link, 3);
-    let transport = Transport::new(AckStrategy::Delayed(2));
+    let transport = Transport::new(AckStrategy::every(2));
     let flows: Vec<_> = (0..4)
         .map(|n| {
             let mut config = FlowConfig::bulk(from, to, &transport);
@@ -184,7 +184,7 @@ fn several_flows_start_stop_and_share() {
 
 #[test]
 fn requests_are_answered_in_a_round_trip_and_some() {
-    for ack in [AckStrategy::Tack, AckStrategy::Delayed(2)] {
+    for ack in [AckStrategy::TACK, AckStrategy::every(2)] {
         let link = Wired::symmetric(path(100, Duration::from_millis(20)), 1).unwrap();
         let (mut sim, from, to) = pair(link, 1);
         let mut config = FlowConfig::bulk(from, to, &Transport::new(ack));
@@ -214,7 +214,7 @@ fn constant_rate_and_on_off_traffic_arrive_as_written() {
     let link = Wired::symmetric(path(50, Duration::from_millis(10)), 1).unwrap();
     let (mut sim, from, to) = pair(link, 1);
     let mut add = |app| {
-        let mut config = FlowConfig::bulk(from, to, &Transport::new(AckStrategy::Tack));
+        let mut config = FlowConfig::bulk(from, to, &Transport::new(AckStrategy::TACK));
         config.app = app;
         sim.add_flow(config)
     };
@@ -246,7 +246,7 @@ fn the_same_seed_gives_the_same_capture_byte_for_byte() {
         ];
         let tap = Tap::new(Path::new(hops), Vec::new(), "path").unwrap();
         let (mut sim, from, to) = pair(tap, seed);
-        for ack in [AckStrategy::Tack, AckStrategy::Delayed(2)] {
+        for ack in [AckStrategy::TACK, AckStrategy::every(2)] {
             let mut config = FlowConfig::bulk(from, to, &Transport::new(ack));
             config.app = transfer(300_000);
             sim.add_flow(config);
@@ -271,7 +271,7 @@ fn the_same_seed_gives_the_same_capture_byte_for_byte() {
 fn a_recorded_flow_has_its_series() {
     let link = Wired::symmetric(path(20, Duration::from_millis(20)), 1).unwrap();
     let (mut sim, from, to) = pair(link, 1);
-    let transport = Transport::new(AckStrategy::Delayed(2));
+    let transport = Transport::new(AckStrategy::every(2));
     let flow = sim.add_flow(FlowConfig::bulk(from, to, &transport));
     sim.record_every(Duration::from_millis(10), |link| link.queue_bytes(End::A));
     sim.run_until(Instant::from_secs(4));
@@ -294,7 +294,7 @@ fn bytes_behind_a_hole_are_blocked_and_those_without_are_not() {
             ..path(20, Duration::from_millis(20))
         };
         let (mut sim, from, to) = pair(Wired::symmetric(direction, 1).unwrap(), 1);
-        let flow = sim.add_flow(FlowConfig::bulk(from, to, &Transport::new(AckStrategy::Tack)));
+        let flow = sim.add_flow(FlowConfig::bulk(from, to, &Transport::new(AckStrategy::TACK)));
         sim.record_every(Duration::from_millis(5), |_| 0);
         sim.run_until(Instant::from_secs(4));
         sim.flow_series(flow).samples().iter().map(|s| s.1.blocked).max().unwrap()
@@ -310,7 +310,7 @@ fn a_connection_that_ends_before_its_stop_is_left_alone_there() {
         let loss = LossConfig::Bernoulli(f64::from(u8::from(cut)));
         let direction = DirectionConfig { loss, ..path(20, Duration::from_millis(5)) };
         let (mut sim, from, to) = pair(Wired::symmetric(direction, 1).unwrap(), 1);
-        let transport = Transport::new(AckStrategy::Delayed(2));
+        let transport = Transport::new(AckStrategy::every(2));
         let mut config =
             FlowConfig { app: transfer(10_000), ..FlowConfig::bulk(from, to, &transport) };
         // Over a cut path the attempt is given up long before the stop.

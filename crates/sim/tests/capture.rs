@@ -26,7 +26,7 @@ fn capture() -> (Vec<u8>, u64) {
     let link = sim.add_link(Tap::new(wired, Vec::new(), "path").unwrap());
     let from = sim.add_host(Site { link, end: End::A });
     let to = sim.add_host(Site { link, end: End::B });
-    for ack in [AckStrategy::Tack, AckStrategy::Delayed(2)] {
+    for ack in [AckStrategy::TACK, AckStrategy::every(2)] {
         let mut config = FlowConfig::bulk(from, to, &Transport::new(ack));
         config.app = App::Bulk { bytes: Some(1_000_000) };
         sim.add_flow(config);

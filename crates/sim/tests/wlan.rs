@@ -52,8 +52,8 @@ fn downlink(preset: Preset, ack: AckStrategy) -> Outcome {
 #[test]
 fn tack_leaves_the_air_to_data() {
     for (preset, tcp, tack) in [(Preset::Textbook, 222.0, 248.0), (Preset::PaperA, 160.0, 202.0)] {
-        let l2 = downlink(preset, AckStrategy::Delayed(2));
-        let rare = downlink(preset, AckStrategy::Tack);
+        let l2 = downlink(preset, AckStrategy::every(2));
+        let rare = downlink(preset, AckStrategy::TACK);
         // The open-loop bounds, times the payload's share of a packet; some of it is lost to
         // probing for bandwidth and delay.
         assert!((0.85 * tcp..1.02 * tcp).contains(&l2.goodput_mbps), "{}", l2.goodput_mbps);
@@ -74,7 +74,7 @@ fn stations_share_the_air_and_reach_each_other_over_the_access_point() {
         sim.add_host(Site { link, end: End::A });
     }
     let server = sim.add_host(Site { link, end: End::B });
-    let transport = Transport::new(AckStrategy::Tack);
+    let transport = Transport::new(AckStrategy::TACK);
     // Two downloads, one upload, and one transfer between stations.
     let flows: Vec<_> = [(server, 0), (server, 1), (2, server), (2, 3)]
         .map(|(from, to)| sim.add_flow(FlowConfig::bulk(from, to, &transport)))

@@ -125,8 +125,8 @@ fn main() {
     let path = |loss, random| Path { delay: rtt / 2, loss, random, packets: VecDeque::new() };
     let mut forward = path(loss, 0x9e37_79b9_7f4a_7c15);
     let mut back = path(ack_loss, 0x2545_f491_4f6c_dd1d);
-    let mut sink = Sink::new(Receiver::new(params.clone(), 1));
-    let mut sender = Sender::new(params.clone(), 1, 0, now);
+    let mut sink = Sink::new(Receiver::new(params, 1));
+    let mut sender = Sender::new(params, 1, 0, now);
     // As if a handshake had measured it.
     sender.on_cum_ack(0, Some(rtt), now);
     // A fixed rate and twice the bdp stand in for congestion control.

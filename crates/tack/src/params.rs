@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 /// All knobs of the mechanism. Both ends need not agree, except where a field says so.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Params {
     /// `beta`: TACKs per RTTmin when the period rules; at least 2. 4 keeps a lost TACK harmless
     /// and the bottleneck buffer need at bdp/(beta-1) = 0.33 bdp [TON §IV-A, App. B].
@@ -31,7 +31,7 @@ pub struct Params {
 }
 
 /// How many holes a TACK lists [TON §V-A].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RbbPolicy {
     /// One hole, until Eq. 5 comes near (`receiver/report.rs` says how near); then every hole up to
     /// the MSS.
@@ -42,19 +42,24 @@ pub enum RbbPolicy {
     Poor(u32),
 }
 
+impl Params {
+    /// What the field comments recommend.
+    pub const DEFAULT: Params = Params {
+        beta: 4,
+        segments_per_ack: 2,
+        mss: 1448,
+        flush: Duration::from_millis(25),
+        tau: Duration::from_secs(10),
+        settling_divisor: 4,
+        rbb: RbbPolicy::OnDemand,
+        loss_iacks: true,
+        ack_on_push: false,
+        owd_timing: true,
+    };
+}
+
 impl Default for Params {
     fn default() -> Self {
-        Params {
-            beta: 4,
-            segments_per_ack: 2,
-            mss: 1448,
-            flush: Duration::from_millis(25),
-            tau: Duration::from_secs(10),
-            settling_divisor: 4,
-            rbb: RbbPolicy::OnDemand,
-            loss_iacks: true,
-            ack_on_push: false,
-            owd_timing: true,
-        }
+        Params::DEFAULT
     }
 }

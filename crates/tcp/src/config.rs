@@ -6,7 +6,7 @@ use std::net::IpAddr;
 
 use tack_cc::{Algorithm, Pacing, WindowRules};
 
-use crate::delayed_ack::DelayedAckConfig;
+use crate::ack::AckStrategy;
 use crate::wire::Codepoints;
 
 /// What the bytes handed to and from a host are.
@@ -136,9 +136,10 @@ impl Default for Keepalive {
 /// Configuration of one connection.
 #[derive(Clone, Debug)]
 pub struct ConnConfig {
-    /// Offer TACK, or answer an offer, with these parameters; `None` is plain TCP. `mss` in them
-    /// is set by the connection.
-    pub tack: Option<tack::Params>,
+    /// When we acknowledge, and how we send to a peer that acknowledges so. A strategy that both
+    /// ends must know is offered in the SYN and taken up when the peer's answers; with a peer that
+    /// does not, it is [`AckStrategy::PLAIN`]. `mss` in TACK's parameters is set by the connection.
+    pub ack: AckStrategy,
     /// Congestion control; `None` is BBR, which takes its samples from the receiver under TACK
     /// and from the sender under plain TCP.
     pub congestion: Option<Algorithm>,
@@ -157,8 +158,6 @@ pub struct ConnConfig {
     pub initial_recv_buffer: usize,
     /// Send short segments at once. Off: the Nagle algorithm [RFC 9293 §3.7.4].
     pub nodelay: bool,
-    /// When plain TCP acknowledges.
-    pub delayed_ack: DelayedAckConfig,
     /// Offer or accept selective acknowledgment.
     pub sack: bool,
     /// Offer or accept timestamps. TACK needs them.
@@ -185,7 +184,7 @@ pub struct ConnConfig {
 impl Default for ConnConfig {
     fn default() -> Self {
         ConnConfig {
-            tack: Some(tack::Params::default()),
+            ack: AckStrategy::TACK,
             congestion: None,
             window_rules: WindowRules::default(),
             pacing: Pacing::default(),
@@ -196,7 +195,6 @@ impl Default for ConnConfig {
             recv_buffer: 32 << 20,
             initial_recv_buffer: 256 << 10,
             nodelay: true,
-            delayed_ack: DelayedAckConfig::default(),
             sack: true,
             timestamps: true,
             ecn: false,
@@ -212,9 +210,10 @@ impl Default for ConnConfig {
 }
 
 impl ConnConfig {
-    /// Plain TCP of the same stack: never offers nor answers TACK.
+    /// Plain TCP of the same stack with Linux's delayed acknowledgment: never offers nor answers
+    /// TACK.
     pub fn plain() -> Self {
-        ConnConfig { tack: None, ..ConnConfig::default() }
+        ConnConfig { ack: AckStrategy::PLAIN, ..ConnConfig::default() }
     }
 }
 

@@ -44,8 +44,8 @@ pub use error::{ConnectionError, UseError};
 pub(crate) use negotiate::{Offer, default_mss};
 pub use state::State;
 
+use crate::ack::{AckStrategy, Needs};
 use crate::config::{ConnConfig, Keepalive};
-use crate::delayed_ack::DelayedAck;
 use crate::seq::SeqNum;
 use crate::stats::{Counters, FallbackReason, Info, Mode, OwdHistogram};
 use crate::wire::Segment;
@@ -189,7 +189,7 @@ impl Connection {
             clock: Clock::new(clock_offset, micros),
             refresh: Refresh::default(),
             recovery: Recovery::plain(mss, acceptable::FIRST_BYTE, false, now),
-            acks: Acknowledging::delayed(DelayedAck::new(config.delayed_ack.clone(), mss)),
+            acks: Acknowledging::plain(AckStrategy::PLAIN.receiver(mss)),
             congestion: Congestion::new(&config, mss, seed, now),
             ecn: EcnState::default(),
             timers: Timers::default(),
@@ -211,8 +211,10 @@ impl Connection {
         Congestion::new(&self.config, mss, self.seed, now)
     }
 
-    fn new_delayed_ack(&self, mss: u32) -> Acknowledging {
-        Acknowledging::delayed(DelayedAck::new(self.config.delayed_ack.clone(), mss))
+    /// The strategy in force.
+    fn strategy(&self) -> AckStrategy {
+        let agreed = if self.agreed.tack { Needs::Tack } else { Needs::Nothing };
+        self.config.ack.in_force(agreed)
     }
 
     /// TACK does not survive this path: plain TCP goes on from what is outstanding.
@@ -223,7 +225,7 @@ impl Connection {
         self.mode = Mode::FellBack(reason);
         let mss = self.payload_mss();
         self.recovery.fall_back(mss, self.snd.una(), self.agreed.sack, now);
-        self.acks.fall_back(DelayedAck::new(self.config.delayed_ack.clone(), mss));
+        self.acks.fall_back(self.config.ack.in_force(Needs::Nothing).receiver(mss));
         self.congestion = self.congestion.handed_over(self.new_congestion(mss, now));
     }
 
@@ -431,7 +433,7 @@ impl Connection {
             Recovery::Tack(side) => (side.rho, side.sender.rho_prime()),
         };
         let mss = self.payload_mss();
-        let params = self.config.tack.as_ref();
+        let params = self.config.ack.tack();
         let eq4 = params.zip(snapshot.bandwidth).zip(rtt_min).map(|((p, bw), rtt)| {
             let counting = bw.as_bps() as f64 / 8.0 / f64::from(p.segments_per_ack * mss);
             counting.min(f64::from(p.beta) / rtt.as_secs_f64())

@@ -11,7 +11,7 @@
 //! clock  ---> Host::handle_timeout   |
 //!        <--- Host::deadline         +-- tack: when to acknowledge, what is lost
 //!                                    +-- tack_cc: window and rate
-//!                                    +-- recovery, delayed_ack: the same for plain TCP
+//!                                    +-- recovery, ack: the same for plain TCP
 //! ```
 //!
 //! The rule of the interface: one mutation, then poll until there is nothing more. Whoever owns the
@@ -66,12 +66,12 @@
 //! ```
 //!
 //! Where to look: [`conn`] for the states and how a segment is taken, [`host`] for
-//! demultiplexing, listeners and TIME-WAIT, [`wire`] for formats, [`recovery`] and [`delayed_ack`]
-//! for plain TCP, [`config`] for every knob and its reason, [`stats`] for what can be seen.
+//! demultiplexing, listeners and TIME-WAIT, [`wire`] for formats, [`recovery`] for plain TCP,
+//! [`ack`] for the acknowledgment strategies, [`config`] for every knob and its reason, [`stats`] for what can be seen.
 
+pub mod ack;
 pub mod config;
 pub mod conn;
-pub mod delayed_ack;
 pub mod host;
 mod listener;
 pub mod recovery;
@@ -79,6 +79,7 @@ pub mod seq;
 pub mod stats;
 pub mod wire;
 
+pub use ack::{AckStrategy, PathFacts, UnknownStrategy};
 pub use config::{ConnConfig, Encapsulation, HostConfig, IpConfig, Keepalive, ListenConfig};
 pub use conn::{ConnectionError, State, UseError};
 pub use host::{

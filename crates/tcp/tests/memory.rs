@@ -108,7 +108,7 @@ fn an_idle_connection_holds_at_most_8_kib_and_no_buffer() {
         }
         pair.run(pair.now + core::time::Duration::from_secs(30));
         let info = pair.hosts[0].info(conns[0].0).expect("known");
-        assert_eq!(info.mode == Mode::Tack, config.tack.is_some());
+        assert_eq!(info.mode == Mode::Tack, config.ack.tack().is_some());
         assert_eq!(info.buffer_memory, 0, "buffers are given back when idle");
         let own = conns.capacity() * size_of::<(ConnId, ConnId)>();
         let held = HELD.load(Ordering::Relaxed) - before - own;

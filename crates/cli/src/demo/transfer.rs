@@ -5,8 +5,8 @@ use std::io::{self, Read, Write};
 use std::time::Duration;
 
 use tack_device::{Clock, process_cpu_time};
-use tack_net::{ConnConfig, Endpoint, Remote, TackInfo};
-use tack_units::Instant;
+use tack_net::{AckStrategy, ConnConfig, Endpoint, PathFacts, Remote, TackInfo};
+use tack_units::{Instant, Rate};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::file::{CHUNK_BYTES, SourceFile, sha256_of};
@@ -179,10 +179,8 @@ fn measured(
 
 /// [TON §IV-A Eq. 4] at the goodput reached: `min(bw / (L·MSS), beta / RTTmin)`, per second.
 fn eq4(goodput_bps: f64, mss: u32, rtt_min: Duration) -> f64 {
-    let params = ConnConfig::default().tack.expect("TACK is on by default");
-    let per_ack_bits = f64::from(params.segments_per_ack) * f64::from(mss) * 8.0;
-    let periodic = f64::from(params.beta) / rtt_min.as_secs_f64().max(1e-9);
-    (goodput_bps / per_ack_bits).min(periodic)
+    let bw = Rate::from_bps(goodput_bps as u64);
+    AckStrategy::TACK.frequency(&PathFacts { bw, rtt_min, window: bw.bytes_in(rtt_min), mss })
 }
 
 #[cfg(test)]

@@ -106,7 +106,7 @@ impl Course {
         let (from, to) = (sim.add_host(near), sim.add_host(far));
         let mut start = Instant::ZERO;
         for &algorithm in &self.flows {
-            let mut transport = Transport::new(AckStrategy::Delayed(self.segments_per_ack));
+            let mut transport = Transport::new(AckStrategy::every(self.segments_per_ack));
             transport.congestion = Some(algorithm);
             transport.send_buffer = Some(BUFFER_BYTES);
             transport.recv_buffer = Some(BUFFER_BYTES);

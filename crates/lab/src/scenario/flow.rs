@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+use tack_sim::AckStrategy;
 
 use super::error::Problem;
 
@@ -12,31 +13,36 @@ use super::error::Problem;
 pub enum Strategy {
     /// Datagrams without acknowledgments: the upper bound.
     Udp,
-    /// TCP of the same stack with an acknowledgment per `L` full-sized segments.
-    Tcp(u32),
-    /// TCP-TACK.
-    Tack,
+    /// TCP of our stack, acknowledged so; TCP-TACK among them.
+    Tcp(AckStrategy),
 }
 
 impl Strategy {
     /// What `tack lab compare` puts side by side.
     pub const COMPARED: [Strategy; 7] = [
         Strategy::Udp,
-        Strategy::Tcp(1),
-        Strategy::Tcp(2),
-        Strategy::Tcp(4),
-        Strategy::Tcp(8),
-        Strategy::Tcp(16),
-        Strategy::Tack,
+        Strategy::every(1),
+        Strategy::every(2),
+        Strategy::every(4),
+        Strategy::every(8),
+        Strategy::every(16),
+        Strategy::TACK,
     ];
+
+    /// TCP-TACK.
+    pub const TACK: Strategy = Strategy::Tcp(AckStrategy::TACK);
+
+    /// TCP with an acknowledgment per `L` full-sized segments.
+    pub const fn every(segments_per_ack: u32) -> Strategy {
+        Strategy::Tcp(AckStrategy::every(segments_per_ack))
+    }
 }
 
 impl fmt::Display for Strategy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Strategy::Udp => f.pad("udp"),
-            Strategy::Tcp(l) => f.pad(&format!("tcp-l{l}")),
-            Strategy::Tack => f.pad("tack"),
+            Strategy::Tcp(ack) => ack.fmt(f),
         }
     }
 }
@@ -45,16 +51,11 @@ impl FromStr for Strategy {
     type Err = String;
 
     fn from_str(s: &str) -> Result<Self, String> {
-        match s {
-            "udp" => return Ok(Strategy::Udp),
-            "tack" => return Ok(Strategy::Tack),
-            _ => {}
+        if s == "udp" {
+            return Ok(Strategy::Udp);
         }
-        let l = s.strip_prefix("tcp-l").and_then(|l| l.parse::<u32>().ok());
-        match l {
-            Some(l @ 1..=64) => Ok(Strategy::Tcp(l)),
-            _ => Err(format!("`{s}` is no strategy: udp, tack, or tcp-l1 to tcp-l64")),
-        }
+        let known = || format!("`{s}` is no strategy: udp, {}", AckStrategy::names());
+        s.parse().map(Strategy::Tcp).map_err(|_| known())
     }
 }
 

@@ -124,7 +124,12 @@ fn goodput_grows_as_acknowledgments_get_fewer_and_tack_is_ahead() {
     let of = Comparison {
         phys: vec!["n".into()],
         presets: vec!["textbook".into()],
-        strategies: vec![Strategy::Tcp(1), Strategy::Tcp(2), Strategy::Tcp(16), Strategy::Tack],
+        strategies: vec![
+            Strategy::every(1),
+            Strategy::every(2),
+            Strategy::every(16),
+            Strategy::TACK,
+        ],
         rtt: Duration::from_millis(20),
         seeds: 1,
         duration: Duration::from_millis(2_500),
@@ -155,7 +160,7 @@ fn tack_nears_its_ideal_at_80_ms() {
     for (phy, tolerance) in [("n", 0.03), ("ac", 0.045)] {
         let of = Comparison {
             phys: vec![phy.into()],
-            strategies: vec![Strategy::Tcp(2), Strategy::Tack],
+            strategies: vec![Strategy::every(2), Strategy::TACK],
             seeds: 2,
             duration: Duration::from_millis(14_800),
             warmup: Duration::from_millis(4_800),

@@ -9,7 +9,7 @@ use crate::world::{Config, World};
 
 fn measure(rtt_ms: u64, mbps: u64, params: Params) -> (f64, f64) {
     let (rate, rtt) = (Rate::from_mbps(mbps), Duration::from_millis(rtt_ms));
-    let mut w = World::new(Config { rate, rtt, params: params.clone(), ..Config::default() });
+    let mut w = World::new(Config { rate, rtt, params, ..Config::default() });
     let expected =
         equations::tack_frequency(rate, rtt, params.beta, params.segments_per_ack, params.mss);
     // Steady state, long enough for 200 TACKs.

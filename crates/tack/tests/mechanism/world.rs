@@ -127,10 +127,10 @@ pub(crate) struct World {
 impl World {
     pub(crate) fn new(cfg: Config) -> Self {
         let now = Instant::from_millis(1);
-        let mut sender = Sender::new(cfg.params.clone(), cfg.first_pkt_seq, cfg.first_seq, now);
+        let mut sender = Sender::new(cfg.params, cfg.first_pkt_seq, cfg.first_seq, now);
         sender.on_cum_ack(cfg.first_seq, Some(cfg.rtt * 5 / 4), now);
         World {
-            receiver: Receiver::new(cfg.params.clone(), cfg.first_pkt_seq),
+            receiver: Receiver::new(cfg.params, cfg.first_pkt_seq),
             sender,
             counts: Counts::default(),
             repairs: Vec::new(),

@@ -1,7 +1,7 @@
 //! When and how we acknowledge: the seam under study.
 //!
-//! Plain TCP delays an acknowledgment by count and time; TACK's receiver decides by itself. What
-//! is common is here: an acknowledgment that is owed at once for the protocol's sake (challenge,
+//! Plain TCP acknowledges by one of the strategies of [`crate::ack`]; TACK's receiver decides by
+//! itself. What is common is here: an acknowledgment that is owed at once for the protocol's sake (challenge,
 //! probe, old duplicate, handshake) leaves as a bare ACK of plain TCP, and as a window IACK under
 //! TACK, so that a bare ACK of an established TACK connection always means stripped options.
 
@@ -9,9 +9,9 @@ use core::ops::Range;
 
 use tack_units::Instant;
 
+use crate::ack::{Acknowledge, Arrival, Receiver};
 use crate::conn::rcv::Rcv;
 use crate::conn::sack_gen::SackGenerator;
-use crate::delayed_ack::DelayedAck;
 
 /// Acknowledgment state of one connection.
 #[derive(Debug)]
@@ -25,8 +25,8 @@ pub(crate) struct Acknowledging {
 /// Who decides.
 #[derive(Debug)]
 pub(crate) enum AckPolicy {
-    /// [RFC 5681 §4.2].
-    Delayed(DelayedAck),
+    /// One of the strategies of plain acknowledgment.
+    Plain(Receiver),
     /// [TON §IV].
     Tack(Box<TackReceiver>),
 }
@@ -58,8 +58,8 @@ pub(crate) struct TextArrival {
 }
 
 impl Acknowledging {
-    pub(crate) fn delayed(delayed: DelayedAck) -> Self {
-        let policy = AckPolicy::Delayed(delayed);
+    pub(crate) fn plain(receiver: Receiver) -> Self {
+        let policy = AckPolicy::Plain(receiver);
         Acknowledging { policy, owed: false, sack: SackGenerator::default() }
     }
 
@@ -76,15 +76,15 @@ impl Acknowledging {
 
     pub(crate) fn tack_mut(&mut self) -> Option<&mut TackReceiver> {
         match &mut self.policy {
-            AckPolicy::Delayed(_) => None,
+            AckPolicy::Plain(_) => None,
             AckPolicy::Tack(side) => Some(side),
         }
     }
 
     /// TACK is given up; what is not acknowledged is owed at once.
-    pub(crate) fn fall_back(&mut self, delayed: DelayedAck) {
+    pub(crate) fn fall_back(&mut self, receiver: Receiver) {
         if self.is_tack() {
-            self.policy = AckPolicy::Delayed(delayed);
+            self.policy = AckPolicy::Plain(receiver);
             self.owed = true;
         }
     }
@@ -109,9 +109,10 @@ impl Acknowledging {
             self.sack.on_island(a.seq.end - 1);
         }
         match &mut self.policy {
-            AckPolicy::Delayed(delayed) => {
+            AckPolicy::Plain(receiver) => {
                 let immediate = a.out_of_order || a.new_bytes < len || a.fin;
-                delayed.on_data(u32::try_from(len).unwrap_or(u32::MAX), immediate, now);
+                let bytes = u32::try_from(len).unwrap_or(u32::MAX);
+                receiver.on_data(&Arrival { bytes, immediate }, now);
             }
             AckPolicy::Tack(side) => {
                 let Some(wire) = a.pkt_seq else { return };
@@ -135,35 +136,35 @@ impl Acknowledging {
     /// Reading made room.
     pub(crate) fn on_read(&mut self, rcv: &Rcv, now: Instant) {
         match &mut self.policy {
-            AckPolicy::Delayed(_) => self.owed |= rcv.owes_update(),
+            AckPolicy::Plain(_) => self.owed |= rcv.owes_update(),
             AckPolicy::Tack(side) => side.receiver.on_window(buffer_of(rcv), now),
         }
     }
 
     /// A segment with SEG.ACK left.
-    pub(crate) fn on_ack_sent(&mut self) {
-        if let AckPolicy::Delayed(delayed) = &mut self.policy {
-            delayed.on_ack_sent();
+    pub(crate) fn on_ack_sent(&mut self, now: Instant) {
+        if let AckPolicy::Plain(receiver) = &mut self.policy {
+            receiver.on_ack_sent(now);
             self.owed = false;
         }
     }
 
     /// The acknowledgment that was owed left.
-    pub(crate) fn on_owed_sent(&mut self) {
+    pub(crate) fn on_owed_sent(&mut self, now: Instant) {
         self.owed = false;
-        self.on_ack_sent();
+        self.on_ack_sent(now);
     }
 
     /// Data left, and SEG.ACK with it. Under TACK, what is owed by the protocol is not thereby
     /// said: the peer's probe wants to hear of the window now, and does.
-    pub(crate) fn on_owed_sent_on_data(&mut self) {
+    pub(crate) fn on_owed_sent_on_data(&mut self, now: Instant) {
         self.owed = false;
-        self.on_ack_sent();
+        self.on_ack_sent(now);
     }
 
     /// Plain TCP: an acknowledgment must leave now, alone if no data does.
     pub(crate) fn is_due(&self, now: Instant) -> bool {
-        self.owed || matches!(&self.policy, AckPolicy::Delayed(delayed) if delayed.is_due(now))
+        self.owed || matches!(&self.policy, AckPolicy::Plain(receiver) if receiver.is_due(now))
     }
 
     /// TACK: the next body.
@@ -178,7 +179,7 @@ impl Acknowledging {
 
     pub(crate) fn deadline(&self) -> Option<Instant> {
         match &self.policy {
-            AckPolicy::Delayed(delayed) => delayed.deadline(),
+            AckPolicy::Plain(receiver) => receiver.deadline(),
             AckPolicy::Tack(side) => side.receiver.deadline(),
         }
     }

@@ -16,6 +16,7 @@
 //! body whose ACK-Type was stripped is therefore an old duplicate and can never become stream
 //! data, at no point of the connection and whatever the peer believes about the mode.
 
+use crate::ack::Needs;
 use crate::config::{ConnConfig, Encapsulation, HostConfig};
 use crate::wire::{Options, Timestamps};
 
@@ -82,7 +83,7 @@ impl Offer {
     /// What a first SYN offers.
     pub(crate) fn new(config: &ConnConfig, default_mss: u16) -> Offer {
         Offer {
-            tack: config.tack.is_some() && config.timestamps,
+            tack: config.ack.needs() == Needs::Tack && config.timestamps,
             compact: false,
             sack: config.sack,
             timestamps: config.timestamps,

@@ -5,6 +5,7 @@ use core::time::Duration;
 use tack_units::Instant;
 
 use crate::conn::acceptable::FIRST_BYTE;
+use crate::conn::ack_policy::Acknowledging;
 use crate::conn::negotiate::{Agreed, Offer};
 use crate::conn::recovery_mode::Recovery;
 use crate::conn::timers::Timer;
@@ -203,17 +204,17 @@ impl Connection {
         let mss = self.payload_mss();
         self.rcv.configure(agreed.rcv_shift, mss);
         self.congestion = self.new_congestion(mss, now);
-        match self.config.tack.clone().filter(|_| agreed.tack) {
-            Some(params) => {
+        match self.config.ack.tack().filter(|_| agreed.tack) {
+            Some(&params) => {
                 let params = tack::Params { mss, ..params };
                 let first = u64::from(self.config.first_pkt_seq);
-                self.recovery = Recovery::tack(params.clone(), first, FIRST_BYTE, now);
-                self.acks = crate::conn::ack_policy::Acknowledging::tack(params, first);
+                self.recovery = Recovery::tack(params, first, FIRST_BYTE, now);
+                self.acks = Acknowledging::tack(params, first);
                 self.mode = Mode::Tack;
             }
             None => {
                 self.recovery = Recovery::plain(mss, FIRST_BYTE, agreed.sack, now);
-                self.acks = self.new_delayed_ack(mss);
+                self.acks = Acknowledging::plain(self.strategy().receiver(mss));
             }
         }
     }

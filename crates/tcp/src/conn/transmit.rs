@@ -56,7 +56,7 @@ impl Connection {
             self.send_data(burst, now);
         }
         if burst.is_empty() && !self.acks.is_tack() && self.acks.is_due(now) {
-            self.acks.on_owed_sent();
+            self.acks.on_owed_sent(now);
             self.send_bare_ack(burst, now);
         }
         self.arm_idle(now);
@@ -89,7 +89,7 @@ impl Connection {
         self.add_sack(&mut header.options);
         self.counters.acks_sent.plain += 1;
         self.push(burst, &header, Ecn::NotEct, &[]);
-        self.acks.on_ack_sent();
+        self.acks.on_ack_sent(now);
     }
 
     fn add_sack(&mut self, options: &mut Options) {
@@ -112,7 +112,7 @@ impl Connection {
             let behind = self.snd.una().wrapping_sub(bytes.len() as u64);
             header.seq = self.snd.seq_num(behind);
             self.push(burst, &header, Ecn::NotEct, &bytes);
-            self.acks.on_owed_sent();
+            self.acks.on_owed_sent(now);
         }
         burst.scratch = bytes;
         kind.is_some()
@@ -180,7 +180,7 @@ impl Connection {
             header.options.pkt_seq = Some(side.highest_sent as u32);
         }
         self.push(burst, &header, Ecn::NotEct, &[]);
-        self.acks.on_ack_sent();
+        self.acks.on_ack_sent(now);
     }
 
     /// Retransmissions first, then new data, while windows and pacer allow.
@@ -339,7 +339,7 @@ impl Connection {
             header.options.pkt_seq = Some(pkt_seq as u32);
         }
         burst.push(&header, ecn, self.snd.buffer.slices(fresh.seq, fresh.len));
-        self.acks.on_owed_sent_on_data();
+        self.acks.on_owed_sent_on_data(now);
         self.on_text_sent(next, now);
         true
     }

@@ -7,7 +7,8 @@ use rand_pcg::Pcg64Mcg;
 use tack_cc::Algorithm;
 use tack_tcp::wire::Codepoints;
 use tack_tcp::{
-    ConnConfig, ConnId, FallbackReason, HostConfig, Keepalive, ListenConfig, Mode, Remote,
+    AckStrategy, ConnConfig, ConnId, FallbackReason, HostConfig, Keepalive, ListenConfig, Mode,
+    Remote,
 };
 use tack_units::{Instant, Rate};
 
@@ -69,7 +70,8 @@ impl Conversation {
         world_config.ip = ip;
         world_config.clocks = [clock(rng), clock(rng)];
         let first_pkt_seq = near_wrap(rng);
-        let mut configs = [conn_config(rng), conn_config(rng)];
+        let [(a, plain_a), (b, plain_b)] = [conn_config(rng), conn_config(rng)];
+        let (mut configs, plain) = ([a, b], [plain_a, plain_b]);
         for config in &mut configs {
             config.first_pkt_seq = first_pkt_seq;
         }
@@ -77,7 +79,7 @@ impl Conversation {
             let which = rng.random_range(0..3);
             for (i, config) in configs.iter_mut().enumerate() {
                 if which == i || which == 2 {
-                    config.tack = None;
+                    config.ack = plain[i];
                 } else if rng.random_bool(0.3) {
                     config.timestamps = false;
                 }
@@ -263,7 +265,8 @@ fn near_wrap(rng: &mut Pcg64Mcg) -> u32 {
     if rng.random_bool(0.5) { 1 } else { u32::MAX - rng.random_range(0..200) }
 }
 
-fn conn_config(rng: &mut Pcg64Mcg) -> ConnConfig {
+/// A configuration, and how it acknowledges where it is to speak no TACK.
+fn conn_config(rng: &mut Pcg64Mcg) -> (ConnConfig, AckStrategy) {
     let algorithms =
         [None, Some(Algorithm::Bbr), Some(Algorithm::NewReno), Some(Algorithm::BbrInteractive)];
     let mut config = ConnConfig {
@@ -277,7 +280,7 @@ fn conn_config(rng: &mut Pcg64Mcg) -> ConnConfig {
         congestion: algorithms[rng.random_range(0..4)],
         ..ConnConfig::default()
     };
-    config.delayed_ack.segments_per_ack = [1, 2, 8][rng.random_range(0..3)];
+    let plain = AckStrategy::every([1, 2, 8][rng.random_range(0..3)]);
     if rng.random_bool(0.5) {
         config.initial_seq = Some(0u32.wrapping_sub(rng.random_range(0..100_000)));
     }
@@ -288,13 +291,13 @@ fn conn_config(rng: &mut Pcg64Mcg) -> ConnConfig {
             probes: 30,
         });
     }
-    if let Some(params) = &mut config.tack {
+    if let Some(params) = config.ack.tack_mut() {
         params.beta = [2, 4, 8][rng.random_range(0..3)];
         params.segments_per_ack = [1, 2, 4][rng.random_range(0..3)];
         params.ack_on_push = rng.random_bool(0.2);
         params.loss_iacks = rng.random_bool(0.9);
     }
-    config
+    (config, plain)
 }
 
 fn length(rng: &mut Pcg64Mcg) -> u64 {

@@ -12,7 +12,7 @@ use crate::world::WorldConfig;
 #[test]
 fn marks_slow_a_window_based_sender_down_without_a_loss_under_either_mode() {
     for conn in [ConnConfig::default(), ConnConfig::plain()] {
-        let tack = conn.tack.is_some();
+        let tack = conn.ack.tack().is_some();
         let cwnd = |ecn: bool| {
             let conn = ConnConfig { ecn, congestion: Some(Algorithm::NewReno), ..conn.clone() };
             let mut pipes = path(Rate::from_mbps(100), Duration::from_millis(20), 20.0);

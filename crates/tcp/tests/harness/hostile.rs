@@ -164,7 +164,7 @@ fn leaps_of_pkt_seq_cost_bounded_answers_and_no_byte() {
 #[test]
 fn a_window_that_shrinks_and_swells_is_never_exceeded_by_new_data() {
     for config in both() {
-        let tack = config.tack.is_some();
+        let tack = config.ack.tack().is_some();
         let mut raw = Raw::connected(config);
         let start = raw.ack;
         let mut promised = 0u64;

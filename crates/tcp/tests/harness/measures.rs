@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use tack_tcp::{ConnConfig, Info, Mode};
+use tack_tcp::{AckStrategy, ConnConfig, Info, Mode};
 use tack_units::{Instant, Rate};
 
 use crate::bulk::{Bulk, path};
@@ -34,7 +34,7 @@ fn measure(pipes: [PipeConfig; 2], conn: &ConnConfig, seed: u64, from: u64, to: 
     let (read, before) = (bulk.reader.read, bulk.info());
     bulk.run(Instant::from_secs(to));
     let after = bulk.info();
-    if conn.tack.is_some() {
+    if conn.ack.tack().is_some() {
         assert_eq!(after.mode, Mode::Tack);
     }
     let seconds = (to - from) as f64;
@@ -183,7 +183,11 @@ fn rtt_min_error(owd_timing: bool, run: u64) -> f64 {
     });
     let params = tack::Params { owd_timing, beta: 2, ..tack::Params::default() };
     // A window that makes no queue of its own.
-    let conn = ConnConfig { tack: Some(params), recv_buffer: 2_300_000, ..ConnConfig::default() };
+    let conn = ConnConfig {
+        ack: AckStrategy::Tack(params),
+        recv_buffer: 2_300_000,
+        ..ConnConfig::default()
+    };
     let mut config = WorldConfig::new(run, [a, b]);
     config.clocks[1].offset = Duration::from_secs(1_234);
     let mut bulk = Bulk::new(config, conn.clone(), conn, ENDLESS);

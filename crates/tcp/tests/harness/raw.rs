@@ -55,7 +55,7 @@ impl Raw {
 
     /// A peer that has shaken hands.
     pub(crate) fn connected(config: ConnConfig) -> Raw {
-        let tack = config.tack.is_some();
+        let tack = config.ack.tack().is_some();
         let mut raw = Raw::new(ListenConfig { conn: config, ..ListenConfig::default() });
         raw.tack = tack;
         let answer = raw.syn();

@@ -7,7 +7,7 @@ use rand_pcg::Pcg64;
 use tack::Ranges;
 
 use super::*;
-use crate::delayed_ack::{DelayedAck, DelayedAckConfig};
+use crate::ack::{AckStrategy, Acknowledge, Arrival, ByteCounting, Receiver};
 
 pub(super) const MSS: u64 = 1_000;
 
@@ -100,18 +100,14 @@ struct World {
     dsack: Option<Range<u64>>,
     ts_recent: Instant,
     last_ack_sent: u64,
-    delayed: DelayedAck,
+    delayed: Receiver,
     outcome: Outcome,
     acked_bytes: u64,
 }
 
 /// Runs the plan until everything is acknowledged.
 pub(super) fn run(plan: &Plan) -> Outcome {
-    let delayed = DelayedAckConfig {
-        segments_per_ack: plan.segments_per_ack,
-        quickack_segments: 0,
-        ..DelayedAckConfig::default()
-    };
+    let ack = ByteCounting::new(plan.segments_per_ack).without_quickack();
     let mut world = World {
         rng: Pcg64::seed_from_u64(plan.seed),
         now: Instant::ZERO,
@@ -127,7 +123,7 @@ pub(super) fn run(plan: &Plan) -> Outcome {
         dsack: None,
         ts_recent: Instant::ZERO,
         last_ack_sent: 0,
-        delayed: DelayedAck::new(delayed, MSS as u32),
+        delayed: AckStrategy::ByteCounting(ack).receiver(MSS as u32),
         outcome: Outcome::default(),
         acked_bytes: 0,
         plan: plan.clone(),
@@ -284,11 +280,12 @@ impl World {
             self.recent.truncate(64);
         }
         let immediate = known || had_holes || !in_order;
-        self.delayed.on_data((seq.end - seq.start) as u32, immediate, self.now);
+        let bytes = (seq.end - seq.start) as u32;
+        self.delayed.on_data(&Arrival { bytes, immediate }, self.now);
     }
 
     fn send_ack(&mut self) {
-        self.delayed.on_ack_sent();
+        self.delayed.on_ack_sent(self.now);
         let dsack = self.dsack.take();
         let mut blocks: Vec<Range<u64>> = Vec::new();
         let room = if self.plan.timestamps { 3 } else { 4 } - usize::from(dsack.is_some());

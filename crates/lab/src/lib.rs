@@ -5,6 +5,8 @@ pub mod batch;
 pub mod compare;
 pub mod controllers;
 #[cfg(target_os = "linux")]
+pub mod emulate;
+#[cfg(target_os = "linux")]
 pub mod kernel;
 mod link;
 mod network;

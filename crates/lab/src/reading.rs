@@ -204,7 +204,7 @@ fn acks_sent(side: &SideReport<'_>) -> u64 {
     side.info.as_ref().map_or(0, |i| i.counters.acks_sent.total())
 }
 
-fn shares(airtime: &Airtime) -> AirtimeShares {
+pub(crate) fn shares(airtime: &Airtime) -> AirtimeShares {
     let share = |what| airtime.share(what);
     AirtimeShares {
         data: share(Use::Data),

@@ -1,0 +1,255 @@
+//! A scenario's path in real time, for programs that know nothing of it.
+//!
+//! ```text
+//! client's namespace ── A [wifi] B ── A [wan] B ── server's namespace
+//! ```
+//!
+//! The traffic is whatever runs in the namespaces; a scenario's own flows stay in the simulator.
+
+use core::fmt;
+use core::time::Duration;
+use std::io::Write;
+
+use anyhow::{Context, Result, bail};
+use serde::Serialize;
+use tack_device::Netns;
+use tack_emu::{Emulation, EmulationConfig, LatenessBound, Report, Tally};
+use tack_link::path::Path;
+use tack_link::wired::Wired;
+use tack_link::wlan::Wlan;
+use tack_link::End;
+use tack_sim::Seed;
+use tack_units::Instant;
+
+use crate::link::Hop;
+use crate::reading::shares;
+use crate::result::AirtimeShares;
+use crate::scenario::{Scenario, Wan, Wifi};
+
+/// What lies between client and server.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EmulatedPath {
+    /// The wireless hop, the client being its station.
+    pub wifi: Option<Wifi>,
+    /// The wired path behind it.
+    pub wan: Option<Wan>,
+    /// Of all their draws.
+    pub seed: u64,
+}
+
+impl EmulatedPath {
+    /// That of a scenario.
+    ///
+    /// # Errors
+    /// It has access links: there are only two hosts here.
+    pub fn of(scenario: &Scenario) -> Result<EmulatedPath> {
+        if scenario.access.is_some() {
+            bail!("[access] is for many hosts, but an emulated path has two");
+        }
+        let Scenario { wifi, wan, seed, .. } = scenario.clone();
+        Ok(EmulatedPath { wifi, wan, seed })
+    }
+
+    /// As a link, with the links' names. The same draws as in the simulator.
+    fn build(&self) -> Result<Vec<(&'static str, Hop)>> {
+        let seed = Seed(self.seed);
+        let mut hops = Vec::new();
+        if let Some(wifi) = &self.wifi {
+            let config = wifi.config(seed.derive("wlan")).context("[wifi] cannot be built")?;
+            hops.push(("wifi", Hop::Wlan(Box::new(Wlan::new(config)?))));
+        }
+        if let Some(wan) = &self.wan {
+            let rtt = wan.round_trip();
+            let (up, down) = (wan.up().config(rtt), wan.down().config(rtt));
+            let wired = Wired::new(up, down, seed.derive("wan"))?;
+            hops.push(("wan", Hop::Wired(Box::new(wired))));
+        }
+        if hops.is_empty() {
+            bail!("the path has neither Wi-Fi nor a wire");
+        }
+        Ok(hops)
+    }
+}
+
+/// How it is emulated.
+#[derive(Default)]
+pub struct EmulateSettings {
+    /// Least time between two releases; see [`EmulationConfig::quantum`].
+    pub quantum: Duration,
+    /// Beyond what lateness the account says that figures are worth nothing.
+    pub bound: LatenessBound,
+    /// Write the packets at both ends here, as pcapng.
+    pub capture: Option<Box<dyn Write + Send>>,
+}
+
+/// A path in use.
+pub struct Emulated {
+    emulation: Emulation<Path<Hop>>,
+    names: Vec<&'static str>,
+}
+
+impl Emulated {
+    /// Makes namespaces, devices and the path between them.
+    ///
+    /// # Errors
+    /// The path makes no sense, or the machine or its privileges do not suffice; the message says
+    /// what would.
+    pub fn start(path: &EmulatedPath, settings: EmulateSettings) -> Result<Emulated> {
+        let (names, hops) = path.build()?.into_iter().unzip();
+        let EmulateSettings { quantum, bound, capture } = settings;
+        let config = EmulationConfig { quantum, bound, capture, ..EmulationConfig::default() };
+        Ok(Emulated { emulation: Emulation::new(Path::new(hops), config)?, names })
+    }
+
+    /// The namespace at `end`: the client's is A, the server's B.
+    pub fn netns(&self, end: End) -> &Netns {
+        self.emulation.netns(end)
+    }
+
+    /// Ends it and adds up.
+    ///
+    /// # Errors
+    /// What ended it before, or an incomplete capture.
+    pub fn finish(self) -> Result<Account> {
+        Ok(Account::of(&self.emulation.finish()?, &self.names))
+    }
+}
+
+/// What an emulated path did.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Account {
+    /// How long it ran, seconds.
+    pub ran_s: f64,
+    /// From client to server.
+    pub up: Way,
+    /// From server to client.
+    pub down: Way,
+    /// The links, from the client's end.
+    pub hops: Vec<HopAccount>,
+    /// Who used the air; `None` without Wi-Fi.
+    pub airtime: Option<AirtimeShares>,
+    /// How late packets left, µs.
+    pub lateness_us: LatenessSummary,
+    /// Cores the emulator used.
+    pub cores: f64,
+    /// Why figures from this run are worth nothing, if so.
+    pub void: Option<String>,
+}
+
+/// One direction, counted at its ends.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Way {
+    /// Packets with data that entered.
+    pub data_packets: u64,
+    /// TCP segments without data that entered.
+    pub ack_packets: u64,
+    /// Packets that left.
+    pub delivered: u64,
+    /// IP-level rate of what left, Mbit/s.
+    pub mbps: f64,
+}
+
+/// Drops of one link, both directions.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct HopAccount {
+    /// `wifi` or `wan`.
+    pub name: &'static str,
+    /// Packets dropped by queues.
+    pub queue_drops: u64,
+    /// Packets lost on the way.
+    pub losses: u64,
+}
+
+/// Quantiles of lateness in µs.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct LatenessSummary {
+    /// Of half of the packets.
+    pub p50: u64,
+    /// Of 99 in 100.
+    pub p99: u64,
+    /// Of 999 in 1000.
+    pub p999: u64,
+    /// Of all.
+    pub max: u64,
+}
+
+impl Account {
+    fn of(report: &Report<Path<Hop>>, names: &[&'static str]) -> Account {
+        let ran_s = report.ran.as_secs_f64();
+        let way = |from: End| {
+            let (sent, got) = (report.passed.entered(from), report.passed.left(from.other()));
+            let Tally { data, acks, .. } = sent;
+            Way {
+                data_packets: data,
+                ack_packets: acks,
+                delivered: got.data + got.acks,
+                mbps: got.ip_bytes as f64 * 8e-6 / ran_s.max(1e-9),
+            }
+        };
+        let hops = names.iter().zip(report.link.links()).map(|(name, hop)| HopAccount {
+            name,
+            queue_drops: hop.queue_drops(),
+            losses: hop.losses(),
+        });
+        let now = Instant::ZERO + report.ran;
+        let wlan = report.link.links().find_map(Hop::wlan);
+        let us = |d: Duration| u64::try_from(d.as_micros()).unwrap_or(u64::MAX);
+        let quantile = |q| us(report.lateness.quantile(q));
+        Account {
+            ran_s,
+            up: way(End::A),
+            down: way(End::B),
+            hops: hops.collect(),
+            airtime: wlan.map(|wlan| shares(&wlan.airtime(now))),
+            lateness_us: LatenessSummary {
+                p50: quantile(0.5),
+                p99: quantile(0.99),
+                p999: quantile(0.999),
+                max: us(report.lateness.greatest()),
+            },
+            cores: report.cpu.as_secs_f64() / ran_s.max(1e-9),
+            void: report.void().map(|void| void.to_string()),
+        }
+    }
+}
+
+impl fmt::Display for Account {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (name, way) in [("to the server", &self.up), ("to the client", &self.down)] {
+            writeln!(
+                f,
+                "{name}: {} data packets and {} ACKs sent, {} arrived, {:.2} Mbit/s",
+                way.data_packets, way.ack_packets, way.delivered, way.mbps
+            )?;
+        }
+        for hop in &self.hops {
+            writeln!(
+                f,
+                "{}: {} dropped by queues, {} lost",
+                hop.name, hop.queue_drops, hop.losses
+            )?;
+        }
+        if let Some(air) = &self.airtime {
+            let percent = |share: f64| share * 100.0;
+            writeln!(
+                f,
+                "airtime: data {:.1} %, ACKs {:.1} %, collisions {:.1} %, idle {:.1} %",
+                percent(air.data),
+                percent(air.acks),
+                percent(air.collisions),
+                percent(air.idle)
+            )?;
+        }
+        let late = &self.lateness_us;
+        writeln!(
+            f,
+            "emulated for {:.1} s on {:.2} cores; packets left late by {} µs (median), {} µs \
+             (p99), {} µs (p99.9), {} µs at most",
+            self.ran_s, self.cores, late.p50, late.p99, late.p999, late.max
+        )?;
+        match &self.void {
+            Some(why) => writeln!(f, "do not use figures from this run: {why}"),
+            None => Ok(()),
+        }
+    }
+}

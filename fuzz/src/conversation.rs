@@ -1,7 +1,8 @@
 //! Two hosts, arbitrary operations and an arbitrary path between them: no byte is ever wrong,
 //! and once the path behaves, every byte and the end of both streams arrive.
 //!
-//! The path is an IP network: checksums are there to catch what it flips.
+//! The path is an IP network, or one of UDP datagrams whose checksum it verifies: what it flips or
+//! cuts is caught by TCP's checksum, or lost.
 
 mod mangle;
 
@@ -66,6 +67,7 @@ struct World {
     past: Vec<(usize, Vec<u8>)>,
     strips: [bool; 2],
     codepoints: Codepoints,
+    udp: bool,
 }
 
 fn address(end: usize) -> Ipv4Addr {
@@ -80,6 +82,7 @@ fn pattern(end: usize, at: u64) -> u8 {
 impl World {
     fn new(choice: u8) -> World {
         let codepoints = if choice & 1 == 0 { Codepoints::Experimental } else { Codepoints::Paper };
+        let udp = choice & 128 != 0;
         let conn = |plain: bool| ConnConfig {
             sack: choice & 8 == 0,
             timestamps: choice & 16 == 0,
@@ -89,7 +92,10 @@ impl World {
             ..if plain { ConnConfig::plain() } else { ConnConfig::default() }
         };
         let end = |i: usize| {
-            let encapsulation = Encapsulation::Ip { local: vec![IpAddr::V4(address(i))] };
+            let encapsulation = match udp {
+                true => Encapsulation::Udp,
+                false => Encapsulation::Ip { local: vec![IpAddr::V4(address(i))] },
+            };
             let config = HostConfig { encapsulation, codepoints, ..HostConfig::default() };
             End {
                 host: Host::new(config, [i as u8 + 1; 32], Instant::ZERO),
@@ -116,6 +122,7 @@ impl World {
             past: Vec::new(),
             strips: [false; 2],
             codepoints,
+            udp,
         }
     }
 
@@ -219,7 +226,7 @@ impl World {
             self.past.push((to, packet.clone()));
         }
         if self.strips[to] {
-            mangle::strip_tack(&mut packet, self.codepoints);
+            self.strip(&mut packet);
         }
         let Some(input) = input.filter(|_| self.mangled < MAX_MANGLED) else {
             return self.deliver(to, packet, ONE_WAY);
@@ -233,6 +240,7 @@ impl World {
                 self.deliver(to, packet, ONE_WAY * u32::from(fate >> 4));
             }
             11 | 12 => self.deliver(to, packet, ONE_WAY + ONE_WAY * u32::from(fate >> 4)),
+            13 | 14 if self.udp => {}
             13 => {
                 let bit = usize::from(input.half()) % (8 * packet.len());
                 packet[bit / 8] ^= 1 << (bit % 8);
@@ -243,10 +251,18 @@ impl World {
                 self.deliver(to, packet, ONE_WAY);
             }
             15 => {
-                mangle::strip_tack(&mut packet, self.codepoints);
+                self.strip(&mut packet);
                 self.deliver(to, packet, ONE_WAY);
             }
             _ => self.deliver(to, packet, ONE_WAY),
+        }
+    }
+
+    fn strip(&self, packet: &mut [u8]) {
+        if self.udp {
+            mangle::strip_segment(packet, self.codepoints);
+        } else {
+            mangle::strip_packet(packet, self.codepoints);
         }
     }
 

@@ -8,11 +8,24 @@ use tack_tcp::wire::checksum::fill_tcp;
 const NOP: u8 = 1;
 
 /// Replaces TACK's options by no-operations in a TCP segment over IPv4, and mends the checksum.
-pub(crate) fn strip_tack(packet: &mut [u8], codepoints: Codepoints) {
+pub(crate) fn strip_packet(packet: &mut [u8], codepoints: Codepoints) {
     let Some(&first) = packet.first() else { return };
     let ip_len = usize::from(first & 15) * 4;
     let Some((header, segment)) = packet.split_at_mut_checked(ip_len) else { return };
     if header.len() < 20 || segment.len() < 20 {
+        return;
+    }
+    strip_segment(segment, codepoints);
+    let address = |at: usize| {
+        let octets: [u8; 4] = header[at..at + 4].try_into().expect("20 bytes are there");
+        IpAddr::V4(Ipv4Addr::from(octets))
+    };
+    fill_tcp(address(12), address(16), segment);
+}
+
+/// The same in a bare segment. A short header has no options, and nothing to strip.
+pub(crate) fn strip_segment(segment: &mut [u8], codepoints: Codepoints) {
+    if segment.len() < 20 {
         return;
     }
     let end = (usize::from(segment[12] >> 4) * 4).min(segment.len());
@@ -35,9 +48,4 @@ pub(crate) fn strip_tack(packet: &mut [u8], codepoints: Codepoints) {
         }
         at += len;
     }
-    let address = |at: usize| {
-        let octets: [u8; 4] = header[at..at + 4].try_into().expect("20 bytes are there");
-        IpAddr::V4(Ipv4Addr::from(octets))
-    };
-    fill_tcp(address(12), address(16), segment);
 }

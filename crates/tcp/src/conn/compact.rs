@@ -5,8 +5,8 @@
 //! - when SEG.ACK or SEG.WND would say something new: within a burst only the first does, so bulk
 //!   data both ways pays for one whole header per burst and tells no less than before;
 //! - once in [`REFRESH`] all the same, so that whoever watches, or lost what was said, catches up;
-//! - after a timeout, until the peer acknowledges something: a path might drop what is no TCP
-//!   segment, and a peer that forgot the connection can reset it only in answer to a SEG.ACK;
+//! - after a timeout, until the peer acknowledges something: one that forgot the connection can
+//!   reset it only in answer to a SEG.ACK, and whatever else is amiss, a TCP header helps;
 //! - before the peer has shown that TACK arrives, and after falling back from it;
 //! - when FIN goes with it.
 //!

@@ -162,6 +162,11 @@ impl Snd {
         }
     }
 
+    /// FIN was sent.
+    pub(crate) fn fin_is_sent(&self) -> bool {
+        self.fin == Fin::Sent
+    }
+
     /// FIN was sent and acknowledged.
     pub(crate) fn fin_is_acked(&self) -> bool {
         self.fin == Fin::Sent && self.una > self.buffer.end()

@@ -266,13 +266,15 @@ impl Connection {
 
     /// A tail loss probe: new data if any may leave, else the last segment again.
     fn send_loss_probe(&mut self, burst: &mut BurstBuilder<'_>, now: Instant) {
-        let form = self.next_form(true, now);
-        let payload = self.payload_in(form);
-        let next = match self.snd.fresh(payload, true, false) {
+        let mut form = self.next_form(true, now);
+        let next = match self.snd.fresh(self.payload_in(form), true, false) {
             Some(fresh) => Next { fresh, again: false, form },
             None if self.snd.is_idle() => return,
             None => {
-                let from = self.snd.nxt().saturating_sub(payload as u64).max(self.snd.una());
+                // The end of all, with its FIN if there was one.
+                form = if self.snd.fin_is_sent() { Form::Full } else { form };
+                let payload = self.payload_in(form) as u64;
+                let from = self.snd.nxt().saturating_sub(payload).max(self.snd.una());
                 Next { fresh: self.snd.again(from, self.snd.nxt()), again: true, form }
             }
         };

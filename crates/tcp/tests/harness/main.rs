@@ -2,6 +2,7 @@
 
 mod app;
 mod bulk;
+mod compact;
 mod conversation;
 mod conversations;
 mod ecn;

@@ -4,7 +4,9 @@ use core::time::Duration;
 use std::net::SocketAddr;
 
 use tack_tcp::seq::SeqNum;
-use tack_tcp::wire::{AckType, Codepoints, Flags, Header, Options, Segment, Timestamps};
+use tack_tcp::wire::{
+    AckType, Codepoints, CompactHeader, Flags, Form, Header, Options, Segment, Timestamps,
+};
 use tack_tcp::{ConnConfig, ConnId, Ecn, Host, HostConfig, Info, ListenConfig};
 use tack_units::Instant;
 
@@ -16,6 +18,7 @@ const CODEPOINTS: Codepoints = Codepoints::Experimental;
 pub(crate) struct Sent {
     pub(crate) header: Header,
     pub(crate) payload: Vec<u8>,
+    pub(crate) form: Form,
 }
 
 /// The host, and what the hand-written peer knows.
@@ -32,6 +35,8 @@ pub(crate) struct Raw {
     /// The host's latest TSval.
     pub(crate) echo: u32,
     tack: bool,
+    /// Our SYN offers short headers.
+    compact: bool,
 }
 
 impl Raw {
@@ -50,16 +55,23 @@ impl Raw {
             pkt_seq: 1,
             echo: 0,
             tack: false,
+            compact: false,
         }
     }
 
     /// A peer that has shaken hands.
     pub(crate) fn connected(config: ConnConfig) -> Raw {
+        Raw::connected_with(config, false)
+    }
+
+    /// The same, and its SYN offers short headers or does not.
+    pub(crate) fn connected_with(config: ConnConfig, compact: bool) -> Raw {
         let tack = config.ack.tack().is_some();
         let mut raw = Raw::new(ListenConfig { conn: config, ..ListenConfig::default() });
-        raw.tack = tack;
+        (raw.tack, raw.compact) = (tack, compact);
         let answer = raw.syn();
         assert_eq!(answer.header.options.tack_permitted, tack);
+        assert_eq!(answer.header.options.compact_permitted, tack && compact);
         raw.seq = raw.seq.add(1);
         raw.ack = answer.header.seq.add(1);
         raw.send(raw.header(), &[]);
@@ -81,6 +93,7 @@ impl Raw {
             window_scale: Some(8),
             sack_permitted: true,
             tack_permitted: self.tack,
+            compact_permitted: self.compact,
             ..syn.options
         };
         syn
@@ -132,6 +145,29 @@ impl Raw {
         header
     }
 
+    /// The short header of text at our next sequence number, with the next PKT.SEQ.
+    pub(crate) fn short_header(&mut self) -> CompactHeader {
+        let pkt_seq = self.pkt_seq;
+        self.pkt_seq = self.pkt_seq.wrapping_add(1);
+        CompactHeader {
+            src_port: self.port,
+            dst_port: PORT,
+            seq: self.seq,
+            pkt_seq,
+            flags: Flags::ACK,
+            ts_val: self.stamp(),
+        }
+    }
+
+    /// Sends a segment with a short header and returns what the host answers at once.
+    pub(crate) fn send_short(&mut self, header: CompactHeader, text: &[u8]) -> Vec<Sent> {
+        let mut bytes = Vec::new();
+        header.emit(&mut bytes);
+        bytes.extend_from_slice(text);
+        self.host.handle(self.from, &bytes, bytes.len(), Ecn::NotEct, self.now);
+        self.drain()
+    }
+
     /// Sends a segment and returns what the host answers at once.
     pub(crate) fn send(&mut self, header: Header, payload: &[u8]) -> Vec<Sent> {
         self.send_quietly(header, payload);
@@ -156,7 +192,8 @@ impl Raw {
                 if let Some(ts) = segment.header.options.timestamps {
                     self.echo = ts.val;
                 }
-                out.push(Sent { header: segment.header, payload: segment.payload.to_vec() });
+                let Segment { header, payload, form } = segment;
+                out.push(Sent { header, payload: payload.to_vec(), form });
             }
             buffer.clear();
         }

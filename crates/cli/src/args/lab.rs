@@ -1,5 +1,7 @@
 //! `tack lab`.
 
+mod controllers;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -8,13 +10,15 @@ use tack_lab::airtime::AirtimeSettings;
 use tack_lab::compare::Comparison;
 use tack_lab::scenario::{Strategy, Wifi};
 
+pub use self::controllers::ControllersArgs;
 use crate::exit::Failure;
 
 const AFTER: &str = "\
 Examples:
   tack lab compare --wifi n --rtt 80ms        every ACK strategy on the same air
   tack lab run scenarios/satellite.toml       an experiment as data
-  tack lab airtime --phy ac --mode udpack --l 2";
+  tack lab airtime --phy ac --mode udpack --l 2
+  tack lab controllers                        the congestion controllers side by side";
 
 /// Experiments in a deterministic simulator: the real stack over a model of 802.11 and wires.
 #[derive(Clone, Debug, Args)]
@@ -34,6 +38,8 @@ pub enum LabCommand {
     Run(RunArgs),
     /// Run open-loop traffic on any setting of the 802.11 model
     Airtime(Box<AirtimeArgs>),
+    /// Put the congestion controllers side by side, against theory and each other
+    Controllers(ControllersArgs),
 }
 
 const COMPARE_AFTER: &str = "\

@@ -80,7 +80,7 @@ pub struct Transport {
     #[arg(long)]
     pub plain_tcp: bool,
     /// Congestion control [default: BBR, receiver-based with TACK]
-    #[arg(long, value_name = "NAME", value_parser = parse_algorithm)]
+    #[arg(long, value_name = "NAME")]
     pub cc: Option<Algorithm>,
 }
 
@@ -90,12 +90,4 @@ impl Transport {
         let base = if self.plain_tcp { ConnConfig::plain() } else { ConnConfig::default() };
         ConnConfig { congestion: self.cc, ..base }
     }
-}
-
-fn parse_algorithm(text: &str) -> Result<Algorithm, String> {
-    let named = Algorithm::ALL.iter().copied().find(|a| a.name() == text);
-    named.ok_or_else(|| {
-        let names: Vec<_> = Algorithm::ALL.iter().map(|a| a.name()).collect();
-        format!("there is {}", names.join(", "))
-    })
 }

@@ -1,5 +1,7 @@
 //! `tack lab`: plans, progress bars and files around `tack-lab`.
 
+mod controllers;
+
 use std::fs::File;
 use std::io::{BufWriter, IsTerminal, Write, stderr};
 use std::path::{Path, PathBuf};
@@ -24,6 +26,7 @@ pub fn run(args: LabArgs) -> Result<ExitCode, Failure> {
         LabCommand::Compare(args) => compare(&args),
         LabCommand::Run(args) => run_file(args),
         LabCommand::Airtime(args) => airtime(&args),
+        LabCommand::Controllers(args) => controllers::controllers(&args),
     }
 }
 

@@ -44,7 +44,7 @@ use serde::{Deserialize, Serialize};
 
 pub use access::{Access, PerPair};
 pub use error::ScenarioError;
-pub use flow::{App, Cc, Direction, Flow, Strategy};
+pub use flow::{App, Direction, Flow, Strategy};
 pub use sweep::{Plan, Run};
 pub use wan::{Wan, WanDirection};
 pub use wifi::Wifi;

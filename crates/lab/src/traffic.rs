@@ -3,13 +3,13 @@
 use core::time::Duration;
 
 use rand::Rng as _;
-use tack_cc::{Algorithm, Pacing};
+use tack_cc::Pacing;
 use tack_link::HostId;
 use tack_sim::{AckStrategy, Blast, FlowConfig, FlowId, Seed, Transport};
 use tack_units::{Instant, Rate};
 
 use crate::network::Network;
-use crate::scenario::{App, Cc, Direction, Flow, Scenario, Strategy};
+use crate::scenario::{App, Direction, Flow, Scenario, Strategy};
 
 /// IP-level size of open-loop datagrams, and the application bytes in each.
 const UDP_IP_BYTES: u32 = 1_500;
@@ -71,12 +71,7 @@ fn transport(flow: &Flow, ack: AckStrategy) -> Transport {
     Transport {
         send_buffer: Some(BUFFER_BYTES),
         recv_buffer: Some(BUFFER_BYTES),
-        congestion: match flow.cc {
-            Cc::Bbr => None,
-            Cc::BbrInteractive => Some(Algorithm::BbrInteractive),
-            Cc::NewReno => Some(Algorithm::NewReno),
-            Cc::Cubic => Some(Algorithm::Cubic),
-        },
+        congestion: Some(flow.cc),
         ..Transport::new(ack)
     }
 }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+use tack_cc::Algorithm;
 use tack_sim::AckStrategy;
 
 use super::error::Problem;
@@ -77,19 +78,18 @@ macro_rules! serde_as_text {
 
 serde_as_text!(Strategy);
 
-/// Congestion control of a TCP or TACK flow.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Cc {
-    /// BBRv1; under TACK with the receiver's samples.
-    #[default]
-    Bbr,
-    /// The interactive-video profile of receiver-based BBR.
-    BbrInteractive,
-    /// NewReno with byte counting.
-    NewReno,
-    /// CUBIC.
-    Cubic,
+/// Controllers by the names their own crate gives them.
+mod by_name {
+    use serde::{Deserialize, Deserializer, Serializer};
+    use tack_cc::Algorithm;
+
+    pub(super) fn serialize<S: Serializer>(cc: &Algorithm, s: S) -> Result<S::Ok, S::Error> {
+        s.serialize_str(cc.name())
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Algorithm, D::Error> {
+        String::deserialize(d)?.parse().map_err(serde::de::Error::custom)
+    }
 }
 
 /// What the application does.
@@ -146,8 +146,8 @@ pub struct Flow {
     /// How it is carried.
     pub strategy: Strategy,
     /// Congestion control (TCP and TACK).
-    #[serde(default)]
-    pub cc: Cc,
+    #[serde(default, with = "by_name")]
+    pub cc: Algorithm,
     /// What the application does.
     #[serde(default)]
     pub app: App,
@@ -219,7 +219,7 @@ impl Flow {
     pub fn bulk(strategy: Strategy) -> Flow {
         Flow {
             strategy,
-            cc: Cc::default(),
+            cc: Algorithm::default(),
             app: App::Bulk,
             direction: Direction::Down,
             station: 0,

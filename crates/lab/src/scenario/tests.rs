@@ -155,7 +155,7 @@ red_bdp = [0.25, 1.25]
 
 [[flow]]
 strategy = "tcp-l1"
-cc = "new-reno"
+cc = "newreno"
 count = 4
 start_jitter_s = 1.0
 segment_bytes = 1000

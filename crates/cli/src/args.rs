@@ -4,10 +4,12 @@
 pub mod extras;
 pub mod host;
 pub mod lab;
+pub mod nc;
 pub mod perf;
 pub mod recv;
 pub mod send;
 pub mod transport;
+pub mod tun;
 
 use clap::{ArgAction, Parser, Subcommand};
 
@@ -20,7 +22,9 @@ Examples:
   tar c dir | tack send - HOST     send a stream ...
   tack recv - > dir.tar            ... and receive one
   tack perf -s                     measure: one side serves ...
-  tack perf -c HOST                ... the other asks, like iperf3";
+  tack perf -c HOST                ... the other asks, like iperf3
+  tack nc --tun --tun-addr 10.7.0.2/24 10.7.0.1 80
+                                   talk TCP over real IP packets with any TCP";
 
 /// Fast, verified file transfer and measurement over TCP-TACK.
 ///
@@ -47,6 +51,8 @@ pub enum Command {
     Recv(recv::RecvArgs),
     /// Measure throughput, with iperf3's flags and output
     Perf(Box<perf::PerfArgs>),
+    /// Connect standard input and output to a stream, like nc
+    Nc(nc::NcArgs),
     /// Compare TACK with plain TCP over an emulated path, in this process
     Demo(crate::demo::DemoArgs),
     /// Simulate: every ACK strategy on the same Wi-Fi, scenario files, sweeps

@@ -2,6 +2,7 @@
 
 pub mod extras;
 pub mod lab;
+pub mod nc;
 pub mod perf;
 pub mod recv;
 pub mod send;
@@ -26,6 +27,7 @@ fn dispatch(command: Command) -> Result<ExitCode, Failure> {
         Command::Send(args) => on_runtime(send::run(args.resolve()?)),
         Command::Recv(args) => on_runtime(recv::run(args.resolve()?)),
         Command::Perf(args) => on_runtime(perf::run(args.resolve()?)),
+        Command::Nc(args) => on_runtime(nc::run(args.resolve()?)),
         Command::Demo(args) => on_runtime(crate::demo::run(args)),
         Command::Lab(args) => lab::run(args),
         Command::Completions(args) => extras::completions(&args),

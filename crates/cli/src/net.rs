@@ -26,6 +26,60 @@ const MAX_HANDSHAKES: usize = 64;
 /// How long to wait, at the end, for the peer to acknowledge our last bytes.
 const LINGER: Duration = Duration::from_secs(5);
 
+/// Which way packets go.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Way {
+    /// In UDP datagrams.
+    #[default]
+    Udp,
+    /// As IP packets through a TUN interface.
+    #[cfg(target_os = "linux")]
+    Tun(Box<tack_net::TunConfig>),
+}
+
+impl Way {
+    /// An endpoint with this configuration; `local` is where a UDP socket is bound.
+    fn endpoint(&self, config: ConnConfig, local: SocketAddr) -> Result<Endpoint, Failure> {
+        let builder = Endpoint::builder().conn(config);
+        match self {
+            Way::Udp => builder.bind(local).map_err(|e| {
+                let hint = if local.port() == 0 { "" } else { "; choose another port with -p" };
+                let why = format!("cannot open a UDP socket on {local}: {e}{hint}");
+                Failure::new(ExitCode::Failed, why)
+            }),
+            #[cfg(target_os = "linux")]
+            Way::Tun(tun) => {
+                let failed = |e| Failure::new(ExitCode::Failed, format!("--tun: {e}"));
+                let endpoint = builder.bind_tun(tun).map_err(failed)?;
+                let name = endpoint.interface().unwrap_or_default();
+                tracing::info!(name, ours = ?tun.local, kernels = ?tun.device.addresses, "interface");
+                Ok(endpoint)
+            }
+        }
+    }
+
+    /// Whether peers of this address's family can be reached.
+    fn reaches(&self, peer: IpAddr) -> bool {
+        match self {
+            Way::Udp => true,
+            #[cfg(target_os = "linux")]
+            Way::Tun(tun) => tun.local.iter().any(|ip| ip.is_ipv4() == peer.is_ipv4()),
+        }
+    }
+
+    /// What to look at when nobody answers.
+    fn hint(&self) -> &'static str {
+        match self {
+            Way::Udp => "is the other side started, and does a firewall let UDP through?",
+            #[cfg(target_os = "linux")]
+            Way::Tun(_) => {
+                "is the other side started? Beyond this machine the kernel must forward, and \
+                 translate our address unless the other side knows the way back"
+            }
+        }
+    }
+}
+
 /// A stream, encrypted or not.
 #[derive(Debug)]
 pub enum NetConn {
@@ -41,6 +95,11 @@ impl NetConn {
             NetConn::Plain(stream) => stream,
             NetConn::Tls(stream) => stream.get_ref(),
         }
+    }
+
+    /// Waits until both directions have ended and the peer has acknowledged everything.
+    pub async fn finished(&self) -> io::Result<()> {
+        self.tack().finished().await
     }
 }
 
@@ -136,35 +195,36 @@ pub struct NetDial {
     host: String,
     connector: Option<Connector>,
     quiet: bool,
+    hint: &'static str,
 }
 
 impl NetDial {
     /// Resolves `host` and opens a socket. Without `connector`, nothing is encrypted.
     pub async fn open(
+        way: &Way,
         host: &HostPort,
         config: ConnConfig,
         connector: Option<Connector>,
         quiet: bool,
     ) -> Result<Self, Failure> {
         let failed = |why: String| Failure::new(ExitCode::Failed, why);
-        let mut found = tokio::net::lookup_host((host.name.as_str(), host.port))
+        let found = tokio::net::lookup_host((host.name.as_str(), host.port))
             .await
             .map_err(|e| failed(format!("cannot find host `{}`: {e}", host.name)))?;
-        let peer =
-            found.next().ok_or_else(|| failed(format!("host `{}` has no address", host.name)))?;
+        let mut reachable = found.filter(|address| way.reaches(address.ip()));
+        let peer = reachable.next().ok_or_else(|| {
+            failed(format!("host `{}` has no address of a family that we have", host.name))
+        })?;
         let local = SocketAddr::new(unspecified(peer.is_ipv6()), 0);
-        let endpoint = Endpoint::builder()
-            .conn(config)
-            .bind(local)
-            .map_err(|e| failed(format!("cannot open a UDP socket: {e}")))?;
-        Ok(Self { endpoint, peer, host: host.to_string(), connector, quiet })
+        let endpoint = way.endpoint(config, local)?;
+        Ok(Self { endpoint, peer, host: host.to_string(), connector, quiet, hint: way.hint() })
     }
 
     /// A connection; failures say what could be wrong.
     pub async fn connect(&self) -> Result<NetConn, Failure> {
         let stream = self.endpoint.connect(self.peer).await.map_err(|e| {
-            let hint = "is the other side started, and does a firewall let UDP through?";
-            Failure::new(ExitCode::Failed, format!("cannot connect to {}: {e}; {hint}", self.host))
+            let why = format!("cannot connect to {}: {e}; {}", self.host, self.hint);
+            Failure::new(ExitCode::Failed, why)
         })?;
         let Some(connector) = &self.connector else {
             return Ok(NetConn::Plain(Box::new(stream)));
@@ -220,21 +280,28 @@ pub struct NetAccept {
 }
 
 impl NetAccept {
-    /// Listens on `local`. Without an identity, nothing is encrypted.
+    /// Listens on `local`, of which a TUN takes the port only. Without an identity, nothing is
+    /// encrypted.
     pub fn listen(
+        way: &Way,
         local: SocketAddr,
         config: ConnConfig,
         identity: Option<(Acceptor, Fingerprint)>,
     ) -> Result<Self, Failure> {
-        let failed = |e: &dyn std::fmt::Display| {
-            let why = format!("cannot listen on {local}: {e}; choose another port with -p");
-            Failure::new(ExitCode::Failed, why)
+        let endpoint = way.endpoint(config.clone(), local)?;
+        let port = match (way, endpoint.local_addr().port()) {
+            (Way::Udp, port) => port,
+            #[cfg(target_os = "linux")]
+            (Way::Tun(_), _) if local.port() == 0 => {
+                return Err(Failure::usage("over --tun, choose a port to listen on"));
+            }
+            #[cfg(target_os = "linux")]
+            (Way::Tun(_), _) => local.port(),
         };
-        let bind = Endpoint::builder().conn(config.clone()).bind(local);
-        let endpoint = bind.map_err(|e| failed(&e))?;
-        let port = endpoint.local_addr().port();
         let listen = tack_net::ListenConfig { conn: config, ..Default::default() };
-        let listener = endpoint.listen_with(port, listen).map_err(|e| failed(&e))?;
+        let listener = endpoint.listen_with(port, listen).map_err(|e| {
+            Failure::new(ExitCode::Failed, format!("cannot listen on port {port}: {e}"))
+        })?;
         let (acceptor, fingerprint) = identity.unzip();
         Ok(Self { endpoint, listener, acceptor, fingerprint, handshakes: JoinSet::new() })
     }
@@ -242,6 +309,15 @@ impl NetAccept {
     /// Where it listens.
     pub fn local_addr(&self) -> SocketAddr {
         self.listener.local_addr()
+    }
+
+    /// What clients have to speak: `UDP`, or TCP and through which interface.
+    pub fn medium(&self) -> String {
+        #[cfg(target_os = "linux")]
+        if let Some(name) = self.endpoint.interface() {
+            return format!("TCP, interface {name}");
+        }
+        "UDP".to_owned()
     }
 
     /// What clients may compare; `None` without encryption.

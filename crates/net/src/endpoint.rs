@@ -239,6 +239,15 @@ impl Endpoint {
         self.local
     }
 
+    /// Name of the TUN device's interface; `None` over UDP.
+    #[cfg(target_os = "linux")]
+    pub fn interface(&self) -> Option<&str> {
+        match self.handle.0.link.get_ref() {
+            Link::Udp(_) => None,
+            Link::Tun(link) => Some(link.name()),
+        }
+    }
+
     /// Connects to a listener at `peer`, whose TCP port is its UDP port if there is one.
     ///
     /// Cancel safe: dropping the future gives the attempt up.

@@ -105,6 +105,10 @@ pub(crate) fn host_config(base: &HostConfig, tun: &Tun, local: &[IpAddr]) -> Hos
 pub(crate) struct TunLink(pub(crate) Tun);
 
 impl TunLink {
+    pub(crate) fn name(&self) -> &str {
+        self.0.name()
+    }
+
     /// Reads a batch and delivers each packet as it is read.
     pub(crate) fn receive(
         &self,

@@ -7,7 +7,9 @@ use clap::Args;
 
 use crate::args::host::HostPort;
 use crate::args::transport::{ClientSecurity, ServerSecurity, Transport};
+use crate::args::tun::TunArgs;
 use crate::exit::Failure;
+use crate::net::Way;
 use crate::perf::DEFAULT_PORT;
 use crate::perf::params::{Direction, TestParams, Until, VERSION};
 use crate::units::parse_bytes;
@@ -18,6 +20,8 @@ Examples:
   tack perf -c HOST               10 s from here to HOST
   tack perf -c HOST -R -t 30 -O 3 30 s from HOST to here, after 3 s of warm-up
   tack perf -c HOST --plain-tcp   the same stack with TCP's acknowledgments
+  tack perf -c HOST --tun --tun-addr 10.7.0.2/24
+                                  over real IP packets, in a TUN interface
   tack perf -c HOST -J            the result as JSON, with iperf3's keys and a `tack` object";
 
 /// Measure throughput and what it costs in acknowledgments, with iperf3's flags and output.
@@ -41,7 +45,7 @@ pub struct PerfArgs {
     #[arg(short = 'J', long)]
     pub json: bool,
     /// Server: address to listen on [default: all]
-    #[arg(short = 'B', long, value_name = "ADDRESS", conflicts_with = "client")]
+    #[arg(short = 'B', long, value_name = "ADDRESS", conflicts_with_all = ["client", "tun"])]
     pub bind: Option<IpAddr>,
     /// Server: serve one test and exit
     #[arg(short = '1', long, conflicts_with = "client")]
@@ -88,6 +92,9 @@ pub struct PerfArgs {
     /// Which mechanism.
     #[command(flatten)]
     pub transport: Transport,
+    /// Which way.
+    #[command(flatten)]
+    pub tun: TunArgs,
 }
 
 /// A `tack perf` that makes sense.
@@ -103,6 +110,8 @@ pub struct PerfConfig {
     pub window_bytes: Option<usize>,
     /// Which mechanism.
     pub transport: Transport,
+    /// Which way.
+    pub way: Way,
 }
 
 /// Which side.
@@ -145,7 +154,7 @@ impl PerfArgs {
         });
         let window_bytes = window_bytes.transpose()?;
         let plaintext = self.no_tls || self.client_security.insecure_plaintext;
-        let (json, transport) = (self.json, self.transport.clone());
+        let (json, transport, way) = (self.json, self.transport.clone(), self.tun.way()?);
         let side = match &self.client {
             None => {
                 let address = self.bind.unwrap_or(Ipv6Addr::UNSPECIFIED.into());
@@ -165,7 +174,7 @@ impl PerfArgs {
                 },
             },
         };
-        Ok(PerfConfig { side, interval, json, window_bytes, transport })
+        Ok(PerfConfig { side, interval, json, window_bytes, transport, way })
     }
 
     fn params(&self) -> Result<TestParams, Failure> {

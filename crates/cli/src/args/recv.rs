@@ -6,7 +6,9 @@ use std::path::PathBuf;
 use clap::Args;
 
 use crate::args::transport::{ServerSecurity, Transport};
+use crate::args::tun::TunArgs;
 use crate::exit::Failure;
+use crate::net::Way;
 use crate::transfer::DEFAULT_PORT;
 
 const AFTER: &str = "\
@@ -30,7 +32,7 @@ pub struct RecvArgs {
     #[arg(short, long, default_value_t = DEFAULT_PORT)]
     pub port: u16,
     /// Address to listen on [default: all]
-    #[arg(short = 'B', long, value_name = "ADDRESS")]
+    #[arg(short = 'B', long, value_name = "ADDRESS", conflicts_with = "tun")]
     pub bind: Option<IpAddr>,
     /// Go on after the first transfer, until stopped
     #[arg(short, long)]
@@ -50,6 +52,9 @@ pub struct RecvArgs {
     /// Which mechanism.
     #[command(flatten)]
     pub transport: Transport,
+    /// Which way.
+    #[command(flatten)]
+    pub tun: TunArgs,
 }
 
 /// Where what comes goes.
@@ -78,6 +83,8 @@ pub struct RecvConfig {
     pub security: Option<ServerSecurity>,
     /// Which mechanism.
     pub transport: Transport,
+    /// Which way.
+    pub way: Way,
 }
 
 impl RecvArgs {
@@ -93,6 +100,7 @@ impl RecvArgs {
             let why = format!("{flag} has no meaning when one stream goes to standard output");
             return Err(Failure::usage(why));
         }
+        let way = self.tun.way()?;
         // The unspecified IPv6 address takes IPv4 as well.
         let address = self.bind.unwrap_or(Ipv6Addr::UNSPECIFIED.into());
         Ok(RecvConfig {
@@ -103,6 +111,7 @@ impl RecvArgs {
             quiet: self.quiet,
             security: (!self.insecure_plaintext).then_some(self.security),
             transport: self.transport,
+            way,
         })
     }
 }

@@ -6,7 +6,9 @@ use clap::Args;
 
 use crate::args::host::HostPort;
 use crate::args::transport::{ClientSecurity, Transport};
+use crate::args::tun::TunArgs;
 use crate::exit::Failure;
+use crate::net::Way;
 use crate::transfer::DEFAULT_PORT;
 
 const AFTER: &str = "\
@@ -44,6 +46,9 @@ pub struct SendArgs {
     /// Which mechanism.
     #[command(flatten)]
     pub transport: Transport,
+    /// Which way.
+    #[command(flatten)]
+    pub tun: TunArgs,
 }
 
 /// What is sent.
@@ -70,6 +75,8 @@ pub struct SendConfig {
     pub security: ClientSecurity,
     /// Which mechanism.
     pub transport: Transport,
+    /// Which way.
+    pub way: Way,
 }
 
 impl SendArgs {
@@ -77,6 +84,7 @@ impl SendArgs {
     pub fn resolve(self) -> Result<SendConfig, Failure> {
         let host = HostPort::parse(&self.host, self.port)
             .map_err(|e| Failure::usage(format!("HOST, the last argument: {e}")))?;
+        let way = self.tun.way()?;
         let has_stdin = self.paths.iter().any(|p| p.as_os_str() == "-");
         let what = match (has_stdin, self.paths.len()) {
             (true, 1) => What::Stdin,
@@ -94,6 +102,7 @@ impl SendArgs {
             quiet: self.quiet,
             security: self.security,
             transport: self.transport,
+            way,
         })
     }
 }

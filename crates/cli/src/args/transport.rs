@@ -4,10 +4,10 @@ use std::path::PathBuf;
 
 use clap::Args;
 use tack_cc::Algorithm;
-use tack_net::ConnConfig;
 use tack_net::tls::{
     Acceptor, ClientTrust, Connector, Fingerprint, KnownHosts, ServerIdentity, config_dir,
 };
+use tack_net::{AckStrategy, ConnConfig};
 
 use crate::exit::{ExitCode, Failure};
 
@@ -76,18 +76,24 @@ impl ServerSecurity {
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Transport")]
 pub struct Transport {
-    /// Plain TCP acknowledgments instead of TACK, for comparison
-    #[arg(long)]
-    pub plain_tcp: bool,
-    /// Congestion control [default: BBR, receiver-based with TACK]
+    /// When to acknowledge
     #[arg(long, value_name = "NAME")]
-    pub cc: Option<Algorithm>,
+    #[arg(help = format!("When to acknowledge [default: tack]: {}", AckStrategy::names()))]
+    pub strategy: Option<AckStrategy>,
+    /// Plain TCP acknowledgments instead of TACK, for comparison: --strategy tcp-l2
+    #[arg(long, conflicts_with = "strategy")]
+    pub plain_tcp: bool,
+    /// Congestion control
+    #[arg(short = 'C', long, visible_alias = "cc", value_name = "NAME")]
+    #[arg(help = format!("Congestion control [default: bbr]: {}", Algorithm::names()))]
+    pub congestion: Option<Algorithm>,
 }
 
 impl Transport {
     /// The connections' configuration.
     pub fn conn_config(&self) -> ConnConfig {
-        let base = if self.plain_tcp { ConnConfig::plain() } else { ConnConfig::default() };
-        ConnConfig { congestion: self.cc, ..base }
+        let named = self.plain_tcp.then_some(AckStrategy::PLAIN).or(self.strategy);
+        let base = ConnConfig::default();
+        ConnConfig { congestion: self.congestion, ack: named.unwrap_or(base.ack), ..base }
     }
 }

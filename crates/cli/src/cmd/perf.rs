@@ -23,7 +23,9 @@ pub async fn run(config: PerfConfig) -> Result<ExitCode, Failure> {
         Side::Client { host, params, security } => {
             let connector = security.connector()?;
             let encrypted = connector.is_some();
-            let dial = NetDial::open(&host, config.conn_config(), connector, config.json).await?;
+            let dial =
+                NetDial::open(&config.way, &host, config.conn_config(), connector, config.json)
+                    .await?;
             let mut shown = Shown::new(&config, encrypted, Some(&host));
             shown.line(&format!("Connecting to host {}, port {}", host.name, host.port));
             let result = client::run(&dial, &params, config.interval, &mut shown).await;
@@ -34,13 +36,14 @@ pub async fn run(config: PerfConfig) -> Result<ExitCode, Failure> {
         Side::Server { local, one_off, security } => {
             let identity = security.as_ref().map(ServerSecurity::identity).transpose()?;
             let encrypted = identity.is_some();
-            let mut server = NetAccept::listen(local, config.conn_config(), identity)?;
+            let mut server = NetAccept::listen(&config.way, local, config.conn_config(), identity)?;
             let (port, key) = (server.local_addr().port(), server.fingerprint());
+            let medium = server.medium();
             let done = {
                 let mut door = Door::new(&mut server);
                 loop {
                     let mut shown = Shown::new(&config, encrypted, None);
-                    shown.listening(port, key.map(|k| k.to_string()));
+                    shown.listening(port, &medium, key.map(|k| k.to_string()));
                     let result = serve_one(&mut door, config.interval, &mut shown).await;
                     let done = shown.finish(result);
                     match done {
@@ -86,7 +89,7 @@ impl Shown {
                 connecting_to: host.map(|h| (h.name.clone(), h.port)),
                 timestamp: seconds_since_epoch(),
                 encrypted,
-                congestion: config.transport.cc.map(|a| a.name().to_owned()),
+                congestion: config.transport.congestion.map(|a| a.name().to_owned()),
                 interval: config.interval.map_or(0.0, |i: Duration| i.as_secs_f64()),
             },
             is_client,
@@ -99,10 +102,10 @@ impl Shown {
         }
     }
 
-    fn listening(&self, port: u16, key: Option<String>) {
+    fn listening(&self, port: u16, medium: &str, key: Option<String>) {
         let rule = "-----------------------------------------------------------";
         self.line(rule);
-        self.line(&format!("Server listening on {port} (UDP)"));
+        self.line(&format!("Server listening on {port} ({medium})"));
         match key {
             Some(key) => self.line(&format!("Key: {key}")),
             None => self.line("Without encryption: clients need --no-tls"),

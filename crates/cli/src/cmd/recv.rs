@@ -11,7 +11,7 @@ use crate::args::recv::{Destination, RecvConfig};
 use crate::args::transport::ServerSecurity;
 use crate::conn::{Accept, Connection};
 use crate::exit::{ExitCode, Failure};
-use crate::net::{NetAccept, outward_address};
+use crate::net::{NetAccept, Way, outward_address};
 use crate::progress::Progress;
 use crate::transfer::error::TransferError;
 use crate::transfer::pipe::receive_stream;
@@ -30,7 +30,7 @@ pub async fn run(config: RecvConfig) -> Result<ExitCode, Failure> {
     }
     let identity = config.security.as_ref().map(ServerSecurity::identity).transpose()?;
     let transport = config.transport.conn_config();
-    let mut server = NetAccept::listen(config.local, transport, identity)?;
+    let mut server = NetAccept::listen(&config.way, config.local, transport, identity)?;
     if !config.quiet {
         explain(&config, &server).await;
     }
@@ -59,15 +59,20 @@ async fn explain(config: &RecvConfig, server: &NetAccept) {
         Destination::Stdout => ("-", "standard output".to_owned()),
         Destination::Dir(dir) => ("PATH…", format!("`{}`", dir.display())),
     };
-    eprintln!("Receiving into {into}, listening on {local} (UDP).");
+    eprintln!("Receiving into {into}, listening on {local} ({}).", server.medium());
+    let way = match config.way {
+        Way::Udp => "",
+        #[cfg(target_os = "linux")]
+        Way::Tun(_) => " --tun --tun-addr ADDRESS/BITS",
+    };
     match server.fingerprint() {
         Some(key) => {
             eprintln!("Key: {key}");
-            eprintln!("On the other machine:\n  tack send {what} {host} --fingerprint {key}");
+            eprintln!("On the other machine:\n  tack send {what} {host} --fingerprint {key}{way}");
         }
         None => {
             eprintln!("Without encryption: anybody on the way can read and change what comes.");
-            eprintln!("On the other machine:\n  tack send {what} {host} --insecure-plaintext");
+            eprintln!("On the other machine:\n  tack send {what} {host} --insecure-plaintext{way}");
         }
     }
 }

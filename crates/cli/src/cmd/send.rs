@@ -51,7 +51,8 @@ pub async fn run(config: SendConfig) -> Result<ExitCode, Failure> {
 
 async fn open(config: &SendConfig) -> Result<NetDial, Failure> {
     let connector = config.security.connector()?;
-    NetDial::open(&config.host, config.transport.conn_config(), connector, config.quiet).await
+    let transport = config.transport.conn_config();
+    NetDial::open(&config.way, &config.host, transport, connector, config.quiet).await
 }
 
 fn report(config: &SendConfig, what: &str, bytes: u64, started: Instant) {

@@ -1,10 +1,13 @@
 //! The command line: what is understood, and what is said about the rest.
 
 use clap::{CommandFactory, Parser};
+use tack_cli::args::nc;
 use tack_cli::args::perf::{PerfConfig, Side};
 use tack_cli::args::send::What;
 use tack_cli::args::{Cli, Command};
 use tack_cli::exit::{ExitCode, Failure};
+#[cfg(target_os = "linux")]
+use tack_cli::net::Way;
 use tack_cli::perf::params::{Direction, Until};
 
 fn parse(line: &str) -> Result<Command, clap::Error> {
@@ -103,6 +106,61 @@ fn perf_says_what_is_wrong_with_its_arguments() {
 }
 
 #[test]
+fn nc_takes_nc_s_arguments() {
+    let nc = |line: &str| match parse(&format!("tack nc {line}")).unwrap() {
+        Command::Nc(args) => args.resolve(),
+        other => panic!("{other:?}"),
+    };
+    let nc::Side::Connect { host, security } = nc("-N host 80").unwrap().side else { panic!() };
+    assert_eq!((host.name.as_str(), host.port, security.insecure_plaintext), ("host", 80, false));
+    let nc::Side::Listen { local, security } = nc("-l 80").unwrap().side else { panic!() };
+    assert!(local.ip().is_unspecified() && local.port() == 80 && security.is_some());
+    let nc::Side::Listen { local, security } = nc("-l ::1 0 --no-tls").unwrap().side else {
+        panic!()
+    };
+    assert!(local == "[::1]:0".parse().unwrap() && security.is_none());
+    for (line, word) in [
+        ("host", "HOST and PORT"),
+        ("host 0", "no port"),
+        ("host http", "no port"),
+        ("-l host 80", "no address"),
+        ("-l 10.7.0.2 80 --tun --tun-addr 10.7.0.2/24", "--tun-addr"),
+    ] {
+        let failure = nc(line).unwrap_err();
+        assert!(failure.message.contains(word), "{line}: {failure}");
+        assert_eq!(failure.code, ExitCode::Usage);
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_tun_has_our_address_and_gives_the_kernel_another() {
+    let nc = |line: &str| match parse(&format!("tack nc {line}")).unwrap() {
+        Command::Nc(args) => args.resolve(),
+        other => panic!("{other:?}"),
+    };
+    let tun = "--tun=t0 --tun-addr 10.7.0.2/24 --tun-route 10.8.0.0/16 --tun-mtu 1400";
+    let config = nc(&format!("{tun} 10.7.0.1 80")).unwrap();
+    let Way::Tun(way) = config.way else { panic!() };
+    assert_eq!((way.device.name.as_str(), way.device.mtu, way.device.offload), ("t0", 1_400, true));
+    assert_eq!(way.device.addresses[0].to_string(), "10.7.0.1/24");
+    assert_eq!(way.device.routes[0].to_string(), "10.8.0.0/16");
+    let nc::Side::Connect { security, .. } = config.side else { panic!() };
+    assert!(security.insecure_plaintext, "the kernel's peers know no TLS of ours");
+    let config = nc(&format!("{tun} 10.7.0.1 80 --tls")).unwrap();
+    let nc::Side::Connect { security, .. } = config.side else { panic!() };
+    assert!(!security.insecure_plaintext);
+    assert!(parse("tack nc --tun h 80").is_err(), "an address is missing");
+    assert!(parse("tack nc --tun-addr 10.7.0.2/24 h 80").is_err(), "--tun is missing");
+    assert!(nc("--tun --tun-addr fd07::2/64 --tun-mtu 1279 h 80").is_err());
+    for command in ["send x h", "recv", "perf -s", "nc -l 80"] {
+        let line =
+            format!("tack {command} --tun --tun-addr 10.7.0.2/24 --strategy tcp-l1 -C cubic");
+        assert!(parse(&line).is_ok(), "{line}");
+    }
+}
+
+#[test]
 fn every_command_has_examples_or_says_what_it_takes() {
     let mut cli = Cli::command();
     cli.build();
@@ -124,7 +182,7 @@ fn completions_and_manual_pages_know_every_command() {
         panic!()
     };
     tack_cli::cmd::extras::man(&args).unwrap();
-    for name in ["send", "recv", "perf", "completions", "man"] {
+    for name in ["send", "recv", "perf", "nc", "completions", "man"] {
         assert!(script.contains(name), "{name}");
         assert!(dir.path().join(format!("tack-{name}.1")).exists(), "{name}");
     }

@@ -2,7 +2,10 @@
 
 mod args;
 mod hostile;
+mod nc;
 mod network;
 mod perf;
 mod support;
 mod transfer;
+#[cfg(target_os = "linux")]
+mod tun;

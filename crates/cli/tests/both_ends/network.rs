@@ -3,13 +3,13 @@
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::Stdio;
 use std::sync::Arc;
 
 use serde_json::Value;
 use tack_cli::args::host::HostPort;
 use tack_cli::conn::Accept;
-use tack_cli::net::{NetAccept, NetDial};
+use tack_cli::net::{NetAccept, NetDial, Way};
 use tack_cli::progress::Progress;
 use tack_cli::transfer::recv::receive_tree;
 use tack_cli::transfer::scan::scan;
@@ -19,7 +19,7 @@ use tack_net::ConnConfig;
 use tack_net::tls::{Acceptor, ClientTrust, Connector, ServerIdentity};
 use tempfile::tempdir;
 
-use crate::support::{random_bytes, random_tree, rng, run, snapshot};
+use crate::support::{Listening, random_bytes, random_tree, rng, run, snapshot, succeeded, tack};
 
 /// A tree over real sockets on the loopback.
 fn tree_over_network(encrypted: bool, config: ConnConfig, seed: u64) {
@@ -33,12 +33,12 @@ fn tree_over_network(encrypted: bool, config: ConnConfig, seed: u64) {
     let shown = encrypted.then(|| (acceptor, identity.fingerprint()));
     run(async {
         let local = "127.0.0.1:0".parse().unwrap();
-        let mut server = NetAccept::listen(local, config.clone(), shown).unwrap();
+        let mut server = NetAccept::listen(&Way::Udp, local, config.clone(), shown).unwrap();
         let port = server.local_addr().port();
         let host = HostPort { name: "127.0.0.1".into(), port };
         let quiet = Progress::hidden();
         let sending = async {
-            let dial = NetDial::open(&host, config, connector, true).await.unwrap();
+            let dial = NetDial::open(&Way::Udp, &host, config, connector, true).await.unwrap();
             let found = scan(std::slice::from_ref(&from), false).unwrap();
             let sent = send_tree(dial.connect().await.unwrap(), found, &quiet).await;
             dial.settle().await;
@@ -72,24 +72,6 @@ fn a_tree_arrives_over_plain_tcp_with_tls() {
     tree_over_network(true, ConnConfig::plain(), 23);
 }
 
-/// The built command, with a home of its own.
-fn tack(home: &Path, line: &str) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_tack"));
-    command.args(line.split_whitespace()).env("XDG_CONFIG_HOME", home).current_dir(home);
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command
-}
-
-/// A listening command, ended with the test whatever happens.
-struct Listening(Child);
-
-impl Drop for Listening {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 /// Starts `tack recv …` on a free port; the command that it says to type, with its PATH replaced.
 fn listen(home: &Path, line: &str, path: &str) -> (Listening, String) {
     let mut child = Listening(tack(home, line).spawn().unwrap());
@@ -107,11 +89,6 @@ fn listen(home: &Path, line: &str, path: &str) -> (Listening, String) {
         }
         said += &line;
     }
-}
-
-fn succeeded(output: &Output) {
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{}: {said}", output.status);
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 use std::pin::Pin;
+use std::process::{Child, Command, Output, Stdio};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -151,4 +152,27 @@ impl AsyncWrite for Breaking {
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
         Pin::new(&mut self.inner).poll_shutdown(cx)
     }
+}
+
+/// The built command, with a home of its own.
+pub(crate) fn tack(home: &Path, line: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tack"));
+    command.args(line.split_whitespace()).env("XDG_CONFIG_HOME", home).current_dir(home);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// A listening command, ended with the test whatever happens.
+pub(crate) struct Listening(pub(crate) Child);
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+pub(crate) fn succeeded(output: &Output) {
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{}: {said}", output.status);
 }

@@ -1,0 +1,76 @@
+//! `tack nc` over UDP, through the built command.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{ChildStdin, Output, Stdio};
+
+use tempfile::tempdir;
+
+use crate::support::{Listening, random_bytes, rng, succeeded, tack};
+
+/// What it says once it listens, and the port.
+fn listening(child: &mut Listening) -> u16 {
+    let mut lines = BufReader::new(child.0.stderr.take().unwrap());
+    let mut line = String::new();
+    lines.read_line(&mut line).unwrap();
+    let said = line.strip_prefix("Listening on ").unwrap_or_else(|| panic!("{line}"));
+    let address = said.split(' ').next().unwrap();
+    child.0.stderr = Some(lines.into_inner());
+    address.rsplit(':').next().unwrap().parse().unwrap()
+}
+
+/// Feeds both ends at once and reads both; returns what each read and how the client ended.
+fn converse(flags: &str, there: Vec<u8>, here: Vec<u8>) -> (Vec<u8>, Vec<u8>, Output) {
+    let home = tempdir().unwrap();
+    let listen = format!("nc -l 127.0.0.1 0 {flags}");
+    let mut server = Listening(tack(home.path(), &listen).stdin(Stdio::piped()).spawn().unwrap());
+    let port = listening(&mut server);
+    let connect = format!("nc 127.0.0.1 {port} {flags}");
+    let mut client = tack(home.path(), &connect).stdin(Stdio::piped()).spawn().unwrap();
+    let mut read_there = Vec::new();
+    let feed = |mut stdin: ChildStdin, bytes: Vec<u8>| move || stdin.write_all(&bytes).unwrap();
+    let output = std::thread::scope(|scope| {
+        scope.spawn(feed(server.0.stdin.take().unwrap(), there));
+        scope.spawn(feed(client.stdin.take().unwrap(), here));
+        let mut out = server.0.stdout.take().unwrap();
+        let reading = scope.spawn(move || {
+            let mut got = Vec::new();
+            out.read_to_end(&mut got).map(|_| got).unwrap()
+        });
+        let output = client.wait_with_output().unwrap();
+        read_there = reading.join().unwrap();
+        output
+    });
+    assert!(server.0.wait().unwrap().success());
+    (read_there, output.stdout.clone(), output)
+}
+
+#[test]
+fn bytes_go_both_ways_at_once_encrypted_and_not() {
+    let mut rng = rng(31);
+    let (there, here) = (random_bytes(&mut rng, 3_000_001), random_bytes(&mut rng, 2_000_003));
+    for flags in ["", "--no-tls", "--no-tls --strategy tcp-l2 --congestion cubic"] {
+        let (read_there, read_here, output) = converse(flags, there.clone(), here.clone());
+        succeeded(&output);
+        assert!(read_there == here && read_here == there, "{flags}");
+    }
+}
+
+#[test]
+fn a_side_with_nothing_to_say_still_hears_all() {
+    let bytes = random_bytes(&mut rng(32), 1_000_001);
+    let (heard, _, output) = converse("", Vec::new(), bytes.clone());
+    succeeded(&output);
+    assert!(heard == bytes);
+    let (_, heard, output) = converse("", bytes.clone(), Vec::new());
+    succeeded(&output);
+    assert!(heard == bytes);
+}
+
+#[test]
+fn nobody_there_ends_with_status_1_and_a_reason() {
+    let home = tempdir().unwrap();
+    let output = tack(home.path(), "nc 127.0.0.1 9 --no-tls -w 1").output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("within 1 s"), "{said}");
+}

@@ -20,6 +20,7 @@ mod transfer;
 use std::io;
 
 pub use args::DemoArgs;
+pub(crate) use args::{parse_preset, parse_rate, parse_share, parse_standard};
 pub use path::{Medium, Path};
 
 use crate::exit::{ExitCode, Failure};

@@ -1,6 +1,10 @@
 //! `tack lab`.
 
 mod controllers;
+#[cfg(target_os = "linux")]
+mod emulate;
+#[cfg(target_os = "linux")]
+mod kernel;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,6 +15,10 @@ use tack_lab::compare::Comparison;
 use tack_lab::scenario::{Strategy, Wifi};
 
 pub use self::controllers::ControllersArgs;
+#[cfg(target_os = "linux")]
+pub use self::emulate::EmulateArgs;
+#[cfg(target_os = "linux")]
+pub use self::kernel::KernelArgs;
 use crate::exit::Failure;
 
 const AFTER: &str = "\
@@ -40,6 +48,12 @@ pub enum LabCommand {
     Airtime(Box<AirtimeArgs>),
     /// Put the congestion controllers side by side, against theory and each other
     Controllers(ControllersArgs),
+    /// Run programs in two network namespaces with a modelled path between them, in real time
+    #[cfg(target_os = "linux")]
+    Emulate(Box<EmulateArgs>),
+    /// Compare our TCP with the kernel's over the same emulated path
+    #[cfg(target_os = "linux")]
+    Kernel(KernelArgs),
 }
 
 const COMPARE_AFTER: &str = "\

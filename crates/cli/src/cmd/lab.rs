@@ -1,6 +1,10 @@
 //! `tack lab`: plans, progress bars and files around `tack-lab`.
 
 mod controllers;
+#[cfg(target_os = "linux")]
+mod emulate;
+#[cfg(target_os = "linux")]
+mod kernel;
 
 use std::fs::File;
 use std::io::{BufWriter, IsTerminal, Write, stderr};
@@ -27,6 +31,10 @@ pub fn run(args: LabArgs) -> Result<ExitCode, Failure> {
         LabCommand::Run(args) => run_file(args),
         LabCommand::Airtime(args) => airtime(&args),
         LabCommand::Controllers(args) => controllers::controllers(&args),
+        #[cfg(target_os = "linux")]
+        LabCommand::Emulate(args) => emulate::emulate(&args),
+        #[cfg(target_os = "linux")]
+        LabCommand::Kernel(args) => kernel::kernel(&args),
     }
 }
 

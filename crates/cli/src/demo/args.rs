@@ -99,17 +99,17 @@ impl DemoArgs {
     }
 }
 
-fn parse_standard(text: &str) -> Result<Standard, String> {
+pub(crate) fn parse_standard(text: &str) -> Result<Standard, String> {
     let text = text.strip_prefix("802.11").unwrap_or(text);
     Standard::from_name(text).ok_or_else(|| "802.11 generations here are b, g, n, ac, ax".into())
 }
 
-fn parse_preset(text: &str) -> Result<Preset, String> {
+pub(crate) fn parse_preset(text: &str) -> Result<Preset, String> {
     Preset::from_name(text).ok_or_else(|| "presets are textbook, paper-a and paper-b".into())
 }
 
 /// `100M`, `1.5G`, `100Mbit/s`: bits per second in powers of 1000.
-fn parse_rate(text: &str) -> Result<Rate, String> {
+pub(crate) fn parse_rate(text: &str) -> Result<Rate, String> {
     let text = text.trim_end_matches("bit/s").trim_end_matches("bps");
     let (number, factor) = match text.char_indices().next_back() {
         Some((at, 'k' | 'K')) => (&text[..at], 1e3),
@@ -139,7 +139,7 @@ fn parse_time(text: &str) -> Result<Duration, String> {
 }
 
 /// `1%` or `0.01`.
-fn parse_share(text: &str) -> Result<f64, String> {
+pub(crate) fn parse_share(text: &str) -> Result<f64, String> {
     let (number, factor) = text.strip_suffix('%').map_or((text, 1.0), |n| (n, 0.01));
     match number.trim().parse::<f64>() {
         Ok(n) if (0.0..=1.0).contains(&(n * factor)) => Ok(n * factor),

@@ -153,8 +153,9 @@ impl Cubic {
         if self.window.begins_episode(loss.kind) {
             self.past_before = self.past;
         }
-        // Fast convergence: a window that did not reach the last maximum makes room for others.
-        let less = segments < self.past.w_max;
+        // Fast convergence: a window that did not reach the last maximum makes room for others. In
+        // whole segments: a lone flow's maxima differ by fractions of one.
+        let less = segments + 1.0 <= self.past.w_max;
         self.past.w_max = if less { segments * (1.0 + BETA) / 2.0 } else { segments };
         self.past.cwnd_prior = segments;
         if loss.kind == LossKind::Timeout {

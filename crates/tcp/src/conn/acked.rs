@@ -62,6 +62,9 @@ impl Connection {
         self.counters.needless += acked.needless;
         self.counters.loss_episodes += u64::from(acked.recovery_started);
         self.recovery.note_episode(acked, self.snd.nxt());
+        if a.seg.header.flags.has(Flags::ECE) {
+            self.congestion.note_echo();
+        }
         self.congestion.on_acked(acked, &self.recovery, self.snd.una(), now);
         self.snd.buffer.tune(self.congestion.window());
         if a.seg.header.flags.has(Flags::ECE) {

@@ -34,6 +34,8 @@ pub(crate) struct Congestion {
     limited: LimitedTime,
     /// The window, not the application, held the sender since the last acknowledgment.
     cwnd_limited: bool,
+    /// The acknowledgment under way says that marks arrived.
+    ece: bool,
 }
 
 impl Congestion {
@@ -48,6 +50,7 @@ impl Congestion {
             limit: None,
             limited: LimitedTime::default(),
             cwnd_limited: false,
+            ece: false,
         }
     }
 
@@ -90,6 +93,11 @@ impl Congestion {
         self.pacer.on_sent(bytes, now);
     }
 
+    /// The acknowledgment to be applied next carries ECN-Echo.
+    pub(crate) fn note_echo(&mut self) {
+        self.ece = true;
+    }
+
     /// An acknowledgment was applied to `recovery`.
     pub(crate) fn on_acked(&mut self, acked: &Acked, recovery: &Recovery, una: u64, now: Instant) {
         if acked.spurious {
@@ -126,7 +134,7 @@ impl Congestion {
             ack_interval: recovery.ack_interval(),
             cwnd_limited: self.cwnd_limited,
             in_recovery: recovery.in_recovery(una),
-            ece: false,
+            ece: core::mem::take(&mut self.ece),
         });
         if acked.acked_bytes > 0 {
             self.cwnd_limited = false;

@@ -12,5 +12,6 @@ mod hostile;
 mod measures;
 mod pipe;
 mod raw;
+mod recovery;
 mod streams;
 mod world;

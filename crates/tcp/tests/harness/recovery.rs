@@ -1,0 +1,69 @@
+//! How much leaves, and how evenly, while a loss is repaired [RFC 9937].
+
+use core::time::Duration;
+
+use tack_cc::Algorithm;
+use tack_tcp::ConnConfig;
+use tack_units::{Instant, Rate};
+
+use crate::bulk::{Bulk, path};
+use crate::world::WorldConfig;
+
+const RTT: Duration = Duration::from_millis(100);
+
+/// Text that arrived, in order of time: when, offset, length.
+fn arrivals(algorithm: Algorithm) -> Vec<(Instant, u64, u64)> {
+    // So fast that arrivals show how segments left. The first loss ends slow start, the second one
+    // falls into congestion avoidance.
+    let mut pipes = path(Rate::from_mbps(1_000), RTT, 10.0);
+    let ms = Instant::from_millis;
+    pipes[0].blackouts = vec![ms(650)..ms(651), ms(3_000)..ms(3_001)];
+    let conn = ConnConfig { congestion: Some(algorithm), ..ConnConfig::plain() };
+    let mut bulk = Bulk::new(WorldConfig::new(1, pipes), conn.clone(), conn, 1 << 40);
+    bulk.run(ms(2_500));
+    bulk.world.tap = Some(Vec::new());
+    bulk.run(ms(3_500));
+    bulk.world.tap.take().expect("set above")
+}
+
+/// Bytes that arrived in each quarter of the round trip after `from`.
+fn quarters(arrivals: &[(Instant, u64, u64)], from: Instant) -> [u64; 4] {
+    let mut quarters = [0; 4];
+    for (at, _, len) in arrivals.iter().filter(|arrival| arrival.0 >= from) {
+        let since = at.saturating_since(from).as_nanos();
+        if let Some(quarter) = quarters.get_mut((since * 4 / RTT.as_nanos()) as usize) {
+            *quarter += len;
+        }
+    }
+    quarters
+}
+
+fn earlier(at: Instant) -> Instant {
+    Instant::ZERO + at.saturating_since(Instant::ZERO + RTT)
+}
+
+#[test]
+fn recovery_sends_evenly_at_the_reduced_rate_and_ends_at_ssthresh() {
+    for (algorithm, part) in [(Algorithm::NewReno, 0.5), (Algorithm::Cubic, 0.7)] {
+        let arrivals = arrivals(algorithm);
+        let mut highest = 0;
+        let repair = arrivals.iter().find(|(_, offset, _)| {
+            let again = *offset < highest;
+            highest = highest.max(*offset);
+            again
+        });
+        let repaired = repair.expect("something was lost").0;
+        let before: u64 = quarters(&arrivals, earlier(repaired)).iter().sum();
+        let during = quarters(&arrivals, repaired);
+        let total: u64 = during.iter().sum();
+        let ratio = total as f64 / before as f64;
+        println!("{algorithm}: {before} bytes before, then {during:?}: {ratio}");
+        assert!((ratio - part).abs() < 0.05, "{algorithm}: {ratio} of the flight before");
+        // A window cut at once would be silent for half of it. Paced a fifth above the window's
+        // rate, a flight leaves a sixth of the round trip empty, and so do its acknowledgments.
+        for quarter in during {
+            let share = quarter as f64 * 4.0 / total as f64;
+            assert!((0.5..1.5).contains(&share), "{algorithm}: {during:?}");
+        }
+    }
+}

@@ -104,6 +104,12 @@ impl Pacer {
         }
     }
 
+    /// Segments are of another length from now on: [`PacerConfig::min_burst`] stays two of them.
+    pub fn set_mss(&mut self, mss: u32) {
+        self.config.min_burst = 2 * u64::from(mss.max(1));
+        self.config.max_burst = self.config.max_burst.max(self.config.min_burst);
+    }
+
     /// The rate in force.
     pub fn rate(&self) -> Option<Rate> {
         self.rate

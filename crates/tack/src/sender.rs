@@ -269,6 +269,18 @@ impl Sender {
         acked
     }
 
+    /// Full-sized segments are of another length from now on, in bytes: Eq. 4 counts by it.
+    pub fn set_mss(&mut self, mss: u32) {
+        self.params.mss = mss.max(1);
+    }
+
+    /// Segments in flight that are longer than `bytes` did not fit the path: they are offered by
+    /// [`Self::next_lost`], each part of them under a new PKT.SEQ. No episode begins: nothing says
+    /// that a queue overflowed [RFC 8201 §5.4].
+    pub fn lose_longer_than(&mut self, bytes: u64) {
+        self.sent.lose_longer_than(bytes);
+    }
+
     /// The sender ran out of data: rate samples up to what is now in flight are a lower bound.
     pub fn on_app_limited(&mut self) {
         self.app_limited.on_pause(self.sent.next_pkt_seq());

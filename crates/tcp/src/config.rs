@@ -164,6 +164,11 @@ pub struct ConnConfig {
     pub timestamps: bool,
     /// Offer or accept explicit congestion notification [RFC 3168].
     pub ecn: bool,
+    /// Find out without ICMP how large packets may be [RFC 4821]: shorter ones after timeouts in a
+    /// row, longer ones tried one at a time.
+    pub probe_mtu: bool,
+    /// Differentiated services codepoint of packets over IP, 6 bits [RFC 2474].
+    pub dscp: u8,
     /// Probe a silent peer.
     pub keepalive: Option<Keepalive>,
     /// End the connection when data stays unacknowledged this long [RFC 9293 §3.9.1.8];
@@ -198,6 +203,8 @@ impl Default for ConnConfig {
             sack: true,
             timestamps: true,
             ecn: false,
+            probe_mtu: true,
+            dscp: 0,
             keepalive: None,
             user_timeout: None,
             max_retransmissions: 15,

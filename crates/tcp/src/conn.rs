@@ -15,9 +15,12 @@ mod compact;
 mod congestion;
 mod ecn;
 mod error;
+mod info;
 mod keepalive;
+mod mtu;
 mod negotiate;
 mod open;
+mod path;
 mod paws;
 mod probe;
 mod rcv;
@@ -41,13 +44,15 @@ pub(crate) use arrives::Carriage;
 pub(crate) use burst::{BurstBuilder, BurstLimits, Framing, IpFraming};
 pub(crate) use close::Reset;
 pub use error::{ConnectionError, UseError};
+pub(crate) use mtu::PathLimits;
 pub(crate) use negotiate::{Offer, default_mss};
+pub(crate) use path::Verdict;
 pub use state::State;
 
 use crate::ack::{AckStrategy, Needs};
 use crate::config::{ConnConfig, Keepalive};
 use crate::seq::SeqNum;
-use crate::stats::{Counters, FallbackReason, Info, Mode, OwdHistogram};
+use crate::stats::{Counters, FallbackReason, Mode, OwdHistogram};
 use crate::wire::Segment;
 use ack_policy::Acknowledging;
 use challenge::ChallengeLimit;
@@ -56,8 +61,10 @@ use compact::Refresh;
 use congestion::Congestion;
 use ecn::EcnState;
 use keepalive::{KeepaliveAction, Liveness};
+use mtu::PathMtu;
 use negotiate::Agreed;
 use open::Opening;
+use path::PathNews;
 use paws::Clock;
 use probe::Persist;
 use rcv::Rcv;
@@ -79,6 +86,7 @@ pub(crate) struct Setup {
     pub(crate) ports: Ports,
     pub(crate) config: ConnConfig,
     pub(crate) default_mss: u16,
+    pub(crate) path: PathLimits,
     /// Short headers may be offered.
     pub(crate) compact: bool,
     /// Initial sequence number.
@@ -135,6 +143,8 @@ pub(crate) struct Connection {
     congestion: Congestion,
     ecn: EcnState,
     timers: Timers,
+    mtu: PathMtu,
+    path: PathNews,
     persist: Persist,
     liveness: Liveness,
     challenge: ChallengeLimit,
@@ -172,16 +182,17 @@ impl Connection {
     }
 
     fn new(setup: Setup, state: State, peer_offers_tack: bool, now: Instant) -> Connection {
-        let Setup { ports, config, default_mss, compact, iss, clock_offset, seed } = setup;
+        let Setup { ports, config, default_mss, path, compact, iss, clock_offset, seed } = setup;
         let passive = state == State::SynReceived;
         let offer = Offer::new(&config, default_mss).with_compact(compact);
         let micros = offer.tack && (!passive || peer_offers_tack);
-        let mss = u32::from(offer.mss());
+        let offer_mss = offer.mss();
+        let mss = u32::from(offer_mss);
         Connection {
             ports,
             seed,
             state: StateCell::new(state),
-            agreed: Agreed::nothing(offer.mss()),
+            agreed: Agreed::nothing(offer_mss),
             open: Opening::new(offer, passive),
             mode: Mode::Plain,
             snd: Snd::new(iss, config.send_buffer),
@@ -193,6 +204,8 @@ impl Connection {
             congestion: Congestion::new(&config, mss, seed, now),
             ecn: EcnState::default(),
             timers: Timers::default(),
+            mtu: PathMtu::new(path, offer_mss, config.probe_mtu),
+            path: PathNews::default(),
             persist: Persist::default(),
             liveness: Liveness::default(),
             challenge: ChallengeLimit::default(),
@@ -267,12 +280,12 @@ impl Connection {
             Timer::Handshake => self.on_handshake_timeout(now),
             Timer::Persist => {
                 if self.persist.unanswered() >= self.config.max_retransmissions {
-                    return self.fail(ConnectionError::TimedOut, now);
+                    return self.fail(self.path.explain(ConnectionError::TimedOut), now);
                 }
                 self.persist.on_timer(self.snd.usable() > 0);
             }
             Timer::Keepalive => self.on_keepalive(now),
-            Timer::User => self.fail(ConnectionError::TimedOut, now),
+            Timer::User => self.fail(self.path.explain(ConnectionError::TimedOut), now),
             Timer::Pacing => {}
             Timer::Orphan => self.abort(now),
             Timer::Idle => {
@@ -288,7 +301,9 @@ impl Connection {
             KeepaliveAction::Wait(at) | KeepaliveAction::Probe(at) => {
                 self.timers.set(Timer::Keepalive, at);
             }
-            KeepaliveAction::GiveUp => self.fail(ConnectionError::KeepaliveTimedOut, now),
+            KeepaliveAction::GiveUp => {
+                self.fail(self.path.explain(ConnectionError::KeepaliveTimedOut), now);
+            }
         }
     }
 
@@ -301,10 +316,13 @@ impl Connection {
                 self.counters.timeouts += 1;
                 let in_a_row = self.liveness.on_timeout();
                 if in_a_row > self.config.max_retransmissions {
-                    return self.fail(ConnectionError::TimedOut, now);
+                    return self.fail(self.path.explain(ConnectionError::TimedOut), now);
                 }
                 self.congestion.on_timeout(in_flight, self.recovery.in_flight(), now);
+                self.suspect_packet_size(in_a_row, now);
                 let patience = if self.liveness.confirmed_tack { 6 } else { 2 };
+                // It may have been the size: options get another chance with shorter segments.
+                let patience = patience + u32::from(self.mtu.was_lowered_blindly());
                 if in_a_row >= patience {
                     self.fall_back(FallbackReason::Unanswered, now);
                 }
@@ -395,6 +413,10 @@ impl Connection {
         self.restart_user_timer(now);
     }
 
+    pub(crate) fn dscp(&self) -> u8 {
+        self.config.dscp
+    }
+
     pub(crate) fn set_may_establish(&mut self, may: bool) {
         self.may_establish = may;
     }
@@ -421,47 +443,6 @@ impl Connection {
             noted: now,
             micros: self.clock.is_fine(),
             tack: self.acks.is_tack(),
-        }
-    }
-
-    /// See [`Info`].
-    pub(crate) fn info(&self) -> Info {
-        let snapshot = self.congestion.snapshot();
-        let rtt_min = self.recovery.rtt_min();
-        let (rho, rho_prime) = match &self.recovery {
-            Recovery::Plain(_) => (0.0, 0.0),
-            Recovery::Tack(side) => (side.rho, side.sender.rho_prime()),
-        };
-        let mss = self.payload_mss();
-        let params = self.config.ack.tack();
-        let eq4 = params.zip(snapshot.bandwidth).zip(rtt_min).map(|((p, bw), rtt)| {
-            let counting = bw.as_bps() as f64 / 8.0 / f64::from(p.segments_per_ack * mss);
-            counting.min(f64::from(p.beta) / rtt.as_secs_f64())
-        });
-        Info {
-            state: self.state.get(),
-            mode: self.mode,
-            mss,
-            srtt: self.recovery.srtt(),
-            rttvar: self.recovery.rttvar(),
-            rtt_min,
-            rto: self.recovery.rto(),
-            cwnd: self.congestion.window(),
-            pacing_rate: snapshot.pacing_rate,
-            delivery_rate: self.congestion.delivery_rate(),
-            bandwidth: snapshot.bandwidth,
-            in_flight: self.recovery.in_flight(),
-            snd_wnd: self.snd.wnd(),
-            send_buffered: self.snd.buffer.len(),
-            recv_buffered: self.rcv.buffer.len(),
-            recv_blocked: self.rcv.buffer.queued().covered(),
-            buffer_memory: self.snd.buffer.memory() + self.rcv.buffer.memory(),
-            counters: self.counters,
-            limited: self.congestion.limited(),
-            eq4_frequency: eq4,
-            rho,
-            rho_prime,
-            owd: self.owd.clone(),
         }
     }
 }

@@ -8,11 +8,14 @@ mod cookies;
 mod demux;
 mod dispatch;
 mod framing;
+mod icmp;
 mod ip;
+mod path_mtu;
 mod ratelimit;
 mod secret;
 mod settle;
 mod slots;
+mod stray;
 mod timers;
 mod timewait;
 mod types;
@@ -29,17 +32,19 @@ use crate::conn::{
 };
 use crate::listener::Listener;
 use crate::stats::Info;
-use crate::wire::Header;
 use demux::{Demux, Key};
+use framing::path_limits;
+use path_mtu::PathMtus;
 use ratelimit::RateLimit;
 use secret::{Secret, Use};
 use slots::{Entry, Slots};
+use stray::Strays;
 use timers::TimerQueue;
 use timewait::TimeWait;
 
 pub use types::{
-    ConnId, ConnectError, Ecn, Event, EventKind, HostCounters, Incoming, IpCounters, ListenError,
-    Offload, Remote, Transmit,
+    ConnId, ConnectError, Ecn, Event, EventKind, HostCounters, IcmpCounters, Incoming, IpCounters,
+    ListenError, Offload, Remote, Transmit,
 };
 
 /// A TCP host without clock or socket.
@@ -56,16 +61,16 @@ pub struct Host {
     transmit_queue: VecDeque<u32>,
     /// Slots with events.
     event_queue: VecDeque<u32>,
-    /// Segments that belong to no connection: RST, SYN cookies, ACKs of TIME-WAIT.
-    stray: VecDeque<(Key, Header)>,
+    /// What is sent for no connection.
+    strays: Strays,
     resets: RateLimit,
+    echo_replies: RateLimit,
+    icmp_errors: RateLimit,
+    path_mtus: PathMtus,
     next_port: u16,
     scratch: Vec<u8>,
     counters: HostCounters,
 }
-
-/// Most answers to strays that wait to be sent; beyond it they are dropped.
-const MAX_STRAY: usize = 1_024;
 
 impl Host {
     /// `secret` keys ISNs, cookies, timestamps and hashing: random, and never shown to a peer.
@@ -80,8 +85,11 @@ impl Host {
             timers: TimerQueue::default(),
             transmit_queue: VecDeque::new(),
             event_queue: VecDeque::new(),
-            stray: VecDeque::new(),
+            strays: Strays::default(),
             resets: RateLimit::new(config.resets_per_s, now),
+            echo_replies: RateLimit::new(config.ip.echo_replies_per_s, now),
+            icmp_errors: RateLimit::new(config.ip.icmp_errors_per_s, now),
+            path_mtus: PathMtus::new(config.ip.path_mtu_age, config.ip.max_path_mtus),
             next_port: 0,
             scratch: Vec::new(),
             counters: HostCounters::default(),
@@ -125,10 +133,12 @@ impl Host {
         max_bytes: usize,
         now: Instant,
     ) -> Option<Transmit> {
-        if let Some((key, header)) = self.stray.pop_front() {
-            return Some(self.transmit_stray(&key, &header, buffer));
+        if let Some(stray) = self.strays.pop() {
+            return Some(self.transmit_stray(stray, buffer));
         }
+        self.path_mtus.expire(now);
         while let Some(index) = self.transmit_queue.pop_front() {
+            self.tell_path_mtu(index, now);
             let Some(entry) = self.slots.at_mut(index) else { continue };
             entry.in_transmit_queue = false;
             let (to, framing) = (entry.to, entry.framing);
@@ -389,7 +399,7 @@ impl Host {
     /// No connection is left but in TIME-WAIT, given up or not, and nothing waits to be sent:
     /// whoever ends the program now takes nothing from a peer.
     pub fn is_idle(&self) -> bool {
-        self.slots.len() == 0 && self.stray.is_empty()
+        self.slots.len() == 0 && self.strays.is_empty()
     }
 
     /// 4-tuples in TIME-WAIT.
@@ -453,6 +463,7 @@ impl Host {
         Setup {
             ports: Ports { local: key.local_port, remote: key.remote_port },
             default_mss: default_mss(&self.config, key.path.is_ipv6()),
+            path: path_limits(&self.config, key.path.is_ipv6()),
             compact: self.config.compact && self.config.encapsulation == Encapsulation::Udp,
             config,
             iss,
@@ -462,9 +473,10 @@ impl Host {
     }
 
     fn add(&mut self, key: Key, conn: Connection, listener: Option<u16>) -> u32 {
+        let dscp = conn.dscp();
         let index = self.slots.insert(Entry {
             to: key.address(&self.config.encapsulation),
-            framing: self.framing_of(&key, &conn),
+            framing: self.framing_of(&key, dscp),
             conn,
             key,
             listener,
@@ -473,6 +485,7 @@ impl Host {
             // Nobody knows of it before it is established.
             detached: listener.is_some(),
             reachable: true,
+            path_generation: 0,
             deadline: None,
             in_transmit_queue: false,
             in_event_queue: false,

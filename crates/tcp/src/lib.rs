@@ -83,7 +83,8 @@ pub use ack::{AckStrategy, PathFacts, UnknownStrategy};
 pub use config::{ConnConfig, Encapsulation, HostConfig, IpConfig, Keepalive, ListenConfig};
 pub use conn::{ConnectionError, State, UseError};
 pub use host::{
-    ConnId, ConnectError, Ecn, Event, EventKind, Host, HostCounters, Incoming, IpCounters,
-    ListenError, Offload, Remote, Transmit,
+    ConnId, ConnectError, Ecn, Event, EventKind, Host, HostCounters, IcmpCounters, Incoming,
+    IpCounters, ListenError, Offload, Remote, Transmit,
 };
 pub use stats::{AckCounts, Counters, FallbackReason, Info, LimitedTime, Mode, OwdHistogram};
+pub use wire::icmp::PathError;

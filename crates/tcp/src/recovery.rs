@@ -218,6 +218,18 @@ impl PlainSender {
         Some(news)
     }
 
+    /// Full-sized segments are of another length from now on, in bytes.
+    pub fn set_mss(&mut self, mss: u32) {
+        self.mss = u64::from(mss.max(1));
+    }
+
+    /// Segments in flight that are longer than `bytes` did not fit the path: they are offered by
+    /// [`Self::next_lost`]. No episode begins and congestion control is not told: nothing says that
+    /// a queue overflowed [RFC 8201 §5.4].
+    pub fn lose_longer_than(&mut self, bytes: u64) {
+        self.sent.mark_longer_lost(bytes);
+    }
+
     /// The sender ran out of data.
     pub fn on_app_limited(&mut self) {
         self.rate.on_app_limited(self.in_flight());

@@ -5,6 +5,7 @@ use core::time::Duration;
 use tack_units::Rate;
 
 use crate::conn::State;
+use crate::wire::icmp::PathError;
 
 /// Why a connection that negotiated TACK speaks plain TCP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -86,6 +87,10 @@ pub struct Counters {
     pub probes: u64,
     /// Loss episodes.
     pub loss_episodes: u64,
+    /// Segments that tried whether larger packets pass.
+    pub mtu_probes: u64,
+    /// Times the packet size was lowered because timeouts told of nothing else.
+    pub black_holes: u64,
     /// Acknowledgments sent, by kind.
     pub acks_sent: AckCounts,
     /// Acknowledgments received, by kind.
@@ -118,6 +123,11 @@ pub struct Info {
     pub mode: Mode,
     /// Effective payload of a full segment, options taken off, in bytes.
     pub mss: u32,
+    /// Largest packet sent on this path, in bytes: path MTU as far as known, or what the peer
+    /// takes.
+    pub path_mtu: u16,
+    /// What the network last said of this path, unless something was acknowledged since.
+    pub path_error: Option<PathError>,
     /// Smoothed RTT.
     pub srtt: Option<Duration>,
     /// RTT variation.

@@ -4,6 +4,7 @@ pub mod body;
 pub mod checksum;
 pub mod compact;
 pub mod header;
+pub mod icmp;
 pub mod ip;
 pub mod ipv4;
 pub mod ipv6;

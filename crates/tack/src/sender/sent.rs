@@ -281,6 +281,15 @@ impl Sent {
         parts.into_iter().map(|part| self.lost.insert(part)).sum()
     }
 
+    /// What has not arrived of segments longer than `bytes` is lost.
+    pub(super) fn lose_longer_than(&mut self, bytes: u64) {
+        let longer = self.segments.iter().filter(|s| s.end - s.start > bytes);
+        let parts: Vec<_> = longer.flat_map(|s| self.received.gaps_in(s.start..s.end)).collect();
+        for part in parts {
+            self.lost.insert(part);
+        }
+    }
+
     /// Everything not known to have arrived is lost. Returns what was lost before.
     pub(super) fn lose_everything(&mut self) -> Ranges {
         let before = self.lost.clone();

@@ -34,10 +34,11 @@ impl Connection {
         self.count_received(a);
         let same_window = a.ack + window == self.snd.una() + self.snd.wnd();
         let window_grew = self.take_window(a, window);
-        let acked = match self.recovery {
+        let mut acked = match self.recovery {
             Recovery::Plain(_) => self.apply_plain(a, same_window, now),
             Recovery::Tack(_) => self.apply_tack(a, news, now),
         };
+        self.excuse_probe(&mut acked, now);
         let una_before = self.snd.una();
         if a.ack > una_before {
             self.snd.acknowledge(a.ack);
@@ -74,6 +75,7 @@ impl Connection {
             let text_end = self.snd.una().min(self.snd.buffer.end());
             self.counters.bytes_acked += text_end.saturating_sub(una_before.max(FIRST_BYTE));
             self.liveness.on_progress();
+            self.on_path_progress(now);
             self.restart_user_timer(now);
             if self.snd.buffer.take_writable() {
                 self.events.add(EventSet::WRITABLE);

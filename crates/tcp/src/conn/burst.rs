@@ -8,7 +8,7 @@ use crate::conn::super_packet::{self, SuperPacket};
 use crate::host::Offload;
 use crate::seq::SeqNum;
 use crate::wire::compact::COMPACT_LEN;
-use crate::wire::ip::Ecn;
+use crate::wire::ip::{Ecn, IpHeader};
 use crate::wire::{Codepoints, CompactHeader, Header, checksum, ipv4, ipv6};
 
 /// How a segment is framed.
@@ -48,6 +48,12 @@ impl Framing {
 impl IpFraming {
     pub(crate) fn header_len(&self) -> usize {
         if self.dst.is_ipv4() { ipv4::HEADER_LEN } else { ipv6::HEADER_LEN }
+    }
+
+    fn header(self, ecn: Ecn) -> IpHeader {
+        let IpFraming { src, dst, hop_limit, dscp, flow_label, .. } = self;
+        let protocol = checksum::PROTOCOL_TCP;
+        IpHeader { src, dst, protocol, hop_limit, dscp, ecn, flow_label }
     }
 }
 
@@ -207,7 +213,8 @@ impl<'a> BurstBuilder<'a> {
 
     fn push_packet(&mut self, header: &Header, tcp_len: usize, ecn: Ecn, payload: (&[u8], &[u8])) {
         if let Framing::Ip(ip) = self.framing {
-            emit_ip(ip, tcp_len, ecn, self.out);
+            let fits = "an MSS is 16 bits, so a segment fits an IP packet";
+            ip.header(ecn).emit(tcp_len, self.out).expect(fits);
         }
         let tcp_start = self.out.len();
         header.emit(self.codepoints, self.out);
@@ -221,33 +228,5 @@ impl<'a> BurstBuilder<'a> {
                 checksum::fill_tcp(src, dst, segment);
             }
         }
-    }
-}
-
-fn emit_ip(framing: IpFraming, tcp_len: usize, ecn: Ecn, out: &mut Vec<u8>) {
-    let IpFraming { src, dst, hop_limit, dscp, flow_label, .. } = framing;
-    let protocol = checksum::PROTOCOL_TCP;
-    let fits = "an MSS is 16 bits, so a segment fits an IP packet";
-    match (src, dst) {
-        (IpAddr::V4(src), IpAddr::V4(dst)) => {
-            // An atomic datagram's identification means nothing [RFC 6864 §4.1].
-            let (identification, dont_fragment) = (0, true);
-            let header = ipv4::Header {
-                src,
-                dst,
-                protocol,
-                ttl: hop_limit,
-                dscp,
-                ecn,
-                identification,
-                dont_fragment,
-            };
-            header.emit(tcp_len, out).expect(fits);
-        }
-        (IpAddr::V6(src), IpAddr::V6(dst)) => {
-            let header = ipv6::Header { src, dst, protocol, hop_limit, dscp, ecn, flow_label };
-            header.emit(tcp_len, out).expect(fits);
-        }
-        _ => unreachable!("both addresses are of one family"),
     }
 }

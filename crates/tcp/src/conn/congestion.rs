@@ -65,6 +65,12 @@ impl Congestion {
         }
     }
 
+    /// Full-sized segments are of another length from now on, in bytes.
+    pub(crate) fn set_mss(&mut self, mss: u32) {
+        self.control.set_mss(mss);
+        self.pacer.set_mss(mss);
+    }
+
     pub(crate) fn window(&self) -> u64 {
         self.control.window()
     }

@@ -1,5 +1,7 @@
 //! Why a connection ended, and what a caller may be told.
 
+use crate::wire::icmp::PathError;
+
 /// Why a connection ended other than by both sides closing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
@@ -22,6 +24,9 @@ pub enum ConnectionError {
     /// `abort` was called, or `close` with data unread.
     #[error("connection aborted locally")]
     Aborted,
+    /// The network could not deliver what we sent: a SYN, or data until it timed out.
+    #[error("{0}")]
+    Unreachable(PathError),
 }
 
 /// Why an operation on a connection could not be done.

@@ -77,7 +77,7 @@ impl Agreed {
 const DEFAULT_SEND_MSS: u16 = 536;
 /// No segment is smaller, whatever a peer says: options must fit, and every byte in a packet of
 /// its own is an attack.
-const LEAST_MSS: u16 = 88;
+pub(crate) const LEAST_MSS: u16 = 88;
 
 impl Offer {
     /// What a first SYN offers.

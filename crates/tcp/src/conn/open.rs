@@ -43,6 +43,11 @@ impl Opening {
         self.passive
     }
 
+    /// SYNs or SYN/ACKs sent.
+    pub(crate) fn transmissions(&self) -> u32 {
+        self.transmissions
+    }
+
     pub(crate) fn is_due(&self) -> bool {
         self.due
     }
@@ -94,7 +99,8 @@ impl Connection {
     /// Nobody answered in time.
     pub(crate) fn on_handshake_timeout(&mut self, now: Instant) {
         if self.open.transmissions >= self.config.max_syn_transmissions {
-            return self.fail(ConnectionError::HandshakeTimedOut, now);
+            let error = self.path.explain(ConnectionError::HandshakeTimedOut);
+            return self.fail(error, now);
         }
         if self.open.transmissions >= TACK_TRIES {
             self.open.offer.tack = false;
@@ -201,6 +207,7 @@ impl Connection {
         self.clock.agree(agreed.timestamps);
         self.ecn.agree(agreed.ecn);
         self.snd.set_shift(agreed.snd_shift);
+        self.mtu.agree(agreed.mss);
         let mss = self.payload_mss();
         self.rcv.configure(agreed.rcv_shift, mss);
         self.congestion = self.new_congestion(mss, now);

@@ -115,6 +115,22 @@ impl Recovery {
         }
     }
 
+    /// Full-sized segments are of another length from now on.
+    pub(crate) fn set_mss(&mut self, mss: u32) {
+        match self {
+            Recovery::Plain(plain) => plain.set_mss(mss),
+            Recovery::Tack(side) => side.sender.set_mss(mss),
+        }
+    }
+
+    /// What is in flight in segments longer than `bytes` did not fit the path.
+    pub(crate) fn lose_longer_than(&mut self, bytes: u64) {
+        match self {
+            Recovery::Plain(plain) => plain.lose_longer_than(bytes),
+            Recovery::Tack(side) => side.sender.lose_longer_than(bytes),
+        }
+    }
+
     /// A loss episode began while everything below `snd_nxt` was out.
     pub(crate) fn note_episode(&mut self, acked: &Acked, snd_nxt: u64) {
         if let Recovery::Tack(side) = self

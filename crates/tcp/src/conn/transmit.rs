@@ -101,7 +101,7 @@ impl Connection {
 
     /// The next TACK or IACK of either half. True if one left.
     fn send_feedback(&mut self, burst: &mut BurstBuilder<'_>, now: Instant) -> bool {
-        let max_body = usize::from(self.agreed.mss) - 20;
+        let max_body = usize::from(self.mtu.mss()) - 20;
         let mut bytes = core::mem::take(&mut burst.scratch);
         bytes.clear();
         let kind = self.next_body(max_body, &mut bytes, now);
@@ -207,12 +207,13 @@ impl Connection {
                 self.timers.set(Timer::Pacing, departure);
                 break Some(Limit::Cwnd);
             };
-            if *left < next.fresh.len as u64 {
+            // A probe may be more than a burst of the segments that are known to pass.
+            if *left < next.fresh.len as u64 && next.probe.is_none() {
                 let departure = self.congestion.next_departure(now);
                 self.timers.set(Timer::Pacing, departure);
                 break Some(Limit::Cwnd);
             }
-            *left -= next.fresh.len as u64;
+            *left = left.saturating_sub(next.fresh.len as u64);
             if !self.push_text(burst, next, now) {
                 return;
             }
@@ -254,10 +255,13 @@ impl Connection {
             // FIN rides on a full segment: it takes no room.
             let end = if lost.end == end + 1 { lost.end } else { end };
             let fresh = self.snd.again(lost.start, end);
-            return Ok(self.fit_fin(Next { fresh, again: true, form }));
+            return Ok(self.fit_fin(Next::new(fresh, true, form)));
+        }
+        if let Some((fresh, mss)) = self.probe_segment(payload, now) {
+            return Ok(Next { probe: Some(mss), ..Next::new(fresh, false, form) });
         }
         match self.snd.fresh(payload, self.config.nodelay, self.persist.overrides()) {
-            Some(fresh) => Ok(self.fit_fin(Next { fresh, again: false, form })),
+            Some(fresh) => Ok(self.fit_fin(Next::new(fresh, false, form))),
             None if self.snd.unsent() > self.snd.usable() => Err(Some(Limit::Rwnd)),
             None if self.snd.has_fresh() && self.snd.usable() == 0 => Err(Some(Limit::Rwnd)),
             None => Err(Some(Limit::App)),
@@ -268,14 +272,14 @@ impl Connection {
     fn send_loss_probe(&mut self, burst: &mut BurstBuilder<'_>, now: Instant) {
         let mut form = self.next_form(true, now);
         let next = match self.snd.fresh(self.payload_in(form), true, false) {
-            Some(fresh) => Next { fresh, again: false, form },
+            Some(fresh) => Next::new(fresh, false, form),
             None if self.snd.is_idle() => return,
             None => {
                 // The end of all, with its FIN if there was one.
                 form = if self.snd.fin_is_sent() { Form::Full } else { form };
                 let payload = self.payload_in(form) as u64;
                 let from = self.snd.nxt().saturating_sub(payload).max(self.snd.una());
-                Next { fresh: self.snd.again(from, self.snd.nxt()), again: true, form }
+                Next::new(self.snd.again(from, self.snd.nxt()), true, form)
             }
         };
         self.counters.probes += 1;
@@ -289,13 +293,13 @@ impl Connection {
         }
         let timestamps = if self.agreed.timestamps { 12 } else { 0 };
         let pkt_seq = if self.agreed.tack { 8 } else { 0 };
-        u32::from(self.agreed.mss) - timestamps - pkt_seq
+        u32::from(self.mtu.mss()) - timestamps - pkt_seq
     }
 
     /// Text that fits the next segment: SACK blocks may take some.
     pub(super) fn payload_in(&self, form: Form) -> usize {
         if form == Form::Compact {
-            return HEADER + usize::from(self.agreed.mss) - COMPACT_LEN;
+            return HEADER + usize::from(self.mtu.mss()) - COMPACT_LEN;
         }
         let timestamps = if self.agreed.timestamps { 12 } else { 0 };
         let extra = if self.recovery.is_tack() {
@@ -305,20 +309,28 @@ impl Connection {
         } else {
             0
         };
-        usize::from(self.agreed.mss) - timestamps - extra
+        usize::from(self.mtu.mss()) - timestamps - extra
     }
 
     /// Sends text or FIN. False: the burst is full, and the segment is still to be sent.
     fn push_text(&mut self, burst: &mut BurstBuilder<'_>, next: Next, now: Instant) -> bool {
-        let Next { fresh, again, form } = next;
+        let Next { fresh, again, form, probe } = next;
         let range = fresh.seq..fresh.seq + fresh.len as u64 + u64::from(fresh.fin);
         let ecn = self.ecn.codepoint(!again);
         let seq = self.snd.seq_num(fresh.seq);
-        let header_len = HEADER + usize::from(self.agreed.mss) - self.payload_in(form);
+        let header_len = HEADER + usize::from(self.mtu.mss()) - self.payload_in(form);
         let joins = burst.continues(seq, header_len.saturating_sub(HEADER), fresh.len)
             && burst.has_room(header_len + fresh.len, ecn);
         if !burst.is_empty() && !joins {
             return false;
+        }
+        match probe {
+            Some(mss) => {
+                self.counters.mtu_probes += 1;
+                self.mtu.on_probe_sent(mss, range.clone());
+            }
+            None if again => self.mtu.on_lost(range.start, now),
+            None => {}
         }
         let mut flags = Flags::ACK | self.ecn.flags(!again);
         if fresh.fin {
@@ -347,7 +359,7 @@ impl Connection {
     }
 
     pub(super) fn on_text_sent(&mut self, next: Next, now: Instant) {
-        let Next { fresh, again, form } = next;
+        let Next { fresh, again, form, .. } = next;
         let was_idle = self.snd.is_idle();
         let bytes = fresh.len as u64;
         let counters = &mut self.counters;
@@ -385,4 +397,12 @@ pub(super) struct Next {
     /// It was sent before.
     pub(super) again: bool,
     pub(super) form: Form,
+    /// It tries whether packets of this MSS pass.
+    probe: Option<u16>,
+}
+
+impl Next {
+    fn new(fresh: Fresh, again: bool, form: Form) -> Next {
+        Next { fresh, again, form, probe: None }
+    }
 }

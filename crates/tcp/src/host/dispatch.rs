@@ -8,7 +8,7 @@ use crate::config::Encapsulation;
 use crate::conn::{Carriage, Connection, Offer, Reset, default_mss};
 use crate::host::demux::Key;
 use crate::host::timewait::Verdict;
-use crate::host::{Host, Incoming, MAX_STRAY, cookies};
+use crate::host::{Host, Incoming, cookies};
 use crate::seq::SeqNum;
 use crate::wire::ip::Ecn;
 use crate::wire::{Flags, Form, Header, Segment, Timestamps};
@@ -224,8 +224,6 @@ impl Host {
     }
 
     fn answer(&mut self, key: Key, header: Header) {
-        if self.stray.len() < MAX_STRAY {
-            self.stray.push_back((key, header));
-        }
+        self.strays.push_segment(key, header);
     }
 }

@@ -3,6 +3,7 @@
 //! ```text
 //! unreadable, wrong checksum, fragment  -> counted
 //! impossible source, not for us, too far -> counted
+//! ICMP -> `icmp`
 //! TCP  -> checksum, unless the device vouches for it -> the connection, or an answer without one
 //! else -> counted
 //! ```
@@ -57,6 +58,9 @@ impl Host {
         }
         match packet.protocol {
             PROTOCOL_TCP => self.dispatch_tcp(&packet, &incoming, now),
+            protocol if Host::is_icmp(protocol, packet.src.is_ipv6()) => {
+                self.dispatch_icmp(&packet, &incoming, now)
+            }
             _ => {
                 self.counters.ip.other_protocols += 1;
                 None

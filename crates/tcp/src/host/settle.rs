@@ -18,6 +18,7 @@ impl Host {
 
     /// A connection changed and has nothing to send.
     pub(super) fn settle_sent(&mut self, index: u32, now: Instant) {
+        self.settle_path_mtu(index, now);
         self.settle_handshake(index, now);
         self.settle_end(index, now);
         let Some(entry) = self.slots.at_mut(index) else { return };

@@ -26,6 +26,8 @@ pub(crate) struct Entry {
     pub(crate) detached: bool,
     /// Segments find it.
     pub(crate) reachable: bool,
+    /// State of the host's table of path MTUs that it knows of.
+    pub(crate) path_generation: u64,
     /// Deadline registered.
     pub(crate) deadline: Option<Instant>,
     /// It stands in the transmit queue.

@@ -192,6 +192,28 @@ pub struct HostCounters {
     pub cookies_accepted: u64,
     /// Packets not taken, over IP.
     pub ip: IpCounters,
+    /// ICMP, over IP.
+    pub icmp: IcmpCounters,
+}
+
+/// What came of ICMP messages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct IcmpCounters {
+    /// Too short, or the checksum is wrong.
+    pub malformed: u64,
+    /// Echo requests.
+    pub echo_requests: u64,
+    /// Answers to them.
+    pub echo_replies: u64,
+    /// Errors that a connection, or all to a destination, took in.
+    pub heeded: u64,
+    /// Errors about nothing that a connection of ours has in flight, or that contradict
+    /// themselves.
+    pub implausible: u64,
+    /// Echo requests and errors beyond what the configuration allows per second, or the memory.
+    pub suppressed: u64,
+    /// Everything else: source quench, redirects, neighbours, groups, answers.
+    pub ignored: u64,
 }
 
 /// Packets that a host on IP did not take, by cause; those that are broken are also

@@ -336,6 +336,15 @@ impl Sent {
         bytes
     }
 
+    /// Declares lost every segment in flight that is longer than `bytes`.
+    pub(super) fn mark_longer_lost(&mut self, bytes: u64) {
+        for i in 0..self.entries.len() {
+            if self.entries[i].state == State::InFlight && self.entries[i].bytes() > bytes {
+                self.set_state(i, State::Lost);
+            }
+        }
+    }
+
     /// What was selectively acknowledged is not any more, and is lost; returns the bytes.
     pub(super) fn renege(&mut self) -> u64 {
         let mut bytes = 0;

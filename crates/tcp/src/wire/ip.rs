@@ -122,10 +122,55 @@ pub struct IpPacket<'a> {
     pub protocol: u8,
     /// TTL or hop limit left.
     pub hop_limit: u8,
+    /// Differentiated services codepoint, 6 bits.
+    pub dscp: u8,
     /// ECN field.
     pub ecn: Ecn,
     /// The transport's bytes, link padding cut off.
     pub payload: &'a [u8],
+}
+
+/// The header of a packet to be sent, of the version its addresses say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IpHeader {
+    /// Source address.
+    pub src: IpAddr,
+    /// Destination address, of the same family.
+    pub dst: IpAddr,
+    /// Protocol of the payload.
+    pub protocol: u8,
+    /// TTL or hop limit.
+    pub hop_limit: u8,
+    /// Differentiated services codepoint, 6 bits.
+    pub dscp: u8,
+    /// ECN field.
+    pub ecn: Ecn,
+    /// IPv6's flow label, 20 bits.
+    pub flow_label: u32,
+}
+
+impl IpHeader {
+    /// Appends the header of a packet with `payload_len` bytes behind it, never to be fragmented.
+    ///
+    /// # Errors
+    /// The packet would be too long, or the addresses are of two families.
+    pub fn emit(&self, payload_len: usize, out: &mut Vec<u8>) -> Result<(), IpError> {
+        let IpHeader { src, dst, protocol, hop_limit, dscp, ecn, flow_label } = *self;
+        match (src, dst) {
+            (IpAddr::V4(src), IpAddr::V4(dst)) => {
+                // An atomic datagram's identification means nothing [RFC 6864 §4.1].
+                let (ttl, identification, dont_fragment) = (hop_limit, 0, true);
+                ipv4::Header { src, dst, protocol, ttl, dscp, ecn, identification, dont_fragment }
+                    .emit(payload_len, out)
+            }
+            (IpAddr::V6(src), IpAddr::V6(dst)) => {
+                ipv6::Header { src, dst, protocol, hop_limit, dscp, ecn, flow_label }
+                    .emit(payload_len, out)
+            }
+            (IpAddr::V4(_), _) => Err(IpError::Version { version: 6 }),
+            (IpAddr::V6(_), _) => Err(IpError::Version { version: 4 }),
+        }
+    }
 }
 
 impl<'a> IpPacket<'a> {
@@ -142,6 +187,7 @@ impl<'a> IpPacket<'a> {
                     dst: header.dst.into(),
                     protocol: header.protocol,
                     hop_limit: header.ttl,
+                    dscp: header.dscp,
                     ecn: header.ecn,
                     payload,
                 })
@@ -153,6 +199,7 @@ impl<'a> IpPacket<'a> {
                     dst: header.dst.into(),
                     protocol: header.protocol,
                     hop_limit: header.hop_limit,
+                    dscp: header.dscp,
                     ecn: header.ecn,
                     payload,
                 })

@@ -171,6 +171,12 @@ impl Pipe {
         }
     }
 
+    /// Something that joins the path on the way arrives at `at`.
+    pub(crate) fn inject(&mut self, packet: Vec<u8>, at: Instant) {
+        self.serial += 1;
+        self.flying.insert((at, self.serial), (packet, Ecn::NotEct));
+    }
+
     fn jitter(&mut self, at: Instant) -> Duration {
         let mut random = |most: Duration| match most.as_nanos() as u64 {
             0 => Duration::ZERO,

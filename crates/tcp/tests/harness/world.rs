@@ -1,13 +1,15 @@
 //! Two hosts and the path between them under one virtual clock.
 
 use core::time::Duration;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
+use tack_tcp::wire::icmp::{self, Report};
+use tack_tcp::wire::ip::IpHeader;
 use tack_tcp::wire::{Codepoints, Segment};
 use tack_tcp::{Encapsulation, Host, HostConfig};
 use tack_units::Instant;
 
-use crate::pipe::{Pipe, PipeConfig};
+use crate::pipe::{Pipe, PipeConfig, addresses};
 
 /// A host's clock: offset and rate against true time.
 #[derive(Clone, Copy, Debug)]
@@ -51,6 +53,8 @@ pub(crate) struct World {
     pub(crate) ends: [End; 2],
     /// `pipes[i]` carries what end `i` sends.
     pub(crate) pipes: [Pipe; 2],
+    /// A link on the way with a smaller MTU, by direction.
+    pub(crate) narrow: [Option<Narrow>; 2],
     /// When text from end 0 arrived at end 1, its offset from the ISN and its length; recorded
     /// while it is there. Streams under 4 GiB only.
     pub(crate) tap: Option<Vec<(Instant, u64, u64)>>,
@@ -104,6 +108,7 @@ impl World {
                 Pipe::new(a, seed.wrapping_mul(2), ip.is_some()),
                 Pipe::new(b, seed.wrapping_mul(2) + 1, ip.is_some()),
             ],
+            narrow: [None; 2],
             tap: None,
             buffer: Vec::new(),
             stuck: 0,
@@ -128,7 +133,21 @@ impl World {
                 let chunks = self.buffer.chunks(t.segment_size);
                 assert_eq!(chunks.len(), t.segments, "all but the last are of equal size");
                 for datagram in chunks {
-                    self.pipes[i].offer(datagram, t.ecn, self.now);
+                    let now = self.now;
+                    let Some(narrow) = &mut self.narrow[i] else {
+                        self.pipes[i].offer(datagram, t.ecn, now);
+                        continue;
+                    };
+                    let size = datagram.len() + self.pipes[i].overhead as usize;
+                    if size <= narrow.mtu {
+                        self.pipes[i].offer(datagram, t.ecn, now);
+                        continue;
+                    }
+                    narrow.dropped += 1;
+                    if let Some(mtu) = narrow.says {
+                        let error = too_big(datagram, mtu);
+                        self.pipes[1 - i].inject(error, now + narrow.after);
+                    }
                 }
             }
         }
@@ -169,6 +188,56 @@ impl World {
             }
         }
     }
+}
+
+/// A link that drops what is longer than its MTU.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Narrow {
+    pub(crate) mtu: usize,
+    /// What its router says of it: nothing, nothing of use, or the MTU.
+    pub(crate) says: Option<Option<u32>>,
+    /// How long its answer takes.
+    pub(crate) after: core::time::Duration,
+    /// Packets that did not fit.
+    pub(crate) dropped: u64,
+}
+
+impl Narrow {
+    pub(crate) fn telling(mtu: u16) -> Narrow {
+        let says = Some(Some(u32::from(mtu)));
+        Narrow { says, ..Narrow::silent(mtu) }
+    }
+
+    pub(crate) fn silent(mtu: u16) -> Narrow {
+        let after = core::time::Duration::from_millis(3);
+        Narrow { mtu: usize::from(mtu), says: None, after, dropped: 0 }
+    }
+}
+
+/// "Too big" from a router of the packet's family to its source.
+fn too_big(packet: &[u8], mtu: Option<u32>) -> Vec<u8> {
+    let (us, _) = addresses(packet);
+    let router =
+        if us.is_ipv4() { [192, 0, 2, 1].into() } else { [0x2001, 0xdb8, 0, 0, 0, 0, 0, 1].into() };
+    icmp_error(router, us, Report::TooBig { mtu }, packet)
+}
+
+/// A whole packet with an ICMP error about another one.
+pub(crate) fn icmp_error(src: IpAddr, dst: IpAddr, report: Report, about: &[u8]) -> Vec<u8> {
+    let mut message = Vec::new();
+    icmp::emit_error(src, dst, report, about, &mut message);
+    icmp_packet(src, dst, &message)
+}
+
+/// An IP header around an ICMP message.
+pub(crate) fn icmp_packet(src: IpAddr, dst: IpAddr, message: &[u8]) -> Vec<u8> {
+    let protocol = if src.is_ipv4() { icmp::PROTOCOL_ICMPV4 } else { icmp::PROTOCOL_ICMPV6 };
+    let (hop_limit, dscp, ecn, flow_label) = (60, 0, tack_tcp::Ecn::NotEct, 0);
+    let header = IpHeader { src, dst, protocol, hop_limit, dscp, ecn, flow_label };
+    let mut packet = Vec::new();
+    header.emit(message.len(), &mut packet).expect("short");
+    packet.extend_from_slice(message);
+    packet
 }
 
 fn record(tap: &mut Vec<(Instant, u64, u64)>, bytes: &[u8], at: Instant) {

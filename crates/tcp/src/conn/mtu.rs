@@ -1,0 +1,267 @@
+//! How large a segment may be: path MTU discovery, by ICMP and without [RFC 4821].
+//!
+//! Sizes are MSS as the option says it: options included, TCP and IP headers not.
+//!
+//! ```text
+//!  floor            mss                        high          ceiling
+//!    |---------------|===== not known yet ======|--- too big --|
+//!
+//! told by the host       a router said "too big", or another connection found out: mss falls at
+//!                        once, and what is outstanding and longer is cut anew
+//! black hole             timeouts in a row with a long segment at the head: mss falls to what fits
+//!                        1280 bytes, then 576 (IPv4); the search begins
+//! search                 one segment of new data is longer: the ceiling first, for a path that was
+//!                        only dark, then the middle between mss and high
+//!   acknowledged         mss rises to it
+//!   lost, twice          high falls to it; it says nothing of congestion [RFC 4821 §7.6]
+//! high - mss small       the end; again after a while, for paths change
+//! ```
+
+use core::ops::Range;
+use core::time::Duration;
+
+use tack_units::Instant;
+
+/// What the host knows of a connection's packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PathLimits {
+    /// IP, perhaps UDP, and TCP header, in bytes.
+    pub(crate) headers: u16,
+    /// Packets that every path takes, for all practical purposes: 576 bytes over IPv4
+    /// [RFC 9293 §3.7.1], 1280 over IPv6 [RFC 8200 §5].
+    pub(crate) sure: u16,
+}
+
+/// See the [module's text](self).
+#[derive(Debug)]
+pub(crate) struct PathMtu {
+    limits: PathLimits,
+    /// Whether sizes are searched for without ICMP.
+    searches: bool,
+    /// What both ends agreed on.
+    ceiling: u16,
+    mss: u16,
+    /// What the host allows; `None`: it knows of no bound.
+    told: Option<u16>,
+    search: Search,
+    probe: Option<Probe>,
+    /// Length of a lost probe that the next report of losses will name.
+    excuse: Option<u64>,
+    settled: Option<u16>,
+    lowered_blindly: bool,
+}
+
+/// The search for a larger size.
+#[derive(Clone, Copy, Debug, Default)]
+struct Search {
+    /// It goes on from this time; `None`: there is nothing to find.
+    from: Option<Instant>,
+    /// A size to try before halving.
+    first: Option<u16>,
+    /// Least size that does not pass; 0: none is known.
+    high: u16,
+    /// Losses of the size being tried.
+    losses: u8,
+}
+
+#[derive(Clone, Debug)]
+struct Probe {
+    mss: u16,
+    text: Range<u64>,
+}
+
+/// Packets that pass nearly everywhere: the least that IPv6 links take, and what tunnels over
+/// Ethernet leave.
+const SAFE_MTU: u16 = 1_280;
+/// A single loss may be congestion; a second one of the same size is hardly.
+const MAX_LOSSES: u8 = 2;
+/// A finer answer is not worth a probe.
+const RESOLUTION: u16 = 16;
+/// When a path that has a bound is searched again [RFC 4821 §7.7, RFC 8201 §4].
+const SEARCH_AGAIN: Duration = Duration::from_secs(600);
+
+impl PathMtu {
+    pub(crate) fn new(limits: PathLimits, mss: u16, searches: bool) -> PathMtu {
+        PathMtu {
+            limits,
+            searches,
+            ceiling: mss,
+            mss,
+            told: None,
+            search: Search::default(),
+            probe: None,
+            excuse: None,
+            settled: None,
+            lowered_blindly: false,
+        }
+    }
+
+    /// The handshake agreed on `mss`.
+    pub(crate) fn agree(&mut self, mss: u16) {
+        self.ceiling = mss;
+        self.mss = mss.min(self.told.unwrap_or(mss));
+    }
+
+    /// In force now.
+    pub(crate) fn mss(&self) -> u16 {
+        self.mss
+    }
+
+    /// The packet that comes to, in bytes.
+    pub(crate) fn mtu(&self) -> u16 {
+        self.mss.saturating_add(self.limits.headers)
+    }
+
+    fn mss_of(&self, mtu: u16) -> u16 {
+        mtu.saturating_sub(self.limits.headers).max(super::negotiate::LEAST_MSS)
+    }
+
+    /// The host's table says something else of the path than before. True if the MSS fell.
+    pub(crate) fn on_told(&mut self, mtu: Option<u16>, now: Instant) -> bool {
+        let told = mtu.map(|mtu| self.mss_of(mtu));
+        if told == self.told {
+            return false;
+        }
+        self.told = told;
+        let most = self.most();
+        if most < self.mss {
+            self.mss = most;
+            self.probe = None;
+            self.search = Search::default();
+            return true;
+        }
+        if self.searches {
+            // More may pass than before: one segment finds out, not all of them.
+            self.search_from(now);
+        } else {
+            self.mss = most;
+        }
+        false
+    }
+
+    fn most(&self) -> u16 {
+        self.ceiling.min(self.told.unwrap_or(u16::MAX))
+    }
+
+    fn search_from(&mut self, at: Instant) {
+        let from = (self.mss < self.most()).then_some(at);
+        self.search = Search { from, first: Some(self.most()), high: 0, losses: 0 };
+    }
+
+    /// A router takes packets of `mtu` bytes, and what began at `seq` was longer. True: the host
+    /// should know; false: only a probe of ours was too long, or the news is old.
+    pub(crate) fn on_too_big(&mut self, mtu: u16, seq: u64, now: Instant) -> bool {
+        let mss = self.mss_of(mtu);
+        if mss < self.mss {
+            return true;
+        }
+        if let Some(probe) = &self.probe
+            && probe.text.start == seq
+            && mss < probe.mss
+        {
+            self.probe = None;
+            let first = (mss > self.mss).then_some(mss);
+            self.search = Search { from: Some(now), first, high: mss + 1, losses: 0 };
+            if first.is_none() {
+                self.continue_search(now);
+            }
+        }
+        false
+    }
+
+    /// A timeout with a segment at the head that takes `size` bytes with its options. `in_a_row`
+    /// of them and no answer make a black hole. True if the MSS fell.
+    pub(crate) fn on_timeout(&mut self, size: u64, in_a_row: u32, now: Instant) -> bool {
+        if self.probe.take().is_some() {
+            self.on_loss(now);
+        }
+        if !self.searches || in_a_row < 2 {
+            return false;
+        }
+        let steps = [self.mss_of(SAFE_MTU), self.mss_of(self.limits.sure)];
+        let Some(&next) = steps.iter().find(|&&s| s < self.mss && u64::from(s) < size) else {
+            return false;
+        };
+        self.mss = next;
+        self.lowered_blindly = true;
+        self.search_from(now);
+        true
+    }
+
+    /// Timeouts lowered the MSS: they need not mean what they else would.
+    pub(crate) fn was_lowered_blindly(&self) -> bool {
+        self.lowered_blindly
+    }
+
+    /// The size to try now.
+    pub(crate) fn wanted(&self, now: Instant) -> Option<u16> {
+        let due = self.searches && self.probe.is_none() && self.search.from? <= now;
+        let first = self.search.first.filter(|&first| first > self.mss);
+        due.then(|| first.unwrap_or_else(|| self.mss.midpoint(self.high())))
+    }
+
+    fn high(&self) -> u16 {
+        match self.search.high {
+            0 => self.most() + 1,
+            high => high,
+        }
+    }
+
+    pub(crate) fn on_probe_sent(&mut self, mss: u16, text: Range<u64>) {
+        self.probe = Some(Probe { mss, text });
+    }
+
+    /// Everything below `una` is acknowledged. True if the MSS rose.
+    pub(crate) fn on_acked(&mut self, una: u64, now: Instant) -> bool {
+        self.lowered_blindly = false;
+        let Some(probe) = self.probe.take_if(|probe| probe.text.end <= una) else { return false };
+        self.mss = probe.mss.min(self.most());
+        (self.search.first, self.search.losses) = (None, 0);
+        self.continue_search(now);
+        true
+    }
+
+    /// What begins at `seq` is lost, or sent again.
+    pub(crate) fn on_lost(&mut self, seq: u64, now: Instant) {
+        if let Some(probe) = self.probe.take_if(|probe| probe.text.contains(&seq)) {
+            self.excuse = Some(probe.text.end - probe.text.start);
+            self.search.first = Some(probe.mss);
+            self.on_loss(now);
+        }
+    }
+
+    fn on_loss(&mut self, now: Instant) {
+        self.search.losses += 1;
+        if self.search.losses >= MAX_LOSSES {
+            let tried = self.search.first.take();
+            let high = tried.unwrap_or_else(|| self.mss.midpoint(self.high()));
+            (self.search.high, self.search.losses) = (high, 0);
+            self.continue_search(now);
+        }
+    }
+
+    fn continue_search(&mut self, now: Instant) {
+        if self.high() - self.mss > RESOLUTION {
+            return;
+        }
+        let bounded = self.search.high > 0;
+        self.search_from(now + SEARCH_AGAIN);
+        if bounded {
+            self.settled = Some(self.mtu());
+        }
+    }
+
+    /// The losses reported are those of a probe, and nothing else.
+    pub(crate) fn excuses(&mut self, lost_bytes: u64) -> bool {
+        lost_bytes > 0 && self.excuse.take() == Some(lost_bytes)
+    }
+
+    /// A search ended with a bound below the ceiling, which the host should know, as packet size.
+    pub(crate) fn take_settled(&mut self) -> Option<u16> {
+        self.settled.take()
+    }
+}
+
+#[cfg(test)]
+#[path = "mtu_tests.rs"]
+mod tests;

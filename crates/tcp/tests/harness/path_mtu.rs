@@ -1,0 +1,218 @@
+//! Paths narrower than the interfaces at their ends, that say so or not.
+
+use core::time::Duration;
+
+use tack_cc::Algorithm;
+use tack_tcp::{ConnConfig, Info, Mode, Remote};
+use tack_units::{Instant, Rate};
+
+use crate::app::{Reader, Writer};
+use crate::bulk::{Bulk, PORT, path};
+use crate::world::{Narrow, WorldConfig};
+
+fn config(ipv6: bool) -> WorldConfig {
+    // No queue overflows: what is lost did not fit.
+    let path = path(Rate::from_mbps(50), Duration::from_millis(20), 20.0);
+    WorldConfig { ip: Some(ipv6), ..WorldConfig::new(11, path) }
+}
+
+fn conn(tack: bool) -> ConnConfig {
+    let algorithm = Some(Algorithm::NewReno);
+    let config = if tack { ConnConfig::default() } else { ConnConfig::plain() };
+    ConnConfig { congestion: algorithm, send_buffer: 1 << 20, ..config }
+}
+
+/// A transfer over a narrow link, from its start.
+fn transfer(ipv6: bool, tack: bool, narrow: Narrow, len: u64) -> Bulk {
+    let mut bulk = Bulk::new(config(ipv6), conn(tack), conn(tack), len);
+    bulk.world.narrow[0] = Some(narrow);
+    bulk
+}
+
+fn done(bulk: &Bulk, len: u64) -> Info {
+    assert_eq!(bulk.reader.read, len, "{:?}", bulk.info());
+    assert!(bulk.reader.at_end);
+    bulk.info()
+}
+
+#[test]
+fn a_router_that_tells_its_mtu_costs_one_flight_sent_again_and_no_window() {
+    for (ipv6, tack) in [(false, false), (false, true), (true, false), (true, true)] {
+        let mut bulk = transfer(ipv6, tack, Narrow::telling(1_400), 4 << 20);
+        bulk.run(Instant::from_secs(4));
+        let info = done(&bulk, 4 << 20);
+        assert_eq!(info.path_mtu, 1_400);
+        assert_eq!(info.mode == Mode::Tack, tack);
+        let c = info.counters;
+        // The initial window of ten.
+        assert!(c.retransmissions <= 12, "ipv6 {ipv6}, tack {tack}: {c:?}");
+        assert_eq!((c.timeouts, c.loss_episodes, c.black_holes), (0, 0, 0));
+        let told = bulk.world.ends[0].host.counters().icmp;
+        let dropped = bulk.world.narrow[0].expect("set").dropped;
+        assert_eq!((told.heeded, told.implausible), (dropped, 0));
+    }
+}
+
+#[test]
+fn a_link_that_becomes_narrow_on_the_way_costs_no_timeout_and_no_window() {
+    for tack in [false, true] {
+        let mut bulk = Bulk::new(config(true), conn(tack), conn(tack), 8 << 20);
+        bulk.run(Instant::from_millis(600));
+        let before = bulk.info();
+        assert_eq!(before.path_mtu, 1_500);
+        bulk.world.narrow[0] = Some(Narrow::telling(1_300));
+        bulk.run(Instant::from_millis(640));
+        let after = bulk.info();
+        assert_eq!(after.path_mtu, 1_300);
+        assert!(after.cwnd >= before.cwnd, "{} fell from {}", after.cwnd, before.cwnd);
+        bulk.run(Instant::from_secs(6));
+        assert_eq!(done(&bulk, 8 << 20).counters.timeouts, 0);
+        let (dropped, fits) = (bulk.world.narrow[0].expect("set").dropped, 1_300 / 8);
+        assert!(dropped < fits, "a flight of {dropped}");
+    }
+}
+
+#[test]
+fn a_router_that_does_not_tell_its_mtu_is_answered_from_the_table_of_plateaus() {
+    for tack in [false, true] {
+        let narrow = Narrow { says: Some(None), ..Narrow::silent(1_410) };
+        let mut bulk = transfer(false, tack, narrow, 1 << 20);
+        bulk.run(Instant::from_secs(4));
+        let info = done(&bulk, 1 << 20);
+        assert_eq!(info.path_mtu, 1_400, "1492, then 1400");
+        assert_eq!((info.counters.timeouts, info.counters.black_holes), (0, 0));
+    }
+}
+
+#[test]
+fn a_silent_black_hole_is_found_by_timeouts_and_its_size_by_probes() {
+    for (ipv6, tack) in [(false, false), (false, true), (true, false), (true, true)] {
+        for mtu in [1_300, 1_400, 1_450, 1_492] {
+            let mut bulk = transfer(ipv6, tack, Narrow::silent(mtu), 16 << 20);
+            bulk.run(Instant::from_secs(20));
+            let info = done(&bulk, 16 << 20);
+            let what = format!("ipv6 {ipv6}, tack {tack}, mtu {mtu}: {:?}", info.counters);
+            assert_eq!(info.counters.black_holes, 1, "{what}");
+            assert!(info.path_mtu <= mtu && info.path_mtu + 16 >= mtu, "{} {what}", info.path_mtu);
+            assert_eq!(info.mode == Mode::Tack, tack, "{what}");
+            // Two per size that does not pass; the first flight, and the timeouts' repetitions.
+            assert!(info.counters.mtu_probes <= 16, "{what}");
+            assert!(info.counters.timeouts <= 2, "{what}");
+        }
+    }
+}
+
+#[test]
+fn a_path_that_takes_nearly_nothing_is_crossed_over_ipv4() {
+    for tack in [false, true] {
+        let mut bulk = transfer(false, tack, Narrow::silent(600), 200_000);
+        bulk.run(Instant::from_secs(60));
+        let info = done(&bulk, 200_000);
+        assert_eq!(info.counters.black_holes, 2, "1280, then 576");
+        assert!(info.path_mtu >= 576 && info.path_mtu <= 600, "{}", info.path_mtu);
+    }
+}
+
+#[test]
+fn lost_probes_do_not_slow_the_sender_down() {
+    for tack in [false, true] {
+        let mut bulk = transfer(false, tack, Narrow::silent(1_400), 8 << 20);
+        bulk.run(Instant::from_secs(20));
+        let info = done(&bulk, 8 << 20);
+        assert!(info.counters.mtu_probes >= 4, "{:?}", info.counters);
+        // Only the black hole itself was taken for congestion, by its timeouts.
+        assert_eq!(info.counters.loss_episodes, 0, "{:?}", info.counters);
+    }
+}
+
+#[test]
+fn a_path_that_was_only_dark_gets_its_size_back_with_the_first_probe() {
+    for tack in [false, true] {
+        let mut config = config(false);
+        let (from, to) = (Instant::from_millis(500), Instant::from_millis(4_000));
+        config.pipes[0].blackouts.push(from..to);
+        let mut bulk = Bulk::new(config, conn(tack), conn(tack), 16 << 20);
+        bulk.run(Instant::from_millis(3_900));
+        assert!(bulk.info().path_mtu < 1_500, "it looked like a black hole");
+        bulk.run(Instant::from_secs(30));
+        let info = done(&bulk, 16 << 20);
+        assert_eq!((info.path_mtu, info.counters.mtu_probes), (1_500, 1));
+    }
+}
+
+/// A second connection between the same ends, whose transfer starts now.
+fn again(bulk: &mut Bulk, tack: bool, len: u64) {
+    let remote = Remote { path: bulk.world.ends[1].addr, port: PORT };
+    let now = bulk.world.local(0);
+    let host = &mut bulk.world.ends[0].host;
+    bulk.client = host.connect(remote, conn(tack), now).expect("a free port");
+    bulk.server = None;
+    bulk.closed = false;
+    (bulk.writer, bulk.reader) = (Writer::new(7, len), Reader::new(7));
+}
+
+#[test]
+fn the_next_connection_knows_what_the_last_one_learned_for_ten_minutes() {
+    for tack in [false, true] {
+        for narrow in [Narrow::telling(1_400), Narrow::silent(1_400)] {
+            let mut bulk = transfer(true, tack, narrow, 8 << 20);
+            bulk.run(Instant::from_secs(30));
+            let learned = done(&bulk, 8 << 20).path_mtu;
+            again(&mut bulk, tack, 1 << 20);
+            bulk.run(Instant::from_secs(60));
+            let info = done(&bulk, 1 << 20);
+            assert_eq!((info.path_mtu, info.counters.retransmissions), (learned, 0));
+            // The path is as wide as the interfaces again, and nobody says so.
+            bulk.world.narrow[0] = None;
+            bulk.run(Instant::from_secs(700));
+            again(&mut bulk, tack, 1 << 20);
+            bulk.run(Instant::from_secs(710));
+            let info = done(&bulk, 1 << 20);
+            assert_eq!((info.path_mtu, info.counters.retransmissions), (1_500, 0));
+        }
+    }
+}
+
+#[test]
+fn a_connection_that_lives_on_tries_larger_packets_again_after_ten_minutes() {
+    for tack in [false, true] {
+        let mut bulk = transfer(true, tack, Narrow::telling(1_400), u64::MAX / 2);
+        bulk.writer.ends = false;
+        bulk.run(Instant::from_secs(2));
+        assert_eq!(bulk.info().path_mtu, 1_400);
+        // Idle until the table has forgotten: a slow writer would do the same.
+        let written = bulk.writer.written;
+        bulk.writer.len = written;
+        bulk.run(Instant::from_secs(500));
+        bulk.world.narrow[0] = None;
+        bulk.run(Instant::from_secs(602));
+        assert_eq!(bulk.info().path_mtu, 1_400);
+        bulk.writer.len = written + (4 << 20);
+        bulk.run(Instant::from_secs(610));
+        let info = bulk.info();
+        assert_eq!((info.path_mtu, info.counters.mtu_probes), (1_500, 1), "tack {tack}");
+    }
+}
+
+#[test]
+fn packets_over_udp_shrink_and_grow_without_the_hosts_table() {
+    for tack in [false, true] {
+        let path = path(Rate::from_mbps(50), Duration::from_millis(20), 20.0);
+        let world = WorldConfig::new(11, path);
+        let mut bulk = Bulk::new(world, conn(tack), conn(tack), 8 << 20);
+        bulk.world.narrow[0] = Some(Narrow::silent(1_400));
+        bulk.run(Instant::from_secs(20));
+        let info = done(&bulk, 8 << 20);
+        assert_eq!(info.counters.black_holes, 1);
+        assert!(info.path_mtu <= 1_400 && info.path_mtu + 16 >= 1_400, "{}", info.path_mtu);
+    }
+}
+
+#[test]
+fn probing_can_be_turned_off() {
+    let plain = ConnConfig { probe_mtu: false, ..conn(false) };
+    let mut bulk = Bulk::new(config(false), plain.clone(), plain, 1 << 20);
+    bulk.world.narrow[0] = Some(Narrow::silent(1_400));
+    bulk.run(Instant::from_secs(60));
+    assert_eq!((bulk.reader.read, bulk.info().path_mtu), (0, 1_500));
+}

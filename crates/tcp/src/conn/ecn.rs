@@ -11,8 +11,9 @@ pub(crate) struct EcnState {
     echo: bool,
     /// We reacted; CWR goes on the next new data.
     cwr_due: bool,
-    /// One reaction per window: until this is acknowledged.
-    reacted_until: u64,
+    /// One reaction per window: until more than this is acknowledged. What comes right after it
+    /// carries CWR, so whoever acknowledges just this has not been told yet.
+    reacted_until: Option<u64>,
 }
 
 impl EcnState {
@@ -41,10 +42,10 @@ impl EcnState {
 
     /// The peer says that marks arrived. True when the sender must react now.
     pub(crate) fn on_echo(&mut self, snd_una: u64, snd_nxt: u64) -> bool {
-        if !self.on || snd_una < self.reacted_until {
+        if !self.on || self.reacted_until.is_some_and(|point| snd_una <= point) {
             return false;
         }
-        self.reacted_until = snd_nxt;
+        self.reacted_until = Some(snd_nxt);
         self.cwr_due = true;
         true
     }
@@ -63,11 +64,12 @@ mod tests {
         assert!(receiver.flags(false).has(Flags::ECE));
         assert!(sender.on_echo(100, 200));
         assert!(!sender.on_echo(150, 250));
+        assert!(!sender.on_echo(200, 250), "CWR is still on its way");
         assert!(sender.flags(true).has(Flags::CWR));
         assert!(!sender.flags(true).has(Flags::CWR));
         receiver.on_text(Flags::ACK | Flags::CWR, Ecn::Ect0);
         assert!(!receiver.flags(false).has(Flags::ECE));
-        assert!(sender.on_echo(200, 300));
+        assert!(sender.on_echo(201, 300));
     }
 
     #[test]

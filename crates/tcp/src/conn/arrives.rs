@@ -128,7 +128,7 @@ impl Connection {
             return self.challenge(now);
         }
         if !a.has(Flags::ACK) {
-            self.repeated_syn(&a.seg.header.options);
+            self.repeated_syn(&a.seg.header);
         } else if a.ack == FIRST_BYTE && !self.open.is_passive() {
             // Theirs crossed ours, and this is the answer to ours.
             self.agreed = self.agreed.with(&a.seg.header.options);

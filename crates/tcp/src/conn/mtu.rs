@@ -107,6 +107,12 @@ impl PathMtu {
         self.mss
     }
 
+    /// What every path takes, and every peer that names no MSS: 536 bytes over IPv4, 1220 over
+    /// IPv6 [RFC 9293 §3.7.1].
+    pub(crate) fn sure_mss(&self) -> u16 {
+        self.mss_of(self.limits.sure)
+    }
+
     /// The packet that comes to, in bytes.
     pub(crate) fn mtu(&self) -> u16 {
         self.mss.saturating_add(self.limits.headers)
@@ -178,7 +184,7 @@ impl PathMtu {
         if !self.searches || in_a_row < 2 {
             return false;
         }
-        let steps = [self.mss_of(SAFE_MTU), self.mss_of(self.limits.sure)];
+        let steps = [self.mss_of(SAFE_MTU), self.sure_mss()];
         let Some(&next) = steps.iter().find(|&&s| s < self.mss && u64::from(s) < size) else {
             return false;
         };

@@ -73,8 +73,6 @@ impl Agreed {
     }
 }
 
-/// MSS assumed of a peer that names none, over IPv4 [RFC 9293 §3.7.1].
-const DEFAULT_SEND_MSS: u16 = 536;
 /// No segment is smaller, whatever a peer says: options must fit, and every byte in a packet of
 /// its own is an attack.
 pub(crate) const LEAST_MSS: u16 = 88;
@@ -116,6 +114,10 @@ impl Offer {
         self.ecn
     }
 
+    pub(crate) fn give_up_ecn(&mut self) {
+        self.ecn = false;
+    }
+
     pub(crate) fn mss(&self) -> u16 {
         self.mss
     }
@@ -148,7 +150,7 @@ impl Offer {
             ecn: both.ecn,
             snd_shift,
             rcv_shift,
-            mss: peer.mss.unwrap_or(DEFAULT_SEND_MSS).clamp(LEAST_MSS, self.mss),
+            mss: peer.mss.unwrap_or(LEAST_MSS).clamp(LEAST_MSS, self.mss),
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::conn::recovery_mode::Recovery;
 use crate::conn::timers::Timer;
 use crate::conn::{Connection, ConnectionError, EventSet, Reset, State};
 use crate::stats::Mode;
-use crate::wire::{Flags, Header, Options, Segment};
+use crate::wire::{Flags, Header, Segment};
 
 /// State of the handshake.
 #[derive(Debug)]
@@ -105,6 +105,10 @@ impl Connection {
         if self.open.transmissions >= TACK_TRIES {
             self.open.offer.tack = false;
         }
+        // [RFC 3168 §6.1.1.1]: some drop what asks for ECN.
+        if !self.open.passive {
+            self.open.offer.give_up_ecn();
+        }
         self.open.due = true;
     }
 
@@ -122,7 +126,9 @@ impl Connection {
         let (ece, cwr) = (seg.header.flags.has(Flags::ECE), seg.header.flags.has(Flags::CWR));
         // An ECN-setup SYN has both bits, an ECN-setup SYN/ACK only ECE [RFC 3168 §6.1.1].
         self.open.peer_ecn = ece && cwr != answers;
-        self.agreed = self.open.offer.agree(&seg.header.options, self.open.peer_ecn);
+        let mut options = seg.header.options.clone();
+        options.mss.get_or_insert(self.mtu.sure_mss());
+        self.agreed = self.open.offer.agree(&options, self.open.peer_ecn);
         let seq = FIRST_BYTE - 1;
         self.snd.offer_unscaled_window(seg.header.window, seq);
     }
@@ -159,9 +165,15 @@ impl Connection {
     }
 
     /// A SYN came again, or theirs crossed ours, while we wait for its acknowledgment.
-    pub(crate) fn repeated_syn(&mut self, options: &Options) {
+    pub(crate) fn repeated_syn(&mut self, header: &Header) {
+        // ECN is off when the peer repeats its SYN without [RFC 3168 §6.1.1.1]. Of the options of
+        // all TCPs the first SYN counts, as in Linux.
+        if !header.flags.has(Flags::ECE | Flags::CWR) {
+            self.open.offer.give_up_ecn();
+            self.agreed.ecn = false;
+        }
         // The peer gave up TACK-Permitted between its SYNs: so do we.
-        if !options.tack_permitted {
+        if !header.options.tack_permitted {
             self.open.offer.tack = false;
             self.agreed.tack = false;
             self.agreed.compact = false;

@@ -166,7 +166,7 @@ impl Host {
             options.sack_permitted = false;
             options.tack_permitted = false;
         }
-        let mss = syn.options.mss.unwrap_or(536).min(offer.mss());
+        let mss = syn.options.mss.unwrap_or(if ipv6 { 1_220 } else { 536 }).min(offer.mss());
         let header = Header {
             src_port: key.local_port,
             dst_port: key.remote_port,

@@ -12,6 +12,7 @@ mod handshake;
 mod hostile;
 mod icmp;
 mod ip;
+mod kernel_ways;
 mod measures;
 mod path_mtu;
 mod pipe;

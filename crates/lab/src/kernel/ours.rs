@@ -105,7 +105,7 @@ impl Drop for Ours {
 
 /// As the kernel does: no TACK, an acknowledgment per two segments, no pacing where the controller
 /// does not think in rates.
-fn conn_config(cc: Controller) -> ConnConfig {
+pub(super) fn conn_config(cc: Controller) -> ConnConfig {
     ConnConfig {
         congestion: Some(cc.algorithm()),
         pacing: Pacing::OnlyIfRateBased,

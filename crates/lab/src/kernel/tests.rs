@@ -113,3 +113,63 @@ fn names_of_controllers_are_the_kernels() {
     }
     assert!("vegas".parse::<Controller>().unwrap_err().contains("cubic"));
 }
+
+/// The same path and settings in the simulator: goodput and acknowledgments of our stack.
+fn simulated(cell: &Cell, seed: u64, time: core::time::Duration) -> (f64, u64, u64) {
+    use tack_link::End;
+    use tack_sim::{FlowConfig, Seed, Simulation, Site};
+    let mut sim = Simulation::new(Seed(seed));
+    let link = sim.add_link(cell.path(seed));
+    let (client, server) =
+        (sim.add_host(Site { link, end: End::A }), sim.add_host(Site { link, end: End::B }));
+    let mut config =
+        FlowConfig::bulk(client, server, &tack_sim::Transport::new(tack_tcp::AckStrategy::PLAIN));
+    (config.from_conn, config.to_conn) = (ours::conn_config(cell.cc), ours::conn_config(cell.cc));
+    let flow = sim.add_flow(config);
+    sim.run_until(tack_units::Instant::ZERO + time);
+    let (from, to) = sim.flow(flow);
+    let sent = |side: &tack_sim::SideReport<'_>| side.info.as_ref().expect("connected").counters;
+    let (data, acks) = (sent(&from).data_segments_sent, sent(&to).acks_sent.total());
+    (to.received as f64 * 8.0 / time.as_secs_f64(), data, acks)
+}
+
+#[test]
+fn real_time_and_the_simulator_agree() {
+    let cell = Cell { cc: Controller::Reno, mbps: 10, rtt_ms: 20, loss_percent: 0.0 };
+    let one = KernelRun { cell, seed: 1, stack: Stack::Ours, seconds: 2.5 };
+    let row = match run(&one, None) {
+        Ok(row) => row,
+        Err(e) => match e.downcast_ref::<tack_emu::EmulationError>() {
+            Some(e) if e.is_unavailable() => return println!("skipped: {e}"),
+            _ => panic!("{e:#}"),
+        },
+    };
+    if let Some(why) = row.figures.void {
+        return println!("skipped, the machine is busy: {why}");
+    }
+    let (goodput, data, acks) = simulated(&cell, 1, core::time::Duration::from_secs_f64(2.5));
+    let near = |a: f64, b: f64| (a / b - 1.0).abs() < 0.05;
+    let real = &row.figures;
+    assert!(near(real.goodput_bps, goodput), "{} {goodput}", real.goodput_bps);
+    assert!(near(real.data_packets as f64, data as f64), "{} {data}", real.data_packets);
+    assert!(near(real.ack_packets as f64, acks as f64), "{} {acks}", real.ack_packets);
+}
+
+#[test]
+fn the_kernels_tcp_runs_on_the_same_path() {
+    let cell = Cell { cc: Controller::Cubic, mbps: 10, rtt_ms: 20, loss_percent: 0.1 };
+    let one = KernelRun { cell, seed: 1, stack: Stack::Kernel, seconds: 1.5 };
+    match run(&one, None) {
+        Err(e) if e.to_string().contains("no cubic") => println!("skipped: {e:#}"),
+        Err(e) => match e.downcast_ref::<tack_emu::EmulationError>() {
+            Some(e) if e.is_unavailable() => println!("skipped: {e}"),
+            _ => panic!("{e:#}"),
+        },
+        Ok(row) => {
+            let Figures { goodput_bps, data_packets, ack_packets, .. } = row.figures;
+            // Whatever the machine does besides, the path has no more than its rate.
+            assert!(goodput_bps > 1e5 && goodput_bps < 10e6, "{goodput_bps}");
+            assert!(ack_packets > 10 && data_packets > ack_packets, "{data_packets}");
+        }
+    }
+}

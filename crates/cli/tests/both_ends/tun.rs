@@ -79,9 +79,11 @@ fn nc_connects_to_a_kernel_server_over_both_families() {
         let port = listener.local_addr().unwrap().port();
         let line = format!("nc --tun {flags} {host} {port}");
         let child = start(&netns, home.path(), &line, &ours);
+        // Read from the start: what it cannot print, it does not take from the kernel either.
+        let reading = thread::Builder::new().spawn(|| child.wait_with_output().unwrap()).unwrap();
         let (stream, _) = listener.accept().unwrap();
         let got = kernel_talks(stream, &theirs);
-        let output = child.wait_with_output().unwrap();
+        let output = reading.join().unwrap();
         succeeded(&output);
         assert!(got == ours && output.stdout == theirs, "{host}");
     }

@@ -74,8 +74,7 @@ impl ControllersArgs {
                 return Err(Failure::usage(why));
             }
         }
-        let algorithms =
-            if self.cc.is_empty() { Algorithm::ALL.to_vec() } else { self.cc.clone() };
+        let algorithms = if self.cc.is_empty() { Algorithm::ALL.to_vec() } else { self.cc.clone() };
         Ok(Settings {
             mbps: self.mbps,
             rtt: self.rtt,

@@ -1,13 +1,90 @@
-//! Acknowledgment strategies: when a receiver of data acknowledges.
+//! Acknowledgment strategies: when a receiver of data acknowledges, and what its sender does
+//! differently for it.
 //!
-//! The table at the end of this file, `strategies!`, is the only place that lists them: a new
-//! strategy is one file beside those below and one line there. A connection asks a strategy three
-//! things and never which one it is: what both SYNs must agree on, what holds with this peer, and a
-//! state machine that says when an acknowledgment is due.
+//! Acknowledgments per second in steady state, of a path with rate `bw`, RTTmin `R` and send window
+//! `W`; `n = bw/MSS` segments per second:
+//!
+//! ```text
+//! byte counting   bw / (L * MSS)                                              [TON Eq. 1]
+//! periodic        1 / alpha                                                   [TON Eq. 2]
+//! delayed         max(bw / (L * MSS), 1 / alpha)                              [TON Eq. 3]
+//! TACK            min(bw / (L * MSS), beta / R)                               [TON Eq. 4]
+//!
+//! ae              n
+//! tcp-lL          Eq. 3 with alpha = 40 ms;           n / min(L, 1 + floor(alpha * n))
+//! tcp-lL-Nms      the same with another alpha
+//! aNlN            n / min(N, floor(W/MSS / 2))                                by poll marks
+//! 2w, 4w, ..af    n / ceil(W/MSS / x): x per window                           by poll marks
+//! arN             Eq. 3 with alpha = min(25 ms, R/4); n / min(N, 1 + floor(alpha * n))
+//! akdu            Eq. 2 with that alpha;              n / (1 + floor(alpha * n))
+//! picoquic        Eq. 3 with L = W/MSS/4 in 2..32 and alpha = R/4 in 1..10 ms
+//! srt             1/T + floor(T * n / 64)/T, T = 10 ms
+//! tack            Eq. 4
+//! ```
+//!
+//! What stands behind a semicolon is exact where Eq. 2 and 3 are limits for small segments: an
+//! acknowledgment covers whole ones. [`AckStrategy::frequency`] is the exact one.
+//!
+//! The table at the end of this file, `strategies!`, is the only place that lists strategies: a new
+//! one is one file beside those below and one line there. A connection asks a strategy four things
+//! and never which one it is: what both SYNs must agree on, what holds with this peer, a state
+//! machine that says when an acknowledgment is due, and what changes at the sender of data.
+//!
+//! ```
+//! use tack_tcp::{AckStrategy, PathFacts};
+//! use tack_units::Rate;
+//!
+//! let rtt_min = core::time::Duration::from_millis(80);
+//! let bw = Rate::from_mbps(100);
+//! let path = PathFacts { bw, rtt_min, window: bw.bytes_in(rtt_min), mss: 1_448 };
+//! let per_s = |name: &str| name.parse::<AckStrategy>().unwrap().frequency(&path).round();
+//! assert_eq!((per_s("ae"), per_s("tcp-l2"), per_s("ar10")), (8633.0, 4316.0, 863.0));
+//! assert_eq!((per_s("srt"), per_s("4w"), per_s("tack")), (200.0, 50.0, 50.0));
+//! ```
+//!
+//! # How to add one
+//!
+//! A type for its parameters, [`Rule`] for it, and a receiver's state with the verbs of
+//! [`Acknowledge`]; `counter::Counter` is what most states are made of. Every third segment, for
+//! instance, is `ack/third.rs`:
+//!
+//! ```text
+//! //! Every third full-sized segment, or 30 ms after the first: `f = bw/MSS / min(3, ..)`.
+//! pub struct Third;
+//!
+//! impl Rule for Third {
+//!     type Receiver = Waiting;
+//!     fn spelling() -> &'static str { "third" }
+//!     fn parse(name: &str) -> Option<Third> { (name == "third").then_some(Third) }
+//!     fn name(&self) -> String { "third".to_owned() }
+//!     fn frequency(&self, path: &PathFacts) -> f64 { path.counted(3.0, DELAY) }
+//!     fn receiver(&self, mss: u32) -> Waiting { Waiting(Counter::new(mss)) }
+//! }
+//!
+//! impl Acknowledge for Waiting {
+//!     fn on_data(&mut self, arrival: &Arrival, _path: &PathSeen, now: Instant) {
+//!         self.0.on_data(arrival, |_| (3, DELAY), now);
+//!     }
+//!     fn on_ack_sent(&mut self, _now: Instant) { self.0.on_ack_sent(); }
+//!     fn deadline(&self) -> Option<Instant> { self.0.deadline() }
+//! }
+//! ```
+//!
+//! and in the table `Third(Third): Third;`. Names, the seeded conversations and the comparison of
+//! formula and count take it from there.
 
+mod ack_ratio;
+mod bounded;
 mod byte_counting;
 mod counter;
 mod every_segment;
+mod fixes;
+mod per_window;
+mod picoquic;
+mod polled;
+mod poller;
+mod sender;
+mod srt;
 mod tack;
 
 use core::fmt;
@@ -16,8 +93,16 @@ use core::time::Duration;
 
 use tack_units::{Instant, Rate};
 
+pub use ack_ratio::AckRatio;
+pub use bounded::Bounded;
 pub use byte_counting::ByteCounting;
 pub use every_segment::EverySegment;
+pub(crate) use fixes::AckSeen;
+pub use per_window::PerWindow;
+pub use picoquic::Picoquic;
+pub(crate) use poller::{Last, Leaving};
+pub(crate) use sender::{SenderRule, SenderSide};
+pub use srt::Srt;
 
 /// What a formula of frequency needs to know of a path in steady state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +123,11 @@ impl PathFacts {
         self.bw.as_bps() as f64 / 8.0 / f64::from(self.mss.max(1))
     }
 
+    /// The send window in full-sized segments.
+    fn window_segments(&self) -> f64 {
+        self.window as f64 / f64::from(self.mss.max(1))
+    }
+
     /// Frequency of acknowledging `segments` at once, or what arrived until `max_delay` after the
     /// first: `bw/MSS / min(segments, 1 + floor(max_delay * bw/MSS))`.
     fn counted(&self, segments: f64, max_delay: Duration) -> f64 {
@@ -54,6 +144,17 @@ pub(crate) enum Needs {
     Nothing,
     /// TACK-Permitted in both.
     Tack,
+    /// The poll mark in both: each end acknowledges what the other marks.
+    Polls,
+}
+
+/// What a receiver of data sees of the path.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct PathSeen {
+    /// Least round trip; `None` before the first.
+    pub(crate) rtt_min: Option<Duration>,
+    /// Bytes that came in a round trip; `None` before the first.
+    pub(crate) window: Option<u64>,
 }
 
 /// A segment with text or FIN, as far as plain acknowledgment goes.
@@ -64,6 +165,8 @@ pub(crate) struct Arrival {
     /// Out of order, fills a hole, FIN or a duplicate: acknowledged at once by every strategy
     /// [RFC 5681 §4.2].
     pub(crate) immediate: bool,
+    /// It has a poll mark, and polls were agreed on.
+    pub(crate) polled: bool,
 }
 
 /// What a strategy is. Implemented by its parameters.
@@ -98,12 +201,17 @@ pub(crate) trait Rule {
     fn needs(&self) -> Needs {
         Needs::Nothing
     }
+
+    /// What changes at the sender of data.
+    fn sender(&self) -> SenderRule {
+        SenderRule::default()
+    }
 }
 
 /// When an acknowledgment is due: the verbs of a receiver of data.
 pub(crate) trait Acknowledge {
     /// Text or FIN arrived.
-    fn on_data(&mut self, arrival: &Arrival, now: Instant);
+    fn on_data(&mut self, arrival: &Arrival, path: &PathSeen, now: Instant);
 
     /// An acknowledgment left, alone or on data.
     fn on_ack_sent(&mut self, now: Instant);
@@ -203,6 +311,21 @@ strategies! {
         ByteCounting::new(4),
         ByteCounting::new(8),
         ByteCounting::new(16);
+    /// Every N-th segment and two per window at least, by poll marks.
+    Bounded(Bounded): Bounded::new(4), Bounded::new(8), Bounded::new(16);
+    /// So many per send window, by poll marks.
+    PerWindow(PerWindow):
+        PerWindow::new(2),
+        PerWindow::new(2).with_fixes(),
+        PerWindow::new(2).with_fixes().gentle(),
+        PerWindow::new(4),
+        PerWindow::new(4).with_fixes();
+    /// Every N-th segment or a quarter of RTTmin.
+    AckRatio(AckRatio): AckRatio::new(10), AckRatio::without_count();
+    /// A quarter of the window or of RTTmin.
+    Picoquic(Picoquic): Picoquic;
+    /// Every 10 ms, and every 64 segments between.
+    Srt(Srt): Srt;
 }
 
 impl AckStrategy {
@@ -230,11 +353,16 @@ impl AckStrategy {
         let needs = self.needs();
         if needs == Needs::Nothing || needs == agreed { self } else { AckStrategy::PLAIN }
     }
+
+    /// What changes at the sender of data.
+    pub(crate) fn sender(&self) -> SenderRule {
+        self.rule().sender()
+    }
 }
 
 impl Acknowledge for Receiver {
-    fn on_data(&mut self, arrival: &Arrival, now: Instant) {
-        self.verbs_mut().on_data(arrival, now);
+    fn on_data(&mut self, arrival: &Arrival, path: &PathSeen, now: Instant) {
+        self.verbs_mut().on_data(arrival, path, now);
     }
 
     fn on_ack_sent(&mut self, now: Instant) {
@@ -270,7 +398,21 @@ mod tests {
 
     #[test]
     fn an_unknown_name_is_answered_with_the_known_ones() {
-        for name in ["", "tcp-l", "tcp-l0", "tcp-l65", "tcp-l2-0ms", "tcp-l2-quick", "tackle"] {
+        for name in [
+            "",
+            "tcp-l",
+            "tcp-l0",
+            "tcp-l65",
+            "tcp-l2-0ms",
+            "tcp-l2-quick",
+            "tackle",
+            "a4l8",
+            "a1l1",
+            "1w",
+            "4w-beta",
+            "w",
+            "ar1",
+        ] {
             let error = name.parse::<AckStrategy>().unwrap_err().to_string();
             assert!(error.contains(&format!("`{name}`")), "{error}");
             assert!(error.contains("tack") && error.contains("tcp-l1 to"), "{error}");

@@ -24,11 +24,13 @@ mod path;
 mod paws;
 mod probe;
 mod rcv;
+mod rcv_path;
 mod recovery_mode;
 mod recv_buffer;
 mod ring;
 mod sack_gen;
 mod send_buffer;
+mod sending;
 mod snd;
 mod state;
 mod super_packet;
@@ -45,11 +47,11 @@ pub(crate) use burst::{BurstBuilder, BurstLimits, Framing, IpFraming};
 pub(crate) use close::Reset;
 pub use error::{ConnectionError, UseError};
 pub(crate) use mtu::PathLimits;
-pub(crate) use negotiate::{Offer, default_mss};
+pub(crate) use negotiate::{Offer, SynBits, default_mss};
 pub(crate) use path::Verdict;
 pub use state::State;
 
-use crate::ack::{AckStrategy, Needs};
+use crate::ack::{AckStrategy, Needs, SenderSide};
 use crate::config::{ConnConfig, Keepalive};
 use crate::seq::SeqNum;
 use crate::stats::{Counters, FallbackReason, Mode, OwdHistogram};
@@ -140,6 +142,8 @@ pub(crate) struct Connection {
     refresh: Refresh,
     recovery: Recovery,
     acks: Acknowledging,
+    /// What the strategy changes at us, the sender of data.
+    sending: SenderSide,
     congestion: Congestion,
     ecn: EcnState,
     timers: Timers,
@@ -201,7 +205,8 @@ impl Connection {
             refresh: Refresh::default(),
             recovery: Recovery::plain(mss, acceptable::FIRST_BYTE, false, now),
             acks: Acknowledging::plain(AckStrategy::PLAIN.receiver(mss)),
-            congestion: Congestion::new(&config, mss, seed, now),
+            sending: SenderSide::default(),
+            congestion: Congestion::new(&config, config.window_rules, mss, seed, now),
             ecn: EcnState::default(),
             timers: Timers::default(),
             mtu: PathMtu::new(path, offer_mss, config.probe_mtu),
@@ -221,12 +226,17 @@ impl Connection {
     }
 
     fn new_congestion(&self, mss: u32, now: Instant) -> Congestion {
-        Congestion::new(&self.config, mss, self.seed, now)
+        let rules = self.strategy().sender().window_rules(self.config.window_rules);
+        Congestion::new(&self.config, rules, mss, self.seed, now)
     }
 
     /// The strategy in force.
     fn strategy(&self) -> AckStrategy {
-        let agreed = if self.agreed.tack { Needs::Tack } else { Needs::Nothing };
+        let agreed = match (self.mode, self.agreed.tack, self.agreed.polls) {
+            (Mode::FellBack(_), ..) | (_, false, false) => Needs::Nothing,
+            (_, true, _) => Needs::Tack,
+            (_, false, true) => Needs::Polls,
+        };
         self.config.ack.in_force(agreed)
     }
 
@@ -238,7 +248,7 @@ impl Connection {
         self.mode = Mode::FellBack(reason);
         let mss = self.payload_mss();
         self.recovery.fall_back(mss, self.snd.una(), self.agreed.sack, now);
-        self.acks.fall_back(self.config.ack.in_force(Needs::Nothing).receiver(mss));
+        self.acks.fall_back(self.strategy().receiver(mss));
         self.congestion = self.congestion.handed_over(self.new_congestion(mss, now));
     }
 
@@ -309,7 +319,11 @@ impl Connection {
 
     fn on_recovery_timeout(&mut self, now: Instant) {
         let in_flight = self.recovery.in_flight();
-        match self.recovery.on_timeout(now) {
+        let timeout = self.recovery.on_timeout(now);
+        if timeout.is_some() {
+            self.sending.on_timeout();
+        }
+        match timeout {
             None => {}
             Some(Timeout::Probe) => self.loss_probe_due = true,
             Some(Timeout::Rto) => {

@@ -4,6 +4,7 @@ use core::time::Duration;
 
 use tack_units::Rate;
 
+use crate::ack::AckStrategy;
 use crate::conn::State;
 use crate::wire::icmp::PathError;
 
@@ -121,6 +122,8 @@ pub struct Info {
     pub state: State,
     /// What governs acknowledgments and recovery.
     pub mode: Mode,
+    /// How we acknowledge, given what the peer agreed to.
+    pub ack: AckStrategy,
     /// Effective payload of a full segment, options taken off, in bytes.
     pub mss: u32,
     /// Largest packet sent on this path, in bytes: path MTU as far as known, or what the peer

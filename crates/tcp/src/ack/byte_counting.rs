@@ -20,7 +20,7 @@ use core::time::Duration;
 use tack_units::Instant;
 
 use super::counter::Counter;
-use super::{AckStrategy, Acknowledge, Arrival, PathFacts, Rule};
+use super::{AckStrategy, Acknowledge, Arrival, PathFacts, PathSeen, Rule};
 
 /// An acknowledgment per `L` full-sized segments, or after a delay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -132,7 +132,7 @@ pub(crate) struct DelayedAck {
 }
 
 impl Acknowledge for DelayedAck {
-    fn on_data(&mut self, arrival: &Arrival, now: Instant) {
+    fn on_data(&mut self, arrival: &Arrival, _path: &PathSeen, now: Instant) {
         if arrival.bytes == 0 && !arrival.immediate {
             return;
         }
@@ -164,17 +164,18 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
     const FULL: u32 = 1_448;
+    const PATH: PathSeen = PathSeen { rtt_min: None, window: None };
 
     fn lazy(segments_per_ack: u32) -> DelayedAck {
         ByteCounting::new(segments_per_ack).without_quickack().receiver(1_460)
     }
 
     fn text(bytes: u32) -> Arrival {
-        Arrival { bytes, immediate: false }
+        Arrival { bytes, immediate: false, polled: false }
     }
 
     fn at_once(bytes: u32) -> Arrival {
-        Arrival { bytes, immediate: true }
+        Arrival { bytes, immediate: true, polled: false }
     }
 
     /// Sends `n` segments of `bytes`, 1 ms apart, and counts acknowledgments.
@@ -182,7 +183,7 @@ mod tests {
         let mut sent = 0;
         for i in 0..n {
             let now = start + MS * i;
-            delay.on_data(&text(bytes), now);
+            delay.on_data(&text(bytes), &PATH, now);
             if delay.is_due(now) {
                 delay.on_ack_sent(Instant::ZERO);
                 sent += 1;
@@ -196,7 +197,7 @@ mod tests {
         for (l, expected) in [(0, 240), (1, 240), (2, 120), (4, 60), (8, 30), (16, 15)] {
             // The first segment teaches the size; before it 536 is assumed.
             let mut delay = lazy(l);
-            delay.on_data(&at_once(FULL), Instant::ZERO);
+            delay.on_data(&at_once(FULL), &PATH, Instant::ZERO);
             delay.on_ack_sent(Instant::ZERO);
             assert_eq!(acks(&mut delay, 240, FULL, Instant::ZERO), expected, "L = {l}");
         }
@@ -205,7 +206,7 @@ mod tests {
     #[test]
     fn bytes_count_not_segments() {
         let mut delay = lazy(2);
-        delay.on_data(&at_once(FULL), Instant::ZERO);
+        delay.on_data(&at_once(FULL), &PATH, Instant::ZERO);
         delay.on_ack_sent(Instant::ZERO);
         assert_eq!(acks(&mut delay, 39, 100, Instant::ZERO), 1, "2,896 bytes make two segments");
     }
@@ -214,8 +215,8 @@ mod tests {
     fn a_lone_segment_is_acknowledged_after_the_delay_counted_from_the_first_byte() {
         let mut delay = lazy(4);
         assert_eq!(delay.deadline(), None);
-        delay.on_data(&text(100), Instant::ZERO);
-        delay.on_data(&text(100), Instant::ZERO + MS * 30);
+        delay.on_data(&text(100), &PATH, Instant::ZERO);
+        delay.on_data(&text(100), &PATH, Instant::ZERO + MS * 30);
         let due = Instant::ZERO + MS * 40;
         assert_eq!(delay.deadline(), Some(due));
         assert!(!delay.is_due(due - Duration::from_nanos(1)));
@@ -228,9 +229,9 @@ mod tests {
     #[test]
     fn what_needs_an_answer_at_once_gets_it_even_without_data() {
         let mut delay = lazy(2);
-        delay.on_data(&text(0), Instant::ZERO);
+        delay.on_data(&text(0), &PATH, Instant::ZERO);
         assert_eq!(delay.deadline(), None, "nothing to acknowledge");
-        delay.on_data(&at_once(0), Instant::ZERO);
+        delay.on_data(&at_once(0), &PATH, Instant::ZERO);
         assert!(delay.is_due(Instant::ZERO), "FIN or a segment out of window");
     }
 
@@ -247,7 +248,7 @@ mod tests {
     #[test]
     fn a_coalesced_arrival_counts_all_its_bytes_and_teaches_no_size_above_the_mss() {
         let mut delay = lazy(2);
-        delay.on_data(&text(60_000), Instant::ZERO);
+        delay.on_data(&text(60_000), &PATH, Instant::ZERO);
         assert!(delay.is_due(Instant::ZERO));
         delay.on_ack_sent(Instant::ZERO);
         assert_eq!(acks(&mut delay, 4, 1_460, Instant::ZERO), 2);
@@ -261,14 +262,14 @@ mod tests {
             let mut rng = rand_pcg::Pcg64::seed_from_u64(seed);
             let l = rng.random_range(1..9);
             let mut delay = lazy(l);
-            delay.on_data(&at_once(FULL), Instant::ZERO);
+            delay.on_data(&at_once(FULL), &PATH, Instant::ZERO);
             delay.on_ack_sent(Instant::ZERO);
             let mut waiting: Vec<(Instant, u32, bool)> = Vec::new();
             let mut now = Instant::ZERO;
             for _ in 0..300 {
                 now += Duration::from_micros(rng.random_range(0..20_000));
                 let (bytes, immediate) = (rng.random_range(1..=FULL), rng.random_bool(0.02));
-                delay.on_data(&Arrival { bytes, immediate }, now);
+                delay.on_data(&Arrival { bytes, immediate, polled: false }, &PATH, now);
                 waiting.push((now, bytes, immediate));
                 let total: u32 = waiting.iter().map(|w| w.1).sum();
                 let due = total >= l * FULL

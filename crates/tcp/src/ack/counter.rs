@@ -53,6 +53,11 @@ impl Counter {
         self.due_at = Some(self.due_at.map_or(by, |due| due.min(by)));
     }
 
+    /// Text of a full-sized segment, as far as is known.
+    pub(crate) fn full_size(&self) -> u32 {
+        self.full_size
+    }
+
     /// An acknowledgment left, alone or on data.
     pub(crate) fn on_ack_sent(&mut self) {
         self.unacked_bytes = 0;

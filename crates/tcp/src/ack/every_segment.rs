@@ -7,7 +7,7 @@
 use tack_units::Instant;
 
 use super::counter::Counter;
-use super::{Acknowledge, Arrival, PathFacts, Rule};
+use super::{Acknowledge, Arrival, PathFacts, PathSeen, Rule};
 
 /// Acknowledges every segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -42,7 +42,7 @@ impl Rule for EverySegment {
 pub(crate) struct AtOnce(Counter);
 
 impl Acknowledge for AtOnce {
-    fn on_data(&mut self, arrival: &Arrival, now: Instant) {
+    fn on_data(&mut self, arrival: &Arrival, _path: &PathSeen, now: Instant) {
         self.0.on_data(arrival, |_| (1, core::time::Duration::ZERO), now);
     }
 

@@ -9,7 +9,7 @@ use core::ops::Range;
 
 use tack_units::Instant;
 
-use crate::ack::{Acknowledge, Arrival, Receiver};
+use crate::ack::{Acknowledge, Arrival, PathSeen, Receiver};
 use crate::conn::rcv::Rcv;
 use crate::conn::sack_gen::SackGenerator;
 
@@ -51,6 +51,8 @@ pub(crate) struct TextArrival {
     pub(crate) push: bool,
     pub(crate) fin: bool,
     pub(crate) ce: bool,
+    /// It has a poll mark that was agreed on.
+    pub(crate) polled: bool,
     /// New bytes among it.
     pub(crate) new_bytes: u64,
     /// It lies behind a hole or filled one.
@@ -99,7 +101,7 @@ impl Acknowledging {
     }
 
     /// Text or FIN arrived and is stored.
-    pub(crate) fn on_text(&mut self, a: &TextArrival, rcv: &Rcv, now: Instant) {
+    pub(crate) fn on_text(&mut self, a: &TextArrival, rcv: &Rcv, path: PathSeen, now: Instant) {
         let len = a.seq.end - a.seq.start;
         let duplicate = a.new_bytes == 0;
         if a.new_bytes < len {
@@ -112,7 +114,7 @@ impl Acknowledging {
             AckPolicy::Plain(receiver) => {
                 let immediate = a.out_of_order || a.new_bytes < len || a.fin;
                 let bytes = u32::try_from(len).unwrap_or(u32::MAX);
-                receiver.on_data(&Arrival { bytes, immediate }, now);
+                receiver.on_data(&Arrival { bytes, immediate, polled: a.polled }, &path, now);
             }
             AckPolicy::Tack(side) => {
                 let Some(wire) = a.pkt_seq else { return };

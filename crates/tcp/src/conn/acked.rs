@@ -34,6 +34,7 @@ impl Connection {
         self.count_received(a);
         let same_window = a.ack + window == self.snd.una() + self.snd.wnd();
         let window_grew = self.take_window(a, window);
+        let in_recovery = self.recovery.in_recovery(self.snd.una());
         let mut acked = match self.recovery {
             Recovery::Plain(_) => self.apply_plain(a, same_window, now),
             Recovery::Tack(_) => self.apply_tack(a, news, now),
@@ -44,6 +45,7 @@ impl Connection {
             self.snd.acknowledge(a.ack);
         }
         self.after_ack(&acked, a, una_before, now);
+        self.note_ack(a, a.ack > una_before, in_recovery, now);
         if window_grew && self.snd.usable() > 0 {
             self.persist.on_open();
             self.timers.stop(Timer::Persist);

@@ -131,7 +131,7 @@ impl Connection {
             self.repeated_syn(&a.seg.header);
         } else if a.ack == FIRST_BYTE && !self.open.is_passive() {
             // Theirs crossed ours, and this is the answer to ours.
-            self.agreed = self.agreed.with(&a.seg.header.options);
+            self.agreed = self.agreed.with(&a.seg.header);
             self.establish(now);
             self.handshake_ack = true;
         }
@@ -279,10 +279,13 @@ impl Connection {
             push: a.has(Flags::PSH),
             fin: a.fin,
             ce: a.carriage.ecn == Ecn::Ce,
+            polled: self.agreed.polls && a.has(Flags::POLL),
             new_bytes: inserted.new_bytes,
             out_of_order: had_hole || a.seq > before,
         };
-        self.acks.on_text(&arrival, &self.rcv, now);
+        let echo = options.timestamps.filter(|_| self.agreed.timestamps).map(|ts| ts.ecr);
+        self.rcv.path.on_text(echo, self.rcv.nxt(), now);
+        self.acks.on_text(&arrival, &self.rcv, self.rcv.path.seen(self.recovery.rtt_min()), now);
         if inserted.advanced {
             self.rcv.tune(self.recovery.rtt_min(), now);
             if self.rcv.buffer.len() > held_before {

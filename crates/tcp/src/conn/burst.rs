@@ -145,6 +145,11 @@ impl<'a> BurstBuilder<'a> {
         Some(super_packet::describe(ip, joined, packet))
     }
 
+    /// Segments are being joined to one packet.
+    pub(crate) fn joins(&self) -> bool {
+        self.super_packet.is_some()
+    }
+
     /// Text at `seq` behind `options_len` bytes of options can follow what is there: anything can,
     /// unless segments are being joined.
     pub(crate) fn continues(&self, seq: SeqNum, options_len: usize, text: usize) -> bool {

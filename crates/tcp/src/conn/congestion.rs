@@ -5,7 +5,7 @@ use core::time::Duration;
 use tack::Acked;
 use tack_cc::{
     AckSample, Config, CongestionControl, Controller, LossKind, LossSample, Pacer, PacerConfig,
-    RateSample, RateSource, Snapshot,
+    RateSample, RateSource, Snapshot, WindowRules,
 };
 use tack_units::{Instant, Rate};
 
@@ -39,9 +39,16 @@ pub(crate) struct Congestion {
 }
 
 impl Congestion {
-    pub(crate) fn new(conn: &ConnConfig, mss: u32, seed: u64, now: Instant) -> Self {
+    /// `rules`: the configured ones as the acknowledgment strategy in force would have them.
+    pub(crate) fn new(
+        conn: &ConnConfig,
+        rules: WindowRules,
+        mss: u32,
+        seed: u64,
+        now: Instant,
+    ) -> Self {
         let algorithm = conn.congestion.unwrap_or_default();
-        let (rules, pacing) = (conn.window_rules, conn.pacing);
+        let pacing = conn.pacing;
         let config = Config { seed, rules, pacing, ..Config::new(mss) };
         Congestion {
             control: CongestionControl::new(algorithm, config, now),

@@ -1,5 +1,6 @@
 //! What a connection tells about itself.
 
+use crate::ack::PathFacts;
 use crate::conn::Connection;
 use crate::conn::recovery_mode::Recovery;
 use crate::stats::Info;
@@ -14,14 +15,16 @@ impl Connection {
             Recovery::Tack(side) => (side.rho, side.sender.rho_prime()),
         };
         let mss = self.payload_mss();
-        let params = self.config.ack.tack();
-        let eq4 = params.zip(snapshot.bandwidth).zip(rtt_min).map(|((p, bw), rtt)| {
-            let counting = bw.as_bps() as f64 / 8.0 / f64::from(p.segments_per_ack * mss);
-            counting.min(f64::from(p.beta) / rtt.as_secs_f64())
-        });
+        let window = self.congestion.window().min(self.snd.wnd());
+        let tack = self.config.ack.tack().and(Some(self.config.ack));
+        let eq4 = tack
+            .zip(snapshot.bandwidth)
+            .zip(rtt_min)
+            .map(|((ack, bw), rtt_min)| ack.frequency(&PathFacts { bw, rtt_min, window, mss }));
         Info {
             state: self.state.get(),
             mode: self.mode,
+            ack: self.strategy(),
             mss,
             path_mtu: self.mtu.mtu(),
             path_error: self.path.last(),

@@ -12,18 +12,23 @@
 //! with them are dropped   in a row at any time
 //! ```
 //!
+//! Poll marks are offered and agreed to by the mark itself in the SYNs. They need no way back: a
+//! receiver that hears none goes on by its timer, see [`crate::ack`].
+//!
 //! A body travels at `SEG.SEQ = SND.UNA - len`: numbers whose text the peer has acknowledged. A
 //! body whose ACK-Type was stripped is therefore an old duplicate and can never become stream
 //! data, at no point of the connection and whatever the peer believes about the mode.
 
 use crate::ack::Needs;
 use crate::config::{ConnConfig, Encapsulation, HostConfig};
-use crate::wire::{Options, Timestamps};
+use crate::wire::{Flags, Header, Options, Timestamps};
 
 /// What our SYN or SYN/ACK says.
 #[derive(Clone, Debug)]
 pub(crate) struct Offer {
     pub(crate) tack: bool,
+    /// Acknowledgments on request, by poll marks.
+    pub(crate) polls: bool,
     /// Short headers, if TACK.
     compact: bool,
     sack: bool,
@@ -38,6 +43,8 @@ pub(crate) struct Offer {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Agreed {
     pub(crate) tack: bool,
+    /// Each end acknowledges what the other marks.
+    pub(crate) polls: bool,
     /// Short headers are understood by both.
     pub(crate) compact: bool,
     pub(crate) sack: bool,
@@ -56,6 +63,7 @@ impl Agreed {
     pub(crate) fn nothing(mss: u16) -> Agreed {
         Agreed {
             tack: false,
+            polls: false,
             compact: false,
             sack: false,
             timestamps: false,
@@ -67,9 +75,24 @@ impl Agreed {
     }
 
     /// After a simultaneous open: what the peer's SYN/ACK no longer names is off.
-    pub(crate) fn with(self, peer: &Options) -> Agreed {
-        let compact = self.compact && peer.compact_permitted;
-        Agreed { tack: self.tack && peer.tack_permitted, compact, ..self }
+    pub(crate) fn with(self, peer: &Header) -> Agreed {
+        let tack = self.tack && peer.options.tack_permitted;
+        let compact = self.compact && peer.options.compact_permitted;
+        Agreed { tack, compact, polls: self.polls && peer.flags.has(Flags::POLL), ..self }
+    }
+}
+
+/// What the control bits of the peer's SYN or SYN/ACK offer.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct SynBits {
+    ecn: bool,
+    polls: bool,
+}
+
+impl SynBits {
+    pub(crate) fn of(flags: Flags) -> SynBits {
+        let (ece, cwr) = (flags.has(Flags::ECE), flags.has(Flags::CWR));
+        SynBits { ecn: ece && cwr != flags.has(Flags::ACK), polls: flags.has(Flags::POLL) }
     }
 }
 
@@ -82,6 +105,7 @@ impl Offer {
     pub(crate) fn new(config: &ConnConfig, default_mss: u16) -> Offer {
         Offer {
             tack: config.ack.needs() == Needs::Tack && config.timestamps,
+            polls: config.ack.needs() == Needs::Polls,
             compact: false,
             sack: config.sack,
             timestamps: config.timestamps,
@@ -97,21 +121,30 @@ impl Offer {
     }
 
     /// What a SYN/ACK answers: only what the SYN offered too.
-    pub(crate) fn answer(&self, syn: &Options, peer_ecn: bool) -> Offer {
+    pub(crate) fn answer(&self, syn: &Options, bits: SynBits) -> Offer {
         let tack = self.tack && syn.tack_permitted && syn.timestamps.is_some();
         Offer {
             tack,
+            polls: self.polls && bits.polls,
             compact: tack && self.compact && syn.compact_permitted,
             sack: self.sack && syn.sack_permitted,
             timestamps: self.timestamps && syn.timestamps.is_some(),
-            ecn: self.ecn && peer_ecn,
+            ecn: self.ecn && bits.ecn,
             window_scale: self.window_scale.filter(|_| syn.window_scale.is_some()),
             mss: self.mss,
         }
     }
 
-    pub(crate) fn ecn(&self) -> bool {
-        self.ecn
+    /// Control bits of the SYN or, with `answers`, SYN/ACK.
+    pub(crate) fn flags(&self, answers: bool) -> Flags {
+        let syn = if answers { Flags::SYN | Flags::ACK } else { Flags::SYN };
+        // An ECN-setup SYN has both bits, an ECN-setup SYN/ACK only ECE [RFC 3168 §6.1.1].
+        let ecn = match (self.ecn, answers) {
+            (false, _) => Flags::default(),
+            (true, true) => Flags::ECE,
+            (true, false) => Flags::ECE | Flags::CWR,
+        };
+        syn | ecn | if self.polls { Flags::POLL } else { Flags::default() }
     }
 
     pub(crate) fn give_up_ecn(&mut self) {
@@ -136,14 +169,15 @@ impl Offer {
     }
 
     /// What holds, given the peer's SYN or SYN/ACK.
-    pub(crate) fn agree(&self, peer: &Options, peer_ecn: bool) -> Agreed {
-        let both = self.answer(peer, peer_ecn);
+    pub(crate) fn agree(&self, peer: &Options, bits: SynBits) -> Agreed {
+        let both = self.answer(peer, bits);
         let (snd_shift, rcv_shift) = match (both.window_scale, peer.window_scale) {
             (Some(ours), Some(theirs)) => (theirs.min(14), ours),
             _ => (0, 0),
         };
         Agreed {
             tack: both.tack,
+            polls: both.polls,
             compact: both.compact,
             sack: both.sack,
             timestamps: both.timestamps,
@@ -187,12 +221,12 @@ mod tests {
         let offer = Offer::new(&ConnConfig::default(), 1_460);
         let ts = Timestamps { val: 1, ecr: 0 };
         let mut peer = offer.options(ts);
-        assert!(offer.agree(&peer, false).tack);
+        assert!(offer.agree(&peer, SynBits::default()).tack);
         peer.tack_permitted = false;
-        assert!(!offer.agree(&peer, false).tack);
+        assert!(!offer.agree(&peer, SynBits::default()).tack);
         peer.tack_permitted = true;
         peer.timestamps = None;
-        assert!(!offer.agree(&peer, false).tack);
+        assert!(!offer.agree(&peer, SynBits::default()).tack);
         assert!(!Offer::new(&ConnConfig::plain(), 1_460).tack);
     }
 
@@ -202,11 +236,11 @@ mod tests {
         let offer = plain.clone().with_compact(true);
         let ts = Timestamps { val: 1, ecr: 0 };
         let peer = offer.options(ts);
-        assert!(peer.compact_permitted && offer.agree(&peer, false).compact);
-        assert!(!plain.agree(&peer, false).compact);
-        assert!(!offer.agree(&plain.options(ts), false).compact);
+        assert!(peer.compact_permitted && offer.agree(&peer, SynBits::default()).compact);
+        assert!(!plain.agree(&peer, SynBits::default()).compact);
+        assert!(!offer.agree(&plain.options(ts), SynBits::default()).compact);
         let no_tack = Options { tack_permitted: false, ..peer };
-        assert!(!offer.agree(&no_tack, false).compact);
+        assert!(!offer.agree(&no_tack, SynBits::default()).compact);
         let given_up = Offer { tack: false, ..offer };
         assert!(!given_up.options(ts).compact_permitted);
     }

@@ -4,9 +4,10 @@ use core::time::Duration;
 
 use tack_units::Instant;
 
+use crate::ack::SenderSide;
 use crate::conn::acceptable::FIRST_BYTE;
 use crate::conn::ack_policy::Acknowledging;
-use crate::conn::negotiate::{Agreed, Offer};
+use crate::conn::negotiate::{Agreed, Offer, SynBits};
 use crate::conn::recovery_mode::Recovery;
 use crate::conn::timers::Timer;
 use crate::conn::{Connection, ConnectionError, EventSet, Reset, State};
@@ -24,19 +25,21 @@ pub(crate) struct Opening {
     first_sent: Option<Instant>,
     /// One must be sent now.
     due: bool,
-    peer_ecn: bool,
+    /// What the control bits of the peer's SYN offer.
+    peer: SynBits,
 }
 
 /// First wait for an answer to a SYN, doubled each time [RFC 6298 §2.1].
 const INITIAL_RTO: Duration = Duration::from_secs(1);
 const MAX_RTO: Duration = Duration::from_secs(60);
-/// SYNs that carry TACK-Permitted: one may be lost by chance, two make a path suspect that drops
-/// what it does not know.
-const TACK_TRIES: u32 = 2;
+/// SYNs that carry TACK-Permitted or a poll mark: one may be lost by chance, two make a path suspect
+/// that drops what it does not know.
+const OFFERING_TRIES: u32 = 2;
 
 impl Opening {
     pub(crate) fn new(offer: Offer, passive: bool) -> Opening {
-        Opening { offer, passive, transmissions: 0, first_sent: None, due: true, peer_ecn: false }
+        let peer = SynBits::default();
+        Opening { offer, passive, transmissions: 0, first_sent: None, due: true, peer }
     }
 
     pub(crate) fn is_passive(&self) -> bool {
@@ -69,13 +72,7 @@ impl Connection {
         open.first_sent.get_or_insert(now);
         let backoff = INITIAL_RTO * (1 << (open.transmissions - 1).min(6));
         self.timers.set(Timer::Handshake, now + backoff.min(MAX_RTO));
-        let mut flags = if answers { Flags::SYN | Flags::ACK } else { Flags::SYN };
-        if open.offer.ecn() {
-            flags = flags | Flags::ECE;
-            if !answers {
-                flags = flags | Flags::CWR;
-            }
-        }
+        let flags = open.offer.flags(answers);
         Header {
             src_port: self.ports.local,
             dst_port: self.ports.remote,
@@ -102,8 +99,9 @@ impl Connection {
             let error = self.path.explain(ConnectionError::HandshakeTimedOut);
             return self.fail(error, now);
         }
-        if self.open.transmissions >= TACK_TRIES {
+        if self.open.transmissions >= OFFERING_TRIES {
             self.open.offer.tack = false;
+            self.open.offer.polls = false;
         }
         // [RFC 3168 §6.1.1.1]: some drop what asks for ECN.
         if !self.open.passive {
@@ -115,20 +113,17 @@ impl Connection {
     /// A SYN created this connection.
     pub(crate) fn on_first_syn(&mut self, seg: &Segment<'_>, now: Instant) {
         self.take_syn(seg, now);
-        self.open.offer = self.open.offer.answer(&seg.header.options, self.open.peer_ecn);
+        self.open.offer = self.open.offer.answer(&seg.header.options, self.open.peer);
     }
 
     /// RCV.NXT, TS.Recent and what the SYN offers.
     fn take_syn(&mut self, seg: &Segment<'_>, now: Instant) {
         self.rcv.synchronize(seg.header.seq);
         self.clock.on_syn(seg.header.options.timestamps, now);
-        let answers = seg.header.flags.has(Flags::ACK);
-        let (ece, cwr) = (seg.header.flags.has(Flags::ECE), seg.header.flags.has(Flags::CWR));
-        // An ECN-setup SYN has both bits, an ECN-setup SYN/ACK only ECE [RFC 3168 §6.1.1].
-        self.open.peer_ecn = ece && cwr != answers;
+        self.open.peer = SynBits::of(seg.header.flags);
         let mut options = seg.header.options.clone();
         options.mss.get_or_insert(self.mtu.sure_mss());
-        self.agreed = self.open.offer.agree(&options, self.open.peer_ecn);
+        self.agreed = self.open.offer.agree(&options, self.open.peer);
         let seq = FIRST_BYTE - 1;
         self.snd.offer_unscaled_window(seg.header.window, seq);
     }
@@ -172,7 +167,11 @@ impl Connection {
             self.open.offer.give_up_ecn();
             self.agreed.ecn = false;
         }
-        // The peer gave up TACK-Permitted between its SYNs: so do we.
+        // The peer gave up polls or TACK-Permitted between its SYNs: so do we.
+        if !header.flags.has(Flags::POLL) {
+            self.open.offer.polls = false;
+            self.agreed.polls = false;
+        }
         if !header.options.tack_permitted {
             self.open.offer.tack = false;
             self.agreed.tack = false;
@@ -223,6 +222,7 @@ impl Connection {
         let mss = self.payload_mss();
         self.rcv.configure(agreed.rcv_shift, mss);
         self.congestion = self.new_congestion(mss, now);
+        self.sending = SenderSide::new(&self.strategy().sender());
         match self.config.ack.tack().filter(|_| agreed.tack) {
             Some(&params) => {
                 let params = tack::Params { mss, ..params };

@@ -9,6 +9,7 @@ use core::time::Duration;
 use tack_units::Instant;
 
 use crate::conn::acceptable::FIRST_BYTE;
+use crate::conn::rcv_path::RcvPath;
 use crate::conn::recv_buffer::{Inserted, RecvBuffer};
 use crate::seq::SeqNum;
 
@@ -23,6 +24,8 @@ pub(crate) struct Rcv {
     /// RCV.NXT in the last segment sent.
     last_ack_sent: u64,
     round: Round,
+    /// What arrivals tell of the path.
+    pub(crate) path: RcvPath,
     pub(crate) buffer: RecvBuffer,
 }
 
@@ -45,6 +48,7 @@ impl Rcv {
             edge: FIRST_BYTE,
             last_ack_sent: FIRST_BYTE,
             round: Round { began: now, nxt: FIRST_BYTE },
+            path: RcvPath::new(),
             buffer: RecvBuffer::new(FIRST_BYTE, initial, max),
         }
     }

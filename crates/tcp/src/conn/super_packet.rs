@@ -11,7 +11,7 @@
 //!
 //! So segments join only if they continue each other and their headers differ in nothing else:
 //! under TACK each has its PKT.SEQ and none join. A burst with SACK blocks is not joined either:
-//! every segment would repeat them.
+//! every segment would repeat them. A poll mark would be repeated too: a marked segment goes alone.
 
 use crate::conn::burst::IpFraming;
 use crate::host::Offload;
@@ -45,7 +45,7 @@ impl SuperPacket {
         let plain = options.pkt_seq.is_none()
             && options.ack_type.is_none()
             && options.sack.as_slice().is_empty();
-        let last = header.flags.has(Flags::FIN) || header.flags.has(Flags::SYN);
+        let last = [Flags::FIN, Flags::SYN, Flags::POLL].iter().any(|&f| header.flags.has(f));
         (framing.offload && plain && !last && text > 0).then(|| SuperPacket {
             next_seq: header.seq.add(text as u32),
             options_len: tcp_header_len - crate::wire::header::FIXED_LEN,
@@ -67,7 +67,7 @@ impl SuperPacket {
         let tcp_header = crate::wire::header::FIXED_LEN + self.options_len;
         // What the device puts on the last segment is what the one header says.
         let flags = &mut packet[self.header_len - tcp_header + FLAGS];
-        *flags |= header.flags.0 & (Flags::FIN | Flags::PSH).0;
+        *flags |= header.flags.octet() & (Flags::FIN | Flags::PSH).octet();
     }
 
     /// Headers of a packet that grew: lengths and checksums.
@@ -105,7 +105,7 @@ pub(super) fn describe(framing: IpFraming, joined: Option<&SuperPacket>, first: 
         header_len: (ip_len + usize::from(words) * 4) as u16,
         checksum_start: ip_len as u16,
         checksum_offset: TCP_OFFSET as u16,
-        cwr: Flags(flags).has(Flags::CWR),
+        cwr: Flags::from_octet(flags).has(Flags::CWR),
     }
 }
 

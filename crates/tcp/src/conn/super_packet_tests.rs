@@ -53,10 +53,10 @@ fn cut(packet: &[u8], offload: Offload, ipv6: bool) -> Vec<Vec<u8>> {
         }
         one[start + 4..start + 8].copy_from_slice(&(seq + (i * size) as u32).to_be_bytes());
         if i > 0 {
-            one[start + 13] &= !Flags::CWR.0;
+            one[start + 13] &= !Flags::CWR.octet();
         }
         if i + 1 < count {
-            one[start + 13] &= !(Flags::FIN | Flags::PSH).0;
+            one[start + 13] &= !(Flags::FIN | Flags::PSH).octet();
         }
         fill_tcp(ip.src, ip.dst, &mut one[start..]);
         out.push(one);
@@ -104,7 +104,7 @@ fn a_super_packet_is_cut_into_the_very_segments_it_stands_for() {
         assert_eq!((burst.segments(), burst.segment_size()), (count, burst.bytes()));
         assert_eq!(
             offload.cwr,
-            Flags(whole[usize::from(offload.checksum_start) + 13]).has(Flags::CWR)
+            Flags::from_octet(whole[usize::from(offload.checksum_start) + 13]).has(Flags::CWR)
         );
         // The partial checksum is right for the whole packet.
         let start = usize::from(offload.checksum_start);

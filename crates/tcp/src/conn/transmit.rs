@@ -71,6 +71,10 @@ impl Connection {
     fn header(&mut self, now: Instant) -> Header {
         let (ack, window) = self.rcv.announce();
         self.refresh.on_full(now);
+        let timestamps = self.clock.option(now);
+        if let Some(stamp) = timestamps {
+            self.rcv.path.on_sent(stamp.val, now);
+        }
         Header {
             src_port: self.ports.local,
             dst_port: self.ports.remote,
@@ -79,7 +83,7 @@ impl Connection {
             flags: Flags::ACK | self.ecn.flags(false),
             window,
             urgent: 0,
-            options: Options { timestamps: self.clock.option(now), ..Options::default() },
+            options: Options { timestamps, ..Options::default() },
         }
     }
 
@@ -194,7 +198,7 @@ impl Connection {
                 Ok(next) => next,
                 Err(limit) => break limit,
             };
-            let room = self.congestion.window().saturating_sub(self.recovery.in_flight());
+            let Some(room) = self.room(next.again, now) else { break Some(Limit::Cwnd) };
             if room < next.fresh.len as u64 && self.recovery.in_flight() > 0 {
                 break Some(Limit::Cwnd);
             }
@@ -319,8 +323,11 @@ impl Connection {
         let ecn = self.ecn.codepoint(!again);
         let seq = self.snd.seq_num(fresh.seq);
         let header_len = HEADER + usize::from(self.mtu.mss()) - self.payload_in(form);
+        let leaving = self.leaving(&next);
+        let marked = leaving.as_ref().is_some_and(|leaving| self.sending.marks(leaving));
         let joins = burst.continues(seq, header_len.saturating_sub(HEADER), fresh.len)
-            && burst.has_room(header_len + fresh.len, ecn);
+            && burst.has_room(header_len + fresh.len, ecn)
+            && !(marked && burst.joins());
         if !burst.is_empty() && !joins {
             return false;
         }
@@ -338,6 +345,12 @@ impl Connection {
         }
         if range.end >= self.snd.buffer.end() && fresh.len > 0 {
             flags = flags | Flags::PSH;
+        }
+        if let Some(leaving) = &leaving {
+            self.sending.on_sent(leaving, marked);
+        }
+        if marked {
+            flags = flags | Flags::POLL;
         }
         if form == Form::Compact {
             self.push_compact(burst, next, flags, ecn, now);

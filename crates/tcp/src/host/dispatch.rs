@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use tack_units::Instant;
 
 use crate::config::Encapsulation;
-use crate::conn::{Carriage, Connection, Offer, Reset, default_mss};
+use crate::conn::{Carriage, Connection, Offer, Reset, SynBits, default_mss};
 use crate::host::demux::Key;
 use crate::host::timewait::Verdict;
 use crate::host::{Host, Incoming, cookies};
@@ -149,7 +149,7 @@ impl Host {
         let config = &listener.config().conn;
         let ipv6 = key.path.is_ipv6();
         let offer = Offer::new(config, default_mss(&self.config, ipv6));
-        let answer = offer.answer(&syn.options, false);
+        let answer = offer.answer(&syn.options, SynBits::default());
         let micros = answer.tack;
         let ticks = if micros { now.as_micros() } else { now.as_nanos() / 1_000_000 };
         let clock = self.secret.clock_offset(key).wrapping_add(ticks as u32);

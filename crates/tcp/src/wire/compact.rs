@@ -37,7 +37,7 @@ pub const COMPACT_LEN: usize = 18;
 const FORM_AT: usize = 12;
 const FORM: u8 = 1;
 /// What may be set beside ACK, which must be.
-const LEGAL_FLAGS: u8 = Flags::ACK.0 | Flags::PSH.0 | Flags::ECE.0 | Flags::CWR.0;
+const LEGAL_FLAGS: u8 = Flags(Flags::ACK.0 | Flags::PSH.0 | Flags::ECE.0 | Flags::CWR.0).octet();
 
 /// What is in front of a segment's text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Hash)]
@@ -76,7 +76,7 @@ impl CompactHeader {
         bytes[4..8].copy_from_slice(&self.seq.0.to_be_bytes());
         bytes[8..12].copy_from_slice(&self.pkt_seq.to_be_bytes());
         bytes[FORM_AT] = FORM << 4;
-        bytes[13] = self.flags.0;
+        bytes[13] = self.flags.octet();
         bytes[14..18].copy_from_slice(&self.ts_val.to_be_bytes());
         out.extend_from_slice(&bytes);
     }
@@ -93,9 +93,9 @@ impl CompactHeader {
         if fixed[FORM_AT] != FORM << 4 {
             return Err(ParseError::DataOffset { words: fixed[FORM_AT] >> 4, have });
         }
-        let flags = Flags(fixed[13]);
-        if text.is_empty() || !flags.has(Flags::ACK) || flags.0 & !LEGAL_FLAGS != 0 {
-            return Err(ParseError::Compact { flags: flags.0, have });
+        let flags = Flags::from_octet(fixed[13]);
+        if text.is_empty() || !flags.has(Flags::ACK) || flags.octet() & !LEGAL_FLAGS != 0 {
+            return Err(ParseError::Compact { flags: flags.octet(), have });
         }
         let half = |i: usize| u16::from_be_bytes([fixed[i], fixed[i + 1]]);
         let word =
@@ -157,7 +157,7 @@ mod tests {
         dst_port: 0x0304,
         seq: SeqNum(0x0506_0708),
         pkt_seq: 0x090a_0b0c,
-        flags: Flags(0x18),
+        flags: Flags::from_octet(0x18),
         ts_val: 0x0d0e_0f10,
     };
 
@@ -191,7 +191,8 @@ mod tests {
     #[test]
     fn what_needs_a_whole_header_is_refused_in_a_short_one() {
         for flags in 0..=u8::MAX {
-            let bytes = datagram(&CompactHeader { flags: Flags(flags), ..SHORT }, b"text");
+            let bytes =
+                datagram(&CompactHeader { flags: Flags::from_octet(flags), ..SHORT }, b"text");
             let legal = flags & 0x10 != 0 && flags & 0x27 == 0;
             assert_eq!(CompactHeader::parse(&bytes).is_ok(), legal, "{flags:#04x}");
         }
@@ -224,7 +225,7 @@ mod tests {
                 dst_port: ports.1,
                 seq: SeqNum(words[0]),
                 pkt_seq: words[1],
-                flags: Flags(flags & LEGAL_FLAGS | Flags::ACK.0),
+                flags: Flags::from_octet(flags & LEGAL_FLAGS) | Flags::ACK,
                 ts_val: words[2],
             };
             let bytes = datagram(&header, &text);

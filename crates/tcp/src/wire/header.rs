@@ -22,9 +22,9 @@ use crate::wire::compact::Form;
 use crate::wire::options::{Options, Words};
 use crate::wire::tack_option::Codepoints;
 
-/// Control bits.
+/// Control bits: the octet of them, and of the four reserved ones before it the one we know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Hash)]
-pub struct Flags(pub u8);
+pub struct Flags(pub u16);
 
 impl Flags {
     /// No more data from sender.
@@ -43,6 +43,20 @@ impl Flags {
     pub const ECE: Flags = Flags(0x40);
     /// Congestion window reduced [RFC 3168].
     pub const CWR: Flags = Flags(0x80);
+    /// Poll mark: acknowledge this segment at once [Landström & Larzon §4.1]. In a SYN it offers
+    /// polls, in a SYN/ACK it agrees to them; where both did not, it means nothing. The first of
+    /// the reserved bits; the last, beside CWR, is AccECN's AE.
+    pub const POLL: Flags = Flags(0x0800);
+
+    /// Of the octet of control bits.
+    pub const fn from_octet(octet: u8) -> Flags {
+        Flags(octet as u16)
+    }
+
+    /// The octet of control bits, without the poll mark.
+    pub const fn octet(self) -> u8 {
+        self.0 as u8
+    }
 
     /// Every bit of `other` is set.
     pub const fn has(self, other: Flags) -> bool {
@@ -117,13 +131,16 @@ pub enum ParseError {
     },
 }
 
+/// The poll mark in its octet.
+const POLL_OCTET: u8 = (Flags::POLL.0 >> 8) as u8;
+
 /// Length of the header without options, bytes.
 pub const FIXED_LEN: usize = 20;
 
 impl<'a> Segment<'a> {
     /// Reads a segment. Unknown options are skipped; malformed ones end option parsing the way
-    /// [RFC 9293 §3.1] asks (never a panic). Reserved bits are ignored. The checksum is not looked
-    /// at: see [`checksum`](crate::wire::checksum), since a host may have had it verified.
+    /// [RFC 9293 §3.1] asks (never a panic). Reserved bits but the poll mark are ignored. The
+    /// checksum is not looked at: see [`checksum`](crate::wire::checksum), since a host may have had it verified.
     ///
     /// # Errors
     /// The segment is shorter than its header.
@@ -144,7 +161,7 @@ impl<'a> Segment<'a> {
             dst_port: half(2),
             seq: SeqNum(word(4)),
             ack: SeqNum(word(8)),
-            flags: Flags(fixed[13]),
+            flags: Flags(u16::from_be_bytes([fixed[12], fixed[13]]) & (0xff | Flags::POLL.0)),
             window: half(14),
             urgent: half(18),
             options: Options::parse(options, codepoints),
@@ -171,8 +188,9 @@ impl Header {
         fixed[2..4].copy_from_slice(&self.dst_port.to_be_bytes());
         fixed[4..8].copy_from_slice(&self.seq.0.to_be_bytes());
         fixed[8..12].copy_from_slice(&self.ack.0.to_be_bytes());
-        fixed[12] = (data_offset as u8) << 4;
-        fixed[13] = self.flags.0;
+        let [reserved, flags] = self.flags.0.to_be_bytes();
+        fixed[12] = (data_offset as u8) << 4 | reserved & POLL_OCTET;
+        fixed[13] = flags;
         fixed[14..16].copy_from_slice(&self.window.to_be_bytes());
         fixed[18..20].copy_from_slice(&self.urgent.to_be_bytes());
         out.extend_from_slice(&fixed);

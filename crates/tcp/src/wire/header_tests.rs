@@ -7,10 +7,11 @@ use crate::wire::options::tests::any_options;
 const PROFILES: [Codepoints; 2] = [Codepoints::Experimental, Codepoints::Paper];
 
 fn any_header() -> impl Strategy<Value = Header> {
-    let fixed = (any::<[u16; 4]>(), any::<[u32; 2]>(), any::<u8>());
+    let fixed = (any::<[u16; 4]>(), any::<[u32; 2]>(), any::<(u8, bool)>());
     (fixed, any_options()).prop_map(
-        |(([src_port, dst_port, window, urgent], [seq, ack], flags), options)| {
-            let (seq, ack, flags) = (SeqNum(seq), SeqNum(ack), Flags(flags));
+        |(([src_port, dst_port, window, urgent], [seq, ack], (flags, poll)), options)| {
+            let poll = if poll { Flags::POLL } else { Flags::default() };
+            let (seq, ack, flags) = (SeqNum(seq), SeqNum(ack), Flags::from_octet(flags) | poll);
             Header { src_port, dst_port, seq, ack, flags, window, urgent, options }
         },
     )

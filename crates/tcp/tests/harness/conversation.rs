@@ -25,6 +25,23 @@ pub(crate) enum Kind {
     Plain,
     /// Both speak TACK, and a middlebox strips options in one or both directions from some point.
     Stripped,
+    /// At least one end acknowledges by a given strategy and sends by a given controller.
+    Strategy(AckStrategy, Algorithm),
+}
+
+impl Kind {
+    /// Tells the random choices of one kind from another's.
+    fn number(self) -> u64 {
+        match self {
+            Kind::Tack => 0,
+            Kind::Plain => 1,
+            Kind::Stripped => 2,
+            Kind::Strategy(ack, algorithm) => {
+                let place = AckStrategy::ALL.iter().position(|a| *a == ack).unwrap_or(0);
+                3 + 100 * place as u64 + algorithm as u64
+            }
+        }
+    }
 }
 
 /// One end's application.
@@ -57,7 +74,7 @@ const LIMIT: Instant = Instant::from_secs(3_600);
 
 impl Conversation {
     pub(crate) fn new(kind: Kind, seed: u64) -> Conversation {
-        let mut rng = Pcg64Mcg::seed_from_u64(seed.wrapping_mul(3).wrapping_add(kind as u64));
+        let mut rng = Pcg64Mcg::seed_from_u64(seed.wrapping_mul(3).wrapping_add(kind.number()));
         let rng = &mut rng;
         let ip = [None, Some(false), Some(true)][rng.random_range(0..3)];
         let pipes = [pipe(kind, ip, rng), pipe(kind, ip, rng)];
@@ -84,6 +101,21 @@ impl Conversation {
                     config.timestamps = false;
                 }
             }
+        }
+        if let Kind::Strategy(ack, algorithm) = kind {
+            let stranger = rng.random_bool(0.2).then(|| rng.random_range(0..2));
+            for (i, config) in configs.iter_mut().enumerate() {
+                (config.ack, config.congestion) = (ack, Some(algorithm));
+                if stranger == Some(i) {
+                    let all = AckStrategy::ALL;
+                    config.ack = all[rng.random_range(0..all.len())];
+                }
+            }
+            if rng.random_bool(0.1) {
+                let from = Instant::from_micros(log_uniform(rng, 1.0, 1e6) as u64);
+                world_config.pipes[0].strip = Some((Strip::PollMark, from));
+            }
+            world_config.pipes[1].drop_marked = sometimes(rng, 0.2, 0.3);
         }
         let summary = format!(
             "ip {ip:?} {codepoints:?}\n{:?}\n{:?}\n{:?}\n{:?}",
@@ -197,7 +229,10 @@ impl Conversation {
                     info.mode,
                     self.state()
                 ),
-                Kind::Stripped => {}
+                Kind::Strategy(ack, _) if ack.tack().is_none() => {
+                    assert_eq!(info.mode, Mode::Plain, "nobody else speaks it");
+                }
+                Kind::Strategy(..) | Kind::Stripped => {}
             }
             assert_eq!(info.counters.bad_bodies, 0);
         }

@@ -4,21 +4,30 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
+use tack_cc::Algorithm;
+use tack_tcp::AckStrategy;
+
 use crate::conversation::{Conversation, Kind};
 
 /// Of each of three kinds: 10 500 conversations.
 const COUNT: u64 = 3_500;
+/// Of each strategy with each controller.
+const COUNT_PER_PAIR: u64 = 12;
 
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|v| v.parse().expect("a number"))
 }
 
 fn run_all(kind: Kind, test: &str) {
+    run_some(kind, COUNT, test);
+}
+
+fn run_some(kind: Kind, count: u64, test: &str) {
     let seeds = match number("TACK_SEED") {
         Some(seed) => seed..seed + 1,
         None => {
             let first = number("TACK_FIRST").unwrap_or(0);
-            first..first + number("TACK_COUNT").unwrap_or(COUNT)
+            first..first + number("TACK_COUNT").unwrap_or(count)
         }
     };
     for seed in seeds {
@@ -46,4 +55,14 @@ fn plain_conversations_deliver_every_byte_in_both_directions() {
 #[test]
 fn stripped_conversations_fall_back_without_losing_a_byte() {
     run_all(Kind::Stripped, "stripped_conversations");
+}
+
+#[test]
+fn conversations_by_every_strategy_and_controller_deliver_every_byte() {
+    for ack in AckStrategy::ALL {
+        for algorithm in Algorithm::ALL {
+            let kind = Kind::Strategy(*ack, *algorithm);
+            run_some(kind, COUNT_PER_PAIR, "conversations_by_every_strategy");
+        }
+    }
 }

@@ -18,5 +18,6 @@ mod path_mtu;
 mod pipe;
 mod raw;
 mod recovery;
+mod strategies;
 mod streams;
 mod world;

@@ -17,6 +17,8 @@ pub(crate) enum Strip {
     Permitted,
     AllOfTack,
     AllOptions,
+    /// No option: the poll mark in the header.
+    PollMark,
 }
 
 /// Behaviour of a direction.
@@ -37,6 +39,8 @@ pub(crate) struct PipeConfig {
     pub(crate) strip: Option<(Strip, Instant)>,
     pub(crate) drop_tack_segments: bool,
     pub(crate) drop_permitted_syns: bool,
+    /// Probability that a segment with a poll mark is lost.
+    pub(crate) drop_marked: f64,
     /// Uniform extra delay that keeps the order.
     pub(crate) jitter: Duration,
     /// Jitter on top of a standing queue, but for moments of calm.
@@ -68,6 +72,7 @@ impl PipeConfig {
             strip: None,
             drop_tack_segments: false,
             drop_permitted_syns: false,
+            drop_marked: 0.0,
             jitter: Duration::ZERO,
             crowd: None,
         }
@@ -136,7 +141,9 @@ impl Pipe {
             return;
         }
         let data = [Strip::AckType, Strip::PktSeq];
-        let dropped = self.config.drop_tack_segments && has_option(datagram, self.ip, &data)
+        let marked = is_marked(datagram, self.ip) && self.chance(self.config.drop_marked);
+        let dropped = marked
+            || self.config.drop_tack_segments && has_option(datagram, self.ip, &data)
             || self.config.drop_permitted_syns
                 && has_option(datagram, self.ip, &[Strip::Permitted]);
         if dropped {
@@ -241,6 +248,13 @@ fn kind_of(option: &[u8]) -> Option<Strip> {
     }
 }
 
+/// The poll mark in the octet of the data offset.
+const POLL_MARK: u8 = 0x08;
+
+fn is_marked(bytes: &[u8], ip: bool) -> bool {
+    bytes.get(tcp_start(bytes, ip) + 12).is_some_and(|octet| octet & POLL_MARK != 0)
+}
+
 fn has_option(bytes: &[u8], ip: bool, kinds: &[Strip]) -> bool {
     let mut copy = bytes.to_vec();
     let start = tcp_start(bytes, ip);
@@ -251,13 +265,17 @@ fn has_option(bytes: &[u8], ip: bool, kinds: &[Strip]) -> bool {
     found
 }
 
-/// Overwrites options by no-operations, as middleboxes do, and mends the checksum.
+/// Overwrites options by no-operations or clears the mark, as middleboxes do, and mends the checksum.
 fn strip_options(bytes: &mut [u8], strip: Strip, ip: bool) {
     let start = tcp_start(bytes, ip);
+    if strip == Strip::PollMark && is_marked(bytes, ip) {
+        bytes[start + 12] &= !POLL_MARK;
+    }
     each_option(&mut bytes[start..], |option| {
         let kind = kind_of(option);
         let goes = match strip {
             Strip::AllOptions => true,
+            Strip::PollMark => false,
             Strip::AllOfTack => kind.is_some(),
             one => kind == Some(one),
         };

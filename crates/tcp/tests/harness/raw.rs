@@ -79,6 +79,21 @@ impl Raw {
         raw
     }
 
+    /// A peer that has shaken hands and agreed to polls.
+    pub(crate) fn offering_polls(config: ConnConfig) -> Raw {
+        let mut raw = Raw::new(ListenConfig { conn: config, ..ListenConfig::default() });
+        let mut syn = raw.syn_header();
+        syn.flags = syn.flags | Flags::POLL;
+        let answer = raw.send(syn, &[]).remove(0);
+        assert!(answer.header.flags.has(Flags::POLL), "it agrees");
+        raw.now += Duration::from_millis(80);
+        raw.seq = raw.seq.add(1);
+        raw.ack = answer.header.seq.add(1);
+        raw.send(raw.header(), &[]);
+        raw.conn = Some(raw.host.accept(PORT).expect("established"));
+        raw
+    }
+
     /// From here on SYNs offer TACK and data is numbered.
     pub(crate) fn speak_tack(&mut self) {
         self.tack = true;

@@ -7,7 +7,7 @@ use rand_pcg::Pcg64;
 use tack::Ranges;
 
 use super::*;
-use crate::ack::{AckStrategy, Acknowledge, Arrival, ByteCounting, Receiver};
+use crate::ack::{AckStrategy, Acknowledge, Arrival, ByteCounting, PathSeen, Receiver};
 
 pub(super) const MSS: u64 = 1_000;
 
@@ -281,7 +281,8 @@ impl World {
         }
         let immediate = known || had_holes || !in_order;
         let bytes = (seq.end - seq.start) as u32;
-        self.delayed.on_data(&Arrival { bytes, immediate }, self.now);
+        let arrival = Arrival { bytes, immediate, polled: false };
+        self.delayed.on_data(&arrival, &PathSeen::default(), self.now);
     }
 
     fn send_ack(&mut self) {

@@ -1,0 +1,84 @@
+//! What a strategy changes at the sender of data. Connection code asks this and never which
+//! strategy it is; without an agreement all of it is off.
+
+use tack_cc::WindowRules;
+use tack_units::Instant;
+
+use super::fixes::{AckFixes, AckSeen};
+use super::poller::{Leaving, Poller, Polls};
+
+/// A strategy's deviations from a sender that knows nothing of how it is acknowledged.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct SenderRule {
+    /// Which segments are marked for acknowledgment.
+    pub(crate) polls: Option<Polls>,
+    /// The acknowledgment fixes, AF [Landström & Larzon §4.3].
+    pub(crate) fixes: bool,
+    /// Appropriate Byte Counting's `L`, where the strategy has a fixed one.
+    pub(crate) abc_limit: Option<u32>,
+    /// `beta` after the initial slow start.
+    pub(crate) beta: Option<f64>,
+}
+
+impl SenderRule {
+    /// How a window-based controller counts and falls, `usual` without the strategy.
+    pub(crate) fn window_rules(&self, usual: WindowRules) -> WindowRules {
+        WindowRules {
+            abc_limit: self.abc_limit.unwrap_or(usual.abc_limit),
+            beta: self.beta.or(usual.beta),
+            ..usual
+        }
+    }
+}
+
+/// The rule at work.
+#[derive(Debug, Default)]
+pub(crate) struct SenderSide {
+    poller: Option<Poller>,
+    fixes: Option<AckFixes>,
+}
+
+impl SenderSide {
+    pub(crate) fn new(rule: &SenderRule) -> SenderSide {
+        SenderSide {
+            poller: rule.polls.map(Poller::new),
+            fixes: rule.fixes.then(AckFixes::default),
+        }
+    }
+
+    /// The segment is to carry a mark.
+    pub(crate) fn marks(&self, leaving: &Leaving) -> bool {
+        self.poller.as_ref().is_some_and(|poller| poller.marks(leaving))
+    }
+
+    /// The segment left.
+    pub(crate) fn on_sent(&mut self, leaving: &Leaving, marked: bool) {
+        if let Some(poller) = &mut self.poller {
+            poller.on_sent(leaving, marked);
+        }
+    }
+
+    /// An acknowledgment was applied.
+    pub(crate) fn on_ack(&mut self, ack: &AckSeen, now: Instant) {
+        if let Some(fixes) = &mut self.fixes {
+            fixes.on_ack(ack, now);
+        }
+    }
+
+    /// A probe or retransmission timer fired: the next segment must be answered, and nothing is
+    /// held any more.
+    pub(crate) fn on_timeout(&mut self) {
+        if let Some(poller) = &mut self.poller {
+            poller.on_timeout();
+        }
+        if let Some(fixes) = &mut self.fixes {
+            fixes.release();
+        }
+    }
+
+    /// Room in the window that must not be used now, in bytes, and until when; fast retransmits
+    /// wait until then too.
+    pub(crate) fn held(&self, now: Instant) -> Option<(u64, Instant)> {
+        self.fixes.as_ref()?.held(now)
+    }
+}

@@ -1,9 +1,18 @@
 //! Valid input for every target, and the mutations that make it interesting.
 
+use std::net::IpAddr;
+
 use rand::{Rng, RngExt};
 use rand_pcg::Pcg64;
+use tack_tcp::PathError;
+use tack_tcp::seq::SeqNum;
 use tack_tcp::wire::checksum::{PROTOCOL_TCP, fill_tcp};
-use tack_tcp::wire::{ipv4, ipv6};
+use tack_tcp::wire::icmp::{
+    PROTOCOL_ICMPV4, PROTOCOL_ICMPV6, Report, emit_echo_request, emit_error,
+};
+use tack_tcp::wire::{Codepoints, Flags, Header, ipv4, ipv6};
+
+use super::packets::{ISS, LOCAL_PORT, REMOTE_PORT, addresses, around};
 
 /// Longest input made here, bytes.
 pub const MAX_LEN: usize = 2_048;
@@ -107,6 +116,92 @@ pub fn ip_packet(rng: &mut Pcg64) -> Vec<u8> {
         }
     }
     out.extend(segment);
+    out
+}
+
+/// A packet of the connection that [`super::packets`](super::packets::packets) has under way.
+fn ours(rng: &mut Pcg64, ipv6: bool) -> Vec<u8> {
+    let (us, peer) = addresses(ipv6);
+    let mut segment = Vec::new();
+    let header = Header {
+        src_port: LOCAL_PORT,
+        dst_port: REMOTE_PORT,
+        seq: SeqNum(ISS + rng.random_range(0..8_000)),
+        flags: Flags::ACK,
+        ..Header::default()
+    };
+    header.emit(Codepoints::Experimental, &mut segment);
+    segment.resize(rng.random_range(20..1_460), 0);
+    around(us, peer, PROTOCOL_TCP, &segment)
+}
+
+/// An ICMP message to us: an error about a packet of ours, or an echo request.
+fn message(rng: &mut Pcg64, src: IpAddr, us: IpAddr) -> Vec<u8> {
+    let mut out = Vec::new();
+    let report = match rng.random_range(0..8) {
+        0 | 1 => Report::TooBig { mtu: Some(rng.random_range(0..2_000)) },
+        2 if us.is_ipv4() => Report::TooBig { mtu: None },
+        3 if us.is_ipv4() => Report::Quench,
+        4 => Report::Failed(PathError::PortUnreachable),
+        5 => Report::Failed(PathError::HostUnreachable),
+        6 => Report::Failed(PathError::TimeExceeded),
+        _ => {
+            let len = rng.random_range(4..200);
+            emit_echo_request(src, us, &bytes(rng, len), &mut out);
+            return out;
+        }
+    };
+    let about = ours(rng, us.is_ipv6());
+    emit_error(src, us, report, &about, &mut out);
+    out
+}
+
+/// An ICMP message behind its family.
+pub fn icmp(rng: &mut Pcg64) -> Vec<u8> {
+    let ipv6 = rng.random_bool(0.5);
+    // The addresses are those that the target reads it with.
+    let (us, router) = (addresses(ipv6).0, router(ipv6));
+    let mut out = vec![u8::from(ipv6)];
+    out.extend(message(rng, router, us));
+    out
+}
+
+fn router(ipv6: bool) -> IpAddr {
+    if ipv6 { [0x2001, 0xdb8, 0, 0, 0, 0, 0, 1].into() } else { [192, 0, 2, 1].into() }
+}
+
+/// Packets for a host with a connection, each behind its length.
+pub fn packets(rng: &mut Pcg64) -> Vec<u8> {
+    let choice: u8 = rng.random();
+    let ipv6 = choice & 1 == 1;
+    let (us, peer) = addresses(ipv6);
+    let mut out = vec![choice];
+    for _ in 0..rng.random_range(1..8) {
+        let packet = if rng.random_bool(0.7) {
+            let src = if rng.random_bool(0.5) { router(ipv6) } else { peer };
+            let protocol = if ipv6 { PROTOCOL_ICMPV6 } else { PROTOCOL_ICMPV4 };
+            let message = message(rng, src, us);
+            around(src, us, protocol, &message)
+        } else {
+            let mut segment = Vec::new();
+            let header = Header {
+                src_port: REMOTE_PORT,
+                dst_port: LOCAL_PORT,
+                seq: SeqNum(2),
+                ack: SeqNum(ISS + rng.random_range(0..8_000)),
+                flags: Flags::ACK,
+                window: rng.random(),
+                ..Header::default()
+            };
+            header.emit(Codepoints::Experimental, &mut segment);
+            let text = rng.random_range(0..100);
+            segment.extend(bytes(rng, text));
+            fill_tcp(peer, us, &mut segment);
+            around(peer, us, PROTOCOL_TCP, &segment)
+        };
+        out.extend((packet.len() as u16).to_be_bytes());
+        out.extend(packet);
+    }
     out
 }
 

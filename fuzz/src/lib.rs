@@ -7,12 +7,14 @@
 mod conversation;
 pub mod corpus;
 mod input;
+mod packets;
 mod recovery;
 mod wire;
 
 pub use conversation::conversation;
+pub use packets::packets;
 pub use recovery::recovery;
-pub use wire::{iack_body, ip_packet, options, segment, tack_body};
+pub use wire::{iack_body, icmp, ip_packet, options, segment, tack_body};
 
 /// A fuzz target, and a maker of input worth mutating.
 pub struct Target {
@@ -33,6 +35,8 @@ pub const TARGETS: &[Target] = &[
     Target { name: "tack_body", run: tack_body, valid: corpus::tack_body, cost: 1 },
     Target { name: "iack_body", run: iack_body, valid: corpus::iack_body, cost: 1 },
     Target { name: "ip_packet", run: ip_packet, valid: corpus::ip_packet, cost: 1 },
+    Target { name: "icmp", run: icmp, valid: corpus::icmp, cost: 1 },
+    Target { name: "packets", run: packets, valid: corpus::packets, cost: 20 },
     Target { name: "recovery", run: recovery, valid: corpus::noise, cost: 2 },
     Target { name: "conversation", run: conversation, valid: corpus::script, cost: 100 },
 ];

@@ -1,5 +1,7 @@
 //! Parsers: whatever the bytes, no panic; and what was read survives being written and read again.
 
+use std::net::IpAddr;
+
 use tack::{Iack, Tack};
 use tack_tcp::seq::SeqNum;
 use tack_tcp::wire::body::{
@@ -9,6 +11,8 @@ use tack_tcp::wire::options::MAX_OPTION_BYTES;
 use tack_tcp::wire::{
     AckType, Codepoints, CompactHeader, Form, Header, Options, Segment, checksum, ip, ipv4, ipv6,
 };
+
+use tack_tcp::wire::icmp::Icmp;
 
 use super::input::Input;
 
@@ -110,6 +114,33 @@ pub fn ip_packet(data: &[u8]) -> bool {
     checksum::fill_tcp(src, dst, &mut segment);
     assert!(segment.len() < 18 || checksum::tcp_is_valid(src, dst, &segment));
     Segment::parse(packet.payload, Codepoints::Experimental).is_ok()
+}
+
+/// First byte: the family; the rest: an ICMP message.
+pub fn icmp(data: &[u8]) -> bool {
+    let mut input = Input::new(data);
+    let (src, dst): (IpAddr, IpAddr) = if input.byte() & 1 == 0 {
+        ([192, 0, 2, 1].into(), [10, 0, 0, 1].into())
+    } else {
+        ([0x2001, 0xdb8, 0, 0, 0, 0, 0, 1].into(), [0xfd00, 0, 0, 0, 0, 0, 0, 1].into())
+    };
+    let message = input.rest();
+    let verified = Icmp::parse(src, dst, message, false);
+    let Ok(trusted) = Icmp::parse(src, dst, message, true) else {
+        assert!(verified.is_err());
+        return false;
+    };
+    assert!(verified.is_err() || verified == Ok(trusted));
+    match trusted {
+        Icmp::EchoRequest(rest) => assert_eq!(rest, &message[4..]),
+        Icmp::Error(_, quote) => {
+            assert!(message.len() >= 36, "both headers and eight bytes");
+            assert_eq!(quote.src.is_ipv4(), src.is_ipv4());
+            assert_eq!(quote.dst.is_ipv4(), src.is_ipv4());
+        }
+        _ => {}
+    }
+    trusted != Icmp::Other
 }
 
 fn codepoints(byte: u8) -> Codepoints {

@@ -6,7 +6,7 @@ use std::io::Write;
 
 use anyhow::{Result, ensure};
 use serde::{Deserialize, Serialize};
-use tack_emu::{Emulation, EmulationConfig, Passed};
+use tack_emu::{Emulation, EmulationConfig};
 use tack_link::End;
 
 use super::cell::Cell;
@@ -51,9 +51,10 @@ pub struct KernelRun {
 pub struct Figures {
     /// Bytes the receiving application had read at the end, over the time, bit/s.
     pub goodput_bps: f64,
-    /// Packets with data that entered the path, retransmissions included.
+    /// Packets with data that entered the path after the first third of the time,
+    /// retransmissions included.
     pub data_packets: u64,
-    /// Packets without that entered it at the receiver.
+    /// Packets without that entered it at the receiver in the same time.
     pub ack_packets: u64,
     /// Packets lost at random.
     pub lost: u64,
@@ -79,6 +80,10 @@ pub struct KernelRow {
     #[serde(flatten)]
     pub figures: Figures,
 }
+
+/// Share of a run after which acknowledgments are counted: receivers acknowledge more at the start,
+/// each stack in its own way.
+pub(super) const WARMUP: f64 = 1.0 / 3.0;
 
 /// A transfer of either stack.
 enum Transfer {
@@ -106,12 +111,14 @@ pub fn run(run: &KernelRun, capture: Option<Box<dyn Write + Send>>) -> Result<Ke
     let emulation = Emulation::new(run.cell.path(run.seed), config)?;
     let begin = emulation.clock().now();
     let transfer = match run.stack {
-        Stack::Kernel => Transfer::Kernel(Theirs::start(&emulation, run.cell.cc)?),
+        Stack::Kernel => Transfer::Kernel(Theirs::start(&emulation, &run.cell)?),
         Stack::Ours => Transfer::Ours(Ours::start(&emulation, run.cell.cc, run.seed)?),
     };
-    let end = begin + Duration::from_secs_f64(run.seconds);
-    sleep(end - emulation.clock().now());
-    let (received, passed) = (transfer.received(), emulation.passed());
+    let until = |share: f64| begin + Duration::from_secs_f64(run.seconds * share);
+    sleep(until(WARMUP) - emulation.clock().now());
+    let warm = emulation.passed();
+    sleep(until(1.0) - emulation.clock().now());
+    let (received, passed) = (transfer.received(), emulation.passed().since(&warm));
     let took = emulation.clock().now() - begin;
     drop(transfer);
     let report = emulation.finish()?;
@@ -120,7 +127,7 @@ pub fn run(run: &KernelRun, capture: Option<Box<dyn Write + Send>>) -> Result<Ke
     let us = |d: Duration| u64::try_from(d.as_micros()).unwrap_or(u64::MAX);
     let figures = Figures {
         goodput_bps: received as f64 * 8.0 / took.as_secs_f64(),
-        data_packets: data(&passed),
+        data_packets: passed.entered(End::A).data,
         ack_packets: passed.entered(End::B).acks,
         lost: counters.lost,
         tail_dropped: counters.tail_dropped,
@@ -130,10 +137,6 @@ pub fn run(run: &KernelRun, capture: Option<Box<dyn Write + Send>>) -> Result<Ke
         void: report.void().map(|void| void.to_string()),
     };
     Ok(KernelRow { run: *run, figures })
-}
-
-fn data(passed: &Passed) -> u64 {
-    passed.entered(End::A).data
 }
 
 #[expect(clippy::disallowed_methods, reason = "the transfer runs in real time meanwhile")]

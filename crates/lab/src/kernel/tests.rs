@@ -126,11 +126,17 @@ fn simulated(cell: &Cell, seed: u64, time: core::time::Duration) -> (f64, u64, u
         FlowConfig::bulk(client, server, &tack_sim::Transport::new(tack_tcp::AckStrategy::PLAIN));
     (config.from_conn, config.to_conn) = (ours::conn_config(cell.cc), ours::conn_config(cell.cc));
     let flow = sim.add_flow(config);
+    let counts = |sim: &Simulation<_>| {
+        let (from, to) = sim.flow(flow);
+        let sent = |side: &tack_sim::SideReport<'_>| side.info.as_ref().map(|i| i.counters);
+        let data = sent(&from).map_or(0, |c| c.data_segments_sent);
+        (to.received, data, sent(&to).map_or(0, |c| c.acks_sent.total()))
+    };
+    sim.run_until(tack_units::Instant::ZERO + time.mul_f64(run::WARMUP));
+    let (_, data, acks) = counts(&sim);
     sim.run_until(tack_units::Instant::ZERO + time);
-    let (from, to) = sim.flow(flow);
-    let sent = |side: &tack_sim::SideReport<'_>| side.info.as_ref().expect("connected").counters;
-    let (data, acks) = (sent(&from).data_segments_sent, sent(&to).acks_sent.total());
-    (to.received as f64 * 8.0 / time.as_secs_f64(), data, acks)
+    let (received, all_data, all_acks) = counts(&sim);
+    (received as f64 * 8.0 / time.as_secs_f64(), all_data - data, all_acks - acks)
 }
 
 #[test]

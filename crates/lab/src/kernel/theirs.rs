@@ -12,11 +12,13 @@ use rustix::net::sockopt::set_tcp_congestion;
 use tack_emu::{Emulation, INTERFACE};
 use tack_link::{End, Link};
 
-use super::cell::Controller;
+use super::cell::{Cell, Controller};
 
 const PORT: u16 = 5_001;
 /// What applications read and write at once, as iperf3 does.
 const CHUNK_BYTES: usize = 128 << 10;
+/// Least limit of a receive buffer.
+const MIN_BUFFER_BYTES: u64 = 1 << 20;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A transfer of the kernel's TCP, as much as the path takes.
@@ -29,11 +31,12 @@ pub(super) struct Theirs {
 
 impl Theirs {
     /// Connects from end A to end B and begins to send.
-    pub(super) fn start<L>(emulation: &Emulation<L>, cc: Controller) -> Result<Theirs>
+    pub(super) fn start<L>(emulation: &Emulation<L>, cell: &Cell) -> Result<Theirs>
     where
         L: Link + Send + 'static,
     {
-        as_ours(emulation)?;
+        let cc = cell.cc;
+        as_ours(emulation, cell)?;
         let address = SocketAddr::new(tack_emu::ipv4(End::B).into(), PORT);
         let listener = emulation.server().enter(|| TcpListener::bind(address))??;
         set_tcp_congestion(&listener, cc.name()).with_context(|| no_such(cc))?;
@@ -74,11 +77,19 @@ impl Drop for Theirs {
 ///   acknowledged as soon as the application has read it: 7 % more acknowledgments on a path that
 ///   spaces packets. So super-packets have one segment.
 /// - While a hole is open, acknowledgments are compressed to one per millisecond. So they are not.
-fn as_ours<L: Link + Send + 'static>(emulation: &Emulation<L>) -> Result<()> {
+/// - While the window it offers grows, by two segments for each that arrives, every segment is
+///   acknowledged: for the whole of a slow transfer, if the limit is the machine's memory. So the
+///   buffer's limit is what a slow start that overshoots may fill, and the window half of it.
+fn as_ours<L>(emulation: &Emulation<L>, cell: &Cell) -> Result<()>
+where
+    L: Link + Send + 'static,
+{
+    let buffer = (16 * cell.rate().bytes_in(cell.rtt())).max(MIN_BUFFER_BYTES);
     for end in [End::A, End::B] {
         let netns = emulation.netns(end);
         netns.ip(&[format!("link set dev {INTERFACE} gso_max_segs 1")])?;
         netns.sysctl("net.ipv4.tcp_comp_sack_nr", "0")?;
+        netns.sysctl("net.ipv4.tcp_rmem", format!("4096 131072 {buffer}"))?;
     }
     Ok(())
 }

@@ -73,6 +73,9 @@ const C: f64 = 0.4;
 const BETA: f64 = 0.7;
 /// Reno's additive increase that balances a reduction to `BETA` [RFC 9438 §4.3].
 const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
+/// What one acknowledgment counts at most in HyStart++'s slow start where nothing is paced
+/// [RFC 9406 §4.2].
+const UNPACED_LIMIT_MSS: u64 = 8;
 /// No round grows the window by more than half [RFC 9438 §4.2].
 const MAX_GROWTH: f64 = 1.5;
 
@@ -109,6 +112,11 @@ impl Cubic {
     }
 
     fn slow_start(&mut self, acked: u64, ack: &AckSample) -> u64 {
+        let limit = match &self.hystart {
+            Some(_) if !self.window.is_paced() => UNPACED_LIMIT_MSS * self.window.mss(),
+            _ => u64::MAX,
+        };
+        let acked = acked.min(limit);
         let growth = self.hystart.as_mut().map_or(Growth::Full, |hystart| hystart.on_ack(ack));
         match growth {
             Growth::Full => self.window.slow_start(acked),

@@ -95,6 +95,10 @@ impl CongestionWindow {
         (self.ssthresh != u64::MAX).then_some(self.ssthresh)
     }
 
+    pub(crate) fn is_paced(&self) -> bool {
+        self.pacing == Pacing::Always
+    }
+
     pub(crate) fn in_slow_start(&self) -> bool {
         self.cwnd < self.ssthresh
     }
@@ -258,7 +262,7 @@ impl CongestionWindow {
 
     /// `gain * cwnd/srtt`, never zero; `None` where acknowledgments alone are the clock.
     pub(crate) fn pacing_rate(&self) -> Option<Rate> {
-        if self.pacing == Pacing::OnlyIfRateBased {
+        if !self.is_paced() {
             return None;
         }
         // In recovery the window only follows the flight down; the rate follows the target.

@@ -3,6 +3,7 @@
 mod airtime;
 mod capture;
 mod compare;
+mod controllers;
 mod files;
 mod fuzz;
 mod plans;

@@ -287,7 +287,9 @@ impl Connection {
         self.rcv.path.on_text(echo, self.rcv.nxt(), now);
         self.acks.on_text(&arrival, &self.rcv, self.rcv.path.seen(self.recovery.rtt_min()), now);
         if inserted.advanced {
-            self.rcv.tune(self.recovery.rtt_min(), now);
+            // With the queue that the sender made: what is in flight lies in it, too.
+            let round = self.recovery.rtt_min().max(self.clock.rtt(options.timestamps, now));
+            self.rcv.tune(round, now);
             if self.rcv.buffer.len() > held_before {
                 self.events.add(EventSet::READABLE);
             }

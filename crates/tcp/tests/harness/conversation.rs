@@ -302,8 +302,7 @@ fn near_wrap(rng: &mut Pcg64Mcg) -> u32 {
 
 /// A configuration, and how it acknowledges where it is to speak no TACK.
 fn conn_config(rng: &mut Pcg64Mcg) -> (ConnConfig, AckStrategy) {
-    let algorithms =
-        [None, Some(Algorithm::Bbr), Some(Algorithm::NewReno), Some(Algorithm::BbrInteractive)];
+    let algorithms = Algorithm::ALL;
     let mut config = ConnConfig {
         mss: rng.random_bool(0.3).then(|| rng.random_range(100..1_400)),
         recv_buffer: log_uniform(rng, 3_000.0, 4e6) as usize,
@@ -312,7 +311,8 @@ fn conn_config(rng: &mut Pcg64Mcg) -> (ConnConfig, AckStrategy) {
         nodelay: rng.random_bool(0.7),
         sack: rng.random_bool(0.9),
         ecn: rng.random_bool(0.3),
-        congestion: algorithms[rng.random_range(0..4)],
+        // One beyond the last is the default.
+        congestion: algorithms.get(rng.random_range(0..=algorithms.len())).copied(),
         ..ConnConfig::default()
     };
     let plain = AckStrategy::every([1, 2, 8][rng.random_range(0..3)]);

@@ -19,7 +19,9 @@ fn under_marks(conn: &ConnConfig, algorithm: Algorithm, ecn: bool) -> (u64, u64)
     bulk.run(Instant::from_secs(5));
     let info = bulk.info();
     assert_eq!(info.mode == Mode::Tack, tack);
-    assert_eq!(info.counters.retransmissions, 0, "{algorithm}: nothing is lost");
+    if ecn {
+        assert_eq!(info.counters.retransmissions, 0, "{algorithm}: nothing is lost");
+    }
     (info.cwnd, bulk.reader.read)
 }
 

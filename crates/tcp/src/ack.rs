@@ -162,6 +162,8 @@ pub(crate) struct PathSeen {
 pub(crate) struct Arrival {
     /// Sequence space it takes.
     pub(crate) bytes: u32,
+    /// That of one segment, when the device merged several into this one.
+    pub(crate) segment: u32,
     /// Out of order, fills a hole, FIN or a duplicate: acknowledged at once by every strategy
     /// [RFC 5681 §4.2].
     pub(crate) immediate: bool,

@@ -171,11 +171,11 @@ mod tests {
     }
 
     fn text(bytes: u32) -> Arrival {
-        Arrival { bytes, immediate: false, polled: false }
+        Arrival { bytes, segment: bytes, immediate: false, polled: false }
     }
 
     fn at_once(bytes: u32) -> Arrival {
-        Arrival { bytes, immediate: true, polled: false }
+        Arrival { bytes, segment: bytes, immediate: true, polled: false }
     }
 
     /// Sends `n` segments of `bytes`, 1 ms apart, and counts acknowledgments.
@@ -269,7 +269,11 @@ mod tests {
             for _ in 0..300 {
                 now += Duration::from_micros(rng.random_range(0..20_000));
                 let (bytes, immediate) = (rng.random_range(1..=FULL), rng.random_bool(0.02));
-                delay.on_data(&Arrival { bytes, immediate, polled: false }, &PATH, now);
+                delay.on_data(
+                    &Arrival { bytes, segment: bytes, immediate, polled: false },
+                    &PATH,
+                    now,
+                );
                 waiting.push((now, bytes, immediate));
                 let total: u32 = waiting.iter().map(|w| w.1).sum();
                 let due = total >= l * FULL

@@ -14,7 +14,8 @@ const LEAST_FULL_SIZE: u32 = 536;
 /// What waits for an acknowledgment.
 #[derive(Debug)]
 pub(crate) struct Counter {
-    /// MSS we announced: no segment is larger, though a coalesced arrival may be.
+    /// MSS we announced: no segment is larger, though an arrival may be that somebody merged
+    /// without telling.
     mss: u32,
     /// The largest segment seen so far. The peer's options make its full size less than our MSS,
     /// and counting with the MSS would acknowledge every third segment instead of every second.
@@ -44,7 +45,7 @@ impl Counter {
         if arrival.bytes == 0 && !arrival.immediate {
             return;
         }
-        self.full_size = self.full_size.max(arrival.bytes.min(self.mss));
+        self.full_size = self.full_size.max(arrival.segment.min(self.mss));
         self.unacked_bytes += u64::from(arrival.bytes);
         let (segments, max_delay) = rule(arrival.bytes.div_ceil(self.full_size));
         let limit = u64::from(segments) * u64::from(self.full_size);

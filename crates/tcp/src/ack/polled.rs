@@ -72,7 +72,8 @@ mod tests {
     use super::*;
 
     const MS: Duration = Duration::from_millis(1);
-    const PLAIN: Arrival = Arrival { bytes: 1_000, immediate: false, polled: false };
+    const PLAIN: Arrival =
+        Arrival { bytes: 1_000, segment: 1_000, immediate: false, polled: false };
     const MARKED: Arrival = Arrival { polled: true, ..PLAIN };
 
     #[test]

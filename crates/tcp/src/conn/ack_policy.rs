@@ -53,6 +53,8 @@ pub(crate) struct TextArrival {
     pub(crate) ce: bool,
     /// It has a poll mark that was agreed on.
     pub(crate) polled: bool,
+    /// Segments that the device merged into it.
+    pub(crate) segments: u32,
     /// New bytes among it.
     pub(crate) new_bytes: u64,
     /// It lies behind a hole or filled one.
@@ -114,7 +116,9 @@ impl Acknowledging {
             AckPolicy::Plain(receiver) => {
                 let immediate = a.out_of_order || a.new_bytes < len || a.fin;
                 let bytes = u32::try_from(len).unwrap_or(u32::MAX);
-                receiver.on_data(&Arrival { bytes, immediate, polled: a.polled }, &path, now);
+                let segment = bytes.div_ceil(a.segments.max(1));
+                let arrival = Arrival { bytes, segment, immediate, polled: a.polled };
+                receiver.on_data(&arrival, &path, now);
             }
             AckPolicy::Tack(side) => {
                 let Some(wire) = a.pkt_seq else { return };

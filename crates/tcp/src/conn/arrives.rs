@@ -280,6 +280,7 @@ impl Connection {
             fin: a.fin,
             ce: a.carriage.ecn == Ecn::Ce,
             polled: self.agreed.polls && a.has(Flags::POLL),
+            segments: a.carriage.segments,
             new_bytes: inserted.new_bytes,
             out_of_order: had_hole || a.seq > before,
         };

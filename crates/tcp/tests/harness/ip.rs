@@ -236,6 +236,24 @@ fn a_super_packet_of_64_kib_is_taken_whole_and_counts_as_its_segments() {
     }
 }
 
+#[test]
+fn merged_segments_are_acknowledged_as_often_as_their_own_size_asks_for() {
+    // 536-byte segments, merged by threes: every second segment's worth is acknowledged, though
+    // larger ones would fit.
+    let mut d = direct(false);
+    let config = ConnConfig { initial_recv_buffer: 1 << 20, ..ConnConfig::plain() };
+    let (_, mut header) = d.established(config);
+    let mut answers = 0;
+    for i in 0..60 {
+        let packet = d.packet(&header, &[7; 3 * 536]);
+        let incoming = Incoming { gso_size: Some(536), ..Incoming::new(&packet) };
+        let now = d.take_as(incoming).len();
+        answers += if i >= 20 { now } else { 0 };
+        header.seq = header.seq.add(3 * 536);
+    }
+    assert_eq!(answers, 40, "three segments are more than two");
+}
+
 /// A burst as a device sees it.
 struct Burst {
     bytes: Vec<u8>,

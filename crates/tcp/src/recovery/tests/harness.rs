@@ -281,7 +281,7 @@ impl World {
         }
         let immediate = known || had_holes || !in_order;
         let bytes = (seq.end - seq.start) as u32;
-        let arrival = Arrival { bytes, immediate, polled: false };
+        let arrival = Arrival { bytes, segment: bytes, immediate, polled: false };
         self.delayed.on_data(&arrival, &PathSeen::default(), self.now);
     }
 

@@ -10,6 +10,12 @@
 //! lost), 0.75 ends early once the queue is gone. The receiver's last their time, because flight is
 //! known only once per TACK.
 //!
+//! So a sender's probe that finds bandwidth does not end after a round: each round raises the
+//! estimate by a quarter, and with it the flight at which the probe would be over, by three send
+//! quanta more than the flight can follow. On small paths it goes on until the new bandwidth is
+//! found: 10 round trips where [TON §VII-D] counts 24, three cycles of a probe of one round. Linux
+//! does the same (`by_the_sender_a_small_path_…` in the tests has its figures).
+//!
 //! The cycle begins at a random place, but never with draining, so that flows which share a
 //! bottleneck do not probe in step.
 

@@ -122,7 +122,7 @@ fn note(info: &TackInfo, io: IoCounters) -> String {
     format!(
         "data {} sent {} received, acks {} sent {} received, {} retransmitted, rtt {:?} min {:?}, \
          cwnd {}, {:.1} datagrams per burst sent, {:.1} per message received, blocked {}, \
-         refused {}, timeouts {}, limited {:?}",
+         refused {}, timeouts {}, limited {:?}, memory {}",
         c.data_segments_sent,
         c.data_segments_received,
         c.acks_sent.total(),
@@ -137,5 +137,6 @@ fn note(info: &TackInfo, io: IoCounters) -> String {
         io.datagrams_refused,
         c.timeouts,
         info.limited,
+        info.buffer_memory,
     )
 }

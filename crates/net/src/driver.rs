@@ -16,8 +16,8 @@ use tokio::io::unix::AsyncFd;
 use crate::shared::{Received, Shared, State, watch};
 use crate::waiters::park;
 
-/// Batches read before other tasks get a turn.
-const RECV_TURN_BATCHES: usize = 8;
+/// Batches read before other tasks get a turn: what arrived is read while the cache still holds it.
+const RECV_TURN_BATCHES: usize = 2;
 
 /// Wakes the driver at a deadline: a kernel timer that any thread may arm.
 #[cfg(target_os = "linux")]

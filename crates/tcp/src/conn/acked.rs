@@ -69,7 +69,8 @@ impl Connection {
             self.congestion.note_echo();
         }
         self.congestion.on_acked(acked, &self.recovery, self.snd.una(), now);
-        self.snd.buffer.tune(self.congestion.window());
+        let outstanding = self.snd.nxt().saturating_sub(una_before);
+        self.snd.buffer.tune(self.congestion.window(), outstanding, now);
         if a.seg.header.flags.has(Flags::ECE) {
             self.react_to_marks(now);
         }

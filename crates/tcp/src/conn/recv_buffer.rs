@@ -100,7 +100,7 @@ impl RecvBuffer {
             return Inserted::NOTHING;
         }
         let held = self.high() - self.read;
-        self.ring.reserve(self.read, held as usize, (end - self.read) as usize);
+        self.ring.reserve(self.read, held as usize, (end - self.read) as usize, self.limit);
         self.ring.write(start, bytes);
         if !opens_island && self.queued.is_empty() {
             self.nxt = end;
@@ -192,6 +192,9 @@ impl RecvBuffer {
     pub(crate) fn consume(&mut self, n: usize) -> usize {
         let n = n.min(self.len());
         self.read += n as u64;
+        if self.read == self.nxt && self.queued.is_empty() {
+            self.ring.restart(self.read);
+        }
         n
     }
 

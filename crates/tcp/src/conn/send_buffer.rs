@@ -1,5 +1,9 @@
 //! What the application wrote and the peer has not acknowledged, by stream offset.
 
+use core::time::Duration;
+
+use tack_units::{Instant, WindowedMax};
+
 use crate::conn::ring::Ring;
 
 /// Bytes `[start, end)` of our stream.
@@ -12,12 +16,16 @@ pub(crate) struct SendBuffer {
     max: usize,
     /// Bound in force.
     limit: usize,
+    /// What the path needed lately.
+    needed: WindowedMax<u64>,
     /// A write found no room since the last [`SendBuffer::take_writable`].
     starved: bool,
 }
 
 /// Bound before the congestion window is known to need more: what a LAN needs.
 const INITIAL_LIMIT: usize = 128 << 10;
+/// How long a need is remembered: longer than a probe for RTTmin lasts.
+const MEMORY: Duration = Duration::from_millis(300);
 
 impl SendBuffer {
     /// An empty buffer whose first byte will have offset `start`.
@@ -29,6 +37,7 @@ impl SendBuffer {
             end: start,
             max,
             limit: max.min(INITIAL_LIMIT),
+            needed: WindowedMax::new(MEMORY.as_nanos() as u64),
             starved: false,
         }
     }
@@ -41,7 +50,7 @@ impl SendBuffer {
         }
         if n > 0 {
             let len = self.len();
-            self.ring.reserve(self.start, len, len + n);
+            self.ring.reserve(self.start, len, len + n, self.limit);
             self.ring.write(self.end, &data[..n]);
             self.end += n as u64;
         }
@@ -79,11 +88,17 @@ impl SendBuffer {
         self.start = offset.clamp(self.start, self.end);
     }
 
-    /// Allows twice the `in_flight` bytes the path needs, within the bound: one window travels
-    /// while the next is written.
-    pub(crate) fn tune(&mut self, window: u64) {
-        let wanted = usize::try_from(window.saturating_mul(2)).unwrap_or(usize::MAX);
-        self.limit = self.limit.max(wanted.min(self.max));
+    /// Follows what the path needs, within the bound: one window travels while half of the next
+    /// is written. `outstanding` is what was sent and not acknowledged as an acknowledgment came:
+    /// behind a hole, more than a window.
+    pub(crate) fn tune(&mut self, window: u64, outstanding: u64, now: Instant) {
+        // A window of more than twice of what is ever out is an allowance, not a need.
+        let needs = window.min(outstanding.saturating_mul(2));
+        let needed = self.needed.update(now.as_nanos(), needs);
+        let wanted = needed.max(outstanding).saturating_add(needed / 2);
+        let wanted = usize::try_from(wanted).unwrap_or(usize::MAX);
+        self.limit = wanted.max(INITIAL_LIMIT).min(self.max);
+        self.ring.fit(self.start, self.len(), self.limit);
     }
 
     /// The `len` bytes from `offset`, which the caller knows to be held.
@@ -95,9 +110,11 @@ impl SendBuffer {
         self.ring.slices(offset, len)
     }
 
-    /// A writer waits and a third of the buffer is free again: tell it once.
+    /// A writer waits and a sixth of the buffer is free again: tell it once. That is a quarter of
+    /// the window, and another quarter is still unsent: at four TACKs per round trip, the writer
+    /// has time until the next.
     pub(crate) fn take_writable(&mut self) -> bool {
-        let ready = self.starved && self.space() >= self.limit.div_ceil(3);
+        let ready = self.starved && self.space() >= self.limit.div_ceil(6);
         self.starved &= !ready;
         ready
     }
@@ -148,12 +165,34 @@ mod tests {
     }
 
     #[test]
-    fn a_starved_writer_is_told_once_when_a_third_is_free() {
+    fn the_bound_and_the_memory_follow_what_is_in_flight_up_at_once_and_down_in_a_while() {
+        let (ms, window) = (Instant::from_millis, 1 << 20);
+        let mut buffer = SendBuffer::new(0, 16 << 20);
+        assert_eq!(buffer.space(), INITIAL_LIMIT);
+        buffer.tune(window, window, ms(0));
+        assert_eq!(buffer.space() as u64, window + window / 2);
+        let _all = buffer.write(&vec![1; 4 << 20]);
+        assert!(buffer.memory() as u64 <= window + window * 5 / 8);
+        // Behind a hole, twice as much is out.
+        buffer.tune(window, 2 * window, ms(0));
+        assert_eq!(buffer.limit as u64, 2 * window + window / 2);
+        buffer.acknowledge(buffer.end());
+        // A probe for RTTmin passes, and a window that nobody uses is no need.
+        buffer.tune(4 * 1_454, 4 * 1_454, ms(200));
+        assert_eq!(buffer.space() as u64, window + window / 2);
+        buffer.tune(1 << 30, 100_000, ms(301));
+        buffer.tune(1 << 30, 100_000, ms(502));
+        assert_eq!(buffer.space(), 300_000);
+        assert!(buffer.memory() <= 2 * 300_000);
+    }
+
+    #[test]
+    fn a_starved_writer_is_told_once_when_a_sixth_is_free() {
         let mut buffer = SendBuffer::new(0, 90);
         assert_eq!(buffer.write(&[1; 100]), 90);
-        buffer.acknowledge(29);
+        buffer.acknowledge(14);
         assert!(!buffer.take_writable());
-        buffer.acknowledge(30);
+        buffer.acknowledge(15);
         assert!(buffer.take_writable());
         assert!(!buffer.take_writable());
     }

@@ -8,6 +8,7 @@
 //! ```text
 //! cargo run --release -p tack-bench                  # loopback, and veth and tbf if root
 //! cargo run --release -p tack-bench -- --path veth --seconds 3 --rounds 3
+//! cargo run --release -p tack-bench -- tun           # over TUN devices against the kernel's TCP
 //! ```
 
 mod contestant;
@@ -15,6 +16,8 @@ mod path;
 mod quic;
 mod report;
 mod tack;
+#[cfg(target_os = "linux")]
+mod tun;
 
 use std::io::{BufRead, BufReader};
 use std::net::{IpAddr, SocketAddr};
@@ -23,7 +26,7 @@ use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use clap::Parser;
+use clap::{Parser, Subcommand};
 
 use crate::contestant::{Contestant, Role, Share};
 use crate::path::{Network, PathKind};
@@ -31,8 +34,11 @@ use crate::report::{Report, Run};
 
 /// Compares tack-net with quinn: goodput and CPU seconds per gigabyte of both ends.
 #[derive(Debug, Parser)]
-#[command(version)]
+#[command(version, args_conflicts_with_subcommands = true)]
 struct Args {
+    #[command(subcommand)]
+    command: Option<Command>,
+
     /// Paths to measure on. Default: loopback, and the others if they can be made (needs root).
     #[arg(long, value_enum)]
     path: Vec<PathKind>,
@@ -66,8 +72,21 @@ struct Args {
     keys: Option<PathBuf>,
 }
 
+/// Other comparisons.
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// TCP over TUN devices, ours and the kernel's, and the devices' own limit (Linux, root).
+    #[cfg(target_os = "linux")]
+    Tun(tun::TunArgs),
+}
+
 fn main() -> Result<()> {
     let args = Args::parse();
+    match &args.command {
+        #[cfg(target_os = "linux")]
+        Some(Command::Tun(args)) => return tun::run(args),
+        _ => {}
+    }
     match (args.role, args.address, &args.keys) {
         (Some(role), Some(address), Some(keys)) => {
             let duration = Duration::from_secs_f64(args.seconds);

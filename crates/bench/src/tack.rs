@@ -80,7 +80,9 @@ fn any(peer: SocketAddr) -> std::net::IpAddr {
     }
 }
 
-async fn receive<S: AsyncRead + AsyncWrite + Unpin>(stream: &mut S) -> Result<(u64, Duration)> {
+pub(crate) async fn receive<S: AsyncRead + AsyncWrite + Unpin>(
+    stream: &mut S,
+) -> Result<(u64, Duration)> {
     let clock = Clock::start();
     let mut buffer = vec![0; WRITE_BYTES];
     let mut bytes = 0;
@@ -98,7 +100,7 @@ async fn receive<S: AsyncRead + AsyncWrite + Unpin>(stream: &mut S) -> Result<(u
     }
 }
 
-async fn transmit<S: AsyncRead + AsyncWrite + Unpin>(
+pub(crate) async fn transmit<S: AsyncRead + AsyncWrite + Unpin>(
     stream: &mut S,
     duration: Duration,
 ) -> Result<(u64, Duration)> {
@@ -117,7 +119,7 @@ async fn transmit<S: AsyncRead + AsyncWrite + Unpin>(
     Ok((bytes, clock.now() - start))
 }
 
-fn note(info: &TackInfo, io: IoCounters) -> String {
+pub(crate) fn note(info: &TackInfo, io: IoCounters) -> String {
     let c = &info.counters;
     format!(
         "data {} sent {} received, acks {} sent {} received, {} retransmitted, rtt {:?} min {:?}, \

@@ -22,7 +22,8 @@ pub(crate) const IFF_NO_PI: c_short = 0x1000;
 pub(crate) const IFF_VNET_HDR: c_short = 0x4000;
 
 /// `struct ifreq` as `TUNSETIFF` reads it: a name and flags in 40 bytes (32 where pointers have
-/// four bytes: the union behind the name is as large as a `struct ifmap`).
+/// four bytes: the union behind the name is as large as a `struct ifmap`). Where others have a
+/// number, it begins where the flags are.
 #[repr(C)]
 struct InterfaceRequest {
     name: [u8; NAME_BYTES],
@@ -35,6 +36,8 @@ const _: () = assert!(core::mem::size_of::<InterfaceRequest>() == 40);
 
 const TUNSETIFF: Opcode = opcode::write::<c_int>(b'T', 202);
 const TUNSETOFFLOAD: Opcode = opcode::write::<core::ffi::c_uint>(b'T', 208);
+/// Older than the scheme of the others.
+const SIOCGIFMTU: Opcode = 0x8921;
 const TUNSETVNETHDRSZ: Opcode = opcode::write::<c_int>(b'T', 216);
 
 /// Makes `fd`, an open `/dev/net/tun`, the interface of this name, and returns the name it got:
@@ -51,6 +54,18 @@ pub(crate) fn tun_set_interface(
     // `InterfaceRequest` has; any bytes are a valid value of it.
     unsafe { ioctl(fd, Updater::<TUNSETIFF, _>::new(&mut request)) }?;
     Ok(request.name)
+}
+
+/// The MTU of the interface of this name in bytes; `socket` is any in its network namespace.
+pub(crate) fn interface_mtu(socket: impl AsFd, name: &[u8]) -> io::Result<u16> {
+    let mut request = InterfaceRequest { name: [0; NAME_BYTES], flags: 0, rest: [0; 22] };
+    let len = name.len().min(NAME_BYTES - 1);
+    request.name[..len].copy_from_slice(&name[..len]);
+    // SAFETY: SIOCGIFMTU reads and writes one `struct ifreq` at its argument, as above.
+    unsafe { ioctl(socket, Updater::<SIOCGIFMTU, _>::new(&mut request)) }?;
+    let [a, b] = request.flags.to_ne_bytes();
+    let mtu = c_int::from_ne_bytes([a, b, request.rest[0], request.rest[1]]);
+    Ok(u16::try_from(mtu).unwrap_or(u16::MAX))
 }
 
 /// What the kernel may leave to the reader, as `TUN_F_*`.

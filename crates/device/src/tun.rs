@@ -145,10 +145,13 @@ impl Tun {
                 .map_err(TunError::Open)?;
         }
         ask_for_offloads(&fd, config.offload).map_err(TunError::Open)?;
-        if !existed {
+        let mut mtu = config.mtu;
+        if existed {
+            mtu = interface_mtu(&name).map_err(TunError::Open)?;
+        } else {
             iproute::run(&configuration(&name, config))?;
         }
-        Ok(Tun { fd, name, mtu: config.mtu, offload: config.offload })
+        Ok(Tun { fd, name, mtu, offload: config.offload })
     }
 
     /// The interface's name.
@@ -156,7 +159,7 @@ impl Tun {
         &self.name
     }
 
-    /// Largest packet in bytes, as configured.
+    /// Largest packet in bytes when the interface was opened.
     pub fn mtu(&self) -> u16 {
         self.mtu
     }
@@ -247,10 +250,17 @@ fn check_name(name: &str) -> Result<(), TunError> {
     Err(TunError::BadName(name.to_owned()))
 }
 
+/// A socket to ask about interfaces with.
+fn any_socket() -> rustix::io::Result<OwnedFd> {
+    socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)
+}
+
 fn interface_exists(name: &str) -> bool {
-    let flags = SocketFlags::CLOEXEC;
-    socket_with(AddressFamily::INET, SocketType::DGRAM, flags, None)
-        .is_ok_and(|socket| netdevice::name_to_index(socket, name).is_ok())
+    any_socket().is_ok_and(|socket| netdevice::name_to_index(socket, name).is_ok())
+}
+
+fn interface_mtu(name: &str) -> io::Result<u16> {
+    sys::interface_mtu(any_socket()?, name.as_bytes())
 }
 
 /// All the kernel knows, from the most it may know to the least that is worth a header.

@@ -212,7 +212,7 @@ fn a_persistent_interface_is_taken_as_it_is() {
         Ok(()) => {}
         Err(e) => return eprintln!("skipped: {e}"),
     }
-    netns.ip(&["link set dev mine0 up"]).unwrap();
+    netns.ip(&["link set dev mine0 up mtu 1333"]).unwrap();
     let config = TunConfig {
         name: "mine0".to_owned(),
         // Not applied.
@@ -221,7 +221,7 @@ fn a_persistent_interface_is_taken_as_it_is() {
         ..TunConfig::default()
     };
     let Some(tun) = tun_in(&netns, &config) else { return };
-    assert_eq!(tun.name(), "mine0");
+    assert_eq!((tun.name(), tun.mtu()), ("mine0", 1_333));
     let bound = netns.enter(|| TcpListener::bind("10.9.0.1:0").is_ok()).unwrap();
     let unbound = netns.enter(|| TcpListener::bind("10.10.0.1:0").is_err()).unwrap();
     assert!(bound && unbound);

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! The interface joins two machines: the kernel, with its end's address, and this endpoint, with an
-//! address of its own. Programs on this machine reach a listener at `10.7.0.2` without further ado,
+//! address of its own (and another network if there are two such endpoints). Programs on this machine reach a listener at `10.7.0.2` without further ado,
 //! and the endpoint reaches what the kernel serves at `10.7.0.1`. To reach others, the kernel has
 //! to forward and, unless they know the way back, to translate addresses. Both are the
 //! administrator's affair, because they concern all of the machine:
@@ -122,10 +122,14 @@ impl TunLink {
                 Ok(received) => received,
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Received::Drained,
                 Err(e) => {
-                    // One packet made no sense, or the interface went away for a while.
                     tracing::debug!(error = %e, "receive");
                     io.receive_errors += 1;
-                    return Received::More;
+                    match e.kind() {
+                        // One packet made no sense.
+                        io::ErrorKind::InvalidData => continue,
+                        // The interface was taken away: reading on would not end.
+                        _ => return Received::Drained,
+                    }
                 }
             };
             let len = len.min(packet.len());

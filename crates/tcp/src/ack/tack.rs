@@ -10,7 +10,8 @@
 
 use ::tack::{Params, equations};
 
-use super::{AckStrategy, Needs, PathFacts, Receiver, Rule};
+use super::byte_counting::{ByteCounting, DelayedAck};
+use super::{AckStrategy, Needs, PathFacts, Rule};
 
 impl AckStrategy {
     /// TCP-TACK with the parameters recommended.
@@ -34,7 +35,7 @@ impl AckStrategy {
 }
 
 impl Rule for Params {
-    type Receiver = Box<Receiver>;
+    type Receiver = DelayedAck;
 
     fn spelling() -> &'static str {
         "tack"
@@ -53,8 +54,8 @@ impl Rule for Params {
         equations::tack_frequency(path.bw, path.rtt_min, beta, l, path.mss)
     }
 
-    fn receiver(&self, mss: u32) -> Box<Receiver> {
-        Box::new(AckStrategy::PLAIN.receiver(mss))
+    fn receiver(&self, mss: u32) -> DelayedAck {
+        ByteCounting::new(2).receiver(mss)
     }
 
     fn needs(&self) -> Needs {

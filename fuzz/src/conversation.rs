@@ -11,7 +11,9 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use tack_tcp::wire::Codepoints;
-use tack_tcp::{ConnConfig, ConnId, Ecn, Encapsulation, Host, HostConfig, ListenConfig};
+use tack_tcp::{
+    AckStrategy, ConnConfig, ConnId, Ecn, Encapsulation, Host, HostConfig, ListenConfig,
+};
 use tack_units::Instant;
 
 use super::input::Input;
@@ -74,6 +76,12 @@ fn address(end: usize) -> Ipv4Addr {
     Ipv4Addr::new(10, 0, 0, 1 + end as u8)
 }
 
+/// How ends that speak no TACK acknowledge: both by the same, if both do.
+fn strategy(choice: u8) -> AckStrategy {
+    let others: Vec<_> = AckStrategy::ALL.iter().filter(|ack| ack.tack().is_none()).collect();
+    *others[usize::from(choice) % others.len()]
+}
+
 /// Byte number `at` of the stream that `end` sends.
 fn pattern(end: usize, at: u64) -> u8 {
     (at ^ at >> 8 ^ at >> 16).wrapping_mul(167) as u8 ^ (end as u8)
@@ -89,7 +97,8 @@ impl World {
             // Sequence numbers, or PKT.SEQ too, about to wrap.
             initial_seq: (choice & 32 != 0).then_some(u32::MAX - 5_000),
             first_pkt_seq: if choice & 64 != 0 { u32::MAX - 3 } else { 1 },
-            ..if plain { ConnConfig::plain() } else { ConnConfig::default() }
+            ack: if plain { strategy(choice) } else { AckStrategy::TACK },
+            ..ConnConfig::default()
         };
         let end = |i: usize| {
             let encapsulation = match udp {

@@ -376,6 +376,20 @@ impl Acknowledge for Receiver {
     }
 }
 
+impl Acknowledge for Box<Receiver> {
+    fn on_data(&mut self, arrival: &Arrival, path: &PathSeen, now: Instant) {
+        self.as_mut().on_data(arrival, path, now);
+    }
+
+    fn on_ack_sent(&mut self, now: Instant) {
+        self.as_mut().on_ack_sent(now);
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        self.as_ref().deadline()
+    }
+}
+
 impl fmt::Display for AckStrategy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&self.name())
@@ -383,51 +397,5 @@ impl fmt::Display for AckStrategy {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_read_back_as_what_they_name() {
-        for ack in AckStrategy::ALL {
-            assert_eq!(ack.name().parse(), Ok(*ack));
-            assert_eq!(ack.name().to_uppercase().parse(), Ok(*ack));
-        }
-        let mut names: Vec<_> = AckStrategy::ALL.iter().map(AckStrategy::name).collect();
-        names.sort();
-        names.dedup();
-        assert_eq!(names.len(), AckStrategy::ALL.len(), "each has a name of its own");
-    }
-
-    #[test]
-    fn an_unknown_name_is_answered_with_the_known_ones() {
-        for name in [
-            "",
-            "tcp-l",
-            "tcp-l0",
-            "tcp-l65",
-            "tcp-l2-0ms",
-            "tcp-l2-quick",
-            "tackle",
-            "a4l8",
-            "a1l1",
-            "1w",
-            "4w-beta",
-            "w",
-            "ar1",
-        ] {
-            let error = name.parse::<AckStrategy>().unwrap_err().to_string();
-            assert!(error.contains(&format!("`{name}`")), "{error}");
-            assert!(error.contains("tack") && error.contains("tcp-l1 to"), "{error}");
-        }
-    }
-
-    #[test]
-    fn what_nobody_agreed_to_is_not_done() {
-        for ack in AckStrategy::ALL {
-            assert_eq!(ack.in_force(ack.needs()), *ack);
-            let alone = ack.in_force(Needs::Nothing);
-            assert_eq!(alone.needs(), Needs::Nothing);
-            assert_eq!(alone == *ack, ack.needs() == Needs::Nothing);
-        }
-    }
-}
+#[path = "ack/tests.rs"]
+mod tests;

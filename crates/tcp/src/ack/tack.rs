@@ -10,8 +10,7 @@
 
 use ::tack::{Params, equations};
 
-use super::byte_counting::{ByteCounting, DelayedAck};
-use super::{AckStrategy, Needs, PathFacts, Rule};
+use super::{AckStrategy, Needs, PathFacts, Receiver, Rule};
 
 impl AckStrategy {
     /// TCP-TACK with the parameters recommended.
@@ -35,7 +34,7 @@ impl AckStrategy {
 }
 
 impl Rule for Params {
-    type Receiver = DelayedAck;
+    type Receiver = Box<Receiver>;
 
     fn spelling() -> &'static str {
         "tack"
@@ -54,8 +53,8 @@ impl Rule for Params {
         equations::tack_frequency(path.bw, path.rtt_min, beta, l, path.mss)
     }
 
-    fn receiver(&self, mss: u32) -> DelayedAck {
-        ByteCounting::new(2).receiver(mss)
+    fn receiver(&self, mss: u32) -> Box<Receiver> {
+        Box::new(AckStrategy::PLAIN.receiver(mss))
     }
 
     fn needs(&self) -> Needs {

@@ -9,7 +9,7 @@ use crate::host::Offload;
 use crate::seq::SeqNum;
 use crate::wire::compact::COMPACT_LEN;
 use crate::wire::ip::{Ecn, IpHeader};
-use crate::wire::{Codepoints, CompactHeader, Header, checksum, ipv4, ipv6};
+use crate::wire::{Codepoints, CompactHeader, Flags, Header, checksum, ipv4, ipv6};
 
 /// How a segment is framed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -192,6 +192,8 @@ impl<'a> BurstBuilder<'a> {
             && let Framing::Ip(ip) = self.framing
         {
             self.super_packet = SuperPacket::begin(ip, header, header_len, payload_len);
+            // Alone: what follows it can be joined again.
+            self.ended |= ip.offload && header.flags.has(Flags::POLL);
         }
         self.count(size);
     }

@@ -158,7 +158,7 @@ fn numbered_segments_are_packets_of_their_own_with_a_partial_checksum_each() {
 }
 
 #[test]
-fn bodies_fins_and_sack_blocks_begin_nothing_that_can_be_joined() {
+fn bodies_fins_marks_and_sack_blocks_begin_nothing_that_can_be_joined() {
     let ip = framing(false, true);
     let plain = header(1, Flags::default());
     assert!(SuperPacket::begin(ip, &plain, 32, 100).is_some());
@@ -170,6 +170,7 @@ fn bodies_fins_and_sack_blocks_begin_nothing_that_can_be_joined() {
         assert!(SuperPacket::begin(ip, &header, 32, 100).is_none());
     }
     assert!(SuperPacket::begin(ip, &header(1, Flags::FIN), 32, 100).is_none());
+    assert!(SuperPacket::begin(ip, &header(1, Flags::POLL), 32, 100).is_none());
     assert!(SuperPacket::begin(ip, &plain, 32, 0).is_none());
     assert!(SuperPacket::begin(framing(false, false), &plain, 32, 100).is_none());
 }

@@ -60,10 +60,17 @@ fn a_data_offset_inside_the_header_or_past_the_end_is_refused() {
 }
 
 #[test]
-fn reserved_bits_do_not_matter() {
+fn of_the_reserved_bits_only_the_poll_mark_is_read() {
     let mut bytes = [0; 20];
-    bytes[12] = 0x5f;
-    assert!(Segment::parse(&bytes, Codepoints::Paper).is_ok());
+    for (octet, flags) in [(0x5f, Flags::POLL), (0x57, Flags::default()), (0x58, Flags::POLL)] {
+        bytes[12] = octet;
+        let segment = Segment::parse(&bytes, Codepoints::Paper).expect("a whole header");
+        assert_eq!(segment.header.flags, flags);
+    }
+    let mut out = Vec::new();
+    let header = Header { flags: Flags::ACK | Flags::POLL, ..Header::default() };
+    header.emit(Codepoints::Paper, &mut out);
+    assert_eq!(out[12..14], [0x58, 0x10]);
 }
 
 #[test]

@@ -58,17 +58,20 @@ fn acknowledgments_come_as_often_as_the_formula_says() {
     );
     let mut worst = 0.0f64;
     for ack in AckStrategy::ALL {
-        for (mbps, rtt_ms) in [(5, 40), (10, 60), (20, 100), (100, 80)] {
+        for (mbps, rtt_ms) in [(1, 50), (5, 40), (10, 60), (20, 100), (100, 80)] {
             let (rate, rtt) = (Rate::from_mbps(mbps), Duration::from_millis(rtt_ms));
             let (counted, formula) = frequencies(*ack, rate, rtt);
             let off = (counted / formula - 1.0) * 100.0;
             println!(
                 "{ack:<22} {rtt_ms:>4}ms {mbps:>4}Mb/s {counted:>9.1} {formula:>9.1} {off:>6.2}"
             );
-            worst = worst.max(off.abs());
+            // At 1 Mbit/s five seconds hold 73 acknowledgments by 2W, of windows whose share is a
+            // few segments: both are whole numbers.
+            let tolerance = if mbps == 1 { 5.0 } else { 3.0 };
+            worst = worst.max(off.abs() / tolerance);
         }
     }
-    assert!(worst <= 3.0, "worst deviation {worst} %");
+    assert!(worst <= 1.0, "worst deviation {worst} of what is tolerated");
 }
 
 fn short_path() -> WorldConfig {

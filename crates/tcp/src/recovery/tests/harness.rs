@@ -7,7 +7,7 @@ use rand_pcg::Pcg64;
 use tack::Ranges;
 
 use super::*;
-use crate::ack::{AckStrategy, Acknowledge, Arrival, ByteCounting, PathSeen, Receiver};
+use crate::ack::{AckStrategy, Acknowledge, Arrival, PathSeen, Receiver};
 
 pub(super) const MSS: u64 = 1_000;
 
@@ -107,7 +107,8 @@ struct World {
 
 /// Runs the plan until everything is acknowledged.
 pub(super) fn run(plan: &Plan) -> Outcome {
-    let ack = ByteCounting::new(plan.segments_per_ack).without_quickack();
+    let name = format!("tcp-l{}-noquick", plan.segments_per_ack);
+    let ack: AckStrategy = name.parse().expect("a strategy");
     let mut world = World {
         rng: Pcg64::seed_from_u64(plan.seed),
         now: Instant::ZERO,
@@ -123,7 +124,7 @@ pub(super) fn run(plan: &Plan) -> Outcome {
         dsack: None,
         ts_recent: Instant::ZERO,
         last_ack_sent: 0,
-        delayed: AckStrategy::ByteCounting(ack).receiver(MSS as u32),
+        delayed: ack.receiver(MSS as u32),
         outcome: Outcome::default(),
         acked_bytes: 0,
         plan: plan.clone(),

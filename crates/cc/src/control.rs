@@ -13,6 +13,7 @@ use crate::bbr::{Bbr, Profile};
 use crate::config::Config;
 use crate::controller::Controller;
 use crate::cubic::Cubic;
+use crate::cubic_linux::CubicLinux;
 use crate::reno::NewReno;
 use crate::sample::{AckSample, LossSample};
 
@@ -122,6 +123,8 @@ algorithms! {
     NewReno = "newreno": NewReno = |config, _| NewReno::new(config);
     /// CUBIC [RFC 9438] with HyStart++ [RFC 9406].
     Cubic = "cubic": Cubic = |config, _| Cubic::new(config);
+    /// CUBIC as Linux has it, to meet the kernel's TCP with.
+    CubicLinux = "cubic-linux": CubicLinux = |config, _| CubicLinux::new(config);
 }
 
 impl CongestionControl {

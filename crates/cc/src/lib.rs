@@ -10,6 +10,7 @@ mod config;
 mod control;
 mod controller;
 mod cubic;
+mod cubic_linux;
 mod hystart;
 mod pacer;
 mod prr;

@@ -4,6 +4,7 @@
 //! ```text
 //! clean     each alone on a bottleneck with a buffer of one bdp, drop-tail
 //! loss      the same with 1 % of the segments lost at random
+//! marked    alone with ECN on a queue that marks by RED and has room for sixteen bdp
 //! pair      each with each, itself included, on one bottleneck
 //! response  those that go by losses, on a path without a bottleneck: their mean window at several
 //!           loss rates and round trips, next to what theory says of it ([`response`])
@@ -75,6 +76,8 @@ pub enum Experiment {
     Clean,
     /// Alone, with 1 % random loss.
     Loss,
+    /// Alone, with ECN, on a queue that marks.
+    Marked,
     /// Two on one bottleneck.
     Pair,
     /// A mean window next to theory.
@@ -151,6 +154,8 @@ pub struct ResponseRow {
 }
 
 const RANDOM_LOSS: f64 = 0.01;
+/// Where a queue marks it has room for slow start's overshoot: nothing needs to be lost.
+const MARKING_BUFFER_BDP: u64 = 16;
 /// Loss rates and round trips for response functions: windows from about 20 segments on.
 const LOSS_RATES: [f64; 2] = [3e-3, 1e-3];
 const RTTS_MS: [u64; 2] = [20, 200];
@@ -169,6 +174,9 @@ impl Settings {
         for &a in &self.algorithms {
             let losses = Some((RANDOM_LOSS, Pattern::Random));
             trials.push(self.trial(Experiment::Loss, &[a], losses));
+        }
+        for &a in &self.algorithms {
+            trials.push(self.trial(Experiment::Marked, &[a], None));
         }
         for (n, &a) in self.algorithms.iter().enumerate() {
             for &b in &self.algorithms[n..] {
@@ -194,10 +202,13 @@ impl Settings {
         losses: Option<(f64, Pattern)>,
     ) -> Trial {
         let rate = Rate::from_bps((self.mbps * 1e6) as u64);
+        let marks = experiment == Experiment::Marked;
+        let bdps = if marks { MARKING_BUFFER_BDP } else { 1 };
         let course = Course {
             rate: Some(rate),
             rtt: self.rtt,
-            buffer_bytes: Course::bdp_bytes(rate, self.rtt),
+            buffer_bytes: bdps * Course::bdp_bytes(rate, self.rtt),
+            marks,
             loss: losses.map_or(LossConfig::None, |(p, _)| LossConfig::Bernoulli(p)),
             flows: flows.to_vec(),
             stagger: STAGGER,
@@ -243,6 +254,7 @@ impl Settings {
             rate: None,
             rtt,
             buffer_bytes: u64::MAX,
+            marks: false,
             loss,
             flows: vec![algorithm],
             stagger: Duration::ZERO,

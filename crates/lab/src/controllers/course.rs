@@ -6,7 +6,7 @@ use anyhow::{Result, ensure};
 use tack_cc::{Algorithm, Pacing};
 use tack_link::End;
 use tack_link::loss::LossConfig;
-use tack_link::queue::Limit;
+use tack_link::queue::{Discipline, Limit, QueueConfig, RedConfig};
 use tack_link::wired::{Capacity, DirectionConfig, Wired};
 use tack_sim::{
     AckStrategy, FlowConfig, FlowId, FlowSample, Seed, Series, Simulation, Site, Transport,
@@ -33,6 +33,9 @@ pub struct Course {
     pub rtt: Duration,
     /// Drop-tail, bytes.
     pub buffer_bytes: u64,
+    /// The queue marks ECN-capable packets by RED, between a quarter of a bdp and four, and all
+    /// flows are capable.
+    pub marks: bool,
     /// On the way of the data, behind the bottleneck.
     pub loss: LossConfig,
     /// One flow each.
@@ -112,6 +115,7 @@ impl Course {
             transport.recv_buffer = Some(BUFFER_BYTES);
             let mut config = FlowConfig::bulk(from, to, &transport);
             config.from_conn.pacing = self.pacing;
+            (config.from_conn.ecn, config.to_conn.ecn) = (self.marks, self.marks);
             config.start = start;
             sim.add_flow(config);
             start += self.stagger;
@@ -145,9 +149,22 @@ impl Course {
         let limit = Limit::Bytes(self.buffer_bytes);
         let clean = DirectionConfig::clean(Rate::from_mbps(1), one_way, limit);
         let capacity = self.rate.map_or(Capacity::Unlimited, Capacity::Constant);
-        let data = DirectionConfig { capacity, loss: self.loss.clone(), ..clean.clone() };
+        let queue = QueueConfig { discipline: self.discipline(), ..clean.queue.clone() };
+        let data = DirectionConfig { capacity, queue, loss: self.loss.clone(), ..clean.clone() };
         let acks = DirectionConfig { capacity: Capacity::Unlimited, ..clean };
         Ok(Wired::new(data, acks, seed.derive("link"))?)
+    }
+
+    fn discipline(&self) -> Discipline {
+        let Some(rate) = self.rate.filter(|_| self.marks) else { return Discipline::DropTail };
+        let bdp = Course::bdp_bytes(rate, self.rtt) as f64 / PACKET_BYTES as f64;
+        Discipline::Red(RedConfig {
+            min_packets: bdp / 4.0,
+            max_packets: bdp * 4.0,
+            packet_time: rate.time_for(PACKET_BYTES).unwrap_or(Duration::from_secs(1)),
+            ecn: true,
+            ..RedConfig::default()
+        })
     }
 
     fn flow_outcome(

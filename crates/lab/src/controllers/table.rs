@@ -22,6 +22,7 @@ fn heading(row: &Row) -> String {
     let what = match row.experiment {
         Experiment::Clean => "alone, buffer of 1 bdp",
         Experiment::Loss => "alone, 1 % random loss (window against theory)",
+        Experiment::Marked => "alone with ECN, a queue that marks by RED",
         Experiment::Pair => "two on one bottleneck, buffer of 1 bdp",
         Experiment::Response => {
             let columns = format!(

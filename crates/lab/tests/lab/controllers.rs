@@ -16,6 +16,7 @@ fn course(flows: &[Algorithm], rtt_ms: u64, seconds: u64) -> Course {
         rate: Some(RATE),
         rtt,
         buffer_bytes: Course::bdp_bytes(RATE, rtt),
+        marks: false,
         loss: LossConfig::None,
         flows: flows.to_vec(),
         stagger: Duration::from_millis(500),
@@ -153,6 +154,25 @@ fn bbr_probes_for_rtt_min_every_ten_seconds_with_four_segments() {
     for pair in probes.windows(2) {
         let apart = pair[1].0 - pair[0].1;
         assert!((9.9..10.3).contains(&apart), "{probes:?}");
+    }
+}
+
+#[test]
+fn marks_do_the_work_of_losses_but_for_bbr_which_needs_neither() {
+    // [RFC 3168]; BBRv1 does not react.
+    let marked = |algorithm| {
+        let clean = course(&[algorithm], 40, 30);
+        run_one(&Course { marks: true, buffer_bytes: 16 * clean.buffer_bytes, ..clean })
+    };
+    for &algorithm in Algorithm::ALL {
+        let outcome = marked(algorithm);
+        assert_eq!(outcome.loss, 0.0, "{algorithm}");
+        assert_eq!(outcome.flows[0].retransmissions, 0, "{algorithm}");
+        let goodput = outcome.flows[0].goodput.as_mbps_f64();
+        let queue = outcome.queue_p95.expect("there is a bottleneck");
+        assert!(goodput > 17.5, "{algorithm}: {goodput} of 20 Mbit/s");
+        // Unmarked, a window-based controller would fill all sixteen bdp of 40 ms.
+        assert!(queue < Duration::from_millis(120), "{algorithm}: {queue:?}");
     }
 }
 

@@ -39,6 +39,7 @@ fn draw(args: &ControllersArgs, done: &[Done]) -> Result<(), Failure> {
     for (experiment, name) in [
         (Experiment::Clean, "clean.svg"),
         (Experiment::Loss, "loss.svg"),
+        (Experiment::Marked, "marked.svg"),
         (Experiment::Pair, "pairs.svg"),
     ] {
         let path = dir.join(name);

@@ -51,6 +51,14 @@ impl<L: Link> Realtime<L> {
         &self.lateness
     }
 
+    /// When [`poll`](Link::poll) has something to do again; `None` is never.
+    pub fn next_at(&self) -> Option<Instant> {
+        match self.ready.front() {
+            Some(ready) => Some(ready.due),
+            None => (self.next_at < Instant::MAX).then_some(self.next_at),
+        }
+    }
+
     /// Ends the run.
     pub fn finish(self) -> (L, Lateness) {
         (self.link, self.lateness)
@@ -85,7 +93,7 @@ impl<L: Link> Link for Realtime<L> {
                 self.lateness.record(now - due);
                 Output::Deliver { end, packet }
             }
-            None => Output::Wait((self.next_at < Instant::MAX).then_some(self.next_at)),
+            None => Output::Wait(self.next_at()),
         }
     }
 }

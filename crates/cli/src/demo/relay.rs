@@ -11,10 +11,11 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use tack_device::{Clock, RecvBatch, SendOutcome, SocketConfig, Transmit, UdpSocket};
+use tack_emu::Lateness;
 use tack_link::End;
 
 use super::census::Census;
-use super::emulator::{Emulator, Lateness};
+use super::emulator::Emulator;
 use super::path::{Air, Path, RECEIVER, SENDER};
 
 /// How often the thread looks whether it should end.

@@ -152,6 +152,7 @@ fn measured(
     let mut census = outcome.census;
     census.log_timeline();
     let rtt_min = info.rtt_min.unwrap_or_default();
+    let us = |late: Duration| u64::try_from(late.as_micros()).unwrap_or(u64::MAX);
     let never_entered = info.counters.data_segments_sent.saturating_sub(census.data_packets);
     Run {
         strategy: strategy.to_string(),
@@ -170,9 +171,9 @@ fn measured(
         sha256_ok,
         steady_goodput_bps: rates.second_half,
         air: outcome.air.map(AirShares::from),
-        late_p50_us: outcome.lateness.percentile_us(50),
-        late_p99_us: outcome.lateness.percentile_us(99),
-        late_max_us: outcome.lateness.greatest_us(),
+        late_p50_us: us(outcome.lateness.quantile(0.5)),
+        late_p99_us: us(outcome.lateness.quantile(0.99)),
+        late_max_us: us(outcome.lateness.greatest()),
         lost_beside_path: outcome.unsent + never_entered,
     }
 }

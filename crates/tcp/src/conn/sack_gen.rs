@@ -1,68 +1,111 @@
 //! SACK blocks we send: the most recent island first [RFC 2018 §4], a duplicate before it
 //! [RFC 2883 §4].
+//!
+//! Packets arrive by the batch and are answered by the batch, but an acknowledgment has room for
+//! three blocks. What a batch brought beyond that is said in further acknowledgments, the oldest
+//! first, as if each packet had been answered by itself: a sender takes for lost what was sent
+//! before something reported and is not reported itself [RFC 8985 §6.2].
 
 use core::ops::Range;
+use std::collections::VecDeque;
 
 use crate::conn::rcv::Rcv;
 use crate::wire::SackBlocks;
 
-/// Blocks that fit beside timestamps; four without.
+/// Blocks that fit without timestamps; three with them.
 const MOST: usize = 4;
+/// Islands remembered: those that 64 packets, a batch, can make of every other packet lost.
+const MAX_ISLANDS: usize = 32;
+/// Duplicates remembered; of more in one batch the oldest stay unsaid.
+const MAX_DUPLICATES: usize = 16;
 
-/// Which blocks were reported last, and a duplicate not yet reported.
+/// Which blocks were reported last, and duplicates not yet reported.
 #[derive(Debug, Default)]
 pub(crate) struct SackGenerator {
-    /// A byte of each island reported, the most recent first.
-    recent: [u64; MOST],
-    len: usize,
-    duplicate: Option<Range<u64>>,
+    /// Islands that changed, the most recent first.
+    recent: VecDeque<Island>,
+    duplicates: VecDeque<Range<u64>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Island {
+    /// A byte of it: it may grow, or be filled up to.
+    at: u64,
+    /// No acknowledgment left since it changed.
+    unsaid: bool,
 }
 
 impl SackGenerator {
     /// Text arrived and lies in an island that holds `at`.
-    pub(crate) fn on_island(&mut self, at: u64) {
-        let kept = self.recent[..self.len].iter().position(|&r| r == at).unwrap_or(self.len);
-        let end = kept.min(MOST - 1);
-        self.recent.copy_within(0..end, 1);
-        self.recent[0] = at;
-        self.len = (end + 1).max(self.len);
+    pub(crate) fn on_island(&mut self, rcv: &Rcv, at: u64) {
+        let island = rcv.buffer.island_at(at).unwrap_or(at..at + 1);
+        self.recent.retain(|other| !island.contains(&other.at));
+        self.recent.truncate(MAX_ISLANDS - 1);
+        self.recent.push_front(Island { at, unsaid: true });
     }
 
     /// `range` arrived again.
     pub(crate) fn on_duplicate(&mut self, range: Range<u64>) {
-        if !range.is_empty() {
-            self.duplicate = Some(range);
+        if range.is_empty() {
+            return;
         }
+        if self.duplicates.len() == MAX_DUPLICATES {
+            self.duplicates.pop_front();
+        }
+        self.duplicates.push_back(range);
     }
 
     /// The next acknowledgment has something to say beyond SEG.ACK.
     pub(crate) fn is_pending(&self, rcv: &Rcv) -> bool {
-        self.duplicate.is_some() || !rcv.buffer.queued().is_empty()
+        !self.duplicates.is_empty() || !rcv.buffer.queued().is_empty()
+    }
+
+    /// One acknowledgment could not say all that is new.
+    pub(crate) fn is_behind(&self, rcv: &Rcv) -> bool {
+        self.is_pending(rcv)
+            && (!self.duplicates.is_empty() || self.recent.iter().any(|island| island.unsaid))
     }
 
     /// At most `max` blocks for an acknowledgment that leaves now.
     pub(crate) fn take(&mut self, rcv: &Rcv, max: usize) -> SackBlocks {
         let mut blocks = SackBlocks::default();
         let max = max.min(MOST);
-        if let Some(range) = self.duplicate.take().filter(|_| max > 0) {
+        if let Some(range) = self.duplicates.pop_front().filter(|_| max > 0) {
             push(&mut blocks, rcv, &range);
         }
-        let mut said: [Range<u64>; MOST] = [const { 0..0 }; MOST];
-        let mut kept = 0;
-        for i in 0..self.len {
-            let Some(island) = rcv.buffer.island_at(self.recent[i]) else { continue };
-            if said[..kept].contains(&island) {
+        self.forget_what_is_no_island(rcv);
+        let room = max - usize::from(blocks.len);
+        // Those that were said are behind all that were not, or between them.
+        let unsaid = self.recent.iter().filter(|island| island.unsaid).count();
+        let mut skip = unsaid.saturating_sub(room);
+        for island in &mut self.recent {
+            if island.unsaid && skip > 0 {
+                skip -= 1;
                 continue;
             }
-            if usize::from(blocks.len) < max {
-                push(&mut blocks, rcv, &island);
+            if usize::from(blocks.len) == max || (unsaid > room && !island.unsaid) {
+                continue;
             }
-            self.recent[kept] = self.recent[i];
-            said[kept] = island;
-            kept += 1;
+            if let Some(range) = rcv.buffer.island_at(island.at) {
+                push(&mut blocks, rcv, &range);
+                island.unsaid = false;
+            }
         }
-        self.len = kept;
         blocks
+    }
+
+    /// Islands that the stream reached, and those that became one with a more recent one.
+    fn forget_what_is_no_island(&mut self, rcv: &Rcv) {
+        let (mut kept, mut unsaid) = (VecDeque::with_capacity(self.recent.len()), Vec::new());
+        for island in self.recent.drain(..) {
+            let Some(range) = rcv.buffer.island_at(island.at) else { continue };
+            if unsaid.contains(&range) {
+                continue;
+            }
+            unsaid.push(range);
+            kept.push_back(island);
+        }
+        self.recent = kept;
     }
 }
 
@@ -80,7 +123,7 @@ mod tests {
 
     fn arrive(rcv: &mut Rcv, sack: &mut SackGenerator, at: u64) {
         rcv.insert(FIRST_BYTE + at, &[0; 10], false);
-        sack.on_island(FIRST_BYTE + at);
+        sack.on_island(rcv, FIRST_BYTE + at);
     }
 
     fn starts(blocks: &SackBlocks) -> Vec<u32> {
@@ -94,9 +137,50 @@ mod tests {
         for at in [100, 200, 300, 400, 500, 410, 200] {
             arrive(&mut rcv, &mut sack, at);
         }
+        assert_eq!(starts(&sack.take(&rcv, 3)), [500, 300, 100], "the oldest of the unsaid");
         let blocks = sack.take(&rcv, 3);
-        assert_eq!(starts(&blocks), [200, 400, 500]);
+        assert_eq!(starts(&blocks), [200, 400, 500], "the rest, and what was said lately");
         assert_eq!(blocks.as_slice()[1].1.0 - 1, 420);
+        assert!(!sack.is_behind(&rcv));
+        assert_eq!(starts(&sack.take(&rcv, 3)), [200, 400, 500]);
+    }
+
+    #[test]
+    fn an_island_that_grows_displaces_no_other() {
+        let mut rcv = Rcv::new(SeqNum(0), 10_000, 10_000, Instant::ZERO);
+        let mut sack = SackGenerator::default();
+        for at in [100, 200].into_iter().chain((300..3_000).step_by(10)) {
+            arrive(&mut rcv, &mut sack, at);
+        }
+        assert_eq!(starts(&sack.take(&rcv, 3)), [300, 200, 100]);
+        assert!(!sack.is_behind(&rcv));
+    }
+
+    #[test]
+    fn whatever_a_batch_brings_is_said_once_in_few_acknowledgments() {
+        let mut rcv = Rcv::new(SeqNum(0), 100_000, 100_000, Instant::ZERO);
+        let mut sack = SackGenerator::default();
+        for at in (0..MAX_ISLANDS as u64).map(|n| 100 + 20 * n) {
+            arrive(&mut rcv, &mut sack, at);
+        }
+        sack.on_duplicate(FIRST_BYTE..FIRST_BYTE + 5);
+        sack.on_duplicate(FIRST_BYTE + 5..FIRST_BYTE + 9);
+        let mut said = std::collections::BTreeSet::new();
+        let mut acknowledgments = 0;
+        while sack.is_behind(&rcv) {
+            said.extend(starts(&sack.take(&rcv, 3)));
+            acknowledgments += 1;
+        }
+        assert_eq!(said.len(), MAX_ISLANDS + 2);
+        assert_eq!(acknowledgments, 12, "34 blocks, three at a time");
+        // What the stream reached needs no word.
+        rcv.insert(FIRST_BYTE, &[0; 100], false);
+        assert_eq!(starts(&sack.take(&rcv, 3)).len(), 3);
+        sack.on_island(&rcv, FIRST_BYTE + 120);
+        assert!(sack.is_behind(&rcv));
+        rcv.insert(FIRST_BYTE, &[0; 2_000], false);
+        assert!(!sack.is_behind(&rcv), "nothing is left to say, and nobody asks for blocks");
+        assert!(sack.take(&rcv, 3).as_slice().is_empty());
     }
 
     #[test]

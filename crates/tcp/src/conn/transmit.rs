@@ -94,6 +94,9 @@ impl Connection {
         self.counters.acks_sent.plain += 1;
         self.push(burst, &header, Ecn::NotEct, &[]);
         self.acks.on_ack_sent(now);
+        if self.agreed.sack && !self.acks.is_tack() && self.acks.sack.is_behind(&self.rcv) {
+            self.acks.owe();
+        }
     }
 
     fn add_sack(&mut self, options: &mut Options) {

@@ -113,6 +113,11 @@ impl PathMtu {
         self.mss_of(self.limits.sure)
     }
 
+    /// For a body: nobody would notice that long ones do not pass, since none is sent again.
+    pub(crate) fn feedback_mss(&self) -> u16 {
+        self.mss.min(self.mss_of(SAFE_MTU))
+    }
+
     /// The packet that comes to, in bytes.
     pub(crate) fn mtu(&self) -> u16 {
         self.mss.saturating_add(self.limits.headers)

@@ -108,7 +108,7 @@ impl Connection {
 
     /// The next TACK or IACK of either half. True if one left.
     fn send_feedback(&mut self, burst: &mut BurstBuilder<'_>, now: Instant) -> bool {
-        let max_body = usize::from(self.mtu.mss()) - 20;
+        let max_body = usize::from(self.mtu.feedback_mss()) - 20;
         let mut bytes = core::mem::take(&mut burst.scratch);
         bytes.clear();
         let kind = self.next_body(max_body, &mut bytes, now);

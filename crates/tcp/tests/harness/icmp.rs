@@ -5,7 +5,10 @@ use std::net::IpAddr;
 
 use tack_tcp::wire::icmp::{self, Report};
 use tack_tcp::wire::ip::IpHeader;
-use tack_tcp::{ConnConfig, ConnectionError, Ecn, HostConfig, IpConfig, PathError, State};
+use tack_tcp::wire::{Flags, Header};
+use tack_tcp::{
+    ConnConfig, ConnectionError, Ecn, HostConfig, IpConfig, ListenConfig, PathError, State,
+};
 
 use crate::direct::{Direct, Packet, ip_packet};
 use crate::world::{icmp_error, icmp_packet};
@@ -48,6 +51,30 @@ fn a_hard_error_about_our_syn_ends_the_attempt_at_once_and_says_why() {
             assert_eq!(d.host.closed(conn), Some(Err(expected)));
             assert_eq!(d.counters().icmp.heeded, 1);
         }
+    }
+}
+
+#[test]
+fn an_error_about_our_syn_ack_ends_the_handshake_and_nobody_is_told() {
+    for ipv6 in FAMILIES {
+        let mut d = direct(ipv6);
+        let listen = ListenConfig { syn_backlog: 1, syn_cookies: false, ..Default::default() };
+        d.host.listen(80, listen).expect("free");
+        for port in [5_000, 5_001, 5_002] {
+            let syn = Header {
+                src_port: port,
+                dst_port: 80,
+                flags: Flags::SYN,
+                window: 9_000,
+                ..Header::default()
+            };
+            let packet = d.packet(&syn, &[]);
+            let answers = d.take(&packet);
+            assert_eq!(answers.len(), 1, "there is room for a handshake");
+            d.take(&failed(PathError::Prohibited, &answers[0]));
+        }
+        assert_eq!((d.host.accept(80), d.host.poll_event()), (None, None));
+        assert!(d.host.is_idle());
     }
 }
 

@@ -2,6 +2,8 @@
 
 use core::time::Duration;
 
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
 use tack_cc::Algorithm;
 use tack_tcp::{ConnConfig, Info, Mode, Remote};
 use tack_units::{Instant, Rate};
@@ -205,6 +207,47 @@ fn packets_over_udp_shrink_and_grow_without_the_hosts_table() {
         let info = done(&bulk, 8 << 20);
         assert_eq!(info.counters.black_holes, 1);
         assert!(info.path_mtu <= 1_400 && info.path_mtu + 16 >= 1_400, "{}", info.path_mtu);
+    }
+}
+
+/// A path with losses, reordering and a narrow link each way; whether the way there is wide.
+fn rough(seed: u64) -> Bulk {
+    let rng = &mut Pcg64Mcg::seed_from_u64(seed);
+    let (ipv6, tack) = (rng.random_bool(0.5), rng.random_bool(0.5));
+    let mut config = config(ipv6);
+    for pipe in &mut config.pipes {
+        pipe.loss = if rng.random_bool(0.5) { 0.0 } else { rng.random_range(0.0..0.03) };
+        pipe.reorder = if rng.random_bool(0.7) { 0.0 } else { 0.05 };
+        pipe.reorder_by = Duration::from_millis(rng.random_range(0..20));
+    }
+    let mut bulk = Bulk::new(config, conn(tack), conn(tack), 1 << 20);
+    let least = if ipv6 { 1_280 } else { 576 };
+    for narrow in &mut bulk.world.narrow {
+        let mtu = rng.random_range(least..1_500);
+        *narrow = match rng.random_range(0..4) {
+            0 => None,
+            1 => Some(Narrow::silent(mtu)),
+            2 if !ipv6 => Some(Narrow { says: Some(None), ..Narrow::silent(mtu) }),
+            _ => Some(Narrow::telling(mtu)),
+        };
+    }
+    bulk
+}
+
+#[test]
+fn whatever_the_path_takes_and_says_every_byte_arrives() {
+    for seed in 0..200 {
+        let mut bulk = rough(seed);
+        bulk.run(Instant::from_secs(300));
+        let (info, narrow) = (bulk.info(), bulk.world.narrow);
+        assert!(
+            bulk.reader.read == 1 << 20 && bulk.reader.at_end,
+            "seed {seed}: {} bytes, {narrow:?}, {info:?}",
+            bulk.reader.read
+        );
+        if let Some(narrow) = narrow[0] {
+            assert!(usize::from(info.path_mtu) <= narrow.mtu, "seed {seed}: {info:?}");
+        }
     }
 }
 

@@ -1,0 +1,16 @@
+//! Our TCP against the kernel's. One binary: its tests share two test threads, and wait a lot.
+#![cfg(target_os = "linux")]
+
+mod asleep;
+mod bulk;
+mod closing;
+mod controllers;
+mod forward;
+mod http;
+mod icmp;
+mod iperf;
+mod many;
+mod options;
+mod shell;
+mod support;
+mod tack;

@@ -1,0 +1,157 @@
+//! TACK among peers that do not know it, and among those that do.
+
+use std::time::Duration;
+
+use tack_interop::segment::{ACK, SYN, Seen};
+use tack_interop::world::{say_skipped, within};
+use tack_interop::{Family, Setup, World, stream};
+use tack_link::End;
+use tack_link::loss::LossConfig;
+use tack_link::wired::DirectionConfig;
+use tack_net::{ConnConfig, ListenConfig, Mode};
+
+use crate::support::{LIMIT, Opener, pair, roomy, talk, they_send, way, we_send};
+
+const BYTES: u64 = 6 << 20;
+
+/// What a connection cost, as seen on the path.
+struct Cost {
+    /// Packets from us and from the kernel, of our stream and then of its own.
+    packets: [usize; 2],
+    /// From our SYN to the answer.
+    handshake: Duration,
+    /// From our first data to the last of the kernel's.
+    transfer: Duration,
+}
+
+/// One connection, its data both ways in turn; `None` if this machine cannot have it.
+async fn cost_of(offers: bool, family: Family) -> Option<Cost> {
+    const ATTEMPTS: u32 = 4;
+    for _ in 0..ATTEMPTS {
+        let world = Setup::over(roomy(50, 10)).start()?;
+        let conn = if offers { ConnConfig::default() } else { ConnConfig::plain() };
+        let (mut ours, mut theirs) = pair(&world, family, Opener::We, conn).await;
+        we_send(&mut ours, &mut theirs, BYTES).await;
+        they_send(&mut theirs, &mut ours, BYTES).await;
+        within(LIMIT, "closing", ours.finished()).await.unwrap();
+        assert_eq!(ours.info().mode, Mode::Plain);
+        assert_eq!(ours.info().counters.retransmissions, 0, "{:#?}", ours.info());
+        let log = world.log.all();
+        drop((ours, theirs));
+        let report = world.finish();
+        check_options(&log, offers);
+        let lost = [End::A, End::B].map(|end| report.link.link().counters(end).dropped());
+        // What a stalled machine makes of a transfer tells nothing about the options.
+        if report.void().is_none() && lost == [0, 0] {
+            return Some(measure(&log));
+        }
+        println!("again, for this run was void: {:?}, lost {lost:?}", report.void());
+    }
+    say_skipped(&format!("{ATTEMPTS} runs were void: this machine is too busy to compare"));
+    None
+}
+
+fn check_options(log: &[Seen], offers: bool) {
+    let syns: Vec<&Seen> = log.iter().filter(|s| s.entered && s.has(SYN)).collect();
+    let [syn, answer] = syns[..] else { panic!("a SYN, a SYN/ACK: {syns:?}") };
+    assert!(!syn.has(ACK) && syn.end == End::A && answer.has(ACK) && answer.end == End::B);
+    assert_eq!(syn.tcp().unwrap().has_tack(), offers, "{syn:?}");
+    let others = log.iter().filter(|s| !s.has(SYN) || s.has(ACK));
+    assert!(others.filter_map(Seen::tcp).all(|t| !t.has_tack()), "nothing of TACK after a SYN");
+}
+
+fn measure(log: &[Seen]) -> Cost {
+    let sent = |end| log.iter().filter(move |s| s.entered && s.end == end);
+    let at = |end, flags| log.iter().find(|s| s.end == End::A && s.entered == end && s.has(flags));
+    let handshake = at(false, SYN | ACK).unwrap().at - at(true, SYN).unwrap().at;
+    let data = |s: &&Seen| s.payload() > 0;
+    let first = log.iter().find(data).unwrap().at;
+    let last = log.iter().rfind(data).unwrap().at;
+    Cost {
+        packets: [End::A, End::B].map(|end| sent(end).filter(data).count()),
+        handshake,
+        transfer: last - first,
+    }
+}
+
+#[tokio::test]
+async fn tack_permitted_is_ignored_by_the_kernel_and_costs_nothing() {
+    for family in Family::BOTH {
+        let with = cost_of(true, family).await;
+        let without = cost_of(false, family).await;
+        let (Some(with), Some(without)) = (with, without) else { return };
+        for cost in [&with, &without] {
+            // 20 ms there and back, and what the option's four bytes take on the wire.
+            assert!(cost.handshake < Duration::from_millis(30), "{:?}", cost.handshake);
+        }
+        assert_eq!(with.packets, without.packets, "packets with data over {family:?}");
+        let ratio = with.transfer.as_secs_f64() / without.transfer.as_secs_f64();
+        println!("{family:?}: with the offer {ratio:.3} of the time without");
+        assert!((0.9..1.1).contains(&ratio), "{:?}, {:?}", with.transfer, without.transfer);
+    }
+}
+
+#[tokio::test]
+async fn nothing_of_tack_is_said_to_a_kernel_that_connects() {
+    let Some(world) = Setup::over(way(50, 1)).start() else { return };
+    for family in Family::BOTH {
+        let (mut ours, mut theirs) =
+            pair(&world, family, Opener::Kernel, ConnConfig::default()).await;
+        talk(&mut ours, &mut theirs, 300_000).await;
+        assert_eq!(ours.info().mode, Mode::Plain);
+    }
+    assert!(world.log.all().iter().filter_map(Seen::tcp).all(|t| !t.has_tack()));
+}
+
+/// Both kernels between us only forward.
+async fn through_two_routers(world: &World, family: Family, bytes: u64) {
+    let Some((far, ip)) = world.far_endpoint(ConnConfig::default(), family) else { return };
+    let mut listener = far.listen_with(443, ListenConfig::default()).unwrap();
+    let opening =
+        async { tokio::join!(world.endpoint.connect((ip, 443).into()), listener.accept()) };
+    let (near, far) = within(LIMIT, "opening", opening).await;
+    let (mut near, (mut far, _)) = (near.unwrap(), far.unwrap());
+    let talking =
+        async { tokio::join!(stream::send_all(&mut near, 1, bytes), stream::receive(&mut far)) };
+    let (sent, got) = within(LIMIT, "one way", talking).await;
+    assert_eq!(sent.unwrap(), got.unwrap());
+    let talking =
+        async { tokio::join!(stream::send_all(&mut far, 2, bytes), stream::receive(&mut near)) };
+    let (sent, got) = within(LIMIT, "and the other", talking).await;
+    assert_eq!(sent.unwrap(), got.unwrap());
+    for end in [&near, &far] {
+        within(LIMIT, "closing", end.finished()).await.unwrap();
+        let info = end.info();
+        assert_eq!(info.mode, Mode::Tack, "{info:#?}");
+        assert!(info.counters.acks_sent.plain < 10, "{:?}", info.counters.acks_sent);
+    }
+}
+
+/// Acknowledgments of TACK's and segments of data per second while the second half of the data
+/// from A came, when the sender has long known the path.
+fn steady_rates(log: &[Seen]) -> (f64, f64) {
+    let is_ack = |s: &&&Seen| s.tcp().is_some_and(|t| t.option(253).is_some_and(|o| o.len() == 3));
+    let from = |end| log.iter().filter(move |s| s.entered && s.end == end);
+    let data: Vec<&Seen> =
+        from(End::A).filter(|s| s.payload() > 1_000).filter(|s| !is_ack(&s)).collect();
+    let (start, end) = (data[data.len() / 2].at, data[data.len() - 1].at);
+    let during = |s: &&&Seen| (start..end).contains(&s.at);
+    let acks: Vec<&Seen> = from(End::B).collect();
+    let acks = acks.iter().filter(is_ack).filter(during).count();
+    let seconds = (end - start).as_secs_f64();
+    (acks as f64 / seconds, data.iter().filter(during).count() as f64 / seconds)
+}
+
+#[tokio::test]
+async fn tack_crosses_two_routers_over_a_lossy_path() {
+    let loss = LossConfig::Bernoulli(0.002);
+    let Some(world) = Setup::over(DirectionConfig { loss, ..way(100, 10) }).start() else { return };
+    for family in Family::BOTH {
+        world.log.clear();
+        through_two_routers(&world, family, 12 << 20).await;
+        let (acks, data) = steady_rates(&world.log.all());
+        // Eq. 4 gives 4 per 20 ms; the rest reports losses.
+        println!("{family:?}: {acks:.0} acknowledgments and {data:.0} segments per second");
+        assert!(acks > 50.0 && acks < 350.0 && data > 1_000.0, "{acks:.0}/s for {data:.0}/s");
+    }
+}

@@ -26,9 +26,10 @@
 //! acknowledgment covers whole ones. [`AckStrategy::frequency`] is the exact one.
 //!
 //! The table at the end of this file, `strategies!`, is the only place that lists strategies: a new
-//! one is one file beside those below and one line there. A connection asks a strategy four things
-//! and never which one it is: what both SYNs must agree on, what holds with this peer, a state
-//! machine that says when an acknowledgment is due, and what changes at the sender of data.
+//! one is one file beside those below and one line there, besides its `mod` and `use`. A connection
+//! asks a strategy four things and never which one it is: what both SYNs must agree on, what holds
+//! with this peer, a state machine that says when an acknowledgment is due, and what changes at the
+//! sender of data.
 //!
 //! ```
 //! use tack_tcp::{AckStrategy, PathFacts};
@@ -44,8 +45,8 @@
 //!
 //! # How to add one
 //!
-//! A type for its parameters, [`Rule`] for it, and a receiver's state with the verbs of
-//! [`Acknowledge`]; `counter::Counter` is what most states are made of. Every third segment, for
+//! A type for its parameters, `Rule` for it, and a receiver's state with the verbs of
+//! `Acknowledge`; `counter::Counter` is what most states are made of. Every third segment, for
 //! instance, is `ack/third.rs`:
 //!
 //! ```text

@@ -85,7 +85,8 @@ pub struct CompareArgs {
     /// [default: 60 round trips, at least 2]
     #[arg(long, value_name = "S")]
     pub warmup: Option<f64>,
-    /// Some of udp, tcp-l1 to tcp-l64, tack [default: udp, tcp-l1,2,4,8,16, tack]
+    /// Some of udp, tcp-l1 to tcp-l64, ae, a4l4, a8l8, 2waf, 4w, 4waf, ar10, akdu, picoquic, srt,
+    /// tack and their like [default: udp, tcp-l1,2,4,8,16, tack]
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     pub strategies: Vec<Strategy>,
     /// Some of textbook, paper-a, paper-b

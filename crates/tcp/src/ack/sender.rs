@@ -82,3 +82,24 @@ impl SenderSide {
         self.fixes.as_ref()?.held(now)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::ack::{AckStrategy, Needs};
+    use tack_cc::WindowRules;
+
+    #[test]
+    fn the_controller_hears_of_a_strategy_that_was_agreed_on_and_of_no_other() {
+        let usual = WindowRules { abc_limit: 7, ..WindowRules::default() };
+        let rules = |name: &str, agreed: Needs| {
+            let ack: AckStrategy = name.parse().expect("a strategy");
+            ack.in_force(agreed).sender().window_rules(usual)
+        };
+        assert_eq!(rules("a8l8", Needs::Polls), WindowRules { abc_limit: 8, ..usual });
+        let gentle = rules("2waf-beta", Needs::Polls);
+        assert_eq!((gentle.abc_limit, gentle.beta), (u32::MAX, Some(2.0 / 7.0)));
+        for name in ["a8l8", "2waf-beta", "4w", "ar10", "tcp-l16", "tack"] {
+            assert_eq!(rules(name, Needs::Nothing), usual, "{name}");
+        }
+    }
+}

@@ -116,7 +116,7 @@ async fn get(stream: TackStream, path: &str) -> io::Result<(Received, Stream)> {
     Ok((stream::receive_at_most(&mut stream, length).await?, stream))
 }
 
-const NGINX: &str = "daemon off; master_process off; error_log stderr; pid DIR/pid;
+const NGINX: &str = "daemon off; master_process off; error_log stderr; pid DIR/pid; user root root;
 events { worker_connections 256; }
 http {
   access_log off; root DIR; keepalive_timeout 60s;

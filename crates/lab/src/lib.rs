@@ -1,19 +1,25 @@
 //! Experiments: scenarios, sweeps, comparisons and reports.
 
+pub mod acks;
 pub mod airtime;
 pub mod batch;
 pub mod compare;
 pub mod controllers;
+pub mod custura;
+pub mod dumbbell;
 #[cfg(target_os = "linux")]
 pub mod emulate;
+pub mod fairness;
 #[cfg(target_os = "linux")]
 pub mod kernel;
+pub mod landstrom;
 mod link;
 mod network;
 pub mod output;
 pub mod plot;
 mod reading;
 pub mod report;
+pub mod reproduce;
 pub mod result;
 pub mod scenario;
 mod series;

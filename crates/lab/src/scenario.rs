@@ -46,7 +46,7 @@ pub use access::{Access, PerPair};
 pub use error::ScenarioError;
 pub use flow::{App, Direction, Flow, Strategy};
 pub use sweep::{Plan, Run};
-pub use wan::{Wan, WanDirection};
+pub use wan::{QueueKind, Wan, WanDirection};
 pub use wifi::Wifi;
 
 use error::Problem;

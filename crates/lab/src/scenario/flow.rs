@@ -37,6 +37,23 @@ impl Strategy {
     pub const fn every(segments_per_ack: u32) -> Strategy {
         Strategy::Tcp(AckStrategy::every(segments_per_ack))
     }
+
+    /// Every strategy with the parameters of papers and stacks.
+    pub fn all() -> impl Iterator<Item = Strategy> {
+        AckStrategy::ALL.iter().copied().map(Strategy::Tcp)
+    }
+
+    /// The reference of [Landström & Larzon]: AE.
+    pub fn every_segment() -> Strategy {
+        let is_it = |s: &Strategy| matches!(s, Strategy::Tcp(AckStrategy::EverySegment(_)));
+        Strategy::all().find(is_it).unwrap_or(Strategy::every(1))
+    }
+
+    /// All but [`Self::every_segment`] and counting to one, which is the same.
+    pub fn contenders() -> Vec<Strategy> {
+        let reference = [Strategy::every_segment(), Strategy::every(1)];
+        Strategy::all().filter(|s| !reference.contains(s)).collect()
+    }
 }
 
 impl fmt::Display for Strategy {

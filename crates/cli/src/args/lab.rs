@@ -1,10 +1,13 @@
 //! `tack lab`.
 
+mod acks;
 mod controllers;
 #[cfg(target_os = "linux")]
 mod emulate;
+mod fairness;
 #[cfg(target_os = "linux")]
 mod kernel;
+mod reproduce;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -14,11 +17,14 @@ use tack_lab::airtime::AirtimeSettings;
 use tack_lab::compare::Comparison;
 use tack_lab::scenario::{Strategy, Wifi};
 
+pub use self::acks::AcksArgs;
 pub use self::controllers::ControllersArgs;
 #[cfg(target_os = "linux")]
 pub use self::emulate::EmulateArgs;
+pub use self::fairness::FairnessArgs;
 #[cfg(target_os = "linux")]
 pub use self::kernel::KernelArgs;
+pub use self::reproduce::{Paper, ReproduceArgs};
 use crate::exit::Failure;
 
 const AFTER: &str = "\
@@ -26,6 +32,9 @@ Examples:
   tack lab compare --wifi n --rtt 80ms        every ACK strategy on the same air
   tack lab run scenarios/satellite.toml       an experiment as data
   tack lab airtime --phy ac --mode udpack --l 2
+  tack lab acks --rate 20 --rtt 50ms          every ACK strategy on the same wire
+  tack lab fairness                           each against acknowledging every segment
+  tack lab reproduce landstrom                a paper's figures beside ours
   tack lab controllers                        the congestion controllers side by side";
 
 /// Experiments in a deterministic simulator: the real stack over a model of 802.11 and wires.
@@ -46,6 +55,12 @@ pub enum LabCommand {
     Run(RunArgs),
     /// Run open-loop traffic on any setting of the 802.11 model
     Airtime(Box<AirtimeArgs>),
+    /// Put every ACK strategy on the same path, its formula beside its count
+    Acks(Box<AcksArgs>),
+    /// Set each ACK strategy against as many flows that acknowledge every segment
+    Fairness(Box<FairnessArgs>),
+    /// Put a paper's figures beside ours, and judge
+    Reproduce(ReproduceArgs),
     /// Put the congestion controllers side by side, against theory and each other
     Controllers(ControllersArgs),
     /// Run programs in two network namespaces with a modelled path between them, in real time
@@ -288,6 +303,16 @@ impl RunArgs {
             None => name.into(),
             Some(path) if path.extension().is_some_and(|e| e == "jsonl") => path.clone(),
             Some(dir) => dir.join(name),
+        }
+    }
+}
+
+/// Refuses the first flag whose value is not between its least and its most.
+fn within(limits: &[(&str, f64, f64, f64)]) -> Result<(), Failure> {
+    match limits.iter().find(|(_, value, least, most)| !(*least..=*most).contains(value)) {
+        None => Ok(()),
+        Some((flag, value, least, most)) => {
+            Err(Failure::usage(format!("{flag} {value}: from {least} to {most} can run")))
         }
     }
 }

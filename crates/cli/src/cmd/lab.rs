@@ -1,10 +1,13 @@
 //! `tack lab`: plans, progress bars and files around `tack-lab`.
 
+mod acks;
 mod controllers;
 #[cfg(target_os = "linux")]
 mod emulate;
+mod fairness;
 #[cfg(target_os = "linux")]
 mod kernel;
+mod reproduce;
 
 use std::fs::File;
 use std::io::{BufWriter, IsTerminal, Write, stderr};
@@ -13,15 +16,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
+use tack_lab::batch::run_all;
 use tack_lab::compare::{CompareRow, Comparison, table};
 use tack_lab::output::{Row, write_csv};
-use tack_lab::scenario::{Plan, Run};
+use tack_lab::result::RunResult;
+use tack_lab::scenario::{Plan, Run, Scenario};
 use tack_lab::store::Store;
 use tack_lab::sweep::{Observer, SweepError, sweep};
 use tack_lab::{Recordings, plot, report, simulate, simulate_recorded};
 
 use super::extras::print;
-use crate::args::lab::{AirtimeArgs, CompareArgs, LabArgs, LabCommand, RunArgs};
+use crate::args::lab::{AirtimeArgs, CompareArgs, HowArgs, LabArgs, LabCommand, RunArgs};
 use crate::exit::{ExitCode, Failure};
 
 /// Runs an experiment.
@@ -30,6 +35,9 @@ pub fn run(args: LabArgs) -> Result<ExitCode, Failure> {
         LabCommand::Compare(args) => compare(&args),
         LabCommand::Run(args) => run_file(args),
         LabCommand::Airtime(args) => airtime(&args),
+        LabCommand::Acks(args) => acks::acks(&args),
+        LabCommand::Fairness(args) => fairness::fairness(&args),
+        LabCommand::Reproduce(args) => reproduce::reproduce(&args),
         LabCommand::Controllers(args) => controllers::controllers(&args),
         #[cfg(target_os = "linux")]
         LabCommand::Emulate(args) => emulate::emulate(&args),
@@ -258,6 +266,43 @@ fn interruptible<T: Send + 'static>(
         Some(Ok(done)) => Ok(Some(done)),
         Some(Err(e)) => std::panic::resume_unwind(e.into_panic()),
     }
+}
+
+/// Runs `scenarios` with a bar, after making sure that there is a directory for what comes of it.
+fn run_batch(
+    scenarios: Vec<Scenario>,
+    how: &HowArgs,
+    out: Option<&Path>,
+) -> Result<Vec<RunResult>, Failure> {
+    if let Some(dir) = out {
+        // Not after minutes of work.
+        std::fs::create_dir_all(dir).map_err(|e| at(dir, e))?;
+    }
+    let bar = progress(how.quiet);
+    bar.set_length(scenarios.len() as u64);
+    let (jobs, watched) = (how.jobs, bar.clone());
+    let done = interruptible(move || run_all(scenarios, jobs, &|| watched.inc(1)))?;
+    let done = done.ok_or_else(|| Failure::new(ExitCode::Interrupted, "stopped"))?;
+    bar.finish_and_clear();
+    done.map_err(failed)
+}
+
+/// Prints the table or the JSON, and writes both to files of that name in a directory.
+fn show(
+    text: &str,
+    json: &impl Serialize,
+    as_json: bool,
+    files: Option<(&Path, &str)>,
+) -> Result<ExitCode, Failure> {
+    if let Some((dir, name)) = files {
+        let mut pretty = serde_json::to_vec_pretty(json).map_err(failed)?;
+        pretty.push(b'\n');
+        for (extension, bytes) in [("txt", text.as_bytes()), ("json", &pretty)] {
+            let path = dir.join(name).with_extension(extension);
+            std::fs::write(&path, bytes).map_err(|e| at(&path, e))?;
+        }
+    }
+    if as_json { print_json(json) } else { print(text.as_bytes()) }
 }
 
 fn print_json(value: &impl Serialize) -> Result<ExitCode, Failure> {

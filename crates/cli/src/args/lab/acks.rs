@@ -1,0 +1,115 @@
+//! `tack lab acks`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use tack_cc::Algorithm;
+use tack_lab::acks::Arena;
+use tack_lab::dumbbell::Queue;
+use tack_lab::scenario::{Strategy, Wifi};
+
+use super::{HowArgs, parse_time};
+use crate::exit::Failure;
+
+const AFTER: &str = "\
+`formula/s` is the strategy's own frequency formula at the goodput, RTTmin and round trip measured;
+every strategy runs with the same controller. Losses make receivers acknowledge more than it says.
+
+Examples:
+  tack lab acks
+  tack lab acks --rate 100 --rtt 80ms --loss 0.001 --cc cubic
+  tack lab acks --wifi n --rtt 80ms --strategies tcp-l2,ar10,tack";
+
+/// Put every acknowledgment strategy on the same path.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = AFTER)]
+pub struct AcksArgs {
+    /// Rate of the bottleneck, Mbit/s [default: 20; none behind Wi-Fi]
+    #[arg(long, value_name = "MBPS")]
+    pub rate: Option<f64>,
+    /// Round trip of the empty path
+    #[arg(long, value_name = "TIME", default_value = "50ms", value_parser = parse_time)]
+    pub rtt: Duration,
+    /// Share of data packets lost at random
+    #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
+    pub loss: f64,
+    /// Share of acknowledgments lost at random
+    #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
+    pub ack_loss: f64,
+    /// At the bottleneck: drop-tail, drop-tail:BDPS, red, codel
+    #[arg(long, value_name = "QUEUE", default_value = "drop-tail")]
+    pub queue: Queue,
+    /// 802.11 generation of a wireless hop: b, g, n, ac, ax
+    #[arg(long, value_name = "PHY")]
+    pub wifi: Option<String>,
+    /// Parameters of that hop: textbook, paper-a, paper-b
+    #[arg(long, value_name = "NAME", default_value = "textbook")]
+    pub preset: String,
+    /// Which strategies [default: all]
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    pub strategies: Vec<Strategy>,
+    /// Congestion controller of all of them
+    #[arg(long, value_name = "NAME", default_value = "newreno")]
+    pub cc: Algorithm,
+    /// Let ACKs alone clock window-based controllers, as ns-2 does
+    #[arg(long)]
+    pub unpaced: bool,
+    /// Runs of each, with seeds from 1 on
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    pub seeds: u64,
+    /// Simulated seconds measured in each run
+    #[arg(long, value_name = "S", default_value_t = 30.0)]
+    pub seconds: f64,
+    /// Simulated seconds before that, left out of rates
+    #[arg(long, value_name = "S", default_value_t = 10.0)]
+    pub warmup: f64,
+    /// Write acks.json and acks.txt into this directory
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+    /// How it runs.
+    #[command(flatten)]
+    pub how: HowArgs,
+}
+
+impl AcksArgs {
+    /// What the user meant.
+    pub fn resolve(&self) -> Result<Arena, Failure> {
+        if let Some(phy) = &self.wifi {
+            let wrong = |e| Failure::usage(format!("--wifi {phy} --preset {}: {e}", self.preset));
+            Wifi::preset(phy, &self.preset).checked_config(1).map_err(wrong)?;
+        }
+        let rate = self.rate.or(self.wifi.is_none().then_some(20.0));
+        super::within(&[
+            ("--rate", rate.unwrap_or(1.0), 0.01, 100_000.0),
+            ("--rtt in seconds", self.rtt.as_secs_f64(), 0.0, 10.0),
+            ("--loss", self.loss, 0.0, 0.9),
+            ("--ack-loss", self.ack_loss, 0.0, 0.9),
+            ("--seeds", self.seeds as f64, 1.0, 10_000.0),
+            ("--seconds", self.seconds, 0.1, 36_000.0),
+            ("--warmup", self.warmup, 0.0, 36_000.0),
+        ])?;
+        if rate.is_some() && self.rtt.is_zero() {
+            let why = "--rtt 0ms: buffers are counted in products of rate and round trip";
+            return Err(Failure::usage(why));
+        }
+        let all = || Strategy::all().collect();
+        Ok(Arena {
+            wifi: self.wifi.clone().map(|phy| (phy, self.preset.clone())),
+            rate_mbps: rate,
+            rtt: self.rtt,
+            loss: self.loss,
+            ack_loss: self.ack_loss,
+            queue: self.queue,
+            strategies: if self.strategies.is_empty() { all() } else { self.strategies.clone() },
+            cc: self.cc,
+            paced: !self.unpaced,
+            seeds: self.seeds,
+            duration_s: self.warmup + self.seconds,
+            warmup_s: self.warmup,
+        })
+    }
+}

@@ -1,0 +1,27 @@
+//! `tack lab fairness`.
+
+use serde::Serialize;
+use tack_lab::fairness::{FairnessRow, draw, table};
+
+use super::{at, run_batch, show};
+use crate::args::lab::FairnessArgs;
+use crate::exit::{ExitCode, Failure};
+
+/// `{"rows": […]}`.
+#[derive(Serialize)]
+struct Json {
+    rows: Vec<FairnessRow>,
+}
+
+/// Runs and shows them.
+pub(super) fn fairness(args: &FairnessArgs) -> Result<ExitCode, Failure> {
+    let fairness = args.resolve()?;
+    let results = run_batch(fairness.scenarios(), &args.how, args.out.as_deref())?;
+    let rows = fairness.summarise(&results);
+    if let Some(dir) = &args.out {
+        let path = dir.join("fairness.svg");
+        draw(&rows, &path).map_err(|e| at(&path, format!("{e:#}")))?;
+    }
+    let text = table(&rows);
+    show(&text, &Json { rows }, args.json, args.out.as_deref().map(|dir| (dir, "fairness")))
+}

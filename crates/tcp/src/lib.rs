@@ -65,6 +65,10 @@
 //! assert_eq!(received, b"hello");
 //! ```
 //!
+//! Over IP the host is an end of the network itself: [`Host::handle_packet`] takes packets and
+//! super-packets from a device, [`IpConfig`] says what the device can do, ICMP is answered and
+//! heeded, and how large packets may be is found out with routers' help or without it.
+//!
 //! Where to look: [`conn`] for the states and how a segment is taken, [`host`] for
 //! demultiplexing, listeners and TIME-WAIT, [`wire`] for formats, [`recovery`] for plain TCP,
 //! [`ack`] for the acknowledgment strategies, [`config`] for every knob and its reason, [`stats`] for what can be seen.

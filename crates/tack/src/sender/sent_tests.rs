@@ -178,6 +178,25 @@ fn a_transmission_may_carry_old_and_new_data_together() {
 }
 
 #[test]
+fn segments_too_long_for_the_path_are_lost_but_for_what_has_arrived_of_them() {
+    let mut s = Sent::new(1, 0);
+    for range in [0..100, 100..160, 160..260] {
+        s.on_sent(range, 0, at(0));
+    }
+    s.receive(200..260, None, &mut Receipts::default());
+    s.lose_longer_than(60);
+    assert_eq!((s.lost_bytes(), s.first_lost()), (140, Some(0..100)));
+    s.check();
+    // In pieces that pass, each under a number of its own.
+    for (i, range) in [0..60, 60..100, 160..200].into_iter().enumerate() {
+        assert_eq!(s.on_sent(range, 0, at(1)), (4 + i as u64, true));
+    }
+    s.lose_longer_than(60);
+    assert_eq!((s.lost_bytes(), s.in_flight()), (0, 200));
+    s.check();
+}
+
+#[test]
 fn only_the_latest_transmission_of_a_segment_counts() {
     // [TON §V-A]: the tuple's PKT.SEQ is replaced.
     let mut s = Sent::new(1, 0);

@@ -206,6 +206,15 @@ fn random_operations_agree_with_a_state_per_byte() {
                     let lost = naive.change(State::Sacked, State::Lost, |_| true);
                     assert_eq!(sent.renege(), lost, "seed {seed}");
                 }
+                _ if rng.random_bool(0.3) => {
+                    let longest = rng.random_range(1..20);
+                    let mut lengths = std::collections::BTreeMap::new();
+                    for byte in &naive.bytes {
+                        *lengths.entry(byte.segment).or_insert(0u64) += 1;
+                    }
+                    naive.change(State::InFlight, State::Lost, |b| lengths[&b.segment] > longest);
+                    sent.mark_longer_lost(longest);
+                }
                 _ if rng.random_bool(0.2) => {
                     let lost = naive.change(State::InFlight, State::Lost, |_| true);
                     assert_eq!(sent.mark_all_lost(), lost, "seed {seed}");

@@ -24,6 +24,10 @@ struct Arrivals {
     newest: Option<(u64, Instant)>,
     over_original: bool,
     over_resent: bool,
+    /// When the present episode first sent something again.
+    resent_since: Option<Instant>,
+    /// `over_resent`, by a transmission of the present episode.
+    over_resent_now: bool,
 }
 
 impl PlainSender {
@@ -38,7 +42,7 @@ impl PlainSender {
         spurious |= self.undo.on_ack(Evidence {
             cum_ack: ack.cum_ack,
             advanced,
-            over_resent: arrivals.over_resent,
+            over_resent: arrivals.over_resent_now,
             echoes_original: ack.echoes_original,
             over_original: arrivals.over_original,
         });
@@ -91,6 +95,8 @@ impl PlainSender {
             newest: None,
             over_original: false,
             over_resent: false,
+            resent_since: self.undo.first_resent_at(),
+            over_resent_now: false,
         };
         let advance = ack.cum_ack.saturating_sub(self.sent.snd_una());
         let outstanding = self.sent.snd_nxt() - self.sent.snd_una() - advance;
@@ -104,7 +110,9 @@ impl PlainSender {
         sent.ack_to(ack.cum_ack, |mut segment| {
             let known = repaid.min(segment.new_bytes);
             (segment.new_bytes, repaid) = (segment.new_bytes - known, repaid - known);
-            arrivals.over_resent |= segment.retransmitted && !segment.was_sacked;
+            let resent = segment.retransmitted && !segment.was_sacked;
+            arrivals.over_resent |= resent;
+            arrivals.over_resent_now |= resent && arrivals.is_of_episode(&segment);
             arrivals.note(&segment, rack, rate, undo);
         });
         if arrivals.over_resent {
@@ -204,6 +212,13 @@ impl PlainSender {
 }
 
 impl Arrivals {
+    /// Its latest transmission was made by the present episode: an echo older than the episode's
+    /// first retransmission is then that of the original. What an earlier episode sent again has
+    /// an older echo anyway, which proves nothing.
+    fn is_of_episode(&self, segment: &Delivered) -> bool {
+        self.resent_since.is_some_and(|first| segment.sent_at >= first)
+    }
+
     fn note(
         &mut self,
         segment: &Delivered,
@@ -213,7 +228,8 @@ impl Arrivals {
     ) {
         self.bytes += segment.new_bytes;
         rate.on_delivered(segment, self.now);
-        rack.on_delivered(segment, self.echoes_original, self.rtt_min, self.now);
+        let echoes_original = self.echoes_original && self.is_of_episode(segment);
+        rack.on_delivered(segment, echoes_original, self.rtt_min, self.now);
         self.over_original |= undo.is_original(segment);
         if segment.was_sacked || segment.retransmitted {
             return;

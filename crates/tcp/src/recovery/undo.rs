@@ -58,7 +58,7 @@ pub(super) struct Evidence {
     pub(super) cum_ack: u64,
     /// The cumulative acknowledgment advanced.
     pub(super) advanced: bool,
-    /// It advanced over a segment that was sent more than once.
+    /// It advanced over a segment that the episode sent again.
     pub(super) over_resent: bool,
     pub(super) echoes_original: bool,
     /// A segment that was sent once only, before the episode began, is newly acknowledged.

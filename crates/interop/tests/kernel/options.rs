@@ -73,6 +73,20 @@ async fn windows_are_scaled_both_ways_and_more_than_64_kib_are_in_flight() {
 }
 
 #[tokio::test]
+async fn windows_are_not_scaled_where_the_kernel_does_not_want_it() {
+    let Some(world) = Setup::over(way(100, 5)).start() else { return };
+    world.set("net.ipv4.tcp_window_scaling", "0");
+    both_ways(&world, &ConnConfig::default(), 2 << 20).await;
+    let log = world.log.all();
+    let answers = syns(&log).into_iter().filter(|s| s.has(ACK));
+    assert!(answers.filter_map(Seen::tcp).all(|t| t.window_scale().is_none()));
+    for end in [End::A, End::B] {
+        let sent = greatest_flight(&log, end);
+        assert!((30_000..=65_537).contains(&sent), "{sent} bytes in flight from {end:?}");
+    }
+}
+
+#[tokio::test]
 async fn timestamps_are_on_every_segment_where_the_kernel_wants_them() {
     let Some(world) = Setup::over(way(100, 2)).start() else { return };
     both_ways(&world, &ConnConfig::default(), 300_000).await;

@@ -70,6 +70,8 @@ pub struct Tcp {
     pub seq: u32,
     /// Acknowledgment number.
     pub ack: u32,
+    /// The four reserved bits.
+    pub reserved: u8,
     /// Flags, as in [`SYN`].
     pub flags: u8,
     /// Window field, not scaled.
@@ -138,6 +140,7 @@ impl Tcp {
             dst_port: u16_at(2)?,
             seq: u32_at(4)?,
             ack: u32_at(8)?,
+            reserved: bytes.get(12)? & 15,
             flags: *bytes.get(13)?,
             window: u16_at(14)?,
             options: options(bytes.get(20..header)?),

@@ -14,5 +14,6 @@ mod iperf;
 mod many;
 mod options;
 mod shell;
+mod strategies;
 mod support;
 mod tack;

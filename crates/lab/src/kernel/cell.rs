@@ -36,11 +36,11 @@ impl Controller {
         }
     }
 
-    /// Ours.
+    /// Ours: of CUBIC the edition that Linux has.
     pub(super) const fn algorithm(self) -> Algorithm {
         match self {
             Controller::Reno => Algorithm::NewReno,
-            Controller::Cubic => Algorithm::Cubic,
+            Controller::Cubic => Algorithm::CubicLinux,
             Controller::Bbr => Algorithm::Bbr,
         }
     }

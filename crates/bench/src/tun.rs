@@ -7,8 +7,8 @@
 //!                     kernel's TCP -- relay -- process of its own -- relay -- kernel's TCP
 //! ```
 //!
-//! One connection, bulk one way, nothing encrypted, MTU 1500, offloads on; the contestants
-//! alternate and the order reverses every round. Both ends' processes are counted, and the whole
+//! One connection, bulk one way, nothing encrypted, MTU 1500, offloads on, CUBIC but for TACK's BBR;
+//! the contestants alternate and the order reverses every round. Both ends' processes are counted, and the whole
 //! machine, because what a packet costs in the kernel is not always charged to who sent it.
 
 mod ends;

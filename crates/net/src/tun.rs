@@ -41,7 +41,7 @@ use crate::shared::Received;
 /// enough for these to be in time.
 const BATCH_PACKETS: usize = 64;
 /// The same in bytes, for super-packets.
-const BATCH_BYTES: usize = 512 << 10;
+const BATCH_BYTES: usize = 128 << 10;
 
 /// A TUN device and whom its endpoint answers for.
 #[derive(Clone, Debug, PartialEq, Eq)]

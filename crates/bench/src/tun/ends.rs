@@ -68,7 +68,7 @@ fn tun_config(role: Role, offload: bool) -> Result<TunConfig> {
 fn endpoint(contestant: Contestant, role: Role) -> Result<(Endpoint, ConnConfig)> {
     let conn = match contestant {
         Contestant::Tack => ConnConfig::default(),
-        // The kernel's default.
+        // As the kernel's in this comparison.
         _ => ConnConfig { congestion: Some(Algorithm::Cubic), ..ConnConfig::plain() },
     };
     let tun = tun_config(role, contestant != Contestant::PlainNoOffload)?;

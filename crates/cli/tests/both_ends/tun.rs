@@ -178,3 +178,28 @@ fn perf_runs_between_two_interfaces() {
     drop(lines);
     assert!(server.0.wait().unwrap().success());
 }
+
+/// Encrypted, file by file, through the command that the receiver says to type.
+#[test]
+fn files_are_sent_between_two_interfaces() {
+    let Some(netns) = namespace() else { return };
+    let home = tempdir().unwrap();
+    netns.sysctl("net.ipv4.ip_forward", "1").unwrap();
+    let bytes = random_bytes(&mut rng(44), 3_000_001);
+    std::fs::write(home.path().join("file"), &bytes).unwrap();
+    let receive = "recv in -p 7003 --tun=left --tun-addr 10.7.1.2/24";
+    let mut receiver = Listening(netns.spawn(&mut tack(home.path(), receive)).unwrap());
+    let mut lines = BufReader::new(receiver.0.stderr.take().unwrap()).lines();
+    let typed = lines.find_map(|line| {
+        let line = line.unwrap();
+        line.trim().strip_prefix("tack ").map(str::to_owned)
+    });
+    let typed = typed.unwrap().replace("PATH…", "file").replace("ADDRESS/BITS", "10.7.2.2/24");
+    let typed = typed.replace("--tun ", "--tun=right ");
+    let mut sender = tack(home.path(), &typed);
+    succeeded(&netns.spawn(&mut sender).unwrap().wait_with_output().unwrap());
+    // It still says what it received.
+    let said: Vec<String> = lines.map_while(Result::ok).collect();
+    assert!(receiver.0.wait().unwrap().success(), "{said:?}");
+    assert!(std::fs::read(home.path().join("in/file")).unwrap() == bytes);
+}

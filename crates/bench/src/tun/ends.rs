@@ -113,6 +113,8 @@ async fn kernel_server(contestant: Contestant) -> Result<Share> {
 
 async fn kernel_client(contestant: Contestant, duration: Duration) -> Result<Share> {
     let mut stream = TcpStream::connect(server_at(contestant)).await?;
+    // Whatever the machine's default: BBR would pace, and this is about processor time.
+    rustix::net::sockopt::set_tcp_congestion(&stream, "cubic")?;
     let (bytes, elapsed) = transmit(&mut stream, duration).await?;
     share(bytes, elapsed, String::new())
 }

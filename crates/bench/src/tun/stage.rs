@@ -44,8 +44,6 @@ impl Stage {
         for (here, netns) in stage.namespaces.iter().enumerate() {
             let there = 1 - here;
             netns.sysctl("net.ipv4.ip_forward", "1")?;
-            // Whatever the machine's default: BBR would pace, and this is about processor time.
-            netns.sysctl("net.ipv4.tcp_congestion_control", "cubic")?;
             let (network, next) = (network(OURS[there]), CABLE[there]);
             let destination = Ipv4Addr::from_bits(OURS[there].to_bits() & 0xffff_ff00);
             let bits = network.bits();

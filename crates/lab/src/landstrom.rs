@@ -5,6 +5,9 @@
 //! paper's: 1000-byte segments, timestamps, SACK, NewReno without pacing, poll marks from the
 //! sender, drop-tail that counts packets.
 //!
+//! L5, byte counting after a timeout, is no run here: it is a rule of the controller and held to by
+//! its own tests.
+//!
 //! Deviations of our stack from ns-2's that none of this can turn off: an initial window of ten
 //! segments instead of four, RACK-TLP instead of duplicate acknowledgments and timeouts alone.
 

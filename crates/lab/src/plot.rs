@@ -174,7 +174,9 @@ const HUES: [RGBColor; 7] = [
 pub fn lines(panels: &[Lines], path: &Path) -> Result<()> {
     ensure!(panels.iter().any(|p| !p.lines.is_empty()), "there is nothing to draw");
     let count = u32::try_from(panels.len()).unwrap_or(u32::MAX).clamp(1, 64);
-    let root = SVGBackend::new(path, (PANEL.0, 420 * count)).into_drawing_area();
+    let most = panels.iter().map(|p| p.lines.len()).max().unwrap_or(0);
+    let height = 420.max(80 + 20 * u32::try_from(most).unwrap_or(0).min(200));
+    let root = SVGBackend::new(path, (PANEL.0, height * count)).into_drawing_area();
     root.fill(&WHITE).map_err(|e| anyhow!("{e}"))?;
     for (area, panel) in root.split_evenly((count as usize, 1)).iter().zip(panels) {
         line_panel(area, panel).map_err(|e| anyhow!("{e}"))?;
@@ -196,12 +198,14 @@ fn line_panel(area: &Area<'_>, panel: &Lines) -> Result<(), Box<dyn std::error::
     // Numbers of flows double from point to point.
     let log = left > 0.0 && right / left >= 16.0;
     let scale = |x: f64| if log { x.log2() } else { x };
+    // Room for the legend, where it hides nothing.
+    let far = scale(right) + (scale(right) - scale(left)).max(1e-6) * 0.3;
     let mut chart = ChartBuilder::on(area)
         .caption(&panel.title, ("sans-serif", 17))
         .margin(12)
         .x_label_area_size(34)
         .y_label_area_size(56)
-        .build_cartesian_2d(scale(left)..scale(right), bottom - margin..top + margin)?;
+        .build_cartesian_2d(scale(left)..far, bottom - margin..top + margin)?;
     chart
         .configure_mesh()
         .light_line_style(TRANSPARENT)
@@ -238,7 +242,7 @@ fn line_panel(area: &Area<'_>, panel: &Lines) -> Result<(), Box<dyn std::error::
     }
     chart
         .configure_series_labels()
-        .position(SeriesLabelPosition::LowerLeft)
+        .position(SeriesLabelPosition::MiddleRight)
         .background_style(WHITE.mix(0.8))
         .label_font(("sans-serif", 12))
         .draw()?;

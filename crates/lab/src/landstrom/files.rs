@@ -119,8 +119,8 @@ impl Claim for Files {
                 four >= a4l4.max(a8l8).max(two),
             )
             .because(
-                "RACK-TLP repairs what cost ns-2's senders a timeout, so that bursts cost less; \
-                 the rest is the byte-counting delay, least for who acknowledges most",
+                "4W and A4L4 are within a point of each other here; RACK-TLP repairs what cost \
+                 ns-2's senders a timeout, so that A4L4's greater bursts cost less",
             ),
             Finding::new(
                 "L3",
@@ -179,6 +179,9 @@ impl Claim for ByteCountingDelay {
                     format!("{:.1} ms ({packets} packet times)", packets * packet_ms),
                     format!("{per_round:.1} ms"),
                     (per_round - packets * packet_ms).abs() <= packet_ms,
+                )
+                .because(
+                    "not settled: the first round trip agrees, later ones double what it left over",
                 )
             })
             .collect()

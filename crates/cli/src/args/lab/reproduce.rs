@@ -40,7 +40,7 @@ pub struct ReproduceArgs {
     /// A few short runs of each
     #[arg(long)]
     pub short: bool,
-    /// Only these of L1, L3, L4, L5, L6 (with L7, L8b, L9), L8, L10 (with L12); C3 (all of them)
+    /// Only these of L1, L3, L4, L6 (with L7, L8b, L9), L8, L10 (with L12); C3 (all of them)
     #[arg(long, value_name = "ROW,…", value_delimiter = ',')]
     pub rows: Vec<String>,
     /// Write findings and figures into this directory

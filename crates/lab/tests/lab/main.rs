@@ -8,4 +8,5 @@ mod files;
 mod fuzz;
 mod plans;
 mod scenarios;
+mod strategies;
 mod sweeps;

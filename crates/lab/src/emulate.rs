@@ -14,10 +14,10 @@ use anyhow::{Context, Result, bail};
 use serde::Serialize;
 use tack_device::Netns;
 use tack_emu::{Emulation, EmulationConfig, LatenessBound, Report, Tally};
+use tack_link::End;
 use tack_link::path::Path;
 use tack_link::wired::Wired;
 use tack_link::wlan::Wlan;
-use tack_link::End;
 use tack_sim::Seed;
 use tack_units::Instant;
 

@@ -31,7 +31,7 @@ pub struct NcArgs {
     /// Take one connection instead of making one
     #[arg(short, long)]
     pub listen: bool,
-    /// HOST PORT; with -l [ADDRESS] PORT
+    /// HOST PORT; with -l an ADDRESS, if only one is wanted, and PORT
     #[arg(required = true, num_args = 1..=2, value_names = ["HOST", "PORT"])]
     pub target: Vec<String>,
     /// Give up if nobody is there for so long

@@ -288,8 +288,9 @@ impl Connection {
         self.rcv.path.on_text(echo, self.rcv.nxt(), now);
         self.acks.on_text(&arrival, &self.rcv, self.rcv.path.seen(self.recovery.rtt_min()), now);
         if inserted.advanced {
-            // With the queue that the sender made: what is in flight lies in it, too.
-            let round = self.recovery.rtt_min().max(self.clock.rtt(options.timestamps, now));
+            // With the queue that the sender made: what is in flight lies in it, too. Only echoes of
+            // what the sender waited for tell: under TACK it may echo the same stamp for ever.
+            let round = self.recovery.rtt_min().max(self.rcv.path.srtt());
             self.rcv.tune(round, now);
             if self.rcv.buffer.len() > held_before {
                 self.events.add(EventSet::READABLE);

@@ -86,6 +86,11 @@ impl RcvPath {
         self.round = Some((now, nxt));
     }
 
+    /// Mean round trip lately, queues included; `None` before the first sample.
+    pub(crate) fn srtt(&self) -> Option<Duration> {
+        self.srtt
+    }
+
     /// `handshake`: RTTmin by other means, for as long as there is no sample.
     pub(crate) fn seen(&self, handshake: Option<Duration>) -> PathSeen {
         PathSeen { rtt_min: self.rtt_min.get().or(handshake), window: self.window }

@@ -8,6 +8,7 @@ use crate::conn::ack_policy::TextArrival;
 use crate::conn::close::Reset;
 use crate::conn::{Connection, ConnectionError, EventSet, State};
 use crate::stats::FallbackReason;
+use crate::stats::Mode;
 use crate::wire::ip::Ecn;
 use crate::wire::{AckType, Flags, Form, Segment};
 
@@ -288,9 +289,13 @@ impl Connection {
         self.rcv.path.on_text(echo, self.rcv.nxt(), now);
         self.acks.on_text(&arrival, &self.rcv, self.rcv.path.seen(self.recovery.rtt_min()), now);
         if inserted.advanced {
-            // With the queue that the sender made: what is in flight lies in it, too. Only echoes of
-            // what the sender waited for tell: under TACK it may echo the same stamp for ever.
-            let round = self.recovery.rtt_min().max(self.rcv.path.srtt());
+            // With the queue that the sender made: what is in flight lies in it, too. Under TACK a
+            // sender may echo the same stamp for ever, so only its first echo tells.
+            let echoed = match self.mode {
+                Mode::Tack => self.rcv.path.latest(),
+                _ => self.clock.rtt(options.timestamps, now),
+            };
+            let round = self.recovery.rtt_min().max(echoed);
             self.rcv.tune(round, now);
             if self.rcv.buffer.len() > held_before {
                 self.events.add(EventSet::READABLE);

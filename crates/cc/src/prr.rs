@@ -51,9 +51,10 @@ impl Prr {
             let grown = rebuilt.saturating_add(if safe { mss } else { 0 });
             grown.min(self.ssthresh - in_flight)
         };
-        // Something must leave, or recovery would wait for a timer.
-        if self.out == 0 && send == 0 {
-            send = mss;
+        // The first retransmission leaves at once. Less than a segment would not leave at all and
+        // wait for the next acknowledgment, so "nothing to send" [RFC 9937 §6.2] is "not a segment".
+        if self.out == 0 {
+            send = send.max(mss);
         }
         in_flight.saturating_add(send)
     }
@@ -116,6 +117,14 @@ mod tests {
         assert_eq!(prr.on_ack(MSS, 20 * MSS, false, MSS), 21 * MSS);
         prr.on_sent(MSS);
         assert_eq!(prr.on_ack(MSS, 20 * MSS, true, MSS), 22 * MSS);
+    }
+
+    #[test]
+    fn the_first_retransmission_leaves_on_the_acknowledgment_that_began_recovery() {
+        let mut prr = Prr::new(5 * MSS, 10 * MSS);
+        assert_eq!(prr.on_ack(MSS, 8 * MSS, true, MSS), 9 * MSS, "half a segment is due");
+        prr.on_sent(MSS);
+        assert_eq!(prr.on_ack(MSS, 8 * MSS, true, MSS), 8 * MSS, "one of two delivered has left");
     }
 
     #[test]

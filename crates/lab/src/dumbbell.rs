@@ -84,6 +84,8 @@ pub struct Dumbbell {
     /// Whether access delays differ a little from pair to pair. Equal ones put flows in lockstep:
     /// who loses at a full drop-tail queue is decided by microseconds, not by chance.
     pub staggered: bool,
+    /// Longest time a host takes over a packet; see [`Access::processing_ms`].
+    pub processing: Duration,
 }
 
 impl Dumbbell {
@@ -110,6 +112,7 @@ impl Dumbbell {
             wan: Some(wan),
             access: Some(Access {
                 delay_ms: self.access_delays(access_ms),
+                processing_ms: self.processing.as_secs_f64() * 1e3,
                 ..Access::uniform(self.pairs, self.access_mbps, access_ms)
             }),
             flow,

@@ -47,8 +47,12 @@ pub struct Fairness {
     pub other_cc: Algorithm,
     /// Whether window-based controllers are paced.
     pub paced: bool,
+    /// Whether those of the half with the strategy are.
+    pub other_paced: bool,
     /// Round trip without queues.
     pub rtt: Duration,
+    /// Longest time a host takes over a packet; see [`crate::scenario::Access::processing_ms`].
+    pub processing: Duration,
     /// Per cell, from 1 on.
     pub seeds: u64,
     /// Virtual seconds of each run.
@@ -69,7 +73,9 @@ impl Default for Fairness {
             cc: Algorithm::NewReno,
             other_cc: Algorithm::NewReno,
             paced: false,
+            other_paced: false,
             rtt: Duration::from_millis(50),
+            processing: Duration::ZERO,
             seeds: 5,
             duration_s: 100.0,
             warmup_s: 20.0,
@@ -161,16 +167,17 @@ impl Fairness {
             queue: cell.queue,
             pairs,
             staggered: true,
+            processing: self.processing,
         };
         // One of each on a pair of equal delays: neither half is nearer.
         let mut flows: Vec<Flow> = (0..cell.flows)
             .map(|station| {
-                let (strategy, cc) = if station % 2 == 0 {
-                    (Strategy::every_segment(), self.cc)
+                let (strategy, cc, paced) = if station % 2 == 0 {
+                    (Strategy::every_segment(), self.cc, self.paced)
                 } else {
-                    (cell.strategy, self.other_cc)
+                    (cell.strategy, self.other_cc, self.other_paced)
                 };
-                Flow { station, paced: self.paced, ..flow(strategy, cc) }
+                Flow { station, paced, ..flow(strategy, cc) }
             })
             .collect();
         flows.push(Flow {

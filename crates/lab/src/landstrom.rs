@@ -78,6 +78,7 @@ impl Bottleneck {
             queue: Queue::DropTail(self.buffer_bdp),
             pairs: flows,
             staggered: flows > 1,
+            processing: Duration::ZERO,
         };
         let flow = Flow { count: flows, start_jitter_s: 0.5, ..flow(strategy, Algorithm::NewReno) };
         // "The initial 40 % of each simulation is disregarded" [Landström & Larzon §4.3].

@@ -58,6 +58,7 @@ impl Claim for Counts {
             queue: Queue::DropTail(4.0),
             pairs: 1,
             staggered: false,
+            processing: core::time::Duration::ZERO,
         };
         let scenario = |strategy: &str, w: u32| {
             let flow =

@@ -22,6 +22,7 @@ fn transfer(strategy: Strategy, bytes: u64, rtt: Duration, buffer_bdp: f64) -> S
         queue: Queue::DropTail(buffer_bdp),
         pairs: 1,
         staggered: false,
+        processing: core::time::Duration::ZERO,
     };
     let flow = Flow { app: App::File { bytes }, ..flow(strategy, Algorithm::NewReno) };
     dumbbell.scenario(vec![flow], LONGEST_S, 0.0, 1)

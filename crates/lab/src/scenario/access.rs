@@ -10,7 +10,7 @@ use core::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tack_link::queue::Limit;
-use tack_link::wired::{Capacity, DirectionConfig};
+use tack_link::wired::{Capacity, DirectionConfig, Jitter};
 use tack_units::Rate;
 
 use super::error::Problem;
@@ -34,6 +34,11 @@ pub struct Access {
     /// Buffer of every access link in packets.
     #[serde(default = "thousand")]
     pub buffer_packets: u32,
+    /// Longest time a host takes over a packet before it goes out on its link, milliseconds: each
+    /// packet its own, uniform from 0, in order. Without it, flows through a drop-tail queue lock
+    /// to each other's phase [Floyd & Jacobson 1992 §3.3].
+    #[serde(default)]
+    pub processing_ms: f64,
 }
 
 fn one() -> u32 {
@@ -85,6 +90,7 @@ impl Access {
             rate_mbps: Some(rate_mbps),
             delay_ms: PerPair::All(delay_ms),
             buffer_packets: thousand(),
+            processing_ms: 0.0,
         }
     }
 
@@ -109,6 +115,10 @@ impl Access {
             let what = format!("is {v}, but must lie between 0 and 100000");
             return Err(Problem::new("access.delay_ms", what));
         }
+        if !(0.0..=1e4).contains(&self.processing_ms) {
+            let what = format!("is {}, but must lie between 0 and 10000", self.processing_ms);
+            return Err(Problem::new("access.processing_ms", what));
+        }
         if self.buffer_packets == 0 {
             return Err(Problem::new("access.buffer_packets", "must hold something".to_owned()));
         }
@@ -128,6 +138,10 @@ impl Access {
         let rate = self.rate_mbps.map(|mbps| Rate::from_bps((mbps * 1e6) as u64));
         DirectionConfig {
             capacity: rate.map_or(Capacity::Unlimited, Capacity::Constant),
+            jitter: match Duration::from_secs_f64(self.processing_ms / 1e3) {
+                Duration::ZERO => Jitter::None,
+                max => Jitter::Uniform { max },
+            },
             ..DirectionConfig::clean(Rate::from_mbps(1), delay, limit)
         }
     }

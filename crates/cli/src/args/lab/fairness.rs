@@ -50,9 +50,15 @@ pub struct FairnessArgs {
     /// Pace window-based controllers
     #[arg(long)]
     pub paced: bool,
+    /// Pace those of the half with the strategy
+    #[arg(long)]
+    pub other_paced: bool,
     /// Round trip of the empty path
     #[arg(long, value_name = "TIME", default_value = "50ms", value_parser = parse_time)]
     pub rtt: Duration,
+    /// Longest time a host takes over a packet, each its own
+    #[arg(long, value_name = "TIME", default_value = "0ms", value_parser = parse_time)]
+    pub processing: Duration,
     /// Runs of each, with seeds from 1 on
     #[arg(long, value_name = "N", default_value_t = 5)]
     pub seeds: u64,
@@ -105,7 +111,9 @@ impl FairnessArgs {
             cc: self.cc,
             other_cc: self.other_cc.unwrap_or(self.cc),
             paced: self.paced,
+            other_paced: self.paced || self.other_paced,
             rtt: self.rtt,
+            processing: self.processing,
             seeds: self.seeds,
             duration_s: self.warmup + self.seconds,
             warmup_s: self.warmup,

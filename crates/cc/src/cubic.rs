@@ -172,6 +172,7 @@ impl Cubic {
         }
         self.epoch = None;
         self.hystart = None;
+        // Not whole segments, unlike NewReno's: the curve grows by fractions of one, too.
         self.window.reduce((flight as f64 * BETA) as u64, loss);
     }
 }

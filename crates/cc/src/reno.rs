@@ -180,7 +180,7 @@ mod tests {
         reno.on_loss(&loss(LossKind::CongestionExperienced, 0, 35 * MSS));
         assert_eq!(reno.window(), 25 * MSS);
         reno.on_loss(&loss(LossKind::Timeout, 25 * MSS, 0));
-        assert_eq!(reno.window.ssthresh(), Some(12_500), "a timeout halves");
+        assert_eq!(reno.window.ssthresh(), Some(12 * MSS), "a timeout halves");
     }
 
     #[test]
@@ -192,6 +192,18 @@ mod tests {
                 round(&mut reno, per_ack * MSS);
                 assert!(reno.window().abs_diff((20 + n) * MSS) <= MSS, "{per_ack} per ACK");
             }
+        }
+    }
+
+    #[test]
+    fn what_is_left_of_an_odd_window_grows_by_a_segment_per_round_of_whole_segments() {
+        // 21/2 lets ten segments leave; if it were kept, ten acknowledged ones would not suffice.
+        let mut reno = avoiding(21);
+        reno.on_loss(&loss(LossKind::CongestionExperienced, 0, 21 * MSS));
+        assert_eq!(reno.window(), 10 * MSS);
+        for expected in [11, 12, 13] {
+            round(&mut reno, MSS);
+            assert_eq!(reno.window(), expected * MSS);
         }
     }
 

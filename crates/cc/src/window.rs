@@ -172,10 +172,13 @@ impl CongestionWindow {
         }
     }
 
-    /// What a reduction leaves of a window of `flight` bytes, `part` being the algorithm's choice.
+    /// What a reduction leaves of a window of `flight` bytes, `part` being the algorithm's choice:
+    /// whole segments, as in Linux. The rest of one lets nothing leave, yet it would have to be
+    /// acknowledged, too, before the window grows: at ten segments, growth 4 % slower.
     pub(crate) fn left_of(&self, flight: u64, part: f64, kind: LossKind) -> u64 {
         let chosen = self.rules.beta.filter(|_| self.has_avoided && kind != LossKind::Timeout);
-        (flight as f64 * chosen.map_or(part, |beta| 1.0 - beta)) as u64
+        let left = (flight as f64 * chosen.map_or(part, |beta| 1.0 - beta)) as u64;
+        left - left % self.mss
     }
 
     /// Bytes to take as FlightSize when a reduction begins [RFC 5681 §3.1].

@@ -157,7 +157,7 @@ const RANDOM_LOSS: f64 = 0.01;
 /// Where a queue marks it has room for slow start's overshoot: nothing needs to be lost.
 const MARKING_BUFFER_BDP: u64 = 16;
 /// Loss rates and round trips for response functions: windows from about 20 segments on.
-const LOSS_RATES: [f64; 2] = [3e-3, 1e-3];
+const LOSS_RATES: [f64; 3] = [1e-2, 3e-3, 1e-3];
 const RTTS_MS: [u64; 2] = [20, 200];
 /// Losses per response run: two to three percent of standard error.
 const LOSSES: f64 = 1_000.0;

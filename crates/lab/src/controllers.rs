@@ -141,7 +141,8 @@ pub struct ResponseRow {
     pub p: f64,
     /// When losses come.
     pub pattern: Pattern,
-    /// What the goodput amounts to.
+    /// What the goodput amounts to over one mean round trip, as the connection measures it: delays
+    /// of acknowledgments are part of it.
     pub measured: f64,
     /// The published formula, which is for periodic losses.
     pub formula: f64,
@@ -156,7 +157,7 @@ pub struct ResponseRow {
 const RANDOM_LOSS: f64 = 0.01;
 /// Where a queue marks it has room for slow start's overshoot: nothing needs to be lost.
 const MARKING_BUFFER_BDP: u64 = 16;
-/// Loss rates and round trips for response functions: windows from about 20 segments on.
+/// Loss rates and round trips for response functions: windows from about 12 segments on.
 const LOSS_RATES: [f64; 3] = [1e-2, 3e-3, 1e-3];
 const RTTS_MS: [u64; 2] = [20, 200];
 /// Losses per response run: two to three percent of standard error.
@@ -329,7 +330,7 @@ impl Done {
 
     fn response(&self, flow: &course::FlowOutcome) -> Option<ResponseRow> {
         let (p, pattern) = self.trial.losses?;
-        let rtt = self.trial.course.rtt;
+        let rtt = flow.srtt;
         let window = |reaction| mean_window(flow.algorithm, (p, pattern), rtt, reaction);
         let expected = window(Reaction::RoundTrips)?;
         let measured = flow.goodput.bytes_in(rtt) as f64 / SEGMENT_BYTES as f64;

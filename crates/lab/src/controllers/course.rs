@@ -78,6 +78,8 @@ pub struct FlowOutcome {
     pub timeouts: u64,
     /// Loss episodes: reductions of a window-based controller, timeouts apart.
     pub episodes: u64,
+    /// Mean smoothed round trip after the warm-up, of the empty path before there is one.
+    pub srtt: Duration,
     /// State over the whole run.
     pub series: Series<FlowSample>,
 }
@@ -179,12 +181,19 @@ impl Course {
         let after = reading(sim, id);
         let bytes = after.delivered - before.delivered;
         let over = self.duration.saturating_sub(self.warmup);
+        let warm = Instant::ZERO + self.warmup;
+        let (mut sum, mut samples) = (Duration::ZERO, 0);
+        for (_, sample) in sim.flow_series(id).samples().iter().filter(|(at, _)| *at >= warm) {
+            sum += sample.srtt.unwrap_or(self.rtt);
+            samples += 1;
+        }
         Ok(FlowOutcome {
             algorithm: self.flows[id.0 as usize],
             goodput: Rate::from_bytes_over(bytes, over).unwrap_or(Rate::ZERO),
             retransmissions: after.retransmissions - before.retransmissions,
             timeouts: after.timeouts - before.timeouts,
             episodes: after.episodes - before.episodes,
+            srtt: sum.checked_div(samples).unwrap_or(self.rtt),
             series: sim.flow_series(id).clone(),
         })
     }

@@ -16,6 +16,7 @@
 #![cfg(target_os = "linux")]
 
 pub mod program;
+pub mod routed;
 pub mod segment;
 pub mod sockets;
 pub mod stream;
@@ -23,6 +24,7 @@ pub mod watch;
 pub mod world;
 
 pub use program::Program;
+pub use routed::Routed;
 pub use segment::Seen;
 pub use stream::Received;
 pub use watch::{Log, Watch};

@@ -195,7 +195,7 @@ fn near(machines: &Machines) -> &Netns {
 }
 
 /// An address of the network between an endpoint of ours and its kernel: 1 is the kernel, 2 are we.
-fn device_ip(end: End, family: Family, host: u8) -> IpAddr {
+pub(crate) fn device_ip(end: End, family: Family, host: u8) -> IpAddr {
     let net = 78 + u8::from(end == End::B);
     match family {
         Family::V4 => Ipv4Addr::new(10, net, 0, host).into(),
@@ -206,7 +206,13 @@ fn device_ip(end: End, family: Family, host: u8) -> IpAddr {
     }
 }
 
-fn endpoint(netns: &Netns, end: End, conn: ConnConfig, offload: bool) -> Option<Endpoint> {
+/// Our endpoint at `end`, behind the kernel of `netns`.
+pub(crate) fn endpoint(
+    netns: &Netns,
+    end: End,
+    conn: ConnConfig,
+    offload: bool,
+) -> Option<Endpoint> {
     let prefix = |family, bits| Prefix::new(device_ip(end, family, 2), bits);
     let ours = [prefix(Family::V4, 24), prefix(Family::V6, 64)].map(|p| p.expect("short enough"));
     let mut config = TunConfig::new(&ours).expect("there is room for the kernel");
@@ -234,13 +240,16 @@ fn test_name() -> String {
     std::thread::current().name().unwrap_or("test").to_owned()
 }
 
-fn netns_is_unavailable(e: &NetnsError) -> bool {
+pub(crate) fn netns_is_unavailable(e: &NetnsError) -> bool {
     matches!(e, NetnsError::NotPermitted)
 }
 
 /// # Panics
 /// On errors that are no excuse.
-fn available<T, E: std::fmt::Display>(result: Result<T, E>, excuse: fn(&E) -> bool) -> Option<T> {
+pub(crate) fn available<T, E: std::fmt::Display>(
+    result: Result<T, E>,
+    excuse: fn(&E) -> bool,
+) -> Option<T> {
     match result {
         Ok(it) => Some(it),
         Err(e) if excuse(&e) => {

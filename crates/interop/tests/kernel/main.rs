@@ -13,6 +13,7 @@ mod icmp;
 mod iperf;
 mod many;
 mod options;
+mod router;
 mod shell;
 mod strategies;
 mod support;

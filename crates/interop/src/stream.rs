@@ -1,6 +1,7 @@
 //! Seeded bytes, hashed on their way: a gigabyte takes no memory.
 
-use std::io;
+use std::io::{self, Seek, Write};
+use std::process::Stdio;
 
 use sha2::{Digest, Sha256};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -60,6 +61,17 @@ impl Source {
         self.fill(&mut all);
         all
     }
+}
+
+/// A file with `bytes` of the seed's stream, for a program's standard input.
+///
+/// # Panics
+/// If there is no room for it.
+pub fn file(seed: u64, bytes: u64) -> Stdio {
+    let mut file = tempfile::tempfile().expect("a file");
+    file.write_all(&Source::new(seed, bytes).bytes()).expect("room on the disk");
+    file.rewind().expect("a file");
+    file.into()
 }
 
 /// What `bytes` come to.

@@ -117,13 +117,17 @@ impl Train {
         }
     }
 
-    /// One acknowledgment of slow start with an RTT sample; true if it is to end.
-    fn on_ack(&mut self, ack: &AckSample, rtt: Duration, delay_min: Duration) -> bool {
+    /// Rounds are counted from the first acknowledgment on, so that one begins where a train does.
+    fn count_rounds(&mut self, ack: &AckSample) {
         if ack.delivered > self.round_end {
             self.round_end = ack.delivered.saturating_add(ack.in_flight);
             (self.round_began, self.last_ack) = (ack.now, ack.now);
             (self.least, self.samples) = (None, 0);
         }
+    }
+
+    /// One acknowledgment of slow start with an RTT sample; true if it is to end.
+    fn on_ack(&mut self, ack: &AckSample, rtt: Duration, delay_min: Duration) -> bool {
         let mut full = false;
         if ack.now - self.last_ack <= TRAIN_GAP {
             self.last_ack = ack.now;
@@ -253,9 +257,11 @@ impl CubicLinux {
         }
         let delay_min = self.delay_min.map_or(rtt, |least| least.min(rtt));
         self.delay_min = Some(delay_min);
-        let watch = !self.hystart.found
-            && self.window.in_slow_start()
-            && self.segments(self.window.cwnd()) >= LOW_WINDOW;
+        if self.hystart.found || !self.window.in_slow_start() {
+            return;
+        }
+        self.hystart.count_rounds(ack);
+        let watch = self.segments(self.window.cwnd()) >= LOW_WINDOW;
         if watch && self.hystart.on_ack(ack, rtt, delay_min) {
             self.window.leave_slow_start();
         }
@@ -400,6 +406,33 @@ mod tests {
         let got = cubic.window() / MSS;
         // 14 + 60 * 0.53 = 46, in whole segments; with a slope of 1 from 20 on it would be 69.
         assert!((42..=48).contains(&got), "{got} segments");
+    }
+
+    #[test]
+    fn rounds_begin_with_the_first_acknowledgment_however_small_the_window() {
+        // Ten segments, acknowledged 1 ms apart; then twenty, forty, each train a round of its own.
+        // Rounds that began in the middle of a train would see its queue as the whole round's.
+        let mut cubic = unpaced();
+        let (mut start, mut delivered) = (Instant::from_secs(1), 0);
+        for train in [10, 20, 40] {
+            for n in 0..train {
+                delivered += MSS;
+                let now = start + Duration::from_millis(n);
+                let (rtt, in_flight) = (Some(RTT + Duration::from_millis(n / 2)), cubic.window());
+                let in_flight = in_flight - MSS;
+                cubic.on_ack(&AckSample {
+                    now,
+                    acked_bytes: MSS,
+                    delivered,
+                    in_flight,
+                    rtt,
+                    ..ack()
+                });
+            }
+            start += RTT;
+        }
+        assert!(cubic.window.in_slow_start(), "40 ms of acknowledgments are no half of 100 ms");
+        assert_eq!(cubic.window(), 80 * MSS);
     }
 
     #[test]

@@ -4,20 +4,27 @@
 //! ```text
 //! share = mean goodput of the others / mean goodput of all         1 is fair
 //! ```
+//!
+//! Whether senders are paced is a dimension of its own ([`Paced`]), and [`why`](Why) takes each
+//! share apart.
+
+mod pacing;
+mod table;
+mod why;
 
 use core::time::Duration;
-use std::fmt::Write as _;
-use std::path::Path;
 
-use anyhow::Result;
 use serde::Serialize;
 use tack_cc::Algorithm;
 
 use crate::dumbbell::{Dumbbell, Queue, flow};
-use crate::plot::{self, Line, Lines};
 use crate::result::{FlowResult, RunResult};
 use crate::scenario::{Direction, Flow, Scenario, Strategy};
 use crate::stats::Estimate;
+
+pub use pacing::Paced;
+pub use table::{draw, figures, table, why_table};
+pub use why::{Lived, Why};
 
 /// Flows against the direction of the others, and their receive window in segments
 /// [Landström & Larzon §4.6].
@@ -45,10 +52,8 @@ pub struct Fairness {
     pub cc: Algorithm,
     /// Controller of the other half, where another question is asked.
     pub other_cc: Algorithm,
-    /// Whether window-based controllers are paced.
-    pub paced: bool,
-    /// Whether those of the half with the strategy are.
-    pub other_paced: bool,
+    /// Whose window-based controllers are paced, one after the other.
+    pub paced: Vec<Paced>,
     /// Round trip without queues.
     pub rtt: Duration,
     /// Longest time a host takes over a packet; see [`crate::scenario::Access::processing_ms`].
@@ -62,7 +67,7 @@ pub struct Fairness {
 }
 
 impl Default for Fairness {
-    /// The paper's dumbbell, with drop-tail at 15 Mbit/s.
+    /// The paper's dumbbell, with drop-tail at 15 Mbit/s and without pacing.
     fn default() -> Self {
         Fairness {
             rates_mbps: vec![15.0],
@@ -72,8 +77,7 @@ impl Default for Fairness {
             strategies: Strategy::contenders(),
             cc: Algorithm::NewReno,
             other_cc: Algorithm::NewReno,
-            paced: false,
-            other_paced: false,
+            paced: vec![Paced::Nobody],
             rtt: Duration::from_millis(50),
             processing: Duration::ZERO,
             seeds: 5,
@@ -90,6 +94,8 @@ pub struct FairnessRow {
     pub rate_mbps: f64,
     /// At the bottleneck.
     pub queue: String,
+    /// Whose window-based controllers are paced.
+    pub paced: Paced,
     /// Forward flows, half of them with the strategy.
     pub flows: u32,
     /// The strategy.
@@ -110,6 +116,12 @@ pub struct FairnessRow {
     pub acks_per_packet: f64,
     /// Of the bottleneck in the forward direction, IP level.
     pub utilisation: f64,
+    /// What the flows with the strategy lived.
+    pub lived: Lived,
+    /// What those of every-segment did.
+    pub lived_every_segment: Lived,
+    /// The ratio of the two, taken apart.
+    pub why: Why,
     /// How many seeds.
     pub seeds: usize,
 }
@@ -132,6 +144,7 @@ impl FairnessRow {
 struct Cell {
     rate_mbps: f64,
     queue: Queue,
+    paced: Paced,
     flows: u32,
     strategy: Strategy,
 }
@@ -141,9 +154,10 @@ impl Fairness {
         let mut cells = Vec::new();
         for &rate_mbps in &self.rates_mbps {
             for &queue in &self.queues {
-                for &strategy in &self.strategies {
-                    for &flows in &self.flows {
-                        cells.push(Cell { rate_mbps, queue, flows, strategy });
+                for &paced in &self.paced {
+                    for &strategy in &self.strategies {
+                        let cell = |&flows| Cell { rate_mbps, queue, paced, flows, strategy };
+                        cells.extend(self.flows.iter().map(cell));
                     }
                 }
             }
@@ -173,9 +187,9 @@ impl Fairness {
         let mut flows: Vec<Flow> = (0..cell.flows)
             .map(|station| {
                 let (strategy, cc, paced) = if station % 2 == 0 {
-                    (Strategy::every_segment(), self.cc, self.paced)
+                    (Strategy::every_segment(), self.cc, cell.paced.every_segment())
                 } else {
-                    (cell.strategy, self.other_cc, self.other_paced)
+                    (cell.strategy, self.other_cc, cell.paced.others())
                 };
                 Flow { station, paced, ..flow(strategy, cc) }
             })
@@ -185,7 +199,7 @@ impl Fairness {
             station: cell.flows,
             count: REVERSE_FLOWS,
             rwnd_segments: Some(REVERSE_RWND),
-            paced: self.paced,
+            paced: cell.paced.every_segment(),
             ..flow(Strategy::every_segment(), self.cc)
         });
         for flow in &mut flows {
@@ -208,19 +222,23 @@ impl Fairness {
         };
         let shares: Vec<f64> = halves.iter().map(Halves::share).collect();
         let share = Estimate::of(&shares);
-        let minutes = self.duration_s / 60.0;
+        let lived = Lived::of(&halves.iter().map(|h| &h.others).collect::<Vec<_>>());
+        let lived_every_segment = Lived::of(&halves.iter().map(|h| &h.every).collect::<Vec<_>>());
         FairnessRow {
             rate_mbps: cell.rate_mbps,
             queue: cell.queue.to_string(),
+            paced: cell.paced,
             flows: cell.flows,
             strategy: cell.strategy.to_string(),
             share: share.map_or(0.0, |e| e.mean),
             share_ci95: share.and_then(|e| e.ci95),
             loss: mean(&|h| h.others.mean(|f| f.data_loss)),
             loss_every_segment: mean(&|h| h.every.mean(|f| f.data_loss)),
-            timeouts_per_min: mean(&|h| h.others.mean(|f| f.timeouts as f64)) / minutes,
-            timeouts_per_min_every_segment: mean(&|h| h.every.mean(|f| f.timeouts as f64))
-                / minutes,
+            timeouts_per_min: 60.0 * lived.timeouts_per_s,
+            timeouts_per_min_every_segment: 60.0 * lived_every_segment.timeouts_per_s,
+            why: Why::of(&lived, &lived_every_segment),
+            lived,
+            lived_every_segment,
             acks_per_packet: mean(&|h| {
                 let sum = |f: fn(&FlowResult) -> f64| h.others.mean(f);
                 sum(|f| f.ack_packets_per_s) / sum(|f| f.data_packets_per_s).max(1e-9)
@@ -264,74 +282,4 @@ impl<'a> Halves<'a> {
             (self.every.mean(|f| f.goodput_bps), self.others.mean(|f| f.goodput_bps));
         2.0 * others / (every + others).max(1e-9)
     }
-}
-
-/// The rows as lines over the number of flows, a panel per bottleneck; see [`draw`].
-pub fn figures(rows: &[FairnessRow]) -> Vec<Lines> {
-    let panel = |block: &[FairnessRow]| Lines {
-        title: format!("{} Mbit/s, {}", block[0].rate_mbps, block[0].queue),
-        x: "flows",
-        y: "goodput relative to the fair share",
-        level: Some((1.0, TOLERANCE)),
-        lines: block
-            .chunk_by(|a, b| a.strategy == b.strategy)
-            .map(|rows| Line {
-                name: rows[0].strategy.clone(),
-                points: rows.iter().map(|r| (f64::from(r.flows), r.share)).collect(),
-            })
-            .collect(),
-    };
-    rows.chunk_by(|a, b| (a.rate_mbps, &a.queue) == (b.rate_mbps, &b.queue)).map(panel).collect()
-}
-
-/// Draws the rows to an SVG file.
-///
-/// # Errors
-/// When there is nothing to draw or the file cannot be written.
-pub fn draw(rows: &[FairnessRow], path: &Path) -> Result<()> {
-    plot::lines(&figures(rows), path)
-}
-
-/// The table a person reads: one block per bottleneck, strategies down, numbers of flows across.
-pub fn table(rows: &[FairnessRow]) -> String {
-    let mut out = String::new();
-    for block in rows.chunk_by(|a, b| (a.rate_mbps, &a.queue) == (b.rate_mbps, &b.queue)) {
-        let strategies: Vec<&[FairnessRow]> =
-            block.chunk_by(|a, b| a.strategy == b.strategy).collect();
-        let _ = write!(
-            out,
-            "\n{} Mbit/s, {}: goodput relative to the fair share, against as many every-segment\n{:<16}",
-            block[0].rate_mbps, block[0].queue, "flows"
-        );
-        for row in strategies[0] {
-            let _ = write!(out, "{:>14}", row.flows);
-        }
-        let _ = writeln!(out, "   ACK/pkt");
-        for strategy in &strategies {
-            let _ = write!(out, "{:<16}", strategy[0].strategy);
-            for row in *strategy {
-                let mark = match (row.is_fair(), row.is_surely_unfair()) {
-                    (true, _) => "  ",
-                    (_, true) => "**",
-                    _ => "* ",
-                };
-                let cell = match row.share_ci95 {
-                    Some(ci) => format!("{:.2} ± {ci:.2}{mark}", row.share),
-                    None => format!("{:.2}{mark}", row.share),
-                };
-                let _ = write!(out, "{cell:>14}");
-            }
-            let last = strategy.last().map_or(0.0, |r| r.acks_per_packet);
-            let _ = writeln!(out, "{last:>10.2}");
-        }
-        let _ = write!(out, "{:<16}", "loss");
-        for row in strategies[0] {
-            let _ = write!(out, "{:>12.1} %", row.loss_every_segment * 100.0);
-        }
-        out.push('\n');
-    }
-    out.push_str(
-        "*  the mean is further than 10 % from the fair share; ** so is all of its 95 % interval\n",
-    );
-    out
 }

@@ -5,7 +5,7 @@ use core::time::Duration;
 use tack_link::End;
 use tack_link::wired::Counters;
 use tack_link::wlan::{Airtime, NodeStats, Use};
-use tack_sim::{Delays, FlowId, SideReport, Traffic};
+use tack_sim::{Delays, FlowId, FlowSample, SideReport, Traffic};
 use tack_units::Instant;
 
 use crate::link::Hop;
@@ -28,6 +28,9 @@ struct FlowReading {
     app_bytes: u64,
     data_packets: u64,
     ack_packets: u64,
+    /// Of the connecting end.
+    timeouts: u64,
+    loss_episodes: u64,
     /// Of both ends together.
     departed: Traffic,
     arrived: Traffic,
@@ -77,7 +80,10 @@ impl FlowReading {
             }
             Placed::Tcp(id) => {
                 let (from, to) = setup.sim.flow(*id);
+                let counters = from.info.as_ref().map(|i| i.counters);
                 FlowReading {
+                    timeouts: counters.map_or(0, |c| c.timeouts),
+                    loss_episodes: counters.map_or(0, |c| c.loss_episodes),
                     // Request-response data goes both ways: what both applications read counts.
                     app_bytes: from.received + to.received,
                     data_packets: data_sent(&from) + data_sent(&to),
@@ -130,6 +136,9 @@ impl Period<'_> {
             ack_packets_per_s: per_s(before.ack_packets, after.ack_packets),
             ack_bytes_per_s: departed.ack_bytes as f64 / time,
             data_loss: lost_share(departed.data_packets, arrived.data_packets),
+            data_lost_per_s: per_s(arrived.data_packets, departed.data_packets),
+            timeouts_per_s: per_s(before.timeouts, after.timeouts),
+            loss_episodes_per_s: per_s(before.loss_episodes, after.loss_episodes),
             ..FlowResult::default()
         };
         if let Placed::Tcp(id) = self.setup.flows[index] {
@@ -156,14 +165,23 @@ impl Period<'_> {
             let since_zero = |at: Instant| at.saturating_since(Instant::ZERO).as_secs_f64();
             result.completed_at_s = to.last_read_at.map(since_zero);
         }
-        let samples = self.setup.sim.flow_series(id).samples().iter();
-        let mut rtts: Vec<f64> = samples
-            .filter(|(at, _)| *at >= self.before.now)
-            .filter_map(|(_, s)| s.srtt.map(us))
-            .collect();
+        let samples: Vec<&FlowSample> = {
+            let all = self.setup.sim.flow_series(id).samples().iter();
+            all.filter(|(at, _)| *at >= self.before.now).map(|(_, sample)| sample).collect()
+        };
+        result.cwnd_mean_bytes = mean(samples.iter().map(|s| s.cwnd as f64));
+        result.in_flight_mean_bytes = mean(samples.iter().map(|s| s.in_flight as f64));
+        let mut rtts: Vec<f64> = samples.iter().filter_map(|s| s.srtt.map(us)).collect();
+        result.srtt_mean_us = mean(rtts.iter().copied());
         result.rtt_p50_us = quantile(&mut rtts, 0.5);
         result.rtt_p95_us = quantile(&mut rtts, 0.95);
     }
+}
+
+/// 0 of nothing.
+fn mean(values: impl Iterator<Item = f64>) -> f64 {
+    let (sum, n) = values.fold((0.0, 0.0), |(sum, n), value| (sum + value, n + 1.0));
+    if n > 0.0 { sum / n } else { 0.0 }
 }
 
 /// All flows together; what cannot be added is that of the first.
@@ -177,6 +195,9 @@ fn total(flows: &[FlowResult]) -> FlowResult {
         total.retransmissions += flow.retransmissions;
         total.needless_retransmissions += flow.needless_retransmissions;
         total.timeouts += flow.timeouts;
+        total.timeouts_per_s += flow.timeouts_per_s;
+        total.loss_episodes_per_s += flow.loss_episodes_per_s;
+        total.data_lost_per_s += flow.data_lost_per_s;
     }
     total
 }

@@ -25,6 +25,24 @@ pub struct FlowResult {
     /// Retransmission timeouts.
     #[serde(default)]
     pub timeouts: u64,
+    /// Retransmission timeouts from the end of the warm-up.
+    #[serde(default)]
+    pub timeouts_per_s: f64,
+    /// Loss episodes that began, timeouts apart, from the end of the warm-up.
+    #[serde(default)]
+    pub loss_episodes_per_s: f64,
+    /// Data packets that did not arrive.
+    #[serde(default)]
+    pub data_lost_per_s: f64,
+    /// Mean congestion window of the data sender, bytes; 0 without samples.
+    #[serde(default)]
+    pub cwnd_mean_bytes: f64,
+    /// Mean of what was in flight, bytes; 0 without samples.
+    #[serde(default)]
+    pub in_flight_mean_bytes: f64,
+    /// Mean smoothed round trip of the data sender, microseconds; 0 without samples.
+    #[serde(default)]
+    pub srtt_mean_us: f64,
     /// 95th percentile of the data's one-way delay above the least of the run, microseconds;
     /// `None` without data, and for UDP.
     #[serde(default)]

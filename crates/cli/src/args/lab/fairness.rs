@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use tack_cc::Algorithm;
 use tack_lab::dumbbell::Queue;
-use tack_lab::fairness::Fairness;
+use tack_lab::fairness::{Fairness, Paced};
 use tack_lab::scenario::Strategy;
 
 use super::{HowArgs, parse_time};
@@ -14,12 +14,15 @@ use crate::exit::Failure;
 
 const AFTER: &str = "\
 The dumbbell of Landström & Larzon: half the flows acknowledge every segment, half do as told; four
-flows with a window of 20 segments run against them. All have the same controller, unpaced, and
-1000-byte segments. 1.00 is the fair share.
+flows with a window of 20 segments run against them. All have the same controller and 1000-byte
+segments. 1.00 is the fair share. Strategies from ns-2 (DAL2, AnLn, xW) are at home where nobody is
+paced; QUIC's, SRT's and TACK where everybody is.
 
 Examples:
   tack lab fairness
-  tack lab fairness --rates 8,15 --queues drop-tail,red --flows 4,16,64
+  tack lab fairness --rates 8,15 --queues drop-tail,red --flows 4,16,64 --paced nobody
+  tack lab fairness --strategies tcp-l2,tack --why                     where a share comes from
+  tack lab fairness --strategies ae --paced others                     what spreading alone costs
   tack lab fairness --strategies tack --cc newreno --other-cc bbr      another question";
 
 /// Set each acknowledgment strategy against as many flows that acknowledge every segment.
@@ -47,12 +50,13 @@ pub struct FairnessArgs {
     /// Another one for the half with the strategy [default: the same]
     #[arg(long, value_name = "NAME")]
     pub other_cc: Option<Algorithm>,
-    /// Pace window-based controllers
+    /// Whose window-based controllers are paced, one after the other: nobody, everybody, or the
+    /// others than every-segment
+    #[arg(long, value_name = "WHO,…", value_delimiter = ',', default_value = "nobody,everybody")]
+    pub paced: Vec<Paced>,
+    /// Take each share apart: round trips, window reductions, and what neither explains
     #[arg(long)]
-    pub paced: bool,
-    /// Pace those of the half with the strategy
-    #[arg(long)]
-    pub other_paced: bool,
+    pub why: bool,
     /// Round trip of the empty path
     #[arg(long, value_name = "TIME", default_value = "50ms", value_parser = parse_time)]
     pub rtt: Duration,
@@ -110,8 +114,7 @@ impl FairnessArgs {
             strategies,
             cc: self.cc,
             other_cc: self.other_cc.unwrap_or(self.cc),
-            paced: self.paced,
-            other_paced: self.paced || self.other_paced,
+            paced: self.paced.clone(),
             rtt: self.rtt,
             processing: self.processing,
             seeds: self.seeds,

@@ -1,7 +1,7 @@
 //! `tack lab fairness`.
 
 use serde::Serialize;
-use tack_lab::fairness::{FairnessRow, draw, table};
+use tack_lab::fairness::{FairnessRow, draw, table, why_table};
 
 use super::{at, run_batch, show};
 use crate::args::lab::FairnessArgs;
@@ -22,6 +22,9 @@ pub(super) fn fairness(args: &FairnessArgs) -> Result<ExitCode, Failure> {
         let path = dir.join("fairness.svg");
         draw(&rows, &path).map_err(|e| at(&path, format!("{e:#}")))?;
     }
-    let text = table(&rows);
+    let mut text = table(&rows);
+    if args.why {
+        text += &why_table(&rows);
+    }
     show(&text, &Json { rows }, args.json, args.out.as_deref().map(|dir| (dir, "fairness")))
 }

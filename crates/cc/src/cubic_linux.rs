@@ -418,8 +418,8 @@ mod tests {
             for n in 0..train {
                 delivered += MSS;
                 let now = start + Duration::from_millis(n);
-                let (rtt, in_flight) = (Some(RTT + Duration::from_millis(n / 2)), cubic.window());
-                let in_flight = in_flight - MSS;
+                let rtt = Some(RTT + Duration::from_micros(700 * n));
+                let in_flight = cubic.window() - MSS;
                 cubic.on_ack(&AckSample {
                     now,
                     acked_bytes: MSS,

@@ -27,7 +27,7 @@ fn dispatch(command: Command) -> Result<ExitCode, Failure> {
         Command::Send(args) => on_runtime(send::run(args.resolve()?)),
         Command::Recv(args) => on_runtime(recv::run(args.resolve()?)),
         Command::Perf(args) => on_runtime(perf::run(args.resolve()?)),
-        Command::Nc(args) => on_runtime(nc::run(args.resolve()?)),
+        Command::Nc(args) => to_its_end(nc::run(args.resolve()?)),
         Command::Demo(args) => on_runtime(crate::demo::run(args)),
         Command::Lab(args) => lab::run(args),
         Command::Completions(args) => extras::completions(&args),
@@ -35,14 +35,9 @@ fn dispatch(command: Command) -> Result<ExitCode, Failure> {
     }
 }
 
-/// One thread runs everything: one connection is fastest when nothing crosses a thread. Disks have
-/// threads of their own.
+/// Runs `work` until it is done or the user stops it.
 fn on_runtime(work: impl Future<Output = Result<ExitCode, Failure>>) -> Result<ExitCode, Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|e| Failure::new(ExitCode::Failed, format!("cannot start: {e}")))?;
-    let result = runtime.block_on(async {
+    to_its_end(async {
         tokio::select! {
             done = work => done,
             _ = tokio::signal::ctrl_c() => Err(Failure::new(
@@ -50,7 +45,17 @@ fn on_runtime(work: impl Future<Output = Result<ExitCode, Failure>>) -> Result<E
                 "stopped",
             )),
         }
-    });
+    })
+}
+
+/// One thread runs everything: one connection is fastest when nothing crosses a thread. Disks have
+/// threads of their own.
+fn to_its_end(work: impl Future<Output = Result<ExitCode, Failure>>) -> Result<ExitCode, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|e| Failure::new(ExitCode::Failed, format!("cannot start: {e}")))?;
+    let result = runtime.block_on(work);
     // A thread that waits for standard input cannot be stopped, and need not be waited for.
     runtime.shutdown_background();
     result

@@ -11,5 +11,6 @@ pub mod exit;
 pub mod net;
 pub mod perf;
 pub mod progress;
+pub mod stop;
 pub mod transfer;
 pub mod units;

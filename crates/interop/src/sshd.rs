@@ -101,7 +101,8 @@ fn configure(dir: &Path, port: u16) {
     let config = format!(
         "Port {port}\nHostKey {at}/host\nAuthorizedKeysFile {at}/client.pub\nPidFile none\n\
          StrictModes no\nUsePAM no\nPasswordAuthentication no\n\
-         ClientAliveInterval 5\nClientAliveCountMax 2\n"
+         ClientAliveInterval 5\nClientAliveCountMax 2\n\
+         Subsystem sftp internal-sftp\n"
     );
     fs::write(dir.join("config"), config).expect("a file");
 }

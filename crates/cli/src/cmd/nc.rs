@@ -11,19 +11,26 @@ use crate::args::transport::ServerSecurity;
 use crate::conn::Accept;
 use crate::exit::{ExitCode, Failure};
 use crate::net::{NetAccept, NetConn, NetDial};
+use crate::stop::StopSignals;
 
 /// Bytes copied at a time.
 const CHUNK: usize = 64 << 10;
 
-/// Makes or takes a connection and copies until both directions have ended.
+/// How long, when told to end, to wait for the peer's end.
+const LEAVE_LIMIT: Duration = Duration::from_secs(2);
+
+/// Makes or takes a connection and copies until both directions have ended, or we are told to end.
 pub async fn run(config: NcConfig) -> Result<ExitCode, Failure> {
+    let mut stop = StopSignals::new().map_err(failed("await signals"))?;
     match config.side.clone() {
         Side::Connect { host, security } => {
             let (transport, connector) = (config.transport.conn_config(), security.connector()?);
             let dial =
                 NetDial::open(&config.way, &host, transport, connector, config.quiet).await?;
-            let conn = waiting(config.wait, dial.connect()).await??;
-            let done = converse(conn).await;
+            let Some(conn) = stop.or(waiting(config.wait, dial.connect())).await else {
+                return Ok(ExitCode::Interrupted);
+            };
+            let done = converse(conn??, stop).await;
             dial.settle().await;
             done
         }
@@ -37,10 +44,11 @@ pub async fn run(config: NcConfig) -> Result<ExitCode, Failure> {
                     eprintln!("Key: {key}");
                 }
             }
-            let conn = waiting(config.wait, server.accept()).await?.map_err(|e| {
-                Failure::new(ExitCode::Failed, format!("cannot take connections any more: {e}"))
-            })?;
-            let done = converse(conn).await;
+            let Some(conn) = stop.or(waiting(config.wait, server.accept())).await else {
+                return Ok(ExitCode::Interrupted);
+            };
+            let conn = conn?.map_err(failed("take connections any more"))?;
+            let done = converse(conn, stop).await;
             server.settle().await;
             done
         }
@@ -54,11 +62,37 @@ async fn waiting<T>(limit: Option<Duration>, work: impl Future<Output = T>) -> R
     })
 }
 
-async fn converse(conn: NetConn) -> Result<ExitCode, Failure> {
+async fn converse(conn: NetConn, mut stop: StopSignals) -> Result<ExitCode, Failure> {
     let patient = !io::stdin().is_terminal();
     let (stdin, stdout) = (tokio::io::stdin(), tokio::io::stdout());
-    copy_both(conn, stdin, stdout, patient, close_stdout).await?;
-    Ok(ExitCode::Success)
+    let (mut reader, mut writer) = tokio::io::split(conn);
+    let copying = copy_both((&mut reader, &mut writer), stdin, stdout, patient, close_stdout);
+    let copied = stop.or(copying).await;
+    let conn = reader.unsplit(writer);
+    match copied {
+        Some(copied) => {
+            copied?;
+            conn.finished().await.map_err(failed("deliver the last bytes"))?;
+            Ok(ExitCode::Success)
+        }
+        None => {
+            take_leave(conn).await;
+            Ok(ExitCode::Interrupted)
+        }
+    }
+}
+
+/// Ends both directions as well as can be. A kernel does that for programs that are ended; our
+/// TCP goes with the process, and the peer must hear of it before. ssh hangs up on its proxy as
+/// soon as it is done.
+async fn take_leave(mut conn: NetConn) {
+    let leaving = async {
+        conn.shutdown().await?;
+        tokio::io::copy(&mut conn, &mut tokio::io::sink()).await?;
+        conn.finished().await
+    };
+    // Who does not take part is left alone.
+    let _ = timeout(LEAVE_LIMIT, leaving).await;
 }
 
 /// Tells whoever reads our standard output that no more comes, although we go on.
@@ -70,43 +104,34 @@ fn close_stdout() {
 
 /// Copies `input` to the peer and the peer to `output`; each direction ends by itself.
 /// `on_peer_end` is called when the peer's has; unless `patient`, ours ends with it.
-async fn copy_both(
-    conn: NetConn,
+async fn copy_both<W: AsyncWrite + Unpin>(
+    (reader, writer): (impl AsyncRead + Unpin, &mut W),
     input: impl AsyncRead + Unpin,
     mut output: impl AsyncWrite + Unpin,
     patient: bool,
     on_peer_end: impl FnOnce(),
 ) -> Result<(), Failure> {
-    let (mut reader, mut writer) = tokio::io::split(conn);
     let mut outward = Box::pin(async {
-        copy(input, &mut writer, ("read standard input", "send")).await?;
+        copy(input, &mut *writer, ("read standard input", "send")).await?;
         writer.shutdown().await.map_err(failed("end our direction"))
     });
     let mut inward = Box::pin(async {
-        copy(&mut reader, &mut output, ("receive", "write to standard output")).await?;
+        copy(reader, &mut output, ("receive", "write to standard output")).await?;
         on_peer_end();
         Ok::<(), Failure>(())
     });
-    let ours_ended = tokio::select! {
+    tokio::select! {
         done = &mut outward => {
             done?;
-            inward.as_mut().await?;
-            true
+            return inward.await;
         }
-        done = &mut inward => {
-            done?;
-            if patient {
-                outward.as_mut().await?;
-            }
-            patient
-        }
-    };
-    drop((outward, inward));
-    if !ours_ended {
-        writer.shutdown().await.map_err(failed("end our direction"))?;
+        done = &mut inward => done?,
     }
-    let conn = reader.unsplit(writer);
-    conn.finished().await.map_err(failed("deliver the last bytes"))
+    if patient {
+        return outward.await;
+    }
+    drop(outward);
+    writer.shutdown().await.map_err(failed("end our direction"))
 }
 
 async fn copy(

@@ -5,6 +5,8 @@ mod hostile;
 mod nc;
 mod network;
 mod perf;
+#[cfg(target_os = "linux")]
+mod ssh;
 mod support;
 mod transfer;
 #[cfg(target_os = "linux")]

@@ -3,6 +3,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{ChildStdin, Output, Stdio};
 
+use rustix::process::{Pid, Signal};
 use tempfile::tempdir;
 
 use crate::support::{Listening, random_bytes, rng, succeeded, tack};
@@ -73,4 +74,30 @@ fn nobody_there_ends_with_status_1_and_a_reason() {
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(said.contains("within 1 s"), "{said}");
+}
+
+/// As a kernel does for the programs that it ends.
+#[test]
+fn whoever_is_told_to_end_tells_the_other_side() {
+    for signal in [Signal::HUP, Signal::INT, Signal::TERM] {
+        let home = tempdir().unwrap();
+        let mut listener = tack(home.path(), "nc -l 127.0.0.1 0 --no-tls");
+        let mut server = Listening(listener.spawn().unwrap());
+        let port = listening(&mut server);
+        let mut client = tack(home.path(), &format!("nc 127.0.0.1 {port} --no-tls"));
+        let mut client = Listening(client.stdin(Stdio::piped()).spawn().unwrap());
+        // Its direction stays open to the end, and both sides have each other.
+        let mut stdin = client.0.stdin.take().unwrap();
+        stdin.write_all(b"a word").unwrap();
+        let mut heard = [0; 6];
+        server.0.stdout.as_mut().unwrap().read_exact(&mut heard).unwrap();
+        rustix::process::kill_process(Pid::from_child(&client.0), signal).unwrap();
+        assert_eq!(client.0.wait().unwrap().code(), Some(130), "{signal:?}");
+        // It says nothing, for its terminal is another program's.
+        let mut said = String::new();
+        client.0.stderr.as_mut().unwrap().read_to_string(&mut said).unwrap();
+        assert_eq!(said, "");
+        assert!(server.0.wait().unwrap().success(), "{signal:?}");
+        drop(stdin);
+    }
 }

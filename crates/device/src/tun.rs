@@ -20,6 +20,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, netdevice, socket_with};
 
 use crate::iproute::{self, ConfigureError};
@@ -79,6 +80,12 @@ pub enum TunError {
     /// The kernel has no TUN driver, or the container was not given it.
     #[error("{DEVICE} is missing: load the module tun, or pass the device to the container")]
     NoDriver,
+    /// This user may not open the device: no namespace helps.
+    #[error(
+        "{DEVICE} is closed to this user: it needs root, or root may open it to all, which only \
+         lets them make interfaces in namespaces of their own: `chmod 666 {DEVICE}`"
+    )]
+    NoAccess,
     /// Making an interface takes `CAP_NET_ADMIN` in the owner of the network namespace.
     #[error(
         "making a TUN interface needs root (CAP_NET_ADMIN), or an unprivileged user namespace: \
@@ -104,7 +111,7 @@ impl From<TunError> for io::Error {
     fn from(e: TunError) -> io::Error {
         let kind = match &e {
             TunError::NoDriver => io::ErrorKind::NotFound,
-            TunError::NotPermitted => io::ErrorKind::PermissionDenied,
+            TunError::NoAccess | TunError::NotPermitted => io::ErrorKind::PermissionDenied,
             TunError::BadName(_) => io::ErrorKind::InvalidInput,
             TunError::Busy(_) => io::ErrorKind::ResourceBusy,
             TunError::Open(e) => e.kind(),
@@ -132,12 +139,12 @@ impl Tun {
         check_name(&config.name)?;
         let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let fd = rustix::fs::open(DEVICE, flags, Mode::empty())
-            .map_err(|e| TunError::from_open(e.into(), &config.name))?;
+            .map_err(|e| TunError::from_device(e.into()))?;
         let existed = interface_exists(&config.name);
         let vnet = if config.offload { sys::IFF_VNET_HDR } else { 0 };
         let flags = sys::IFF_TUN | sys::IFF_NO_PI | vnet;
         let name = sys::tun_set_interface(&fd, config.name.as_bytes(), flags)
-            .map_err(|e| TunError::from_open(e, &config.name))?;
+            .map_err(|e| TunError::from_interface(e, &config.name))?;
         let end = name.iter().position(|b| *b == 0).unwrap_or(name.len());
         let name = String::from_utf8_lossy(&name[..end]).into_owned();
         if config.offload {
@@ -298,10 +305,22 @@ fn configuration(name: &str, config: &TunConfig) -> Vec<String> {
 }
 
 impl TunError {
-    fn from_open(e: io::Error, name: &str) -> TunError {
-        use rustix::io::Errno;
+    /// This process may not have one, or the machine has none: nothing is wrong with what was
+    /// asked for.
+    pub fn is_unavailable(&self) -> bool {
+        matches!(self, TunError::NoDriver | TunError::NoAccess | TunError::NotPermitted)
+    }
+
+    fn from_device(e: io::Error) -> TunError {
         match Errno::from_io_error(&e) {
             Some(Errno::NOENT | Errno::NODEV | Errno::NXIO) => TunError::NoDriver,
+            Some(Errno::PERM | Errno::ACCESS) => TunError::NoAccess,
+            _ => TunError::Open(e),
+        }
+    }
+
+    fn from_interface(e: io::Error, name: &str) -> TunError {
+        match Errno::from_io_error(&e) {
             Some(Errno::PERM | Errno::ACCESS) => TunError::NotPermitted,
             Some(Errno::BUSY) => TunError::Busy(name.to_owned()),
             _ => TunError::Open(e),
@@ -335,5 +354,30 @@ impl AsFd for Tun {
 impl AsRawFd for Tun {
     fn as_raw_fd(&self) -> RawFd {
         self.fd.as_raw_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_closed_device_and_a_forbidden_interface_are_told_apart() {
+        for errno in [Errno::PERM, Errno::ACCESS] {
+            let closed = TunError::from_device(errno.into());
+            assert!(matches!(closed, TunError::NoAccess) && closed.is_unavailable());
+            // There a user namespace would not help.
+            assert!(!closed.to_string().contains("unshare"), "{closed}");
+            let forbidden = TunError::from_interface(errno.into(), "tack0");
+            assert!(matches!(forbidden, TunError::NotPermitted) && forbidden.is_unavailable());
+            assert!(forbidden.to_string().contains("unshare"), "{forbidden}");
+        }
+        let missing = TunError::from_device(Errno::NOENT.into());
+        assert!(matches!(missing, TunError::NoDriver) && missing.is_unavailable());
+        let busy = TunError::from_interface(Errno::BUSY.into(), "tack0");
+        assert!(matches!(&busy, TunError::Busy(name) if name == "tack0"));
+        assert!(
+            !busy.is_unavailable() && !TunError::from_device(Errno::MFILE.into()).is_unavailable()
+        );
     }
 }

@@ -27,7 +27,7 @@ fn namespace() -> Option<Netns> {
 fn tun_in(netns: &Netns, config: &TunConfig) -> Option<Tun> {
     match netns.enter(|| Tun::open(config)).unwrap() {
         Ok(tun) => Some(tun),
-        Err(e @ (TunError::NoDriver | TunError::NotPermitted)) => {
+        Err(e) if e.is_unavailable() => {
             eprintln!("skipped: {e}");
             None
         }

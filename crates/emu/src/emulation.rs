@@ -85,7 +85,7 @@ impl EmulationError {
                 NetnsError::Configure(e) => matches!(e, ConfigureError::NoIproute(_)),
                 _ => false,
             },
-            EmulationError::Tun(e) => matches!(e, TunError::NoDriver | TunError::NotPermitted),
+            EmulationError::Tun(e) => e.is_unavailable(),
             _ => false,
         }
     }

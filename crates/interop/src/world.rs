@@ -218,9 +218,8 @@ pub(crate) fn endpoint(
     let mut config = TunConfig::new(&ours).expect("there is room for the kernel");
     config.device.offload = offload;
     config.device.queue_packets = 10_000;
-    let unavailable = |e: &TunError| matches!(e, TunError::NoDriver | TunError::NotPermitted);
     let opened = netns.enter(|| Tun::open(&config.device)).expect("it was made just now");
-    let tun = available(opened, unavailable)?;
+    let tun = available(opened, TunError::is_unavailable)?;
     let endpoint = Endpoint::builder().conn(conn).from_tun(tun, &config.local);
     Some(endpoint.expect("a descriptor for its timer"))
 }

@@ -6,7 +6,7 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tack_device::{Netns, NetnsError, Prefix, Tun, TunError};
+use tack_device::{Netns, NetnsError, Prefix, Tun};
 use tack_net::{ConnConfig, Endpoint, ListenConfig, ListenError, Mode, TackStream, TunConfig};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::task::{JoinHandle, spawn_blocking};
@@ -32,7 +32,7 @@ fn namespace() -> Option<Arc<Netns>> {
 fn endpoint_in(netns: &Netns, config: &TunConfig, conn: ConnConfig) -> Option<Endpoint> {
     match netns.enter(|| Tun::open(&config.device)).unwrap() {
         Ok(tun) => Some(Endpoint::builder().conn(conn).from_tun(tun, &config.local).unwrap()),
-        Err(e @ (TunError::NoDriver | TunError::NotPermitted)) => {
+        Err(e) if e.is_unavailable() => {
             eprintln!("skipped: {e}");
             None
         }

@@ -14,7 +14,7 @@
 //! tcp-lL          Eq. 3 with alpha = 40 ms;           n / min(L, 1 + floor(alpha * n))
 //! tcp-lL-Nms      the same with another alpha
 //! aNlN            n / min(N, floor(W/MSS / 2))                                by poll marks
-//! 2w, 4w, ..af    n / ceil(W/MSS / x): x per window                           by poll marks
+//! 2w, 4w, ..af    n / max(W/MSS / x, 1): x per window                          by poll marks
 //! arN             Eq. 3 with alpha = min(25 ms, R/4); n / min(N, 1 + floor(alpha * n))
 //! akdu            Eq. 2 with that alpha;              n / (1 + floor(alpha * n))
 //! picoquic        Eq. 3 with L = W/MSS/4 in 2..32 and alpha = R/4 in 1..10 ms

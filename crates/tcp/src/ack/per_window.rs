@@ -2,11 +2,11 @@
 //! [Landström & Larzon §3.2, §4.3]. The sender marks the segments.
 //!
 //! ```text
-//! f = bw/MSS / ceil(W/MSS / x),  W the send window: x per round trip where W limits
+//! f = bw/MSS / max(floor(W/MSS) / x, 1),  W the send window: x per round trip where W limits
 //! ```
 //!
 //! as long as so many segments arrive within the timer; else the timer's acknowledgments come
-//! between: `times ceil(ceil(..) / (1 + floor(alpha * bw/MSS)))`.
+//! between: `times ceil(max(..) / (1 + floor(alpha * bw/MSS)))`.
 //!
 //! Slow start counts every byte: the limit that matches the strategy is W/x, and no acknowledgment
 //! covers more unless one was lost.

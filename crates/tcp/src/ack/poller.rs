@@ -1,7 +1,8 @@
 //! Which segments a sender marks to be acknowledged [Landström & Larzon §4.1].
 //!
 //! ```text
-//! marked   every N-th segment's worth of bytes, or each 1/x of the send window, whichever is less
+//! marked   every N-th segment's worth of bytes, or each 1/x of the send window, whichever is less;
+//!          the window is what whole segments fill of it
 //!          the last of the application's data
 //!          the last that the window lets go while no mark is under way: nothing would clock more
 //!          the first after a timer fired
@@ -10,6 +11,10 @@
 //! While a mark is under way the window's last segment needs none: the acknowledgment of the mark
 //! lets more go. Marked all the same it would be acknowledged for itself, clock out so much for
 //! itself and be marked again: windows would break into ever smaller bursts.
+//!
+//! Shares of a window need not be whole segments: what a mark comes late by is taken off the next
+//! share. Rounded up one by one, two shares of 11 segments would be more than the window, the second
+//! mark would wait for the acknowledgment of the first, and the sender would stop and wait.
 
 /// How often marks come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,11 +26,15 @@ pub(crate) struct Polls {
 }
 
 impl Polls {
-    /// Full-sized segments per mark at a send window of so many.
+    /// Full-sized segments per mark, in the mean, at a send window of so many.
     pub(crate) fn segments_at(&self, window: f64) -> f64 {
-        let share = window / f64::from(self.per_window.max(1));
-        let share = if self.segments == u32::MAX { share.ceil() } else { share.floor() };
+        let share = window.floor() / f64::from(self.per_window.max(1));
+        let share = if self.is_of_window() { share } else { share.floor() };
         share.min(f64::from(self.segments)).max(1.0)
+    }
+
+    fn is_of_window(&self) -> bool {
+        self.segments == u32::MAX
     }
 }
 
@@ -59,7 +68,7 @@ pub(crate) enum Last {
 #[derive(Debug)]
 pub(crate) struct Poller {
     polls: Polls,
-    /// Text sent since the last mark.
+    /// Text sent since the last mark, and what that came late by.
     since: u64,
     /// End of the last marked segment.
     marked_to: u64,
@@ -73,9 +82,7 @@ impl Poller {
     }
 
     pub(crate) fn marks(&self, leaving: &Leaving) -> bool {
-        let mss = leaving.mss.max(1);
-        let segments = self.polls.segments_at(leaving.window as f64 / mss as f64);
-        let full = self.since + leaving.len >= (segments * mss as f64) as u64;
+        let full = self.since + leaving.len >= self.share(leaving);
         let silent = match leaving.last {
             Last::No => false,
             Last::OfWindow => self.marked_to <= leaving.una,
@@ -87,10 +94,19 @@ impl Poller {
     pub(crate) fn on_sent(&mut self, leaving: &Leaving, marked: bool) {
         self.since += leaving.len;
         if marked {
-            self.since = 0;
+            let late = self.since.checked_sub(self.share(leaving));
+            let late = late.filter(|late| self.polls.is_of_window() && *late < leaving.mss);
+            self.since = late.unwrap_or(0);
             self.marked_to = self.marked_to.max(leaving.end);
             self.due = false;
         }
+    }
+
+    /// Bytes per mark.
+    fn share(&self, leaving: &Leaving) -> u64 {
+        let mss = leaving.mss.max(1);
+        let segments = self.polls.segments_at(leaving.window as f64 / mss as f64);
+        (segments * mss as f64) as u64
     }
 
     /// No mark is taken to be under way any more.
@@ -137,9 +153,16 @@ mod tests {
         for window in 1..200u64 {
             for per_window in [2, 4] {
                 let polls = Polls { segments: u32::MAX, per_window };
-                let expected = window.div_ceil(u64::from(per_window));
+                let x = u64::from(per_window);
                 let covered = covered(polls, window, 20 * window);
-                assert!(covered[1..].iter().all(|c| *c == expected), "{window}: {covered:?}");
+                let wrong = |c: &u64| ![window / x, window.div_ceil(x)].contains(&(*c).max(1));
+                assert!(!covered.iter().any(wrong), "{window}: {covered:?}");
+                let exact = window.is_multiple_of(x) || window < x;
+                assert!(!exact || covered.iter().all(|c| *c == covered[0]), "{window}");
+                if window >= x {
+                    let windows = covered.chunks_exact(x as usize);
+                    assert!(windows.into_iter().all(|c| c.iter().sum::<u64>() == window));
+                }
             }
             for segments in [4, 8, 16] {
                 let polls = Polls { segments, per_window: 2 };
@@ -148,6 +171,30 @@ mod tests {
                 assert!(covered[1..].iter().all(|c| *c == expected), "{window}: {covered:?}");
             }
         }
+    }
+
+    #[test]
+    fn an_odd_window_has_two_marks_under_way_like_an_even_one() {
+        let polls = Polls { segments: u32::MAX, per_window: 2 };
+        for window in [10, 11, 12, 13] {
+            let mut poller = Poller::new(polls);
+            let marks = |poller: &mut Poller, from: u64| {
+                let mark = |n: u64| {
+                    let (end, last) = (n * MSS, Last::No);
+                    let leaving =
+                        Leaving { end, len: MSS, una: 0, mss: MSS, window: window * MSS, last };
+                    let marked = poller.marks(&leaving);
+                    poller.on_sent(&leaving, marked);
+                    marked
+                };
+                (from + 1..=from + window).map(mark).filter(|marked| *marked).count()
+            };
+            for turn in 0..10 {
+                assert_eq!(marks(&mut poller, turn * window), 2, "window {window}, turn {turn}");
+            }
+        }
+        // What no whole segment fills is no part of a window.
+        assert_eq!(polls.segments_at(10.9), polls.segments_at(10.0));
     }
 
     #[test]
@@ -194,19 +241,21 @@ mod tests {
                 let leaving = Leaving { end: nxt + len, len, una, mss: MSS, window, last };
                 lens.push(len);
                 let share = match (polls.segments, polls.per_window) {
-                    (u32::MAX, x) => (window / MSS).div_ceil(u64::from(x)),
-                    (n, x) => (window / MSS / u64::from(x)).clamp(1, u64::from(n)),
+                    (u32::MAX, x) => (window / u64::from(x)).max(MSS),
+                    (n, x) => (window / MSS / u64::from(x)).clamp(1, u64::from(n)) * MSS,
                 };
+                let full = lens.iter().sum::<u64>() >= share;
                 let expected = due
                     || last == Last::OfData
-                    || lens.iter().sum::<u64>() >= share * MSS
+                    || full
                     || last == Last::OfWindow && marks.iter().all(|m| *m <= una);
                 let marked = poller.marks(&leaving);
                 assert_eq!(marked, expected, "seed {seed}");
                 poller.on_sent(&leaving, marked);
                 nxt += len;
                 if marked {
-                    lens.clear();
+                    let late = lens.drain(..).sum::<u64>().saturating_sub(share);
+                    lens.extend((polls.segments == u32::MAX && late < MSS).then_some(late));
                     marks.push(nxt);
                     due = false;
                 }

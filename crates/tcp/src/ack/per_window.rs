@@ -11,9 +11,10 @@
 //! Slow start counts every byte: the limit that matches the strategy is W/x, and no acknowledgment
 //! covers more unless one was lost.
 //!
-//! A cycle of 2W takes two round trips, so a window grows by alpha = 1/2 per round trip; the
-//! condition for TCP-friendliness, `alpha = 3 * beta / (2 - beta)`, then lets it fall by only
-//! beta = 2/7 [Landström & Larzon §4.4].
+//! A cycle of one flow of 2W takes two round trips, so a window grows by alpha = 1/2 per round trip;
+//! the condition for TCP-friendliness, `alpha = 3 * beta / (2 - beta)`, then lets it fall by only
+//! beta = 2/7 [Landström & Larzon §4.4]. Among other flows half a window is no bdp, a cycle takes
+//! little more than a round trip, and beta = 2/7 takes more than a fair share.
 
 use core::time::Duration;
 

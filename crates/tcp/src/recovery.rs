@@ -289,6 +289,15 @@ impl PlainSender {
         Some(Timeout::Rto)
     }
 
+    /// The peer has room again for what it refused: the head is sent anew at once, and the timer,
+    /// whose backoff measured nothing of the path, starts anew.
+    pub fn on_reopened(&mut self, now: Instant) {
+        if !self.sent.is_empty() {
+            self.on_rto(now);
+            self.rto.undo();
+        }
+    }
+
     /// Bytes in flight ("pipe"): sent, neither known to have arrived nor declared lost.
     ///
     /// Deviation: a segment sent again before its loss is certain (a probe) counts once, where

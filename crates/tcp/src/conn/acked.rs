@@ -33,6 +33,7 @@ impl Connection {
         let news = self.read_body(a, window);
         self.count_received(a);
         let same_window = a.ack + window == self.snd.una() + self.snd.wnd();
+        let was_shut = self.snd.wnd() == 0;
         let window_grew = self.take_window(a, window);
         let in_recovery = self.recovery.in_recovery(self.snd.una());
         let mut acked = match self.recovery {
@@ -51,6 +52,21 @@ impl Connection {
             self.timers.stop(Timer::Persist);
         }
         self.persist.on_answer();
+        self.take_refusal(was_shut, window_grew, now);
+    }
+
+    /// A peer that takes its window back refuses what is outstanding, and each retransmission:
+    /// these are then probes [RFC 9293 §3.8.6.1]. Neither it nor the path has failed meanwhile, and
+    /// what it refused need not wait for a timer once there is room.
+    fn take_refusal(&mut self, was_shut: bool, window_grew: bool, now: Instant) {
+        if self.snd.is_idle() {
+            return;
+        }
+        if self.snd.wnd() == 0 {
+            self.liveness.on_progress();
+        } else if was_shut && window_grew {
+            self.recovery.on_reopened(now);
+        }
     }
 
     /// A short header says that nothing changed but, perhaps, that the path is congested.

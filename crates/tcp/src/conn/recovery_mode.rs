@@ -101,6 +101,14 @@ impl Recovery {
         }
     }
 
+    /// The peer had taken back its window from what is outstanding, and opens it. A peer with TACK
+    /// never does: it is of our kind.
+    pub(crate) fn on_reopened(&mut self, now: Instant) {
+        if let Recovery::Plain(plain) = self {
+            plain.on_reopened(now);
+        }
+    }
+
     pub(crate) fn in_flight(&self) -> u64 {
         match self {
             Recovery::Plain(plain) => plain.in_flight(),

@@ -3,10 +3,11 @@
 use core::time::Duration;
 
 use tack_cc::Algorithm;
-use tack_tcp::ConnConfig;
+use tack_tcp::{ConnConfig, State};
 use tack_units::{Instant, Rate};
 
 use crate::bulk::{Bulk, path};
+use crate::raw::Raw;
 use crate::world::WorldConfig;
 
 const RTT: Duration = Duration::from_millis(100);
@@ -66,4 +67,33 @@ fn recovery_sends_evenly_at_the_reduced_rate_and_ends_at_ssthresh() {
             assert!((0.5..1.5).contains(&share), "{algorithm}: {during:?}");
         }
     }
+}
+
+/// A peer whose buffer became smaller, or full of other things, drops what its window allowed
+/// [RFC 9293 §3.8.6.1]; Linux does both.
+#[test]
+fn what_a_peer_refused_leaves_as_soon_as_its_window_opens() {
+    const SHUT: Duration = Duration::from_secs(3_600);
+    let mut raw = Raw::connected(ConnConfig::plain());
+    let text = |sent: &[crate::raw::Sent]| sent.iter().filter(|s| !s.payload.is_empty()).count();
+    let sent = raw.write(&[7; 20_000]);
+    assert!(text(&sent) >= 10, "the initial window is out");
+    let longest = sent.iter().map(|s| s.payload.len()).max();
+    let shut_since = raw.now;
+    let mut tries = 0;
+    while raw.now.saturating_since(shut_since) < SHUT {
+        let again = text(&raw.wait(Duration::from_millis(100)));
+        tries += again;
+        for _ in 0..again {
+            raw.send(tack_tcp::wire::Header { window: 0, ..raw.header() }, &[]);
+        }
+    }
+    assert!((20..100).contains(&tries), "{tries} tries within an hour");
+    let info = raw.info();
+    assert_eq!((info.state, info.counters.black_holes), (State::Established, 0), "{info:#?}");
+    raw.now += Duration::from_millis(1);
+    let again = raw.send(raw.header(), &[]);
+    let first = again.iter().find(|s| !s.payload.is_empty()).expect("at once");
+    assert_eq!((first.header.seq, Some(first.payload.len())), (raw.ack, longest));
+    assert!(raw.info().rto < Duration::from_secs(2), "{:?}", raw.info().rto);
 }

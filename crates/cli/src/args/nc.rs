@@ -15,6 +15,7 @@ const AFTER: &str = "\
 Our direction ends with standard input, as with nc -N; the command ends when both directions have.
 At a terminal the end of the other side's direction is enough. Over UDP the bytes are encrypted and
 both sides must be tack; over --tun they travel as they are, and the other side may be any TCP.
+SIGHUP, SIGINT and SIGTERM end both directions first, which takes 2 seconds at most.
 
 Examples:
   tack nc -l 9000 > copy            take one connection ...

@@ -137,19 +137,26 @@ async fn through_two_routers(world: &World, family: Family, bytes: u64) {
     }
 }
 
-/// Acknowledgments of TACK's and segments of data per second while the second half of the data
-/// from A came, when the sender has long known the path.
-fn steady_rates(log: &[Seen]) -> (f64, f64) {
-    let is_ack = |s: &&&Seen| s.tcp().is_some_and(|t| t.option(253).is_some_and(|o| o.len() == 3));
+/// The last byte of the option on a TACK; on loss IACKs it is another.
+const TACK: u8 = 1;
+
+/// Per second while the second half of the data from A came, when the sender has long known the
+/// path: TACKs, other acknowledgments of TACK's, segments of data.
+fn steady_rates(log: &[Seen]) -> [f64; 3] {
+    let kind = |s: &Seen| match s.tcp()?.option(253)? {
+        [_, _, kind] => Some(*kind),
+        _ => None,
+    };
     let from = |end| log.iter().filter(move |s| s.entered && s.end == end);
-    let data: Vec<&Seen> =
-        from(End::A).filter(|s| s.payload() > 1_000).filter(|s| !is_ack(&s)).collect();
+    let is_data = |s: &&Seen| s.payload() > 1_000 && kind(s).is_none();
+    let data: Vec<&Seen> = from(End::A).filter(is_data).collect();
     let (start, end) = (data[data.len() / 2].at, data[data.len() - 1].at);
-    let during = |s: &&&Seen| (start..end).contains(&s.at);
-    let acks: Vec<&Seen> = from(End::B).collect();
-    let acks = acks.iter().filter(is_ack).filter(during).count();
+    let during = |s: &&Seen| (start..end).contains(&s.at);
+    let kinds: Vec<u8> = from(End::B).filter(during).filter_map(kind).collect();
+    let tacks = kinds.iter().filter(|kind| **kind == TACK).count();
+    let data = data.into_iter().filter(during).count();
     let seconds = (end - start).as_secs_f64();
-    (acks as f64 / seconds, data.iter().filter(during).count() as f64 / seconds)
+    [tacks, kinds.len() - tacks, data].map(|count| count as f64 / seconds)
 }
 
 #[tokio::test]
@@ -159,9 +166,11 @@ async fn tack_crosses_two_routers_over_a_lossy_path() {
     for family in Family::BOTH {
         world.log.clear();
         through_two_routers(&world, family, 12 << 20).await;
-        let (acks, data) = steady_rates(&world.log.all());
-        // Eq. 4 gives 4 per 20 ms; the rest reports losses.
-        println!("{family:?}: {acks:.0} acknowledgments and {data:.0} segments per second");
-        assert!(acks > 50.0 && acks < 350.0 && data > 1_000.0, "{acks:.0}/s for {data:.0}/s");
+        let rates @ [tacks, iacks, data] = steady_rates(&world.log.all());
+        println!("{family:?}: TACKs, IACKs and segments per second: {rates:.0?}");
+        // Eq. 4 gives 4 per 20 ms. A busy machine is late with the path, whose queue then loses
+        // more than it should: each loss is told at once. Plain TCP's would be half the segments.
+        assert!((20.0..300.0).contains(&tacks), "{rates:.0?}");
+        assert!(tacks + iacks < data / 6.0, "{rates:.0?}");
     }
 }

@@ -67,10 +67,14 @@ impl Sharing {
             );
         }
         let fair = rows.iter().all(FairnessRow::is_fair);
-        Finding::new("L10", what, "1 +- 0.1", ours, fair).because(
-            "drop-tail queues that stay full make every flow lose at once; who grows more often \
-             per round trip, or meets the full queue with one segment instead of a burst, gains",
-        )
+        Finding::new("L10", what, "1 +- 0.1", ours, fair).because(if rows[0].queue == "red" {
+            "acknowledged later, a window takes longer to leave, and rates go by that round; \
+             windows themselves are what as many losses leave of AE's"
+        } else {
+            "acknowledged later, a window takes longer to leave; and a full drop-tail queue takes \
+             several packets of a clump but single ones of what timers spread, and windows fall \
+             by the event: AE loses a tenth to AE when it alone is paced"
+        })
     }
 
     fn losses(rows: &[FairnessRow], index: usize) -> Finding {

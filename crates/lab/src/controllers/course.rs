@@ -7,7 +7,7 @@ use tack_cc::{Algorithm, Pacing};
 use tack_link::End;
 use tack_link::loss::LossConfig;
 use tack_link::queue::{Discipline, Limit, QueueConfig, RedConfig};
-use tack_link::wired::{Capacity, DirectionConfig, Wired};
+use tack_link::wired::{Capacity, DirectionConfig, Jitter, Wired};
 use tack_sim::{
     AckStrategy, FlowConfig, FlowId, FlowSample, Seed, Series, Simulation, Site, Transport,
 };
@@ -153,8 +153,18 @@ impl Course {
         let capacity = self.rate.map_or(Capacity::Unlimited, Capacity::Constant);
         let queue = QueueConfig { discipline: self.discipline(), ..clean.queue.clone() };
         let data = DirectionConfig { capacity, queue, loss: self.loss.clone(), ..clean.clone() };
-        let acks = DirectionConfig { capacity: Capacity::Unlimited, ..clean };
+        let acks =
+            DirectionConfig { capacity: Capacity::Unlimited, jitter: self.processing(), ..clean };
         Ok(Wired::new(data, acks, seed.derive("link"))?)
+    }
+
+    /// Who shares a drop-tail queue takes up to a packet's time over each acknowledgment. Without,
+    /// phases decide who loses [Floyd & Jacobson 1992 §3.3], run after run in the same way.
+    fn processing(&self) -> Jitter {
+        match self.rate.and_then(|rate| rate.time_for(PACKET_BYTES)) {
+            Some(max) if self.flows.len() > 1 => Jitter::Uniform { max },
+            _ => Jitter::None,
+        }
     }
 
     fn discipline(&self) -> Discipline {

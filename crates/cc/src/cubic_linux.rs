@@ -24,6 +24,7 @@ use crate::config::{Config, Pacing};
 use crate::control::{Algorithm, Inspect, Snapshot};
 use crate::controller::Controller;
 use crate::sample::{AckSample, LossKind, LossSample};
+use crate::train::Train;
 use crate::window::CongestionWindow;
 
 /// Linux's CUBIC with its HyStart.
@@ -60,22 +61,6 @@ struct Epoch {
     computed_for: u64,
 }
 
-/// HyStart: a round's acknowledgments that come as one train as long as half the least RTT, or come
-/// later than the least RTT did, show that the path is full.
-#[derive(Clone, Debug)]
-struct Train {
-    /// `Pacing::Always` stretches a train to a round trip.
-    paced: bool,
-    found: bool,
-    round_began: Instant,
-    /// The round ends when this much is delivered, in bytes.
-    round_end: u64,
-    last_ack: Instant,
-    /// Least RTT of the round, and samples of it.
-    least: Option<Duration>,
-    samples: u32,
-}
-
 /// Aggressiveness, segments per s^3, and what a reduction leaves, as Linux rounds them.
 const C: f64 = 410.0 / 1024.0;
 const BETA: f64 = 717.0 / 1024.0;
@@ -92,60 +77,8 @@ const PLATEAU_ROUNDS: u64 = 100;
 
 /// HyStart stays out of smaller windows, in segments.
 const LOW_WINDOW: u64 = 16;
-/// Acknowledgments further apart are not of one train.
-const TRAIN_GAP: Duration = Duration::from_millis(2);
-/// What a sender's bursts may add to a train.
-const TRAIN_SLACK: Duration = Duration::from_millis(1);
-/// Samples that make a round's least RTT trustworthy, and the rise of it that counts.
-const SAMPLES: u32 = 8;
-const RISE_DIVISOR: u32 = 8;
-const RISE_MIN: Duration = Duration::from_millis(4);
-const RISE_MAX: Duration = Duration::from_millis(16);
 /// RTT samples right after a reduction tell of the queue before it.
 const SETTLING: Duration = Duration::from_secs(1);
-
-impl Train {
-    fn new(paced: bool) -> Self {
-        Self {
-            paced,
-            found: false,
-            round_began: Instant::ZERO,
-            round_end: 0,
-            last_ack: Instant::ZERO,
-            least: None,
-            samples: 0,
-        }
-    }
-
-    /// Rounds are counted from the first acknowledgment on, so that one begins where a train does.
-    fn count_rounds(&mut self, ack: &AckSample) {
-        if ack.delivered > self.round_end {
-            self.round_end = ack.delivered.saturating_add(ack.in_flight);
-            (self.round_began, self.last_ack) = (ack.now, ack.now);
-            (self.least, self.samples) = (None, 0);
-        }
-    }
-
-    /// One acknowledgment of slow start with an RTT sample; true if it is to end.
-    fn on_ack(&mut self, ack: &AckSample, rtt: Duration, delay_min: Duration) -> bool {
-        let mut full = false;
-        if ack.now - self.last_ack <= TRAIN_GAP {
-            self.last_ack = ack.now;
-            let whole = delay_min.saturating_add(TRAIN_SLACK);
-            full |= ack.now - self.round_began > if self.paced { whole } else { whole / 2 };
-        }
-        let least = self.least.map_or(rtt, |least| least.min(rtt));
-        self.least = Some(least);
-        if self.samples < SAMPLES {
-            self.samples += 1;
-        } else {
-            let rise = (delay_min / RISE_DIVISOR).clamp(RISE_MIN, RISE_MAX);
-            full |= least > delay_min.saturating_add(rise);
-        }
-        self.found |= full;
-        full
-    }
-}
 
 impl Epoch {
     fn new(cwnd: u64, last_max: u64, now: Instant) -> Self {
@@ -257,7 +190,7 @@ impl CubicLinux {
         }
         let delay_min = self.delay_min.map_or(rtt, |least| least.min(rtt));
         self.delay_min = Some(delay_min);
-        if self.hystart.found || !self.window.in_slow_start() {
+        if self.hystart.has_found() || !self.window.in_slow_start() {
             return;
         }
         self.hystart.count_rounds(ack);
@@ -284,7 +217,7 @@ impl CubicLinux {
     /// After a timeout the path is taken to be another.
     fn forget(&mut self) {
         (self.last_max, self.delay_min) = (0, None);
-        self.hystart = Train::new(self.hystart.paced);
+        self.hystart = self.hystart.restarted();
     }
 }
 
@@ -480,7 +413,7 @@ mod tests {
         feed(&mut cubic, RTT + Duration::from_millis(13), 3);
         assert!(!cubic.window.in_slow_start());
         cubic.on_loss(&loss(LossKind::Timeout, MSS, 0));
-        assert!(!cubic.hystart.found, "a timeout starts all over");
+        assert!(!cubic.hystart.has_found(), "a timeout starts all over");
         assert_eq!(cubic.last_max, 0);
     }
 

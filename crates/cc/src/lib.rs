@@ -16,6 +16,7 @@ mod pacer;
 mod prr;
 mod reno;
 mod sample;
+mod train;
 mod window;
 
 pub use config::{AfterRto, Config, MIN_MAX_WINDOW_MSS, Pacing, WindowRules, initial_window};

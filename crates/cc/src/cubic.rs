@@ -210,7 +210,7 @@ impl Controller for Cubic {
     }
 
     fn window(&self) -> u64 {
-        self.window.cwnd()
+        self.window.window()
     }
 
     fn pacing_rate(&self) -> Option<Rate> {

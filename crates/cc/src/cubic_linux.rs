@@ -253,7 +253,7 @@ impl Controller for CubicLinux {
     }
 
     fn window(&self) -> u64 {
-        self.window.cwnd()
+        self.window.window()
     }
 
     fn pacing_rate(&self) -> Option<Rate> {

@@ -63,11 +63,6 @@ impl Prr {
     pub(crate) fn on_sent(&mut self, bytes: u64) {
         self.out = self.out.saturating_add(bytes);
     }
-
-    /// Window to end with.
-    pub(crate) fn ssthresh(&self) -> u64 {
-        self.ssthresh
-    }
 }
 
 #[cfg(test)]

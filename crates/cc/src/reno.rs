@@ -68,7 +68,7 @@ impl Controller for NewReno {
     }
 
     fn window(&self) -> u64 {
-        self.window.cwnd()
+        self.window.window()
     }
 
     fn pacing_rate(&self) -> Option<Rate> {

@@ -8,6 +8,11 @@
 //!   ECN mark   cwnd = ssthresh at once [RFC 3168 §6.1.2]
 //!   Spurious   cwnd and ssthresh as they were before the episode
 //! ```
+//!
+//! `cwnd` is what the path holds. What a receiver has but will only acknowledge with its next TACK
+//! is beyond that: [`CongestionWindow::window`] allows for it, or a flow whose data is acknowledged
+//! later by design would send less per round trip than one that hears of each segment, on the same
+//! `cwnd` ([`withheld`](CongestionWindow::withheld)).
 
 use core::time::Duration;
 
@@ -33,6 +38,8 @@ pub(crate) struct CongestionWindow {
     /// Where to return to if the last episode proves needless.
     undo: Option<Undo>,
     srtt: Option<Duration>,
+    /// Time between two TACKs; zero for plain TCP.
+    ack_interval: Duration,
     /// The newest acknowledgment found the sender held back by the window.
     cwnd_limited: bool,
     /// The timer fired and nothing new has been acknowledged since.
@@ -70,6 +77,7 @@ impl CongestionWindow {
             prr: None,
             undo: None,
             srtt: None,
+            ack_interval: Duration::ZERO,
             cwnd_limited: true,
             timed_out: false,
             after_rto: false,
@@ -79,6 +87,32 @@ impl CongestionWindow {
 
     pub(crate) fn cwnd(&self) -> u64 {
         self.cwnd
+    }
+
+    /// What may be in flight, as the sender counts it: the window, and what waits at the receiver
+    /// for its next TACK.
+    pub(crate) fn window(&self) -> u64 {
+        // PRR counts by what is in flight already.
+        let withheld = if self.in_recovery() { 0 } else { self.withheld(self.cwnd) };
+        self.cwnd.saturating_add(withheld).min(self.max.max(self.mss))
+    }
+
+    /// Bytes of a window `cwnd` that have arrived and are not yet acknowledged, beyond those of a
+    /// flow whose every segment is acknowledged:
+    ///
+    /// ```text
+    /// paced      cwnd * interval/srtt - MSS        as bdp * (1 + 1/beta) [TON §VIII]
+    /// unpaced    half of that
+    /// ```
+    ///
+    /// At the receiver, data waits half an interval in the mean. A pacer lets what a TACK allows
+    /// leave over the next interval, which is another half.
+    fn withheld(&self, cwnd: u64) -> u64 {
+        let Some(srtt) = self.srtt.filter(|srtt| !srtt.is_zero()) else { return 0 };
+        // The interval is the receiver's word: no more than with the least beta, which is 2.
+        let part = self.ack_interval.min(srtt / 2).div_duration_f64(srtt);
+        let held = ((cwnd as f64 * part) as u64).saturating_sub(self.mss);
+        if self.is_paced() { held } else { held / 2 }
     }
 
     pub(crate) fn mss(&self) -> u64 {
@@ -128,15 +162,15 @@ impl CongestionWindow {
     /// says nothing about the path [RFC 7661 §2].
     pub(crate) fn on_ack(&mut self, ack: &AckSample) -> u64 {
         self.srtt = ack.srtt.or(self.srtt);
+        self.ack_interval = ack.ack_interval;
         self.cwnd_limited = ack.cwnd_limited;
         if ack.acked_bytes > 0 {
             self.timed_out = false;
         }
         if let Some((prr, began)) = &mut self.prr {
             if !ack.in_recovery {
-                let end = prr.ssthresh();
                 self.prr = None;
-                self.set_cwnd(end);
+                self.set_cwnd(self.ssthresh);
                 return 0;
             }
             if *began == ack.now {
@@ -187,8 +221,8 @@ impl CongestionWindow {
     /// if it still was. What SACKs delivered before the loss was declared has left the flight, so
     /// flight alone would cut a little deeper.
     pub(crate) fn flight_at(&self, loss: &LossSample) -> u64 {
-        if let Some((prr, _)) = &self.prr {
-            return prr.ssthresh();
+        if self.in_recovery() {
+            return self.ssthresh;
         }
         if self.cwnd_limited {
             return self.cwnd;
@@ -217,7 +251,7 @@ impl CongestionWindow {
     /// Falls to `ssthresh` in the way that `loss` asks for.
     pub(crate) fn reduce(&mut self, ssthresh: u64, loss: &LossSample) {
         if self.begins_episode(loss.kind) {
-            let cwnd = self.prr.map_or(self.cwnd, |(prr, _)| prr.ssthresh());
+            let cwnd = if self.in_recovery() { self.ssthresh } else { self.cwnd };
             let (ssthresh, has_avoided) = (self.ssthresh, self.has_avoided);
             self.undo = Some(Undo { cwnd, ssthresh, has_avoided });
         }
@@ -226,7 +260,8 @@ impl CongestionWindow {
         match loss.kind {
             LossKind::Recovery => {
                 let flight = loss.in_flight.saturating_add(loss.lost_bytes);
-                self.prr = Some((Prr::new(self.ssthresh, flight), loss.now));
+                let target = self.ssthresh.saturating_add(self.withheld(self.ssthresh));
+                self.prr = Some((Prr::new(target, flight), loss.now));
                 // One segment may leave at once: the retransmission [RFC 9937 §6].
                 self.set_cwnd(loss.in_flight.saturating_add(self.mss));
             }
@@ -269,7 +304,7 @@ impl CongestionWindow {
             return None;
         }
         // In recovery the window only follows the flight down; the rate follows the target.
-        let window = self.prr.map_or(self.cwnd, |(prr, _)| self.cwnd.max(prr.ssthresh()));
+        let window = if self.in_recovery() { self.cwnd.max(self.ssthresh) } else { self.cwnd };
         let rate = Rate::from_bytes_over(window, self.srtt?)?.mul_f64(self.pacing_gain());
         Some(rate.max(Rate::from_bps(1)))
     }
@@ -321,5 +356,67 @@ pub(crate) mod tests {
             controller.on_ack(&AckSample { acked_bytes, ..ack() });
             left -= acked_bytes;
         }
+    }
+
+    const MSS: u64 = 1_000;
+    const SRTT: Duration = Duration::from_millis(40);
+
+    /// In congestion avoidance with `segments`, acknowledged every `interval_ms`.
+    fn acknowledged_every(interval_ms: u64, segments: u64, pacing: Pacing) -> CongestionWindow {
+        let mut window = CongestionWindow::new(&Config { pacing, ..Config::new(1_000) });
+        window.set_cwnd(segments * MSS);
+        window.leave_slow_start();
+        let ack_interval = Duration::from_millis(interval_ms);
+        window.on_ack(&AckSample { srtt: Some(SRTT), ack_interval, ..ack() });
+        window
+    }
+
+    #[test]
+    fn what_waits_for_the_next_tack_does_not_count_against_the_window() {
+        let allowed = |interval_ms, segments, pacing| {
+            acknowledged_every(interval_ms, segments, pacing).window()
+        };
+        assert_eq!(allowed(10, 80, Pacing::Always), 99 * MSS, "80 * (1 + 1/4) - 1");
+        assert_eq!(allowed(10, 80, Pacing::OnlyIfRateBased), 89 * MSS + MSS / 2);
+        assert_eq!(allowed(10, 4, Pacing::Always), 4 * MSS, "each segment has a TACK of its own");
+        assert_eq!(allowed(0, 80, Pacing::Always), 80 * MSS, "plain TCP");
+        assert_eq!(allowed(1_000, 80, Pacing::Always), 119 * MSS, "half a window at most");
+    }
+
+    #[test]
+    fn the_allowance_is_no_part_of_what_grows_falls_or_sets_the_rate() {
+        let mut tack = acknowledged_every(10, 80, Pacing::Always);
+        let mut plain = acknowledged_every(0, 80, Pacing::Always);
+        assert_eq!(tack.bandwidth(), plain.bandwidth());
+        assert_eq!(tack.pacing_rate(), plain.pacing_rate());
+        for window in [&mut tack, &mut plain] {
+            let flight = window.flight_at(&loss(LossKind::Recovery, MSS, 79 * MSS));
+            assert_eq!(flight, 80 * MSS);
+            window.reduce(flight / 2, &loss(LossKind::Recovery, MSS, 79 * MSS));
+            window.on_ack(&AckSample { srtt: Some(SRTT), ..ack() });
+        }
+        assert_eq!((tack.cwnd(), tack.ssthresh()), (plain.cwnd(), plain.ssthresh()));
+    }
+
+    #[test]
+    fn a_reduction_under_tack_leaves_in_flight_what_the_smaller_window_allows() {
+        let mut window = acknowledged_every(10, 80, Pacing::Always);
+        let (allowed, ack_interval) = (window.window(), Duration::from_millis(10));
+        window.reduce(40 * MSS, &loss(LossKind::Recovery, MSS, allowed - MSS));
+        let mut in_flight = allowed - MSS;
+        let mut left = in_flight;
+        while left > 0 {
+            let acked_bytes = left.min(10 * MSS);
+            left -= acked_bytes;
+            in_flight -= acked_bytes;
+            let sample = AckSample { acked_bytes, in_flight, in_recovery: true, ..ack() };
+            window.on_ack(&AckSample { srtt: Some(SRTT), ack_interval, ..sample });
+            let sent = (window.window().saturating_sub(in_flight)) / MSS * MSS;
+            window.on_sent(sent);
+            in_flight += sent;
+        }
+        assert_eq!(in_flight, 49 * MSS, "40 * (1 + 1/4) - 1");
+        window.on_ack(&AckSample { srtt: Some(SRTT), ack_interval, in_flight, ..ack() });
+        assert_eq!((window.cwnd(), window.window()), (40 * MSS, 49 * MSS));
     }
 }

@@ -156,6 +156,9 @@ pub(crate) struct PathSeen {
     pub(crate) rtt_min: Option<Duration>,
     /// Bytes that came in a round trip; `None` before the first.
     pub(crate) window: Option<u64>,
+    /// Our own retransmission timeout, which is about the peer's; `None` before the first round
+    /// trip.
+    pub(crate) rto: Option<Duration>,
 }
 
 /// A segment with text or FIN, as far as plain acknowledgment goes.
@@ -168,8 +171,21 @@ pub(crate) struct Arrival {
     /// Out of order, fills a hole, FIN or a duplicate: acknowledged at once by every strategy
     /// [RFC 5681 §4.2].
     pub(crate) immediate: bool,
+    /// What came of it.
+    pub(crate) news: News,
     /// It has a poll mark, and polls were agreed on.
     pub(crate) polled: bool,
+}
+
+/// What a segment brought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum News {
+    /// RCV.NXT moved.
+    InOrder,
+    /// Text behind a hole.
+    Island,
+    /// Nothing that was not here already: the peer has missed an acknowledgment.
+    Nothing,
 }
 
 /// What a strategy is. Implemented by its parameters.

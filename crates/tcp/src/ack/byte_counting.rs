@@ -12,15 +12,17 @@
 //! those that arrive within `alpha` after the first, so that exactly
 //! `f = bw/MSS / min(L, 1 + floor(alpha * bw/MSS))`.
 //!
-//! Quickack, as in Linux, acknowledges everything at first and when a burst begins after idle.
-//! ns-2, and so [Landström & Larzon], have none.
+//! Quickack, as in Linux, acknowledges everything at first, after a pause as long as an RTO (the
+//! peer's window is one segment then, and a delayed acknowledgment would bring its timer closer
+//! again), and when the peer sends what has arrived long since. ns-2, and so [Landström & Larzon],
+//! have none.
 
 use core::time::Duration;
 
 use tack_units::Instant;
 
 use super::counter::Counter;
-use super::{AckStrategy, Acknowledge, Arrival, PathFacts, PathSeen, Rule};
+use super::{AckStrategy, Acknowledge, Arrival, News, PathFacts, PathSeen, Rule};
 
 /// An acknowledgment per `L` full-sized segments, or after a delay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -31,7 +33,8 @@ pub struct ByteCounting {
     /// `alpha`, the longest delay; below 500 ms [RFC 9293 §3.8.6.3, MUST-40]. Longer only to
     /// reproduce papers.
     pub max_delay: Duration,
-    /// Segments acknowledged at once when a connection or a burst after idle starts ("quickack").
+    /// Segments acknowledged at once when a connection starts, after a pause and after a
+    /// needless retransmission ("quickack").
     pub quickack_segments: u32,
 }
 
@@ -42,9 +45,8 @@ const LINUX_QUICKACK: u32 = 16;
 const MOST_SEGMENTS: u32 = 64;
 const MOST_DELAY_MS: u64 = 10_000;
 
-/// Without data for so long, the next burst starts with quickacks: a sender restarts its window
-/// after an idle RTO [RFC 5681 §4.1], and 1 s is the RTO's least value by [RFC 6298 §2.4].
-const IDLE: Duration = Duration::from_secs(1);
+/// A pause before our own RTO is known: the least one of [RFC 6298 §2.4].
+const PAUSE: Duration = Duration::from_secs(1);
 
 impl ByteCounting {
     /// Every `segments_per_ack` full-sized segments, with Linux's delay and quickacks.
@@ -111,7 +113,7 @@ impl Rule for ByteCounting {
             rule: *self,
             counter: Counter::new(mss),
             quickack_left: self.quickack_segments,
-            last_data_at: None,
+            advanced_at: None,
         }
     }
 }
@@ -128,18 +130,28 @@ pub(crate) struct DelayedAck {
     rule: ByteCounting,
     counter: Counter,
     quickack_left: u32,
-    last_data_at: Option<Instant>,
+    /// When RCV.NXT moved last.
+    advanced_at: Option<Instant>,
 }
 
 impl Acknowledge for DelayedAck {
-    fn on_data(&mut self, arrival: &Arrival, _path: &PathSeen, now: Instant) {
+    fn on_data(&mut self, arrival: &Arrival, path: &PathSeen, now: Instant) {
         if arrival.bytes == 0 && !arrival.immediate {
             return;
         }
-        if self.last_data_at.is_some_and(|last| now - last >= IDLE) {
+        let pause = path.rto.unwrap_or(PAUSE);
+        let paused = || self.advanced_at.is_some_and(|last| now - last >= pause);
+        let quick = match arrival.news {
+            News::InOrder => paused(),
+            News::Island => false,
+            News::Nothing => true,
+        };
+        if quick {
             self.quickack_left = self.rule.quickack_segments;
         }
-        self.last_data_at = Some(now);
+        if arrival.news == News::InOrder {
+            self.advanced_at = Some(now);
+        }
         let (rule, left) = (&self.rule, &mut self.quickack_left);
         let by_rule = |segments| {
             let quick = *left > 0;
@@ -164,18 +176,18 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
     const FULL: u32 = 1_448;
-    const PATH: PathSeen = PathSeen { rtt_min: None, window: None };
+    const PATH: PathSeen = PathSeen { rtt_min: None, window: None, rto: None };
 
     fn lazy(segments_per_ack: u32) -> DelayedAck {
         ByteCounting::new(segments_per_ack).without_quickack().receiver(1_460)
     }
 
     fn text(bytes: u32) -> Arrival {
-        Arrival { bytes, segment: bytes, immediate: false, polled: false }
+        Arrival { bytes, segment: bytes, immediate: false, news: News::InOrder, polled: false }
     }
 
     fn at_once(bytes: u32) -> Arrival {
-        Arrival { bytes, segment: bytes, immediate: true, polled: false }
+        Arrival { bytes, segment: bytes, immediate: true, news: News::InOrder, polled: false }
     }
 
     /// Sends `n` segments of `bytes`, 1 ms apart, and counts acknowledgments.
@@ -246,6 +258,39 @@ mod tests {
     }
 
     #[test]
+    fn a_pause_as_long_as_an_rto_and_a_needless_retransmission_bring_quickacks_back() {
+        let path = PathSeen { rto: Some(MS * 250), ..PATH };
+        let quick_after = |arrival: Arrival, pause: Duration| {
+            let mut delay = ByteCounting::new(2).receiver(FULL);
+            acks(&mut delay, 40, FULL, Instant::ZERO);
+            let now = Instant::from_millis(39) + pause;
+            delay.on_data(&arrival, &path, now);
+            delay.on_ack_sent(now);
+            acks(&mut delay, 10, FULL, now + MS) == 10
+        };
+        assert!(!quick_after(text(FULL), MS * 249));
+        assert!(quick_after(text(FULL), MS * 250));
+        let behind_a_hole = Arrival { news: News::Island, ..at_once(FULL) };
+        assert!(!quick_after(behind_a_hole, MS * 249));
+        assert!(quick_after(Arrival { news: News::Nothing, ..at_once(FULL) }, MS));
+    }
+
+    #[test]
+    fn while_a_hole_is_open_the_pause_goes_on() {
+        let path = PathSeen { rto: Some(MS * 250), ..PATH };
+        let mut delay = ByteCounting::new(2).receiver(FULL);
+        acks(&mut delay, 40, FULL, Instant::ZERO);
+        for ms in [100, 200, 280] {
+            let behind_a_hole = Arrival { news: News::Island, ..at_once(FULL) };
+            delay.on_data(&behind_a_hole, &path, Instant::from_millis(ms));
+            delay.on_ack_sent(Instant::from_millis(ms));
+        }
+        delay.on_data(&at_once(FULL), &path, Instant::from_millis(300));
+        delay.on_ack_sent(Instant::from_millis(300));
+        assert_eq!(acks(&mut delay, 10, FULL, Instant::from_millis(301)), 10);
+    }
+
+    #[test]
     fn a_coalesced_arrival_counts_all_its_bytes_and_teaches_no_size_above_the_mss() {
         let mut delay = lazy(2);
         delay.on_data(&text(60_000), &PATH, Instant::ZERO);
@@ -270,7 +315,13 @@ mod tests {
                 now += Duration::from_micros(rng.random_range(0..20_000));
                 let (bytes, immediate) = (rng.random_range(1..=FULL), rng.random_bool(0.02));
                 delay.on_data(
-                    &Arrival { bytes, segment: bytes, immediate, polled: false },
+                    &Arrival {
+                        bytes,
+                        segment: bytes,
+                        immediate,
+                        news: News::InOrder,
+                        polled: false,
+                    },
                     &PATH,
                     now,
                 );

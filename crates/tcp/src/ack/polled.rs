@@ -69,11 +69,17 @@ pub(super) fn frequency(segments: f64, interval: Duration, path: &PathFacts) -> 
 
 #[cfg(test)]
 mod tests {
+    use super::super::News;
     use super::*;
 
     const MS: Duration = Duration::from_millis(1);
-    const PLAIN: Arrival =
-        Arrival { bytes: 1_000, segment: 1_000, immediate: false, polled: false };
+    const PLAIN: Arrival = Arrival {
+        bytes: 1_000,
+        segment: 1_000,
+        immediate: false,
+        news: News::InOrder,
+        polled: false,
+    };
     const MARKED: Arrival = Arrival { polled: true, ..PLAIN };
 
     #[test]

@@ -140,7 +140,13 @@ fn compare(strategy: &str, oracle: &dyn Oracle) {
         let mut seen = PathSeen::default();
         // The first segment teaches its size.
         receiver.on_data(
-            &Arrival { bytes: FULL, segment: FULL, immediate: true, polled: true },
+            &Arrival {
+                bytes: FULL,
+                segment: FULL,
+                immediate: true,
+                news: News::InOrder,
+                polled: true,
+            },
             &seen,
             now,
         );
@@ -155,8 +161,8 @@ fn compare(strategy: &str, oracle: &dyn Oracle) {
             let bytes = if rng.random_bool(0.8) { FULL } else { rng.random_range(1..=FULL) };
             // Before a timer can have fired three times in a row.
             let polled = rng.random_bool(0.1) || step % 20 == 0;
-            let arrival =
-                Arrival { bytes, segment: bytes, immediate: rng.random_bool(0.01), polled };
+            let (immediate, news) = (rng.random_bool(0.01), News::InOrder);
+            let arrival = Arrival { bytes, segment: bytes, immediate, news, polled };
             receiver.on_data(&arrival, &seen, now);
             waiting.push((now, arrival, seen));
             let due = oracle.due(&waiting, before);
@@ -193,20 +199,20 @@ fn whatever_must_be_answered_at_once_is_by_every_strategy_and_nothing_waits_for_
         let (path, now) = (PathSeen::default(), Instant::from_secs(1));
         assert_eq!(receiver.deadline(), None, "{ack}");
         receiver.on_data(
-            &Arrival { bytes: 0, segment: 0, immediate: false, polled: false },
+            &Arrival { bytes: 0, segment: 0, immediate: false, news: News::InOrder, polled: false },
             &path,
             now,
         );
         assert_eq!(receiver.deadline(), None, "{ack}: nothing came");
         receiver.on_data(
-            &Arrival { bytes: 1, segment: 1, immediate: false, polled: false },
+            &Arrival { bytes: 1, segment: 1, immediate: false, news: News::InOrder, polled: false },
             &path,
             now,
         );
         assert!(receiver.deadline().is_some_and(|at| at <= now + ms(1_000)), "{ack}");
         receiver.on_ack_sent(now);
         receiver.on_data(
-            &Arrival { bytes: 0, segment: 0, immediate: true, polled: false },
+            &Arrival { bytes: 0, segment: 0, immediate: true, news: News::InOrder, polled: false },
             &path,
             now,
         );

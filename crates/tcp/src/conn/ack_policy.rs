@@ -9,7 +9,7 @@ use core::ops::Range;
 
 use tack_units::Instant;
 
-use crate::ack::{Acknowledge, Arrival, PathSeen, Receiver};
+use crate::ack::{Acknowledge, Arrival, News, PathSeen, Receiver};
 use crate::conn::rcv::Rcv;
 use crate::conn::sack_gen::SackGenerator;
 
@@ -59,6 +59,8 @@ pub(crate) struct TextArrival {
     pub(crate) new_bytes: u64,
     /// It lies behind a hole or filled one.
     pub(crate) out_of_order: bool,
+    /// RCV.NXT moved.
+    pub(crate) advanced: bool,
 }
 
 impl Acknowledging {
@@ -117,7 +119,12 @@ impl Acknowledging {
                 let immediate = a.out_of_order || a.new_bytes < len || a.fin;
                 let bytes = u32::try_from(len).unwrap_or(u32::MAX);
                 let segment = bytes.div_ceil(a.segments.max(1));
-                let arrival = Arrival { bytes, segment, immediate, polled: a.polled };
+                let news = match (a.advanced, duplicate) {
+                    (true, _) => News::InOrder,
+                    (false, true) => News::Nothing,
+                    (false, false) => News::Island,
+                };
+                let arrival = Arrival { bytes, segment, immediate, news, polled: a.polled };
                 receiver.on_data(&arrival, &path, now);
             }
             AckPolicy::Tack(side) => {

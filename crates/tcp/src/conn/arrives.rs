@@ -284,10 +284,12 @@ impl Connection {
             segments: a.carriage.segments,
             new_bytes: inserted.new_bytes,
             out_of_order: had_hole || a.seq > before,
+            advanced: inserted.advanced,
         };
         let echo = options.timestamps.filter(|_| self.agreed.timestamps).map(|ts| ts.ecr);
         self.rcv.path.on_text(echo, self.rcv.nxt(), now);
-        self.acks.on_text(&arrival, &self.rcv, self.rcv.path.seen(self.recovery.rtt_min()), now);
+        let path = self.rcv.path.seen(self.recovery.rtt_min(), self.recovery.rto());
+        self.acks.on_text(&arrival, &self.rcv, path, now);
         if inserted.advanced {
             // With the queue that the sender made: what is in flight lies in it, too. Under TACK a
             // sender may echo the same stamp for ever, so only its first echo tells.

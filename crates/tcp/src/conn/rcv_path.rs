@@ -94,9 +94,9 @@ impl RcvPath {
         self.latest
     }
 
-    /// `handshake`: RTTmin by other means, for as long as there is no sample.
-    pub(crate) fn seen(&self, handshake: Option<Duration>) -> PathSeen {
-        PathSeen { rtt_min: self.rtt_min.get().or(handshake), window: self.window }
+    /// `handshake`: RTTmin by other means, for as long as there is no sample; `rto`: our own.
+    pub(crate) fn seen(&self, handshake: Option<Duration>, rto: Duration) -> PathSeen {
+        PathSeen { rtt_min: self.rtt_min.get().or(handshake), window: self.window, rto: Some(rto) }
     }
 }
 
@@ -109,21 +109,21 @@ mod tests {
     #[test]
     fn the_first_text_that_echoes_an_acknowledgment_closes_a_round_and_later_text_none() {
         let mut path = RcvPath::new();
-        assert_eq!(path.seen(Some(MS * 7)).rtt_min, Some(MS * 7), "the handshake's till then");
+        assert_eq!(path.seen(Some(MS * 7), MS).rtt_min, Some(MS * 7), "the handshake's till then");
         path.on_sent(100, Instant::from_millis(0));
         path.on_sent(101, Instant::from_millis(5));
         for at in [40, 50, 60] {
             path.on_text(Some(100), 1_000, Instant::from_millis(at));
-            assert_eq!(path.seen(None).rtt_min, Some(MS * 40));
+            assert_eq!(path.seen(None, MS).rtt_min, Some(MS * 40));
         }
         // Its stamp came by another route: this acknowledgment is not what the sender waited for.
         path.on_sent(102, Instant::from_millis(70));
         path.on_text(Some(103), 2_000, Instant::from_millis(75));
-        assert_eq!(path.seen(None).rtt_min, Some(MS * 40));
+        assert_eq!(path.seen(None, MS).rtt_min, Some(MS * 40));
         path.on_text(Some(99), 3_000, Instant::from_millis(76));
         path.on_sent(104, Instant::from_millis(80));
         path.on_text(Some(104), 3_000, Instant::from_millis(110));
-        assert_eq!(path.seen(None).rtt_min, Some(MS * 30));
+        assert_eq!(path.seen(None, MS).rtt_min, Some(MS * 30));
     }
 
     #[test]
@@ -133,7 +133,7 @@ mod tests {
         path.on_sent(9_000, Instant::from_secs(9));
         path.on_sent(11_000, Instant::from_secs(11));
         path.on_text(Some(11_000), 1, Instant::from_millis(11_020));
-        assert_eq!(path.seen(None).rtt_min, Some(MS * 20));
+        assert_eq!(path.seen(None, MS).rtt_min, Some(MS * 20));
     }
 
     /// Against the truth of a simple sender: a constant window, every acknowledgment echoed.
@@ -149,7 +149,7 @@ mod tests {
                 path.on_text(echo, nxt, Instant::from_millis(u64::from(now)));
                 path.on_sent(now, Instant::from_millis(u64::from(now)));
             }
-            let seen = path.seen(None);
+            let seen = path.seen(None, MS);
             assert_eq!(seen.rtt_min, Some(MS * rtt));
             assert_eq!(seen.window, Some(per_ms * u64::from(rtt)));
         }

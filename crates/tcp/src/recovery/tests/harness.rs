@@ -7,7 +7,7 @@ use rand_pcg::Pcg64;
 use tack::Ranges;
 
 use super::*;
-use crate::ack::{AckStrategy, Acknowledge, Arrival, PathSeen, Receiver};
+use crate::ack::{AckStrategy, Acknowledge, Arrival, News, PathSeen, Receiver};
 
 pub(super) const MSS: u64 = 1_000;
 
@@ -282,7 +282,8 @@ impl World {
         }
         let immediate = known || had_holes || !in_order;
         let bytes = (seq.end - seq.start) as u32;
-        let arrival = Arrival { bytes, segment: bytes, immediate, polled: false };
+        let arrival =
+            Arrival { bytes, segment: bytes, immediate, news: News::InOrder, polled: false };
         self.delayed.on_data(&arrival, &PathSeen::default(), self.now);
     }
 

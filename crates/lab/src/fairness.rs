@@ -8,6 +8,8 @@
 //! Whether senders are paced is a dimension of its own ([`Paced`]), and [`why`](Why) takes each
 //! share apart.
 
+#[cfg(target_os = "linux")]
+pub mod live;
 mod pacing;
 mod table;
 mod why;

@@ -28,5 +28,7 @@ pub mod stats;
 pub mod store;
 pub mod sweep;
 mod traffic;
+#[cfg(target_os = "linux")]
+mod tun_host;
 
 pub use simulate::{Recordings, simulate, simulate_recorded};

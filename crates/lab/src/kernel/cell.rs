@@ -37,7 +37,7 @@ impl Controller {
     }
 
     /// Ours: of CUBIC the edition that Linux has.
-    pub(super) const fn algorithm(self) -> Algorithm {
+    pub(crate) const fn algorithm(self) -> Algorithm {
         match self {
             Controller::Reno => Algorithm::NewReno,
             Controller::Cubic => Algorithm::CubicLinux,

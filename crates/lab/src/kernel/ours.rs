@@ -1,40 +1,24 @@
 //! One bulk transfer from our host to our host, each on a TUN in its namespace.
-//!
-//! A thread per host, sans-IO stack inside: packets are taken one by one and answered one by one,
-//! as the kernel does without receive offload.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{Builder, JoinHandle};
-use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use tack_cc::Pacing;
-use tack_device::{Clock, MAX_PACKET_BYTES, Prefix, Tun, TunConfig, sharpen_timers, wait};
 use tack_emu::Emulation;
 use tack_link::{End, Link};
-use tack_tcp::{ConnConfig, ConnId, Ecn, Encapsulation, EventKind, Host, HostConfig, ListenConfig};
+use tack_tcp::{ConnConfig, ConnId, EventKind, Host, ListenConfig};
 use tack_units::Instant;
 
 use super::cell::Controller;
+use crate::tun_host::{App, TunHost, address, read, write};
 
 const PORT: u16 = 5_001;
 /// As much as the kernel's side may buffer.
 const BUFFER_BYTES: usize = 64 << 20;
-/// How far the application writes ahead of what was sent.
-const WRITE_AHEAD_BYTES: u64 = 256 << 10;
-/// Most packets taken in before what is due is sent.
-const MAX_BATCH: usize = 64;
-/// How often a thread looks whether it should end.
-const MAX_SLEEP: Duration = Duration::from_millis(20);
-
-/// Our host's address behind the kernel at `end`, and the kernel's on the way there.
-fn addresses(end: End) -> (Ipv4Addr, Ipv4Addr) {
-    let net = if end == End::A { 1 } else { 2 };
-    (Ipv4Addr::new(10, 78, net, 2), Ipv4Addr::new(10, 78, net, 1))
-}
 
 /// A transfer of our TCP, as much as the path takes.
 pub(super) struct Ours {
@@ -53,39 +37,18 @@ impl Ours {
         let mut ours = Ours { received, stop, threads: Vec::new() };
         // The listener first: the other side's SYN must not come to a host that is not there.
         for end in [End::B, End::A] {
-            let mut side = ours.side(emulation, end, seed)?;
-            match end {
-                End::B => side.listen(cc)?,
-                End::A => side.connect(cc)?,
-            }
+            let mut side = TunHost::open(emulation, end, seed)?;
+            let conn = match end {
+                End::B => listen(&mut side.host, cc).map(|()| None)?,
+                End::A => Some(connect(&mut side, cc)?),
+            };
+            let app = Bulk { conn, sends: end == End::A, received: Arc::clone(&ours.received) };
+            let stop = Arc::clone(&ours.stop);
             let name = if end == End::A { "our-send" } else { "our-recv" };
-            ours.threads.push(Builder::new().name(name.to_owned()).spawn(move || side.run())?);
+            let thread = Builder::new().name(name.to_owned());
+            ours.threads.push(thread.spawn(move || side.run(app, &stop))?);
         }
         Ok(ours)
-    }
-
-    fn side<L>(&self, emulation: &Emulation<L>, end: End, seed: u64) -> Result<Side>
-    where
-        L: Link + Send + 'static,
-    {
-        let (ours, kernel) = addresses(end);
-        let config = TunConfig {
-            addresses: Prefix::new(kernel.into(), 24).into_iter().collect(),
-            queue_packets: 10_000,
-            ..TunConfig::default()
-        };
-        let tun = emulation.netns(end).enter(|| Tun::open(&config))??;
-        let clock = emulation.clock();
-        let config = HostConfig {
-            encapsulation: Encapsulation::Ip { local: vec![IpAddr::V4(ours)] },
-            ..HostConfig::default()
-        };
-        let mut secret = [0; 32];
-        secret[..8].copy_from_slice(&seed.to_le_bytes());
-        secret[8] = ours.octets()[2];
-        let host = Host::new(config, secret, clock.now());
-        let (received, stop) = (Arc::clone(&self.received), Arc::clone(&self.stop));
-        Ok(Side { host, tun, clock, conn: None, sends: end == End::A, received, stop })
     }
 
     /// Bytes the receiving application has read.
@@ -115,115 +78,38 @@ pub(super) fn conn_config(cc: Controller) -> ConnConfig {
     }
 }
 
-/// What a thread owns.
-struct Side {
-    host: Host,
-    tun: Tun,
-    clock: Clock,
+fn listen(host: &mut Host, cc: Controller) -> Result<()> {
+    let config = ListenConfig { conn: conn_config(cc), ..ListenConfig::default() };
+    host.listen(PORT, config).context("our host cannot listen")
+}
+
+fn connect(side: &mut TunHost, cc: Controller) -> Result<ConnId> {
+    let (to, now) = (SocketAddr::new(address(End::B), PORT), side.now());
+    match side.host.connect(to, conn_config(cc), now) {
+        Ok(conn) => Ok(conn),
+        Err(e) => bail!("our host cannot connect: {e}"),
+    }
+}
+
+/// Either end's application.
+struct Bulk {
     conn: Option<ConnId>,
     sends: bool,
     received: Arc<AtomicU64>,
-    stop: Arc<AtomicBool>,
 }
 
-impl Side {
-    fn listen(&mut self, cc: Controller) -> Result<()> {
-        let config = ListenConfig { conn: conn_config(cc), ..ListenConfig::default() };
-        self.host.listen(PORT, config).context("our host cannot listen")
-    }
-
-    fn connect(&mut self, cc: Controller) -> Result<()> {
-        let to = SocketAddr::new(addresses(End::B).0.into(), PORT);
-        let now = self.clock.now();
-        match self.host.connect(to, conn_config(cc), now) {
-            Ok(conn) => self.conn = Some(conn),
-            Err(e) => bail!("our host cannot connect: {e}"),
-        }
-        Ok(())
-    }
-
-    fn run(mut self) -> io::Result<()> {
-        sharpen_timers()?;
-        let (mut packet, mut burst) = (vec![0; MAX_PACKET_BYTES], Vec::new());
-        while !self.stop.load(Ordering::Relaxed) {
-            let more = self.take_in(&mut packet, &mut burst)?;
-            let now = self.clock.now();
-            if self.host.deadline().is_some_and(|at| at <= now) {
-                self.host.handle_timeout(now);
-            }
-            self.serve(now);
-            self.put_out(&mut burst, now);
-            if !more {
-                self.sleep()?;
-            }
-        }
-        Ok(())
-    }
-
-    fn sleep(&self) -> io::Result<()> {
-        let limit = self.clock.now() + MAX_SLEEP;
-        let until = self.host.deadline().map_or(limit, |at| at.min(limit));
-        wait(&[&self.tun], Some(until), &self.clock)
-    }
-
-    /// Takes packets in, each with its answer before the next; whether more may be waiting.
-    fn take_in(&mut self, packet: &mut [u8], burst: &mut Vec<u8>) -> io::Result<bool> {
-        // Over IP, the packet itself tells.
-        let nobody = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0);
-        for _ in 0..MAX_BATCH {
-            let len = match self.tun.recv(packet) {
-                Ok(len) => len,
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(false),
-                Err(e) => return Err(e),
-            };
-            let now = self.clock.now();
-            self.host.handle(nobody, &packet[..len], len, Ecn::NotEct, now);
-            self.serve(now);
-            self.put_out(burst, now);
-        }
-        Ok(true)
-    }
-
-    fn put_out(&mut self, burst: &mut Vec<u8>, now: Instant) {
-        loop {
-            burst.clear();
-            let Some(transmit) = self.host.poll_transmit(burst, MAX_PACKET_BYTES - 1, now) else {
-                return;
-            };
-            for bytes in burst.chunks(transmit.segment_size) {
-                // What the kernel does not take is lost, as on any device.
-                let _ = self.tun.send(bytes);
-            }
-            self.write(now);
-        }
-    }
-
-    /// The application, after anything happened.
-    fn serve(&mut self, now: Instant) {
-        while let Some(event) = self.host.poll_event() {
+impl App for Bulk {
+    fn serve(&mut self, host: &mut Host, now: Instant) {
+        while let Some(event) = host.poll_event() {
             if let EventKind::Accepted { listener } = event.kind {
-                self.conn = self.host.accept(listener);
+                self.conn = host.accept(listener);
             }
         }
-        if let (false, Some(conn)) = (self.sends, self.conn) {
-            let (a, b) = self.host.readable(conn);
-            let bytes = a.len() + b.len();
-            if bytes > 0 {
-                self.host.consume(conn, bytes, now);
-                self.received.fetch_add(bytes as u64, Ordering::Relaxed);
-            }
-        }
-        self.write(now);
-    }
-
-    fn write(&mut self, now: Instant) {
-        static CHUNK: [u8; 64 << 10] = [0x5a; 64 << 10];
-        let (true, Some(conn)) = (self.sends, self.conn) else { return };
-        while self.host.unsent(conn) < WRITE_AHEAD_BYTES {
-            match self.host.write(conn, &CHUNK, now) {
-                Ok(1..) => {}
-                Ok(0) | Err(_) => return,
-            }
+        let Some(conn) = self.conn else { return };
+        if self.sends {
+            write(host, conn, now);
+        } else {
+            self.received.fetch_add(read(host, conn, now), Ordering::Relaxed);
         }
     }
 }

@@ -1,6 +1,7 @@
 //! One run: a cell, a seed and a stack in, figures out.
 
 use core::fmt;
+use core::str::FromStr;
 use core::time::Duration;
 use std::io::Write;
 
@@ -23,12 +24,30 @@ pub enum Stack {
     Ours,
 }
 
-impl fmt::Display for Stack {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
+impl Stack {
+    /// Both of them.
+    pub const ALL: [Stack; 2] = [Stack::Kernel, Stack::Ours];
+
+    const fn name(self) -> &'static str {
+        match self {
             Stack::Kernel => "kernel",
             Stack::Ours => "ours",
-        })
+        }
+    }
+}
+
+impl fmt::Display for Stack {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Stack {
+    type Err = String;
+
+    fn from_str(s: &str) -> Result<Self, String> {
+        let found = Stack::ALL.into_iter().find(|stack| stack.name() == s);
+        found.ok_or_else(|| format!("`{s}` is not one of kernel and ours"))
     }
 }
 

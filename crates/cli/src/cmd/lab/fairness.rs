@@ -1,5 +1,8 @@
 //! `tack lab fairness`.
 
+#[cfg(target_os = "linux")]
+mod live;
+
 use serde::Serialize;
 use tack_lab::fairness::{FairnessRow, draw, table, why_table};
 
@@ -15,6 +18,10 @@ struct Json {
 
 /// Runs and shows them.
 pub(super) fn fairness(args: &FairnessArgs) -> Result<ExitCode, Failure> {
+    #[cfg(target_os = "linux")]
+    if args.live {
+        return live::live(args);
+    }
     let fairness = args.resolve()?;
     let results = run_batch(fairness.scenarios(), &args.how, args.out.as_deref())?;
     let rows = fairness.summarise(&results);

@@ -10,10 +10,12 @@ use crate::args::tun::TunArgs;
 use crate::exit::Failure;
 use crate::net::Way;
 use crate::transfer::DEFAULT_PORT;
+use crate::transfer::store::Durability;
 
 const AFTER: &str = "\
 Waits for one transfer and ends when it is complete; an interrupted one may be resumed meanwhile.
 Nothing is replaced unless --overwrite is given. Files under way lie in DIR/.tack-partial.
+What is said to have arrived is on the disk.
 
 Examples:
   tack recv                   into this directory
@@ -40,6 +42,10 @@ pub struct RecvArgs {
     /// Replace files that are there with other contents
     #[arg(long)]
     pub overwrite: bool,
+    /// Don't wait until files are on the disk itself before saying that they arrived: faster with
+    /// many small ones, but a power cut may take what was just received
+    #[arg(long)]
+    pub no_sync: bool,
     /// No progress bar, no instructions, no summary
     #[arg(short, long)]
     pub quiet: bool,
@@ -77,6 +83,8 @@ pub struct RecvConfig {
     pub keep: bool,
     /// Whether to replace.
     pub overwrite: bool,
+    /// When what comes has to be on the disk.
+    pub durability: Durability,
     /// Whether to say nothing.
     pub quiet: bool,
     /// Who we are; `None` is without encryption.
@@ -95,8 +103,10 @@ impl RecvArgs {
         } else {
             Destination::Dir(self.dir)
         };
-        if destination == Destination::Stdout && (self.keep || self.overwrite) {
-            let flag = if self.keep { "--keep" } else { "--overwrite" };
+        let of_directories =
+            [(self.keep, "--keep"), (self.overwrite, "--overwrite"), (self.no_sync, "--no-sync")];
+        let given = of_directories.into_iter().find(|(given, _)| *given);
+        if let (Destination::Stdout, Some((_, flag))) = (&destination, given) {
             let why = format!("{flag} has no meaning when one stream goes to standard output");
             return Err(Failure::usage(why));
         }
@@ -108,6 +118,7 @@ impl RecvArgs {
             local: SocketAddr::new(address, self.port),
             keep: self.keep,
             overwrite: self.overwrite,
+            durability: if self.no_sync { Durability::Lazy } else { Durability::Synced },
             quiet: self.quiet,
             security: (!self.insecure_plaintext).then_some(self.security),
             transport: self.transport,

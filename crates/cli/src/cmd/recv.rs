@@ -16,7 +16,7 @@ use crate::progress::Progress;
 use crate::transfer::error::TransferError;
 use crate::transfer::pipe::receive_stream;
 use crate::transfer::recv::{Received, receive_tree};
-use crate::transfer::store::Store;
+use crate::transfer::store::{Durability, Store};
 use crate::units::bytes_text;
 
 /// Most transfers at once.
@@ -26,7 +26,7 @@ const MAX_SESSIONS: usize = 16;
 pub async fn run(config: RecvConfig) -> Result<ExitCode, Failure> {
     if let Destination::Dir(dir) = &config.destination {
         // What is wrong with the directory should show before anybody connects.
-        Store::open(dir)?.tidy();
+        Store::open(dir, config.durability)?.tidy();
     }
     let identity = config.security.as_ref().map(ServerSecurity::identity).transpose()?;
     let transport = config.transport.conn_config();
@@ -37,7 +37,8 @@ pub async fn run(config: RecvConfig) -> Result<ExitCode, Failure> {
     let result = match &config.destination {
         Destination::Stdout => to_stdout(&mut server, tokio::io::stdout(), config.quiet).await,
         Destination::Dir(dir) => {
-            let session = Session { overwrite: config.overwrite, quiet: config.quiet };
+            let RecvConfig { overwrite, quiet, durability, .. } = config;
+            let session = Session { overwrite, quiet, durability };
             to_dir(&mut server, dir, session, config.keep).await
         }
     };
@@ -84,6 +85,8 @@ pub struct Session {
     pub overwrite: bool,
     /// Whether to say nothing.
     pub quiet: bool,
+    /// When what comes has to be on the disk.
+    pub durability: Durability,
 }
 
 /// Receives trees into `dir` until one is complete, or, with `keep`, for ever.
@@ -102,7 +105,7 @@ pub async fn to_dir<A: Accept>(
         tokio::select! {
             conn = server.accept(), if sessions.len() < MAX_SESSIONS => {
                 let conn = conn.map_err(listener_failed)?;
-                let store = Arc::new(Store::open(dir)?);
+                let store = Arc::new(Store::open(dir, session.durability)?);
                 sessions.spawn(receive_one(conn, store, session));
             }
             Some(ended) = sessions.join_next() => {
@@ -112,12 +115,12 @@ pub async fn to_dir<A: Accept>(
                     break Ok(ExitCode::Success);
                 }
                 if sessions.is_empty() {
-                    Store::open(dir)?.tidy();
+                    Store::open(dir, session.durability)?.tidy();
                 }
             }
         }
     };
-    Store::open(dir)?.tidy();
+    Store::open(dir, session.durability)?.tidy();
     done
 }
 

@@ -163,18 +163,19 @@ impl<C: Connection> TreeReceiver<'_, C> {
         // Answered only after the last proof: until then the sender writes and does not read.
         let mut keep = Vec::new();
         for h in held {
-            let (index, bytes, in_place) = (h.index, h.bytes, h.in_place);
+            let (index, bytes) = (h.index, h.bytes);
             let (entry, size) = list.file(index).expect("only files are held");
             self.progress.say(format!("checking {}", entry.path));
             let (store, its_list) = (Arc::clone(&self.store), Arc::clone(list));
-            let hasher = self.busy(move || hash_held(&store, &its_list, &h)).await?;
+            let hashing = move || Ok((hash_held(&store, &its_list, &h)?, h));
+            let (hasher, h) = self.busy(hashing).await?;
             let proof = match self.framed.reader.next("waiting for the sender's proof").await? {
                 Frame::Proof { index: i, hash } if i == index => hash,
                 other => return Err(unexpected(&other, "the PROOF of what is held")),
             };
             if !proves(&hasher, &proof) {
                 tracing::info!(path = %entry.path, bytes, "what is here differs");
-                if in_place && !self.overwrite {
+                if h.in_place && !self.overwrite {
                     differing.push(entry.path.to_string());
                 }
                 continue;
@@ -185,11 +186,8 @@ impl<C: Connection> TreeReceiver<'_, C> {
                 resumed.insert(index, (bytes, hasher));
                 continue;
             }
-            if !in_place {
-                let file = self.store.open_partial(&entry.path, size)?;
-                let overwrite = self.overwrite;
-                self.store.place(&file, &entry.path, entry.mode, entry.mtime, overwrite)?;
-            }
+            let sink = self.sink(list);
+            self.busy(move || sink.keep(&h)).await?;
             done.files += 1;
             done.bytes += size;
         }

@@ -10,7 +10,7 @@ use crate::transfer::error::TransferError;
 use crate::transfer::frame::Hash;
 use crate::transfer::list::{FileList, Kind};
 use crate::transfer::name::RelPath;
-use crate::transfer::plan::proves;
+use crate::transfer::plan::{Held, proves};
 use crate::transfer::store::{Present, Store};
 
 /// What the connection tells the disk.
@@ -128,6 +128,16 @@ impl Sink {
         Ok(w.index)
     }
 
+    /// Takes in a file of which every byte is here already, in its place or not.
+    pub fn keep(&self, held: &Held) -> Result<(), TransferError> {
+        let (entry, size) = self.list.file(held.index).expect("only files are held");
+        if held.in_place {
+            return self.store.sync_present(&entry.path);
+        }
+        let file = self.store.open_partial(&entry.path, size)?;
+        self.store.place(&file, &entry.path, entry.mode, entry.mtime, self.overwrite)
+    }
+
     /// Makes the folders, before any file.
     pub fn make_dirs(&self) -> Result<(), TransferError> {
         let dirs = self.list.entries().iter().filter(|e| e.kind == Kind::Dir);
@@ -135,7 +145,7 @@ impl Sink {
     }
 
     /// Makes links and gives folders their modes and times, after every file. Deepest first: a
-    /// folder without write permission must be complete by then.
+    /// folder without write permission must be complete by then. Then the whole tree is on the disk.
     pub fn finish_tree(&self) -> Result<(), TransferError> {
         for entry in self.list.entries().iter().rev() {
             match &entry.kind {
@@ -151,7 +161,7 @@ impl Sink {
         for entry in self.list.entries().iter().rev().filter(|e| e.kind == Kind::Dir) {
             self.store.finish_dir(&entry.path, entry.mode, entry.mtime, self.overwrite)?;
         }
-        Ok(())
+        self.store.sync_root()
     }
 }
 

@@ -35,17 +35,29 @@ pub enum Present {
     Other,
 }
 
+/// When what is received has to be on the disk itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durability {
+    /// A file before it gets its name, and names before the transfer is said to be complete.
+    Synced,
+    /// When the system likes.
+    Lazy,
+}
+
 /// An open receiving directory.
 #[derive(Debug)]
 pub struct Store {
     root: OwnedFd,
     partial: OwnedFd,
     shown: PathBuf,
+    durability: Durability,
 }
 
 impl Store {
     /// Opens `dir`, creating it if it is missing, and the place for partial files in it.
-    pub fn open(dir: &Path) -> Result<Self, TransferError> {
+    pub fn open(dir: &Path, durability: Durability) -> Result<Self, TransferError> {
+        let made = dir.ancestors().take_while(|d| !d.as_os_str().is_empty() && !d.exists());
+        let made: Vec<_> = made.map(Path::to_owned).collect();
         std::fs::create_dir_all(dir).map_err(TransferError::disk("create the directory", dir))?;
         // The user named this directory: here, and only here, a link is followed.
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -56,7 +68,15 @@ impl Store {
             .map_err(TransferError::disk("create the directory", &place))?;
         let partial = rustix::fs::openat(&root, PARTIAL_DIR, DIR_FLAGS, Mode::empty())
             .map_err(TransferError::disk("open the directory", &place))?;
-        Ok(Self { root, partial, shown: dir.to_owned() })
+        if durability == Durability::Synced {
+            for dir in made {
+                let above = dir.join("..");
+                rustix::fs::openat(CWD, &above, flags, Mode::empty())
+                    .and_then(sync_dir)
+                    .map_err(TransferError::disk("write", &above))?;
+            }
+        }
+        Ok(Self { root, partial, shown: dir.to_owned(), durability })
     }
 
     /// A path of this store as the user knows it, for messages.
@@ -169,7 +189,7 @@ impl Store {
         Ok(File::from(fd))
     }
 
-    /// Gives a complete partial file its mode, its time and its name.
+    /// Gives a complete partial file its mode, its time, a place on the disk and its name.
     ///
     /// # Errors
     /// `AlreadyExists` if something has the name and `overwrite` is false.
@@ -181,13 +201,44 @@ impl Store {
         mtime: Mtime,
         overwrite: bool,
     ) -> Result<(), TransferError> {
-        let placed = (|| {
-            rustix::fs::fchmod(file, permissions(mode))?;
-            rustix::fs::futimens(file, &timestamps(mtime))?;
-            let parent = self.parent_of(path)?;
-            rename(&self.partial, &partial_name(path, "part"), &parent, path.file_name(), overwrite)
-        })();
-        placed.map_err(TransferError::disk("put in place", self.show(path)))
+        let fail = |e| TransferError::disk("put in place", self.show(path))(e);
+        rustix::fs::fchmod(file, permissions(mode)).map_err(fail)?;
+        rustix::fs::futimens(file, &timestamps(mtime)).map_err(fail)?;
+        self.sync_file(file, path).inspect_err(|_| {
+            // The system may take it for written now: what it shows of it proves nothing.
+            let _ = file.set_len(0);
+        })?;
+        self.parent_of(path)
+            .and_then(|parent| {
+                let (old, new) = (partial_name(path, "part"), path.file_name());
+                rename(&self.partial, &old, &parent, new, overwrite)
+            })
+            .map_err(fail)
+    }
+
+    /// Waits until the file at `path`, which need not be sent again, is on the disk.
+    pub fn sync_present(&self, path: &RelPath) -> Result<(), TransferError> {
+        self.sync_file(&self.open_present(path)?, path)
+    }
+
+    fn sync_file(&self, file: &File, path: &RelPath) -> Result<(), TransferError> {
+        match self.durability {
+            Durability::Synced => {
+                file.sync_all().map_err(TransferError::disk("write", self.show(path)))
+            }
+            Durability::Lazy => Ok(()),
+        }
+    }
+
+    /// Waits until the names in the receiving directory itself are on the disk. Those in its
+    /// folders are when the folders are [finished](Self::finish_dir).
+    pub fn sync_root(&self) -> Result<(), TransferError> {
+        match self.durability {
+            Durability::Synced => {
+                sync_dir(&self.root).map_err(TransferError::disk("write", &self.shown))
+            }
+            Durability::Lazy => Ok(()),
+        }
     }
 
     /// Makes the folder `path`; its parent is there. A folder that exists is left as it is.
@@ -234,8 +285,9 @@ impl Store {
         made.map_err(TransferError::disk("create the link", self.show(path)))
     }
 
-    /// Sets a folder's mode and time, once nothing more is created in it. A folder that was there
-    /// before any transfer made it keeps its own unless `overwrite`.
+    /// Sets a folder's mode and time, once nothing more is created in it, and waits until its names
+    /// are on the disk. A folder that was there before any transfer made it keeps its own mode and
+    /// time unless `overwrite`.
     pub fn finish_dir(
         &self,
         path: &RelPath,
@@ -244,17 +296,21 @@ impl Store {
         overwrite: bool,
     ) -> Result<(), TransferError> {
         let marker = partial_name(path, "dir");
-        let ours = rustix::fs::unlinkat(&self.partial, marker, AtFlags::empty()).is_ok();
-        if !ours && !overwrite {
-            return Ok(());
+        let fail = |e| TransferError::disk("set the mode of", self.show(path))(e);
+        let parent = self.parent_of(path).map_err(fail)?;
+        let dir = rustix::fs::openat(&parent, path.file_name(), DIR_FLAGS, Mode::empty());
+        let dir = dir.map_err(fail)?;
+        let ours = rustix::fs::statat(&self.partial, &marker, AtFlags::SYMLINK_NOFOLLOW).is_ok();
+        if ours || overwrite {
+            rustix::fs::fchmod(&dir, permissions(mode)).map_err(fail)?;
+            rustix::fs::futimens(&dir, &timestamps(mtime)).map_err(fail)?;
         }
-        let done = (|| {
-            let parent = self.parent_of(path)?;
-            let dir = rustix::fs::openat(&parent, path.file_name(), DIR_FLAGS, Mode::empty())?;
-            rustix::fs::fchmod(&dir, permissions(mode))?;
-            rustix::fs::futimens(&dir, &timestamps(mtime))
-        })();
-        done.map_err(TransferError::disk("set the mode of", self.show(path)))
+        if self.durability == Durability::Synced {
+            sync_dir(&dir).map_err(TransferError::disk("write", self.show(path)))?;
+        }
+        // Only now: whoever is cut off before owes it still.
+        let _ = rustix::fs::unlinkat(&self.partial, &marker, AtFlags::empty());
+        Ok(())
     }
 
     /// Removes the place for partial files if none is left.
@@ -293,6 +349,15 @@ fn rename(
             rustix::fs::linkat(&from, old, &to, new, AtFlags::empty())?;
             rustix::fs::unlinkat(&from, old, AtFlags::empty())
         }
+        other => other,
+    }
+}
+
+/// Waits until the names in a directory are on the disk.
+fn sync_dir(dir: impl AsFd) -> rustix::io::Result<()> {
+    match rustix::fs::fsync(dir) {
+        // A file system that has no such thing.
+        Err(Errno::INVAL | Errno::NOTSUP | Errno::NOSYS) => Ok(()),
         other => other,
     }
 }

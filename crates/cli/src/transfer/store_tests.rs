@@ -11,7 +11,7 @@ fn path(p: &str) -> RelPath {
 
 fn temporary() -> (tempfile::TempDir, Store) {
     let dir = tempfile::tempdir().unwrap();
-    let store = Store::open(&dir.path().join("in")).unwrap();
+    let store = Store::open(&dir.path().join("in"), Durability::Synced).unwrap();
     (dir, store)
 }
 

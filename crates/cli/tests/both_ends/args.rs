@@ -55,7 +55,7 @@ fn send_says_what_is_wrong_with_its_arguments() {
 
 #[test]
 fn recv_refuses_flags_that_mean_nothing_for_a_stream() {
-    for flag in ["--keep", "--overwrite"] {
+    for flag in ["--keep", "--overwrite", "--no-sync"] {
         let Ok(Command::Recv(args)) = parse(&format!("tack recv - {flag}")) else { panic!() };
         assert!(args.resolve().unwrap_err().message.contains(flag));
     }

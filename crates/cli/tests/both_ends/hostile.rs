@@ -14,7 +14,7 @@ use tack_cli::transfer::pipe::receive_stream;
 use tack_cli::transfer::recv::receive_tree;
 use tack_cli::transfer::scan::scan;
 use tack_cli::transfer::send::send_tree;
-use tack_cli::transfer::store::Store;
+use tack_cli::transfer::store::{Durability, Store};
 use tempfile::{TempDir, tempdir};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
 
@@ -60,7 +60,7 @@ fn receive(script: &[u8]) -> (TransferError, TempDir) {
 }
 
 fn receive_in(dir: &TempDir, script: &[u8]) -> TransferError {
-    let store = Arc::new(Store::open(&dir.path().join("in")).unwrap());
+    let store = Arc::new(Store::open(&dir.path().join("in"), Durability::Synced).unwrap());
     run(async {
         let (mut hostile, honest) = duplex(1 << 20);
         let quiet = Progress::hidden();
@@ -208,7 +208,7 @@ fn a_file_with_a_wrong_hash_gets_no_name_and_is_not_resumed() {
     assert!(matches!(error, TransferError::Damaged(_)), "{error}");
     assert_eq!(error.exit_code(), ExitCode::Integrity);
     assert!(!dir.path().join("in/f").exists());
-    let store = Store::open(&dir.path().join("in")).unwrap();
+    let store = Store::open(&dir.path().join("in"), Durability::Synced).unwrap();
     assert_eq!(store.partial_bytes(&RelPath::from_bytes(b"f").unwrap()), Some(0));
 }
 

@@ -14,7 +14,7 @@ use tack_cli::progress::Progress;
 use tack_cli::transfer::recv::receive_tree;
 use tack_cli::transfer::scan::scan;
 use tack_cli::transfer::send::send_tree;
-use tack_cli::transfer::store::Store;
+use tack_cli::transfer::store::{Durability, Store};
 use tack_net::ConnConfig;
 use tack_net::tls::{Acceptor, ClientTrust, Connector, ServerIdentity};
 use tempfile::tempdir;
@@ -46,7 +46,7 @@ fn tree_over_network(encrypted: bool, config: ConnConfig, seed: u64) {
         };
         let receiving = async {
             let conn = server.accept().await.unwrap();
-            let store = Arc::new(Store::open(&into).unwrap());
+            let store = Arc::new(Store::open(&into, Durability::Synced).unwrap());
             let received = receive_tree(conn, Arc::clone(&store), false, &quiet).await;
             store.tidy();
             received

@@ -17,7 +17,7 @@ use tack_cli::transfer::TransferError;
 use tack_cli::transfer::recv::{Received, receive_tree};
 use tack_cli::transfer::scan::scan;
 use tack_cli::transfer::send::{Sent, send_tree};
-use tack_cli::transfer::store::Store;
+use tack_cli::transfer::store::{Durability, Store};
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf, duplex};
 
 pub(crate) fn rng(seed: u64) -> Pcg64 {
@@ -92,7 +92,7 @@ pub(crate) async fn transfer_over(
 ) -> (Result<Sent, TransferError>, Result<Received, TransferError>) {
     let quiet = Progress::hidden();
     let found = scan(&[from.to_owned()], false).unwrap();
-    let store = Arc::new(Store::open(into).unwrap());
+    let store = Arc::new(Store::open(into, Durability::Synced).unwrap());
     let receiving = receive_tree(to_sender, Arc::clone(&store), overwrite, &quiet);
     let done = tokio::join!(send_tree(to_receiver, found, &quiet), receiving);
     store.tidy();

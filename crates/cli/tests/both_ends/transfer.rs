@@ -8,6 +8,7 @@ use tack_cli::exit::ExitCode;
 use tack_cli::progress::Progress;
 use tack_cli::transfer::TransferError;
 use tack_cli::transfer::pipe::{receive_stream, send_stream};
+use tack_cli::transfer::store::{Durability, Store};
 use tempfile::tempdir;
 use tokio::io::duplex;
 
@@ -170,7 +171,7 @@ fn a_file_that_changes_under_way_is_reported_and_the_others_arrive() {
     }
     let found = tack_cli::transfer::scan::scan(std::slice::from_ref(&from), false).unwrap();
     fs::write(from.join("b"), "now longer").unwrap();
-    let store = tack_cli::transfer::store::Store::open(&into).unwrap();
+    let store = Store::open(&into, Durability::Synced).unwrap();
     let quiet = Progress::hidden();
     let (here, there) = duplex(1000);
     let (sent, received) = run(async {
@@ -236,7 +237,7 @@ fn a_stream_that_is_cut_is_a_failure_on_both_sides() {
 fn a_stream_to_a_directory_and_a_tree_to_standard_output_say_what_to_do() {
     let dir = tempdir().unwrap();
     let quiet = Progress::hidden();
-    let store = tack_cli::transfer::store::Store::open(dir.path()).unwrap();
+    let store = Store::open(dir.path(), Durability::Synced).unwrap();
     let (here, there) = duplex(1000);
     let (sent, _) = run(async {
         let receiving = tack_cli::transfer::recv::receive_tree(there, store.into(), false, &quiet);

@@ -9,6 +9,7 @@ pub mod send;
 
 use crate::args::{Cli, Command};
 use crate::exit::{ExitCode, Failure};
+use crate::stop::{self, Stop};
 
 /// Runs the command line and says how it ended.
 pub fn run(cli: Cli) -> ExitCode {
@@ -24,41 +25,35 @@ pub fn run(cli: Cli) -> ExitCode {
 
 fn dispatch(command: Command) -> Result<ExitCode, Failure> {
     match command {
-        Command::Send(args) => on_runtime(send::run(args.resolve()?)),
-        Command::Recv(args) => on_runtime(recv::run(args.resolve()?)),
-        Command::Perf(args) => on_runtime(perf::run(args.resolve()?)),
-        Command::Nc(args) => to_its_end(nc::run(args.resolve()?)),
-        Command::Demo(args) => on_runtime(crate::demo::run(args)),
+        Command::Send(args) => heeding(args.resolve()?, send::run),
+        Command::Recv(args) => heeding(args.resolve()?, recv::run),
+        Command::Perf(args) => heeding(args.resolve()?, perf::run),
+        Command::Nc(args) => heeding(args.resolve()?, nc::run),
+        Command::Demo(args) => heeding(args, async |args, stop: Stop| {
+            // It talks to itself only: there is nobody to tell.
+            stop.or(crate::demo::run(args)).await.unwrap_or_else(|| Err(Failure::interrupted()))
+        }),
         Command::Lab(args) => lab::run(args),
         Command::Completions(args) => extras::completions(&args),
         Command::Man(args) => extras::man(&args),
     }
 }
 
-/// Runs `work` until it is done or the user stops it.
-fn on_runtime(work: impl Future<Output = Result<ExitCode, Failure>>) -> Result<ExitCode, Failure> {
-    to_its_end(async {
-        tokio::select! {
-            done = work => done,
-            _ = tokio::signal::ctrl_c() => Err(Failure::new(
-                ExitCode::Interrupted,
-                "stopped",
-            )),
-        }
-    })
-}
-
+/// Runs `work` until it is done or the user has stopped it.
+///
 /// One thread runs everything: one connection is fastest when nothing crosses a thread. Disks have
 /// threads of their own.
-fn to_its_end(work: impl Future<Output = Result<ExitCode, Failure>>) -> Result<ExitCode, Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|e| Failure::new(ExitCode::Failed, format!("cannot start: {e}")))?;
-    let result = runtime.block_on(work);
+fn heeding<A>(
+    args: A,
+    work: impl AsyncFnOnce(A, Stop) -> Result<ExitCode, Failure>,
+) -> Result<ExitCode, Failure> {
+    let failed = |e| Failure::new(ExitCode::Failed, format!("cannot start: {e}"));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(failed)?;
+    let result = runtime.block_on(stop::heeding(|stop| work(args, stop)));
     // A thread that waits for standard input cannot be stopped, and need not be waited for.
     runtime.shutdown_background();
-    result
+    result.map_err(failed)?.unwrap_or(Ok(ExitCode::Interrupted))
 }
 
 fn log_to_stderr(verbose: u8) {

@@ -20,6 +20,14 @@ pub trait Connection: AsyncRead + AsyncWrite + Unpin + Send + 'static {
     fn addresses(&self) -> Option<(SocketAddr, SocketAddr)> {
         None
     }
+
+    /// Ends both directions at once. What was written and has not arrived need not any more, and
+    /// the peer hears that it won't, where there is a way.
+    fn abort(self)
+    where
+        Self: Sized,
+    {
+    }
 }
 
 impl Connection for tokio::io::DuplexStream {}

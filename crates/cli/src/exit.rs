@@ -32,12 +32,12 @@ impl From<ExitCode> for process::ExitCode {
 pub const EXIT_STATUS_HELP: &str = "\
 Exit status:
   0    everything arrived and was verified; the test ran to its end
-  1    the network, the disk or the other end failed
+  1    the network, the disk or the other end failed, or was stopped
   2    the command line makes no sense
   3    what arrived was damaged, or the peer broke the protocol
   4    the peer is not who it should be, or encryption failed
   5    declined: files in the way, no space left, server busy
-  130  stopped by the user";
+  130  stopped by the user: Ctrl-C, SIGTERM or SIGHUP; a second one ends it at once";
 
 /// An error with the status it ends the process with.
 #[derive(Debug)]
@@ -52,6 +52,11 @@ impl Failure {
     /// A failure with this status and message.
     pub fn new(code: ExitCode, message: impl Into<String>) -> Self {
         Self { code, message: message.into() }
+    }
+
+    /// The user stopped it before anything was under way.
+    pub fn interrupted() -> Self {
+        Self::new(ExitCode::Interrupted, "stopped")
     }
 
     /// A command line that makes no sense.

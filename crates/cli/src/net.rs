@@ -16,6 +16,7 @@ use tokio::time::timeout;
 use crate::args::host::HostPort;
 use crate::conn::{Accept, Connection, Dial, Flow};
 use crate::exit::{ExitCode, Failure};
+use crate::stop::Stop;
 
 /// Time for a TLS handshake.
 const HANDSHAKE_LIMIT: Duration = Duration::from_secs(10);
@@ -110,6 +111,13 @@ impl Connection for NetConn {
 
     fn addresses(&self) -> Option<(SocketAddr, SocketAddr)> {
         Some((self.tack().local_addr(), self.tack().peer_addr()))
+    }
+
+    fn abort(self) {
+        match self {
+            NetConn::Plain(stream) => stream.abort(),
+            NetConn::Tls(stream) => stream.into_inner().abort(),
+        }
     }
 }
 
@@ -252,8 +260,8 @@ impl NetDial {
     }
 
     /// Waits until what was written is acknowledged, for a while.
-    pub async fn settle(&self) {
-        let _ = timeout(LINGER, self.endpoint.wait_idle()).await;
+    pub async fn settle(&self, stop: &Stop) {
+        settle(&self.endpoint, stop).await;
     }
 }
 
@@ -325,10 +333,18 @@ impl NetAccept {
         self.fingerprint
     }
 
-    /// Waits until what was written is acknowledged, for a while.
-    pub async fn settle(&self) {
-        let _ = timeout(LINGER, self.endpoint.wait_idle()).await;
+    /// Turns away who has not been let in, and waits until what was written is acknowledged, for a
+    /// while.
+    pub async fn settle(mut self, stop: &Stop) {
+        self.handshakes.shutdown().await;
+        drop(self.listener);
+        settle(&self.endpoint, stop).await;
     }
+}
+
+async fn settle(endpoint: &Endpoint, stop: &Stop) {
+    // Who does not acknowledge it by then is left alone.
+    let _ = stop.or_soon(LINGER, endpoint.wait_idle()).await;
 }
 
 impl Accept for NetAccept {

@@ -18,12 +18,16 @@
 //!                                <-        results {…}
 //! ```
 //!
+//! Whoever is interrupted by its user says `end {interrupted}` before that and then its results;
+//! the other answers with its own, whatever is missing of the test.
+//!
 //! A stream carries bytes in one direction only: streams `0..n` from the client, or from the
 //! server with `-R`; with `--bidir` streams `n..2n` come from the server besides.
 
 pub mod client;
 pub mod control;
 pub mod cpu;
+pub mod ending;
 pub mod engine;
 pub mod json;
 pub mod params;
@@ -62,6 +66,9 @@ pub enum PerfError {
     /// Too long a silence.
     #[error("nothing moved for {0} s; giving up")]
     Stalled(u64),
+    /// Our user wants no more, and nothing is measured yet.
+    #[error("interrupted before the test began")]
+    Interrupted,
     /// Parameters out of range.
     #[error("{0}")]
     Params(#[from] params::ParamsError),
@@ -81,6 +88,7 @@ impl From<PerfError> for Failure {
             PerfError::Refused(_) => ExitCode::Refused,
             PerfError::Protocol(_) => ExitCode::Integrity,
             PerfError::Params(_) => ExitCode::Usage,
+            PerfError::Interrupted => ExitCode::Interrupted,
         };
         Self::new(code, error.to_string())
     }

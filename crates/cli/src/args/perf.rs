@@ -15,6 +15,8 @@ use crate::perf::params::{Direction, TestParams, Until, VERSION};
 use crate::units::parse_bytes;
 
 const AFTER: &str = "\
+Ctrl-C on either side ends a test early: both sides report what was measured until then.
+
 Examples:
   tack perf -s                    serve tests
   tack perf -c HOST               10 s from here to HOST

@@ -14,8 +14,8 @@ use crate::transfer::store::Durability;
 
 const AFTER: &str = "\
 Waits for one transfer and ends when it is complete; an interrupted one may be resumed meanwhile.
-Nothing is replaced unless --overwrite is given. Files under way lie in DIR/.tack-partial.
-What is said to have arrived is on the disk.
+Nothing is replaced unless --overwrite is given. Files under way lie in DIR/.tack-partial, where
+they stay for resuming when either side is stopped. What is said to have arrived is on the disk.
 
 Examples:
   tack recv                   into this directory

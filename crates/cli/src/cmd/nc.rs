@@ -8,20 +8,16 @@ use tokio::time::timeout;
 
 use crate::args::nc::{NcConfig, Side};
 use crate::args::transport::ServerSecurity;
-use crate::conn::Accept;
+use crate::conn::{Accept, Connection};
 use crate::exit::{ExitCode, Failure};
 use crate::net::{NetAccept, NetConn, NetDial};
-use crate::stop::StopSignals;
+use crate::stop::Stop;
 
 /// Bytes copied at a time.
 const CHUNK: usize = 64 << 10;
 
-/// How long, when told to end, to wait for the peer's end.
-const LEAVE_LIMIT: Duration = Duration::from_secs(2);
-
 /// Makes or takes a connection and copies until both directions have ended, or we are told to end.
-pub async fn run(config: NcConfig) -> Result<ExitCode, Failure> {
-    let mut stop = StopSignals::new().map_err(failed("await signals"))?;
+pub async fn run(config: NcConfig, stop: Stop) -> Result<ExitCode, Failure> {
     match config.side.clone() {
         Side::Connect { host, security } => {
             let (transport, connector) = (config.transport.conn_config(), security.connector()?);
@@ -30,8 +26,8 @@ pub async fn run(config: NcConfig) -> Result<ExitCode, Failure> {
             let Some(conn) = stop.or(waiting(config.wait, dial.connect())).await else {
                 return Ok(ExitCode::Interrupted);
             };
-            let done = converse(conn??, stop).await;
-            dial.settle().await;
+            let done = converse(conn??, &stop).await;
+            dial.settle(&stop).await;
             done
         }
         Side::Listen { local, security } => {
@@ -48,8 +44,8 @@ pub async fn run(config: NcConfig) -> Result<ExitCode, Failure> {
                 return Ok(ExitCode::Interrupted);
             };
             let conn = conn?.map_err(failed("take connections any more"))?;
-            let done = converse(conn, stop).await;
-            server.settle().await;
+            let done = converse(conn, &stop).await;
+            server.settle(&stop).await;
             done
         }
     }
@@ -62,7 +58,7 @@ async fn waiting<T>(limit: Option<Duration>, work: impl Future<Output = T>) -> R
     })
 }
 
-async fn converse(conn: NetConn, mut stop: StopSignals) -> Result<ExitCode, Failure> {
+async fn converse(conn: NetConn, stop: &Stop) -> Result<ExitCode, Failure> {
     let patient = !io::stdin().is_terminal();
     let (stdin, stdout) = (tokio::io::stdin(), tokio::io::stdout());
     let (mut reader, mut writer) = tokio::io::split(conn);
@@ -76,7 +72,7 @@ async fn converse(conn: NetConn, mut stop: StopSignals) -> Result<ExitCode, Fail
             Ok(ExitCode::Success)
         }
         None => {
-            take_leave(conn).await;
+            take_leave(conn, stop).await;
             Ok(ExitCode::Interrupted)
         }
     }
@@ -85,14 +81,15 @@ async fn converse(conn: NetConn, mut stop: StopSignals) -> Result<ExitCode, Fail
 /// Ends both directions as well as can be. A kernel does that for programs that are ended; our
 /// TCP goes with the process, and the peer must hear of it before. ssh hangs up on its proxy as
 /// soon as it is done.
-async fn take_leave(mut conn: NetConn) {
+async fn take_leave(mut conn: NetConn, stop: &Stop) {
     let leaving = async {
         conn.shutdown().await?;
         tokio::io::copy(&mut conn, &mut tokio::io::sink()).await?;
         conn.finished().await
     };
-    // Who does not take part is left alone.
-    let _ = timeout(LEAVE_LIMIT, leaving).await;
+    if stop.or_soon(Duration::MAX, leaving).await.is_none() {
+        conn.abort();
+    }
 }
 
 /// Tells whoever reads our standard output that no more comes, although we go on.

@@ -12,49 +12,62 @@ use crate::net::{NetAccept, NetDial};
 use crate::perf::client::Observer;
 use crate::perf::json::{self, Context};
 use crate::perf::params::TestParams;
-use crate::perf::report::{Interval, Lane, Report};
+use crate::perf::report::{Interrupted, Interval, Lane, Report};
 use crate::perf::server::{Door, serve_one};
 use crate::perf::text::Text;
 use crate::perf::{PerfError, client};
+use crate::stop::Stop;
 
 /// Serves tests or runs one.
-pub async fn run(config: PerfConfig) -> Result<ExitCode, Failure> {
+pub async fn run(config: PerfConfig, stop: Stop) -> Result<ExitCode, Failure> {
     match config.side.clone() {
         Side::Client { host, params, security } => {
             let connector = security.connector()?;
             let encrypted = connector.is_some();
-            let dial =
-                NetDial::open(&config.way, &host, config.conn_config(), connector, config.json)
-                    .await?;
+            let transport = config.conn_config();
+            let dial = NetDial::open(&config.way, &host, transport, connector, config.json);
+            let dial = stop.or(dial).await.unwrap_or_else(|| Err(Failure::interrupted()))?;
             let mut shown = Shown::new(&config, encrypted, Some(&host));
             shown.line(&format!("Connecting to host {}, port {}", host.name, host.port));
-            let result = client::run(&dial, &params, config.interval, &mut shown).await;
+            let result = client::run(&dial, &params, config.interval, &mut shown, &stop).await;
             let done = shown.finish(result);
-            dial.settle().await;
+            dial.settle(&stop).await;
             done
         }
         Side::Server { local, one_off, security } => {
             let identity = security.as_ref().map(ServerSecurity::identity).transpose()?;
-            let encrypted = identity.is_some();
-            let mut server = NetAccept::listen(&config.way, local, config.conn_config(), identity)?;
-            let (port, key) = (server.local_addr().port(), server.fingerprint());
-            let medium = server.medium();
-            let done = {
-                let mut door = Door::new(&mut server);
-                loop {
-                    let mut shown = Shown::new(&config, encrypted, None);
-                    shown.listening(port, &medium, key.map(|k| k.to_string()));
-                    let result = serve_one(&mut door, config.interval, &mut shown).await;
-                    let done = shown.finish(result);
-                    match done {
-                        done if one_off => break done,
-                        Ok(_) => {}
-                        Err(failure) => eprintln!("tack: {failure}"),
-                    }
-                }
-            };
-            server.settle().await;
+            let transport = config.conn_config();
+            let mut server = NetAccept::listen(&config.way, local, transport, identity)?;
+            let done = serve(&config, &mut server, one_off, &stop).await;
+            server.settle(&stop).await;
             done
+        }
+    }
+}
+
+async fn serve(
+    config: &PerfConfig,
+    server: &mut NetAccept,
+    one_off: bool,
+    stop: &Stop,
+) -> Result<ExitCode, Failure> {
+    let (port, key) = (server.local_addr().port(), server.fingerprint());
+    let medium = server.medium();
+    let mut door = Door::new(server);
+    loop {
+        let mut shown = Shown::new(config, key.is_some(), None);
+        shown.listening(port, &medium, key.map(|k| k.to_string()));
+        let Some(control) = stop.or(door.client()).await else {
+            return Err(Failure::interrupted());
+        };
+        let result = match control {
+            Ok(control) => serve_one(&mut door, control, config.interval, &mut shown, stop).await,
+            Err(error) => Err(error),
+        };
+        match shown.finish(result) {
+            done if one_off || stop.is_asked() => return done,
+            Ok(_) => {}
+            Err(failure) => eprintln!("tack: {failure}"),
         }
     }
 }
@@ -114,24 +127,30 @@ impl Shown {
     }
 
     fn finish(&mut self, result: Result<Report, PerfError>) -> Result<ExitCode, Failure> {
-        match (&mut self.text, result) {
-            (Some(text), Ok(report)) => {
-                text.summary(&report);
-                if self.is_client {
-                    print_line("tack perf done.");
+        let report = match result {
+            Ok(report) => report,
+            Err(error) => {
+                if self.text.is_none() {
+                    print_line(&format!("{:#}", json::failure(&error.to_string())));
                 }
-                Ok(ExitCode::Success)
+                return Err(error.into());
             }
-            (None, Ok(report)) => {
-                print_line(&format!("{:#}", json::document(&report, &self.context)));
-                Ok(ExitCode::Success)
-            }
-            (None, Err(error)) => {
-                print_line(&format!("{:#}", json::failure(&error.to_string())));
-                Err(error.into())
-            }
-            (Some(_), Err(error)) => Err(error.into()),
+        };
+        match &mut self.text {
+            Some(text) => text.summary(&report),
+            None => print_line(&format!("{:#}", json::document(&report, &self.context))),
         }
+        if let Some(interrupted) = report.interrupted {
+            let code = match interrupted {
+                Interrupted::Here => ExitCode::Interrupted,
+                Interrupted::There => ExitCode::Failed,
+            };
+            return Err(Failure::new(code, json::interruption(interrupted, self.is_client)));
+        }
+        if self.is_client {
+            self.line("tack perf done.");
+        }
+        Ok(ExitCode::Success)
     }
 }
 

@@ -13,7 +13,8 @@ use crate::conn::{Accept, Connection};
 use crate::exit::{ExitCode, Failure};
 use crate::net::{NetAccept, Way, outward_address};
 use crate::progress::Progress;
-use crate::transfer::error::TransferError;
+use crate::stop::Stop;
+use crate::transfer::error::{Standing, TransferError};
 use crate::transfer::pipe::receive_stream;
 use crate::transfer::recv::{Received, receive_tree};
 use crate::transfer::store::{Durability, Store};
@@ -23,7 +24,7 @@ use crate::units::bytes_text;
 const MAX_SESSIONS: usize = 16;
 
 /// Listens and receives.
-pub async fn run(config: RecvConfig) -> Result<ExitCode, Failure> {
+pub async fn run(config: RecvConfig, stop: Stop) -> Result<ExitCode, Failure> {
     if let Destination::Dir(dir) = &config.destination {
         // What is wrong with the directory should show before anybody connects.
         Store::open(dir, config.durability)?.tidy();
@@ -35,14 +36,16 @@ pub async fn run(config: RecvConfig) -> Result<ExitCode, Failure> {
         explain(&config, &server).await;
     }
     let result = match &config.destination {
-        Destination::Stdout => to_stdout(&mut server, tokio::io::stdout(), config.quiet).await,
+        Destination::Stdout => {
+            to_stdout(&mut server, tokio::io::stdout(), config.quiet, &stop).await
+        }
         Destination::Dir(dir) => {
             let RecvConfig { overwrite, quiet, durability, .. } = config;
             let session = Session { overwrite, quiet, durability };
-            to_dir(&mut server, dir, session, config.keep).await
+            to_dir(&mut server, dir, session, config.keep, &stop).await
         }
     };
-    server.settle().await;
+    server.settle(&stop).await;
     result
 }
 
@@ -92,32 +95,43 @@ pub struct Session {
 /// Receives trees into `dir` until one is complete, or, with `keep`, for ever.
 ///
 /// # Errors
-/// Only if the listener or the directory fails; a failed transfer is reported, and its sender may
-/// try again.
+/// Only if the listener or the directory fails, or `stop` says so; a failed transfer is reported,
+/// and its sender may try again.
 pub async fn to_dir<A: Accept>(
     server: &mut A,
     dir: &Path,
     session: Session,
     keep: bool,
+    stop: &Stop,
 ) -> Result<ExitCode, Failure> {
     let mut sessions: JoinSet<Result<Received, TransferError>> = JoinSet::new();
+    let mut stopping = false;
     let done = loop {
         tokio::select! {
-            conn = server.accept(), if sessions.len() < MAX_SESSIONS => {
+            conn = server.accept(), if sessions.len() < MAX_SESSIONS && !stopping => {
                 let conn = conn.map_err(listener_failed)?;
                 let store = Arc::new(Store::open(dir, session.durability)?);
-                sessions.spawn(receive_one(conn, store, session));
+                sessions.spawn(receive_one(conn, store, session, stop.clone()));
             }
             Some(ended) = sessions.join_next() => {
-                let complete = matches!(ended, Ok(Ok(_)));
-                report(ended.unwrap_or(Err(TransferError::Cancelled)), session.quiet);
-                if complete && !keep {
+                let ended = ended.unwrap_or(Err(TransferError::Stopped(Standing::Unknown)));
+                let complete = ended.is_ok();
+                report(ended, session.quiet);
+                if complete && !keep && (!stopping || sessions.is_empty()) {
                     break Ok(ExitCode::Success);
                 }
                 if sessions.is_empty() {
                     Store::open(dir, session.durability)?.tidy();
                 }
             }
+            () = stop.asked(), if !stopping => {
+                if sessions.is_empty() {
+                    break Err(Failure::interrupted());
+                }
+                // Each is told, too, and says what came of it.
+                stopping = true;
+            }
+            else => break Ok(ExitCode::Interrupted),
         }
     };
     Store::open(dir, session.durability)?.tidy();
@@ -128,13 +142,15 @@ async fn receive_one<C: Connection>(
     conn: C,
     store: Arc<Store>,
     session: Session,
+    stop: Stop,
 ) -> Result<Received, TransferError> {
     let progress = Progress::new(session.quiet);
-    receive_tree(conn, store, session.overwrite, &progress).await
+    receive_tree(conn, store, session.overwrite, &progress, &stop).await
 }
 
 fn report(ended: Result<Received, TransferError>, quiet: bool) {
     match ended {
+        Err(error @ TransferError::Stopped(_)) => eprintln!("tack: {error}"),
         Ok(received) => {
             for why in &received.skipped {
                 eprintln!("tack: the sender left out: {why}");
@@ -156,10 +172,14 @@ pub async fn to_stdout<A: Accept>(
     server: &mut A,
     mut out: impl tokio::io::AsyncWrite + Unpin,
     quiet: bool,
+    stop: &Stop,
 ) -> Result<ExitCode, Failure> {
     loop {
-        let conn = server.accept().await.map_err(listener_failed)?;
-        match receive_stream(conn, &mut out, &Progress::new(quiet)).await {
+        let Some(conn) = stop.or(server.accept()).await else {
+            return Err(Failure::interrupted());
+        };
+        let conn = conn.map_err(listener_failed)?;
+        match receive_stream(conn, &mut out, &Progress::new(quiet), stop).await {
             Ok(bytes) => {
                 if !quiet {
                     eprintln!("received {}, verified", bytes_text(bytes));

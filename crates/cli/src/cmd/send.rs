@@ -1,11 +1,14 @@
 //! `tack send`.
 
+use std::path::PathBuf;
+
 use tokio::time::Instant;
 
 use crate::args::send::{SendConfig, What};
 use crate::exit::{ExitCode, Failure};
-use crate::net::NetDial;
+use crate::net::{NetConn, NetDial};
 use crate::progress::Progress;
+use crate::stop::Stop;
 use crate::transfer::disk::blocking;
 use crate::transfer::pipe::send_stream;
 use crate::transfer::scan::scan;
@@ -13,46 +16,62 @@ use crate::transfer::send::send_tree;
 use crate::units::{bytes_text, rate_text};
 
 /// Sends and waits for the receiver's word.
-pub async fn run(config: SendConfig) -> Result<ExitCode, Failure> {
-    let progress = Progress::new(config.quiet);
+pub async fn run(config: SendConfig, stop: Stop) -> Result<ExitCode, Failure> {
     match config.what.clone() {
-        What::Stdin => {
-            let dial = open(&config).await?;
-            let conn = dial.connect().await?;
-            let started = Instant::now();
-            let bytes = send_stream(conn, tokio::io::stdin(), &progress).await?;
-            dial.settle().await;
-            report(&config, &format!("sent {}", bytes_text(bytes)), bytes, started);
-        }
-        What::Paths(paths) => {
-            // What is wrong with the paths should show before anything is connected.
-            let follow = config.follow;
-            let found = blocking(move || scan(&paths, follow)).await?;
-            for why in &found.skipped {
-                eprintln!("tack: left out: {why}");
-            }
-            let dial = open(&config).await?;
-            let conn = dial.connect().await?;
-            let started = Instant::now();
-            let sent = send_tree(conn, found, &progress).await;
-            dial.settle().await;
-            let sent = sent?;
-            let files =
-                if sent.files == 1 { "1 file".into() } else { format!("{} files", sent.files) };
-            let mut what = format!("sent {files}, {}, verified", bytes_text(sent.bytes));
-            if sent.kept > 0 {
-                what += &format!(" ({} were there already)", bytes_text(sent.kept));
-            }
-            report(&config, &what, sent.bytes - sent.kept, started);
-        }
+        What::Stdin => send_stdin(&config, &stop).await,
+        What::Paths(paths) => send_paths(&config, paths, &stop).await,
     }
+}
+
+async fn send_stdin(config: &SendConfig, stop: &Stop) -> Result<ExitCode, Failure> {
+    let progress = Progress::new(config.quiet);
+    let opened = stop.or(open(config)).await;
+    let (dial, conn) = opened.unwrap_or_else(|| Err(Failure::interrupted()))?;
+    let started = Instant::now();
+    let sent = send_stream(conn, tokio::io::stdin(), &progress, stop).await;
+    dial.settle(stop).await;
+    let bytes = sent?;
+    report(config, &format!("sent {}", bytes_text(bytes)), bytes, started);
     Ok(ExitCode::Success)
 }
 
-async fn open(config: &SendConfig) -> Result<NetDial, Failure> {
+async fn send_paths(
+    config: &SendConfig,
+    paths: Vec<PathBuf>,
+    stop: &Stop,
+) -> Result<ExitCode, Failure> {
+    let progress = Progress::new(config.quiet);
+    let opened = stop.or(async {
+        // What is wrong with the paths should show before anything is connected.
+        let follow = config.follow;
+        let found = blocking(move || scan(&paths, follow)).await?;
+        for why in &found.skipped {
+            eprintln!("tack: left out: {why}");
+        }
+        Ok((found, open(config).await?))
+    });
+    let opened = opened.await.unwrap_or_else(|| Err(Failure::interrupted()));
+    let (found, (dial, conn)) = opened?;
+    let started = Instant::now();
+    let sent = send_tree(conn, found, &progress, stop).await;
+    dial.settle(stop).await;
+    let sent = sent?;
+    let files = if sent.files == 1 { "1 file".into() } else { format!("{} files", sent.files) };
+    let mut what = format!("sent {files}, {}, verified", bytes_text(sent.bytes));
+    if sent.kept > 0 {
+        what += &format!(" ({} were there already)", bytes_text(sent.kept));
+    }
+    report(config, &what, sent.bytes - sent.kept, started);
+    Ok(ExitCode::Success)
+}
+
+async fn open(config: &SendConfig) -> Result<(NetDial, NetConn), Failure> {
     let connector = config.security.connector()?;
     let transport = config.transport.conn_config();
-    NetDial::open(&config.way, &config.host, transport, connector, config.quiet).await
+    let (way, host) = (&config.way, &config.host);
+    let dial = NetDial::open(way, host, transport, connector, config.quiet).await?;
+    let conn = dial.connect().await?;
+    Ok((dial, conn))
 }
 
 fn report(config: &SendConfig, what: &str, bytes: u64, started: Instant) {

@@ -4,10 +4,12 @@ use std::time::Duration;
 
 use crate::conn::{Connection, Dial};
 use crate::perf::PerfError;
-use crate::perf::control::{Message, Results, open_control, open_stream, recv_soon, send};
+use crate::perf::control::{Inbox, Message, open_control, open_stream, send};
+use crate::perf::ending::{Conclusion, Side, conclude, ended};
 use crate::perf::engine::Engine;
 use crate::perf::params::TestParams;
 use crate::perf::report::{Interval, Lane, Report};
+use crate::stop::Stop;
 
 /// What is shown while a test runs.
 pub trait Observer {
@@ -20,18 +22,47 @@ pub trait Observer {
 /// Runs one test. `interval` is the time between reports; `None` reports only at the end.
 ///
 /// # Errors
-/// Whatever kept the test from running to its end.
+/// Whatever kept the test from running to its end, but for `stop` once it runs.
 pub async fn run<D: Dial>(
     dial: &D,
     params: &TestParams,
     interval: Option<Duration>,
     observer: &mut impl Observer,
+    stop: &Stop,
 ) -> Result<Report, PerfError> {
     params.check()?;
+    let opened = stop.or(open(dial, params)).await;
+    let Opened { control, streams, lanes } = opened.ok_or(PerfError::Interrupted)??;
+    let (from, mut to) = tokio::io::split(control);
+    let mut inbox = Inbox::new(from);
+    observer.connected(params, &lanes);
+
+    let mut intervals = Vec::new();
+    let mut engine = Engine::start(params, streams);
+    let observe = |interval: Interval| {
+        observer.interval(&interval);
+        intervals.push(interval);
+    };
+    let ended = ended(Side::Client, &mut inbox, stop);
+    let ended = engine.run(interval, params.duration(), ended, observe).await?;
+    let conclusion = conclude(Side::Client, engine, ended, &mut inbox, &mut to, stop).await?;
+    let Conclusion { local, remote, interrupted } = conclusion;
+    Ok(Report { params: params.clone(), lanes, intervals, local, remote, interrupted })
+}
+
+/// A test that may start.
+struct Opened<C> {
+    control: C,
+    /// Each with whether this side sends on it.
+    streams: Vec<(C, bool)>,
+    lanes: Vec<Lane>,
+}
+
+async fn open<D: Dial>(dial: &D, params: &TestParams) -> Result<Opened<D::Conn>, PerfError> {
     let mut control = dial.dial().await.map_err(PerfError::Dial)?;
     open_control(&mut control).await?;
     send(&mut control, &Message::Open { params: params.clone() }).await?;
-    let cookie = match recv_soon(&mut control).await? {
+    let cookie = match Inbox::new(&mut control).soon().await? {
         Message::Accepted { cookie } => cookie,
         Message::Refused { reason } => {
             let reason = crate::transfer::name::printable(reason.as_bytes());
@@ -48,42 +79,8 @@ pub async fn run<D: Dial>(
         lanes.push(Lane { id: Lane::id_of(index), sends, addresses: conn.addresses() });
         streams.push((conn, sends));
     }
-    match recv_soon(&mut control).await? {
-        Message::Start => {}
-        _ => return Err(PerfError::Protocol("no start")),
+    match Inbox::new(&mut control).soon().await? {
+        Message::Start => Ok(Opened { control, streams, lanes }),
+        _ => Err(PerfError::Protocol("no start")),
     }
-    observer.connected(params, &lanes);
-
-    let mut intervals = Vec::new();
-    let mut engine = Engine::start(params, streams);
-    let observe = |interval: Interval| {
-        observer.interval(&interval);
-        intervals.push(interval);
-    };
-    // Only the deadline or the streams themselves end it here.
-    let never = std::future::pending();
-    engine.run(interval, params.duration(), never, observe).await?;
-    let mut local = engine.results();
-    send(&mut control, &Message::End).await?;
-    send(&mut control, &Message::Results { results: local.clone() }).await?;
-    let (remote, ()) = tokio::join!(recv_soon(&mut control), engine.stop());
-    let Message::Results { results: mut remote } = remote? else {
-        return Err(PerfError::Protocol("no results"));
-    };
-    check_results(&mut local, &mut remote, lanes.len())?;
-    Ok(Report { params: params.clone(), lanes, intervals, local, remote })
-}
-
-/// A peer's results may be anything; ours and theirs must be about the same streams.
-pub(crate) fn check_results(
-    local: &mut Results,
-    remote: &mut Results,
-    lanes: usize,
-) -> Result<(), PerfError> {
-    let sane =
-        |r: &Results| r.streams.len() == lanes && r.streams.iter().all(|s| s.seconds.is_finite());
-    if sane(local) && sane(remote) {
-        return Ok(());
-    }
-    Err(PerfError::Protocol("its results are about other streams"))
 }

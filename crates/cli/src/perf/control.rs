@@ -17,6 +17,9 @@ const PREFACE: [u8; 8] = *b"tackperf";
 /// Longest message: the results of 256 streams fit many times.
 const MAX_MESSAGE: usize = 1 << 20;
 
+/// Bytes of a message's length.
+const LENGTH_BYTES: usize = size_of::<u32>();
+
 /// Time for an answer that needs no measuring.
 pub const ANSWER_LIMIT: Duration = Duration::from_secs(15);
 
@@ -44,8 +47,12 @@ pub enum Message {
     },
     /// All streams are here: go.
     Start,
-    /// The client has measured enough.
-    End,
+    /// The client has measured enough, or the user of either side has.
+    End {
+        /// Whether it is before the test's time.
+        #[serde(default)]
+        interrupted: bool,
+    },
     /// What one side counted.
     Results {
         /// Everything.
@@ -146,28 +153,61 @@ async fn write(to: &mut (impl AsyncWrite + Unpin), bytes: &[u8]) -> Result<(), P
     .await
 }
 
-/// Reads a message, however long it takes.
-pub async fn recv(from: &mut (impl AsyncRead + Unpin)) -> Result<Message, PerfError> {
-    let lost = PerfError::connection;
-    let length = from.read_u32().await.map_err(lost("the control connection ended"))? as usize;
-    if length > MAX_MESSAGE {
-        return Err(PerfError::Protocol("a message is too long"));
-    }
-    // What arrives is what is allocated for, not what was announced.
-    let mut body = Vec::new();
-    let read = from.take(length as u64).read_to_end(&mut body).await;
-    read.map_err(lost("the control connection ended"))?;
-    if body.len() < length {
-        return Err(PerfError::Protocol("a message ends early"));
-    }
-    serde_json::from_slice(&body).map_err(|_| PerfError::Protocol("a message makes no sense"))
+/// Reads messages. Its methods may be dropped at any point and called again without losing bytes.
+pub struct Inbox<R> {
+    from: R,
+    /// What has arrived of the message under way, its length included.
+    have: Vec<u8>,
 }
 
-/// Reads a message that is due now.
-pub async fn recv_soon(from: &mut (impl AsyncRead + Unpin)) -> Result<Message, PerfError> {
-    match timeout(ANSWER_LIMIT, recv(from)).await {
-        Ok(message) => message,
-        Err(_) => Err(PerfError::Stalled(ANSWER_LIMIT.as_secs())),
+impl<R: AsyncRead + Unpin> Inbox<R> {
+    /// What comes from there.
+    pub fn new(from: R) -> Self {
+        Self { from, have: Vec::new() }
+    }
+
+    /// The next message, however long it takes.
+    pub async fn next(&mut self) -> Result<Message, PerfError> {
+        loop {
+            let missing = match self.have.split_first_chunk() {
+                None => LENGTH_BYTES - self.have.len(),
+                Some((length, body)) => match u32::from_be_bytes(*length) as usize {
+                    length if length > MAX_MESSAGE => {
+                        return Err(PerfError::Protocol("a message is too long"));
+                    }
+                    length if length == body.len() => break,
+                    length => length - body.len(),
+                },
+            };
+            // What arrives is what is allocated for, not what was announced.
+            let mut rest = (&mut self.from).take(missing as u64);
+            let read = rest.read_buf(&mut self.have).await;
+            let lost = PerfError::connection("the control connection ended");
+            match read {
+                Ok(0) if self.have.len() > LENGTH_BYTES => {
+                    return Err(PerfError::Protocol("a message ends early"));
+                }
+                Ok(0) => return Err(lost(std::io::ErrorKind::UnexpectedEof.into())),
+                Ok(_) => {}
+                Err(e) => return Err(lost(e)),
+            }
+        }
+        let message = std::mem::take(&mut self.have);
+        serde_json::from_slice(&message[LENGTH_BYTES..])
+            .map_err(|_| PerfError::Protocol("a message makes no sense"))
+    }
+
+    /// A message that is due now.
+    pub async fn soon(&mut self) -> Result<Message, PerfError> {
+        match timeout(ANSWER_LIMIT, self.next()).await {
+            Ok(message) => message,
+            Err(_) => Err(PerfError::Stalled(ANSWER_LIMIT.as_secs())),
+        }
+    }
+
+    /// Waits until the peer closes, or says what it need not.
+    pub async fn closed(&mut self) {
+        let _ = self.from.read(&mut [0; 64]).await;
     }
 }
 

@@ -13,10 +13,21 @@ use crate::perf::control::{Results, StreamResult};
 use crate::perf::cpu::CpuMeter;
 use crate::perf::params::TestParams;
 use crate::perf::pump::{self, Budget, Gauge, Signal};
-use crate::perf::report::{Interval, Span};
+use crate::perf::report::{Interrupted, Interval, Span};
 
 /// Time without a byte on any stream after which a test is given up.
 const STALL_LIMIT: Duration = Duration::from_secs(60);
+
+/// What ended a test on one side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// Its time was over, or all streams were through.
+    Complete,
+    /// The other side said that it was.
+    Asked,
+    /// The user of a side did.
+    Interrupted(Interrupted),
+}
 
 /// The streams of one side, running.
 pub struct Engine {
@@ -98,7 +109,7 @@ impl Engine {
     }
 
     /// Runs until `ended` says so, until `duration` has been counted or, in a test by bytes, until
-    /// all streams are through. Hands each interval to `observe`. Returns whether `ended` said so.
+    /// all streams are through. Hands each interval to `observe`. Returns what ended it.
     ///
     /// # Errors
     /// A stream or `ended` failed, or nothing moved for a minute.
@@ -106,21 +117,21 @@ impl Engine {
         &mut self,
         interval: Option<Duration>,
         duration: Option<Duration>,
-        ended: impl Future<Output = Result<(), PerfError>>,
+        ended: impl Future<Output = Result<Ended, PerfError>>,
         mut observe: impl FnMut(Interval),
-    ) -> Result<bool, PerfError> {
+    ) -> Result<Ended, PerfError> {
         let mut ended = std::pin::pin!(ended);
-        let mut end_said = false;
+        let mut said = Ended::Complete;
         let mut next = self.epoch;
         next += interval.unwrap_or(STALL_LIMIT);
         loop {
             let warm_up_ends = self.epoch + self.params.omit();
             let deadline = self.epoch + duration.unwrap_or_default();
             tokio::select! {
-                end = &mut ended, if !end_said => {
-                    end?;
-                    end_said = true;
-                    if self.params.bytes().is_none() {
+                end = &mut ended, if said == Ended::Complete => {
+                    said = end?;
+                    // What is asked for in time may still be on its way.
+                    if said != Ended::Asked || self.params.bytes().is_none() {
                         break;
                     }
                 }
@@ -156,7 +167,11 @@ impl Engine {
         if interval.is_some() && moved {
             self.close_interval(&mut observe);
         }
-        Ok(end_said)
+        if self.in_warm_up {
+            // Nothing of it counts.
+            self.begin_counting();
+        }
+        Ok(said)
     }
 
     /// What has been counted since the warm-up.
@@ -170,10 +185,10 @@ impl Engine {
         Results { streams: streams.collect(), cpu: self.cpu.read() }
     }
 
-    /// Stops the streams and waits for them to close, which each of them bounds in time. Their
-    /// errors no longer matter.
-    pub async fn stop(mut self) {
-        self.signals.send_replace(Signal::Stop);
+    /// Stops the streams and waits for them to close, for so long at most; those that have not by
+    /// then are cut off. Their errors no longer matter.
+    pub async fn stop(mut self, limit: Duration) {
+        self.signals.send_replace(Signal::Stop(Instant::now() + limit));
         while self.pumps.join_next().await.is_some() {}
     }
 

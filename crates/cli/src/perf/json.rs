@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use crate::conn::Flow;
 use crate::perf::control::StreamResult;
 use crate::perf::params::Direction;
-use crate::perf::report::{Extremes, Interval, Report};
+use crate::perf::report::{Extremes, Interrupted, Interval, Report};
 
 /// What only the command knows.
 #[derive(Clone, Debug, Default)]
@@ -22,14 +22,28 @@ pub struct Context {
     pub interval: f64,
 }
 
-/// The whole document.
+/// The whole document. Of an interrupted test it has what was measured, and iperf3's `error`.
 pub fn document(report: &Report, context: &Context) -> Value {
-    json!({
+    let mut document = json!({
         "start": start(report, context),
         "intervals": intervals(report),
         "end": end(report, context),
         "tack": tack(report, context),
-    })
+    });
+    if let Some(interrupted) = report.interrupted {
+        document["error"] = interruption(interrupted, context.connecting_to.is_some()).into();
+    }
+    document
+}
+
+/// What iperf3 says of an interrupted test.
+pub fn interruption(interrupted: Interrupted, is_client: bool) -> &'static str {
+    match (interrupted, is_client) {
+        (Interrupted::Here, true) => "interrupt - the client has terminated",
+        (Interrupted::Here, false) => "interrupt - the server has terminated",
+        (Interrupted::There, true) => "the server has terminated",
+        (Interrupted::There, false) => "the client has terminated",
+    }
 }
 
 /// The document of a test that failed: iperf3 puts the reason under `error`.
@@ -147,8 +161,10 @@ fn amounts(start: f64, end: f64, bytes: u64) -> Value {
     })
 }
 
-/// A sender's or a receiver's total. As in iperf3, `sender` says whether *this side* sends.
-fn total(one: &StreamResult, sends: bool, is_sender: bool) -> Value {
+/// A sender's or a receiver's total; null if it is unknown. As in iperf3, `sender` says whether
+/// *this side* sends.
+fn total(one: Option<&StreamResult>, sends: bool, is_sender: bool) -> Value {
+    let Some(one) = one else { return Value::Null };
     let mut value = amounts(0.0, one.seconds, one.bytes);
     value["sender"] = sends.into();
     if is_sender && let Some(flow) = &one.flow {
@@ -162,37 +178,40 @@ fn end(report: &Report, context: &Context) -> Value {
         let lane = &report.lanes[index];
         let (sender, receiver) = report.ends(index);
         let (mut s, mut r) = (total(sender, lane.sends, true), total(receiver, lane.sends, false));
-        let extremes = Extremes::of(&report.intervals, index);
-        s["max_snd_cwnd"] = extremes.max_snd_cwnd.into();
-        s["max_snd_wnd"] = extremes.max_snd_wnd.into();
-        s["max_rtt"] = extremes.max_rtt.into();
-        s["min_rtt"] = extremes.min_rtt.into();
-        s["mean_rtt"] = extremes.mean_rtt.into();
-        s["socket"] = lane.id.into();
-        r["socket"] = lane.id.into();
+        if let Some(s) = s.as_object_mut() {
+            let extremes = Extremes::of(&report.intervals, index);
+            s.insert("max_snd_cwnd".into(), extremes.max_snd_cwnd.into());
+            s.insert("max_snd_wnd".into(), extremes.max_snd_wnd.into());
+            s.insert("max_rtt".into(), extremes.max_rtt.into());
+            s.insert("min_rtt".into(), extremes.min_rtt.into());
+            s.insert("mean_rtt".into(), extremes.mean_rtt.into());
+        }
+        for known in [&mut s, &mut r].into_iter().filter_map(Value::as_object_mut) {
+            known.insert("socket".into(), lane.id.into());
+        }
         json!({ "sender": s, "receiver": r })
     };
     let streams: Vec<_> = (0..report.lanes.len()).map(stream).collect();
     let first_sends = report.lanes[0].sends;
     let (sent, received) = report.sums(first_sends);
-    let (local, remote) = (report.local.cpu, report.remote.cpu);
+    let (local, remote) = (report.local.cpu, report.remote.as_ref().map(|r| r.cpu));
     let congestion = context.congestion.as_deref().unwrap_or("bbr");
     let mut end = json!({
         "streams": streams,
-        "sum_sent": total(&sent, first_sends, true),
-        "sum_received": total(&received, first_sends, false),
+        "sum_sent": total(sent.as_ref(), first_sends, true),
+        "sum_received": total(received.as_ref(), first_sends, false),
         "cpu_utilization_percent": {
             "host_total": local.total, "host_user": local.user, "host_system": local.system,
-            "remote_total": remote.total, "remote_user": remote.user,
-            "remote_system": remote.system,
+            "remote_total": remote.map(|r| r.total), "remote_user": remote.map(|r| r.user),
+            "remote_system": remote.map(|r| r.system),
         },
         "sender_tcp_congestion": congestion,
         "receiver_tcp_congestion": congestion,
     });
     if report.params.direction == Direction::Both {
         let (sent, received) = report.sums(!first_sends);
-        end["sum_sent_bidir_reverse"] = total(&sent, !first_sends, true);
-        end["sum_received_bidir_reverse"] = total(&received, !first_sends, false);
+        end["sum_sent_bidir_reverse"] = total(sent.as_ref(), !first_sends, true);
+        end["sum_received_bidir_reverse"] = total(received.as_ref(), !first_sends, false);
     }
     end
 }
@@ -204,7 +223,7 @@ fn tack(report: &Report, context: &Context) -> Value {
         "enabled": uses_tack(report),
         "encryption": if context.encrypted { "tls1.3" } else { "none" },
         "local": side(&report.local),
-        "remote": side(&report.remote),
+        "remote": report.remote.as_ref().and_then(side),
     })
 }
 

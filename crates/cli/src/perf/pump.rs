@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::watch;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 
 use crate::conn::{Connection, Flow};
 
-/// How long a stream may take to end after the test.
+/// How long a stream may take to end after its last byte.
 const WIND_DOWN: Duration = Duration::from_secs(2);
 
 /// What the engine tells the streams.
@@ -19,8 +19,8 @@ const WIND_DOWN: Duration = Duration::from_secs(2);
 pub enum Signal {
     /// Publish the transport's counters.
     Tick(u64),
-    /// The test is over.
-    Stop,
+    /// The test is over, and streams have until then to end.
+    Stop(Instant),
 }
 
 /// What a stream shows of itself while it runs.
@@ -80,6 +80,7 @@ pub async fn send<C: Connection>(
     mut signals: watch::Receiver<Signal>,
 ) -> io::Result<()> {
     let block = pattern(block_bytes);
+    let mut stopped = None;
     'running: loop {
         let mut left = budget.take(block.len());
         if left == 0 {
@@ -88,10 +89,11 @@ pub async fn send<C: Connection>(
         while left > 0 {
             tokio::select! {
                 biased;
-                changed = signals.changed() => {
+                until = signaled(&mut signals) => {
                     gauge.publish(&conn);
-                    if changed.is_err() || *signals.borrow_and_update() == Signal::Stop {
+                    if until.is_some() {
                         budget.give_back(left);
+                        stopped = until;
                         break 'running;
                     }
                 }
@@ -106,14 +108,22 @@ pub async fn send<C: Connection>(
             }
         }
     }
-    // With a budget, everything has to arrive, however long it takes; the engine watches progress.
-    if budget.0.is_some() {
-        conn.shutdown().await?
-    } else {
-        wind_down(conn.shutdown()).await
+    if stopped.is_none() {
+        // Everything has to arrive, however long it takes; the engine watches progress.
+        tokio::select! {
+            closed = conn.shutdown() => closed?,
+            until = stop_signal(&mut signals) => stopped = Some(until),
+        }
     }
-    wind_down(drain(&mut conn, block.len())).await;
+    let ending = async {
+        if stopped.is_some() {
+            conn.shutdown().await?;
+        }
+        drain(&mut conn, block.len()).await
+    };
+    let ended = wind_down(stopped, ending).await;
     gauge.publish(&conn);
+    let_go(conn, stopped.is_some() && !ended);
     Ok(())
 }
 
@@ -125,39 +135,73 @@ pub async fn receive<C: Connection>(
     mut signals: watch::Receiver<Signal>,
 ) -> io::Result<()> {
     let mut buffer = vec![0; block_bytes];
-    loop {
+    let stopped = loop {
         tokio::select! {
             biased;
-            changed = signals.changed() => {
+            until = signaled(&mut signals) => {
                 gauge.publish(&conn);
-                if changed.is_err() || *signals.borrow_and_update() == Signal::Stop {
-                    wind_down(drain(&mut conn, block_bytes)).await;
-                    break;
+                if until.is_some() {
+                    break until;
                 }
             }
             read = conn.read(&mut buffer) => match read? {
                 0 => {
                     gauge.publish(&conn);
-                    break;
+                    break None;
                 }
                 n => drop(gauge.bytes.fetch_add(n as u64, Relaxed)),
             },
         }
-    }
-    // Our side of the stream carried nothing; closing it lets the sender know we are through.
-    wind_down(conn.shutdown()).await;
+    };
+    let ending = async {
+        if stopped.is_some() {
+            drain(&mut conn, block_bytes).await?;
+        }
+        // Our side of the stream carried nothing; closing it lets the sender know we are through.
+        conn.shutdown().await
+    };
+    let ended = wind_down(stopped, ending).await;
+    let_go(conn, stopped.is_some() && !ended);
     Ok(())
+}
+
+/// Waits for what the engine says; until when the stream has to end, if it is to.
+async fn signaled(signals: &mut watch::Receiver<Signal>) -> Option<Instant> {
+    if signals.changed().await.is_err() {
+        // The engine is gone: nobody waits for us.
+        return Some(Instant::now());
+    }
+    match *signals.borrow_and_update() {
+        Signal::Tick(_) => None,
+        Signal::Stop(until) => Some(until),
+    }
+}
+
+/// Waits until the engine says that the stream has to end, and until when.
+async fn stop_signal(signals: &mut watch::Receiver<Signal>) -> Instant {
+    loop {
+        if let Some(until) = signaled(signals).await {
+            return until;
+        }
+    }
+}
+
+/// The measurement is done: an error does not matter any more. Returns whether it ended in time.
+async fn wind_down(until: Option<Instant>, ending: impl Future<Output = io::Result<()>>) -> bool {
+    timeout_at(until.unwrap_or_else(|| Instant::now() + WIND_DOWN), ending).await.is_ok()
+}
+
+/// What has not ended by now need not, where the test is over.
+fn let_go(conn: impl Connection, abort: bool) {
+    if abort {
+        conn.abort();
+    }
 }
 
 async fn drain(conn: &mut impl Connection, block_bytes: usize) -> io::Result<()> {
     let mut buffer = vec![0; block_bytes];
     while conn.read(&mut buffer).await? > 0 {}
     Ok(())
-}
-
-/// The measurement is done: neither an error nor a delay matters any more.
-async fn wind_down(work: impl Future<Output = io::Result<()>>) {
-    let _ = timeout(WIND_DOWN, work).await;
 }
 
 /// Bytes that no link compresses: a linear congruential generator's high bytes.

@@ -79,6 +79,15 @@ impl Extremes {
     }
 }
 
+/// Whose user ended a test before its time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Interrupted {
+    /// This side's.
+    Here,
+    /// The other side's.
+    There,
+}
+
 /// Everything about a test, as one side knows it at the end.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Report {
@@ -90,14 +99,17 @@ pub struct Report {
     pub intervals: Vec<Interval>,
     /// What this side counted.
     pub local: Results,
-    /// What the other side counted.
-    pub remote: Results,
+    /// What the other side counted; `None` if a test was interrupted and it did not say in time.
+    pub remote: Option<Results>,
+    /// Whether it ended before its time.
+    pub interrupted: Option<Interrupted>,
 }
 
 impl Report {
-    /// For the stream at `index`: what its sender and what its receiver counted.
-    pub fn ends(&self, index: usize) -> (&StreamResult, &StreamResult) {
-        let (local, remote) = (&self.local.streams[index], &self.remote.streams[index]);
+    /// For the stream at `index`: what its sender and what its receiver counted, as far as known.
+    pub fn ends(&self, index: usize) -> (Option<&StreamResult>, Option<&StreamResult>) {
+        let local = Some(&self.local.streams[index]);
+        let remote = self.remote.as_ref().map(|remote| &remote.streams[index]);
         if self.lanes[index].sends { (local, remote) } else { (remote, local) }
     }
 
@@ -107,9 +119,11 @@ impl Report {
     }
 
     /// Sums over the streams on which this side sends, or receives: what the senders and what the
-    /// receivers counted.
-    pub fn sums(&self, sends: bool) -> (StreamResult, StreamResult) {
-        let mut sums = (StreamResult::default(), StreamResult::default());
+    /// receivers counted, as far as known.
+    pub fn sums(&self, sends: bool) -> (Option<StreamResult>, Option<StreamResult>) {
+        let known = |is_known: bool| is_known.then(StreamResult::default);
+        let mut sums =
+            (known(sends || self.remote.is_some()), known(!sends || self.remote.is_some()));
         for index in self.lanes_that(sends) {
             let (sender, receiver) = self.ends(index);
             add(&mut sums.0, sender);
@@ -127,7 +141,8 @@ impl Report {
     }
 }
 
-fn add(sum: &mut StreamResult, one: &StreamResult) {
+fn add(sum: &mut Option<StreamResult>, one: Option<&StreamResult>) {
+    let (Some(sum), Some(one)) = (sum, one) else { return };
     sum.bytes += one.bytes;
     sum.seconds = sum.seconds.max(one.seconds);
     match (&mut sum.flow, &one.flow) {

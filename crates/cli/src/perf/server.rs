@@ -2,18 +2,19 @@
 
 use std::time::Duration;
 
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
 use crate::conn::{Accept, Connection};
 use crate::perf::PerfError;
-use crate::perf::client::{Observer, check_results};
-use crate::perf::control::{
-    ANSWER_LIMIT, Cookie, Message, Opening, read_opening, recv, recv_soon, send,
-};
+use crate::perf::client::Observer;
+use crate::perf::control::{ANSWER_LIMIT, Cookie, Inbox, Message, Opening, read_opening, send};
+use crate::perf::ending::{Conclusion, Side, conclude, ended};
 use crate::perf::engine::Engine;
 use crate::perf::params::TestParams;
 use crate::perf::report::{Interval, Lane, Report};
+use crate::stop::Stop;
 
 /// Most connections that have not yet said what they are.
 const MAX_OPENING: usize = 256;
@@ -28,6 +29,21 @@ impl<'a, A: Accept> Door<'a, A> {
     /// A door on `accept`.
     pub fn new(accept: &'a mut A) -> Self {
         Self { accept, opening: JoinSet::new() }
+    }
+
+    /// The next client that wants a test: its control connection.
+    ///
+    /// Cancel safe.
+    ///
+    /// # Errors
+    /// No more connections can be taken.
+    pub async fn client(&mut self) -> Result<A::Conn, PerfError> {
+        loop {
+            match self.next().await? {
+                Opening::Control(conn) => return Ok(conn),
+                Opening::Stream { .. } => tracing::info!("a stream of no test"),
+            }
+        }
     }
 
     /// The next connection that said what it is; strangers are passed over.
@@ -70,33 +86,22 @@ async fn refuse<C: Connection>(mut conn: C) {
     }
 }
 
-/// Serves one test from its request to its results.
+/// Serves one test from its request, which comes on `control`, to its results.
 ///
 /// # Errors
-/// Whatever kept the test from running to its end. The next one may be served all the same.
+/// Whatever kept the test from running to its end, but for `stop` once it runs. The next one may be
+/// served all the same.
 pub async fn serve_one<A: Accept>(
     door: &mut Door<'_, A>,
+    control: A::Conn,
     interval: Option<Duration>,
     observer: &mut impl Observer,
+    stop: &Stop,
 ) -> Result<Report, PerfError> {
-    let control = loop {
-        match door.next().await? {
-            Opening::Control(conn) => break conn,
-            Opening::Stream { .. } => tracing::info!("a stream of no test"),
-        }
-    };
-    let (mut from, mut to) = tokio::io::split(control);
-    let Message::Open { params } = recv_soon(&mut from).await? else {
-        return Err(PerfError::Protocol("no request for a test"));
-    };
-    if let Err(error) = params.check() {
-        send(&mut to, &Message::Refused { reason: error.to_string() }).await?;
-        return Err(error.into());
-    }
-    let cookie = new_cookie()?;
-    send(&mut to, &Message::Accepted { cookie }).await?;
-    let (streams, lanes) = gather(door, &params, &cookie).await?;
-    send(&mut to, &Message::Start).await?;
+    let (from, mut to) = tokio::io::split(control);
+    let mut inbox = Inbox::new(from);
+    let opened = stop.or(open(door, &mut inbox, &mut to)).await;
+    let (params, streams, lanes) = opened.ok_or(PerfError::Interrupted)??;
     observer.connected(&params, &lanes);
 
     let mut engine = Engine::start(&params, streams);
@@ -105,39 +110,38 @@ pub async fn serve_one<A: Accept>(
         observer.interval(&interval);
         intervals.push(interval);
     };
-    let end = async {
-        match recv(&mut from).await? {
-            Message::End => Ok(()),
-            _ => Err(PerfError::Protocol("something else than the end of the test")),
-        }
-    };
+    let ended = ended(Side::Server, &mut inbox, stop);
     let ended = tokio::select! {
-        ended = engine.run(interval, None, end, observe) => ended?,
+        ended = engine.run(interval, None, ended, observe) => ended?,
         error = door.refuse_all() => return Err(error),
     };
-    let mut local = engine.results();
-    if !ended {
-        // All bytes are through; the client is about to notice.
-        match recv_soon(&mut from).await? {
-            Message::End => {}
-            _ => return Err(PerfError::Protocol("something else than the end of the test")),
-        }
+    let conclusion = conclude(Side::Server, engine, ended, &mut inbox, &mut to, stop).await?;
+    let Conclusion { local, remote, interrupted } = conclusion;
+    if remote.is_some() {
+        // Until the client has our results and closes; it may be gone without a word.
+        stop.or_soon(Duration::from_secs(2), inbox.closed()).await;
     }
-    let exchange = async {
-        send(&mut to, &Message::Results { results: local.clone() }).await?;
-        match recv_soon(&mut from).await? {
-            Message::Results { results } => Ok(results),
-            _ => Err(PerfError::Protocol("no results")),
-        }
+    Ok(Report { params, lanes, intervals, local, remote, interrupted })
+}
+
+/// Agrees to what the client asks for, and waits for its streams.
+async fn open<A: Accept>(
+    door: &mut Door<'_, A>,
+    inbox: &mut Inbox<impl AsyncRead + Unpin>,
+    to: &mut (impl AsyncWrite + Unpin),
+) -> Result<(TestParams, Vec<(A::Conn, bool)>, Vec<Lane>), PerfError> {
+    let Message::Open { params } = inbox.soon().await? else {
+        return Err(PerfError::Protocol("no request for a test"));
     };
-    let (remote, ()) = tokio::join!(exchange, engine.stop());
-    let mut remote = remote?;
-    check_results(&mut local, &mut remote, lanes.len())?;
-    // Until the client has our results and closes; it may be gone without a word.
-    let mut rest = [0; 64];
-    let read = tokio::io::AsyncReadExt::read(&mut from, &mut rest);
-    let _ = tokio::time::timeout(Duration::from_secs(2), read).await;
-    Ok(Report { params, lanes, intervals, local, remote })
+    if let Err(error) = params.check() {
+        send(to, &Message::Refused { reason: error.to_string() }).await?;
+        return Err(error.into());
+    }
+    let cookie = new_cookie()?;
+    send(to, &Message::Accepted { cookie }).await?;
+    let (streams, lanes) = gather(door, &params, &cookie).await?;
+    send(to, &Message::Start).await?;
+    Ok((params, streams, lanes))
 }
 
 /// Streams with whether this side sends on each, and what is shown of them.

@@ -4,7 +4,7 @@ use crate::conn::Flow;
 use crate::perf::client::Observer;
 use crate::perf::control::StreamResult;
 use crate::perf::params::{Direction, TestParams};
-use crate::perf::report::{Interval, Lane, Report};
+use crate::perf::report::{Interrupted, Interval, Lane, Report};
 use crate::units::{bytes_text, rate_text};
 
 const RULE: &str = "- - - - - - - - - - - - - - - - - - - - - - - - -";
@@ -27,6 +27,13 @@ impl<F: FnMut(&str)> Text<F> {
     /// The summary at the end.
     pub fn summary(&mut self, report: &Report) {
         (self.line)(RULE);
+        if let Some(interrupted) = report.interrupted {
+            let whose = match interrupted {
+                Interrupted::Here => "Interrupted",
+                Interrupted::There => "Interrupted by the other side",
+            };
+            (self.line)(&format!("{whose}: this is what was measured until then"));
+        }
         let role = if self.bidir { "[Role]" } else { "" };
         let header = format!("[ ID]{role} Interval           Transfer     Bitrate         Retr");
         (self.line)(&header);
@@ -40,12 +47,12 @@ impl<F: FnMut(&str)> Text<F> {
             if report.lanes_that(sends).count() > 1 {
                 let (sender, receiver) = report.sums(sends);
                 let id = self.id("SUM", sends);
-                self.total(&id, &sender, "sender");
-                self.total(&id, &receiver, "receiver");
+                self.total(&id, sender.as_ref(), "sender");
+                self.total(&id, receiver.as_ref(), "receiver");
             }
         }
-        let (local, remote) = (report.local.cpu, report.remote.cpu);
-        (self.line)(&format!("CPU: local {:.1} %, remote {:.1} %", local.total, remote.total));
+        let remote = report.remote.as_ref().map_or("unknown".to_owned(), |r| percent(r.cpu.total));
+        (self.line)(&format!("CPU: local {}, remote {remote}", percent(report.local.cpu.total)));
         for sends in [true, false] {
             if report.lanes_that(sends).count() > 0 {
                 self.tack(report, sends);
@@ -66,7 +73,8 @@ impl<F: FnMut(&str)> Text<F> {
         format!("[{id}]{role}")
     }
 
-    fn total(&mut self, id: &str, one: &StreamResult, who: &str) {
+    fn total(&mut self, id: &str, one: Option<&StreamResult>, who: &str) {
+        let Some(one) = one else { return };
         let retransmits = match (&one.flow, who) {
             (Some(flow), "sender") => flow.retransmits.to_string(),
             _ => String::new(),
@@ -78,13 +86,13 @@ impl<F: FnMut(&str)> Text<F> {
 
     /// What the acknowledgments of one direction cost: the point of it all.
     fn tack(&mut self, report: &Report, sends: bool) {
-        let (sender, receiver) = report.sums(sends);
+        let (Some(sender), receiver) = report.sums(sends) else { return };
         let Some(flow) = sender.flow else { return };
         let acks = flow.acks_received_total();
         let name = if flow.tack { "TACK" } else { "TCP " };
         let ratio = if acks == 0 { 0.0 } else { flow.data_packets_sent as f64 / acks as f64 };
         let rate = if sender.seconds > 0.0 { acks as f64 / sender.seconds } else { 0.0 };
-        let sent = receiver.flow.map_or(acks, |f| f.acks_sent_total());
+        let sent = receiver.and_then(|r| r.flow).map_or(acks, |f| f.acks_sent_total());
         (self.line)(&format!(
             "{name} {acks} of {sent} ACKs arrived ({rate:.1}/s, Eq. 4: {:.1}/s) for {} data \
              packets: 1 ACK per {ratio:.1}; RTTmin {:.3} ms",
@@ -151,6 +159,10 @@ impl<F: FnMut(&str)> Observer for Text<F> {
 
 fn times(start: f64, end: f64) -> String {
     format!("{start:6.2}-{end:<6.2} sec")
+}
+
+fn percent(value: f64) -> String {
+    format!("{value:.1} %")
 }
 
 fn amounts(bytes: u64, seconds: f64) -> String {

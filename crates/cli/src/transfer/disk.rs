@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{self, Read};
 
-use crate::transfer::error::TransferError;
+use crate::transfer::error::{Standing, TransferError};
 
 /// Bytes per read.
 pub const CHUNK: usize = super::frame::MAX_DATA;
@@ -42,7 +42,7 @@ pub fn blocking<T: Send + 'static>(
         match thread.await {
             Ok(result) => result,
             Err(e) if e.is_panic() => std::panic::resume_unwind(e.into_panic()),
-            Err(_) => Err(TransferError::Cancelled),
+            Err(_) => Err(TransferError::Stopped(Standing::Unknown)),
         }
     }
 }

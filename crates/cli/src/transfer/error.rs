@@ -1,11 +1,12 @@
 //! How a transfer can fail, in words that say what, where and what to do.
 
-use std::io;
+use std::{fmt, io};
 
 use crate::exit::ExitCode;
 use crate::transfer::frame::{Code, FrameError};
 use crate::transfer::list::ListError;
 use crate::transfer::name::printable;
+use crate::units::bytes_text;
 
 /// How many files an error message names.
 const MAX_TEXT_NAMES: usize = 5;
@@ -115,8 +116,59 @@ pub enum TransferError {
         reasons: Vec<String>,
     },
     /// The user stopped it.
-    #[error("stopped; run the same command again to resume")]
-    Cancelled,
+    #[error("stopped{0}")]
+    Stopped(Standing),
+}
+
+/// How far a transfer was when its user stopped it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Standing {
+    /// Nothing is known of it.
+    #[default]
+    Unknown,
+    /// Files were on their way out.
+    Sending {
+        /// How many of them the receiver has said to have stored, and of how many.
+        stored: (usize, usize),
+    },
+    /// Files were coming in.
+    Receiving {
+        /// How many of them are in their places, and of how many.
+        stored: (usize, usize),
+        /// Bytes that are here, and of how many.
+        bytes: (u64, u64),
+    },
+    /// A stream was under way, of which so many bytes had passed.
+    Stream(u64),
+}
+
+impl fmt::Display for Standing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Unknown => Ok(()),
+            Self::Sending { stored: (stored, all) } => write!(
+                f,
+                ": {stored} of {all} to be sent are stored at the other end, with what arrived of \
+                 the next; run the same command again to resume",
+                all = files(all)
+            ),
+            Self::Receiving { stored: (stored, all), bytes: (here, bytes) } => write!(
+                f,
+                ": {stored} of {all} stored, {} of {} are here; start the same `tack recv` \
+                 again, and then the sender's command, to resume",
+                bytes_text(here),
+                bytes_text(bytes),
+                all = files(all)
+            ),
+            Self::Stream(bytes) => {
+                write!(f, " after {}; a stream cannot be resumed", bytes_text(bytes))
+            }
+        }
+    }
+}
+
+fn files(count: usize) -> String {
+    if count == 1 { "1 file".into() } else { format!("{count} files") }
 }
 
 fn is_or_are(count: usize) -> String {
@@ -158,8 +210,18 @@ impl TransferError {
             Self::Exists { .. } => Code::Exists,
             Self::NoSpace { .. } | Self::WrongMode(_) => Code::Refused,
             Self::Damaged(_) => Code::Integrity,
-            Self::Cancelled => Code::Cancelled,
+            Self::Stopped(_) => Code::Cancelled,
         })
+    }
+
+    /// What to tell the peer's user.
+    pub fn text_for_peer(&self) -> String {
+        match self {
+            // What to do here need not be done there.
+            Self::Stopped(Standing::Stream(_)) => "its user stopped it".to_owned(),
+            Self::Stopped(_) => "its user stopped it, and may resume it".to_owned(),
+            other => other.to_string(),
+        }
     }
 
     /// The command's exit status.
@@ -172,7 +234,7 @@ impl TransferError {
             Self::NotOurs | Self::Version { .. } => ExitCode::Integrity,
             Self::Exists { .. } | Self::NoSpace { .. } | Self::WrongMode(_) => ExitCode::Refused,
             Self::Peer { code: Code::Exists | Code::Refused, .. } => ExitCode::Refused,
-            Self::Cancelled => ExitCode::Interrupted,
+            Self::Stopped(_) => ExitCode::Interrupted,
             _ => ExitCode::Failed,
         }
     }

@@ -6,8 +6,9 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use crate::conn::Connection;
 use crate::progress::Progress;
+use crate::stop::Stop;
 use crate::transfer::disk::CHUNK;
-use crate::transfer::error::TransferError;
+use crate::transfer::error::{Standing, TransferError};
 use crate::transfer::frame::{Frame, HEADER, What, data_header};
 use crate::transfer::plan::proves;
 use crate::transfer::send::{Framed, race};
@@ -16,17 +17,19 @@ use crate::transfer::wire::{FrameReader, FrameWriter, unexpected};
 /// Sends all of `input` and waits until the receiver has verified it. Returns its bytes.
 ///
 /// # Errors
-/// Whatever cut it short; a stream cannot be resumed.
+/// Whatever cut it short, `stop` too; a stream cannot be resumed.
 pub async fn send_stream<C: Connection>(
     conn: C,
     input: impl AsyncRead + Unpin,
     progress: &Progress,
+    stop: &Stop,
 ) -> Result<u64, TransferError> {
     let mut framed = Framed::new(conn);
-    let result = async {
+    let mut sent = 0;
+    let sending = async {
         framed.hello(What::Stream).await?;
         let Framed { reader, writer } = &mut framed;
-        let (mut sent, all_sent) = (0, AtomicBool::new(false));
+        let all_sent = AtomicBool::new(false);
         let pump = pump(writer, input, progress, (&mut sent, &all_sent));
         let confirmed = race(&all_sent, pump, confirmation(reader)).await?;
         if confirmed == sent {
@@ -34,10 +37,11 @@ pub async fn send_stream<C: Connection>(
         }
         let got = format!("DONE with {confirmed} of {sent} bytes");
         Err(TransferError::Unexpected { got, expected: "all of them" })
-    }
-    .await;
+    };
+    let result = stop.or(sending).await;
     progress.finish();
-    framed.close(result).await
+    let stopped = Err(TransferError::Stopped(Standing::Stream(sent)));
+    framed.close(result.unwrap_or(stopped), stop).await
 }
 
 async fn pump(
@@ -46,19 +50,22 @@ async fn pump(
     progress: &Progress,
     (sent, all_sent): (&mut u64, &AtomicBool),
 ) -> Result<(), TransferError> {
-    let mut buffer = vec![0; HEADER + CHUNK];
+    let mut buffer = Vec::with_capacity(HEADER + CHUNK);
     let mut hasher = blake3::Hasher::new();
     loop {
-        let read = writer.while_busy(input.read(&mut buffer[HEADER..])).await;
+        buffer.clear();
+        buffer.extend_from_slice(&[0; HEADER]);
+        let mut chunk = (&mut input).take(CHUNK as u64);
+        let read = writer.while_busy(chunk.read_buf(&mut buffer)).await;
         let n = read.map_err(TransferError::disk("read", "standard input"))?;
         if n == 0 {
             let hash = *hasher.finalize().as_bytes();
             all_sent.store(true, Relaxed);
             return writer.send(&Frame::End { hash }).await;
         }
-        hasher.update(&buffer[HEADER..HEADER + n]);
+        hasher.update(&buffer[HEADER..]);
         buffer[..HEADER].copy_from_slice(&data_header(n));
-        writer.send_data(&buffer[..HEADER + n]).await?;
+        buffer = writer.send_data(buffer).await?;
         if n < CHUNK {
             // Perhaps all there is for now: whoever waits at the other end should have it.
             writer.flush().await?;
@@ -80,37 +87,40 @@ async fn confirmation(
 /// Receives one stream into `output`. Returns its bytes.
 ///
 /// # Errors
-/// Whatever cut it short. Bytes already written cannot be taken back: only `Ok` says that they are
-/// all there and right.
+/// Whatever cut it short, `stop` too. Bytes already written cannot be taken back: only `Ok` says
+/// that they are all there and right.
 pub async fn receive_stream<C: Connection>(
     conn: C,
     output: impl AsyncWrite + Unpin,
     progress: &Progress,
+    stop: &Stop,
 ) -> Result<u64, TransferError> {
     let mut framed = Framed::new(conn);
-    let result = async {
+    let mut received = 0;
+    let receiving = async {
         framed.welcome(What::Stream).await?;
-        let bytes = drain(&mut framed, output, progress).await?;
-        framed.writer.send(&Frame::Done { files: 1, bytes }).await?;
-        Ok(bytes)
-    }
-    .await;
+        drain(&mut framed, output, progress, &mut received).await?;
+        framed.writer.send(&Frame::Done { files: 1, bytes: received }).await?;
+        Ok(received)
+    };
+    let result = stop.or(receiving).await;
     progress.finish();
-    framed.close(result).await
+    let stopped = Err(TransferError::Stopped(Standing::Stream(received)));
+    framed.close(result.unwrap_or(stopped), stop).await
 }
 
 async fn drain<C: Connection>(
     framed: &mut Framed<C>,
     mut output: impl AsyncWrite + Unpin,
     progress: &Progress,
-) -> Result<u64, TransferError> {
+    received: &mut u64,
+) -> Result<(), TransferError> {
     let mut hasher = blake3::Hasher::new();
-    let mut received = 0;
     loop {
         match framed.reader.next("receiving the stream").await? {
             Frame::Data(bytes) => {
                 hasher.update(&bytes);
-                received += bytes.len() as u64;
+                *received += bytes.len() as u64;
                 let written = framed.writer.while_busy(output.write_all(&bytes)).await;
                 written.map_err(TransferError::disk("write", "standard output"))?;
                 progress.advance(bytes.len() as u64);
@@ -120,7 +130,7 @@ async fn drain<C: Connection>(
                 let flushed = framed.writer.while_busy(output.flush()).await;
                 flushed.map_err(TransferError::disk("write", "standard output"))?;
                 if proves(&hasher, &hash) {
-                    return Ok(received);
+                    return Ok(());
                 }
                 return Err(TransferError::Damaged("the stream".to_owned()));
             }

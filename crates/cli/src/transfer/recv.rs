@@ -4,13 +4,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use crate::conn::Connection;
 use crate::progress::Progress;
+use crate::stop::Stop;
 use crate::transfer::VERSION;
 use crate::transfer::disk::{CHUNKS_AHEAD, blocking};
-use crate::transfer::error::TransferError;
+use crate::transfer::error::{Standing, TransferError};
 use crate::transfer::frame::{Frame, What};
 use crate::transfer::list::FileList;
 use crate::transfer::name::printable;
@@ -24,7 +26,7 @@ use crate::transfer::wire::{NOOP_INTERVAL, OPENING_LIMIT, unexpected};
 const MAX_SKIPPED: usize = 1000;
 
 /// What was received.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Received {
     /// Files that are now here, those that were here before included.
     pub files: u32,
@@ -62,18 +64,33 @@ impl<C: Connection> Framed<C> {
 /// Receives one tree into `store`.
 ///
 /// # Errors
-/// Whatever cut the transfer short. What had arrived by then stays for resuming.
+/// Whatever cut the transfer short, `stop` too. What had arrived by then stays for resuming.
 pub async fn receive_tree<C: Connection>(
     conn: C,
     store: Arc<Store>,
     overwrite: bool,
     progress: &Progress,
+    stop: &Stop,
 ) -> Result<Received, TransferError> {
     let mut framed = Framed::new(conn);
-    let mut receiver = TreeReceiver { framed: &mut framed, store, overwrite, progress };
-    let result = receiver.run().await;
+    let mut receiver = TreeReceiver {
+        framed: &mut framed,
+        store,
+        overwrite,
+        progress,
+        course: Course::default(),
+        disk: None,
+    };
+    let result = stop.or(receiver.run()).await;
     progress.finish();
-    framed.close(result).await
+    let TreeReceiver { course, disk, .. } = receiver;
+    let result = result.unwrap_or_else(|| Err(TransferError::Stopped(course.standing())));
+    let result = framed.close(result, stop).await;
+    if let Some(disk) = disk {
+        // It writes what it was handed. Then nobody has the partial file open any more.
+        let _ = disk.await;
+    }
+    result
 }
 
 struct TreeReceiver<'a, C> {
@@ -81,6 +98,30 @@ struct TreeReceiver<'a, C> {
     store: Arc<Store>,
     overwrite: bool,
     progress: &'a Progress,
+    course: Course,
+    /// The disk thread, which goes on for a moment when we are dropped.
+    disk: Option<JoinHandle<Result<(), TransferError>>>,
+}
+
+/// How far a transfer is.
+#[derive(Debug, Default)]
+struct Course {
+    done: Received,
+    /// Files that are to come, and their bytes.
+    listed: (usize, u64),
+    /// Bytes that are here, in files that are not yet complete as well.
+    here: u64,
+}
+
+impl Course {
+    fn standing(&self) -> Standing {
+        let (files, bytes) = self.listed;
+        if files == 0 {
+            return Standing::Unknown;
+        }
+        let stored = (self.done.files as usize, files);
+        Standing::Receiving { stored, bytes: (self.here, bytes) }
+    }
 }
 
 /// Parts to go on with: bytes and the state of their hash.
@@ -90,6 +131,7 @@ impl<C: Connection> TreeReceiver<'_, C> {
     async fn run(&mut self) -> Result<Received, TransferError> {
         self.framed.welcome(What::Tree).await?;
         let list = Arc::new(self.read_list().await?);
+        self.course.listed = (list.files().count(), list.total_bytes());
         let held = self.plan(&list).await?;
         for h in &held {
             let have = Frame::Have { index: h.index, bytes: h.bytes };
@@ -97,19 +139,19 @@ impl<C: Connection> TreeReceiver<'_, C> {
         }
         self.framed.writer.send(&Frame::Planned).await?;
 
-        let mut done = Received { files: 0, bytes: 0, kept: 0, skipped: Vec::new() };
-        let resumed = self.check_proofs(&list, held, &mut done).await?;
-        self.progress.start(list.total_bytes(), done.kept);
+        let resumed = self.check_proofs(&list, held).await?;
+        self.course.here = self.course.done.kept;
+        self.progress.start(list.total_bytes(), self.course.done.kept);
         let sink = self.sink(&list);
         self.busy(move || sink.make_dirs()).await?;
         self.framed.writer.send(&Frame::Go).await?;
 
-        self.store_files(&list, resumed, &mut done).await?;
+        self.store_files(&list, resumed).await?;
         let sink = self.sink(&list);
         self.busy(move || sink.finish_tree()).await?;
-        let (files, bytes) = (done.files, done.bytes);
+        let Received { files, bytes, .. } = self.course.done;
         self.framed.writer.send(&Frame::Done { files, bytes }).await?;
-        Ok(done)
+        Ok(std::mem::take(&mut self.course.done))
     }
 
     fn sink(&self, list: &Arc<FileList>) -> Sink {
@@ -156,7 +198,6 @@ impl<C: Connection> TreeReceiver<'_, C> {
         &mut self,
         list: &Arc<FileList>,
         held: Vec<Held>,
-        done: &mut Received,
     ) -> Result<Resumed, TransferError> {
         let mut resumed = Resumed::new();
         let mut differing = Vec::new();
@@ -181,15 +222,15 @@ impl<C: Connection> TreeReceiver<'_, C> {
                 continue;
             }
             keep.push(index);
-            done.kept += bytes;
+            self.course.done.kept += bytes;
             if bytes < size {
                 resumed.insert(index, (bytes, hasher));
                 continue;
             }
             let sink = self.sink(list);
             self.busy(move || sink.keep(&h)).await?;
-            done.files += 1;
-            done.bytes += size;
+            self.course.done.files += 1;
+            self.course.done.bytes += size;
         }
         if !differing.is_empty() {
             return Err(TransferError::exists(&differing));
@@ -204,22 +245,24 @@ impl<C: Connection> TreeReceiver<'_, C> {
     async fn store_files(
         &mut self,
         list: &Arc<FileList>,
-        mut resumed: Resumed,
-        done: &mut Received,
+        resumed: Resumed,
     ) -> Result<(), TransferError> {
         let (jobs, jobs_out) = mpsc::channel(CHUNKS_AHEAD);
         let (replies_in, mut replies) = mpsc::unbounded_channel();
         let sink = self.sink(list);
-        let disk = tokio::task::spawn_blocking(move || sink.run(jobs_out, &replies_in));
-        let mut ledger = Ledger { list, resumed: &mut resumed, next: 0, done };
+        self.disk = Some(tokio::task::spawn_blocking(move || sink.run(jobs_out, &replies_in)));
+        let mut ledger = Ledger { list, resumed, next: 0 };
 
         let relayed = self.relay(jobs, &mut replies, &mut ledger).await;
         // The disk thread ends once its jobs are gone. Its error is the cause of ours, if any.
-        let disk = async { disk.await.unwrap_or(Err(TransferError::Cancelled)) };
-        self.framed.writer.while_busy(disk).await?;
+        if let Some(disk) = &mut self.disk {
+            let written = self.framed.writer.while_busy(disk).await;
+            self.disk = None;
+            written.unwrap_or(Err(TransferError::Stopped(Standing::Unknown)))?;
+        }
         relayed?;
         while let Ok(reply) = replies.try_recv() {
-            self.reply(reply, &mut ledger).await?;
+            self.reply(reply, list).await?;
         }
         self.framed.writer.flush().await
     }
@@ -238,13 +281,14 @@ impl<C: Connection> TreeReceiver<'_, C> {
                 frame = self.framed.reader.next(during) => {
                     let job = match frame? {
                         Frame::Finished => return Ok(()),
-                        frame => match ledger.job(frame)? {
+                        frame => match ledger.job(frame, &mut self.course.done)? {
                             Some(job) => job,
                             None => continue,
                         },
                     };
                     if let Job::Data(bytes) = &job {
                         self.progress.advance(bytes.len() as u64);
+                        self.course.here += bytes.len() as u64;
                     }
                     if let Job::File { index, .. } = &job {
                         self.progress.say(list_name(ledger.list, *index));
@@ -256,7 +300,7 @@ impl<C: Connection> TreeReceiver<'_, C> {
                 }
                 reply = replies.recv() => match reply {
                     Some(reply) => {
-                        self.reply(reply, ledger).await?;
+                        self.reply(reply, ledger.list).await?;
                         self.framed.writer.flush().await?;
                     }
                     // The disk thread gave up: its error is waiting.
@@ -271,13 +315,13 @@ impl<C: Connection> TreeReceiver<'_, C> {
         }
     }
 
-    async fn reply(&mut self, reply: Reply, ledger: &mut Ledger<'_>) -> Result<(), TransferError> {
+    async fn reply(&mut self, reply: Reply, list: &FileList) -> Result<(), TransferError> {
         match reply {
             Reply::Buffer(buffer) => self.framed.reader.recycle(buffer),
             Reply::Stored(index) => {
-                let (_, size) = ledger.list.file(index).expect("the disk stores listed files");
-                ledger.done.files += 1;
-                ledger.done.bytes += size;
+                let (_, size) = list.file(index).expect("the disk stores listed files");
+                self.course.done.files += 1;
+                self.course.done.bytes += size;
                 self.framed.writer.queue(&Frame::Stored { index }).await?;
             }
         }
@@ -288,14 +332,13 @@ impl<C: Connection> TreeReceiver<'_, C> {
 /// Which files may still come: each once, in the order of the list.
 struct Ledger<'a> {
     list: &'a FileList,
-    resumed: &'a mut Resumed,
+    resumed: Resumed,
     next: u32,
-    done: &'a mut Received,
 }
 
 impl Ledger<'_> {
-    /// The disk's part of a frame; `None` if it has none.
-    fn job(&mut self, frame: Frame) -> Result<Option<Job>, TransferError> {
+    /// The disk's part of a frame; `None` if it has none. What is left out is noted in `done`.
+    fn job(&mut self, frame: Frame, done: &mut Received) -> Result<Option<Job>, TransferError> {
         match frame {
             Frame::Data(bytes) => Ok(Some(Job::Data(bytes))),
             Frame::End { hash } => Ok(Some(Job::End(hash))),
@@ -312,8 +355,8 @@ impl Ledger<'_> {
             }
             Frame::Skip { index, reason } => {
                 self.next = self.next.max(index.saturating_add(1));
-                if self.done.skipped.len() < MAX_SKIPPED {
-                    self.done.skipped.push(printable(reason.as_bytes()));
+                if done.skipped.len() < MAX_SKIPPED {
+                    done.skipped.push(printable(reason.as_bytes()));
                 }
                 Ok(None)
             }

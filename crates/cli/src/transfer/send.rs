@@ -11,9 +11,10 @@ use tokio::sync::mpsc;
 
 use crate::conn::Connection;
 use crate::progress::Progress;
+use crate::stop::Stop;
 use crate::transfer::VERSION;
 use crate::transfer::disk::blocking;
-use crate::transfer::error::TransferError;
+use crate::transfer::error::{Standing, TransferError};
 use crate::transfer::frame::{Frame, HEADER, What};
 use crate::transfer::list::FileList;
 use crate::transfer::plan::MAX_RESUMED;
@@ -63,12 +64,18 @@ impl<C: Connection> Framed<C> {
     pub(crate) async fn close<T>(
         mut self,
         result: Result<T, TransferError>,
+        stop: &Stop,
     ) -> Result<T, TransferError> {
         match result {
             Ok(done) => {
                 self.writer.shutdown().await;
-                self.reader.closed(Duration::from_secs(2)).await;
+                let limit = Duration::from_secs(2);
+                stop.or_soon(limit, self.reader.closed(limit)).await;
                 Ok(done)
+            }
+            Err(error @ TransferError::Stopped(_)) => {
+                self.take_leave(&error, stop).await;
+                Err(error)
             }
             Err(error) => {
                 let error = self.peers_reason(error).await;
@@ -77,6 +84,18 @@ impl<C: Connection> Framed<C> {
                 self.reader.closed(Duration::from_secs(1)).await;
                 Err(error)
             }
+        }
+    }
+
+    /// Says that our user wants no more, and goes as soon as the peer knows.
+    async fn take_leave(mut self, error: &TransferError, stop: &Stop) {
+        let telling = async {
+            self.writer.fail(error).await;
+            self.reader.closed(Duration::MAX).await;
+        };
+        if stop.or_soon(Duration::MAX, telling).await.is_none() {
+            // The word is stuck behind what we wrote before. A reset is not.
+            self.reader.into_inner().unsplit(self.writer.into_inner()).abort();
         }
     }
 
@@ -105,11 +124,13 @@ impl<C: Connection> Framed<C> {
 ///
 /// # Errors
 /// [`TransferError::Incomplete`] if all but some unreadable files arrived; anything else if the
-/// transfer was cut short, in which case the same call on a new connection resumes it.
+/// transfer was cut short, by `stop` too, in which case the same call on a new connection resumes
+/// it.
 pub async fn send_tree<C: Connection>(
     conn: C,
     scan: Scan,
     progress: &Progress,
+    stop: &Stop,
 ) -> Result<Sent, TransferError> {
     let mut framed = Framed::new(conn);
     let mut tree = TreeSender {
@@ -118,9 +139,12 @@ pub async fn send_tree<C: Connection>(
         progress,
         left_out: scan.unreadable,
     };
-    let result = tree.run(&mut framed).await;
+    let mut stored = 0;
+    let result = stop.or(tree.run(&mut framed, &mut stored)).await;
     progress.finish();
-    let sent = framed.close(result).await?;
+    let stored = (stored, tree.list.files().count());
+    let stopped = Err(TransferError::Stopped(Standing::Sending { stored }));
+    let sent = framed.close(result.unwrap_or(stopped), stop).await?;
     if tree.left_out.is_empty() { Ok(sent) } else { Err(TransferError::incomplete(&tree.left_out)) }
 }
 
@@ -135,7 +159,12 @@ struct TreeSender<'a> {
 type Kept = BTreeMap<u32, (u64, Option<blake3::Hasher>)>;
 
 impl TreeSender<'_> {
-    async fn run<C: Connection>(&mut self, framed: &mut Framed<C>) -> Result<Sent, TransferError> {
+    /// Counts what the receiver has `stored`.
+    async fn run<C: Connection>(
+        &mut self,
+        framed: &mut Framed<C>,
+        stored: &mut usize,
+    ) -> Result<Sent, TransferError> {
         framed.hello(What::Tree).await?;
         self.send_list(framed).await?;
         let held = self.read_plan(framed).await?;
@@ -145,7 +174,8 @@ impl TreeSender<'_> {
         self.progress.start(self.list.total_bytes(), kept_bytes);
         let starts = self.starts(kept);
         let sending = starts.len();
-        let (files, bytes, skipped) = self.send_files(framed, starts).await?;
+        *stored = self.list.files().count() - sending;
+        let (files, bytes, skipped) = self.send_files(framed, starts, stored).await?;
         let expected = self.list.files().count() - skipped.len();
         if files as usize != expected {
             let got = format!("DONE with {files} of {expected} files");
@@ -225,7 +255,9 @@ impl TreeSender<'_> {
         &self,
         framed: &mut Framed<C>,
         starts: Vec<Start>,
+        stored: &mut usize,
     ) -> Result<(u32, u64, Vec<String>), TransferError> {
+        let stored_before = *stored;
         let (events_in, mut events, spare_in, spare) = channels();
         let expected: Vec<u32> = starts.iter().map(|s| s.index).collect();
         let (list, origins) = (Arc::clone(&self.list), Arc::clone(&self.origins));
@@ -239,9 +271,10 @@ impl TreeSender<'_> {
         let all_sent = AtomicBool::new(false);
         let channels = (&mut events, &spare_in);
         let pump = self.pump(writer, channels, &mut skipped, &all_sent);
-        let replies = confirmations(reader, &expected);
-        let (stored, files, bytes) = race(&all_sent, pump, replies).await?;
+        let replies = confirmations(reader, &expected, stored);
+        let (files, bytes) = race(&all_sent, pump, replies).await?;
         reading.await?;
+        let stored = *stored - stored_before;
         if stored + skipped.len() != expected.len() {
             let got = format!("DONE after {stored} of {} files", expected.len());
             return Err(TransferError::Unexpected { got, expected: "STORED" });
@@ -277,7 +310,7 @@ impl TreeSender<'_> {
                     writer.queue(&Frame::File { index, offset }).await?;
                 }
                 Event::Data(buffer) => {
-                    writer.send_data(&buffer).await?;
+                    let buffer = writer.send_data(buffer).await?;
                     self.progress.advance((buffer.len() - HEADER) as u64);
                     // If there are enough spare ones, this one is freed.
                     let _ = spare.try_send(buffer);
@@ -310,22 +343,22 @@ async fn read_kept<C: Connection>(
     }
 }
 
-/// Counts STORED until DONE: how many, and the receiver's totals.
+/// Counts STORED until DONE, which has the receiver's totals.
 async fn confirmations(
     reader: &mut FrameReader<impl AsyncRead + Unpin>,
     expected: &[u32],
-) -> Result<(usize, u32, u64), TransferError> {
+    stored: &mut usize,
+) -> Result<(u32, u64), TransferError> {
     let mut last = None;
-    let mut stored = 0;
     loop {
         match reader.next("waiting for the receiver to confirm").await? {
-            Frame::Done { files, bytes } => return Ok((stored, files, bytes)),
+            Frame::Done { files, bytes } => return Ok((files, bytes)),
             frame @ Frame::Stored { index } => {
                 if expected.binary_search(&index).is_err() || last >= Some(index) {
                     return Err(unexpected(&frame, "STORED of a file that was sent"));
                 }
                 last = Some(index);
-                stored += 1;
+                *stored += 1;
             }
             other => return Err(unexpected(&other, "STORED or DONE")),
         }

@@ -82,6 +82,11 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
         let _ = timeout(limit, drain).await;
     }
 
+    /// What is read from.
+    pub fn into_inner(self) -> R {
+        self.from
+    }
+
     /// Hands a DATA buffer back for reuse.
     pub fn recycle(&mut self, buffer: Vec<u8>) {
         if self.body_have == 0 && self.header_have < HEADER && buffer.len() > self.body.len() {
@@ -120,12 +125,36 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
     }
 }
 
-/// Writes frames. Small ones gather until [`flush`](Self::flush).
+/// Writes frames. Small ones gather until [`flush`](Self::flush). Everything may be dropped at any
+/// point: what was begun of a frame is finished before the next.
 pub struct FrameWriter<W> {
     to: W,
-    pending: Vec<u8>,
-    /// How much of `pending` is written: a flush that is cancelled goes on where it was.
+    /// A DATA frame under way: it is older than what is `pending`.
+    data: Outgoing,
+    pending: Outgoing,
+}
+
+/// Bytes to be written, and how many of them are.
+#[derive(Default)]
+struct Outgoing {
+    bytes: Vec<u8>,
     written: usize,
+}
+
+impl Outgoing {
+    /// Writes the rest; if that is cancelled, the next call goes on where it was.
+    async fn write(&mut self, to: &mut (impl AsyncWrite + Unpin)) -> Result<(), TransferError> {
+        while self.written < self.bytes.len() {
+            self.written += write_some(to, &self.bytes[self.written..]).await?;
+        }
+        Ok(())
+    }
+
+    /// The buffer with what was written, to use again.
+    fn take(&mut self) -> Vec<u8> {
+        self.written = 0;
+        std::mem::take(&mut self.bytes)
+    }
 }
 
 /// Small frames gather up to this many bytes before they are written.
@@ -134,18 +163,18 @@ const GATHER: usize = 64 * 1024;
 impl<W: AsyncWrite + Unpin> FrameWriter<W> {
     /// A writer that has written nothing yet.
     pub fn new(to: W) -> Self {
-        Self { to, pending: Vec::new(), written: 0 }
+        Self { to, data: Outgoing::default(), pending: Outgoing::default() }
     }
 
     /// Puts the preface first.
     pub fn preface(&mut self) {
-        self.pending.extend_from_slice(&PREFACE);
+        self.pending.bytes.extend_from_slice(&PREFACE);
     }
 
     /// Queues a frame; writes once enough has gathered.
     pub async fn queue(&mut self, frame: &Frame) -> Result<(), TransferError> {
-        frame::encode(frame, &mut self.pending);
-        if self.pending.len() >= GATHER { self.flush().await } else { Ok(()) }
+        frame::encode(frame, &mut self.pending.bytes);
+        if self.pending.bytes.len() >= GATHER { self.flush().await } else { Ok(()) }
     }
 
     /// Queues a frame and writes everything out.
@@ -154,34 +183,42 @@ impl<W: AsyncWrite + Unpin> FrameWriter<W> {
         self.flush().await
     }
 
-    /// Writes a DATA frame whose header has already been put before its bytes.
-    pub async fn send_data(&mut self, header_and_bytes: &[u8]) -> Result<(), TransferError> {
-        self.flush().await?;
-        let mut rest = header_and_bytes;
-        while !rest.is_empty() {
-            let n = write_some(&mut self.to, rest).await?;
-            rest = &rest[n..];
-        }
-        Ok(())
+    /// Writes a DATA frame whose header has already been put before its bytes. Hands the buffer
+    /// back.
+    pub async fn send_data(&mut self, header_and_bytes: Vec<u8>) -> Result<Vec<u8>, TransferError> {
+        self.write_out().await?;
+        self.data = Outgoing { bytes: header_and_bytes, written: 0 };
+        self.data.write(&mut self.to).await?;
+        Ok(self.data.take())
     }
 
     /// Writes out what has gathered.
     pub async fn flush(&mut self) -> Result<(), TransferError> {
-        while self.written < self.pending.len() {
-            self.written += write_some(&mut self.to, &self.pending[self.written..]).await?;
-        }
-        self.pending.clear();
-        self.written = 0;
+        self.write_out().await?;
         self.to.flush().await.map_err(|e| broken("writing", e))
+    }
+
+    async fn write_out(&mut self) -> Result<(), TransferError> {
+        self.data.write(&mut self.to).await?;
+        self.pending.write(&mut self.to).await?;
+        let mut empty = self.pending.take();
+        empty.clear();
+        self.pending.bytes = empty;
+        Ok(())
     }
 
     /// Tells the peer why this is over, as far as it still listens, and closes.
     pub async fn fail(&mut self, error: &TransferError) {
         if let Some(code) = error.code_for_peer() {
-            let frame = Frame::Error { code, text: error.to_string() };
+            let frame = Frame::Error { code, text: error.text_for_peer() };
             let _ = timeout(Duration::from_secs(2), self.send(&frame)).await;
         }
         self.shutdown().await;
+    }
+
+    /// What is written to.
+    pub fn into_inner(self) -> W {
+        self.to
     }
 
     /// Closes this direction.

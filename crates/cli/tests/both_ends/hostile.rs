@@ -6,6 +6,7 @@ use std::sync::Arc;
 use rand::RngExt;
 use tack_cli::exit::ExitCode;
 use tack_cli::progress::Progress;
+use tack_cli::stop::Stop;
 use tack_cli::transfer::TransferError;
 use tack_cli::transfer::frame::{self, Frame, PREFACE, What};
 use tack_cli::transfer::list::{Entry, Kind, Mtime};
@@ -63,14 +64,14 @@ fn receive_in(dir: &TempDir, script: &[u8]) -> TransferError {
     let store = Arc::new(Store::open(&dir.path().join("in"), Durability::Synced).unwrap());
     run(async {
         let (mut hostile, honest) = duplex(1 << 20);
-        let quiet = Progress::hidden();
+        let (quiet, never) = (Progress::hidden(), Stop::never());
         let attack = async {
             let _ = hostile.write_all(script).await;
             let _ = hostile.shutdown().await;
             let mut heard = Vec::new();
             let _ = hostile.read_to_end(&mut heard).await;
         };
-        let (result, ()) = tokio::join!(receive_tree(honest, store, false, &quiet), attack);
+        let (result, ()) = tokio::join!(receive_tree(honest, store, false, &quiet, &never), attack);
         result.expect_err("a hostile sender must not succeed")
     })
 }
@@ -286,7 +287,7 @@ fn a_stream_with_a_wrong_hash_is_a_failure() {
         let (mut hostile, honest) = duplex(1 << 16);
         hostile.write_all(&script).await.unwrap();
         hostile.shutdown().await.unwrap();
-        receive_stream(honest, Vec::new(), &Progress::hidden()).await.unwrap_err()
+        receive_stream(honest, Vec::new(), &Progress::hidden(), &Stop::never()).await.unwrap_err()
     });
     assert!(matches!(error, TransferError::Damaged(_)), "{error}");
 }
@@ -299,14 +300,14 @@ fn send(script: &[Frame]) -> TransferError {
     let script = [PREFACE.to_vec(), frames(script)].concat();
     run(async {
         let (mut hostile, honest) = duplex(1 << 16);
-        let quiet = Progress::hidden();
+        let (quiet, never) = (Progress::hidden(), Stop::never());
         let attack = async {
             let _ = hostile.write_all(&script).await;
             let mut heard = Vec::new();
             let _ = hostile.shutdown().await;
             let _ = hostile.read_to_end(&mut heard).await;
         };
-        let (result, ()) = tokio::join!(send_tree(honest, found, &quiet), attack);
+        let (result, ()) = tokio::join!(send_tree(honest, found, &quiet, &never), attack);
         result.expect_err("a hostile receiver must not make the sender believe it")
     })
 }

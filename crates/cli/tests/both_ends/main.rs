@@ -7,6 +7,8 @@ mod network;
 mod perf;
 #[cfg(target_os = "linux")]
 mod ssh;
+#[cfg(target_os = "linux")]
+mod stop;
 mod support;
 mod transfer;
 #[cfg(target_os = "linux")]

@@ -11,6 +11,7 @@ use tack_cli::args::host::HostPort;
 use tack_cli::conn::Accept;
 use tack_cli::net::{NetAccept, NetDial, Way};
 use tack_cli::progress::Progress;
+use tack_cli::stop::Stop;
 use tack_cli::transfer::recv::receive_tree;
 use tack_cli::transfer::scan::scan;
 use tack_cli::transfer::send::send_tree;
@@ -40,14 +41,16 @@ fn tree_over_network(encrypted: bool, config: ConnConfig, seed: u64) {
         let sending = async {
             let dial = NetDial::open(&Way::Udp, &host, config, connector, true).await.unwrap();
             let found = scan(std::slice::from_ref(&from), false).unwrap();
-            let sent = send_tree(dial.connect().await.unwrap(), found, &quiet).await;
-            dial.settle().await;
+            let sent =
+                send_tree(dial.connect().await.unwrap(), found, &quiet, &Stop::never()).await;
+            dial.settle(&Stop::never()).await;
             sent
         };
         let receiving = async {
             let conn = server.accept().await.unwrap();
             let store = Arc::new(Store::open(&into, Durability::Synced).unwrap());
-            let received = receive_tree(conn, Arc::clone(&store), false, &quiet).await;
+            let received =
+                receive_tree(conn, Arc::clone(&store), false, &quiet, &Stop::never()).await;
             store.tidy();
             received
         };

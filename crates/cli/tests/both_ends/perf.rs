@@ -9,12 +9,13 @@ use tack_cli::conn::{Accept, Dial};
 use tack_cli::exit::{ExitCode, Failure};
 use tack_cli::perf::PerfError;
 use tack_cli::perf::client::{self, Observer};
-use tack_cli::perf::control::{Message, Results, open_control, open_stream, recv_soon, send};
+use tack_cli::perf::control::{Inbox, Message, Results, open_control, open_stream, send};
 use tack_cli::perf::json::{Context, document};
 use tack_cli::perf::params::{Direction, TestParams, Until, VERSION};
-use tack_cli::perf::report::{Interval, Lane, Report};
+use tack_cli::perf::report::{Interrupted, Interval, Lane, Report};
 use tack_cli::perf::server::{Door, serve_one};
 use tack_cli::perf::text::Text;
+use tack_cli::stop::Stop;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -67,12 +68,22 @@ fn params(direction: Direction, until: Until) -> TestParams {
 
 /// Asks for a test without being told of its course.
 async fn ask(to: &To, params: &TestParams, every: Every) -> Result<Report, PerfError> {
-    client::run(to, params, every, &mut Silent).await
+    client::run(to, params, every, &mut Silent, &Stop::never()).await
 }
 
 /// Serves one likewise.
 async fn serve(door: &mut Door<'_, Loopback>, every: Every) -> Result<Report, PerfError> {
-    serve_one(door, every, &mut Silent).await
+    serve_until(door, every, &Stop::never()).await
+}
+
+/// The same, unless it is told to end.
+async fn serve_until(
+    door: &mut Door<'_, Loopback>,
+    every: Every,
+    stop: &Stop,
+) -> Result<Report, PerfError> {
+    let control = door.client().await?;
+    serve_one(door, control, every, &mut Silent, stop).await
 }
 
 type Every = Option<Duration>;
@@ -100,13 +111,14 @@ fn a_test_by_bytes_carries_exactly_these_bytes_in_each_direction() {
         for report in [&asked, &served] {
             for sends in [true, false] {
                 let (sent, received) = report.sums(sends);
+                let (sent, received) = (sent.unwrap(), received.unwrap());
                 let expected = if report.lanes_that(sends).count() > 0 { n } else { 0 };
                 assert_eq!((sent.bytes, received.bytes), (expected, expected), "{direction:?}");
             }
         }
         let bytes = |r: &Results| r.streams.iter().map(|s| s.bytes).collect::<Vec<_>>();
-        assert_eq!(bytes(&asked.local), bytes(&served.remote));
-        assert_eq!(bytes(&asked.remote), bytes(&served.local));
+        assert_eq!(bytes(&asked.local), bytes(served.remote.as_ref().unwrap()));
+        assert_eq!(bytes(asked.remote.as_ref().unwrap()), bytes(&served.local));
     }
 }
 
@@ -124,7 +136,7 @@ fn a_test_by_time_reports_its_intervals_and_leaves_out_the_warm_up() {
         let ordered = counted.clone().zip(counted.skip(1)).all(|(a, b)| a.end <= b.start + 1e-9);
         assert!(ordered, "{:?}", report.intervals);
     }
-    assert!(asked.sums(true).0.seconds >= 0.35);
+    assert!(asked.sums(true).0.unwrap().seconds >= 0.35);
 }
 
 fn keys(value: &Value) -> Vec<&str> {
@@ -224,7 +236,7 @@ fn parameters_out_of_range_are_refused_by_the_server_too() {
             let mut control = client.dial().await.unwrap();
             open_control(&mut control).await.unwrap();
             send(&mut control, &Message::Open { params: greedy }).await.unwrap();
-            recv_soon(&mut control).await.unwrap()
+            Inbox::new(&mut control).soon().await.unwrap()
         };
         let (answer, served) = tokio::join!(asking, serve(&mut door, None));
         assert!(matches!(answer, Message::Refused { .. }), "{answer:?}");
@@ -246,7 +258,7 @@ fn a_stream_with_another_cookie_is_not_let_in() {
         };
         let (asked, served, ()) =
             tokio::join!(ask(&client, &wanted, None), serve(&mut door, None), intrude,);
-        assert_eq!(asked.unwrap().sums(true).1.bytes, 100_000);
+        assert_eq!(asked.unwrap().sums(true).1.unwrap().bytes, 100_000);
         served.unwrap();
     });
 }
@@ -267,6 +279,68 @@ fn a_client_that_vanishes_ends_the_test_and_the_next_is_served() {
         let short = params(Direction::Forward, Until::Bytes(10_000));
         let (asked, served) = tokio::join!(ask(&client, &short, None), serve(&mut door, None));
         assert!(asked.is_ok() && served.is_ok());
+    });
+}
+
+/// Of a test that lasts an hour otherwise, the client's report and the server's.
+fn interrupted(params: &TestParams, by_client: bool, after: Duration) -> [Report; 2] {
+    run(async {
+        let (mut server, client) = loopback().await;
+        let mut door = Door::new(&mut server);
+        let (here, there) = match by_client {
+            true => (Stop::after(after), Stop::never()),
+            false => (Stop::never(), Stop::after(after)),
+        };
+        let mut silent = Silent;
+        let asking = client::run(&client, params, TENTH, &mut silent, &here);
+        let serving = serve_until(&mut door, TENTH, &there);
+        let (asked, served) = tokio::join!(asking, serving);
+        [asked.unwrap(), served.unwrap()]
+    })
+}
+
+#[test]
+fn an_interrupted_test_is_reported_by_both_sides_with_what_both_counted() {
+    for until in [Until::Seconds(3600.0), Until::Bytes(1 << 50)] {
+        for direction in [Direction::Forward, Direction::Reverse, Direction::Both] {
+            for by_client in [true, false] {
+                let after = Duration::from_millis(250);
+                let reports = interrupted(&params(direction, until), by_client, after);
+                let context = format!("{direction:?} {until:?} by client: {by_client}");
+                let whose = |here| if here { Interrupted::Here } else { Interrupted::There };
+                assert_eq!(reports[0].interrupted, Some(whose(by_client)), "{context}");
+                assert_eq!(reports[1].interrupted, Some(whose(!by_client)), "{context}");
+                for report in reports {
+                    let counted = report.intervals.iter().flat_map(|i| &i.spans);
+                    let counted: u64 = counted.map(|s| s.bytes).sum();
+                    assert!(counted > 0, "{context}");
+                    let sum = |r: &Results| r.streams.iter().map(|s| s.bytes).sum::<u64>();
+                    assert_eq!(sum(&report.local), counted, "{context}");
+                    assert!(sum(&report.remote.unwrap()) > 0, "{context}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn of_a_test_interrupted_in_its_warm_up_nothing_counts() {
+    let warming =
+        TestParams { omit_seconds: 600.0, ..params(Direction::Forward, Until::Seconds(3600.0)) };
+    for report in interrupted(&warming, true, Duration::from_millis(250)) {
+        assert!(report.intervals.iter().all(|i| i.omitted));
+        assert!(report.local.streams.iter().all(|s| s.bytes == 0), "{:?}", report.local);
+    }
+}
+
+#[test]
+fn a_test_interrupted_before_it_begins_is_none() {
+    run(async {
+        let (_server, client) = loopback().await;
+        let long = params(Direction::Forward, Until::Seconds(3600.0));
+        let stop = Stop::after(Duration::from_millis(50));
+        let asked = client::run(&client, &long, None, &mut Silent, &stop).await;
+        assert!(matches!(asked, Err(PerfError::Interrupted)), "{asked:?}");
     });
 }
 

@@ -13,6 +13,7 @@ use rand::{Rng, RngExt, SeedableRng};
 use rand_pcg::Pcg64;
 use tack_cli::conn::Connection;
 use tack_cli::progress::Progress;
+use tack_cli::stop::Stop;
 use tack_cli::transfer::TransferError;
 use tack_cli::transfer::recv::{Received, receive_tree};
 use tack_cli::transfer::scan::scan;
@@ -90,11 +91,11 @@ pub(crate) async fn transfer_over(
     into: &Path,
     overwrite: bool,
 ) -> (Result<Sent, TransferError>, Result<Received, TransferError>) {
-    let quiet = Progress::hidden();
+    let (quiet, never) = (Progress::hidden(), Stop::never());
     let found = scan(&[from.to_owned()], false).unwrap();
     let store = Arc::new(Store::open(into, Durability::Synced).unwrap());
-    let receiving = receive_tree(to_sender, Arc::clone(&store), overwrite, &quiet);
-    let done = tokio::join!(send_tree(to_receiver, found, &quiet), receiving);
+    let receiving = receive_tree(to_sender, Arc::clone(&store), overwrite, &quiet, &never);
+    let done = tokio::join!(send_tree(to_receiver, found, &quiet, &never), receiving);
     store.tidy();
     done
 }

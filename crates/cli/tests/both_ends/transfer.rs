@@ -2,12 +2,19 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
+use std::sync::Arc;
+use std::time::Duration;
 
 use rand::RngExt;
 use tack_cli::exit::ExitCode;
 use tack_cli::progress::Progress;
+use tack_cli::stop::Stop;
 use tack_cli::transfer::TransferError;
+use tack_cli::transfer::frame::Code;
 use tack_cli::transfer::pipe::{receive_stream, send_stream};
+use tack_cli::transfer::recv::receive_tree;
+use tack_cli::transfer::scan::scan;
+use tack_cli::transfer::send::send_tree;
 use tack_cli::transfer::store::{Durability, Store};
 use tempfile::tempdir;
 use tokio::io::duplex;
@@ -138,7 +145,7 @@ fn links_that_lead_outside_are_left_out_and_inner_ones_kept() {
     symlink("../d", from.join("d/inner")).unwrap();
     symlink("/etc/passwd", from.join("d/absolute")).unwrap();
     symlink("../../../x", from.join("d/above")).unwrap();
-    let found = tack_cli::transfer::scan::scan(std::slice::from_ref(&from), false).unwrap();
+    let found = scan(std::slice::from_ref(&from), false).unwrap();
     assert_eq!(found.skipped.len(), 2, "{:?}", found.skipped);
     run(transfer(&from, &into, false)).0.unwrap();
     assert_eq!(fs::read_link(into.join("tree/d/inner")).unwrap().to_str(), Some("../d"));
@@ -154,7 +161,7 @@ fn following_links_sends_what_they_point_to_and_ends_on_a_loop() {
     fs::write(dir.path().join("target"), b"bytes").unwrap();
     symlink("../target", from.join("link")).unwrap();
     symlink(".", from.join("loop")).unwrap();
-    let found = tack_cli::transfer::scan::scan(&[from], true).unwrap();
+    let found = scan(&[from], true).unwrap();
     let names: Vec<_> = found.list.entries().iter().map(|e| e.path.to_string()).collect();
     assert_eq!(names, ["tree", "tree/link"]);
     assert_eq!(found.list.total_bytes(), 5);
@@ -169,14 +176,14 @@ fn a_file_that_changes_under_way_is_reported_and_the_others_arrive() {
     for name in ["a", "b", "c"] {
         fs::write(from.join(name), name).unwrap();
     }
-    let found = tack_cli::transfer::scan::scan(std::slice::from_ref(&from), false).unwrap();
+    let found = scan(std::slice::from_ref(&from), false).unwrap();
     fs::write(from.join("b"), "now longer").unwrap();
     let store = Store::open(&into, Durability::Synced).unwrap();
-    let quiet = Progress::hidden();
+    let (quiet, never) = (Progress::hidden(), Stop::never());
     let (here, there) = duplex(1000);
     let (sent, received) = run(async {
-        let receiving = tack_cli::transfer::recv::receive_tree(there, store.into(), false, &quiet);
-        tokio::join!(tack_cli::transfer::send::send_tree(here, found, &quiet), receiving)
+        let receiving = receive_tree(there, store.into(), false, &quiet, &never);
+        tokio::join!(send_tree(here, found, &quiet, &never), receiving)
     });
     let error = sent.unwrap_err();
     assert!(matches!(error, TransferError::Incomplete { count: 1, .. }), "{error}");
@@ -195,7 +202,7 @@ fn two_paths_with_one_name_are_refused_before_anything_is_sent() {
         fs::write(dir.path().join(d).join("f"), d).unwrap();
     }
     let both = [dir.path().join("x/f"), dir.path().join("y/f")];
-    let error = tack_cli::transfer::scan::scan(&both, false).unwrap_err();
+    let error = scan(&both, false).unwrap_err();
     assert!(error.to_string().contains("listed twice"), "{error}");
 }
 
@@ -204,12 +211,12 @@ fn a_stream_arrives_whole_whatever_its_length() {
     for n in [0, 1, 262_144, 1_000_003] {
         let bytes = random_bytes(&mut rng(n as u64), n);
         let (here, there) = duplex(10_000);
-        let quiet = Progress::hidden();
+        let (quiet, never) = (Progress::hidden(), Stop::never());
         let mut out = Vec::new();
         let (sent, received) = run(async {
             tokio::join!(
-                send_stream(here, bytes.as_slice(), &quiet),
-                receive_stream(there, &mut out, &quiet)
+                send_stream(here, bytes.as_slice(), &quiet, &never),
+                receive_stream(there, &mut out, &quiet, &never)
             )
         });
         assert_eq!((sent.unwrap(), received.unwrap()), (n as u64, n as u64));
@@ -222,12 +229,12 @@ fn a_stream_that_is_cut_is_a_failure_on_both_sides() {
     let bytes = random_bytes(&mut rng(1), 500_000);
     let (here, there) = duplex(10_000);
     let here = Breaking { inner: here, bytes_left: 300_000 };
-    let quiet = Progress::hidden();
+    let (quiet, never) = (Progress::hidden(), Stop::never());
     let mut out = Vec::new();
     let (sent, received) = run(async {
         tokio::join!(
-            send_stream(here, bytes.as_slice(), &quiet),
-            receive_stream(there, &mut out, &quiet)
+            send_stream(here, bytes.as_slice(), &quiet, &never),
+            receive_stream(there, &mut out, &quiet, &never)
         )
     });
     assert!(sent.is_err() && received.is_err());
@@ -236,14 +243,96 @@ fn a_stream_that_is_cut_is_a_failure_on_both_sides() {
 #[test]
 fn a_stream_to_a_directory_and_a_tree_to_standard_output_say_what_to_do() {
     let dir = tempdir().unwrap();
-    let quiet = Progress::hidden();
+    let (quiet, never) = (Progress::hidden(), Stop::never());
     let store = Store::open(dir.path(), Durability::Synced).unwrap();
     let (here, there) = duplex(1000);
     let (sent, _) = run(async {
-        let receiving = tack_cli::transfer::recv::receive_tree(there, store.into(), false, &quiet);
-        tokio::join!(send_stream(here, b"x".as_slice(), &quiet), receiving)
+        let receiving = receive_tree(there, store.into(), false, &quiet, &never);
+        tokio::join!(send_stream(here, b"x".as_slice(), &quiet, &never), receiving)
     });
     let error = sent.unwrap_err();
     assert!(error.to_string().contains("tack recv -"), "{error}");
     assert_eq!(error.exit_code(), ExitCode::Refused);
+}
+
+/// Wherever in a frame the word comes, the peer reads it, and what it has is a prefix.
+#[test]
+fn a_transfer_stopped_at_a_random_moment_on_either_side_is_understood_and_resumes() {
+    let seed = 0x57_0b;
+    let mut rng = rng(seed);
+    for round in 0..8 {
+        let dir = tempdir().unwrap();
+        let (from, into) = (dir.path().join("tree"), dir.path().join("in"));
+        random_tree(&from, &mut rng);
+        fs::write(from.join("big"), random_bytes(&mut rng, 5_000_000)).unwrap();
+        let mut kept_before = 0;
+        for attempt in 0.. {
+            let delay = Duration::from_micros(rng.random_range(0..30_000));
+            let whose = match attempt {
+                0..4 => Some(rng.random_bool(0.5)),
+                _ => None,
+            };
+            let (sent, received) = run(async {
+                let stop = |mine| match whose {
+                    Some(side) if side == mine => Stop::after(delay),
+                    _ => Stop::never(),
+                };
+                let (quiet, here, there) = (Progress::hidden(), stop(true), stop(false));
+                let (to_receiver, to_sender) = duplex(10_000);
+                let found = scan(std::slice::from_ref(&from), false).unwrap();
+                let store = Arc::new(Store::open(&into, Durability::Lazy).unwrap());
+                let receiving = receive_tree(to_sender, Arc::clone(&store), false, &quiet, &there);
+                let done = tokio::join!(send_tree(to_receiver, found, &quiet, &here), receiving);
+                store.tidy();
+                done
+            });
+            let context = format!("seed {seed} round {round} attempt {attempt} {whose:?}");
+            match (sent, received) {
+                (Ok(sent), Ok(_)) => {
+                    assert!(sent.kept >= kept_before, "{context}");
+                    kept_before = sent.kept;
+                    if whose.is_none() {
+                        break;
+                    }
+                }
+                (Err(TransferError::Stopped(_)), Err(told)) if whose == Some(true) => {
+                    assert!(is_told(&told), "{context}: {told}");
+                }
+                (Err(told), Err(TransferError::Stopped(_))) if whose == Some(false) => {
+                    assert!(is_told(&told), "{context}: {told}");
+                }
+                // The last word was on its way.
+                (Err(TransferError::Stopped(_)), Ok(_)) if whose == Some(true) => {}
+                other => panic!("{context}: {other:?}"),
+            }
+        }
+        assert_eq!(snapshot(&from), snapshot(&into.join("tree")), "seed {seed} round {round}");
+    }
+}
+
+fn is_told(error: &TransferError) -> bool {
+    matches!(error, TransferError::Peer { code: Code::Cancelled, .. })
+}
+
+#[test]
+fn a_stream_stopped_at_a_random_moment_is_understood() {
+    let seed = 0x57_0c;
+    let mut rng = rng(seed);
+    let bytes = random_bytes(&mut rng, 20_000_000);
+    for _ in 0..10 {
+        let delay = Duration::from_micros(rng.random_range(0..10_000));
+        let mut out = Vec::new();
+        let (sent, received) = run(async {
+            let (here, there) = duplex(10_000);
+            let (quiet, never, stop) = (Progress::hidden(), Stop::never(), Stop::after(delay));
+            tokio::join!(
+                send_stream(here, bytes.as_slice(), &quiet, &stop),
+                receive_stream(there, &mut out, &quiet, &never)
+            )
+        });
+        assert!(matches!(sent, Err(TransferError::Stopped(_))), "seed {seed}: {sent:?}");
+        let told = received.unwrap_err();
+        assert!(is_told(&told), "seed {seed}: {told}");
+        assert!(bytes.starts_with(&out), "seed {seed}");
+    }
 }

@@ -39,7 +39,7 @@ use crate::scenario::{Strategy, Wan};
 
 pub use run::{LiveFigures, LiveHalf, LiveResult, run};
 pub use runner::run_all;
-pub use table::{LiveRow, rows, table};
+pub use table::{LeftOut, LiveRow, rows, table};
 
 /// What to run.
 #[derive(Clone, Debug)]

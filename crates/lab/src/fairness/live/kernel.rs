@@ -114,8 +114,9 @@ fn listeners(cc: Controller) -> Result<Vec<Open>> {
 fn client(class: Class, cc: Controller) -> Result<OwnedFd> {
     let socket = socket(cc)?;
     if class == Class::Reverse {
-        // Locks the buffer: it bounds the window as long as nobody tunes it.
-        sockopt::set_socket_recv_buffer_size(&socket, REVERSE_WINDOW_BYTES)?;
+        // Locks the buffer: it bounds the window as long as nobody tunes it. A window is what of
+        // twice this is left beside the kernel's own needs, for packets of this size five twelfths.
+        sockopt::set_socket_recv_buffer_size(&socket, REVERSE_WINDOW_BYTES * 6 / 5)?;
     }
     let from = if class == Class::Others { SECOND_ADDRESS } else { ipv4(End::A) };
     bind(&socket, &SocketAddrV4::new(from, 0))?;

@@ -37,8 +37,19 @@ pub struct LiveRow {
     pub late_max_us: u64,
     /// How many seeds.
     pub seeds: usize,
-    /// Seeds that were left out, each with the reason.
-    pub void: Vec<(u64, String)>,
+    /// Runs that were left out.
+    pub void: Vec<LeftOut>,
+}
+
+/// A run that says nothing for sure: the machine was busy.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LeftOut {
+    /// Its seed.
+    pub seed: u64,
+    /// Its share, for what it is worth.
+    pub share: f64,
+    /// What disturbed it.
+    pub why: String,
 }
 
 /// A row per setting that was run, in the plan's order. `simulated` are the rows of
@@ -52,7 +63,10 @@ fn row(cell: LiveCell, results: &[LiveResult], simulated: &[FairnessRow]) -> Opt
     let of_cell: Vec<&LiveResult> = results.iter().filter(|r| r.run.cell == cell).collect();
     let sound: Vec<&LiveFigures> =
         of_cell.iter().map(|r| &r.figures).filter(|f| f.void.is_none()).collect();
-    let void = |r: &&LiveResult| Some((r.run.seed, r.figures.void.clone()?));
+    let void = |r: &&LiveResult| {
+        let why = r.figures.void.clone()?;
+        Some(LeftOut { seed: r.run.seed, share: r.figures.share(), why })
+    };
     let share = Estimate::of(&sound.iter().map(|f| f.share()).collect::<Vec<_>>());
     let half =
         |of: fn(&LiveFigures) -> &LiveHalf| mean(&sound.iter().map(|f| *of(f)).collect::<Vec<_>>());
@@ -126,10 +140,10 @@ pub fn table(rows: &[LiveRow]) -> String {
     );
     for row in rows {
         let LiveCell { stack, flows, .. } = row.cell;
-        for (seed, why) in &row.void {
+        for LeftOut { seed, share, why } in &row.void {
             let _ = writeln!(
                 out,
-                "left out: {stack} {}, {flows} flows, seed {seed}: {why}",
+                "left out: {stack} {}, {flows} flows, seed {seed}, share {share:.2}: {why}",
                 row.strategy
             );
         }

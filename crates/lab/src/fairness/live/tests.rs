@@ -89,7 +89,10 @@ fn shares_are_of_the_mean_flow_and_void_runs_are_left_out_by_name() {
     assert!(is(ours, (0.947_368 + 0.888_889 + 0.823_529) / 3.0), "{ours:?}");
     let text = table(&rows);
     assert!(text.contains("0.89 ± 0.15") && text.contains("tcp-l2"), "{text}");
-    assert!(text.contains("kernel tcp-l2, 4 flows, seed 3: the machine was busy"), "{text}");
+    assert!(
+        text.contains("kernel tcp-l2, 4 flows, seed 3, share 0.82: the machine was busy"),
+        "{text}"
+    );
     // With nothing left there is no share, and every run says why.
     let busy = |mut result: LiveResult| {
         result.figures.void = Some("the machine was busy".to_owned());
@@ -152,6 +155,6 @@ fn both_stacks_move_bytes_in_both_halves_and_only_one_half_acknowledges_every_se
         assert!((0.95..1.1).contains(&every.acks_per_packet), "{stack}: {figures:?}");
         assert!(others.acks_per_packet < 0.85 * every.acks_per_packet, "{stack}: {figures:?}");
         let window = figures.reverse_in_flight_max;
-        assert!((10_000..=21_000).contains(&window), "{stack}: {figures:?}");
+        assert!((15_000..=21_000).contains(&window), "{stack}: {figures:?}");
     }
 }

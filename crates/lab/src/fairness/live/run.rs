@@ -26,7 +26,7 @@ pub struct LiveHalf {
     pub loss: f64,
     /// Acknowledgments per data packet that arrived.
     pub acks_per_packet: f64,
-    /// Pauses of a retransmission timeout, per flow and minute.
+    /// Pauses of 195 ms and more, for a timeout or a late probe, per flow and minute.
     pub pauses_per_min: f64,
 }
 

@@ -8,8 +8,8 @@ use tack_units::Instant;
 
 use super::Class;
 
-/// A bulk flow that sends nothing for this long waits for its retransmission timer: the least one
-/// is 200 ms, and a round trip half of that.
+/// A bulk flow that sends nothing for this long waits for a timer: the least retransmission timeout
+/// is 200 ms, a tail loss probe goes after two round trips, and those are near 100 ms at most.
 const PAUSE: Duration = Duration::from_millis(195);
 /// Flows beyond so many are none of ours.
 const MAX_FLOWS: usize = 4_096;
@@ -25,7 +25,7 @@ pub(super) struct FlowCounts {
     pub(super) delivered: u64,
     /// Packets that entered it at the flow's receiver.
     pub(super) acks: u64,
-    /// Pauses of a retransmission timeout between packets with text.
+    /// Pauses of 195 ms and more between packets with text.
     pub(super) pauses: u64,
     /// Most text bytes in flight, as its sender knows them.
     pub(super) in_flight_max: u32,

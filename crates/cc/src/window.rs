@@ -101,7 +101,7 @@ impl CongestionWindow {
     /// flow whose every segment is acknowledged:
     ///
     /// ```text
-    /// paced      cwnd * interval/srtt - MSS        as bdp * (1 + 1/beta) [TON §VIII]
+    /// paced      max(cwnd * interval/srtt, 2 MSS) - MSS      as bdp * (1 + 1/beta) [TON §VIII]
     /// unpaced    half of that
     /// ```
     ///
@@ -109,9 +109,14 @@ impl CongestionWindow {
     /// leave over the next interval, which is another half.
     fn withheld(&self, cwnd: u64) -> u64 {
         let Some(srtt) = self.srtt.filter(|srtt| !srtt.is_zero()) else { return 0 };
-        // The interval is the receiver's word: no more than with the least beta, which is 2.
-        let part = self.ack_interval.min(srtt / 2).div_duration_f64(srtt);
-        let held = ((cwnd as f64 * part) as u64).saturating_sub(self.mss);
+        if self.ack_interval.is_zero() {
+            return 0;
+        }
+        let part = self.ack_interval.min(srtt).div_duration_f64(srtt);
+        // No TACK covers less than two segments, however far apart they are. The interval is the
+        // receiver's word: no more than with the least beta, which is 2.
+        let covered = ((cwnd as f64 * part) as u64).max(2 * self.mss).min(cwnd / 2);
+        let held = covered.saturating_sub(self.mss);
         if self.is_paced() { held } else { held / 2 }
     }
 
@@ -378,7 +383,8 @@ pub(crate) mod tests {
         };
         assert_eq!(allowed(10, 80, Pacing::Always), 99 * MSS, "80 * (1 + 1/4) - 1");
         assert_eq!(allowed(10, 80, Pacing::OnlyIfRateBased), 89 * MSS + MSS / 2);
-        assert_eq!(allowed(10, 4, Pacing::Always), 4 * MSS, "each segment has a TACK of its own");
+        assert_eq!(allowed(10, 6, Pacing::Always), 7 * MSS, "TACKs for two segments each");
+        assert_eq!(allowed(10, 2, Pacing::Always), 2 * MSS, "one for the whole window");
         assert_eq!(allowed(0, 80, Pacing::Always), 80 * MSS, "plain TCP");
         assert_eq!(allowed(1_000, 80, Pacing::Always), 119 * MSS, "half a window at most");
     }

@@ -31,6 +31,7 @@ pub use run::{Figures, KernelRow, KernelRun, Stack, run};
 pub use runner::{Runner, Sink};
 pub use store::KernelStore;
 pub use table::{CellRow, cells, table};
+pub(crate) use theirs::{as_ours, no_such};
 
 /// What to run.
 #[derive(Clone, Debug, PartialEq)]

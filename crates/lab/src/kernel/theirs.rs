@@ -36,7 +36,7 @@ impl Theirs {
         L: Link + Send + 'static,
     {
         let cc = cell.cc;
-        as_ours(emulation, cell)?;
+        as_ours(emulation, cell.rate().bytes_in(cell.rtt()))?;
         let address = SocketAddr::new(tack_emu::ipv4(End::B).into(), PORT);
         let listener = emulation.server().enter(|| TcpListener::bind(address))??;
         set_tcp_congestion(&listener, cc.name()).with_context(|| no_such(cc))?;
@@ -80,11 +80,13 @@ impl Drop for Theirs {
 /// - While the window it offers grows, by two segments for each that arrives, every segment is
 ///   acknowledged: for the whole of a slow transfer, if the limit is the machine's memory. So the
 ///   buffer's limit is what a slow start that overshoots may fill, and the window half of it.
-fn as_ours<L>(emulation: &Emulation<L>, cell: &Cell) -> Result<()>
+///
+/// `bdp`: bandwidth-delay product of the path, bytes.
+pub(crate) fn as_ours<L>(emulation: &Emulation<L>, bdp: u64) -> Result<()>
 where
     L: Link + Send + 'static,
 {
-    let buffer = (16 * cell.rate().bytes_in(cell.rtt())).max(MIN_BUFFER_BYTES);
+    let buffer = (16 * bdp).max(MIN_BUFFER_BYTES);
     for end in [End::A, End::B] {
         let netns = emulation.netns(end);
         netns.ip(&[format!("link set dev {INTERFACE} gso_max_segs 1")])?;
@@ -94,7 +96,7 @@ where
     Ok(())
 }
 
-fn no_such(cc: Controller) -> String {
+pub(crate) fn no_such(cc: Controller) -> String {
     format!("this kernel has no {cc}: try `modprobe tcp_{cc}`")
 }
 

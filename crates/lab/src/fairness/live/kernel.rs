@@ -23,14 +23,12 @@ use tack_units::{Instant, Rate};
 
 use super::run::{Received, Traffic};
 use super::{Class, LiveRun, MSS, REVERSE_WINDOW_BYTES};
-use crate::kernel::Controller;
+use crate::kernel::{Controller, as_ours, no_such};
 
 /// Where the half without `quickack` comes from; the other is the path's own address.
 const SECOND_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 3);
 /// What an application reads and writes at once.
 const CHUNK_BYTES: usize = 64 << 10;
-/// Least limit of a receive buffer; see [`set_up`].
-const MIN_BUFFER_BYTES: u64 = 1 << 20;
 const BACKLOG: i32 = 1_024;
 /// How often a thread looks whether it should end.
 const MAX_SLEEP: Duration = Duration::from_millis(20);
@@ -67,8 +65,7 @@ where
 }
 
 /// Beside what [`crate::kernel`] switches off: routes that tell the halves apart, and segments of
-/// the dumbbell's size. Windows that go on growing are acknowledged per segment, so their limit is
-/// what a slow start that overshoots may fill.
+/// the dumbbell's size.
 fn set_up<L>(emulation: &Emulation<L>, run: &LiveRun) -> Result<()>
 where
     L: Link + Send + 'static,
@@ -81,22 +78,14 @@ where
         route(b, " quickack 1"),
     ])?;
     emulation.server().ip(&[route(a, " quickack 1"), route(SECOND_ADDRESS, "")])?;
-    let bdp = Rate::from_bps((run.cell.rate_mbps * 1e6) as u64).bytes_in(run.cell.rtt);
-    let buffer = (16 * bdp).max(MIN_BUFFER_BYTES);
-    for end in [End::A, End::B] {
-        let netns = emulation.netns(end);
-        netns.ip(&[format!("link set dev {INTERFACE} gso_max_segs 1")])?;
-        netns.sysctl("net.ipv4.tcp_comp_sack_nr", "0")?;
-        netns.sysctl("net.ipv4.tcp_rmem", format!("4096 131072 {buffer}"))?;
-    }
-    Ok(())
+    let rate = Rate::from_bps((run.cell.rate_mbps * 1e6) as u64);
+    as_ours(emulation, rate.bytes_in(run.cell.rtt))
 }
 
 fn socket(cc: Controller) -> Result<OwnedFd> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(AddressFamily::INET, SocketType::STREAM, flags, None)?;
-    sockopt::set_tcp_congestion(&socket, cc.name())
-        .with_context(|| format!("this kernel has no {cc}: try `modprobe tcp_{cc}`"))?;
+    sockopt::set_tcp_congestion(&socket, cc.name()).with_context(|| no_such(cc))?;
     Ok(socket)
 }
 

@@ -22,6 +22,7 @@ mod ours;
 mod run;
 mod runner;
 mod table;
+mod traffic;
 mod wire;
 
 use core::time::Duration;

@@ -21,7 +21,7 @@ use tack_emu::{Emulation, INTERFACE, ipv4};
 use tack_link::{End, Link};
 use tack_units::{Instant, Rate};
 
-use super::run::{Received, Traffic};
+use super::traffic::{Received, Traffic};
 use super::{Class, LiveRun, MSS, REVERSE_WINDOW_BYTES};
 use crate::kernel::{Controller, as_ours, no_such};
 

@@ -10,7 +10,7 @@ use tack_link::{End, Link};
 use tack_tcp::{AckStrategy, ConnConfig, ConnId, EventKind, Host, ListenConfig};
 use tack_units::Instant;
 
-use super::run::{Received, Traffic};
+use super::traffic::{Received, Traffic};
 use super::{Class, LiveRun, MSS, REVERSE_WINDOW_BYTES};
 use crate::scenario::Strategy;
 use crate::tun_host::{App, TunHost, address, read, write};

@@ -1,16 +1,15 @@
 //! One run: a setting and a seed in, figures out.
 
 use core::time::Duration;
-use std::io::{self, Write};
+use std::io::Write;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread::{Builder, JoinHandle};
 
 use anyhow::{Result, ensure};
 use serde::Serialize;
 use tack_emu::{Emulation, EmulationConfig};
 use tack_units::Instant;
 
+use super::traffic::Received;
 use super::wire::{Counted, FlowCounts};
 use super::{Class, LiveRun, REVERSE_FLOWS, kernel, ours};
 use crate::kernel::Stack;
@@ -64,59 +63,6 @@ pub struct LiveResult {
     pub run: LiveRun,
     /// What it found.
     pub figures: LiveFigures,
-}
-
-/// Bytes that applications read, by class.
-#[derive(Debug, Default)]
-pub(super) struct Received([AtomicU64; Class::ALL.len()]);
-
-impl Received {
-    pub(super) fn add(&self, class: Class, bytes: u64) {
-        self.0[class as usize].fetch_add(bytes, Ordering::Relaxed);
-    }
-
-    fn all(&self) -> [u64; Class::ALL.len()] {
-        core::array::from_fn(|i| self.0[i].load(Ordering::Relaxed))
-    }
-}
-
-/// The threads of both ends, which end when it is dropped.
-#[derive(Default)]
-pub(super) struct Traffic {
-    stop: Arc<AtomicBool>,
-    threads: Vec<JoinHandle<io::Result<()>>>,
-}
-
-impl Traffic {
-    pub(super) fn spawn(
-        &mut self,
-        name: &str,
-        work: impl FnOnce(&AtomicBool) -> io::Result<()> + Send + 'static,
-    ) -> io::Result<()> {
-        let stop = Arc::clone(&self.stop);
-        let thread = Builder::new().name(name.to_owned());
-        self.threads.push(thread.spawn(move || work(&stop))?);
-        Ok(())
-    }
-
-    /// Ends it.
-    fn finish(mut self) -> io::Result<()> {
-        self.stop.store(true, Ordering::Relaxed);
-        let ended = |thread: JoinHandle<io::Result<()>>| match thread.join() {
-            Ok(result) => result,
-            Err(panic) => std::panic::resume_unwind(panic),
-        };
-        self.threads.drain(..).try_for_each(ended)
-    }
-}
-
-impl Drop for Traffic {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        for thread in self.threads.drain(..) {
-            let _ = thread.join();
-        }
-    }
 }
 
 /// Runs it, which takes as long as it says. `capture` takes its packets at both ends of the path,

@@ -7,12 +7,12 @@ use anyhow::{Context, Result};
 use tack_cc::Pacing;
 use tack_emu::Emulation;
 use tack_link::{End, Link};
+use tack_tcp::ack::EverySegment;
 use tack_tcp::{AckStrategy, ConnConfig, ConnId, EventKind, Host, ListenConfig};
 use tack_units::Instant;
 
 use super::traffic::{Received, Traffic};
 use super::{Class, LiveRun, MSS, REVERSE_WINDOW_BYTES};
-use crate::scenario::Strategy;
 use crate::tun_host::{App, TunHost, address, read, write};
 
 /// As much as a flow in the simulator may buffer.
@@ -53,10 +53,9 @@ where
 
 /// As the simulated dumbbell's flows have it.
 fn conn_config(run: &LiveRun, class: Class) -> ConnConfig {
-    let ack = match (class, Strategy::every_segment()) {
-        (Class::Others, _) => run.cell.strategy,
-        (_, Strategy::Tcp(every)) => every,
-        (_, Strategy::Udp) => AckStrategy::every(1),
+    let ack = match class {
+        Class::Others => run.cell.strategy,
+        Class::Every | Class::Reverse => AckStrategy::EverySegment(EverySegment),
     };
     let options = if ack.tack().is_some() { PKT_SEQ_BYTES } else { 0 };
     let mut config = ConnConfig {

@@ -4,6 +4,10 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 
 use tack_link::{End, Link, Output, Packet};
+use tack_tcp::seq::SeqNum;
+use tack_tcp::wire::checksum::PROTOCOL_TCP;
+use tack_tcp::wire::ip::IpPacket;
+use tack_tcp::wire::{Codepoints, Flags, Header, Segment};
 use tack_units::Instant;
 
 use super::Class;
@@ -13,8 +17,6 @@ use super::Class;
 const PAUSE: Duration = Duration::from_millis(195);
 /// Flows beyond so many are none of ours.
 const MAX_FLOWS: usize = 4_096;
-const TCP: u8 = 6;
-const ACK: u8 = 0x10;
 
 /// Counts of one flow between the end of the warm-up and the end of the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,8 +38,8 @@ struct Flow {
     counts: FlowCounts,
     last_data_at: Option<Instant>,
     /// One past the highest sequence number sent, and the highest acknowledgment that arrived.
-    snd_nxt: Option<u32>,
-    snd_una: Option<u32>,
+    snd_nxt: Option<SeqNum>,
+    snd_una: Option<SeqNum>,
 }
 
 /// A link that counts.
@@ -62,10 +64,10 @@ impl<L> Counted<L> {
 
     /// `bytes` enter at `from`, or leave having entered there.
     fn observe(&mut self, from: End, bytes: &[u8], leaves: bool, now: Instant) {
-        let Some(segment) = Segment::parse(bytes) else { return };
+        let Some((header, text)) = tcp(bytes) else { return };
         let (client, server) = match from {
-            End::A => (segment.ports[0], segment.ports[1]),
-            End::B => (segment.ports[1], segment.ports[0]),
+            End::A => (header.src_port, header.dst_port),
+            End::B => (header.dst_port, header.src_port),
         };
         let Some(class) = Class::of_port(server) else { return };
         if self.flows.len() >= MAX_FLOWS && !self.flows.contains_key(&(class, client)) {
@@ -75,21 +77,21 @@ impl<L> Counted<L> {
         let flow = self.flows.entry((class, client)).or_default();
         let is_data = class.is_forward() == (from == End::A);
         match (is_data, leaves) {
-            (true, false) if segment.text > 0 => flow.sends(&segment, counts, now),
-            (true, true) if segment.text > 0 && counts => flow.counts.delivered += 1,
+            (true, false) if text > 0 => flow.sends(&header, text, counts, now),
+            (true, true) if text > 0 && counts => flow.counts.delivered += 1,
             (false, false) if counts => flow.counts.acks += 1,
-            (false, true) => flow.hears(&segment),
+            (false, true) => flow.hears(&header),
             _ => {}
         }
     }
 }
 
 impl Flow {
-    fn sends(&mut self, segment: &Segment, counts: bool, now: Instant) {
-        let end = segment.seq.wrapping_add(segment.text);
+    fn sends(&mut self, header: &Header, text: u32, counts: bool, now: Instant) {
+        let end = header.seq.add(text);
         let nxt = self.snd_nxt.get_or_insert(end);
         *nxt = later(*nxt, end);
-        let in_flight = nxt.wrapping_sub(self.snd_una.unwrap_or(segment.seq));
+        let in_flight = nxt.since(self.snd_una.unwrap_or(header.seq)).unsigned_abs();
         let pause = self.last_data_at.replace(now).is_some_and(|last| now - last >= PAUSE);
         if counts {
             self.counts.data += 1;
@@ -98,50 +100,24 @@ impl Flow {
         }
     }
 
-    fn hears(&mut self, segment: &Segment) {
-        if let Some(ack) = segment.ack {
-            let una = self.snd_una.get_or_insert(ack);
-            *una = later(*una, ack);
+    fn hears(&mut self, header: &Header) {
+        if header.flags.has(Flags::ACK) {
+            let una = self.snd_una.get_or_insert(header.ack);
+            *una = later(*una, header.ack);
         }
     }
 }
 
-/// The later of two sequence numbers.
-fn later(a: u32, b: u32) -> u32 {
-    if b.wrapping_sub(a) < 1 << 31 { b } else { a }
+fn later(a: SeqNum, b: SeqNum) -> SeqNum {
+    if b.since(a) >= 0 { b } else { a }
 }
 
-/// What matters of a TCP segment over IPv4.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Segment {
-    /// Source and destination.
-    ports: [u16; 2],
-    seq: u32,
-    /// `None` on the first SYN.
-    ack: Option<u32>,
-    /// Payload bytes.
-    text: u32,
-}
-
-impl Segment {
-    /// `None` for what is not a whole one.
-    fn parse(bytes: &[u8]) -> Option<Segment> {
-        let first = *bytes.first()?;
-        let total = usize::from(u16::from_be_bytes([*bytes.get(2)?, *bytes.get(3)?]));
-        if first >> 4 != 4 || *bytes.get(9)? != TCP {
-            return None;
-        }
-        let tcp = bytes.get(usize::from(first & 0x0f) * 4..total)?;
-        let word = |at: usize| Some(u32::from_be_bytes(*tcp.get(at..)?.first_chunk()?));
-        let (header, flags) = (usize::from(*tcp.get(12)? >> 4) * 4, *tcp.get(13)?);
-        let ports = word(0)?;
-        Some(Segment {
-            ports: [(ports >> 16) as u16, ports as u16],
-            seq: word(4)?,
-            ack: (flags & ACK != 0).then_some(word(8)?),
-            text: u32::try_from(tcp.len().checked_sub(header)?).ok()?,
-        })
-    }
+/// The TCP header of a packet and the bytes of text behind it; `None` for what is not a whole
+/// segment.
+fn tcp(packet: &[u8]) -> Option<(Header, u32)> {
+    let ip = IpPacket::parse(packet).ok().filter(|ip| ip.protocol == PROTOCOL_TCP)?;
+    let segment = Segment::parse(ip.payload, Codepoints::default()).ok()?;
+    Some((segment.header, u32::try_from(segment.payload.len()).ok()?))
 }
 
 impl<L: Link> Link for Counted<L> {
@@ -162,25 +138,45 @@ impl<L: Link> Link for Counted<L> {
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv4Addr;
+
     use tack_link::PacketKind;
+    use tack_tcp::Ecn;
+    use tack_tcp::wire::header::FIXED_LEN;
+    use tack_tcp::wire::ip::IpHeader;
 
     use super::*;
 
     /// Stands for none.
     const NO_ACK: u32 = u32::MAX;
 
-    /// A TCP segment over IPv4 with timestamps.
+    /// A TCP segment over IPv4.
     fn packet(ports: [u16; 2], seq: u32, ack: u32, text: usize) -> Packet {
-        let mut bytes = vec![0; 52 + text];
-        bytes[0] = 0x45;
-        bytes[2..4].copy_from_slice(&((52 + text) as u16).to_be_bytes());
-        bytes[9] = TCP;
-        bytes[20..22].copy_from_slice(&ports[0].to_be_bytes());
-        bytes[22..24].copy_from_slice(&ports[1].to_be_bytes());
-        bytes[24..28].copy_from_slice(&seq.to_be_bytes());
-        bytes[28..32].copy_from_slice(&ack.to_be_bytes());
-        bytes[32] = 8 << 4;
-        bytes[33] = if ack == NO_ACK { 0 } else { ACK };
+        of_protocol(PROTOCOL_TCP, ports, seq, ack, text)
+    }
+
+    fn of_protocol(protocol: u8, ports: [u16; 2], seq: u32, ack: u32, text: usize) -> Packet {
+        let header = Header {
+            src_port: ports[0],
+            dst_port: ports[1],
+            seq: SeqNum(seq),
+            ack: SeqNum(ack),
+            flags: if ack == NO_ACK { Flags::SYN } else { Flags::ACK },
+            ..Header::default()
+        };
+        let ip = IpHeader {
+            src: Ipv4Addr::new(10, 77, 0, 1).into(),
+            dst: Ipv4Addr::new(10, 77, 0, 2).into(),
+            protocol,
+            hop_limit: 64,
+            dscp: 0,
+            ecn: Ecn::NotEct,
+            flow_label: 0,
+        };
+        let mut bytes = Vec::new();
+        ip.emit(FIXED_LEN + text, &mut bytes).expect("it is short");
+        header.emit(Codepoints::default(), &mut bytes);
+        bytes.resize(bytes.len() + text, 0);
         let kind = if text > 0 { PacketKind::Data } else { PacketKind::Ack };
         let ip_bytes = bytes.len() as u32;
         Packet { id: 0, src: 1, dst: 0, ip_bytes, kind, bytes, ecn: 0, sent_at: Instant::ZERO }
@@ -242,20 +238,25 @@ mod tests {
 
     #[test]
     fn what_is_no_whole_segment_counts_for_nothing() {
+        let sent = |bytes: &[u8]| {
+            let lossy = Lossy { n: 3, offered: 0, ready: None };
+            let mut link = Counted::new(lossy, Instant::ZERO, Instant::from_secs(1));
+            let ip_bytes = bytes.len() as u32;
+            let whole = packet([40_000, 5_001], 5, 6, 100);
+            pass(&mut link, End::A, Packet { ip_bytes, bytes: bytes.to_vec(), ..whole }, 1);
+            link.flows(Class::Every).map(|flow| flow.data).sum::<u64>()
+        };
         let whole = packet([40_000, 5_001], 5, 6, 100).bytes;
-        let segment = Segment { ports: [40_000, 5_001], seq: 5, ack: Some(6), text: 100 };
-        assert_eq!(Segment::parse(&whole), Some(segment));
+        assert_eq!(sent(&whole), 1);
         for cut in 0..whole.len() {
-            assert_eq!(Segment::parse(&whole[..cut]), None, "{cut} bytes");
+            assert_eq!(sent(&whole[..cut]), 0, "{cut} bytes");
         }
-        // The byte as it is, and as what it must not be.
-        for (at, good, bad) in [(0, 0x45, 0x65), (0, 0x45, 0x4f), (9, TCP, 17), (32, 0x50, 0xf0)] {
-            let mut bytes = whole[..60].to_vec();
-            bytes[2..4].copy_from_slice(&60_u16.to_be_bytes());
-            bytes[at] = good;
-            assert!(Segment::parse(&bytes).is_some(), "byte {at} is {good}");
+        assert_eq!(sent(&of_protocol(17, [40_000, 5_001], 5, 6, 100).bytes), 0, "UDP");
+        // Version, length of the IP header, length of the TCP header.
+        for (at, bad) in [(0, 0x65), (0, 0x4f), (32, 0xf0)] {
+            let mut bytes = packet([40_000, 5_001], 5, 6, 8).bytes;
             bytes[at] = bad;
-            assert_eq!(Segment::parse(&bytes), None, "byte {at} is {bad}");
+            assert_eq!(sent(&bytes), 0, "byte {at} is {bad}");
         }
     }
 }

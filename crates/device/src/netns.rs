@@ -116,13 +116,7 @@ impl Netns {
         let peer = format!("peer name {name} netns /proc/{process}/fd/{fd}");
         self.ip(&[format!("link add name {name} type veth {peer}")])?;
         for (netns, addresses) in [(self, here), (other, there)] {
-            let mut lines = Vec::new();
-            for address in addresses {
-                let nodad = if address.addr().is_ipv6() { " nodad" } else { "" };
-                lines.push(format!("address add {address} dev {name}{nodad}"));
-            }
-            lines.push(format!("link set dev {name} up"));
-            netns.ip(&lines)?;
+            netns.enter(|| iproute::bring_up(name, addresses))??;
         }
         Ok(())
     }

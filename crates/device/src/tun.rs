@@ -156,7 +156,7 @@ impl Tun {
         if existed {
             mtu = interface_mtu(&name).map_err(TunError::Open)?;
         } else {
-            iproute::run(&configuration(&name, config))?;
+            configure(&name, config)?;
         }
         Ok(Tun { fd, name, mtu, offload: config.offload })
     }
@@ -288,20 +288,13 @@ fn ask_for_offloads(fd: &OwnedFd, offload: bool) -> io::Result<()> {
     result
 }
 
-/// Lines for `ip -batch`.
-fn configuration(name: &str, config: &TunConfig) -> Vec<String> {
+/// In the network namespace of this thread.
+fn configure(name: &str, config: &TunConfig) -> Result<(), ConfigureError> {
     let (mtu, queue) = (config.mtu, config.queue_packets);
-    let mut lines = vec![format!("link set dev {name} mtu {mtu} txqueuelen {queue}")];
-    for address in &config.addresses {
-        // Nobody else is on this link to have a duplicate address.
-        let nodad = if address.addr().is_ipv6() { " nodad" } else { "" };
-        lines.push(format!("address add {address} dev {name}{nodad}"));
-    }
-    lines.push(format!("link set dev {name} up"));
-    for route in &config.routes {
-        lines.push(format!("route replace {route} dev {name}"));
-    }
-    lines
+    iproute::run(&[format!("link set dev {name} mtu {mtu} txqueuelen {queue}")])?;
+    iproute::bring_up(name, &config.addresses)?;
+    let routes = config.routes.iter();
+    iproute::run(&routes.map(|r| format!("route replace {r} dev {name}")).collect::<Vec<_>>())
 }
 
 impl TunError {

@@ -127,8 +127,9 @@ fn main() {
     let mut back = path(ack_loss, 0x2545_f491_4f6c_dd1d);
     let mut sink = Sink::new(Receiver::new(params, 1));
     let mut sender = Sender::new(params, 1, 0, now);
-    // As if a handshake had measured it.
+    // As if a handshake had measured it, at both ends.
     sender.on_cum_ack(0, Some(rtt), now);
+    sink.receiver.on_handshake(rtt);
     // A fixed rate and twice the bdp stand in for congestion control.
     let window = 2 * equations::bdp(rate, rtt) + 10 * mss;
     let (mut next_send, mut nxt, mut data, mut tacks, mut iacks) = (now, 0, 0, 0, 0);

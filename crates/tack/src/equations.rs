@@ -7,6 +7,8 @@ use core::time::Duration;
 
 use tack_units::Rate;
 
+use crate::StartupAcks;
+
 /// Eq. 1: byte-counting ACK, `f_b = bw / (L * MSS)`.
 pub fn byte_counting_frequency(bw: Rate, segments_per_ack: u32, mss: u32) -> f64 {
     bw.as_bps() as f64 / 8.0 / (f64::from(segments_per_ack.max(1)) * f64::from(mss.max(1)))
@@ -36,6 +38,35 @@ pub fn tack_frequency(
 /// `alpha = RTTmin / beta`, the least time between two TACKs.
 pub fn alpha(rtt_min: Duration, beta: u32) -> Duration {
     rtt_min / beta.max(1)
+}
+
+/// The least time between two TACKs while bandwidth is probed; zero where each packet is
+/// acknowledged.
+pub fn startup_interval(rtt_min: Duration, acks: StartupAcks) -> Duration {
+    match acks {
+        StartupAcks::PerRtt(n) => rtt_min / n.max(1),
+        StartupAcks::PerPacket => Duration::ZERO,
+    }
+}
+
+/// What of a wait in the data path's queue stretches the interval of TACKs: all of it where the period
+/// rules; nothing under 4 ms, which hosts and 802.11 aggregates make without a queue, and nothing
+/// where counting rules, which a queue does not make more frequent.
+pub fn stretching(queued: Duration, link: &Link) -> Duration {
+    let period = period_rules(link.bdp, link.beta, link.segments_per_ack, link.mss);
+    if period && queued >= Duration::from_millis(4) { queued } else { Duration::ZERO }
+}
+
+/// An interval of a path on which data waits for `queued` in a queue: about the same part of a round
+/// trip, `interval * max(1, 1/2 + queued/RTTmin)`, 64 times the interval at most. What a sender's
+/// probes for bandwidth put into the queue, less than half an RTTmin, changes nothing. As it is while
+/// RTTmin is unknown.
+pub fn stretched(interval: Duration, queued: Duration, rtt_min: Duration) -> Duration {
+    if rtt_min.is_zero() {
+        return interval;
+    }
+    let factor = (0.5 + queued.div_duration_f64(rtt_min)).clamp(1.0, 64.0);
+    Duration::try_from_secs_f64(interval.as_secs_f64() * factor).unwrap_or(interval)
 }
 
 /// `bdp = bw * RTTmin`, bytes.

@@ -8,13 +8,16 @@ use tack_units::Rate;
 /// Which rule governs the ACK frequency; the sender decides and tells the receiver [TON §VI-D].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Regime {
-    /// The bandwidth estimate is not full yet: an acknowledgment per packet.
+    /// Bandwidth is probed: acknowledgments as [`Params::startup`](crate::Params::startup) says.
     Startup,
     /// Eq. 4.
     Steady,
 }
 
 /// The periodic acknowledgment [TON §VI-B, Fig. 10].
+///
+/// Deviation: Fig. 10 has a congestion window, for control at the receiver. Ours is at the sender, by
+/// whichever controller, from the receiver's measurements: the field would always be empty.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tack {
     /// Counts TACKs sent on this connection, from 1; the sender reads the ACK path's loss from it.
@@ -53,12 +56,14 @@ pub struct Tack {
 }
 
 /// See [`Tack::timing`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Timing {
     /// `t0*`: microseconds of the sender's clock, modulo 2^32.
     pub departure_us: u32,
     /// `dt*`: from that packet's arrival to the TACK's departure.
     pub delay: Duration,
+    /// How long that packet waited on the data path: its smoothed OWD over the least of `tau`.
+    pub queued: Duration,
 }
 
 /// An instant acknowledgment [TON §IV-C].
@@ -75,18 +80,21 @@ pub struct Iack {
 /// Why an IACK was sent.
 #[derive(Clone, Debug, PartialEq)]
 pub enum IackReason {
-    /// The packets strictly between these two received PKT.SEQs are lost [TON §VI-B, Fig. 9].
+    /// The packets with PKT.SEQ in these gaps are lost, ascending; each gap is what lies strictly
+    /// between a second largest and a largest PKT.SEQ received [TON §VI-B, Fig. 9].
     Loss {
-        /// The PKT.SEQ that revealed the gap.
-        largest: u64,
-        /// The PKT.SEQ just below the gap.
-        second_largest: u64,
+        /// One gap per loss event that settled since the last such IACK.
+        gaps: Vec<Range<u64>>,
     },
     /// The receive window changed abruptly [TON §V-C].
     Window,
     /// From the data sender: acknowledge at this frequency from now on [TON §VI-C].
     Frequency(Frequency),
-    /// Reserved: the peer wants a fresh RTT sample.
+    /// The peer wants a fresh RTT sample: a receiver answers with a TACK at once.
+    ///
+    /// Deviation: [TON §IV-C] has it and says not when. Our sender never asks: each TACK that saw a
+    /// packet brings a sample, and one with no packet to time has nothing to say. After a pause the
+    /// first flight is timed by its first TACK, which is as soon as an answer could come.
     RttUpdate,
     /// Packets began to arrive CE-marked [RFC 3168]; `marked` counts marked packets so far.
     CongestionExperienced {
@@ -100,8 +108,11 @@ pub enum IackReason {
 pub struct Frequency {
     /// Regime to obey.
     pub regime: Regime,
-    /// `alpha` = RTTmin/beta: the least time between two TACKs.
+    /// The least time between two TACKs: `alpha` = RTTmin/beta, less while bandwidth is probed.
+    /// Zero in [`Regime::Startup`]: an acknowledgment per packet.
     pub interval: Duration,
+    /// RTTmin, by which the receiver settles losses and measures rates.
+    pub rtt_min: Duration,
     /// `L`: full-sized segments between two TACKs.
     pub segments_per_ack: u32,
     /// ACK-path loss rate rho' seen by the sender, in [0, 1]: the receiver's Eq. 5 needs it.

@@ -62,7 +62,7 @@
 //! | `L` | [`Params::segments_per_ack`], [`Frequency::segments_per_ack`] | segments | Eq. 1 |
 //! | `beta` | [`Params::beta`] | TACKs per RTTmin | Eq. 4 |
 //! | `alpha` | [`equations::alpha`], [`Frequency::interval`], [`Tack::interval`] | time | Eq. 2 |
-//! | `RTTmin` | [`Sender::rtt_min`]; at the receiver `interval * beta` | time | TON §V-B, `sender/rtt_min.rs` |
+//! | `RTTmin` | [`Sender::rtt_min`]; at the receiver [`Frequency::rtt_min`] | time | TON §V-B, `sender/rtt_min.rs` |
 //! | `bdp` | [`equations::bdp`], [`Frequency::bdp`] | bytes | Eq. 4 |
 //! | `rho` | [`Tack::rho`] per interval, [`Receiver::rho`] in the long run | share | TON §VI-C, `receiver/delivery.rs` |
 //! | `rho'` | [`Sender::rho_prime`], [`Frequency::rho_prime`] | share | TON §VI-C, `sender/ack_loss.rs` |
@@ -76,7 +76,7 @@
 //! | `t1` | `clock_us` of [`Sender::on_tack`] | us of the sender's clock | TON Fig. 5 |
 //! | SEQ | `seq` of [`Sender::on_sent`] and [`Arrival::seq`] | bytes, 64 bits | TON §V-A |
 //! | PKT.SEQ | [`PktSeq`] on the wire, `pkt_seq: u64` inside | transmissions | TON §V-A |
-//! | Largest, second largest PKT.SEQ | [`IackReason::Loss`] | transmissions | TON Fig. 9 |
+//! | Largest, second largest PKT.SEQ | the ends of a gap in [`IackReason::Loss`] | transmissions | TON Fig. 9 |
 //! | HOL.SEQ | end of the first of [`Tack::holes`] | SEQ | TON §VI-B |
 //! | RBB, "unacked list" | [`Tack::holes`] | SEQ ranges | TON §VI-B, `receiver/report.rs` |
 //! | "acked list" | [`Ranges`], [`Buffer::queued`] | SEQ ranges | TON §V-A |
@@ -104,7 +104,7 @@ mod receiver;
 mod sender;
 
 pub use feedback::{Acked, Frequency, Iack, IackReason, Regime, Tack, Timing};
-pub use params::{Params, RbbPolicy};
+pub use params::{Params, RbbPolicy, StartupAcks};
 pub use pkt_seq::PktSeq;
 pub use ranges::Ranges;
 pub use receiver::{Arrival, Buffer, Feedback, Receiver};

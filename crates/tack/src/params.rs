@@ -12,8 +12,11 @@ pub struct Params {
     pub segments_per_ack: u32,
     /// Full-sized segment in bytes, options excluded.
     pub mss: u32,
+    /// TACKs while bandwidth is probed.
+    pub startup: StartupAcks,
     /// Bound on the flush timer: what arrived is acknowledged at most
-    /// `max(alpha, flush)` later. Below the 500 ms of [RFC 9293 §3.8.6.3, MUST-40].
+    /// `max(alpha, flush)` later. Below the 500 ms of [RFC 9293 §3.8.6.3, MUST-40], and not below
+    /// the delayed-ACK timer of TCPs (40 ms): a sparse flow would pay for it in acknowledgments.
     pub flush: Duration,
     /// `tau`: window of the RTTmin filter, at most 10 s [TON §V-B].
     pub tau: Duration,
@@ -30,11 +33,24 @@ pub struct Params {
     pub owd_timing: bool,
 }
 
+/// How often a flow is acknowledged while its sender probes for bandwidth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum StartupAcks {
+    /// So many TACKs per RTTmin, each for at least `L` segments.
+    ///
+    /// Deviation: [TON §VI-D] suggests an acknowledgment per packet. Growth needs to hear of
+    /// deliveries a few times per round trip only, since rates are measured at the receiver and
+    /// pacing spreads what an acknowledgment allows: at 16, a round of growth takes 1/32 longer.
+    PerRtt(u32),
+    /// One per packet, as the paper has it.
+    PerPacket,
+}
+
 /// How many holes a TACK lists [TON §V-A].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RbbPolicy {
-    /// One hole, until Eq. 5 comes near (`receiver/report.rs` says how near); then every hole up to
-    /// the MSS.
+    /// One hole, until Eq. 5 comes near (`receiver/report.rs` says how near) or one of them was
+    /// announced in vain; then every hole up to the MSS.
     OnDemand,
     /// Always every hole up to the MSS ("TACK-rich").
     Rich,
@@ -48,7 +64,8 @@ impl Params {
         beta: 4,
         segments_per_ack: 2,
         mss: 1448,
-        flush: Duration::from_millis(25),
+        startup: StartupAcks::PerRtt(16),
+        flush: Duration::from_millis(40),
         tau: Duration::from_secs(10),
         settling_divisor: 4,
         rbb: RbbPolicy::OnDemand,

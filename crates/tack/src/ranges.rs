@@ -110,6 +110,17 @@ impl Ranges {
             || self.map.range(..=range.start).next_back().is_some_and(|(_, &e)| e >= range.end)
     }
 
+    /// The range that holds `at`. O(log N).
+    pub fn range_at(&self, at: u64) -> Option<Range<u64>> {
+        let (&start, &end) = self.map.range(..=at).next_back()?;
+        (end > at).then_some(start..end)
+    }
+
+    /// Whether inserting `range` would join a range that is there. O(log N).
+    pub fn touches(&self, range: &Range<u64>) -> bool {
+        self.map.range(..=range.end).next_back().is_some_and(|(_, &end)| end >= range.start)
+    }
+
     /// The ranges, ascending.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = Range<u64>> + '_ {
         self.map.iter().map(|(&s, &e)| s..e)

@@ -10,6 +10,7 @@
 //! ```
 
 mod delivery;
+mod in_vain;
 mod loss;
 mod owd;
 mod report;
@@ -25,6 +26,7 @@ use crate::feedback::{Frequency, Iack, IackReason, Regime, Tack};
 use crate::{Params, Ranges, equations};
 
 use delivery::{DataLoss, Delivery};
+use in_vain::InVain;
 use loss::LossDetector;
 use owd::OneWayDelay;
 use schedule::Schedule;
@@ -94,14 +96,14 @@ pub enum Feedback {
 ///   [`on_frequency`](Self::on_frequency), [`on_rtt_update`](Self::on_rtt_update).
 /// - **Output**: [`poll`](Self::poll) until `None`, then wait for [`deadline`](Self::deadline).
 ///
-/// RTTmin is not measured here: it is `interval * beta` of the last [`Frequency`], so both ends
-/// should use the same `beta`. Until the first one, RTTmin counts as unknown and every packet is
-/// acknowledged.
+/// RTTmin is not measured here: it is that of the last [`Frequency`], before the first one that of
+/// the handshake, and while that is unknown, too, every `L` segments are acknowledged.
 #[derive(Debug)]
 pub struct Receiver {
     params: Params,
     schedule: Schedule,
     loss: LossDetector,
+    in_vain: InVain,
     owd: OneWayDelay,
     delivery: Delivery,
     data_loss: DataLoss,
@@ -119,9 +121,10 @@ impl Receiver {
     /// `first_pkt_seq` is the number of the peer's first data packet if known from negotiation.
     pub fn new(params: Params, first_pkt_seq: u64) -> Self {
         Receiver {
-            schedule: Schedule::new(params.segments_per_ack, params.mss, params.flush),
+            schedule: Schedule::new(&params),
             loss: LossDetector::new(first_pkt_seq, params.settling_divisor),
-            owd: OneWayDelay::new(params.owd_timing),
+            in_vain: InVain::default(),
+            owd: OneWayDelay::new(params.owd_timing, params.tau),
             delivery: Delivery::new(),
             data_loss: DataLoss::default(),
             window: WindowWatch::new(params.mss),
@@ -152,6 +155,7 @@ impl Receiver {
         let at_once = arrival.immediate || (arrival.push && self.params.ack_on_push);
         let bytes = arrival.seq.end.saturating_sub(arrival.seq.start);
         self.schedule.on_arrival(bytes, at_once, now);
+        self.schedule.on_queue(equations::stretching(self.owd.queued(), &self.link()));
         self.window.update(buffer.offer());
     }
 
@@ -160,10 +164,24 @@ impl Receiver {
         self.window.update(buffer.offer());
     }
 
+    /// The host's handshake took `rtt`: what is assumed until the sender tells a frequency.
+    pub fn on_handshake(&mut self, rtt: Duration) {
+        let frequency = equations::startup_interval(rtt, self.params.startup);
+        self.schedule.on_handshake(frequency, rtt);
+        self.loss.set_rtt_min(rtt);
+    }
+
+    /// A data packet leaves now that acknowledges everything below `buffer.rcv_nxt`.
+    pub fn on_acknowledged_by_data(&mut self, buffer: Buffer<'_>) {
+        if buffer.queued.is_empty() {
+            self.schedule.on_said_by_data();
+        }
+    }
+
     /// The peer's sender asked for another frequency.
     pub fn on_frequency(&mut self, frequency: &Frequency, _now: Instant) {
         self.schedule.on_frequency(frequency);
-        self.loss.set_rtt_min(frequency.interval.saturating_mul(self.params.beta.max(1)));
+        self.loss.set_rtt_min(frequency.rtt_min);
         self.rho_prime = if frequency.rho_prime.is_nan() { 0.0 } else { frequency.rho_prime };
         self.bdp = frequency.bdp;
     }
@@ -176,7 +194,7 @@ impl Receiver {
     /// What to send now, if anything; call until `None`. `max_holes` bounds the list (what fits
     /// the host's MSS).
     pub fn poll(&mut self, buffer: Buffer<'_>, max_holes: usize, now: Instant) -> Option<Feedback> {
-        let feedback = self.poll_iack(buffer, now).map(Feedback::Iack).or_else(|| {
+        let feedback = self.poll_iack(buffer, max_holes, now).map(Feedback::Iack).or_else(|| {
             self.schedule
                 .due()
                 .filter(|due| *due <= now)
@@ -188,18 +206,17 @@ impl Receiver {
         feedback
     }
 
-    fn poll_iack(&mut self, buffer: Buffer<'_>, now: Instant) -> Option<Iack> {
-        let reason = self.poll_reason(now)?;
+    fn poll_iack(&mut self, buffer: Buffer<'_>, room: usize, now: Instant) -> Option<Iack> {
+        let reason = self.poll_reason(room, now)?;
         Some(Iack { cum_ack: buffer.rcv_nxt, window: buffer.window, reason })
     }
 
-    fn poll_reason(&mut self, now: Instant) -> Option<IackReason> {
-        while let Some(lost) = self.loss.poll(now) {
-            let packets = lost.largest - lost.second_largest - 1;
-            self.data_loss.on_lost(packets);
+    fn poll_reason(&mut self, room: usize, now: Instant) -> Option<IackReason> {
+        let gaps = self.loss.poll(room, now);
+        if !gaps.is_empty() {
+            self.data_loss.on_lost(gaps.iter().map(|gap| gap.end - gap.start).sum());
             if self.params.loss_iacks {
-                let loss::Lost { largest, second_largest } = lost;
-                return Some(IackReason::Loss { largest, second_largest });
+                return Some(IackReason::Loss { gaps });
             }
         }
         if let Some(marked) = self.ce.poll() {
@@ -209,16 +226,16 @@ impl Receiver {
     }
 
     fn tack(&mut self, buffer: Buffer<'_>, max_holes: usize, now: Instant) -> Tack {
-        let rho = self.data_loss.on_tack();
-        let link = equations::Link {
-            bdp: self.bdp,
-            beta: self.params.beta,
-            segments_per_ack: self.schedule.segments_per_ack(),
-            mss: self.params.mss,
-        };
-        let room =
-            report::room(self.params.rbb, max_holes, self.data_loss.rho(), self.rho_prime, &link);
+        let rho_of_interval = self.data_loss.on_tack();
+        let link = self.link();
         let settled_below = self.loss.settled_below();
+        let announced = settled_below.unwrap_or(u64::MAX).min(buffer.rcv_high());
+        let (rtt_min, alpha) = (self.schedule.rtt_min(), self.schedule.alpha());
+        let old_below = self.in_vain.on_tack(announced, rtt_min, alpha, now);
+        // Holes ascend, and the oldest were announced first.
+        let in_vain = !buffer.queued.is_empty() && buffer.rcv_nxt < old_below;
+        let rho = self.data_loss.rho();
+        let room = report::room(self.params.rbb, max_holes, in_vain, rho, self.rho_prime, &link);
         let listed = report::report(buffer.rcv_nxt, buffer.queued, settled_below, room);
         self.schedule.on_tack(now);
         self.counter = self.counter.wrapping_add(1);
@@ -226,8 +243,8 @@ impl Receiver {
             counter: self.counter,
             cum_ack: buffer.rcv_nxt,
             timing: self.owd.take(now),
-            delivery_rate: self.delivery.on_tack(self.schedule.alpha()),
-            rho,
+            delivery_rate: self.delivery.on_tack(self.measuring_window()),
+            rho: rho_of_interval,
             received_in_flight: buffer.queued.covered(),
             window: buffer.window,
             largest_pkt_seq: self.loss.largest(),
@@ -238,6 +255,22 @@ impl Receiver {
             regime: self.schedule.regime(),
             duplicates: self.duplicates,
         }
+    }
+
+    fn link(&self) -> equations::Link {
+        equations::Link {
+            bdp: self.bdp,
+            beta: self.params.beta,
+            segments_per_ack: self.schedule.segments_per_ack(),
+            mss: self.params.mss,
+        }
+    }
+
+    /// Over how long rates are measured: two TACK intervals; half an RTTmin where each packet is
+    /// acknowledged.
+    fn measuring_window(&self) -> Duration {
+        let two = self.schedule.alpha().saturating_mul(2);
+        if two.is_zero() { self.schedule.rtt_min() / 2 } else { two }
     }
 
     /// When [`Self::poll`] next has something to say without further input. In the past when it

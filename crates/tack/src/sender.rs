@@ -13,8 +13,10 @@
 mod ack_loss;
 mod app_limited;
 mod frequency;
+mod needless;
 mod once_per_rtt;
 mod recovery;
+mod return_path;
 mod rtt;
 mod rtt_min;
 mod sent;
@@ -32,8 +34,10 @@ use crate::{Params, equations};
 use ack_loss::{AckLoss, Age};
 use app_limited::AppLimited;
 use frequency::{Estimates, FrequencySync};
+use needless::Needless;
 use once_per_rtt::OncePerRtt;
 use recovery::{News, Recovery};
+use return_path::ReturnPath;
 use rtt::Rtt;
 use rtt_min::RttMin;
 use sent::{Receipts, Sent};
@@ -89,6 +93,9 @@ pub struct Sender {
     app_limited: AppLimited,
     retransmissions: u64,
     needless: Needless,
+    return_path: ReturnPath,
+    /// rho of the newest TACK.
+    rho: f64,
 }
 
 impl Sender {
@@ -108,6 +115,8 @@ impl Sender {
             app_limited: AppLimited::default(),
             retransmissions: 0,
             needless: Needless::default(),
+            return_path: ReturnPath::default(),
+            rho: 0.0,
             params,
         }
     }
@@ -142,6 +151,7 @@ impl Sender {
             let receipts = self.sent.acknowledge(tack.cum_ack, None);
             return self.after(acked, receipts, now);
         }
+        self.rho = tack.rho;
         let largest = tack.largest_pkt_seq;
         let mut receipts = self.sent.acknowledge(tack.cum_ack, Some(largest));
         let passed = self.sent.una() - tack.cum_ack.min(self.sent.una());
@@ -156,6 +166,7 @@ impl Sender {
         }
         if let Some(sample) = tack.timing.and_then(|t| rtt::sample(t, clock_us)) {
             self.on_rtt(sample, now);
+            self.return_path.on_sample(sample, tack.timing.map_or(Duration::ZERO, |t| t.queued));
             acked.rtt = Some(sample);
         }
         let missing = tack.rcv_high > tack.cum_ack;
@@ -205,13 +216,14 @@ impl Sender {
             return self.after(acked, Receipts::default(), now);
         }
         let receipts = self.sent.acknowledge(iack.cum_ack, None);
-        if let IackReason::Loss { largest, second_largest } = iack.reason
-            && second_largest < largest
-            && largest < self.sent.next_pkt_seq()
-        {
+        if let IackReason::Loss { gaps } = &iack.reason {
             let guard = self.guard();
             let allows = |s: &sent::Segment| guard.allows(s.sent_at, s.retransmitted, now);
-            acked.lost_bytes = self.sent.lose_packets(second_largest + 1..largest, allows);
+            let next = self.sent.next_pkt_seq();
+            // A gap lies below a packet that arrived, hence was sent.
+            for gap in gaps.iter().take(MAX_HOLES).filter(|gap| gap.end < next) {
+                acked.lost_bytes += self.sent.lose_packets(gap.clone(), allows);
+            }
         }
         self.after(acked, receipts, now)
     }
@@ -299,7 +311,7 @@ impl Sender {
         Path {
             srtt: self.rtt.srtt(),
             rttvar: self.rtt.rttvar().unwrap_or_default(),
-            alpha: self.frequency.alpha_in_force(),
+            alpha: self.interval(),
             flush: self.params.flush,
         }
     }
@@ -315,7 +327,13 @@ impl Sender {
         if self.deadline().is_none_or(|deadline| now < deadline) {
             return None;
         }
-        let timeout = self.timer.on_timeout(now);
+        let mut timeout = self.timer.on_timeout(now);
+        // What is known to be lost waits for room in the window, and nothing comes that would make
+        // some: the window is full of packets that are not in flight any more. The peer has not
+        // told so, having more holes than fit a TACK. A probe's answer would look like progress.
+        if timeout == Timeout::Probe && self.sent.first_lost().is_some() {
+            timeout = Timeout::Rto;
+        }
         if timeout == Timeout::Rto {
             let lost_before = self.sent.lose_everything();
             let (nxt, next_pkt_seq) = (self.sent.nxt(), self.sent.next_pkt_seq());
@@ -325,12 +343,14 @@ impl Sender {
     }
 
     /// The frequency to tell the peer now, if it doubled, halved, changed regime, drifted or was
-    /// lost on the way. `bw` is congestion control's estimate.
+    /// lost on the way. `bw` is congestion control's estimate, `startup` that it still looks for
+    /// the bandwidth of the path; whether more acknowledgments help it is decided here.
     pub fn poll_frequency(&mut self, bw: Rate, startup: bool, now: Instant) -> Option<Frequency> {
         let estimates = Estimates {
             bw,
             rtt_min: self.rtt_min.get()?,
             srtt: self.rtt.srtt()?,
+            without_queue: self.return_path.rtt().unwrap_or_default(),
             rho_prime: self.ack_loss.rho_prime(),
             startup,
         };
@@ -362,6 +382,11 @@ impl Sender {
         self.sent.next_pkt_seq()
     }
 
+    /// Counter of the newest TACK taken in: those to come are near it.
+    pub fn newest_tack(&self) -> u32 {
+        self.ack_loss.newest()
+    }
+
     /// Transmissions that carried something again.
     pub fn retransmissions(&self) -> u64 {
         self.retransmissions
@@ -369,12 +394,21 @@ impl Sender {
 
     /// Retransmissions that proved needless.
     pub fn needless(&self) -> u64 {
-        self.needless.total
+        self.needless.total()
     }
 
-    /// TACK interval in force at the peer as far as known: `alpha`, zero before it is told.
+    /// TACK interval in force at the peer as far as known, stretched by the queue on the data path;
+    /// zero before it is told.
     pub fn interval(&self) -> Duration {
-        self.frequency.alpha_in_force()
+        let link = equations::Link {
+            bdp: self.frequency.told_bdp(),
+            beta: self.params.beta,
+            segments_per_ack: self.params.segments_per_ack,
+            mss: self.params.mss,
+        };
+        let queued = equations::stretching(self.return_path.queued(), &link);
+        let rtt_min = self.rtt_min.get().unwrap_or_default();
+        equations::stretched(self.frequency.alpha_in_force(), queued, rtt_min)
     }
 
     /// Least RTT of the last `tau`.
@@ -395,6 +429,11 @@ impl Sender {
     /// Retransmission timeout, backoff included.
     pub fn rto(&self) -> Duration {
         self.timer.rto(self.path())
+    }
+
+    /// Data-path loss rate rho in the newest TACK, in [0, 1]; 0 before the first.
+    pub fn rho(&self) -> f64 {
+        self.rho
     }
 
     /// ACK-path loss rate rho', in [0, 1].
@@ -431,36 +470,6 @@ fn plausible_holes(tack: &Tack) -> Vec<Range<u64>> {
         holes.push(hole.clone());
     }
     holes
-}
-
-/// Needless retransmissions, counted by two witnesses that see mostly the same ones.
-#[derive(Debug, Default)]
-struct Needless {
-    /// Proved by PKT.SEQ here.
-    seen: u64,
-    /// Duplicate arrivals at the peer, as far as retransmissions can explain them.
-    peer: u64,
-    last_peer_count: u32,
-    total: u64,
-}
-
-impl Needless {
-    fn on_peer_count(&mut self, count: u32, retransmissions: u64) {
-        let more = count.wrapping_sub(self.last_peer_count);
-        if more < 1 << 31 {
-            self.last_peer_count = count;
-            self.peer = (self.peer + u64::from(more)).min(retransmissions);
-        }
-    }
-
-    /// `seen` more were proved; returns how many are new by either witness.
-    fn on_seen(&mut self, seen: u64) -> u64 {
-        self.seen += seen;
-        let total = self.seen.max(self.peer);
-        let new = total.saturating_sub(self.total);
-        self.total = total.max(self.total);
-        new
-    }
 }
 
 #[cfg(test)]

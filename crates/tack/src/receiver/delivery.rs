@@ -56,17 +56,16 @@ impl Delivery {
         }
     }
 
-    /// A TACK leaves: the rate it reports, `None` before two intervals have passed or while
-    /// `alpha` is unknown (zero).
-    pub(super) fn on_tack(&mut self, alpha: Duration) -> Option<Rate> {
+    /// A TACK leaves: the rate over `window`, two TACK intervals; `None` before they have passed or
+    /// while they are unknown (zero).
+    pub(super) fn on_tack(&mut self, window: Duration) -> Option<Rate> {
         let arrived = self.last_arrival?;
         self.tacks += 1;
-        let window = alpha.saturating_mul(2);
         // A driver that polls a little early or late must not turn two intervals into three.
         let enough = window - window / 8;
         let old = |s: &Snapshot| arrived - s.arrived >= enough && self.tacks >= s.tack + 2;
         let base = self.snapshots.iter().rposition(old);
-        let rate = base.filter(|_| !alpha.is_zero()).and_then(|i| {
+        let rate = base.filter(|_| !window.is_zero()).and_then(|i| {
             let s = self.snapshots[i];
             Rate::from_bytes_over(self.delivered - s.delivered, arrived - s.arrived)
         });

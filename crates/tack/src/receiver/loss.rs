@@ -6,12 +6,16 @@
 //! IACK:          --settling--> (largest 3, second largest 1)
 //! ```
 //!
-//! One gap is one loss event, and one IACK. It settles first: a late packet shrinks it, splits it
+//! One gap is one loss event. It settles first: a late packet shrinks it, splits it
 //! or makes it vanish. The settling time is RTTmin/4 [TON §VIII] and adapts: each proof that it
 //! was too short adds another RTTmin/4, up to RTTmin, at most once per RTTmin; sixteen announced
 //! losses without such a proof take one away again (the rule of [RFC 8985 §6.2] for its
 //! reordering window). The proof is a packet that arrives after its loss was announced, or a
 //! duplicate arrival while announced losses are being repaired.
+//!
+//! Deviation: [TON §V-A] sends one IACK per loss event. A queue that overflows drops every other
+//! packet for a while, which would be an IACK per two packets: so IACKs are [`PER_RTT`] apart at
+//! least, and each announces every gap that has settled. A lone loss is announced right away.
 //!
 //! Deviation: where sixteen losses passed and no packet came late at all, what is left is
 //! RTTmin/128: the path does not reorder, and an IACK leaves "right away by default" [TON §V-A,
@@ -36,6 +40,10 @@ const LOSSES_PER_STEP_DOWN: u32 = 16;
 /// What of RTTmin/4 is left on a path that does not reorder: one of so many parts, enough for
 /// packets of one batch that were handed up in another order.
 const IN_ORDER: u32 = 32;
+/// Loss IACKs per RTTmin at most.
+const PER_RTT: u32 = 16;
+/// Gaps that one IACK announces at most, whatever fits.
+const MAX_GAPS: usize = 128;
 
 /// A gap that waits to settle.
 #[derive(Clone, Copy, Debug)]
@@ -44,15 +52,6 @@ struct Gap {
     revealed: Instant,
     /// Highest byte received before the gap showed: holes of SEQ space below it are older.
     rcv_high: u64,
-}
-
-/// A settled gap, to be announced.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Lost {
-    /// First PKT.SEQ after the gap.
-    pub(super) largest: u64,
-    /// Last PKT.SEQ before the gap.
-    pub(super) second_largest: u64,
 }
 
 /// Detects loss at the receiver.
@@ -65,6 +64,8 @@ pub(super) struct LossDetector {
     /// Announced gaps, oldest first.
     announced: VecDeque<Range<u64>>,
     settling: Settling,
+    /// When the last IACK left; `None` before, and while one left gaps over.
+    last_iack: Option<Instant>,
 }
 
 impl LossDetector {
@@ -75,6 +76,7 @@ impl LossDetector {
             pending: BTreeMap::new(),
             announced: VecDeque::new(),
             settling: Settling::new(divisor),
+            last_iack: None,
         }
     }
 
@@ -127,8 +129,19 @@ impl LossDetector {
         }
     }
 
-    /// When the oldest pending gap settles.
+    /// When the next IACK is due.
     pub(super) fn deadline(&self) -> Option<Instant> {
+        let settled = self.settled_at()?;
+        // The peer tells RTTmin: spacing must not make room for more gaps than the bound.
+        let spacing = match self.pending.len() > MAX_PENDING {
+            true => Duration::ZERO,
+            false => self.settling.rtt_min / PER_RTT,
+        };
+        Some(self.last_iack.map_or(settled, |last| settled.max(last + spacing)))
+    }
+
+    /// When the oldest pending gap settles.
+    fn settled_at(&self) -> Option<Instant> {
         let (_, oldest) = self.pending.first_key_value()?;
         if self.pending.len() > MAX_PENDING {
             return Some(oldest.revealed);
@@ -136,18 +149,24 @@ impl LossDetector {
         Some(oldest.revealed + self.settling.time())
     }
 
-    /// The next gap that has settled by `now`, with the number of packets lost in it.
-    pub(super) fn poll(&mut self, now: Instant) -> Option<Lost> {
-        if self.deadline()? > now {
-            return None;
+    /// The gaps that an IACK announces now, ascending; none before the deadline. At most `room`.
+    pub(super) fn poll(&mut self, room: usize, now: Instant) -> Vec<Range<u64>> {
+        let mut gaps = Vec::new();
+        if self.deadline().is_none_or(|deadline| deadline > now) {
+            return gaps;
         }
-        let (start, gap) = self.pending.pop_first()?;
-        if self.announced.len() == MAX_ANNOUNCED {
-            self.announced.pop_front();
+        let room = room.clamp(1, MAX_GAPS);
+        while gaps.len() < room && self.settled_at().is_some_and(|at| at <= now) {
+            let Some((start, gap)) = self.pending.pop_first() else { break };
+            if self.announced.len() == MAX_ANNOUNCED {
+                self.announced.pop_front();
+            }
+            self.announced.push_back(start..gap.end);
+            self.settling.on_announced(now);
+            gaps.push(start..gap.end);
         }
-        self.announced.push_back(start..gap.end);
-        self.settling.on_announced(now);
-        Some(Lost { largest: gap.end, second_largest: start - 1 })
+        self.last_iack = (gaps.len() < room).then_some(now);
+        gaps
     }
 
     /// Holes of SEQ space below this are settled: their loss was announced. `None`: all are.

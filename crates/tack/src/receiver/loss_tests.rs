@@ -1,5 +1,7 @@
 //! Gaps in PKT.SEQ: the papers' examples, reordering, hostile numbers, a model.
 
+#![allow(clippy::single_range_in_vec_init)] // lists of one gap
+
 use std::collections::BTreeSet;
 
 use super::*;
@@ -19,9 +21,8 @@ fn detector() -> LossDetector {
     d
 }
 
-fn lost(second_largest: u64, largest: u64) -> Option<Lost> {
-    Some(Lost { largest, second_largest })
-}
+/// More than any test announces at once.
+const ROOM: usize = 1_000;
 
 #[test]
 fn a_lost_retransmission_is_detected_as_in_the_worked_example() {
@@ -29,23 +30,22 @@ fn a_lost_retransmission_is_detected_as_in_the_worked_example() {
     let mut d = detector();
     d.on_arrival(1, 0, at(0));
     d.on_arrival(3, 1_500, at(1));
-    assert_eq!(d.poll(at(10)), None, "settling");
-    assert_eq!(d.poll(at(11)), lost(1, 3));
+    assert_eq!(d.poll(ROOM, at(10)), [], "settling");
+    assert_eq!(d.poll(ROOM, at(11)), [2..3]);
     d.on_arrival(5, 4_500, at(20));
-    assert_eq!(d.poll(at(30)), lost(3, 5));
-    assert_eq!(d.poll(at(1_000)), None, "one IACK per event");
+    assert_eq!(d.poll(ROOM, at(30)), [4..5]);
+    assert_eq!(d.poll(ROOM, at(1_000)), [], "one announcement per event");
 }
 
 #[test]
-fn several_gaps_are_announced_in_order() {
+fn several_gaps_that_settled_are_announced_together_in_order() {
     // [TON §V-A]: 1..=10 sent; 1, 4, 5, 6, 10 received.
     let mut d = detector();
     for (i, p) in [1, 4, 5, 6, 10].into_iter().enumerate() {
         d.on_arrival(p, 0, at(i as u64));
     }
-    assert_eq!(d.poll(at(20)), lost(1, 4));
-    assert_eq!(d.poll(at(20)), lost(6, 10));
-    assert_eq!(d.poll(at(20)), None);
+    assert_eq!(d.poll(ROOM, at(20)), [2..4, 7..10]);
+    assert_eq!(d.poll(ROOM, at(20)), []);
     assert_eq!(d.largest(), 10);
 }
 
@@ -57,8 +57,7 @@ fn late_packets_shrink_split_and_remove_a_gap() {
     for late in [2, 5, 8] {
         d.on_arrival(late, 0, at(2));
     }
-    assert_eq!(d.poll(at(11)), lost(2, 5));
-    assert_eq!(d.poll(at(11)), lost(5, 8));
+    assert_eq!(d.poll(ROOM, at(11)), [3..5, 6..8]);
     d.on_arrival(12, 0, at(20));
     d.on_arrival(10, 0, at(21));
     d.on_arrival(11, 0, at(22));
@@ -74,7 +73,7 @@ fn the_settling_time_adapts_to_reordering_and_back() {
         d.on_arrival(p, 0, now);
         d.on_arrival(p + 2, 0, now);
         let wait = d.deadline().unwrap() - now;
-        assert!(d.poll(now + wait).is_some());
+        assert!(!d.poll(ROOM, now + wait).is_empty());
         now += ms(100);
         if late {
             d.on_arrival(p + 1, 0, now);
@@ -97,7 +96,7 @@ fn duplicates_count_as_proof_only_near_an_announced_loss() {
     d.on_arrival(1, 0, at(0));
     d.on_arrival(3, 0, at(0));
     assert_eq!(d.deadline(), Some(at(10)));
-    d.poll(at(10));
+    d.poll(ROOM, at(10));
     d.on_duplicate(at(50));
     d.on_duplicate(at(51));
     d.on_arrival(5, 0, at(60));
@@ -112,9 +111,11 @@ fn holes_older_than_a_pending_gap_are_settled() {
     d.on_arrival(3, 1_000, at(1));
     d.on_arrival(5, 3_000, at(2));
     assert_eq!(d.settled_below(), Some(1_000));
-    d.poll(at(11));
+    d.poll(ROOM, at(11));
     assert_eq!(d.settled_below(), Some(3_000));
-    d.poll(at(12));
+    d.poll(ROOM, at(12));
+    assert_eq!(d.settled_below(), Some(3_000), "settled, but the last IACK left 1 ms ago");
+    d.poll(ROOM, at(14));
     assert_eq!(d.settled_below(), None);
 }
 
@@ -131,7 +132,7 @@ fn hostile_jumps_cost_bounded_memory_and_work() {
             d.on_arrival(0, 0, at(0));
         }
         while d.deadline().is_some_and(|t| t <= at(0)) {
-            assert!(d.poll(at(0)).is_some());
+            assert!(!d.poll(ROOM, at(0)).is_empty());
         }
         assert!(d.pending.len() <= MAX_PENDING + 2);
         assert!(d.announced.len() <= MAX_ANNOUNCED);
@@ -159,20 +160,71 @@ fn random_arrivals_announce_exactly_what_is_missing() {
                 expected += d.on_arrival(p, 0, at(t));
                 received.insert(p);
             }
-            while let Some(l) = d.poll(at(t)) {
-                assert!(received.contains(&l.largest), "seed {seed}");
-                assert!(l.second_largest == 0 || received.contains(&l.second_largest));
-                for p in l.second_largest + 1..l.largest {
+            for gap in d.poll(1 + next(4) as usize, at(t)) {
+                assert!(received.contains(&gap.end), "seed {seed}");
+                assert!(gap.start == 1 || received.contains(&(gap.start - 1)), "seed {seed}");
+                for p in gap {
                     assert!(!received.contains(&p) && announced.insert(p), "seed {seed}: {p}");
                 }
             }
         }
-        while let Some(l) = d.poll(at(10_000)) {
-            announced.extend(l.second_largest + 1..l.largest);
+        while d.deadline().is_some() {
+            announced.extend(d.poll(ROOM, at(10_000)).into_iter().flatten());
         }
         let top = *received.last().unwrap();
         assert_eq!(expected, top, "seed {seed}");
         let missing: BTreeSet<u64> = (1..top).filter(|p| !received.contains(p)).collect();
         assert_eq!(announced, missing, "seed {seed}");
     }
+}
+
+/// Every other packet from 1 on, `each` apart, polled at every arrival.
+fn every_other_packet_is_lost(d: &mut LossDetector, packets: u64, each: Duration) -> Vec<Instant> {
+    let (mut now, mut iacks) = (at(0), Vec::new());
+    for p in 0..packets {
+        d.on_arrival(1 + 2 * p, 0, now);
+        if !d.poll(ROOM, now).is_empty() {
+            iacks.push(now);
+        }
+        now += each;
+    }
+    iacks
+}
+
+#[test]
+fn a_queue_that_drops_every_other_packet_costs_sixteen_iacks_per_rtt() {
+    // 4 000 loss events in 400 ms, ten RTTmin: an IACK each would be 4 000.
+    let mut d = detector();
+    let iacks = every_other_packet_is_lost(&mut d, 4_000, Duration::from_micros(100));
+    let spacing = ms(40) / PER_RTT;
+    assert!(iacks.windows(2).all(|w| w[1] - w[0] >= spacing));
+    // From when the first gap has settled, at 10 ms.
+    assert!((150..=157).contains(&iacks.len()), "{}", iacks.len());
+}
+
+#[test]
+fn a_lone_loss_is_announced_once_it_settled_without_further_delay() {
+    let mut d = detector();
+    for round in 0..10 {
+        let (p, now) = (1 + 3 * round, at(100 * round));
+        d.on_arrival(p, 0, now);
+        d.on_arrival(p + 2, 0, now);
+        assert_eq!(d.deadline(), Some(now + ms(10)), "RTTmin/4, not spaced");
+        let gaps = d.poll(ROOM, now + ms(10));
+        assert_eq!(gaps[gaps.len() - 1], p + 1..p + 2);
+    }
+}
+
+#[test]
+fn what_one_iack_has_no_room_for_follows_at_once_in_the_next() {
+    let mut d = detector();
+    for p in 0..=300 {
+        d.on_arrival(1 + 2 * p, 0, at(0));
+    }
+    let announced: Vec<usize> = (0..5).map(|_| d.poll(1_000, at(10)).len()).collect();
+    assert_eq!(announced, [MAX_GAPS, MAX_GAPS, 300 - 2 * MAX_GAPS, 0, 0]);
+    d.on_arrival(700, 0, at(10));
+    d.on_arrival(702, 0, at(10));
+    assert_eq!(d.poll(0, at(20)), [602..700], "room for one, whatever the host says");
+    assert_eq!(d.poll(0, at(20)), [701..702]);
 }

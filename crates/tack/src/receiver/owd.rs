@@ -6,17 +6,22 @@
 //! t0*, dt* = departure of the packet with the least `smoothed`, time since its arrival
 //! ```
 //!
+//! The least smoothed delay of `tau` is a path without a queue; what a packet's is above it, the packet
+//! waited. That stretches the interval of TACKs (`receiver/schedule.rs`), and tells the sender which
+//! way a round trip is long.
+//!
 //! Both clocks are 32-bit microsecond counters that wrap. Only differences between successive
 //! relative delays are used, so offset, drift and wrap do not matter while two successive
 //! relative delays differ by less than 2^31 us (36 min).
 
 use core::time::Duration;
 
-use tack_units::Instant;
+use tack_units::{Instant, WindowedMin};
 
 use crate::feedback::Timing;
 
-/// After this long without a packet, the smoothed delay describes a queue that is gone.
+/// After this long without a packet, the smoothed delay describes a queue that is gone: smoothing
+/// starts anew, and the least delay of `tau` stays. Deviation: [TON §V-B] says nothing of pauses.
 const STALE: Duration = Duration::from_millis(500);
 
 #[derive(Clone, Copy, Debug)]
@@ -25,6 +30,9 @@ struct Candidate {
     departure_us: u32,
     arrived: Instant,
 }
+
+/// Longest wait that is believed: a clock that was set looks like one.
+const MOST_QUEUED: Duration = Duration::from_secs(60);
 
 /// Picks the packet whose round trip is reported.
 #[derive(Debug)]
@@ -38,10 +46,12 @@ pub(super) struct OneWayDelay {
     smoothed: i64,
     last_arrival: Option<Instant>,
     candidate: Option<Candidate>,
+    /// Of the smoothed delay, over `tau`.
+    least_smoothed: WindowedMin<i64>,
 }
 
 impl OneWayDelay {
-    pub(super) fn new(least: bool) -> Self {
+    pub(super) fn new(least: bool, tau: Duration) -> Self {
         OneWayDelay {
             least,
             last_relative_us: 0,
@@ -49,6 +59,7 @@ impl OneWayDelay {
             smoothed: 0,
             last_arrival: None,
             candidate: None,
+            least_smoothed: WindowedMin::new(u64::try_from(tau.as_nanos()).unwrap_or(u64::MAX)),
         }
     }
 
@@ -57,19 +68,20 @@ impl OneWayDelay {
         let relative = arrival_us.wrapping_sub(departure_us);
         let step = i64::from(relative.wrapping_sub(self.last_relative_us) as i32);
         self.last_relative_us = relative;
+        let first = self.last_arrival.is_none();
+        self.owd_us = if first { 0 } else { self.owd_us.saturating_add(step) };
+        let owd = self.owd_us.saturating_mul(256);
         match self.last_arrival {
             Some(last) if now - last <= STALE => {
-                self.owd_us = self.owd_us.saturating_add(step);
-                let owd = self.owd_us.saturating_mul(256);
                 self.smoothed = self.smoothed.saturating_add(owd.saturating_sub(self.smoothed) / 8);
             }
             _ => {
-                self.owd_us = 0;
-                self.smoothed = 0;
+                self.smoothed = owd;
                 self.candidate = None;
             }
         }
         self.last_arrival = Some(now);
+        self.least_smoothed.update(now.as_nanos(), self.smoothed);
         // On a tie the newer packet wins: its dt* is shorter, and clocks drift.
         if !self.least || self.candidate.is_none_or(|c| self.smoothed <= c.smoothed) {
             self.candidate =
@@ -79,9 +91,22 @@ impl OneWayDelay {
 
     /// What the TACK leaving now reports; the next interval starts.
     pub(super) fn take(&mut self, now: Instant) -> Option<Timing> {
-        self.candidate
-            .take()
-            .map(|c| Timing { departure_us: c.departure_us, delay: now - c.arrived })
+        self.candidate.take().map(|c| Timing {
+            departure_us: c.departure_us,
+            delay: now - c.arrived,
+            queued: self.above_least(c.smoothed),
+        })
+    }
+
+    /// How long packets wait on the data path now.
+    pub(super) fn queued(&self) -> Duration {
+        self.above_least(self.smoothed)
+    }
+
+    fn above_least(&self, smoothed: i64) -> Duration {
+        let least = self.least_smoothed.get().unwrap_or(smoothed);
+        let us = u64::try_from(smoothed.saturating_sub(least) / 256).unwrap_or(0);
+        Duration::from_micros(us).min(MOST_QUEUED)
     }
 }
 
@@ -89,10 +114,12 @@ impl OneWayDelay {
 mod tests {
     use super::*;
 
+    const TAU: Duration = Duration::from_secs(10);
+
     /// Feeds packets every millisecond with these one-way delays, between clocks of any offset
     /// and drift; returns the index of the packet that is picked.
     fn picked(owds_us: &[u32], offset_us: u32, drift_ppm: i64, least: bool) -> usize {
-        let mut owd = OneWayDelay::new(least);
+        let mut owd = OneWayDelay::new(least, TAU);
         let departure = |i: usize| (i as u32 * 1_000).wrapping_add(offset_us);
         for (i, delay) in owds_us.iter().enumerate() {
             let arrival = i as i64 * 1_000 + i64::from(*delay);
@@ -128,7 +155,7 @@ mod tests {
 
     #[test]
     fn nothing_is_reported_twice() {
-        let mut owd = OneWayDelay::new(true);
+        let mut owd = OneWayDelay::new(true, TAU);
         assert_eq!(owd.take(Instant::ZERO), None);
         owd.on_arrival(1, 2, Instant::ZERO);
         assert!(owd.take(Instant::ZERO).is_some());
@@ -145,8 +172,28 @@ mod tests {
     }
 
     #[test]
+    fn what_waits_is_told_across_a_pause_and_forgotten_after_tau() {
+        let mut owd = OneWayDelay::new(true, TAU);
+        let mut arrive = |t_ms: u64, delay_us: u32| {
+            let departure = (t_ms * 1_000) as u32;
+            owd.on_arrival(departure, departure + delay_us, Instant::from_millis(t_ms));
+            owd.queued()
+        };
+        assert_eq!(arrive(0, 5_000), Duration::ZERO);
+        for t in 1..100 {
+            arrive(t, 25_000);
+        }
+        assert!(arrive(100, 25_000) > Duration::from_micros(19_900));
+        assert_eq!(arrive(1_100, 25_000), Duration::from_millis(20), "a pause of a second");
+        for s in 2..13 {
+            arrive(s * 1_000, 25_000);
+        }
+        assert_eq!(arrive(13_000, 25_000), Duration::ZERO, "the path has become longer");
+    }
+
+    #[test]
     fn hostile_timestamps_do_not_overflow() {
-        let mut owd = OneWayDelay::new(true);
+        let mut owd = OneWayDelay::new(true, TAU);
         for i in 0..100_000u64 {
             owd.on_arrival(0, (i as u32).wrapping_mul(0x7fff_ffff), Instant::from_micros(i));
         }

@@ -18,7 +18,8 @@
 //! IACK was lost has to become the lowest first, and keeps the slot for `RTT + alpha`, not for
 //! `alpha`. At 200 ms, 100 Mbit/s, rho 1 %, rho' 5 % (Eq. 5: 0.86 of Q) that cost 23 % of the goodput.
 //! So the list is complete from one lost IACK per [`MARGIN`] round trips on; the price is bytes in
-//! TACKs, never another packet.
+//! TACKs, never another packet. And a hole that was announced in vain is listed whatever Eq. 5 says
+//! (`receiver/in_vain.rs`): while rho' is 0, the one IACK that is lost would be missed for ever.
 
 use core::ops::Range;
 
@@ -44,10 +45,12 @@ pub(super) struct Room {
     fill: bool,
 }
 
-/// The policy applied: `max_holes` fit the MSS, and Eq. 5 is asked with what both ends measured.
+/// The policy applied: `max_holes` fit the MSS, some hole was announced `in_vain` or not, and Eq. 5
+/// is asked with what both ends measured.
 pub(super) fn room(
     policy: RbbPolicy,
     max_holes: usize,
+    in_vain: bool,
     rho: f64,
     rho_prime: f64,
     link: &equations::Link,
@@ -59,7 +62,7 @@ pub(super) fn room(
             Room { distinct: max_holes.min(q.max(1)), fill: true }
         }
         RbbPolicy::OnDemand => {
-            let more = equations::more_blocks_needed(rho, MARGIN * rho_prime, 1, link);
+            let more = in_vain || equations::more_blocks_needed(rho, MARGIN * rho_prime, 1, link);
             Room { distinct: if more { max_holes } else { max_holes.min(1) }, fill: false }
         }
     }
@@ -109,7 +112,7 @@ mod tests {
     #[test]
     fn distinct_holes_come_first_and_lowest_first_then_the_oldest_repeat() {
         // [TON §VI-B], rules 1 and 2.
-        let room = room(RbbPolicy::Rich, 7, 0.0, 0.0, &LINK);
+        let room = room(RbbPolicy::Rich, 7, false, 0.0, 0.0, &LINK);
         let r = report(2, &queued(), None, room);
         let distinct = [2..4, 7..10, 11..20];
         let expected: Vec<_> = distinct.iter().cycle().take(7).cloned().collect();
@@ -118,30 +121,39 @@ mod tests {
 
     #[test]
     fn a_short_list_is_not_complete() {
-        let r = report(2, &queued(), None, room(RbbPolicy::Rich, 2, 0.0, 0.0, &LINK));
+        let r = report(2, &queued(), None, room(RbbPolicy::Rich, 2, false, 0.0, 0.0, &LINK));
         assert_eq!(r, Report { holes: vec![2..4, 7..10], complete: false });
     }
 
     #[test]
     fn poor_lists_q_holes_and_fills_its_q_slots() {
-        let one = report(2, &queued(), None, room(RbbPolicy::Poor(1), 100, 0.5, 0.5, &LINK));
+        let one = report(2, &queued(), None, room(RbbPolicy::Poor(1), 100, false, 0.5, 0.5, &LINK));
         assert_eq!(one.holes, [2..4]);
-        let five = report(2, &queued(), None, room(RbbPolicy::Poor(5), 100, 0.5, 0.5, &LINK));
+        let five =
+            report(2, &queued(), None, room(RbbPolicy::Poor(5), 100, false, 0.5, 0.5, &LINK));
         assert_eq!(five.holes, [2..4, 7..10, 11..20, 2..4, 7..10]);
     }
 
     #[test]
     fn on_demand_lists_one_hole_until_equation_5_comes_near_and_then_all() {
-        let calm = report(2, &queued(), None, room(RbbPolicy::OnDemand, 100, 0.001, 0.001, &LINK));
+        let calm =
+            report(2, &queued(), None, room(RbbPolicy::OnDemand, 100, false, 0.001, 0.001, &LINK));
         assert_eq!(calm, Report { holes: vec![2..4], complete: false });
-        let rough = report(2, &queued(), None, room(RbbPolicy::OnDemand, 100, 0.01, 0.1, &LINK));
+        let rough =
+            report(2, &queued(), None, room(RbbPolicy::OnDemand, 100, false, 0.01, 0.1, &LINK));
         assert_eq!(rough, Report { holes: vec![2..4, 7..10, 11..20], complete: true });
+    }
+
+    #[test]
+    fn on_demand_lists_all_once_one_was_announced_in_vain() {
+        let room = room(RbbPolicy::OnDemand, 100, true, 0.0, 0.0, &LINK);
+        assert_eq!(report(2, &queued(), None, room).holes, [2..4, 7..10, 11..20]);
     }
 
     #[test]
     fn holes_that_have_not_settled_are_not_listed() {
         // [TON §V-A], last paragraph.
-        let all = room(RbbPolicy::Rich, 3, 0.0, 0.0, &LINK);
+        let all = room(RbbPolicy::Rich, 3, false, 0.0, 0.0, &LINK);
         let r = report(2, &queued(), Some(11), all);
         assert_eq!(r, Report { holes: vec![2..4, 7..10, 2..4], complete: false });
         let none = report(2, &queued(), Some(2), all);
@@ -150,10 +162,10 @@ mod tests {
 
     #[test]
     fn nothing_missing_is_a_complete_empty_list() {
-        let all = room(RbbPolicy::Rich, 9, 0.0, 0.0, &LINK);
+        let all = room(RbbPolicy::Rich, 9, false, 0.0, 0.0, &LINK);
         let nothing = report(2, &Ranges::new(), None, all);
         assert_eq!(nothing, Report { holes: vec![], complete: true });
-        let no_room = room(RbbPolicy::OnDemand, 0, 0.0, 0.0, &LINK);
+        let no_room = room(RbbPolicy::OnDemand, 0, false, 0.0, 0.0, &LINK);
         assert!(!report(2, &queued(), None, no_room).complete);
     }
 }

@@ -13,62 +13,132 @@ fn at(n: u64) -> Instant {
     Instant::from_millis(n)
 }
 
+const FLUSH: Duration = Duration::from_millis(40);
+
+fn params(startup: StartupAcks, segments_per_ack: u32) -> Params {
+    Params { startup, segments_per_ack, mss: MSS, flush: FLUSH, ..Params::default() }
+}
+
 fn frequency(regime: Regime, interval: Duration, segments_per_ack: u32) -> Frequency {
-    Frequency { regime, interval, segments_per_ack, rho_prime: 0.0, bdp: 0 }
+    let rtt_min = interval.saturating_mul(4);
+    Frequency { regime, interval, rtt_min, segments_per_ack, rho_prime: 0.0, bdp: 0 }
 }
 
 fn steady(alpha: Duration, l: u32) -> Schedule {
-    let mut s = Schedule::new(l, MSS, ms(25));
+    let mut s = Schedule::new(&params(StartupAcks::PerRtt(16), l));
     s.on_frequency(&frequency(Regime::Steady, alpha, l));
     s
 }
 
 #[test]
-fn startup_acknowledges_every_packet_and_a_burst_of_one_instant_once() {
-    let mut s = Schedule::new(2, MSS, ms(25));
+fn before_anything_is_known_l_segments_or_ten_milliseconds_count() {
+    let mut s = Schedule::new(&params(StartupAcks::PerRtt(16), 2));
     assert_eq!(s.due(), None);
-    for t in 1..10 {
-        s.on_arrival(1_000, false, at(t));
-        s.on_arrival(1_000, false, at(t));
-        assert_eq!(s.due(), Some(at(t)));
-        s.on_tack(at(t));
-        assert_eq!(s.due(), None);
+    s.on_arrival(1_000, false, at(1));
+    assert_eq!(s.due(), Some(at(11)));
+    s.on_arrival(1_000, false, at(2));
+    assert_eq!(s.due(), Some(at(2)));
+    s.on_tack(at(2));
+    assert_eq!(s.due(), None);
+}
+
+#[test]
+fn startup_costs_sixteen_tacks_per_rtt_of_the_handshake() {
+    // 100 segments per RTTmin of 160 ms, for ten of them: per packet that would be 1 000.
+    let mut s = Schedule::new(&params(StartupAcks::PerRtt(16), 2));
+    s.on_handshake(ms(10), ms(160));
+    let mut tacks = 0;
+    for i in 0..1_000 {
+        let now = Instant::from_micros(i * 1_600);
+        s.on_arrival(1_000, false, now);
+        if s.due().is_some_and(|due| due <= now) {
+            s.on_tack(now);
+            tacks += 1;
+        }
+    }
+    assert_eq!(tacks, 160);
+}
+
+#[test]
+fn a_handshake_does_not_overrule_what_the_sender_told() {
+    let mut s = steady(ms(20), 2);
+    s.on_handshake(ms(1), ms(16));
+    assert_eq!((s.alpha(), s.rtt_min()), (ms(20), ms(80)));
+}
+
+#[test]
+fn a_window_of_an_odd_number_of_segments_waits_ten_milliseconds_in_startup() {
+    let mut s = Schedule::new(&params(StartupAcks::PerRtt(16), 2));
+    s.on_handshake(ms(1), ms(16));
+    s.on_arrival(1_000, false, at(5));
+    assert_eq!(s.due(), Some(at(15)));
+    s.on_frequency(&frequency(Regime::Steady, ms(4), 2));
+    assert_eq!(s.due(), Some(at(5) + FLUSH));
+    s.on_frequency(&frequency(Regime::Startup, ms(1), 2));
+    s.on_tack(at(15));
+    s.on_arrival(1_000, false, at(16));
+    assert_eq!(s.due(), Some(at(16) + FLUSH), "11 ms after the one before: a sparse flow");
+}
+
+#[test]
+fn per_packet_acknowledges_every_instant_that_packets_arrived_whatever_else_happens() {
+    // The rule that Startup had before it was given a frequency of its own [TON §VI-D].
+    for seed in 1..=200u64 {
+        let mut next = xorshift(seed);
+        let mut s = Schedule::new(&params(StartupAcks::PerPacket, 1 + next(4) as u32));
+        let (mut now, mut oldest, mut demanded) = (at(1), None, None);
+        for _ in 0..400 {
+            now += Duration::from_micros(next(20_000));
+            match next(8) {
+                0 => s.on_handshake(Duration::ZERO, Duration::from_micros(next(200_000))),
+                1 => s.on_frequency(&frequency(Regime::Startup, ms(0), 1 + next(4) as u32)),
+                2 => s.on_said_by_data(),
+                3 => {
+                    s.demand(now);
+                    demanded.get_or_insert(now);
+                }
+                _ => {
+                    let at_once = next(9) == 0;
+                    s.on_arrival(next(3_000), at_once, now);
+                    oldest.get_or_insert(now);
+                    demanded = demanded.or(at_once.then_some(now));
+                }
+            }
+            assert_eq!(s.due(), oldest.or(demanded), "seed {seed}");
+            if next(2) == 0 && s.due().is_some() {
+                s.on_tack(now);
+                (oldest, demanded) = (None, None);
+            }
+        }
     }
 }
 
 #[test]
 fn counting_waits_for_l_full_sized_segments() {
     let mut s = steady(ms(1), 2);
-    s.on_arrival(999, false, at(10));
+    s.on_arrival(951, false, at(10));
     s.on_arrival(1_000, false, at(20));
-    assert_eq!(s.due(), Some(at(35)), "one byte short: only the flush timer");
+    assert_eq!(s.due(), Some(at(10) + FLUSH), "one byte short: only the flush timer");
     s.on_arrival(1, false, at(21));
-    assert_eq!(s.due(), Some(at(21)));
+    assert_eq!(s.due(), Some(at(21)), "two segments less 24 bytes of options each");
 }
 
 #[test]
-fn bytes_beyond_l_segments_carry_over() {
-    // Bursts of three with L = 2: every second burst would otherwise lose half a TACK.
-    let mut s = steady(ms(1), 2);
-    let mut tacks = 0;
-    for t in (0..3_000).step_by(10) {
-        s.on_arrival(3_000, false, at(t));
-        while s.due().is_some_and(|d| d <= at(t)) {
-            s.on_tack(at(t));
-            tacks += 1;
+fn a_burst_beyond_l_segments_is_acknowledged_once_and_counting_begins_anew() {
+    // Bursts of three: with L = 2 one TACK each, with L = 4 one for every second, as TCPs do.
+    // Had bytes carried over, L = 4 would cost 225 TACKs for 900 segments.
+    for (l, expected) in [(2, 300), (4, 150)] {
+        let mut s = steady(ms(1), l);
+        let mut tacks = 0;
+        for t in (0..3_000).step_by(10) {
+            s.on_arrival(3_000, false, at(t));
+            while s.due().is_some_and(|d| d <= at(t)) {
+                s.on_tack(at(t));
+                tacks += 1;
+            }
         }
+        assert_eq!(tacks, expected, "L = {l}");
     }
-    assert_eq!(tacks, 300, "one per burst: there is nothing to say twice");
-    let mut s = steady(ms(1), 4);
-    let mut tacks = 0;
-    for t in (0..3_000).step_by(10) {
-        s.on_arrival(3_000, false, at(t));
-        if s.due().is_some_and(|d| d <= at(t)) {
-            s.on_tack(at(t));
-            tacks += 1;
-        }
-    }
-    assert_eq!(tacks, 225, "900 segments, L = 4");
 }
 
 #[test]
@@ -92,9 +162,10 @@ fn a_lone_packet_is_flushed_and_never_waits_half_a_second() {
         let mut s = steady(ms(alpha), 2);
         s.on_arrival(1, false, at(1_000));
         let wait = s.due().unwrap() - at(1_000);
-        assert!(wait <= ms(alpha.max(25)) && wait < ms(500), "alpha {alpha} ms: {wait:?}");
+        assert!(wait <= ms(alpha).max(FLUSH) && wait < ms(500), "alpha {alpha} ms: {wait:?}");
     }
-    let mut s = Schedule::new(2, MSS, Duration::MAX);
+    let endless = Params { flush: Duration::MAX, ..params(StartupAcks::PerRtt(16), 2) };
+    let mut s = Schedule::new(&endless);
     s.on_frequency(&frequency(Regime::Steady, Duration::MAX, u32::MAX));
     s.on_arrival(u64::MAX, false, at(1_000));
     s.on_arrival(u64::MAX, false, at(1_000));
@@ -121,64 +192,140 @@ fn a_regime_change_applies_to_what_waits_already() {
     assert_eq!(s.due(), Some(at(101)));
     s.on_frequency(&frequency(Regime::Steady, ms(10), 2));
     assert_eq!(s.due(), Some(at(10)));
-    s.on_frequency(&frequency(Regime::Startup, ms(10), 2));
-    assert_eq!(s.due(), Some(at(1)));
+    s.on_frequency(&frequency(Regime::Startup, ms(3), 2));
+    assert_eq!(s.due(), Some(at(3)));
+    s.on_frequency(&frequency(Regime::Startup, ms(0), 2));
+    assert_eq!(s.due(), Some(at(1)), "per packet");
+}
+
+#[test]
+fn data_in_return_leaves_one_tack_per_rtt_to_a_bulk_flow_and_none_to_a_dialogue() {
+    // alpha 10 ms, RTTmin 40 ms. Bulk: four segments per millisecond, each acknowledged by data.
+    for (segments, expected) in [(4, 25), (0, 0)] {
+        let mut s = steady(ms(10), 2);
+        let mut tacks = 0;
+        for t in 1..=1_000 {
+            s.on_arrival(segments * 1_000 + 10, false, at(t));
+            if s.due().is_some_and(|due| due <= at(t)) {
+                s.on_tack(at(t));
+                tacks += 1;
+            }
+            s.on_said_by_data();
+        }
+        assert!(tacks <= expected && tacks + 1 >= expected, "{segments}: {tacks}");
+    }
+}
+
+#[test]
+fn what_comes_after_data_in_return_has_its_own_flush_timer() {
+    let mut s = steady(ms(10), 2);
+    s.on_arrival(5_000, false, at(1));
+    s.on_said_by_data();
+    assert_eq!(s.due(), None);
+    s.on_arrival(10, false, at(7));
+    assert_eq!(s.due(), Some(at(7) + FLUSH));
+    s.on_arrival(10, true, at(9));
+    s.on_said_by_data();
+    assert_eq!(s.due(), Some(at(9)), "what must be told at once stays so");
+}
+
+fn xorshift(seed: u64) -> impl FnMut(u64) -> u64 {
+    let mut x = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    move |n| {
+        x ^= x << 13;
+        x ^= x >> 7;
+        x ^= x << 17;
+        x % n
+    }
 }
 
 /// The model keeps every arrival since the last TACK and evaluates the definition.
 struct Model {
-    alpha: Duration,
-    l: u64,
-    carried: u64,
-    arrivals: Vec<(Instant, u64)>,
+    frequency: Frequency,
+    /// When, how many bytes, and whether data in return has acknowledged them.
+    arrivals: Vec<(Instant, u64, bool)>,
+    /// Something has to be told at once since then.
+    demanded: Option<Instant>,
     last_due: Option<Instant>,
+    /// Every arrival.
+    all: Vec<Instant>,
 }
 
 impl Model {
     fn due(&self) -> Option<Instant> {
-        let (oldest, _) = *self.arrivals.first()?;
-        let flush = oldest + self.alpha.max(ms(25)).min(MAX_DELAY);
-        let mut sum = self.carried;
-        let full = self.arrivals.iter().find(|(_, bytes)| {
-            sum += bytes;
-            sum >= self.l * u64::from(MSS)
-        });
-        let by_rule = full.map(|(t, _)| match self.last_due {
-            Some(last) if last + self.alpha > *t => last + self.alpha,
-            _ => *t,
-        });
-        Some(by_rule.map_or(flush, |rule| rule.min(flush)))
+        let Frequency { interval: alpha, rtt_min, segments_per_ack, .. } = self.frequency;
+        let Some((oldest, ..)) = self.arrivals.iter().find(|(.., said)| !said) else {
+            return self.demanded;
+        };
+        let patience = match self.frequency.regime {
+            Regime::Startup if alpha.is_zero() => return Some(*oldest),
+            Regime::Startup if self.all.len() < 2 => STARTUP_PATIENCE,
+            Regime::Startup
+                if self.all[self.all.len() - 1] - self.all[self.all.len() - 2]
+                    < STARTUP_PATIENCE / 2 =>
+            {
+                STARTUP_PATIENCE
+            }
+            _ => FLUSH,
+        };
+        let flush = *oldest + alpha.max(patience).min(MAX_DELAY);
+        let l_segments = u64::from(segments_per_ack * (MSS - 24));
+        let reaches = |quota: u64| {
+            let mut sum = 0;
+            self.arrivals.iter().find(|(_, bytes, _)| {
+                sum += bytes;
+                sum >= quota
+            })
+        };
+        let said = self.arrivals.iter().any(|(.., said)| *said);
+        let probing = self.frequency.regime == Regime::Startup;
+        let rare = if probing { alpha } else { alpha.max(rtt_min) };
+        let (worth, spacing) = if said { (8 * l_segments, rare) } else { (l_segments, alpha) };
+        let full = reaches(worth).and(reaches(l_segments)).map(|(t, ..)| *t);
+        let by_rule = full.map(|t| self.last_due.map_or(t, |last| t.max(last + spacing)));
+        [Some(flush), by_rule, self.demanded].into_iter().flatten().min()
+    }
+
+    fn on_said_by_data(&mut self) {
+        if self.demanded.is_none() {
+            self.arrivals.iter_mut().for_each(|(.., said)| *said = true);
+        }
     }
 
     fn on_tack(&mut self, now: Instant) {
         self.last_due = Some(self.due().unwrap().min(now));
-        let sum = self.carried + self.arrivals.iter().map(|(_, b)| b).sum::<u64>();
-        let quota = self.l * u64::from(MSS);
-        self.carried = if sum >= quota { sum % quota } else { 0 };
         self.arrivals.clear();
+        self.demanded = None;
     }
 }
 
 #[test]
 fn random_arrivals_and_polls_agree_with_the_model() {
-    for seed in 1..=300u64 {
-        let mut x = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-        let mut next = |n: u64| {
-            x ^= x << 13;
-            x ^= x >> 7;
-            x ^= x << 17;
-            x % n
-        };
-        let (alpha, l) = (Duration::from_micros(next(120_000)), 1 + next(5));
-        let mut s = steady(alpha, l as u32);
-        let mut m = Model { alpha, l, carried: 0, arrivals: Vec::new(), last_due: None };
+    for seed in 1..=600u64 {
+        let mut next = xorshift(seed);
+        let regime = if next(3) == 0 { Regime::Startup } else { Regime::Steady };
+        let alpha = Duration::from_micros(1 + next(120_000));
+        let rtt_min = alpha * [16, 4, 0][next(3) as usize];
+        let (two_way, at_once) = (next(2) == 0, 1 + next(30));
+        let frequency = Frequency { rtt_min, ..frequency(regime, alpha, 1 + next(5) as u32) };
+        let mut s = Schedule::new(&params(StartupAcks::PerRtt(16), 2));
+        s.on_frequency(&frequency);
+        let (arrivals, all) = (Vec::new(), Vec::new());
+        let mut m = Model { frequency, arrivals, demanded: None, last_due: None, all };
         let mut now = Instant::ZERO;
         for _ in 0..400 {
             now += Duration::from_micros(next(20_000));
             if next(3) > 0 {
                 let bytes = if next(2) == 0 { 1_000 } else { next(3_000) };
-                s.on_arrival(bytes, false, now);
-                m.arrivals.push((now, bytes));
+                let at_once = next(30) == at_once;
+                s.on_arrival(bytes, at_once, now);
+                m.arrivals.push((now, bytes, false));
+                m.all.push(now);
+                m.demanded = m.demanded.or(at_once.then_some(now));
+            }
+            if two_way && next(2) == 0 {
+                s.on_said_by_data();
+                m.on_said_by_data();
             }
             assert_eq!(s.due(), m.due(), "seed {seed}");
             if next(2) == 0 && s.due().is_some_and(|due| due <= now) {

@@ -28,6 +28,11 @@ pub(super) struct AckLoss {
 }
 
 impl AckLoss {
+    /// Counter of the newest TACK; zero before the first.
+    pub(super) fn newest(&self) -> u32 {
+        self.newest
+    }
+
     /// A TACK with this counter arrived. Serial-number arithmetic on the wrap.
     pub(super) fn on_tack(&mut self, counter: u32) -> Age {
         let ahead = counter.wrapping_sub(self.newest);

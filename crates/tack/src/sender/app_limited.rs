@@ -3,6 +3,9 @@
 //! The receiver measures over two TACK intervals. A rate is limited while packets sent before the
 //! pause still arrive, and until the measurement no longer reaches back to the pause.
 
+//! Deviation: [TON §VI-D] leaves open who judges; the receiver measures the rate, but only the sender
+//! knows why packets did not come, so it is judged here.
+
 use core::time::Duration;
 
 use tack_units::Instant;

@@ -1,19 +1,38 @@
 //! When to tell the receiver another ACK frequency [TON §VI-C].
 //!
-//! - first of all, as soon as RTTmin is known; before that the receiver acknowledges every packet;
-//! - when the regime changes (the end of Startup, or its return);
-//! - when alpha doubled or halved;
-//! - when f did because of bw (counting rules, and the receiver counts by itself: it only needs to
-//!   know for Eq. 5);
-//! - when alpha drifted by more than 1.5 %, so that the frequency stays within 3 % of Eq. 4;
-//! - in steady state, when what Eq. 5 is asked with changed: bdp by a factor of two, rho' by 0.2
-//!   points and a half of itself;
+//! TACKs echo the interval and the regime in force. What they show differs from what Eq. 4 asks for,
+//! and that is told
+//!
+//! - when the regime changes (bandwidth is probed, or no longer), or, a round trip after the last
+//!   time, the interval by a factor of two;
+//! - when the interval drifted by more than 2 %, so that the frequency stays close to Eq. 4;
+//! - in steady state, when what Eq. 5 is asked with changed while acknowledgments are lost: bdp by a
+//!   factor of two, rho' by 0.2 points and a half of itself;
 //! - when TACKs still echo something else a while after it was told: it was lost.
 //!
-//! The last four at most once per `max(RTTmin, 50 ms)`.
+//! The last three at most once per `max(4 RTTmin, 200 ms)`: each costs a packet. A flow that is over
+//! before anything of this happens costs none, since both ends know the handshake's round trip.
 //!
 //! Deviation: [TON §VI-C] names doubling and halving only. By that alone a receiver could be 2x off
 //! for ever, with an alpha from the first, inflated RTT sample.
+//!
+//! # A thin return path
+//!
+//! Acknowledgments that fill the return path wait there, and the round trip grows by that, but not by
+//! what the receiver says that data waited. So the interval is stretched by the power of two that
+//! such a round trip is of RTTmin at least, until it is less than three quarters of that: `beta` TACKs
+//! per round trip as it is. (What data waits for stretches it at the receiver,
+//! `receiver/schedule.rs`.)
+//!
+//! Deviation: Eq. 4 knows no return path. At 10 Mbit/s there, 50 kbit/s back and 20 ms it asks for
+//! three times what fits.
+//!
+//! # The regime
+//!
+//! Bandwidth is probed while the controller says so **and** its estimate grows: by a quarter within
+//! the last three round trips. An application, a receive window or a pacer that holds the flow down
+//! lets nothing grow, and then nothing is gained by hearing of it more often; when growth comes
+//! back, so does the regime.
 
 use core::time::Duration;
 
@@ -22,18 +41,22 @@ use tack_units::{Instant, Rate};
 use crate::feedback::{Frequency, Regime};
 use crate::{Params, equations};
 
-/// Relative drift of alpha that is told.
-const DRIFT: f64 = 0.015;
+/// Relative drift of the interval that is told.
+const DRIFT: f64 = 0.02;
 /// Change of rho' that is told: this much, and half of what it was.
 const RHO_PRIME_STEP: f64 = 0.002;
-/// Least time between two corrections.
-const MIN_SPACING: Duration = Duration::from_millis(50);
+/// Least time between two corrections, and in RTTmin.
+const MIN_SPACING: Duration = Duration::from_millis(200);
+const SPACING_RTTS: u32 = 4;
+/// Growth that counts as growth, and the round trips it may take.
+const GROWTH: f64 = 1.25;
+const GROWTH_RTTS: u32 = 3;
+/// Most that an interval is stretched, as a power of two: by then TACKs wait for as long as they may.
+const MAX_STRETCH: u32 = 6;
 
 #[derive(Clone, Copy, Debug)]
 struct Told {
     frequency: Frequency,
-    /// f by Eq. 4, Hz.
-    hz: f64,
     at: Instant,
 }
 
@@ -50,6 +73,8 @@ pub(super) struct Estimates {
     pub(super) bw: Rate,
     pub(super) rtt_min: Duration,
     pub(super) srtt: Duration,
+    /// Smoothed round trip without what data waits for.
+    pub(super) without_queue: Duration,
     pub(super) rho_prime: f64,
     pub(super) startup: bool,
 }
@@ -59,6 +84,46 @@ pub(super) struct Estimates {
 pub(super) struct FrequencySync {
     told: Option<Told>,
     echo: Option<Echo>,
+    probing: Probing,
+    stretch: Stretch,
+}
+
+/// By how much the round trip without a queue of data is longer than RTTmin: a power of two, as its
+/// exponent.
+#[derive(Debug, Default)]
+struct Stretch(u32);
+
+impl Stretch {
+    /// Stretches `interval` by what holds now.
+    fn update(&mut self, interval: Duration, rtt_min: Duration, rtt: Duration) -> Duration {
+        let ratio = rtt.as_secs_f64() / rtt_min.as_secs_f64().max(1e-9);
+        while self.0 < MAX_STRETCH && ratio >= f64::from(2u32 << self.0) {
+            self.0 += 1;
+        }
+        while self.0 > 0 && ratio < 0.75 * f64::from(1u32 << self.0) {
+            self.0 -= 1;
+        }
+        interval.saturating_mul(1 << self.0)
+    }
+}
+
+/// Whether bandwidth is being probed.
+#[derive(Debug, Default)]
+struct Probing {
+    /// The estimate when it last grew, and when that was.
+    baseline: Rate,
+    grew: Option<Instant>,
+}
+
+impl Probing {
+    /// The controller's estimate is `bw`, and `startup` what it says of itself.
+    fn update(&mut self, bw: Rate, startup: bool, srtt: Duration, now: Instant) -> bool {
+        if self.grew.is_none() || bw >= self.baseline.mul_f64(GROWTH) {
+            self.baseline = bw;
+            self.grew = Some(now);
+        }
+        startup && self.grew.is_some_and(|grew| now - grew <= srtt.saturating_mul(GROWTH_RTTS))
+    }
 }
 
 impl FrequencySync {
@@ -73,6 +138,11 @@ impl FrequencySync {
         self.echo.map_or(told, |e| e.interval.max(told))
     }
 
+    /// The bdp that the receiver knows, bytes; zero before it was told one.
+    pub(super) fn told_bdp(&self) -> u64 {
+        self.told.map_or(0, |told| told.frequency.bdp)
+    }
+
     /// What to tell now, if anything; it counts as told.
     pub(super) fn poll(
         &mut self,
@@ -80,38 +150,52 @@ impl FrequencySync {
         estimates: Estimates,
         now: Instant,
     ) -> Option<Frequency> {
-        let Estimates { bw, rtt_min, startup, rho_prime, .. } = estimates;
+        let Estimates { bw, rtt_min, srtt, without_queue, startup, rho_prime } = estimates;
+        let probing = self.probing.update(bw, startup, srtt, now);
+        let (regime, interval) = if probing {
+            (Regime::Startup, equations::startup_interval(rtt_min, params.startup))
+        } else {
+            (Regime::Steady, equations::alpha(rtt_min, params.beta))
+        };
+        let interval = self.stretch.update(interval, rtt_min, without_queue);
         let frequency = Frequency {
-            regime: if startup { Regime::Startup } else { Regime::Steady },
-            interval: equations::alpha(rtt_min, params.beta),
+            regime,
+            interval,
+            rtt_min,
             segments_per_ack: params.segments_per_ack,
             rho_prime,
             bdp: equations::bdp(bw, rtt_min),
         };
-        let l = params.segments_per_ack;
-        let hz = equations::tack_frequency(bw, rtt_min, params.beta, l, params.mss);
-        if !self.due(&frequency, hz, estimates, now) {
+        if !self.due(params, &frequency, estimates, now) {
             return None;
         }
-        self.told = Some(Told { frequency, hz, at: now });
+        self.told = Some(Told { frequency, at: now });
         Some(frequency)
     }
 
-    fn due(&self, new: &Frequency, hz: f64, estimates: Estimates, now: Instant) -> bool {
-        let Some(told) = &self.told else { return true };
+    fn due(&self, params: &Params, new: &Frequency, estimates: Estimates, now: Instant) -> bool {
+        let Some(told) = &self.told else {
+            // What the receiver took from the handshake may do.
+            let Some(echo) = self.echo else { return false };
+            let near = echo.interval.abs_diff(new.interval) <= new.interval / 8;
+            return echo.regime != new.regime || !near;
+        };
         let old = &told.frequency;
-        let (alpha, told_alpha) = (new.interval.as_secs_f64(), old.interval.as_secs_f64());
-        if old.regime != new.regime || by_a_factor_of_two(told_alpha, alpha) {
+        let (interval, old_interval) = (new.interval.as_secs_f64(), old.interval.as_secs_f64());
+        if old.regime != new.regime {
+            // Where counting rules, more TACKs are not to be had: probing changes nothing.
+            let counting =
+                !equations::period_rules(new.bdp, params.beta, params.segments_per_ack, params.mss);
+            return new.regime == Regime::Steady || !counting;
+        }
+        if by_a_factor_of_two(old_interval, interval) && now - told.at >= estimates.srtt {
             return true;
         }
-        if now - told.at < estimates.rtt_min.max(MIN_SPACING) {
+        if now - told.at < (estimates.rtt_min * SPACING_RTTS).max(MIN_SPACING) {
             return false;
         }
-        let drifted = (alpha - told_alpha).abs() > DRIFT * told_alpha;
-        drifted
-            || by_a_factor_of_two(told.hz, hz)
-            || self.was_lost(told, estimates.srtt)
-            || matters_for_equation_5(old, new)
+        let drifted = (interval - old_interval).abs() > DRIFT * old_interval;
+        drifted || self.was_lost(told, estimates.srtt) || matters_for_equation_5(old, new)
     }
 
     /// A TACK that left well after the frequency must have arrived shows another one.
@@ -131,7 +215,7 @@ fn by_a_factor_of_two(a: f64, b: f64) -> bool {
 }
 
 fn matters_for_equation_5(old: &Frequency, new: &Frequency) -> bool {
-    if new.regime == Regime::Startup {
+    if new.regime == Regime::Startup || new.rho_prime == 0.0 {
         return false;
     }
     let step = (new.rho_prime - old.rho_prime).abs();

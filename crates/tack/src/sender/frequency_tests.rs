@@ -12,58 +12,154 @@ fn at(n: u64) -> Instant {
 
 fn estimates(mbps: u64, rtt_min: Duration, startup: bool) -> Estimates {
     let bw = Rate::from_mbps(mbps);
-    Estimates { bw, rtt_min, srtt: rtt_min, rho_prime: 0.0, startup }
+    Estimates { bw, rtt_min, srtt: rtt_min, without_queue: rtt_min, rho_prime: 0.0, startup }
 }
 
 fn poll(sync: &mut FrequencySync, e: Estimates, now: Instant) -> Option<Frequency> {
     sync.poll(&Params::default(), e, now)
 }
 
-#[test]
-fn the_first_one_is_told_as_soon_as_there_is_an_rtt() {
+/// Past the first one: the receiver took RTTmin/4 too literally and was told.
+fn told(e: Estimates) -> FrequencySync {
     let mut sync = FrequencySync::default();
-    let f = poll(&mut sync, estimates(0, ms(80), true), at(0)).unwrap();
-    assert_eq!((f.regime, f.interval, f.segments_per_ack), (Regime::Startup, ms(20), 2));
-    assert_eq!(poll(&mut sync, estimates(0, ms(80), true), at(500)), None);
+    sync.on_echo(Duration::ZERO, Regime::Startup, at(0));
+    let f = poll(&mut sync, e, at(0)).unwrap();
+    sync.on_echo(f.interval, f.regime, at(0));
+    sync
+}
+
+#[test]
+fn nothing_is_told_before_the_receiver_showed_what_it_assumes() {
+    let mut sync = FrequencySync::default();
+    for t in 0..1_000 {
+        assert_eq!(poll(&mut sync, estimates(t, ms(80), t < 500), at(t)), None);
+    }
+}
+
+#[test]
+fn no_first_one_is_told_when_the_handshake_told_the_receiver_enough() {
+    // RTTmin 80 ms: 5 ms. The handshake took up to an eighth more or less.
+    for (echoed_us, told) in [(5_000, false), (5_600, false), (4_400, false)].into_iter().chain([
+        (5_700, true),
+        (4_300, true),
+        (0, true),
+    ]) {
+        let mut sync = FrequencySync::default();
+        sync.on_echo(Duration::from_micros(echoed_us), Regime::Startup, at(80));
+        let f = poll(&mut sync, estimates(10, ms(80), true), at(80));
+        assert_eq!(f.map(|f| (f.regime, f.interval)), told.then_some((Regime::Startup, ms(5))));
+    }
+}
+
+#[test]
+fn per_packet_is_told_unless_it_is_in_force() {
+    let params = Params { startup: crate::StartupAcks::PerPacket, ..Params::default() };
+    for (echoed, told) in [(ms(0), false), (ms(5), true)] {
+        let mut sync = FrequencySync::default();
+        sync.on_echo(echoed, Regime::Startup, at(80));
+        let f = sync.poll(&params, estimates(10, ms(80), true), at(80));
+        assert_eq!(f.map(|f| (f.interval, f.rtt_min)), told.then_some((ms(0), ms(80))));
+    }
 }
 
 #[test]
 fn a_regime_change_is_told_at_once() {
     let mut sync = FrequencySync::default();
-    poll(&mut sync, estimates(100, ms(80), true), at(0));
-    let f = poll(&mut sync, estimates(100, ms(80), false), at(1)).unwrap();
-    assert_eq!((f.regime, f.bdp), (Regime::Steady, 1_000_000));
+    sync.on_echo(ms(5), Regime::Startup, at(80));
+    assert_eq!(poll(&mut sync, estimates(100, ms(80), true), at(80)), None);
+    let f = poll(&mut sync, estimates(100, ms(80), false), at(81)).unwrap();
+    assert_eq!((f.regime, f.interval, f.rtt_min), (Regime::Steady, ms(20), ms(80)));
+    assert_eq!((f.segments_per_ack, f.bdp), (2, 1_000_000));
+    assert_eq!(poll(&mut sync, estimates(100, ms(80), false), at(82)), None);
+    // Growth, and the controller looks for more again.
+    let f = poll(&mut sync, estimates(200, ms(80), true), at(83)).unwrap();
+    assert_eq!((f.regime, f.interval), (Regime::Startup, ms(5)));
+}
+
+/// The regime that is told or in force at each millisecond.
+fn regimes(bw: impl Fn(u64) -> u64, startup: impl Fn(u64) -> bool, upto: u64) -> Vec<Regime> {
+    let at_time = |t| Estimates { bw: Rate::from_kbps(bw(t)), ..estimates(0, ms(40), startup(t)) };
+    let mut sync = told(at_time(0));
+    let mut regime = sync.told.unwrap().frequency.regime;
+    let regimes = (0..upto).map(|t| {
+        let e = at_time(t);
+        if let Some(f) = poll(&mut sync, e, at(t)) {
+            regime = f.regime;
+            sync.on_echo(f.interval, f.regime, at(t));
+        }
+        regime
+    });
+    regimes.collect()
 }
 
 #[test]
-fn doubling_and_halving_are_told_at_once_and_drift_after_a_while() {
-    let mut sync = FrequencySync::default();
-    poll(&mut sync, estimates(100, ms(80), false), at(0));
-    assert!(poll(&mut sync, estimates(100, ms(40), false), at(1)).is_some(), "doubled");
-    assert!(poll(&mut sync, estimates(100, ms(80), false), at(2)).is_some(), "halved");
-    let drifted = estimates(100, ms(82), false);
-    assert_eq!(poll(&mut sync, drifted, at(50)), None, "too soon");
-    assert!(poll(&mut sync, drifted, at(90)).is_some());
-    let close = estimates(100, Duration::from_micros(82_900), false);
-    assert_eq!(poll(&mut sync, close, at(10_000)), None, "1.1 %");
-}
-
-#[test]
-fn a_bandwidth_that_jumps_about_is_not_told_more_than_every_fifty_milliseconds() {
-    let mut sync = FrequencySync::default();
-    let jumps = |t: u64| Estimates {
-        bw: Rate::from_kbps(if t.is_multiple_of(2) { 100 } else { 900 }),
-        ..estimates(0, ms(10), false)
+fn startup_without_growth_pauses_after_three_round_trips_and_returns_with_growth() {
+    // An application at 10 Mbit/s, from 1 000 ms on at 12.4, from 2 000 ms on at 12.5.
+    let bw = |t| {
+        if t < 1_000 {
+            10_000
+        } else if t < 2_000 {
+            12_400
+        } else {
+            12_500
+        }
     };
-    let told = (0..1_000).filter(|t| poll(&mut sync, jumps(*t), at(*t)).is_some()).count();
-    assert!((2..=20).contains(&told), "{told}");
+    let regimes = regimes(bw, |_| true, 3_000);
+    let runs: Vec<(Regime, usize)> =
+        regimes.chunk_by(|a, b| a == b).map(|run| (run[0], run.len())).collect();
+    let three = 3 * 40 + 1;
+    let (probing, steady) = (Regime::Startup, Regime::Steady);
+    let expected =
+        [(probing, three), (steady, 2_000 - three), (probing, three), (steady, 1_000 - three)];
+    assert_eq!(runs, expected);
 }
 
 #[test]
-fn random_walks_keep_the_receiver_within_three_percent_with_few_updates() {
-    let mut sync = FrequencySync::default();
+fn startup_lasts_while_the_estimate_doubles_every_two_round_trips() {
+    let doubling = |t: u64| 1_000 << (t / 80);
+    assert!(regimes(doubling, |_| true, 800).iter().all(|r| *r == Regime::Startup));
+    let left = regimes(doubling, |t| t < 400, 800);
+    assert_eq!(left.iter().filter(|r| **r == Regime::Startup).count(), 400, "as it says itself");
+}
+
+#[test]
+fn a_flow_that_never_gets_an_estimate_stays_in_startup() {
+    assert!(regimes(|_| 0, |_| true, 2_000).iter().all(|r| *r == Regime::Startup));
+}
+
+#[test]
+fn doubling_and_halving_are_told_a_round_trip_apart_and_drift_after_four() {
+    let mut sync = told(estimates(100, ms(80), false));
+    assert_eq!(poll(&mut sync, estimates(100, ms(40), false), at(39)), None, "a round trip apart");
+    assert!(poll(&mut sync, estimates(100, ms(40), false), at(40)).is_some(), "doubled");
+    assert!(poll(&mut sync, estimates(100, ms(80), false), at(120)).is_some(), "halved");
+    let drifted = estimates(100, ms(82), false);
+    assert_eq!(poll(&mut sync, drifted, at(120 + 4 * 82 - 1)), None, "too soon");
+    assert!(poll(&mut sync, drifted, at(120 + 4 * 82)).is_some());
+    let close = estimates(100, Duration::from_micros(83_600), false);
+    assert_eq!(poll(&mut sync, close, at(10_000)), None, "1.95 %");
+}
+
+#[test]
+fn a_bandwidth_that_jumps_about_is_told_every_200_ms_where_acknowledgments_are_lost_else_never() {
+    for (rho_prime, least, most) in [(0.0, 0, 0), (0.1, 2, 5)] {
+        let jumps = |t: u64| Estimates {
+            bw: Rate::from_kbps(if t.is_multiple_of(2) { 100 } else { 900 }),
+            rho_prime,
+            ..estimates(0, ms(10), false)
+        };
+        let mut sync = told(jumps(0));
+        let count = (0..1_000).filter(|t| poll(&mut sync, jumps(*t), at(*t)).is_some()).count();
+        assert!((least..=most).contains(&count), "{count}");
+    }
+}
+
+#[test]
+fn random_walks_keep_the_receiver_within_five_percent_with_few_updates() {
+    // 2 % are not told, and in 320 ms the walk goes 0.5 % (one sigma) further.
+    let mut sync = told(estimates(100, ms(80), false));
     let mut x = 0x9e37_79b9_7f4a_7c15u64;
-    let (mut rtt_us, mut told, mut updates) = (80_000f64, Duration::ZERO, 0);
+    let (mut rtt_us, mut told, mut updates) = (80_000f64, ms(20), 0);
     for t in 0..100_000u64 {
         x ^= x << 13;
         x ^= x >> 7;
@@ -74,33 +170,55 @@ fn random_walks_keep_the_receiver_within_three_percent_with_few_updates() {
             (told, updates) = (f.interval, updates + 1);
         }
         let error = told.as_secs_f64() * 4.0 / rtt.as_secs_f64() - 1.0;
-        assert!(error.abs() < 0.03, "{error} at {t}");
+        assert!(error.abs() < 0.05, "{error} at {t}");
     }
-    assert!((2..1_000).contains(&updates), "{updates}");
+    assert!((2..313).contains(&updates), "{updates}");
 }
 
 #[test]
 fn a_lost_one_is_repeated_when_tacks_still_echo_the_old() {
-    let mut sync = FrequencySync::default();
     let e = estimates(100, ms(80), false);
-    poll(&mut sync, e, at(0));
+    let mut sync = told(e);
     sync.on_echo(Duration::ZERO, Regime::Startup, at(100));
-    assert_eq!(poll(&mut sync, e, at(100)), None, "that TACK may have left before");
+    assert_eq!(poll(&mut sync, e, at(400)), None, "that TACK may have left before");
     sync.on_echo(Duration::ZERO, Regime::Startup, at(170));
-    assert!(poll(&mut sync, e, at(170)).is_some());
-    assert_eq!(poll(&mut sync, e, at(300)), None, "the echo is older than the repetition");
-    sync.on_echo(ms(20) + Duration::from_micros(1), Regime::Steady, at(400));
+    assert_eq!(poll(&mut sync, e, at(319)), None, "corrections are four round trips apart");
+    assert!(poll(&mut sync, e, at(320)).is_some());
+    assert_eq!(poll(&mut sync, e, at(700)), None, "the echo is older than the repetition");
+    sync.on_echo(ms(20) + Duration::from_micros(1), Regime::Steady, at(800));
     assert_eq!(poll(&mut sync, e, at(1_000)), None, "rounding on the wire");
 }
 
 #[test]
-fn what_equation_5_needs_is_kept_up_to_date() {
-    let mut sync = FrequencySync::default();
+fn what_equation_5_needs_is_kept_up_to_date_while_acknowledgments_are_lost() {
     let e = estimates(100, ms(80), false);
-    poll(&mut sync, e, at(0));
-    let lossy = |rho_prime| Estimates { rho_prime, ..e };
-    assert_eq!(poll(&mut sync, lossy(0.0015), at(1_000)), None);
-    assert!(poll(&mut sync, lossy(0.1), at(1_000)).is_some());
-    assert_eq!(poll(&mut sync, lossy(0.14), at(2_000)), None);
-    assert!(poll(&mut sync, estimates(250, ms(80), false), at(3_000)).is_some(), "bdp, rho'");
+    let mut sync = told(e);
+    let lossy = |mbps, rho_prime| Estimates { rho_prime, ..estimates(mbps, ms(80), false) };
+    assert_eq!(poll(&mut sync, lossy(250, 0.0), at(1_000)), None, "Eq. 5 is far");
+    assert_eq!(poll(&mut sync, lossy(100, 0.0015), at(1_000)), None);
+    assert!(poll(&mut sync, lossy(100, 0.1), at(1_000)).is_some());
+    assert_eq!(poll(&mut sync, lossy(100, 0.14), at(2_000)), None);
+    assert!(poll(&mut sync, lossy(250, 0.1), at(3_000)).is_some(), "bdp");
+    assert!(poll(&mut sync, lossy(250, 0.04), at(4_000)).is_some(), "rho'");
+}
+
+#[test]
+fn a_flow_so_slow_that_counting_rules_is_not_told_to_probe_again() {
+    // 0.1 Mbit/s over 40 ms is less than beta * L * MSS.
+    let bw = |t| if t < 1_000 { 100 } else { 200 };
+    let regimes = regimes(bw, |_| true, 2_000);
+    assert_eq!(regimes.last(), Some(&Regime::Steady));
+    assert_eq!(regimes.chunk_by(|a, b| a == b).count(), 2, "{regimes:?}");
+}
+
+#[test]
+fn a_thin_return_path_doubles_the_interval_until_it_is_free() {
+    let mut sync = told(estimates(100, ms(20), false));
+    let thin = Estimates { without_queue: ms(45), srtt: ms(45), ..estimates(100, ms(20), false) };
+    let f = poll(&mut sync, thin, at(1_000)).expect("twice as long");
+    assert_eq!(f.interval, ms(10));
+    let better = Estimates { without_queue: ms(31), ..thin };
+    assert_eq!(poll(&mut sync, better, at(2_000)), None, "three quarters of two");
+    let f = poll(&mut sync, estimates(100, ms(20), false), at(3_000)).expect("free");
+    assert_eq!(f.interval, ms(5));
 }

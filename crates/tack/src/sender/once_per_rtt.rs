@@ -4,6 +4,11 @@
 //! sent later must arrive, and the news must come back. So news that comes earlier than the least
 //! RTT is no news: a repetition that crossed the retransmission, or a lie.
 
+//! Deviation: [TON §V-A] says once per RTT; it is once per RTT*min*. A queue makes the round trip of a
+//! retransmission longer, and within it the paper's rule would refuse news that is true: PKT.SEQ says
+//! of a retransmission for certain whether it was lost, so the guard only has to refuse what cannot be
+//! news at all.
+
 use core::time::Duration;
 
 use tack_units::Instant;

@@ -43,7 +43,8 @@ fn tack(counter: u32, cum_ack: u64, largest_pkt_seq: u64) -> Tack {
 }
 
 fn loss(cum_ack: u64, second_largest: u64, largest: u64) -> Iack {
-    let reason = IackReason::Loss { largest, second_largest };
+    let gap = second_largest + 1..largest;
+    let reason = IackReason::Loss { gaps: vec![gap] };
     Iack { cum_ack, window: 1 << 20, reason }
 }
 
@@ -110,14 +111,11 @@ fn receipts_behind_a_hole_leave_the_flight() {
 #[test]
 fn the_tacks_rtt_is_free_of_its_delay() {
     let mut s = sender(4);
-    let timing = Some(Timing { departure_us: u32::MAX - 999, delay: ms(9) });
+    let timing = Some(Timing { departure_us: u32::MAX - 999, delay: ms(9), ..Timing::default() });
     let acked = s.on_tack(&Tack { timing, ..tack(1, MSS, 1) }, 39_000, at(40));
     assert_eq!(acked.rtt, Some(ms(31)));
     assert_eq!(s.rtt_min(), Some(ms(31)));
-    assert_eq!(
-        (s.srtt(), s.rttvar()),
-        (Some(ms(40) * 7 / 8 + ms(31) / 8), Some(ms(15) + ms(9) / 4))
-    );
+    assert_eq!((s.srtt(), s.rttvar()), (Some(ms(40) / 2 + ms(31) / 2), Some(ms(15) + ms(9) / 4)));
 }
 
 #[test]
@@ -254,4 +252,22 @@ fn bytes_queued_at_the_peer_are_not_counted_twice_once_they_are_acknowledged() {
     let mut s = sender(10);
     s.on_cum_ack(6_000, None, at(39));
     assert_eq!(s.on_tack(&first_only, 0, at(40)).in_flight, 15_000 - 6_000 - 3_000);
+}
+
+#[test]
+fn silence_while_something_known_to_be_lost_waits_for_room_is_a_timeout() {
+    // What fills the window is lost as well, and the peer had no room to tell: a probe's answer
+    // would be progress, for ever.
+    let mut s = sender(9);
+    s.on_iack(&loss(0, 0, 2), at(50));
+    assert_eq!((s.in_flight(), s.lost_bytes()), (8 * 1_500, 1_500));
+    let deadline = s.deadline().unwrap();
+    assert_eq!(s.on_timeout(deadline), Some(Timeout::Rto));
+    assert_eq!((s.in_flight(), s.lost_bytes()), (0, 9 * 1_500));
+    // Once it was sent again, silence is probed as ever.
+    let mut s = sender(9);
+    s.on_iack(&loss(0, 0, 2), at(50));
+    s.on_sent(s.next_lost(at(50)).unwrap(), at(50));
+    let deadline = s.deadline().unwrap();
+    assert_eq!(s.on_timeout(deadline), Some(Timeout::Probe));
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tack::{Params, RbbPolicy};
+use tack::{Params, RbbPolicy, StartupAcks};
 use tack_units::{Instant, Rate};
 
 use crate::rng::Rng;
@@ -22,6 +22,10 @@ fn random(seed: u64) -> Config {
         rbb,
         loss_iacks: !rng.chance(0.1),
         ack_on_push: rng.chance(0.5),
+        startup: match rng.below(3) {
+            0 => StartupAcks::PerPacket,
+            _ => StartupAcks::PerRtt(1 + rng.below(32) as u32),
+        },
         owd_timing: !rng.chance(0.1),
         ..Params::default()
     };
@@ -51,6 +55,7 @@ fn random(seed: u64) -> Config {
         queue: None,
         queue_phase: Duration::ZERO,
         blackout,
+        handshake: !rng.chance(0.1),
     }
 }
 

@@ -43,6 +43,8 @@ pub(crate) struct Config {
     pub(crate) queue: Option<fn(Instant, &mut Rng) -> Duration>,
     /// Added to the time that `queue` sees.
     pub(crate) queue_phase: Duration,
+    /// The receiver knows the handshake's round trip, as the sender does.
+    pub(crate) handshake: bool,
     /// Both directions lose everything in here.
     pub(crate) blackout: Option<(Instant, Instant)>,
 }
@@ -69,6 +71,7 @@ impl Default for Config {
             max_holes: 180,
             queue: None,
             queue_phase: Duration::ZERO,
+            handshake: true,
             blackout: None,
         }
     }
@@ -128,9 +131,14 @@ impl World {
     pub(crate) fn new(cfg: Config) -> Self {
         let now = Instant::from_millis(1);
         let mut sender = Sender::new(cfg.params, cfg.first_pkt_seq, cfg.first_seq, now);
-        sender.on_cum_ack(cfg.first_seq, Some(cfg.rtt * 5 / 4), now);
+        let handshake = cfg.rtt * 5 / 4;
+        sender.on_cum_ack(cfg.first_seq, Some(handshake), now);
+        let mut receiver = Receiver::new(cfg.params, cfg.first_pkt_seq);
+        if cfg.handshake {
+            receiver.on_handshake(handshake);
+        }
         World {
-            receiver: Receiver::new(cfg.params, cfg.first_pkt_seq),
+            receiver,
             sender,
             counts: Counts::default(),
             repairs: Vec::new(),

@@ -30,10 +30,12 @@
 //!
 //! ```text
 //! pacing_rate = max(pacing_gain * bandwidth * 0.99, MSS * f)
-//! cwnd        = (2 + 1/(RTTmin * f)) * bandwidth * RTTmin + allowances
+//! cwnd        = (2 + 1/(RTT * f)) * bandwidth * RTTmin + allowances
 //! ```
 //!
-//! where the extra `bandwidth/f` covers what waits for the next TACK. The sample says which; a
+//! where what the receiver sees does more than measure: Startup grows by 2.89 a round while nothing
+//! waits, and ends at the bottleneck ([`overshoot`]); a probe that found bandwidth goes on
+//! ([`probe_bw`]); what a congested round left bounds the next ones ([`short_term`]). The extra `bandwidth/f` covers what waits for the next TACK. The sample says which; a
 //! connection that falls back to plain TCP changes over and keeps what it learnt.
 //!
 //! Constants, each next to its use: [`profile`] (filters and cycles), [`state`] (gains),
@@ -46,14 +48,19 @@ mod conserve;
 mod delivered;
 mod extra_acked;
 mod full_pipe;
+mod inspect;
 mod lt_bw;
 mod min_rtt;
 mod model;
+mod overshoot;
 mod probe_bw;
 mod probe_rtt;
 mod profile;
 mod round;
+mod short_term;
 mod state;
+
+use core::time::Duration;
 
 use rand_pcg::Pcg32;
 use rand_pcg::rand_core::Rng;
@@ -63,13 +70,13 @@ use tack_units::{Instant, Rate};
 use self::conserve::Conserve;
 use self::lt_bw::Verdict;
 use self::model::{Model, News, Stance};
+use self::overshoot::{Overshoot, Signs};
 use self::probe_bw::{Cycle, Flight};
 use self::probe_rtt::ProbeRtt;
 use self::profile::Constants;
 pub(crate) use self::profile::Profile;
-use self::state::{DRAIN_GAIN, HIGH_GAIN, State};
+use self::state::{CLEAR_GAIN, DRAIN_GAIN, HIGH_GAIN, State};
 use crate::config::Config;
-use crate::control::{Algorithm, Inspect, Snapshot};
 use crate::controller::Controller;
 use crate::sample::{AckSample, LossKind, LossSample, RateSource};
 
@@ -83,13 +90,12 @@ pub struct Bbr {
     model: Model,
     state: State,
     cycle: Cycle,
+    overshoot: Overshoot,
     probe_rtt: ProbeRtt,
     conserve: Conserve,
     /// Bytes; what ProbeRTT takes away comes on top.
     cwnd: u64,
     pacing_rate: Option<Rate>,
-    /// Position of the TACK clock at the last event.
-    position: u64,
     /// The last transmission left nothing to send.
     app_limited: bool,
     /// Sending resumed after an idle time and nothing sent since was acknowledged.
@@ -100,6 +106,8 @@ pub struct Bbr {
 const MIN_CWND_MSS: u64 = 4;
 /// Stream of the seed's generator that is ours.
 const BBR_STREAM: u64 = 0x0bb7;
+/// TACK intervals in a phase of the cycle, a round trip [TON §VI-D].
+const INTERVALS_PER_PHASE: u32 = 4;
 /// Sending 1 % slower than the path delivers lets a queue made by an overestimate go.
 const PACING_MARGIN: f64 = 0.99;
 
@@ -114,12 +122,12 @@ impl Bbr {
             random: Pcg32::new(config.seed, BBR_STREAM),
             model: Model::new(constants.filter, now),
             state: State::Startup,
-            cycle: Cycle::in_rounds(constants.cycle, 0, now),
+            cycle: Cycle::new(constants.cycle, 0, Rate::MAX, now),
+            overshoot: Overshoot::default(),
             probe_rtt: ProbeRtt::by_flight(),
             conserve: Conserve::default(),
             cwnd: config.initial_window,
             pacing_rate: None,
-            position: 0,
             app_limited: false,
             idle_restart: false,
         }
@@ -157,11 +165,30 @@ impl Bbr {
     }
 
     fn restart_cycle(&mut self, now: Instant) {
-        let (random, cycle) = (self.random.next_u32(), self.constants.cycle);
-        self.cycle = match self.model.source {
-            RateSource::Sender => Cycle::in_rounds(cycle, random, now),
-            RateSource::Receiver => Cycle::in_intervals(cycle, random, self.position),
+        let (random, phases) = (self.random.next_u32(), self.constants.cycle);
+        let bandwidth = self.model.greatest_bandwidth().unwrap_or(Rate::MAX);
+        self.cycle = Cycle::new(phases, random, bandwidth, now);
+    }
+
+    fn advance_cycle(&mut self, ack: &AckSample, rtt_min: Duration) {
+        let by_receiver = self.is_receiver_based();
+        let intervals = self.model.clock.interval().saturating_mul(INTERVALS_PER_PHASE);
+        let flight = Flight {
+            // Told at the end of an interval, a phase must not last one more.
+            phase: if by_receiver { intervals.max(rtt_min) / 8 * 7 } else { rtt_min },
+            in_flight: ack.prior_in_flight,
+            lost: ack.lost_bytes > 0,
+            probed: self.target(self.pacing_gain().max(1.0)),
+            drained: self.target(1.0),
+            by_receiver,
+            queued: ack.rtt.is_some_and(|rtt| rtt >= rtt_min.saturating_add(rtt_min / 4)),
+            bandwidth: self.model.greatest_bandwidth().unwrap_or(Rate::MAX),
         };
+        if self.cycle.on_ack(&flight, ack.now) {
+            let bandwidth = self.model.greatest_bandwidth().unwrap_or(Rate::MAX);
+            let cap = self.inflight_cap();
+            self.model.short_term.on_probe(bandwidth, cap);
+        }
     }
 
     /// ProbeRTT lowers the rate a little instead of falling silent.
@@ -184,13 +211,37 @@ impl Bbr {
 
     fn pacing_gain(&self) -> f64 {
         match self.state {
+            State::Startup if self.grows_fast() => CLEAR_GAIN,
             State::Startup => HIGH_GAIN,
             State::Drain => DRAIN_GAIN,
             State::ProbeBw if self.idle_restart => 1.0,
             State::ProbeBw if self.model.long_term.bandwidth().is_some() => 1.0,
-            State::ProbeBw => self.cycle.gain(self.position),
+            State::ProbeBw => self.cycle.gain(),
             State::ProbeRtt => self.constants.probe_rtt_gain.unwrap_or(1.0),
         }
+    }
+
+    /// What the receiver sees may end Startup before three rounds without growth do.
+    fn watch_startup(&mut self, ack: &AckSample) {
+        let Some(rtt_min) = self.model.min_rtt.get() else { return };
+        if self.state != State::Startup || !self.is_receiver_based() {
+            return;
+        }
+        let signs = Signs {
+            rtt: ack.rtt,
+            rtt_min,
+            rate: ack.rate.and_then(|rate| rate.delivery_rate),
+            pacing_rate: self.pacing_rate,
+            app_limited: ack.rate.is_some_and(|rate| rate.app_limited),
+        };
+        if self.overshoot.on_ack(&signs, ack.now) {
+            self.model.full_pipe.declare();
+        }
+    }
+
+    /// Startup's flight grows by [`HIGH_GAIN`] per round, not by two.
+    fn grows_fast(&self) -> bool {
+        self.is_receiver_based() && self.state == State::Startup && self.overshoot.is_clear()
     }
 
     fn after_startup(&mut self, ack: &AckSample) {
@@ -256,7 +307,7 @@ impl Bbr {
         const SLOW: Rate = Rate::from_kbps(1_200);
         let rate = self.pacing_rate.unwrap_or(Rate::ZERO);
         let least = if rate < SLOW { self.mss() } else { 2 * self.mss() };
-        rate.bytes_in(core::time::Duration::from_millis(1)).clamp(least, least.max(65_535))
+        rate.bytes_in(Duration::from_millis(1)).clamp(least, least.max(65_535))
     }
 
     /// Flight allowed in this state, in bytes.
@@ -264,14 +315,24 @@ impl Bbr {
         let mut gain = self.state.cwnd_gain();
         if let (true, Some(rtt_min)) = (self.is_receiver_based(), self.model.min_rtt.get()) {
             // 1/(RTTmin * f) [TON §VI-D].
-            let interval = self.model.clock.unit().as_secs_f64();
-            gain += interval / rtt_min.as_secs_f64().max(1e-9);
+            // Of the round trip as it is: intervals grow with it.
+            let rtt = self.model.srtt().unwrap_or(rtt_min).max(rtt_min).as_secs_f64();
+            gain += self.model.clock.interval().as_secs_f64() / rtt.max(1e-9);
         }
         self.target(gain).saturating_add(self.model.extra_acked())
     }
 
+    /// Flight allowed in Startup, in bytes.
+    fn startup_cap(&self) -> u64 {
+        let rtt_min = self.model.min_rtt.get().filter(|_| self.is_receiver_based());
+        let seen = rtt_min.and_then(|rtt_min| self.overshoot.flight(rtt_min));
+        seen.map_or(u64::MAX, |flight| flight.max(self.config.initial_window))
+            .min(self.inflight_cap())
+    }
+
     fn grown(&self, cwnd: u64, acked: u64) -> u64 {
-        let cap = self.inflight_cap();
+        let full = self.model.full_pipe.reached();
+        let cap = if full { self.inflight_cap() } else { self.startup_cap() };
         let started = self.model.delivered() >= self.config.initial_window.saturating_mul(2);
         let grown = cwnd.saturating_add(acked);
         if self.model.full_pipe.reached() {
@@ -312,16 +373,17 @@ impl Bbr {
             self.cwnd = self.cwnd.max(self.conserve.end());
         }
         self.cwnd = if self.model.full_pipe.reached() {
-            self.inflight_cap()
+            self.inflight_cap().min(self.model.short_term.flight().unwrap_or(u64::MAX))
         } else {
-            self.grown(self.cwnd, ack.acked_bytes)
+            let growth = if self.grows_fast() { HIGH_GAIN - 1.0 } else { 1.0 };
+            self.grown(self.cwnd, (ack.acked_bytes as f64 * growth) as u64)
         };
         self.cwnd = self.cwnd.max(self.min_cwnd());
     }
 
     /// `MSS * f` [TON §VI-D]; zero for plain TCP.
     fn least_rate(&self) -> Rate {
-        let per_tack = Rate::from_bytes_over(self.mss(), self.model.clock.unit());
+        let per_tack = Rate::from_bytes_over(self.mss(), self.model.clock.interval());
         per_tack.filter(|_| self.is_receiver_based()).unwrap_or(Rate::ZERO)
     }
 
@@ -365,17 +427,6 @@ impl Controller for Bbr {
             }
         }
         self.app_limited = app_limited;
-        if self.is_receiver_based() {
-            // Phases pass also while TACKs are lost.
-            let position = match self.state {
-                State::ProbeRtt => self.position,
-                _ => self.model.clock.advance(now),
-            };
-            if position != self.position {
-                self.position = position;
-                self.update_pacing();
-            }
-        }
     }
 
     fn on_ack(&mut self, ack: &AckSample) {
@@ -384,25 +435,19 @@ impl Controller for Bbr {
         }
         let stance = Stance {
             probing_bw: self.state == State::ProbeBw,
+            cruising: self.state == State::ProbeBw && self.pacing_gain() <= 1.0,
             probing_rtt: self.state == State::ProbeRtt,
             cwnd: self.cwnd,
             mss: self.mss(),
         };
         let news = self.model.on_ack(ack, &stance);
-        self.position = self.model.clock.advance(ack.now);
         if news.verdict == Verdict::Released && self.state == State::ProbeBw {
             self.enter(State::ProbeBw, ack.now);
         }
         if let (State::ProbeBw, Some(rtt_min)) = (self.state, self.model.min_rtt.get()) {
-            let flight = Flight {
-                in_flight: ack.prior_in_flight,
-                lost: ack.lost_bytes > 0,
-                probed: self.target(self.pacing_gain().max(1.0)),
-                drained: self.target(1.0),
-                rtt_min,
-            };
-            self.cycle.on_ack(&flight, ack.now);
+            self.advance_cycle(ack, rtt_min);
         }
+        self.watch_startup(ack);
         self.after_startup(ack);
         self.search_rtt_min(ack, news);
         if ack.acked_bytes > 0 {
@@ -448,25 +493,5 @@ impl Controller for Bbr {
 
     fn pacing_rate(&self) -> Option<Rate> {
         self.pacing_rate
-    }
-}
-
-impl Inspect for Bbr {
-    fn set_mss(&mut self, mss: u32) {
-        self.config.mss = mss.max(1);
-    }
-
-    fn snapshot(&self, algorithm: Algorithm) -> Snapshot {
-        Snapshot {
-            algorithm,
-            state: self.state.name(),
-            startup: !self.model.full_pipe.reached(),
-            pacing_gain: self.pacing_gain(),
-            bandwidth: self.model.bandwidth(),
-            cwnd: self.window(),
-            ssthresh: None,
-            rtt_min: self.model.min_rtt.get(),
-            pacing_rate: self.pacing_rate,
-        }
     }
 }

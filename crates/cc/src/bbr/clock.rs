@@ -4,7 +4,7 @@
 //! that passed is divided by the interval in force:
 //!
 //! ```text
-//! unit     = max(1/f, RTTmin/4)
+//! unit     = max(1/f, SRTT/4)
 //! position = sum of elapsed / unit
 //! ```
 //!
@@ -12,8 +12,11 @@
 //! sender's ([`TackClock::skip`]), and silence beyond [`MAX_SILENCE`] units, so that a path that
 //! was dead for a while (a Wi-Fi scan lasts 100 to 250 ms) does not empty the filters.
 //!
-//! Deviation: a unit is never shorter than a quarter of RTTmin, whatever interval is in force. In
-//! Startup every packet is acknowledged; a filter of "40 intervals" would forget within one round.
+//! Deviation: a unit is never shorter than a quarter of the smoothed round trip, whatever interval
+//! is in force. While bandwidth is probed, intervals are shorter; a filter of "40 intervals" would
+//! forget within two rounds. And behind a queue of ten RTTmin, in which a path that became slow for
+//! half a second leaves a flow, 40 intervals are one round: the filter would forget what the path can
+//! do before anything sent since comes back. Ten rounds is what BBR remembers.
 
 use core::time::Duration;
 
@@ -28,6 +31,8 @@ pub(crate) struct TackClock {
     settled: Instant,
     /// Zero until the first RTT is known: time stands still.
     unit: Duration,
+    /// `1/f`.
+    interval: Duration,
     /// Units since feedback was last heard.
     silence: u64,
 }
@@ -40,19 +45,28 @@ const BETA: u32 = 4;
 
 impl TackClock {
     pub(crate) fn new(now: Instant) -> Self {
-        Self { position: 0, carry: Duration::ZERO, settled: now, unit: Duration::ZERO, silence: 0 }
+        Self {
+            position: 0,
+            carry: Duration::ZERO,
+            settled: now,
+            unit: Duration::ZERO,
+            interval: Duration::ZERO,
+            silence: 0,
+        }
     }
 
-    /// Feedback arrived; `ack_interval` and `rtt_min` are in force from now on.
+    /// Feedback arrived; these are in force from now on.
     pub(crate) fn on_feedback(
         &mut self,
         ack_interval: Duration,
         rtt_min: Option<Duration>,
+        srtt: Option<Duration>,
         now: Instant,
     ) {
         self.advance(now);
         self.silence = 0;
-        self.unit = ack_interval.max(rtt_min.unwrap_or(Duration::ZERO) / BETA);
+        self.interval = ack_interval.max(rtt_min.unwrap_or(Duration::ZERO) / BETA);
+        self.unit = self.interval.max(srtt.unwrap_or(Duration::ZERO) / BETA);
     }
 
     /// Position at `now`, in intervals.
@@ -77,8 +91,8 @@ impl TackClock {
     }
 
     /// `1/f`: the interval in force, never below RTTmin/4. Zero while unknown.
-    pub(crate) fn unit(&self) -> Duration {
-        self.unit
+    pub(crate) fn interval(&self) -> Duration {
+        self.interval
     }
 }
 
@@ -90,7 +104,7 @@ mod tests {
 
     fn running() -> TackClock {
         let mut clock = TackClock::new(Instant::ZERO);
-        clock.on_feedback(UNIT, None, Instant::ZERO);
+        clock.on_feedback(UNIT, None, None, Instant::ZERO);
         clock
     }
 
@@ -99,9 +113,9 @@ mod tests {
         let (mut every, mut few) = (running(), running());
         for n in 1..=100 {
             let now = Instant::from_millis(5 * n);
-            every.on_feedback(UNIT, None, now);
+            every.on_feedback(UNIT, None, None, now);
             if n % 5 == 0 {
-                few.on_feedback(UNIT, None, now);
+                few.on_feedback(UNIT, None, None, now);
             }
         }
         let end = Instant::from_millis(500);
@@ -112,7 +126,7 @@ mod tests {
     fn fractions_of_an_interval_add_up_without_loss() {
         let mut clock = running();
         for ms in 1..=1_003 {
-            clock.on_feedback(UNIT, None, Instant::from_millis(ms));
+            clock.on_feedback(UNIT, None, None, Instant::from_millis(ms));
         }
         assert_eq!(clock.advance(Instant::from_millis(1_005)), 201);
     }
@@ -123,7 +137,7 @@ mod tests {
         for ms in [100, 200, 250] {
             assert_eq!(clock.advance(Instant::from_millis(ms)), 8);
         }
-        clock.on_feedback(UNIT, None, Instant::from_millis(251));
+        clock.on_feedback(UNIT, None, None, Instant::from_millis(251));
         assert_eq!(clock.advance(Instant::from_millis(256)), 9);
     }
 
@@ -131,8 +145,8 @@ mod tests {
     fn per_packet_acknowledgments_leave_a_quarter_round_trip_as_unit() {
         let mut clock = TackClock::new(Instant::ZERO);
         let rtt_min = Some(Duration::from_millis(40));
-        clock.on_feedback(Duration::from_micros(100), rtt_min, Instant::ZERO);
-        assert_eq!(clock.unit(), Duration::from_millis(10));
+        clock.on_feedback(Duration::from_micros(100), rtt_min, rtt_min, Instant::ZERO);
+        assert_eq!(clock.interval(), Duration::from_millis(10));
         assert_eq!(clock.advance(Instant::from_millis(40)), 4);
     }
 
@@ -140,7 +154,7 @@ mod tests {
     fn skipped_time_and_time_before_the_first_interval_do_not_count() {
         let mut clock = TackClock::new(Instant::ZERO);
         assert_eq!(clock.advance(Instant::from_secs(1)), 0);
-        clock.on_feedback(UNIT, None, Instant::from_secs(1));
+        clock.on_feedback(UNIT, None, None, Instant::from_secs(1));
         clock.skip(Instant::from_secs(9));
         assert_eq!(clock.advance(Instant::from_secs(9) + UNIT), 1);
     }

@@ -14,6 +14,7 @@ use super::full_pipe::FullPipe;
 use super::lt_bw::{LongTerm, Totals, Verdict};
 use super::min_rtt::MinRtt;
 use super::round::Round;
+use super::short_term::{ShortTerm, Standing};
 use crate::sample::{AckSample, RateSample, RateSource};
 
 /// The estimators, and the totals they share.
@@ -25,6 +26,7 @@ pub(crate) struct Model {
     pub(crate) min_rtt: MinRtt,
     pub(crate) full_pipe: FullPipe,
     pub(crate) long_term: LongTerm,
+    pub(crate) short_term: ShortTerm,
     bandwidth: WindowedMax<Rate>,
     delivered_marks: Delivered,
     extra_acked: ExtraAcked,
@@ -42,6 +44,8 @@ pub(crate) struct Model {
 pub(crate) struct Stance {
     /// In ProbeBW.
     pub(crate) probing_bw: bool,
+    /// In ProbeBW, and not sending faster than the estimate.
+    pub(crate) cruising: bool,
     /// In ProbeRTT: rates are low on purpose.
     pub(crate) probing_rtt: bool,
     /// Bytes.
@@ -66,6 +70,7 @@ impl Model {
             min_rtt: MinRtt::new(now),
             full_pipe: FullPipe::default(),
             long_term: LongTerm::default(),
+            short_term: ShortTerm::new(now),
             bandwidth: WindowedMax::new(filter),
             delivered_marks: Delivered::default(),
             extra_acked: ExtraAcked::new(now),
@@ -100,6 +105,8 @@ impl Model {
     pub(crate) fn on_ack(&mut self, ack: &AckSample, stance: &Stance) -> News {
         self.delivered = self.delivered.max(ack.delivered);
         self.lost = self.lost.saturating_add(ack.lost_bytes);
+        // Loss is announced without a rate.
+        self.short_term.on_ack(ack.rtt, ack.lost_bytes);
         self.srtt = ack.srtt.or(self.srtt);
         self.ack_interval = ack.ack_interval;
         let known = self.min_rtt.get();
@@ -110,7 +117,7 @@ impl Model {
             self.clock.skip(ack.now);
             self.limited_until = self.delivered.saturating_add(ack.in_flight);
         }
-        self.clock.on_feedback(ack.ack_interval, self.min_rtt.get(), ack.now);
+        self.clock.on_feedback(ack.ack_interval, self.min_rtt.get(), self.srtt, ack.now);
         let news = ack.rate.map(|rate| self.on_rate(&rate, ack, stance));
         self.delivered_marks.on_ack(self.delivered, self.srtt, ack.now);
         news.unwrap_or(News { round_started: false, verdict: Verdict::None })
@@ -134,7 +141,7 @@ impl Model {
                 verdict = self.long_term.on_ack(&totals, stance.probing_bw);
             }
             RateSource::Receiver => {
-                let times = Times { srtt: self.srtt, ack_interval: self.clock.unit() };
+                let times = Times { srtt: self.srtt, ack_interval: self.clock.interval() };
                 let prior = rate.prior_delivered;
                 let ceiling = self.delivered_marks.ceiling(prior, self.delivered, &times, ack.now);
                 measured = ceiling.map_or(measured, |ceiling| measured.map(|m| m.min(ceiling)));
@@ -148,6 +155,7 @@ impl Model {
             self.bandwidth.update(position, measured);
         }
         if round_started {
+            self.end_short_term_round(stance, ack.now);
             self.extra_acked.on_round();
             if let Some(bandwidth) = self.bandwidth.get().filter(|_| !app_limited) {
                 self.full_pipe.on_round(bandwidth);
@@ -161,6 +169,16 @@ impl Model {
         News { round_started, verdict }
     }
 
+    fn end_short_term_round(&mut self, stance: &Stance, now: Instant) {
+        let (Some(rtt_min), Some(bandwidth)) = (self.min_rtt.get(), self.bandwidth.get()) else {
+            return;
+        };
+        let bounding = self.source == RateSource::Receiver && stance.cruising;
+        let (delivered, cwnd) = (self.delivered, stance.cwnd);
+        let standing = Standing { delivered, rtt_min, bandwidth, cwnd };
+        self.short_term.on_round(&standing, bounding, now);
+    }
+
     fn position(&mut self, now: Instant) -> u64 {
         match self.source {
             RateSource::Sender => self.round.count(),
@@ -170,7 +188,13 @@ impl Model {
 
     /// Bandwidth to act on; `None` before the first sample.
     pub(crate) fn bandwidth(&self) -> Option<Rate> {
-        self.long_term.bandwidth().or(self.bandwidth.get())
+        let bound = self.short_term.bandwidth().unwrap_or(Rate::MAX);
+        self.long_term.bandwidth().or(self.bandwidth.get().map(|rate| rate.min(bound)))
+    }
+
+    /// The greatest rate that the filter remembers, whatever happened since.
+    pub(crate) fn greatest_bandwidth(&self) -> Option<Rate> {
+        self.bandwidth.get()
     }
 
     /// `gain * bandwidth * RTTmin` in bytes; `None` while either is unknown.

@@ -6,7 +6,7 @@
 //!                      sender              receiver [TON §VI-D, §VII-D]
 //!                 Bulk  Interactive      Bulk  Interactive
 //! filter           10        5            40       20
-//! cycle             8        4            32       16
+//! cycle             8        4             8        4     phases
 //! ProbeRTT     every 10 s  every 2.5 s   every 10 s  every 2.5 s
 //!              4 MSS       0.75 * rate   MSS * f     0.75 * rate
 //! ```
@@ -29,7 +29,7 @@ pub(crate) enum Profile {
 pub(crate) struct Constants {
     /// Window of the bandwidth filter, in rounds or TACK intervals.
     pub(crate) filter: u64,
-    /// Length of a ProbeBW cycle, in phases of one RTTmin or in TACK intervals.
+    /// Length of a ProbeBW cycle, in phases of one RTTmin or of four TACK intervals.
     pub(crate) cycle: u64,
     /// Age of RTTmin at which it is measured anew.
     pub(crate) probe_rtt_every: Duration,
@@ -47,12 +47,7 @@ impl Profile {
             RateSource::Sender => 1,
             RateSource::Receiver => 4,
         };
-        Constants {
-            filter: rounds * per_round,
-            cycle: phases * per_round,
-            probe_rtt_every,
-            probe_rtt_gain,
-        }
+        Constants { filter: rounds * per_round, cycle: phases, probe_rtt_every, probe_rtt_gain }
     }
 }
 
@@ -64,9 +59,9 @@ mod tests {
     fn receiver_constants_are_those_of_the_paper() {
         // [TON §VI-D, §VII-D].
         let bulk = Profile::Bulk.constants(RateSource::Receiver);
-        assert_eq!((bulk.filter, bulk.cycle), (40, 32));
+        assert_eq!((bulk.filter, bulk.cycle), (40, 8), "32 intervals are 8 phases");
         let video = Profile::Interactive.constants(RateSource::Receiver);
-        assert_eq!((video.filter, video.cycle), (20, 16));
+        assert_eq!((video.filter, video.cycle), (20, 4));
         assert_eq!(video.probe_rtt_every, Duration::from_millis(2_500));
     }
 

@@ -1,0 +1,175 @@
+//! Startup under receiver-measured rates: how fast to grow, and when the queue says enough.
+//!
+//! A sender that is told the rate of its arrivals and the round trip of its least delayed packets
+//! sixteen times per RTT need not wait for three rounds without growth. In each half round trip,
+//!
+//! ```text
+//! queued   least RTT >= RTTmin + max(RTTmin/8, 4 ms)      every packet waited
+//! short    greatest rate < 0.6 * pacing rate when it was sent      less arrives than is sent
+//!
+//! the latest packets did not wait    grow by 2.89 per round
+//! they did                           double per round
+//! queued and short                   the pipe is full
+//! ```
+//!
+//! The pacing rate that lets the flight grow by 2.89 per round follows from that of doubling: rates
+//! are means over a round trip that ended a round trip ago, so `gain * (e^-x - e^-2x)/x = 1` with
+//! `x = ln 2.89` [BBR's 2/ln 2 solves it for `x = ln 2`].
+//!
+//! The flight is bounded by what arrives, too: at most [`FLIGHT_GAIN`] times the greatest rate of the
+//! last round trip, which the receiver measures over an eighth of one. While nothing saturates, the
+//! flight is 1.78 times that (growth by 2.89 per round, seen a round trip later), and the bound is
+//! not felt; a bottleneck shows in it as soon as packets leave it closer together than it lets them
+//! through, long before the mean over a round trip says so.
+//!
+//! Doubling is what lets slow start follow a path of which it knows nothing but acknowledgments.
+//! While no packet waits and all that was sent arrives as fast as it was sent, the path has shown
+//! room for as much: then the pacing gain, 2.89, is the growth. What goes into the queue is at most
+//! what one round trip sends beyond the bottleneck, until the news is back.
+//!
+//! Deviation: [TON §VI-D] has BBR's Startup. It goes on for three rounds with 2.89 bdp in flight.
+
+use core::time::Duration;
+use std::collections::VecDeque;
+
+use tack_units::{Instant, Rate};
+
+/// Rise of the RTT that is a queue: as HyStart++ [RFC 9406 §4.3], its least value included, below
+/// which 802.11 aggregates and hosts make such rises without a queue.
+const RISE_DIVISOR: u32 = 8;
+const RISE_MIN: Duration = Duration::from_millis(4);
+/// Flight allowed, in products of the greatest rate and RTTmin.
+pub(crate) const FLIGHT_GAIN: f64 = 2.0;
+/// Share of the pacing rate that arrives on a clear path: a flight that grows by 2.89 per round uses
+/// 2.89/4.68 of the pacing rate that allows for it, one that doubles 2/2.89.
+const SHORT: f64 = 0.6;
+/// Samples that make a period's extremes trustworthy.
+const SAMPLES: u32 = 3;
+/// Periods whose pacing rate is remembered: round trips grow while Startup fills a queue.
+const MARKS: usize = 64;
+
+/// Watches Startup.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Overshoot {
+    /// When the period began; `None` before the first sample.
+    began: Option<Instant>,
+    least_rtt: Option<Duration>,
+    greatest_rate: Rate,
+    /// That of the period before.
+    greatest_before: Rate,
+    samples: u32,
+    /// Pacing rate in force at the beginning of each period.
+    paced: VecDeque<(Instant, Rate)>,
+    /// The latest packets waited in a queue.
+    waited: bool,
+}
+
+/// What an acknowledgment tells of it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Signs {
+    pub(crate) rtt: Option<Duration>,
+    pub(crate) rtt_min: Duration,
+    /// Measured over the last two TACK intervals.
+    pub(crate) rate: Option<Rate>,
+    /// In force now.
+    pub(crate) pacing_rate: Option<Rate>,
+    /// The application is what limits the rate.
+    pub(crate) app_limited: bool,
+}
+
+impl Signs {
+    /// Round trips from here on passed a queue.
+    fn queued_from(&self) -> Duration {
+        self.rtt_min.saturating_add((self.rtt_min / RISE_DIVISOR).max(RISE_MIN))
+    }
+}
+
+impl Overshoot {
+    /// An acknowledgment in Startup. True when the pipe is full.
+    pub(crate) fn on_ack(&mut self, signs: &Signs, now: Instant) -> bool {
+        let began = *self.began.get_or_insert(now);
+        if let Some(rtt) = signs.rtt {
+            self.least_rtt = Some(self.least_rtt.map_or(rtt, |least| least.min(rtt)));
+            self.samples += 1;
+            self.waited = rtt >= signs.queued_from();
+        }
+        self.greatest_rate = self.greatest_rate.max(signs.rate.unwrap_or(Rate::ZERO));
+        if now - began < signs.rtt_min / 2 || self.samples < SAMPLES {
+            return false;
+        }
+        self.judge(signs, now)
+    }
+
+    /// A period ends: is the pipe full?
+    fn judge(&mut self, signs: &Signs, now: Instant) -> bool {
+        let least = self.least_rtt.take().unwrap_or(signs.rtt_min);
+        let queued = least >= signs.queued_from();
+        let short = self
+            .paced_before(now, least)
+            .is_some_and(|paced| !signs.app_limited && self.greatest_rate < paced.mul_f64(SHORT));
+        (self.began, self.samples) = (Some(now), 0);
+        self.greatest_before = core::mem::take(&mut self.greatest_rate);
+        if let Some(rate) = signs.pacing_rate {
+            if self.paced.len() == MARKS {
+                self.paced.pop_front();
+            }
+            self.paced.push_back((now, rate));
+        }
+        queued && short
+    }
+
+    /// Pacing rate in force when what arrives now was sent, an `rtt` ago.
+    fn paced_before(&self, now: Instant, rtt: Duration) -> Option<Rate> {
+        self.paced.iter().rev().find(|(at, _)| now - *at >= rtt).map(|(_, rate)| *rate)
+    }
+
+    /// Bytes that may be in flight; `None` before the first rate.
+    pub(crate) fn flight(&self, rtt_min: Duration) -> Option<u64> {
+        let rate = self.greatest_rate.max(self.greatest_before);
+        (rate > Rate::ZERO).then(|| rate.mul_f64(FLIGHT_GAIN).bytes_in(rtt_min))
+    }
+
+    /// Nothing speaks against growing as fast as pacing allows.
+    pub(crate) fn is_clear(&self) -> bool {
+        !self.waited
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RTT: Duration = Duration::from_millis(80);
+
+    /// Sixteen TACKs per RTT, of a queue that grows by `rise_ms` per RTT from the second on, while
+    /// `share` of what is sent arrives. RTTs until the pipe is full, of eight.
+    fn full_after(rise_ms: u64, share: f64) -> Option<u64> {
+        let mut overshoot = Overshoot::default();
+        (0..8 * 16u64)
+            .find(|tack| {
+                let queue = Duration::from_millis(rise_ms * tack.saturating_sub(16) / 16);
+                let pacing = Rate::from_mbps(100);
+                let signs = Signs {
+                    rtt: Some(RTT + queue),
+                    rtt_min: RTT,
+                    rate: Some(pacing.mul_f64(share)),
+                    pacing_rate: Some(pacing),
+                    app_limited: false,
+                };
+                overshoot.on_ack(&signs, Instant::from_millis(tack * 5))
+            })
+            .map(|tack| tack / 16)
+    }
+
+    #[test]
+    fn a_queue_from_which_less_comes_out_than_goes_in_fills_the_pipe_within_two_round_trips() {
+        assert!(full_after(40, 0.5).is_some_and(|rtts| rtts <= 3));
+    }
+
+    #[test]
+    fn neither_delay_nor_a_low_rate_alone_does() {
+        assert_eq!(full_after(40, 1.0), None);
+        assert_eq!(full_after(0, 0.5), None);
+        assert_eq!(full_after(0, 1.0), None);
+    }
+}

@@ -1,0 +1,191 @@
+//! What a congested round leaves of the estimates until the next probe: lower bounds, as BBRv3's
+//! `bw_shortterm` and `inflight_shortterm` [draft-ietf-ccwg-bbr §5.5.10].
+//!
+//! The maximum filter keeps the best round of ten. Where many flows share a queue, each had a good
+//! one, and the sum of their maxima is more than the path carries: the queue stays full, and what
+//! does not fit is lost and sent again.
+//!
+//! ```text
+//! congested  its least RTT >= RTTmin + max(RTTmin/4, 4 ms), and of it was lost
+//!            more than 2 % and twice what rounds lose that did not wait
+//! then       bandwidth <= max( that round's rate,   0.7 * the bound before )
+//!            flight    <= max( that round's bytes,  0.7 * the bound before )
+//! probe      both bounds are an eighth higher, and gone where they bound nothing any more
+//! free       a round without loss whose least RTT < 9/8 RTTmin: gone
+//! ```
+//!
+//! Deviation: BBRv3 takes loss alone for congestion. On the links we are for, much loss is random,
+//! and random loss leaves no queue behind: a round whose least delayed packet did not wait is not
+//! congested, whatever it lost. And [TON §VI-D] has no such bound: for a flow alone on its path the
+//! maximum is right. BBRv3 probes rarely, and forgets both bounds when it does; our cycle is BBRv1's,
+//! and a probe tries an eighth more.
+
+use core::time::Duration;
+
+use tack_units::{Instant, Rate};
+
+/// Share of a round's bytes that may be lost.
+const LOSS: f64 = 0.02;
+/// Round trips differ by so much without a queue, by jitter and 802.11 aggregates.
+const RISE_MIN: Duration = Duration::from_millis(4);
+/// What a bound keeps of itself at least.
+const BETA: f64 = 0.7;
+/// What a probe adds to a bound.
+const PROBE: f64 = 1.125;
+
+/// The bounds, and the round under way.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ShortTerm {
+    bandwidth: Option<Rate>,
+    flight: Option<u64>,
+    began: Instant,
+    /// Delivered on the connection when the round began, in bytes.
+    delivered: u64,
+    lost: u64,
+    least_rtt: Option<Duration>,
+    /// Share lost in rounds that did not wait, smoothed.
+    random_loss: f64,
+}
+
+/// Where the estimates stand at the end of a round.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Standing {
+    /// Delivered on the connection, in bytes.
+    pub(crate) delivered: u64,
+    pub(crate) rtt_min: Duration,
+    /// Of the maximum filter.
+    pub(crate) bandwidth: Rate,
+    /// Window in force, in bytes.
+    pub(crate) cwnd: u64,
+}
+
+impl ShortTerm {
+    pub(crate) fn new(now: Instant) -> Self {
+        Self {
+            bandwidth: None,
+            flight: None,
+            began: now,
+            delivered: 0,
+            lost: 0,
+            least_rtt: None,
+            random_loss: 0.0,
+        }
+    }
+
+    /// An acknowledgment.
+    pub(crate) fn on_ack(&mut self, rtt: Option<Duration>, lost: u64) {
+        self.lost = self.lost.saturating_add(lost);
+        if let Some(rtt) = rtt {
+            self.least_rtt = Some(self.least_rtt.map_or(rtt, |least| least.min(rtt)));
+        }
+    }
+
+    /// A round ends. `bounding`: congestion in it counts.
+    pub(crate) fn on_round(&mut self, standing: &Standing, bounding: bool, now: Instant) {
+        let brought = standing.delivered.saturating_sub(self.delivered);
+        let elapsed = now.saturating_since(self.began);
+        let loss = self.lost as f64 / (brought.saturating_add(self.lost) as f64).max(1.0);
+        let waited = self.has_waited(standing.rtt_min);
+        if bounding && !waited {
+            // A queue that overflows and is gone within the round looks like it: slowly up.
+            let gain = if loss > self.random_loss { 1.0 / 16.0 } else { 1.0 / 4.0 };
+            self.random_loss += (loss - self.random_loss) * gain;
+        }
+        if bounding && waited && loss > LOSS + 2.0 * self.random_loss {
+            let rate = Rate::from_bytes_over(brought, elapsed).unwrap_or(Rate::ZERO);
+            let before = self.bandwidth.unwrap_or(standing.bandwidth);
+            self.bandwidth = Some(rate.max(before.mul_f64(BETA)));
+            let before = self.flight.unwrap_or(standing.cwnd);
+            self.flight = Some(brought.max((before as f64 * BETA) as u64));
+        }
+        let free = self
+            .least_rtt
+            .is_some_and(|least| least < standing.rtt_min.saturating_add(standing.rtt_min / 8));
+        if free && self.lost == 0 {
+            (self.bandwidth, self.flight) = (None, None);
+        }
+        (self.began, self.delivered) = (now, standing.delivered);
+        (self.lost, self.least_rtt) = (0, None);
+    }
+
+    /// Every packet of the round waited in a queue.
+    fn has_waited(&self, rtt_min: Duration) -> bool {
+        let rise = (rtt_min / 4).max(RISE_MIN);
+        self.least_rtt.is_some_and(|least| least >= rtt_min.saturating_add(rise))
+    }
+
+    /// A probe begins, of a path whose estimates are these.
+    pub(crate) fn on_probe(&mut self, bandwidth: Rate, cwnd: u64) {
+        let rate = self.bandwidth.map(|bound| bound.mul_f64(PROBE));
+        self.bandwidth = rate.filter(|bound| *bound < bandwidth);
+        let flight = self.flight.map(|bound| (bound as f64 * PROBE) as u64);
+        self.flight = flight.filter(|bound| *bound < cwnd);
+    }
+
+    /// No more than this is there; `None`: unbounded.
+    pub(crate) fn bandwidth(&self) -> Option<Rate> {
+        self.bandwidth
+    }
+
+    /// No more than this should be in flight, in bytes; `None`: unbounded.
+    pub(crate) fn flight(&self) -> Option<u64> {
+        self.flight
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RTT: Duration = Duration::from_millis(40);
+
+    /// Rounds of 40 ms that bring 100 kB each and lose so many bytes, at this round trip.
+    fn after(rounds: &[(u64, u64)]) -> ShortTerm {
+        let mut s = ShortTerm::new(Instant::ZERO);
+        for (i, (lost, rtt_ms)) in rounds.iter().enumerate() {
+            s.on_ack(Some(Duration::from_millis(*rtt_ms)), *lost);
+            let n = i as u64 + 1;
+            let bandwidth = Rate::from_mbps(40);
+            let standing =
+                Standing { delivered: n * 100_000, rtt_min: RTT, bandwidth, cwnd: 450_000 };
+            s.on_round(&standing, true, Instant::from_millis(40 * n));
+        }
+        s
+    }
+
+    #[test]
+    fn loss_behind_a_queue_bounds_by_what_the_round_brought() {
+        let s = after(&[(10_000, 90), (10_000, 90), (10_000, 90)]);
+        assert_eq!(s.bandwidth(), Some(Rate::from_mbps(20)));
+        let Some(flight) = s.flight() else { panic!("no bound") };
+        assert!((154_000..155_000).contains(&flight), "0.343 of 450 000: {flight}");
+    }
+
+    #[test]
+    fn loss_without_a_queue_and_a_queue_without_loss_bound_nothing() {
+        for round in [(30_000, 41), (0, 200), (1_000, 200)] {
+            let s = after(&[round; 5]);
+            assert_eq!((s.bandwidth(), s.flight()), (None, None), "{round:?}");
+        }
+    }
+
+    #[test]
+    fn what_a_path_loses_without_a_queue_is_no_congestion_behind_one() {
+        let mut rounds = vec![(5_000, 41); 30];
+        rounds.extend([(6_000, 200); 5]);
+        assert_eq!(after(&rounds).bandwidth(), None);
+        rounds.push((30_000, 200));
+        assert!(after(&rounds).bandwidth().is_some());
+    }
+
+    #[test]
+    fn a_probe_lifts_the_bounds_by_an_eighth_and_over_the_estimates_they_are_gone() {
+        let mut s = after(&[(10_000, 90), (10_000, 90), (10_000, 90)]);
+        s.on_probe(Rate::from_mbps(40), 450_000);
+        assert_eq!(s.bandwidth(), Some(Rate::from_kbps(22_500)));
+        for _ in 0..9 {
+            s.on_probe(Rate::from_mbps(40), 450_000);
+        }
+        assert_eq!((s.bandwidth(), s.flight()), (None, None));
+    }
+}

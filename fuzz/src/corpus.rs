@@ -34,6 +34,23 @@ pub fn script(rng: &mut Pcg64) -> Vec<u8> {
     (0..len).map(|_| byte(rng)).collect()
 }
 
+/// A flow of tiny segments of which every other one is lost, or more, and some feedback.
+pub fn islands(rng: &mut Pcg64) -> Vec<u8> {
+    // Small windows more often: they take less time.
+    let window: u8 = rng.random_range(1..6).min(rng.random_range(1..6));
+    let mut out = vec![window | rng.random_range(0..4) << 3, rng.random_range(0..40)];
+    // A whole window of it, and all feedback passes meanwhile.
+    out.extend([[0x55, 0x2a, 0x6d][rng.random_range(0..3)], 255, 6, 0, 255, 0]);
+    for _ in 0..rng.random_range(1..20) {
+        let there = [0x55, 0x2a, 0x11, 0x6d, 0x5d, rng.random()][rng.random_range(0..6)];
+        let back = [0, 0, 0x02, rng.random()][rng.random_range(0..4)];
+        for mask in [there, back] {
+            out.extend([mask, rng.random_range(128..=255), rng.random_range(0..8)]);
+        }
+    }
+    out
+}
+
 /// A TCP segment with a legal option list, or text behind a short header.
 pub fn segment(rng: &mut Pcg64) -> Vec<u8> {
     let mut out = vec![rng.random()];
@@ -51,18 +68,25 @@ pub fn options(rng: &mut Pcg64) -> Vec<u8> {
 /// A TACK body with a list of holes above the context's cumulative acknowledgment.
 pub fn tack_body(rng: &mut Pcg64) -> Vec<u8> {
     let (mut out, cum_ack) = context(rng);
-    let holes = rng.random_range(0..30u32);
-    // Version, flags, rho, counter, t0*, largest PKT.SEQ.
-    out.extend([1, rng.random_range(0..32)]);
-    out.extend(bytes(rng, 14));
+    let holes = rng.random_range(0..30u16);
+    // Version, flags; counter, largest PKT.SEQ, interval.
+    let flags: u8 = rng.random_range(0..128);
+    out.extend([2, flags]);
+    out.extend(bytes(rng, 10));
+    for (flag, len) in [(0x01, 8), (0x02, 4), (0x20, 2), (0x40, 4)] {
+        if flags & flag != 0 {
+            out.extend(bytes(rng, len));
+        }
+    }
+    if flags & 0x10 == 0 {
+        return out;
+    }
     let rcv_high = cum_ack.wrapping_add(1 << 20);
     out.extend(rcv_high.to_be_bytes());
-    // Interval, duplicates, delay, rate, window, received-in-flight data.
-    out.extend(bytes(rng, 24));
-    let hol_seq = cum_ack.wrapping_add(1_448);
-    out.extend(hol_seq.to_be_bytes());
+    // Received-in-flight data.
+    out.extend(bytes(rng, 4));
     out.extend(holes.to_be_bytes());
-    let mut left = hol_seq;
+    let mut left = cum_ack.wrapping_add(1_448);
     for _ in 0..holes {
         let right = left.wrapping_add(rng.random_range(1..5_000));
         out.extend(left.to_be_bytes());
@@ -76,7 +100,7 @@ pub fn tack_body(rng: &mut Pcg64) -> Vec<u8> {
 pub fn iack_body(rng: &mut Pcg64) -> Vec<u8> {
     let mut out = vec![rng.random_range(1..8)];
     out.extend(context(rng).0);
-    out.push(1);
+    out.push(2);
     out.extend(bytes(rng, 23));
     out
 }
@@ -248,7 +272,7 @@ fn context(rng: &mut Pcg64) -> (Vec<u8>, u32) {
     out.extend(isn.to_be_bytes());
     out.extend(bytes(rng, 6));
     out.extend(ahead.to_be_bytes());
-    out.extend(bytes(rng, 4));
+    out.extend(bytes(rng, 8));
     (out, isn.wrapping_add(near).wrapping_add(ahead >> 2))
 }
 

@@ -7,11 +7,13 @@
 mod conversation;
 pub mod corpus;
 mod input;
+mod islands;
 mod packets;
 mod recovery;
 mod wire;
 
 pub use conversation::conversation;
+pub use islands::islands;
 pub use packets::packets;
 pub use recovery::recovery;
 pub use wire::{iack_body, icmp, ip_packet, options, segment, tack_body};
@@ -39,4 +41,5 @@ pub const TARGETS: &[Target] = &[
     Target { name: "packets", run: packets, valid: corpus::packets, cost: 20 },
     Target { name: "recovery", run: recovery, valid: corpus::noise, cost: 2 },
     Target { name: "conversation", run: conversation, valid: corpus::script, cost: 100 },
+    Target { name: "islands", run: islands, valid: corpus::islands, cost: 1_000 },
 ];

@@ -217,6 +217,13 @@ impl Default for ConnConfig {
 }
 
 impl ConnConfig {
+    /// The most that a connection may announce: `recv_buffer`, and under TACK what waits for one.
+    pub(crate) fn greatest_window(&self) -> usize {
+        let waits =
+            self.ack.tack().map_or(0, |params| self.recv_buffer / params.beta.max(2) as usize);
+        self.recv_buffer.saturating_add(waits)
+    }
+
     /// Plain TCP of the same stack with Linux's delayed acknowledgment: never offers nor answers
     /// TACK.
     pub fn plain() -> Self {

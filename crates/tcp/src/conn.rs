@@ -2,11 +2,14 @@
 //! events and a deadline come out.
 //!
 //! This file is the table of contents: the parts, and what is asked of all of them. Each part owns
-//! its state; `arrives`, `acked` and `transmit` hold the control flow between them.
+//! its state. `send_half` has all that is about what we send; `rcv` and `acks` are about what we
+//! receive and how we acknowledge it. `arrives`, `acked` and `transmit` hold the control flow
+//! between them.
 
 mod acceptable;
 mod ack_policy;
 mod acked;
+mod agenda;
 mod arrives;
 mod burst;
 mod challenge;
@@ -22,7 +25,7 @@ mod negotiate;
 mod open;
 mod path;
 mod paws;
-mod probe;
+mod persist;
 mod rcv;
 mod rcv_path;
 mod recovery_mode;
@@ -30,18 +33,17 @@ mod recv_buffer;
 mod ring;
 mod sack_gen;
 mod send_buffer;
-mod sending;
+mod send_half;
 mod snd;
-mod state;
 mod super_packet;
 mod timers;
 mod transmit;
 
 use core::time::Duration;
 
-use tack::Timeout;
 use tack_units::Instant;
 
+pub use crate::state::State;
 pub(crate) use arrives::Carriage;
 pub(crate) use burst::{BurstBuilder, BurstLimits, Framing, IpFraming};
 pub(crate) use close::Reset;
@@ -49,30 +51,25 @@ pub use error::{ConnectionError, UseError};
 pub(crate) use mtu::PathLimits;
 pub(crate) use negotiate::{Offer, SynBits, default_mss};
 pub(crate) use path::Verdict;
-pub use state::State;
 
-use crate::ack::{AckStrategy, Needs, SenderSide};
+use crate::ack::AckStrategy;
 use crate::config::{ConnConfig, Keepalive};
 use crate::seq::SeqNum;
-use crate::stats::{Counters, FallbackReason, Mode, OwdHistogram};
+use crate::state::StateCell;
+use crate::stats::{Counters, FallbackReason, OwdHistogram};
 use crate::wire::Segment;
 use ack_policy::Acknowledging;
+use agenda::{Agenda, Owed};
 use challenge::ChallengeLimit;
 use close::Ending;
 use compact::Refresh;
-use congestion::Congestion;
-use ecn::EcnState;
+use ecn::EcnEcho;
 use keepalive::{KeepaliveAction, Liveness};
-use mtu::PathMtu;
-use negotiate::Agreed;
 use open::Opening;
 use path::PathNews;
 use paws::Clock;
-use probe::Persist;
 use rcv::Rcv;
-use recovery_mode::Recovery;
-use snd::Snd;
-use state::StateCell;
+use send_half::{Expired, PersistAction, SendHalf};
 use timers::{Timer, Timers};
 
 /// TCP ports.
@@ -131,32 +128,20 @@ impl EventSet {
 pub(crate) struct Connection {
     ports: Ports,
     config: ConnConfig,
-    seed: u64,
     state: StateCell,
     open: Opening,
-    agreed: Agreed,
-    mode: Mode,
-    snd: Snd,
+    send: SendHalf,
     rcv: Rcv,
     clock: Clock,
     refresh: Refresh,
-    recovery: Recovery,
     acks: Acknowledging,
-    /// What the strategy changes at us, the sender of data.
-    sending: SenderSide,
-    congestion: Congestion,
-    ecn: EcnState,
+    ecn: EcnEcho,
     timers: Timers,
-    mtu: PathMtu,
     path: PathNews,
-    persist: Persist,
     liveness: Liveness,
     challenge: ChallengeLimit,
     ending: Ending,
-    /// The third segment of the handshake is owed.
-    handshake_ack: bool,
-    /// A tail loss probe is owed.
-    loss_probe_due: bool,
+    agenda: Agenda,
     /// The listener has room: a passive handshake may complete.
     may_establish: bool,
     pub(crate) events: EventSet,
@@ -190,33 +175,25 @@ impl Connection {
         let passive = state == State::SynReceived;
         let offer = Offer::new(&config, default_mss).with_compact(compact);
         let micros = offer.tack && (!passive || peer_offers_tack);
-        let offer_mss = offer.mss();
-        let mss = u32::from(offer_mss);
+        let mss = u32::from(offer.mss());
+        let mut agenda = Agenda::default();
+        agenda.owe(Owed::Syn);
         Connection {
             ports,
-            seed,
             state: StateCell::new(state),
-            agreed: Agreed::nothing(offer_mss),
+            send: SendHalf::new(&config, iss, seed, path, offer.mss(), now),
             open: Opening::new(offer, passive),
-            mode: Mode::Plain,
-            snd: Snd::new(iss, config.send_buffer),
             rcv: Rcv::new(SeqNum(0), config.initial_recv_buffer, config.recv_buffer, now),
             clock: Clock::new(clock_offset, micros),
             refresh: Refresh::default(),
-            recovery: Recovery::plain(mss, acceptable::FIRST_BYTE, false, now),
             acks: Acknowledging::plain(AckStrategy::PLAIN.receiver(mss)),
-            sending: SenderSide::default(),
-            congestion: Congestion::new(&config, config.window_rules, mss, seed, now),
-            ecn: EcnState::default(),
+            ecn: EcnEcho::default(),
             timers: Timers::default(),
-            mtu: PathMtu::new(path, offer_mss, config.probe_mtu),
             path: PathNews::default(),
-            persist: Persist::default(),
             liveness: Liveness::default(),
             challenge: ChallengeLimit::default(),
             ending: Ending::default(),
-            handshake_ack: false,
-            loss_probe_due: false,
+            agenda,
             may_establish: true,
             events: EventSet::default(),
             counters: Counters::default(),
@@ -225,38 +202,22 @@ impl Connection {
         }
     }
 
-    fn new_congestion(&self, mss: u32, now: Instant) -> Congestion {
-        let rules = self.strategy().sender().window_rules(self.config.window_rules);
-        Congestion::new(&self.config, rules, mss, self.seed, now)
-    }
-
-    /// The strategy in force.
-    fn strategy(&self) -> AckStrategy {
-        let agreed = match (self.mode, self.agreed.tack, self.agreed.polls) {
-            (Mode::FellBack(_), ..) | (_, false, false) => Needs::Nothing,
-            (_, true, _) => Needs::Tack,
-            (_, false, true) => Needs::Polls,
-        };
-        self.config.ack.in_force(agreed)
-    }
-
     /// TACK does not survive this path: plain TCP goes on from what is outstanding.
     fn fall_back(&mut self, reason: FallbackReason, now: Instant) {
-        if self.mode != Mode::Tack {
+        if !self.send.fall_back(&self.config, reason, now) {
             return;
         }
-        self.mode = Mode::FellBack(reason);
-        let mss = self.payload_mss();
-        self.recovery.fall_back(mss, self.snd.una(), self.agreed.sack, now);
-        self.acks.fall_back(self.strategy().receiver(mss));
-        self.congestion = self.congestion.handed_over(self.new_congestion(mss, now));
+        let strategy = self.send.strategy(&self.config);
+        self.acks.fall_back(strategy.receiver(self.send.payload_mss()));
+        // What is not acknowledged is owed at once.
+        self.agenda.owe(Owed::Ack);
     }
 
     /// An answer that an attacker could provoke.
     fn challenge(&mut self, now: Instant) {
         if self.challenge.admit(now) {
             self.counters.challenge_acks += 1;
-            self.acks.owe();
+            self.agenda.owe(Owed::Ack);
         }
     }
 
@@ -267,7 +228,7 @@ impl Connection {
         }
         let own = self.timers.earliest();
         let parts = if self.state.get().is_synchronized() && self.state.get() != State::TimeWait {
-            [self.recovery.deadline(), self.acks.deadline()]
+            [self.send.deadline(), self.acks.deadline()]
         } else {
             [None, None]
         };
@@ -280,7 +241,7 @@ impl Connection {
             self.on_timer(timer, now);
         }
         let synchronized = self.state.get().is_synchronized();
-        if synchronized && self.recovery.deadline().is_some_and(|at| at <= now) {
+        if synchronized && self.send.deadline().is_some_and(|at| at <= now) {
             self.on_recovery_timeout(now);
         }
     }
@@ -288,18 +249,19 @@ impl Connection {
     fn on_timer(&mut self, timer: Timer, now: Instant) {
         match timer {
             Timer::Handshake => self.on_handshake_timeout(now),
-            Timer::Persist => {
-                if self.persist.unanswered() >= self.config.max_retransmissions {
-                    return self.fail(self.path.explain(ConnectionError::TimedOut), now);
+            Timer::Persist => match self.send.on_persist_timer(self.config.max_retransmissions) {
+                PersistAction::Send => {}
+                PersistAction::Probe => self.agenda.owe(Owed::WindowProbe),
+                PersistAction::GiveUp => {
+                    self.fail(self.path.explain(ConnectionError::TimedOut), now);
                 }
-                self.persist.on_timer(self.snd.usable() > 0);
-            }
+            },
             Timer::Keepalive => self.on_keepalive(now),
             Timer::User => self.fail(self.path.explain(ConnectionError::TimedOut), now),
             Timer::Pacing => {}
             Timer::Orphan => self.abort(now),
             Timer::Idle => {
-                self.snd.buffer.release();
+                self.send.release();
                 self.rcv.buffer.release();
             }
         }
@@ -308,7 +270,9 @@ impl Connection {
     fn on_keepalive(&mut self, now: Instant) {
         let Some(config) = self.config.keepalive else { return };
         match self.liveness.on_keepalive(&config, now) {
-            KeepaliveAction::Wait(at) | KeepaliveAction::Probe(at) => {
+            KeepaliveAction::Wait(at) => self.timers.set(Timer::Keepalive, at),
+            KeepaliveAction::Probe(at) => {
+                self.agenda.owe(Owed::Keepalive);
                 self.timers.set(Timer::Keepalive, at);
             }
             KeepaliveAction::GiveUp => {
@@ -318,25 +282,20 @@ impl Connection {
     }
 
     fn on_recovery_timeout(&mut self, now: Instant) {
-        let in_flight = self.recovery.in_flight();
-        let timeout = self.recovery.on_timeout(now);
-        if timeout.is_some() {
-            self.sending.on_timeout();
-        }
-        match timeout {
+        match self.send.on_deadline(now) {
             None => {}
-            Some(Timeout::Probe) => self.loss_probe_due = true,
-            Some(Timeout::Rto) => {
+            Some(Expired::Probe) => self.agenda.owe(Owed::LossProbe),
+            Some(Expired::Rto { lost_bytes }) => {
                 self.counters.timeouts += 1;
                 let in_a_row = self.liveness.on_timeout();
                 if in_a_row > self.config.max_retransmissions {
                     return self.fail(self.path.explain(ConnectionError::TimedOut), now);
                 }
-                self.congestion.on_timeout(in_flight, self.recovery.in_flight(), now);
-                self.suspect_packet_size(in_a_row, now);
+                let black_hole = self.send.on_rto(lost_bytes, in_a_row, now);
+                self.counters.black_holes += u64::from(black_hole);
                 let patience = if self.liveness.confirmed_tack { 6 } else { 2 };
                 // It may have been the size: options get another chance with shorter segments.
-                let patience = patience + u32::from(self.mtu.was_lowered_blindly());
+                let patience = patience + u32::from(self.send.was_lowered_blindly());
                 if in_a_row >= patience {
                     self.fall_back(FallbackReason::Unanswered, now);
                 }
@@ -347,14 +306,14 @@ impl Connection {
     /// Takes what there is room for.
     pub(crate) fn write(&mut self, data: &[u8]) -> Result<usize, UseError> {
         self.check_writable()?;
-        Ok(self.snd.buffer.write(data))
+        Ok(self.send.write(data))
     }
 
     fn check_writable(&self) -> Result<(), UseError> {
         match self.ending.outcome {
             Some(Err(error)) => Err(error.into()),
             Some(Ok(())) => Err(UseError::SendingEnded),
-            None if !self.state.get().may_send() || self.snd.fin_is_queued() => {
+            None if !self.state.get().may_send() || self.send.fin_is_queued() => {
                 Err(UseError::SendingEnded)
             }
             None => Ok(()),
@@ -363,12 +322,12 @@ impl Connection {
 
     /// Room in the send buffer.
     pub(crate) fn write_space(&self) -> usize {
-        if self.check_writable().is_ok() { self.snd.buffer.space() } else { 0 }
+        if self.check_writable().is_ok() { self.send.space() } else { 0 }
     }
 
     /// See [`crate::Host::unsent`].
     pub(crate) fn unsent(&self) -> u64 {
-        self.snd.unsent()
+        self.send.unsent()
     }
 
     /// See [`crate::Host::read`].
@@ -401,8 +360,9 @@ impl Connection {
     }
 
     pub(crate) fn consume(&mut self, bytes: usize, now: Instant) {
-        if self.rcv.buffer.consume(bytes) > 0 && self.state.get().may_receive() {
-            self.acks.on_read(&self.rcv, now);
+        let read = self.rcv.buffer.consume(bytes) > 0 && self.state.get().may_receive();
+        if read && self.acks.on_read(&self.rcv, now) {
+            self.agenda.owe(Owed::Ack);
         }
     }
 
@@ -450,13 +410,13 @@ impl Connection {
     /// What TIME-WAIT must remember: SND.NXT, RCV.NXT, TS.Recent and the clock.
     pub(crate) fn last_words(&self, now: Instant) -> LastWords {
         LastWords {
-            snd_nxt: self.snd.seq_num(self.snd.nxt()),
+            snd_nxt: self.send.nxt_num(),
             rcv_nxt: self.rcv.ack_num(),
             ts_recent: self.clock.recent(),
             clock_offset: self.clock.val(now),
             noted: now,
             micros: self.clock.is_fine(),
-            tack: self.acks.is_tack(),
+            tack: self.send.is_tack(),
         }
     }
 }

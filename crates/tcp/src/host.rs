@@ -10,6 +10,7 @@ mod dispatch;
 mod framing;
 mod icmp;
 mod ip;
+mod listener;
 mod path_mtu;
 mod ratelimit;
 mod secret;
@@ -30,10 +31,10 @@ use crate::config::{ConnConfig, Encapsulation, HostConfig, Keepalive, ListenConf
 use crate::conn::{
     BurstBuilder, BurstLimits, Connection, ConnectionError, Ports, Setup, UseError, default_mss,
 };
-use crate::listener::Listener;
 use crate::stats::Info;
 use demux::{Demux, Key};
 use framing::path_limits;
+use listener::Listener;
 use path_mtu::PathMtus;
 use ratelimit::RateLimit;
 use secret::{Secret, Use};

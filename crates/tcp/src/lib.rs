@@ -77,9 +77,9 @@ pub mod ack;
 pub mod config;
 pub mod conn;
 pub mod host;
-mod listener;
 pub mod recovery;
 pub mod seq;
+mod state;
 pub mod stats;
 pub mod wire;
 

@@ -351,6 +351,14 @@ impl PlainSender {
         self.undo.begin(timeout, snd_nxt);
     }
 
+    /// The next episode, with what the last one did not finish.
+    fn follow_episode(&mut self) {
+        let snd_nxt = self.sent.snd_nxt();
+        self.recovery_end = Some(snd_nxt);
+        self.tlp.cancel();
+        self.undo.follow(self.sent.snd_una(), snd_nxt);
+    }
+
     fn undo_episode(&mut self) {
         self.rto.undo();
         self.rack.on_spurious();

@@ -5,7 +5,7 @@ use core::time::Duration;
 use tack_units::Rate;
 
 use crate::ack::AckStrategy;
-use crate::conn::State;
+use crate::state::State;
 use crate::wire::icmp::PathError;
 
 /// Why a connection that negotiated TACK speaks plain TCP.

@@ -6,25 +6,25 @@
 //! TACK, so that a bare ACK of an established TACK connection always means stripped options.
 
 use core::ops::Range;
+use core::time::Duration;
 
 use tack_units::Instant;
 
 use crate::ack::{Acknowledge, Arrival, News, PathSeen, Receiver};
 use crate::conn::rcv::Rcv;
 use crate::conn::sack_gen::SackGenerator;
+use crate::wire::{AckType, SackBlocks};
 
 /// Acknowledgment state of one connection.
 #[derive(Debug)]
 pub(crate) struct Acknowledging {
     policy: AckPolicy,
-    /// An acknowledgment is owed whatever the policy says.
-    owed: bool,
-    pub(crate) sack: SackGenerator,
+    sack: SackGenerator,
 }
 
 /// Who decides.
 #[derive(Debug)]
-pub(crate) enum AckPolicy {
+enum AckPolicy {
     /// One of the strategies of plain acknowledgment.
     Plain(Receiver),
     /// [TON §IV].
@@ -33,10 +33,10 @@ pub(crate) enum AckPolicy {
 
 /// TACK's receiver and what the host must know of it.
 #[derive(Debug)]
-pub(crate) struct TackReceiver {
-    pub(crate) receiver: tack::Receiver,
+struct TackReceiver {
+    receiver: tack::Receiver,
     /// Highest PKT.SEQ received, near which others are expanded.
-    pub(crate) highest_seen: u64,
+    highest_seen: u64,
 }
 
 /// An arriving segment with text or FIN, as acknowledgment policies see it.
@@ -57,6 +57,8 @@ pub(crate) struct TextArrival {
     pub(crate) segments: u32,
     /// New bytes among it.
     pub(crate) new_bytes: u64,
+    /// Some of its new bytes were not taken.
+    pub(crate) refused: bool,
     /// It lies behind a hole or filled one.
     pub(crate) out_of_order: bool,
     /// RCV.NXT moved.
@@ -66,49 +68,75 @@ pub(crate) struct TextArrival {
 impl Acknowledging {
     pub(crate) fn plain(receiver: Receiver) -> Self {
         let policy = AckPolicy::Plain(receiver);
-        Acknowledging { policy, owed: false, sack: SackGenerator::default() }
+        Acknowledging { policy, sack: SackGenerator::default() }
     }
 
-    pub(crate) fn tack(params: tack::Params, first_pkt_seq: u64) -> Self {
-        let receiver = tack::Receiver::new(params, first_pkt_seq);
+    pub(crate) fn tack(
+        params: tack::Params,
+        first_pkt_seq: u64,
+        handshake: Option<Duration>,
+    ) -> Self {
+        let mut receiver = tack::Receiver::new(params, first_pkt_seq);
+        if let Some(rtt) = handshake {
+            receiver.on_handshake(rtt);
+        }
         let policy =
             AckPolicy::Tack(Box::new(TackReceiver { receiver, highest_seen: first_pkt_seq }));
-        Acknowledging { policy, owed: false, sack: SackGenerator::default() }
+        Acknowledging { policy, sack: SackGenerator::default() }
     }
 
-    pub(crate) fn is_tack(&self) -> bool {
-        matches!(self.policy, AckPolicy::Tack(_))
-    }
-
-    pub(crate) fn tack_mut(&mut self) -> Option<&mut TackReceiver> {
-        match &mut self.policy {
-            AckPolicy::Plain(_) => None,
-            AckPolicy::Tack(side) => Some(side),
-        }
-    }
-
-    /// TACK is given up; what is not acknowledged is owed at once.
+    /// TACK is given up.
     pub(crate) fn fall_back(&mut self, receiver: Receiver) {
-        if self.is_tack() {
-            self.policy = AckPolicy::Plain(receiver);
-            self.owed = true;
+        self.policy = AckPolicy::Plain(receiver);
+    }
+
+    /// The peer says how often it wants to hear of us.
+    pub(crate) fn on_frequency(&mut self, frequency: &tack::Frequency, now: Instant) {
+        if let AckPolicy::Tack(side) = &mut self.policy {
+            side.receiver.on_frequency(frequency, now);
         }
     }
 
-    /// An acknowledgment is owed at once.
-    pub(crate) fn owe(&mut self) {
-        self.owed = true;
+    /// A PKT.SEQ is within `reach` of the highest seen; anything is where none is expected.
+    pub(crate) fn is_near(&self, wire: u32, reach: u64) -> bool {
+        match &self.policy {
+            AckPolicy::Plain(_) => true,
+            AckPolicy::Tack(side) => {
+                let pkt_seq = tack::PktSeq(wire).expand(side.highest_seen);
+                pkt_seq.abs_diff(side.highest_seen) <= reach
+            }
+        }
     }
 
-    pub(crate) fn is_owed(&self) -> bool {
-        self.owed
+    /// The round trip that text shows which `echoed` a stamp of ours. Under TACK a sender may echo
+    /// the same stamp for ever, so only its first echo tells.
+    pub(crate) fn round_trip(&self, rcv: &Rcv, echoed: Option<Duration>) -> Option<Duration> {
+        match &self.policy {
+            AckPolicy::Plain(_) => echoed,
+            AckPolicy::Tack(_) => rcv.path.latest(),
+        }
+    }
+
+    /// The next acknowledgment should have SACK blocks. TACK says such things in its bodies.
+    pub(crate) fn has_sack(&self, rcv: &Rcv) -> bool {
+        matches!(self.policy, AckPolicy::Plain(_)) && self.sack.is_pending(rcv)
+    }
+
+    /// At most `most` SACK blocks for an acknowledgment that leaves now.
+    pub(crate) fn take_sack(&mut self, rcv: &Rcv, most: usize) -> SackBlocks {
+        self.sack.take(rcv, most)
+    }
+
+    /// One acknowledgment could not say all that is new.
+    pub(crate) fn is_behind(&self, rcv: &Rcv) -> bool {
+        matches!(self.policy, AckPolicy::Plain(_)) && self.sack.is_behind(rcv)
     }
 
     /// Text or FIN arrived and is stored.
     pub(crate) fn on_text(&mut self, a: &TextArrival, rcv: &Rcv, path: PathSeen, now: Instant) {
         let len = a.seq.end - a.seq.start;
         let duplicate = a.new_bytes == 0;
-        if a.new_bytes < len {
+        if a.new_bytes < len && !a.refused {
             self.sack.on_duplicate(a.seq.start..a.seq.end.min(rcv.buffer.high()));
         }
         if !rcv.buffer.queued().is_empty() && a.new_bytes > 0 {
@@ -129,6 +157,10 @@ impl Acknowledging {
             }
             AckPolicy::Tack(side) => {
                 let Some(wire) = a.pkt_seq else { return };
+                // Not received: its PKT.SEQ stays a gap, or nobody would ever repair it.
+                if a.refused {
+                    return;
+                }
                 let pkt_seq = tack::PktSeq(wire).expand(side.highest_seen);
                 side.highest_seen = side.highest_seen.max(pkt_seq);
                 let arrival = tack::Arrival {
@@ -146,11 +178,14 @@ impl Acknowledging {
         }
     }
 
-    /// Reading made room.
-    pub(crate) fn on_read(&mut self, rcv: &Rcv, now: Instant) {
+    /// Reading made room. True: the peer must be told at once.
+    pub(crate) fn on_read(&mut self, rcv: &Rcv, now: Instant) -> bool {
         match &mut self.policy {
-            AckPolicy::Plain(_) => self.owed |= rcv.owes_update(),
-            AckPolicy::Tack(side) => side.receiver.on_window(buffer_of(rcv), now),
+            AckPolicy::Plain(_) => rcv.owes_update(),
+            AckPolicy::Tack(side) => {
+                side.receiver.on_window(buffer_of(rcv), now);
+                false
+            }
         }
     }
 
@@ -158,26 +193,28 @@ impl Acknowledging {
     pub(crate) fn on_ack_sent(&mut self, now: Instant) {
         if let AckPolicy::Plain(receiver) = &mut self.policy {
             receiver.on_ack_sent(now);
-            self.owed = false;
         }
     }
 
-    /// The acknowledgment that was owed left.
-    pub(crate) fn on_owed_sent(&mut self, now: Instant) {
-        self.owed = false;
-        self.on_ack_sent(now);
+    /// Data left, and SEG.ACK with it.
+    pub(crate) fn on_acknowledged_by_data(&mut self, rcv: &Rcv) {
+        if let AckPolicy::Tack(side) = &mut self.policy {
+            side.receiver.on_acknowledged_by_data(buffer_of(rcv));
+        }
     }
 
-    /// Data left, and SEG.ACK with it. Under TACK, what is owed by the protocol is not thereby
-    /// said: the peer's probe wants to hear of the window now, and does.
-    pub(crate) fn on_owed_sent_on_data(&mut self, now: Instant) {
-        self.owed = false;
-        self.on_ack_sent(now);
-    }
-
-    /// Plain TCP: an acknowledgment must leave now, alone if no data does.
+    /// A bare ACK must leave now, unless data does. Never under TACK.
     pub(crate) fn is_due(&self, now: Instant) -> bool {
-        self.owed || matches!(&self.policy, AckPolicy::Plain(receiver) if receiver.is_due(now))
+        matches!(&self.policy, AckPolicy::Plain(receiver) if receiver.is_due(now))
+    }
+
+    /// The body that an acknowledgment owed for the protocol's sake has; `None`: none, and it waits
+    /// for data to go with.
+    pub(crate) fn owed_body(&self) -> Option<AckType> {
+        match &self.policy {
+            AckPolicy::Plain(_) => None,
+            AckPolicy::Tack(_) => Some(AckType::WindowIack),
+        }
     }
 
     /// TACK: the next body.
@@ -187,7 +224,10 @@ impl Acknowledging {
         max_holes: usize,
         now: Instant,
     ) -> Option<tack::Feedback> {
-        self.tack_mut()?.receiver.poll(buffer_of(rcv), max_holes, now)
+        match &mut self.policy {
+            AckPolicy::Plain(_) => None,
+            AckPolicy::Tack(side) => side.receiver.poll(buffer_of(rcv), max_holes, now),
+        }
     }
 
     pub(crate) fn deadline(&self) -> Option<Instant> {

@@ -3,12 +3,12 @@
 
 use tack_units::Instant;
 
-use crate::conn::acceptable::{AckPlace, FIRST_BYTE, is_acceptable, place_ack};
+use crate::conn::acceptable::{AckPlace, FIRST_BYTE, is_acceptable};
 use crate::conn::ack_policy::TextArrival;
+use crate::conn::agenda::Owed;
 use crate::conn::close::Reset;
 use crate::conn::{Connection, ConnectionError, EventSet, State};
 use crate::stats::FallbackReason;
-use crate::stats::Mode;
 use crate::wire::ip::Ecn;
 use crate::wire::{AckType, Flags, Form, Segment};
 
@@ -65,13 +65,13 @@ impl Connection {
     }
 
     fn arrives_synchronized(&mut self, seg: &Segment<'_>, carriage: Carriage, now: Instant) {
-        let body = seg.header.options.ack_type.filter(|_| self.agreed.tack);
+        let body = seg.header.options.ack_type.filter(|_| self.send.agreed().tack);
         let a = Arriving {
             seg,
             seq: self.rcv.offset(seg.header.seq),
             ack: match seg.form {
-                Form::Full => self.snd.ack_offset(seg.header.ack),
-                Form::Compact => self.snd.una(),
+                Form::Full => self.send.ack_offset(seg.header.ack),
+                Form::Compact => self.send.una(),
             },
             text: if body.is_some() { &[] } else { seg.payload },
             body: body.map(|kind| (kind, seg.payload)),
@@ -132,9 +132,9 @@ impl Connection {
             self.repeated_syn(&a.seg.header);
         } else if a.ack == FIRST_BYTE && !self.open.is_passive() {
             // Theirs crossed ours, and this is the answer to ours.
-            self.agreed = self.agreed.with(&a.seg.header);
+            self.send.agree(self.send.agreed().with(&a.seg.header));
             self.establish(now);
-            self.handshake_ack = true;
+            self.agenda.owe(Owed::HandshakeAck);
         }
     }
 
@@ -146,7 +146,7 @@ impl Connection {
             return;
         }
         let known = self.state.get() != State::SynReceived && a.has(Flags::ACK);
-        if !known || self.place_ack(a) == AckPlace::Impossible {
+        if !known || self.send.place_ack(a.ack) == AckPlace::Impossible {
             self.counters.unacceptable += 1;
             return self.challenge(now);
         }
@@ -170,7 +170,7 @@ impl Connection {
         }
         self.counters.duplicates_received += 1;
         self.take_text(a, now);
-        self.acks.owe();
+        self.agenda.owe(Owed::Ack);
     }
 
     /// [RFC 5961 §3.2]: only the exact number resets.
@@ -185,16 +185,12 @@ impl Connection {
         self.fail(error, now);
     }
 
-    fn place_ack(&self, a: &Arriving<'_>) -> AckPlace {
-        place_ack(a.ack, self.snd.una(), self.snd.nxt(), self.snd.max_wnd().max(1 << 16))
-    }
-
     /// False: the segment is dropped.
     fn arrives_ack(&mut self, a: &Arriving<'_>, now: Instant) -> bool {
-        let place = self.place_ack(a);
+        let place = self.send.place_ack(a.ack);
         if self.state.get() == State::SynReceived {
             if a.ack != FIRST_BYTE {
-                self.ending.reset = Some(Reset { seq: a.seg.header.ack, ack: None });
+                self.agenda.owe_reset(Reset { seq: a.seg.header.ack, ack: None });
                 return false;
             }
             if self.open.is_passive() && !self.may_establish {
@@ -222,9 +218,6 @@ impl Connection {
             self.liveness.confirmed_tack = true;
             return;
         }
-        if !self.acks.is_tack() {
-            return;
-        }
         let handshake = a.seq == FIRST_BYTE && a.ack == FIRST_BYTE && a.len() == 0;
         if handshake {
             return;
@@ -242,7 +235,7 @@ impl Connection {
         if a.len() == 0 {
             // A keepalive at RCV.NXT, or the answer to nothing; a PKT.SEQ alone asks for one.
             if a.seg.header.options.pkt_seq.is_some() {
-                self.acks.owe();
+                self.agenda.owe(Owed::Ack);
             }
             return;
         }
@@ -252,7 +245,7 @@ impl Connection {
             return self.abort(now);
         }
         if !self.state.get().may_receive() {
-            return self.acks.owe();
+            return self.agenda.owe(Owed::Ack);
         }
         self.take_text(a, now);
     }
@@ -280,28 +273,25 @@ impl Connection {
             push: a.has(Flags::PSH),
             fin: a.fin,
             ce: a.carriage.ecn == Ecn::Ce,
-            polled: self.agreed.polls && a.has(Flags::POLL),
+            polled: self.send.agreed().polls && a.has(Flags::POLL),
             segments: a.carriage.segments,
             new_bytes: inserted.new_bytes,
+            refused: inserted.refused,
             out_of_order: had_hole || a.seq > before,
             advanced: inserted.advanced,
         };
-        let echo = options.timestamps.filter(|_| self.agreed.timestamps).map(|ts| ts.ecr);
+        let echo = options.timestamps.filter(|_| self.send.agreed().timestamps).map(|ts| ts.ecr);
         self.rcv.path.on_text(echo, self.rcv.nxt(), now);
-        let path = self.rcv.path.seen(self.recovery.rtt_min(), self.recovery.rto());
+        let path = self.rcv.path.seen(self.send.rtt_min(), self.send.rto());
         self.acks.on_text(&arrival, &self.rcv, path, now);
-        if inserted.advanced {
-            // With the queue that the sender made: what is in flight lies in it, too. Under TACK a
-            // sender may echo the same stamp for ever, so only its first echo tells.
-            let echoed = match self.mode {
-                Mode::Tack => self.rcv.path.latest(),
-                _ => self.clock.rtt(options.timestamps, now),
-            };
-            let round = self.recovery.rtt_min().max(echoed);
+        if inserted.new_bytes > 0 {
+            // With the queue that the sender made: what is in flight lies in it, too.
+            let echoed = self.clock.rtt(options.timestamps, now);
+            let round = self.send.rtt_min().max(self.acks.round_trip(&self.rcv, echoed));
             self.rcv.tune(round, now);
-            if self.rcv.buffer.len() > held_before {
-                self.events.add(EventSet::READABLE);
-            }
+        }
+        if inserted.advanced && self.rcv.buffer.len() > held_before {
+            self.events.add(EventSet::READABLE);
         }
         if self.rcv.buffer.is_complete() && !was_complete {
             self.on_peer_fin(now);

@@ -13,14 +13,12 @@ use crate::wire::{Flags, Header};
 #[derive(Debug, Default)]
 pub(crate) struct Ending {
     pub(crate) outcome: Option<Result<(), ConnectionError>>,
-    /// A RST must be sent.
-    pub(crate) reset: Option<Reset>,
     /// The application gave the connection up.
     orphaned: bool,
 }
 
 /// A RST to send: `SEQ`, and `ACK` if the flag goes with it [RFC 9293 §3.5.2].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Reset {
     pub(crate) seq: SeqNum,
     pub(crate) ack: Option<SeqNum>,
@@ -70,13 +68,13 @@ impl Connection {
         match self.state.get() {
             // Deviation: [RFC 9293 §3.10.4] would end a connection in SYN-SENT. Only our stream
             // ends here; the FIN waits for the handshake, and the state follows it.
-            State::SynSent | State::SynReceived => self.snd.queue_fin(),
+            State::SynSent | State::SynReceived => self.send.queue_fin(),
             State::Established => {
-                self.snd.queue_fin();
+                self.send.queue_fin();
                 self.state.enter(State::FinWait1);
             }
             State::CloseWait => {
-                self.snd.queue_fin();
+                self.send.queue_fin();
                 self.state.enter(State::LastAck);
             }
             _ => {}
@@ -85,7 +83,7 @@ impl Connection {
 
     /// Our FIN was queued before the handshake ended.
     pub(crate) fn shut_down_early(&mut self) {
-        if self.snd.fin_is_queued() && self.state.get() == State::Established {
+        if self.send.fin_is_queued() && self.state.get() == State::Established {
             self.state.enter(State::FinWait1);
         }
     }
@@ -97,8 +95,8 @@ impl Connection {
             State::SynSent => {}
             _ => {
                 let ack = Some(self.rcv.ack_num());
-                let seq = self.snd.seq_num(self.snd.nxt());
-                self.ending.reset = Some(Reset { seq, ack });
+                let seq = self.send.nxt_num();
+                self.agenda.owe_reset(Reset { seq, ack });
             }
         }
         self.fail(ConnectionError::Aborted, now);
@@ -110,7 +108,7 @@ impl Connection {
         if self.rcv.buffer.len() > 0 && self.state.get() != State::TimeWait {
             return self.abort(now);
         }
-        if self.state.get() == State::SynSent && self.snd.buffer.len() == 0 {
+        if self.state.get() == State::SynSent && self.send.buffered() == 0 {
             return self.finish(Ok(()), now);
         }
         self.shutdown_write();
@@ -152,7 +150,7 @@ impl Connection {
         self.timers.stop_all();
         self.ending.outcome = Some(Ok(()));
         self.events.add(EventSet::CLOSED);
-        self.congestion.note_limit(None, now);
+        self.send.close(now);
     }
 
     pub(crate) fn fail(&mut self, error: ConnectionError, now: Instant) {
@@ -164,6 +162,6 @@ impl Connection {
         self.timers.stop_all();
         self.ending.outcome = Some(outcome);
         self.events.add(EventSet::CLOSED);
-        self.congestion.note_limit(None, now);
+        self.send.close(now);
     }
 }

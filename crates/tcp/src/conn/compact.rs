@@ -17,13 +17,12 @@
 
 use core::time::Duration;
 
-use tack::PktSeq;
 use tack_units::Instant;
 
 use crate::conn::Connection;
+use crate::conn::agenda::Owed;
 use crate::conn::burst::BurstBuilder;
-use crate::conn::transmit::Next;
-use crate::wire::ip::Ecn;
+use crate::conn::send_half::{Next, Sent};
 use crate::wire::{CompactHeader, Flags, Form, Segment};
 
 /// Longest time without a whole header while data leaves.
@@ -51,65 +50,41 @@ impl Connection {
     /// What is in front of the next text. What is sent again is as long as it was, hence only what
     /// is new refreshes.
     pub(super) fn next_form(&self, again: bool, now: Instant) -> Form {
-        let possible = self.agreed.compact
-            && self.recovery.is_tack()
-            && self.acks.is_tack()
-            && !self.acks.is_owed()
+        let possible = self.send.agreed().compact
+            && self.send.is_tack()
+            && !self.agenda.owes(Owed::Ack)
             && self.liveness.confirmed_tack
             && !self.liveness.is_in_doubt();
         let silent = again || !self.rcv.has_news() && !self.refresh.is_due(now);
         if possible && silent { Form::Compact } else { Form::Full }
     }
 
-    /// FIN needs a whole header, and follows alone where its text leaves no room for one.
-    pub(super) fn fit_fin(&self, mut next: Next) -> Next {
-        if next.fresh.fin && next.form == Form::Compact {
-            if next.fresh.len <= self.payload_in(Form::Full) {
-                next.form = Form::Full;
-            } else {
-                next.fresh.fin = false;
-            }
-        }
-        next
-    }
-
     /// Sends text with a short header; the burst has room.
     pub(super) fn push_compact(
-        &mut self,
+        &self,
         burst: &mut BurstBuilder<'_>,
-        next: Next,
-        flags: Flags,
-        ecn: Ecn,
+        next: &Next,
+        sent: Sent,
         now: Instant,
     ) {
-        let fresh = next.fresh;
-        let range = fresh.seq..fresh.seq + fresh.len as u64;
-        let pkt_seq = self.recovery.on_sent(range, now).expect("only under TACK") as u32;
         let header = CompactHeader {
             src_port: self.ports.local,
             dst_port: self.ports.remote,
-            seq: self.snd.seq_num(fresh.seq),
-            pkt_seq,
-            flags,
+            seq: next.seq,
+            pkt_seq: sent.pkt_seq.expect("only under TACK"),
+            flags: Flags::ACK | self.ecn.flags() | sent.flags,
             ts_val: self.clock.val(now),
         };
-        burst.push_compact(&header, ecn, self.snd.buffer.slices(fresh.seq, fresh.len));
-        self.on_text_sent(next, now);
+        burst.push_compact(&header, next.ecn, self.send.text(next.span));
     }
 
     /// A short header was agreed on and may be the peer's.
     ///
     /// After falling back, the peer may not know yet: what is on its way counts.
-    pub(super) fn understands(&mut self, seg: &Segment<'_>) -> bool {
-        if !self.agreed.compact || !self.state.get().is_synchronized() {
+    pub(super) fn understands(&self, seg: &Segment<'_>) -> bool {
+        if !self.send.agreed().compact || !self.state.get().is_synchronized() {
             return false;
         }
-        match (self.acks.tack_mut(), seg.header.options.pkt_seq) {
-            (Some(side), Some(wire)) => {
-                let pkt_seq = PktSeq(wire).expand(side.highest_seen);
-                pkt_seq.abs_diff(side.highest_seen) <= PKT_SEQ_REACH
-            }
-            _ => true,
-        }
+        seg.header.options.pkt_seq.is_none_or(|wire| self.acks.is_near(wire, PKT_SEQ_REACH))
     }
 }

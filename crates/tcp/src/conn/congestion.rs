@@ -5,7 +5,7 @@ use core::time::Duration;
 use tack::Acked;
 use tack_cc::{
     AckSample, Config, CongestionControl, Controller, LossKind, LossSample, Pacer, PacerConfig,
-    RateSample, RateSource, Snapshot, WindowRules,
+    Snapshot, WindowRules,
 };
 use tack_units::{Instant, Rate};
 
@@ -112,26 +112,13 @@ impl Congestion {
     }
 
     /// An acknowledgment was applied to `recovery`.
-    pub(crate) fn on_acked(&mut self, acked: &Acked, recovery: &Recovery, una: u64, now: Instant) {
+    pub(crate) fn on_acked(&mut self, acked: &Acked, recovery: &Recovery, now: Instant) {
         if acked.spurious {
             self.on_loss(LossKind::Spurious, acked, now);
         }
         if acked.recovery_started {
             self.on_loss(LossKind::Recovery, acked, now);
         }
-        let source = if recovery.is_tack() { RateSource::Receiver } else { RateSource::Sender };
-        // Plain TCP counts a round trip by what was delivered, whether or not its times allow a
-        // rate: a probe for RTTmin of retransmissions alone would never end otherwise. TACK's
-        // rounds go by its TACKs, which bring the receiver's rate.
-        let newest_is_known =
-            !recovery.is_tack() && acked.acked_bytes > 0 && acked.prior_delivered > 0;
-        let rate = (acked.rate.is_some() || newest_is_known).then_some(RateSample {
-            delivery_rate: acked.rate,
-            app_limited: acked.app_limited,
-            source,
-            prior_delivered: acked.prior_delivered,
-            interval: acked.rate_interval,
-        });
         self.delivery_rate = acked.rate.or(self.delivery_rate);
         self.control.on_ack(&AckSample {
             now,
@@ -143,10 +130,10 @@ impl Congestion {
             rtt: acked.rtt,
             srtt: recovery.srtt(),
             rtt_min: recovery.rtt_min(),
-            rate,
+            rate: recovery.rate_sample(acked),
             ack_interval: recovery.ack_interval(),
             cwnd_limited: self.cwnd_limited,
-            in_recovery: recovery.in_recovery(una),
+            in_recovery: recovery.in_recovery(),
             ece: core::mem::take(&mut self.ece),
         });
         if acked.acked_bytes > 0 {

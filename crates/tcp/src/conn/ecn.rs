@@ -3,12 +3,37 @@
 use crate::wire::Flags;
 use crate::wire::ip::Ecn;
 
-/// Echo state of the receiver and reaction state of the sender.
+/// The receiver of marks: it echoes them.
 #[derive(Debug, Default)]
-pub(crate) struct EcnState {
+pub(crate) struct EcnEcho {
     on: bool,
     /// CE came; ECE goes on every acknowledgment until CWR comes.
-    echo: bool,
+    due: bool,
+}
+
+impl EcnEcho {
+    pub(crate) fn agree(&mut self, on: bool) {
+        self.on = on;
+    }
+
+    /// A segment with text arrived.
+    pub(crate) fn on_text(&mut self, flags: Flags, ecn: Ecn) {
+        if self.on && flags.has(Flags::CWR) {
+            self.due = false;
+        }
+        self.due |= self.on && ecn == Ecn::Ce;
+    }
+
+    /// Flags of a segment with an acknowledgment.
+    pub(crate) fn flags(&self) -> Flags {
+        if self.due { Flags::ECE } else { Flags::default() }
+    }
+}
+
+/// The sender of what is marked: it reacts.
+#[derive(Debug, Default)]
+pub(crate) struct EcnReaction {
+    on: bool,
     /// We reacted; CWR goes on the next new data.
     cwr_due: bool,
     /// One reaction per window: until more than this is acknowledged. What comes right after it
@@ -16,7 +41,7 @@ pub(crate) struct EcnState {
     reacted_until: Option<u64>,
 }
 
-impl EcnState {
+impl EcnReaction {
     pub(crate) fn agree(&mut self, on: bool) {
         self.on = on;
     }
@@ -26,18 +51,10 @@ impl EcnState {
         if self.on && fresh { Ecn::Ect0 } else { Ecn::NotEct }
     }
 
-    /// A segment with text arrived.
-    pub(crate) fn on_text(&mut self, flags: Flags, ecn: Ecn) {
-        if self.on && flags.has(Flags::CWR) {
-            self.echo = false;
-        }
-        self.echo |= self.on && ecn == Ecn::Ce;
-    }
-
-    /// Flags of a segment with an acknowledgment; `fresh`: it carries new data.
+    /// Flags of a segment with text that leaves; `fresh`: it carries new data.
     pub(crate) fn flags(&mut self, fresh: bool) -> Flags {
-        let ece = if self.echo { Flags::ECE } else { Flags::default() };
-        if fresh && core::mem::take(&mut self.cwr_due) { ece | Flags::CWR } else { ece }
+        let cwr = fresh && core::mem::take(&mut self.cwr_due);
+        if cwr { Flags::CWR } else { Flags::default() }
     }
 
     /// The peer says that marks arrived. True when the sender must react now.
@@ -57,27 +74,28 @@ mod tests {
 
     #[test]
     fn a_mark_is_echoed_until_the_sender_says_it_reacted_once_per_window() {
-        let (mut sender, mut receiver) = (EcnState::default(), EcnState::default());
+        let (mut sender, mut receiver) = (EcnReaction::default(), EcnEcho::default());
         sender.agree(true);
         receiver.agree(true);
         receiver.on_text(Flags::ACK, Ecn::Ce);
-        assert!(receiver.flags(false).has(Flags::ECE));
+        assert!(receiver.flags().has(Flags::ECE));
         assert!(sender.on_echo(100, 200));
         assert!(!sender.on_echo(150, 250));
         assert!(!sender.on_echo(200, 250), "CWR is still on its way");
         assert!(sender.flags(true).has(Flags::CWR));
         assert!(!sender.flags(true).has(Flags::CWR));
         receiver.on_text(Flags::ACK | Flags::CWR, Ecn::Ect0);
-        assert!(!receiver.flags(false).has(Flags::ECE));
+        assert!(!receiver.flags().has(Flags::ECE));
         assert!(sender.on_echo(201, 300));
     }
 
     #[test]
     fn nothing_is_marked_or_echoed_unless_agreed() {
-        let mut state = EcnState::default();
-        state.on_text(Flags::ACK, Ecn::Ce);
-        assert_eq!(state.flags(true), Flags::default());
-        assert_eq!(state.codepoint(true), Ecn::NotEct);
-        assert!(!state.on_echo(1, 2));
+        let (mut sender, mut receiver) = (EcnReaction::default(), EcnEcho::default());
+        receiver.on_text(Flags::ACK, Ecn::Ce);
+        assert_eq!(receiver.flags(), Flags::default());
+        assert_eq!(sender.codepoint(true), Ecn::NotEct);
+        assert!(!sender.on_echo(1, 2));
+        assert_eq!(sender.flags(true), Flags::default());
     }
 }

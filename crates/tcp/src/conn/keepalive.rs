@@ -11,7 +11,6 @@ use crate::config::Keepalive;
 pub(crate) struct Liveness {
     heard: Instant,
     probes: u32,
-    probe_due: bool,
     /// Timeouts since an acknowledgment last brought something new.
     timeouts: u32,
     /// The peer sent a PKT.SEQ or an ACK-Type: the path lets them through.
@@ -45,12 +44,7 @@ impl Liveness {
             return KeepaliveAction::GiveUp;
         }
         self.probes += 1;
-        self.probe_due = true;
         KeepaliveAction::Probe(now + config.interval.max(Duration::from_millis(1)))
-    }
-
-    pub(crate) fn take_probe_due(&mut self) -> bool {
-        core::mem::take(&mut self.probe_due)
     }
 
     /// Data was newly acknowledged.
@@ -86,7 +80,6 @@ mod tests {
         liveness.on_heard(at(5));
         assert_eq!(liveness.on_keepalive(&config, at(10)), KeepaliveAction::Wait(at(15)));
         assert_eq!(liveness.on_keepalive(&config, at(15)), KeepaliveAction::Probe(at(16)));
-        assert!(liveness.take_probe_due());
         assert_eq!(liveness.on_keepalive(&config, at(16)), KeepaliveAction::Probe(at(17)));
         liveness.on_heard(at(17));
         assert_eq!(liveness.on_keepalive(&config, at(17)), KeepaliveAction::Wait(at(27)));

@@ -110,7 +110,7 @@ impl Offer {
             sack: config.sack,
             timestamps: config.timestamps,
             ecn: config.ecn,
-            window_scale: Some(shift_for(config.recv_buffer)),
+            window_scale: Some(shift_for(config.greatest_window())),
             mss: config.mss.unwrap_or(default_mss).max(LEAST_MSS),
         }
     }

@@ -4,14 +4,12 @@ use core::time::Duration;
 
 use tack_units::Instant;
 
-use crate::ack::SenderSide;
 use crate::conn::acceptable::FIRST_BYTE;
 use crate::conn::ack_policy::Acknowledging;
-use crate::conn::negotiate::{Agreed, Offer, SynBits};
-use crate::conn::recovery_mode::Recovery;
+use crate::conn::agenda::Owed;
+use crate::conn::negotiate::{Offer, SynBits};
 use crate::conn::timers::Timer;
 use crate::conn::{Connection, ConnectionError, EventSet, Reset, State};
-use crate::stats::Mode;
 use crate::wire::{Flags, Header, Segment};
 
 /// State of the handshake.
@@ -23,8 +21,6 @@ pub(crate) struct Opening {
     /// SYNs or SYN/ACKs sent.
     transmissions: u32,
     first_sent: Option<Instant>,
-    /// One must be sent now.
-    due: bool,
     /// What the control bits of the peer's SYN offer.
     peer: SynBits,
 }
@@ -39,7 +35,7 @@ const OFFERING_TRIES: u32 = 2;
 impl Opening {
     pub(crate) fn new(offer: Offer, passive: bool) -> Opening {
         let peer = SynBits::default();
-        Opening { offer, passive, transmissions: 0, first_sent: None, due: true, peer }
+        Opening { offer, passive, transmissions: 0, first_sent: None, peer }
     }
 
     pub(crate) fn is_passive(&self) -> bool {
@@ -49,10 +45,6 @@ impl Opening {
     /// SYNs or SYN/ACKs sent.
     pub(crate) fn transmissions(&self) -> u32 {
         self.transmissions
-    }
-
-    pub(crate) fn is_due(&self) -> bool {
-        self.due
     }
 
     /// RTT of the handshake, if no retransmission makes it ambiguous.
@@ -66,8 +58,8 @@ impl Connection {
     /// Flags and options of the SYN or SYN/ACK that is due.
     pub(crate) fn syn_header(&mut self, now: Instant) -> Header {
         let answers = self.state.get() == State::SynReceived;
+        self.agenda.strike(Owed::Syn);
         let open = &mut self.open;
-        open.due = false;
         open.transmissions += 1;
         open.first_sent.get_or_insert(now);
         let backoff = INITIAL_RTO * (1 << (open.transmissions - 1).min(6));
@@ -76,7 +68,7 @@ impl Connection {
         Header {
             src_port: self.ports.local,
             dst_port: self.ports.remote,
-            seq: self.snd.iss(),
+            seq: self.send.iss(),
             ack: if answers { self.rcv.ack_num() } else { Default::default() },
             flags,
             window: self.rcv.announce_unscaled(),
@@ -87,7 +79,7 @@ impl Connection {
 
     /// The SYN/ACK left as a cookie, no connection being there yet.
     pub(crate) fn syn_was_sent(&mut self, now: Instant) {
-        self.open.due = false;
+        self.agenda.strike(Owed::Syn);
         self.open.transmissions = 2;
         let _window_of_the_cookie = self.rcv.announce_unscaled();
         self.timers.set(Timer::Handshake, now + INITIAL_RTO);
@@ -107,7 +99,7 @@ impl Connection {
         if !self.open.passive {
             self.open.offer.give_up_ecn();
         }
-        self.open.due = true;
+        self.agenda.owe(Owed::Syn);
     }
 
     /// A SYN created this connection.
@@ -122,19 +114,18 @@ impl Connection {
         self.clock.on_syn(seg.header.options.timestamps, now);
         self.open.peer = SynBits::of(seg.header.flags);
         let mut options = seg.header.options.clone();
-        options.mss.get_or_insert(self.mtu.sure_mss());
-        self.agreed = self.open.offer.agree(&options, self.open.peer);
-        let seq = FIRST_BYTE - 1;
-        self.snd.offer_unscaled_window(seg.header.window, seq);
+        options.mss.get_or_insert(self.send.sure_mss());
+        self.send.agree(self.open.offer.agree(&options, self.open.peer));
+        self.send.on_syn(seg.header.window);
     }
 
     /// [RFC 9293 §3.10.7.3].
     pub(crate) fn arrives_syn_sent(&mut self, seg: &Segment<'_>, now: Instant) {
         let flags = seg.header.flags;
-        let acks_syn = self.snd.ack_offset(seg.header.ack) == FIRST_BYTE;
+        let acks_syn = self.send.ack_offset(seg.header.ack) == FIRST_BYTE;
         if flags.has(Flags::ACK) && !acks_syn {
             if !flags.has(Flags::RST) {
-                self.ending.reset = Some(Reset { seq: seg.header.ack, ack: None });
+                self.agenda.owe_reset(Reset { seq: seg.header.ack, ack: None });
             }
             return;
         }
@@ -151,89 +142,70 @@ impl Connection {
         if flags.has(Flags::ACK) {
             self.establish(now);
             // A bare ACK, also under TACK: nothing of TACK precedes it.
-            self.handshake_ack = true;
+            self.agenda.owe(Owed::HandshakeAck);
         } else {
             // Both opened at once; our SYN/ACK offers what we offered, not what they did.
             self.state.enter(State::SynReceived);
-            self.open.due = true;
+            self.agenda.owe(Owed::Syn);
         }
     }
 
     /// A SYN came again, or theirs crossed ours, while we wait for its acknowledgment.
     pub(crate) fn repeated_syn(&mut self, header: &Header) {
+        let mut agreed = *self.send.agreed();
         // ECN is off when the peer repeats its SYN without [RFC 3168 §6.1.1.1]. Of the options of
         // all TCPs the first SYN counts, as in Linux.
         if !header.flags.has(Flags::ECE | Flags::CWR) {
             self.open.offer.give_up_ecn();
-            self.agreed.ecn = false;
+            agreed.ecn = false;
         }
         // The peer gave up polls or TACK-Permitted between its SYNs: so do we.
         if !header.flags.has(Flags::POLL) {
             self.open.offer.polls = false;
-            self.agreed.polls = false;
+            agreed.polls = false;
         }
         if !header.options.tack_permitted {
             self.open.offer.tack = false;
-            self.agreed.tack = false;
-            self.agreed.compact = false;
+            agreed.tack = false;
+            agreed.compact = false;
         }
-        self.open.due = true;
+        self.send.agree(agreed);
+        self.agenda.owe(Owed::Syn);
     }
 
     /// Both SYNs are exchanged and ours is acknowledged.
     pub(crate) fn establish(&mut self, now: Instant) {
         let rtt = self.open.rtt(now);
-        self.begin(self.agreed, now);
-        self.snd.acknowledge(FIRST_BYTE);
+        self.begin(rtt, now);
         self.state.enter(State::Established);
         self.timers.stop(Timer::Handshake);
-        self.open.due = false;
+        self.agenda.strike(Owed::Syn);
         self.events.add(EventSet::ESTABLISHED);
         self.events.add(EventSet::WRITABLE);
         self.liveness.on_heard(now);
         if let Some(keepalive) = self.config.keepalive {
             self.timers.set(Timer::Keepalive, now + keepalive.idle);
         }
-        let acked = match &mut self.recovery {
-            Recovery::Plain(plain) => {
-                let ack = crate::recovery::PlainAck {
-                    cum_ack: FIRST_BYTE,
-                    sack: &[],
-                    dsack: None,
-                    ts_rtt: rtt,
-                    echoes_original: false,
-                    is_pure_ack: true,
-                };
-                plain.on_ack(&ack, now)
-            }
-            Recovery::Tack(side) => side.sender.on_cum_ack(FIRST_BYTE, rtt, now),
-        };
-        self.congestion.on_acked(&acked, &self.recovery, FIRST_BYTE, now);
         self.shut_down_early();
     }
 
     /// Builds what depends on the agreement.
-    fn begin(&mut self, agreed: Agreed, now: Instant) {
-        self.agreed = agreed;
+    fn begin(&mut self, rtt: Option<Duration>, now: Instant) {
+        let agreed = *self.send.agreed();
         self.clock.agree(agreed.timestamps);
         self.ecn.agree(agreed.ecn);
-        self.snd.set_shift(agreed.snd_shift);
-        self.mtu.agree(agreed.mss);
-        let mss = self.payload_mss();
+        let tack = self.send.establish(&self.config, rtt, now);
+        let mss = self.send.payload_mss();
         self.rcv.configure(agreed.rcv_shift, mss);
-        self.congestion = self.new_congestion(mss, now);
-        self.sending = SenderSide::new(&self.strategy().sender());
-        match self.config.ack.tack().filter(|_| agreed.tack) {
-            Some(&params) => {
-                let params = tack::Params { mss, ..params };
+        match tack {
+            Some(params) => {
                 let first = u64::from(self.config.first_pkt_seq);
-                self.recovery = Recovery::tack(params, first, FIRST_BYTE, now);
-                self.acks = Acknowledging::tack(params, first);
-                self.mode = Mode::Tack;
+                self.acks = Acknowledging::tack(params, first, rtt);
+                self.rcv.buffer.allow_for_tacks(params.beta);
             }
             None => {
-                self.recovery = Recovery::plain(mss, FIRST_BYTE, agreed.sack, now);
-                self.acks = Acknowledging::plain(self.strategy().receiver(mss));
+                let strategy = self.send.strategy(&self.config);
+                self.acks = Acknowledging::plain(strategy.receiver(mss));
             }
         }
     }

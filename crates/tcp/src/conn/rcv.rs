@@ -2,7 +2,9 @@
 //!
 //! Autotuning: whatever arrived in one round trip, the sender may send up to twice as much in the
 //! next (slow start) and acknowledgments of it are another round trip away, so four times that is
-//! offered. Memory is taken only for what arrives.
+//! offered. What arrives behind a hole counts, and what waits there comes on top: it keeps its room
+//! until the hole is filled, a round trip or two in which a sender whose repair was lost, too, would
+//! else have to stop. Linux does so since 6.17. Memory is taken only for what arrives.
 
 use core::time::Duration;
 
@@ -29,11 +31,11 @@ pub(crate) struct Rcv {
     pub(crate) buffer: RecvBuffer,
 }
 
-/// What arrived since a round trip began.
+/// What arrived since a round trip began, in bytes, in order or not.
 #[derive(Debug)]
 struct Round {
     began: Instant,
-    nxt: u64,
+    arrived: u64,
 }
 
 /// Round trips are taken to be no shorter for autotuning: bursts of less are one.
@@ -47,7 +49,7 @@ impl Rcv {
             mss: 536,
             edge: FIRST_BYTE,
             last_ack_sent: FIRST_BYTE,
-            round: Round { began: now, nxt: FIRST_BYTE },
+            round: Round { began: now, arrived: 0 },
             path: RcvPath::new(),
             buffer: RecvBuffer::new(FIRST_BYTE, initial, max),
         }
@@ -143,7 +145,9 @@ impl Rcv {
 
     /// Text arrived within the window.
     pub(crate) fn insert(&mut self, seq: u64, text: &[u8], fin: bool) -> Inserted {
-        self.buffer.insert(seq, text, fin)
+        let inserted = self.buffer.insert(seq, text, fin);
+        self.round.arrived += inserted.new_bytes;
+        inserted
     }
 
     /// A round trip has passed: what it brought decides what is offered.
@@ -152,15 +156,31 @@ impl Rcv {
         if now.saturating_since(self.round.began) < round {
             return;
         }
-        let arrived = self.nxt() - self.round.nxt;
-        self.buffer.grow(usize::try_from(arrived.saturating_mul(4)).unwrap_or(usize::MAX));
-        self.round = Round { began: now, nxt: self.nxt() };
+        let waits = self.buffer.high() - self.nxt();
+        let wanted = self.round.arrived.saturating_mul(4).saturating_add(waits);
+        self.buffer.grow(usize::try_from(wanted).unwrap_or(usize::MAX));
+        self.round = Round { began: now, arrived: 0 };
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_comes_in_a_round_trip_is_offered_four_times_also_behind_a_hole() {
+        const RTT: Duration = Duration::from_millis(100);
+        let at = Instant::from_millis;
+        for hole in [0, 100] {
+            let mut rcv = Rcv::new(SeqNum(7), 10_000, 1 << 20, at(0));
+            rcv.insert(FIRST_BYTE + hole, &[1; 8_000], false);
+            rcv.tune(Some(RTT), at(99));
+            assert_eq!(rcv.buffer.limit(), 10_000);
+            rcv.tune(Some(RTT), at(100));
+            let waits = if hole > 0 { 8_000 + hole as usize } else { 0 };
+            assert_eq!(rcv.buffer.limit(), 32_000 + waits, "behind a hole of {hole}");
+        }
+    }
 
     #[test]
     fn what_is_announced_always_fits_the_buffer() {

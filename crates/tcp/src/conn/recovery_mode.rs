@@ -3,184 +3,322 @@
 use core::ops::Range;
 use core::time::Duration;
 
-use tack::{Acked, Timeout};
-use tack_units::Instant;
+use tack::{Acked, IackReason, Timeout};
+use tack_cc::{RateSample, RateSource, Snapshot};
+use tack_units::{Instant, Rate};
 
-use crate::recovery::PlainSender;
+use crate::conn::acceptable::FIRST_BYTE;
+use crate::conn::paws::Clock;
+use crate::recovery::{PlainAck, PlainSender};
+use crate::stats::{FallbackReason, Mode};
+use crate::wire::Timestamps;
 
-/// Loss recovery of one connection. Boxed: a connection holds one, and idle ones are many.
+/// Bytes of the option that carries PKT.SEQ.
+const PKT_SEQ_LEN: usize = 8;
+
+/// Loss recovery of one connection, and with it the answer to what governs the connection: no other
+/// part of it knows. Boxed: a connection holds one, and idle ones are many.
 #[derive(Debug)]
 pub(crate) enum Recovery {
-    /// SACK, RACK-TLP and RTO.
-    Plain(Box<PlainSender>),
+    /// SACK, RACK-TLP and RTO; and why TACK was given up for them, if it was.
+    Plain(Box<PlainSender>, Option<FallbackReason>),
     /// PKT.SEQ, TACKs and IACKs.
-    Tack(Box<TackSide>),
+    Tack(Box<tack::Sender>),
 }
 
-/// TACK's sender and what the host must know of it.
-#[derive(Debug)]
-pub(crate) struct TackSide {
-    pub(crate) sender: tack::Sender,
-    /// Highest PKT.SEQ sent.
-    pub(crate) highest_sent: u64,
-    /// TACK interval in force at the peer.
-    pub(crate) interval: Duration,
-    /// rho of the latest TACK.
-    pub(crate) rho: f64,
-    /// A loss episode lasts until this is acknowledged.
-    pub(crate) recovery_end: u64,
+/// What the header of an acknowledgment says, in stream offsets.
+pub(crate) struct Heard<'a> {
+    /// Not below SND.UNA.
+    pub(crate) cum_ack: u64,
+    pub(crate) snd_nxt: u64,
+    /// SACK blocks, DSACK split off.
+    pub(crate) sack: &'a [Range<u64>],
+    pub(crate) dsack: Option<Range<u64>>,
+    /// Timestamps of an acknowledgment of something new.
+    pub(crate) echo: Option<Timestamps>,
+    /// It says nothing else: see [`PlainAck::is_pure_ack`].
+    pub(crate) is_pure_ack: bool,
+    pub(crate) clock: &'a Clock,
+}
+
+/// What the body of an acknowledgment said, once read.
+pub(crate) enum News {
+    Tack(tack::Tack),
+    Iack(tack::Iack),
+    /// Only what every header says.
+    Nothing,
 }
 
 impl Recovery {
     pub(crate) fn tack(params: tack::Params, first_pkt_seq: u64, first: u64, now: Instant) -> Self {
-        Recovery::Tack(Box::new(TackSide {
-            sender: tack::Sender::new(params, first_pkt_seq, first, now),
-            highest_sent: first_pkt_seq,
-            interval: Duration::ZERO,
-            rho: 0.0,
-            recovery_end: first,
-        }))
+        Recovery::Tack(Box::new(tack::Sender::new(params, first_pkt_seq, first, now)))
     }
 
     pub(crate) fn plain(mss: u32, first: u64, sack: bool, now: Instant) -> Self {
-        Recovery::Plain(Box::new(PlainSender::new(mss, first, sack, now)))
+        Recovery::Plain(Box::new(PlainSender::new(mss, first, sack, now)), None)
     }
 
     pub(crate) fn is_tack(&self) -> bool {
         matches!(self, Recovery::Tack(_))
     }
 
-    /// Replaces TACK by plain recovery that goes on from what is outstanding.
-    pub(crate) fn fall_back(&mut self, mss: u32, una: u64, sack: bool, now: Instant) {
-        let Recovery::Tack(side) = self else { return };
-        let outstanding = side.sender.outstanding();
-        let mut plain = PlainSender::new(mss, una, sack, now);
-        plain.adopt(&outstanding, side.sender.srtt(), now);
-        *self = Recovery::Plain(Box::new(plain));
+    /// What governs the connection.
+    pub(crate) fn mode(&self) -> Mode {
+        match self {
+            Recovery::Plain(_, None) => Mode::Plain,
+            Recovery::Plain(_, Some(reason)) => Mode::FellBack(*reason),
+            Recovery::Tack(_) => Mode::Tack,
+        }
+    }
+
+    /// Replaces TACK by `plain`, which goes on from what is outstanding.
+    pub(crate) fn fall_back(
+        &mut self,
+        mut plain: PlainSender,
+        reason: FallbackReason,
+        now: Instant,
+    ) {
+        let Recovery::Tack(sender) = self else { return };
+        plain.adopt(&sender.outstanding(), sender.srtt(), now);
+        *self = Recovery::Plain(Box::new(plain), Some(reason));
+    }
+
+    /// Our SYN is acknowledged; `rtt`: since it left, if that is known.
+    pub(crate) fn on_syn_acked(&mut self, rtt: Option<Duration>, now: Instant) -> Acked {
+        match self {
+            Recovery::Plain(plain, _) => {
+                let ack = PlainAck {
+                    cum_ack: FIRST_BYTE,
+                    sack: &[],
+                    dsack: None,
+                    ts_rtt: rtt,
+                    echoes_original: false,
+                    is_pure_ack: true,
+                };
+                plain.on_ack(&ack, now)
+            }
+            Recovery::Tack(sender) => sender.on_cum_ack(FIRST_BYTE, rtt, now),
+        }
+    }
+
+    /// An acknowledgment came, and `news` with it.
+    pub(crate) fn on_ack(&mut self, heard: Heard<'_>, news: News, now: Instant) -> Acked {
+        match (self, news) {
+            (Recovery::Plain(plain, _), _) => {
+                let first_resent = plain.first_retransmission_at().map(|at| heard.clock.val(at));
+                let ack = PlainAck {
+                    cum_ack: heard.cum_ack,
+                    sack: heard.sack,
+                    dsack: heard.dsack,
+                    ts_rtt: heard.clock.rtt(heard.echo, now).filter(|_| heard.clock.is_fine()),
+                    echoes_original: first_resent.is_some_and(|first| {
+                        heard.echo.is_some_and(|ts| (ts.ecr.wrapping_sub(first) as i32) < 0)
+                    }),
+                    is_pure_ack: heard.is_pure_ack,
+                };
+                plain.on_ack(&ack, now)
+            }
+            (Recovery::Tack(sender), News::Tack(mut tack)) => {
+                clamp_report(&mut tack, heard.snd_nxt);
+                sender.on_tack(&tack, heard.clock.val(now), now)
+            }
+            (Recovery::Tack(sender), News::Iack(iack))
+                if !matches!(iack.reason, IackReason::Frequency(_)) =>
+            {
+                sender.on_iack(&iack, now)
+            }
+            (Recovery::Tack(sender), _) => sender.on_cum_ack(heard.cum_ack, None, now),
+        }
     }
 
     /// A segment leaves; returns its PKT.SEQ under TACK.
     pub(crate) fn on_sent(&mut self, seq: Range<u64>, now: Instant) -> Option<u64> {
         match self {
-            Recovery::Plain(plain) => {
+            Recovery::Plain(plain, _) => {
                 plain.on_sent(seq, now);
                 None
             }
-            Recovery::Tack(side) => {
-                side.highest_sent = side.sender.on_sent(seq, now);
-                Some(side.highest_sent)
+            Recovery::Tack(sender) => Some(sender.on_sent(seq, now)),
+        }
+    }
+
+    /// PKT.SEQ of the latest transmission, near which others are expanded; `None`: they have none.
+    pub(crate) fn latest_pkt_seq(&self) -> Option<u64> {
+        match self {
+            Recovery::Plain(..) => None,
+            Recovery::Tack(sender) => Some(sender.next_pkt_seq() - 1),
+        }
+    }
+
+    /// Counter of the newest TACK, near which others are expanded.
+    pub(crate) fn newest_tack(&self) -> u32 {
+        match self {
+            Recovery::Plain(..) => 0,
+            Recovery::Tack(sender) => sender.newest_tack(),
+        }
+    }
+
+    /// The frequency a peer with TACK should acknowledge at, when it must be told. `estimate`: what
+    /// congestion control makes of the path.
+    pub(crate) fn poll_frequency(
+        &mut self,
+        estimate: impl FnOnce() -> Snapshot,
+        now: Instant,
+    ) -> Option<tack::Frequency> {
+        let Recovery::Tack(sender) = self else { return None };
+        let snapshot = estimate();
+        // Before the first rate sample, which the receiver makes only once it knows a frequency.
+        let guess = || Rate::from_bytes_over(snapshot.cwnd, sender.srtt()?);
+        let bw = snapshot.bandwidth.or_else(guess)?;
+        sender.poll_frequency(bw, snapshot.startup, now)
+    }
+
+    /// What an acknowledgment shows of the delivery rate.
+    pub(crate) fn rate_sample(&self, acked: &Acked) -> Option<RateSample> {
+        let (source, shows) = match self {
+            // Plain TCP counts a round trip by what was delivered, whether or not its times allow a
+            // rate: a probe for RTTmin of retransmissions alone would never end otherwise.
+            Recovery::Plain(..) => {
+                let newest_is_known = acked.acked_bytes > 0 && acked.prior_delivered > 0;
+                (RateSource::Sender, acked.rate.is_some() || newest_is_known)
             }
+            // TACK's rounds go by its TACKs, which bring the receiver's rate.
+            Recovery::Tack(_) => (RateSource::Receiver, acked.rate.is_some()),
+        };
+        shows.then_some(RateSample {
+            delivery_rate: acked.rate,
+            app_limited: acked.app_limited,
+            source,
+            prior_delivered: acked.prior_delivered,
+            interval: acked.rate_interval,
+        })
+    }
+
+    /// Bytes that a PKT.SEQ takes in a whole header.
+    pub(crate) fn option_len(&self) -> usize {
+        match self {
+            Recovery::Plain(..) => 0,
+            Recovery::Tack(_) => PKT_SEQ_LEN,
         }
     }
 
     pub(crate) fn on_app_limited(&mut self) {
         match self {
-            Recovery::Plain(plain) => plain.on_app_limited(),
-            Recovery::Tack(side) => side.sender.on_app_limited(),
+            Recovery::Plain(plain, _) => plain.on_app_limited(),
+            Recovery::Tack(sender) => sender.on_app_limited(),
         }
     }
 
     pub(crate) fn next_lost(&self, now: Instant) -> Option<Range<u64>> {
         match self {
-            Recovery::Plain(plain) => plain.next_lost(now),
-            Recovery::Tack(side) => side.sender.next_lost(now),
+            Recovery::Plain(plain, _) => plain.next_lost(now),
+            Recovery::Tack(sender) => sender.next_lost(now),
         }
     }
 
     pub(crate) fn deadline(&self) -> Option<Instant> {
         match self {
-            Recovery::Plain(plain) => plain.deadline(),
-            Recovery::Tack(side) => side.sender.deadline(),
+            Recovery::Plain(plain, _) => plain.deadline(),
+            Recovery::Tack(sender) => sender.deadline(),
         }
     }
 
     pub(crate) fn on_timeout(&mut self, now: Instant) -> Option<Timeout> {
         match self {
-            Recovery::Plain(plain) => plain.on_timeout(now),
-            Recovery::Tack(side) => side.sender.on_timeout(now),
+            Recovery::Plain(plain, _) => plain.on_timeout(now),
+            Recovery::Tack(sender) => sender.on_timeout(now),
         }
     }
 
     /// The peer had taken back its window from what is outstanding, and opens it. A peer with TACK
     /// never does: it is of our kind.
     pub(crate) fn on_reopened(&mut self, now: Instant) {
-        if let Recovery::Plain(plain) = self {
+        if let Recovery::Plain(plain, _) = self {
             plain.on_reopened(now);
         }
     }
 
     pub(crate) fn in_flight(&self) -> u64 {
         match self {
-            Recovery::Plain(plain) => plain.in_flight(),
-            Recovery::Tack(side) => side.sender.in_flight(),
+            Recovery::Plain(plain, _) => plain.in_flight(),
+            Recovery::Tack(sender) => sender.in_flight(),
         }
     }
 
-    pub(crate) fn in_recovery(&self, una: u64) -> bool {
+    /// A loss episode is open.
+    pub(crate) fn in_recovery(&self) -> bool {
         match self {
-            Recovery::Plain(plain) => plain.in_recovery(),
-            Recovery::Tack(side) => una < side.recovery_end,
+            Recovery::Plain(plain, _) => plain.in_recovery(),
+            Recovery::Tack(sender) => sender.in_recovery(),
         }
     }
 
     /// Full-sized segments are of another length from now on.
     pub(crate) fn set_mss(&mut self, mss: u32) {
         match self {
-            Recovery::Plain(plain) => plain.set_mss(mss),
-            Recovery::Tack(side) => side.sender.set_mss(mss),
+            Recovery::Plain(plain, _) => plain.set_mss(mss),
+            Recovery::Tack(sender) => sender.set_mss(mss),
         }
     }
 
     /// What is in flight in segments longer than `bytes` did not fit the path.
     pub(crate) fn lose_longer_than(&mut self, bytes: u64) {
         match self {
-            Recovery::Plain(plain) => plain.lose_longer_than(bytes),
-            Recovery::Tack(side) => side.sender.lose_longer_than(bytes),
-        }
-    }
-
-    /// A loss episode began while everything below `snd_nxt` was out.
-    pub(crate) fn note_episode(&mut self, acked: &Acked, snd_nxt: u64) {
-        if let Recovery::Tack(side) = self
-            && acked.recovery_started
-        {
-            side.recovery_end = snd_nxt;
+            Recovery::Plain(plain, _) => plain.lose_longer_than(bytes),
+            Recovery::Tack(sender) => sender.lose_longer_than(bytes),
         }
     }
 
     pub(crate) fn srtt(&self) -> Option<Duration> {
         match self {
-            Recovery::Plain(plain) => plain.srtt(),
-            Recovery::Tack(side) => side.sender.srtt(),
+            Recovery::Plain(plain, _) => plain.srtt(),
+            Recovery::Tack(sender) => sender.srtt(),
         }
     }
 
     pub(crate) fn rttvar(&self) -> Option<Duration> {
         match self {
-            Recovery::Plain(plain) => plain.rttvar(),
-            Recovery::Tack(side) => side.sender.rttvar(),
+            Recovery::Plain(plain, _) => plain.rttvar(),
+            Recovery::Tack(sender) => sender.rttvar(),
         }
     }
 
     pub(crate) fn rtt_min(&self) -> Option<Duration> {
         match self {
-            Recovery::Plain(plain) => plain.rtt_min(),
-            Recovery::Tack(side) => side.sender.rtt_min(),
+            Recovery::Plain(plain, _) => plain.rtt_min(),
+            Recovery::Tack(sender) => sender.rtt_min(),
         }
     }
 
     pub(crate) fn rto(&self) -> Duration {
         match self {
-            Recovery::Plain(plain) => plain.rto(),
-            Recovery::Tack(side) => side.sender.rto(),
+            Recovery::Plain(plain, _) => plain.rto(),
+            Recovery::Tack(sender) => sender.rto(),
+        }
+    }
+
+    /// Loss rates rho of data and rho' of acknowledgments; zero for plain TCP, which sees neither.
+    pub(crate) fn loss_rates(&self) -> (f64, f64) {
+        match self {
+            Recovery::Plain(..) => (0.0, 0.0),
+            Recovery::Tack(sender) => (sender.rho(), sender.rho_prime()),
         }
     }
 
     /// TACK interval in force at the peer; zero for plain TCP.
     pub(crate) fn ack_interval(&self) -> Duration {
         match self {
-            Recovery::Plain(_) => Duration::ZERO,
-            Recovery::Tack(side) => side.interval,
+            Recovery::Plain(..) => Duration::ZERO,
+            Recovery::Tack(sender) => sender.interval(),
         }
     }
+}
+
+/// What a peer reports beyond what was sent is a lie or an error: cut off.
+fn clamp_report(tack: &mut tack::Tack, snd_nxt: u64) {
+    tack.rcv_high = tack.rcv_high.min(snd_nxt);
+    for hole in &mut tack.holes {
+        hole.end = hole.end.min(snd_nxt);
+    }
+    tack.holes.retain(|hole| hole.start < hole.end);
 }

@@ -6,7 +6,8 @@
 //! ```
 //!
 //! Data out of order goes straight to its place in the ring; only the islands' edges are kept
-//! aside. Memory follows the highest byte that arrived, not the window that is offered.
+//! aside. Memory follows the highest byte that arrived, not the window that is offered; edges take
+//! [`ISLAND_MEMORY`] of it at most.
 
 use core::ops::Range;
 
@@ -32,9 +33,15 @@ pub(crate) struct RecvBuffer {
     max: usize,
 }
 
-/// Most islands kept. A peer that sends every second byte would otherwise cost a tree node per
-/// byte; data that would open one more is dropped as if lost.
-const MAX_ISLANDS: usize = 4_096;
+/// Bytes of buffer per island kept. A path that loses every other segment of 536 bytes makes one in
+/// 1 072; a peer that sends every second byte would otherwise cost a tree node per byte. Data that
+/// would open one more is refused.
+const BYTES_PER_ISLAND: usize = 1_024;
+/// Islands that the smallest buffer may have.
+const LEAST_ISLANDS: usize = 256;
+/// What an island's edges cost in memory, at most: two numbers in a tree that is half empty. Full of
+/// islands, a buffer costs 1/32 more.
+const ISLAND_MEMORY: usize = 32;
 
 /// What became of arriving data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,10 +50,13 @@ pub(crate) struct Inserted {
     pub(crate) new_bytes: u64,
     /// `nxt` moved.
     pub(crate) advanced: bool,
+    /// Some of it was new and not taken: as if it had not arrived.
+    pub(crate) refused: bool,
 }
 
 impl Inserted {
-    const NOTHING: Inserted = Inserted { new_bytes: 0, advanced: false };
+    const NOTHING: Inserted = Inserted { new_bytes: 0, advanced: false, refused: false };
+    const REFUSED: Inserted = Inserted { refused: true, ..Inserted::NOTHING };
 }
 
 impl RecvBuffer {
@@ -75,18 +85,22 @@ impl RecvBuffer {
             self.fin = (island.new_bytes > 0).then_some(behind);
             done.new_bytes += island.new_bytes;
             done.advanced |= island.advanced;
+            done.refused |= island.refused;
         }
+        done.refused |= fin && self.fin.is_none() && !allowed;
         done
     }
 
     fn insert_text(&mut self, offset: u64, text: &[u8]) -> Inserted {
         let window_end = self.read + self.limit as u64;
-        let end = (offset + text.len() as u64).min(self.fin.unwrap_or(u64::MAX)).min(window_end);
+        let text_end = (offset + text.len() as u64).min(self.fin.unwrap_or(u64::MAX));
+        let end = text_end.min(window_end);
         let start = offset.max(self.nxt);
         if start >= end {
-            return Inserted::NOTHING;
+            return Inserted { refused: text_end > window_end, ..Inserted::NOTHING };
         }
-        self.store(start, &text[(start - offset) as usize..(end - offset) as usize])
+        let taken = self.store(start, &text[(start - offset) as usize..(end - offset) as usize]);
+        Inserted { refused: taken.refused || text_end > window_end, ..taken }
     }
 
     /// Puts bytes, none of them below `nxt`, into their place.
@@ -96,24 +110,27 @@ impl RecvBuffer {
             return Inserted::NOTHING;
         }
         let opens_island = start > self.nxt;
-        if opens_island && self.queued.len() >= MAX_ISLANDS && !self.touches(&(start..end)) {
-            return Inserted::NOTHING;
+        if opens_island
+            && self.queued.len() >= self.max_islands()
+            && !self.queued.touches(&(start..end))
+        {
+            return Inserted::REFUSED;
         }
         let held = self.high() - self.read;
         self.ring.reserve(self.read, held as usize, (end - self.read) as usize, self.limit);
         self.ring.write(start, bytes);
         if !opens_island && self.queued.is_empty() {
             self.nxt = end;
-            return Inserted { new_bytes: end - start, advanced: true };
+            return Inserted { new_bytes: end - start, advanced: true, refused: false };
         }
         let new_bytes = self.queued.insert(start..end);
         let advanced = self.absorb();
-        Inserted { new_bytes, advanced }
+        Inserted { new_bytes, advanced, refused: false }
     }
 
-    fn touches(&self, range: &Range<u64>) -> bool {
-        self.queued.last().is_some_and(|last| range.start <= last.end && range.end >= last.start)
-            || self.queued.contains(range)
+    /// Islands that a buffer of this size may have.
+    fn max_islands(&self) -> usize {
+        (self.limit / BYTES_PER_ISLAND).max(LEAST_ISLANDS)
     }
 
     /// Moves `nxt` over the first island if it begins there.
@@ -145,7 +162,7 @@ impl RecvBuffer {
 
     /// The island that holds `offset`.
     pub(crate) fn island_at(&self, offset: u64) -> Option<Range<u64>> {
-        self.queued.iter().rev().find(|r| r.start <= offset).filter(|r| r.end > offset)
+        self.queued.range_at(offset)
     }
 
     /// Bytes in order and not read.
@@ -173,6 +190,14 @@ impl RecvBuffer {
         self.limit
     }
 
+    /// Data waits for a TACK before its sender hears of it, an interval long: `1/beta` of a window.
+    /// What the path is offered is what was configured; that much is held beyond it, or a window of
+    /// W would carry `W/(RTT + alpha)` instead of `W/RTT` [TON §VIII: W_min].
+    pub(crate) fn allow_for_tacks(&mut self, beta: u32) {
+        let more = |bytes: usize| bytes.saturating_add(bytes / beta.max(2) as usize);
+        (self.limit, self.max) = (more(self.limit), more(self.max));
+    }
+
     /// Raises the size offered to `bytes`, within the bound.
     pub(crate) fn grow(&mut self, bytes: usize) {
         self.limit = self.limit.max(bytes.min(self.max));
@@ -180,7 +205,7 @@ impl RecvBuffer {
 
     /// Memory held.
     pub(crate) fn memory(&self) -> usize {
-        self.ring.capacity()
+        self.ring.capacity() + self.queued.len() * ISLAND_MEMORY
     }
 
     /// Everything in order and not read.
@@ -257,8 +282,8 @@ mod tests {
         for i in 0..100_000u64 {
             buffer.insert(1 + 2 * i, &[7], false);
         }
-        assert!(buffer.queued().len() <= MAX_ISLANDS);
-        assert!(buffer.memory() <= 1 << 20);
+        assert!(buffer.queued().len() <= buffer.max_islands());
+        assert!(buffer.memory() <= (1 << 20) + (1 << 20) / 32);
         for i in 0..100_000u64 {
             buffer.insert(2 * i, &[7], false);
             buffer.insert(2 * i + 1, &[7], false);

@@ -41,9 +41,9 @@ enum Fin {
     Sent,
 }
 
-/// New data that may be sent.
+/// What of the stream one segment carries, for the first time or again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Fresh {
+pub(crate) struct Span {
     /// Offset.
     pub(crate) seq: u64,
     /// Bytes of text.
@@ -195,7 +195,7 @@ impl Snd {
     /// The next new segment of at most `max` bytes within the peer's window, sender's silly window
     /// avoidance and Nagle applied [RFC 9293 §3.8.6.2.1, §3.7.4].
     /// `anyway`: the override timeout has passed.
-    pub(crate) fn fresh(&self, max: usize, nodelay: bool, anyway: bool) -> Option<Fresh> {
+    pub(crate) fn fresh(&self, max: usize, nodelay: bool, anyway: bool) -> Option<Span> {
         let (unsent, usable) = (self.unsent(), self.usable());
         let len = unsent.min(usable).min(max as u64);
         let takes_all = len == unsent;
@@ -206,7 +206,7 @@ impl Snd {
         let full = len == max as u64;
         let pushes = takes_all && (nodelay || self.is_idle() || self.fin == Fin::Queued);
         let large = len >= self.max_wnd / 2;
-        (full || pushes || fin || large || anyway).then_some(Fresh {
+        (full || pushes || fin || large || anyway).then_some(Span {
             seq: self.nxt,
             len: len as usize,
             fin,
@@ -214,18 +214,18 @@ impl Snd {
     }
 
     /// New text, and FIN, left.
-    pub(crate) fn on_fresh_sent(&mut self, fresh: Fresh) {
-        debug_assert_eq!(fresh.seq, self.nxt, "new data continues the stream");
-        self.nxt += fresh.len as u64 + u64::from(fresh.fin);
-        if fresh.fin {
+    pub(crate) fn on_fresh_sent(&mut self, span: Span) {
+        debug_assert_eq!(span.seq, self.nxt, "new data continues the stream");
+        self.nxt += span.len as u64 + u64::from(span.fin);
+        if span.fin {
             self.fin = Fin::Sent;
         }
     }
 
     /// The segment `[seq, end)` of what was sent before, as text length and FIN.
-    pub(crate) fn again(&self, seq: u64, end: u64) -> Fresh {
+    pub(crate) fn again(&self, seq: u64, end: u64) -> Span {
         let text_end = end.min(self.buffer.end());
         let fin = self.fin == Fin::Sent && end > self.buffer.end();
-        Fresh { seq, len: text_end.saturating_sub(seq) as usize, fin }
+        Span { seq, len: text_end.saturating_sub(seq) as usize, fin }
     }
 }

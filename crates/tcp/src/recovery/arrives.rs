@@ -49,9 +49,8 @@ impl PlainSender {
         if spurious {
             self.undo_episode();
         }
-        if let Some(end) = self.recovery_end
-            && self.sent.snd_una() >= end
-        {
+        let recovered = self.recovery_end.is_some_and(|end| self.sent.snd_una() >= end);
+        if recovered {
             self.recovery_end = None;
             self.rack.on_recovered();
             spurious |= self.undo.on_exit();
@@ -71,6 +70,13 @@ impl PlainSender {
         let lost =
             self.detect_losses(now) + self.detect_losses_by_duplicates(ack, advanced, news, now);
         self.note_losses(lost, news);
+        if recovered && self.recovery_end.is_none() && self.sent.has_unrepaired() {
+            // Deviation: what was lost since the episode began is under repair, so that one episode
+            // follows another, as in Linux. [RFC 6675 §5] waits for the next loss: under heavy
+            // random loss, an end and a beginning every round trip.
+            news.recovery_started = true;
+            self.follow_episode();
+        }
     }
 
     fn take_dsack(&mut self, ack: &PlainAck<'_>, news: &mut Acked) -> bool {

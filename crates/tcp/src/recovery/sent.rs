@@ -41,6 +41,8 @@ struct Entry {
     xmit: u64,
     sent_at: Instant,
     retransmitted: bool,
+    /// In flight to repair a loss.
+    repairs: bool,
     /// Its bytes are in `delivered` already; stays set when the receiver reneges.
     counted: bool,
     snapshot: Snapshot,
@@ -92,6 +94,8 @@ pub(super) struct Sent {
     next_xmit: u64,
     in_flight: u64,
     sacked_segments: usize,
+    /// Entries that were declared lost, left again and are not known to have arrived.
+    repairs: usize,
 }
 
 impl Sent {
@@ -105,6 +109,7 @@ impl Sent {
             next_xmit: 1,
             in_flight: 0,
             sacked_segments: 0,
+            repairs: 0,
         }
     }
 
@@ -135,6 +140,12 @@ impl Sent {
 
     pub(super) fn has_lost(&self) -> bool {
         !self.lost.is_empty()
+    }
+
+    /// Something was declared lost and nothing of it is known to have arrived since, whether or
+    /// not it left again.
+    pub(super) fn has_unrepaired(&self) -> bool {
+        self.has_lost() || self.repairs > 0
     }
 
     /// The lowest segment that waits for retransmission.
@@ -172,6 +183,7 @@ impl Sent {
             xmit,
             sent_at: now,
             retransmitted: false,
+            repairs: false,
             counted: false,
             snapshot,
         });
@@ -225,8 +237,11 @@ impl Sent {
                 break;
             }
             if self.entries[i].state != State::Sacked {
+                let repairs = self.entries[i].repairs || self.entries[i].state == State::Lost;
                 self.set_state(i, State::InFlight);
+                self.repairs += usize::from(repairs);
                 let entry = &mut self.entries[i];
+                entry.repairs = repairs;
                 entry.xmit = xmit;
                 entry.sent_at = now;
                 entry.retransmitted = true;
@@ -363,7 +378,9 @@ impl Sent {
             if self.entries[i].state == State::Lost {
                 self.set_state(i, State::InFlight);
             }
+            self.entries[i].repairs = false;
         }
+        self.repairs = 0;
         self.rebuild_by_time();
     }
 
@@ -424,7 +441,7 @@ impl Sent {
                 self.lost.insert(seq);
             }
             State::Sacked => self.sacked_segments += 1,
-            State::InFlight => {}
+            State::InFlight => self.repairs += usize::from(behind.repairs),
         }
         self.entries.insert(i + 1, behind);
     }
@@ -447,8 +464,8 @@ impl Sent {
             State::Sacked if whole => self.sacked_segments -= 1,
             State::Sacked => {}
         }
-        if whole {
-            self.entries.pop_front();
+        if whole && let Some(head) = self.entries.pop_front() {
+            self.repairs -= usize::from(head.repairs);
         }
     }
 
@@ -457,6 +474,7 @@ impl Sent {
         let entry = &mut self.entries[i];
         let (bytes, start, previous) = (entry.bytes(), entry.start, entry.state);
         entry.state = next;
+        self.repairs -= usize::from(core::mem::take(&mut entry.repairs));
         match previous {
             State::InFlight => self.in_flight -= bytes,
             State::Sacked => self.sacked_segments -= 1,
@@ -477,14 +495,3 @@ impl Sent {
 #[cfg(test)]
 #[path = "sent_tests.rs"]
 mod tests;
-
-#[cfg(test)]
-impl Sent {
-    pub(super) fn sacked_bytes_by_walking(&self) -> u64 {
-        self.entries.iter().filter(|e| e.state == State::Sacked).map(Entry::bytes).sum()
-    }
-
-    pub(super) fn lost_bytes_by_walking(&self) -> u64 {
-        self.entries.iter().filter(|e| e.state == State::Lost).map(Entry::bytes).sum()
-    }
-}

@@ -12,6 +12,7 @@ struct Byte {
     xmit: u64,
     retransmitted: bool,
     counted: bool,
+    repairs: bool,
     /// Segments are told apart, because a block counts only when it completes one.
     segment: u64,
 }
@@ -37,6 +38,7 @@ impl Naive {
             xmit: self.next_xmit,
             retransmitted: false,
             counted: false,
+            repairs: false,
             segment: self.next_segment,
         };
         self.bytes.extend((0..len).map(|_| byte));
@@ -78,6 +80,7 @@ impl Naive {
         let xmit = self.next_xmit;
         for byte in self.slice(&range) {
             if byte.state != State::Sacked {
+                byte.repairs |= byte.state == State::Lost;
                 (byte.state, byte.xmit, byte.retransmitted) = (State::InFlight, xmit, true);
             }
         }
@@ -100,7 +103,7 @@ impl Naive {
         for byte in self.slice(&range) {
             if byte.state != State::Sacked && !outside.contains(&byte.segment) {
                 news += u64::from(!byte.counted);
-                (byte.state, byte.counted) = (State::Sacked, true);
+                (byte.state, byte.counted, byte.repairs) = (State::Sacked, true, false);
             }
         }
         news
@@ -113,7 +116,7 @@ impl Naive {
     fn change(&mut self, from: State, to: State, only: impl Fn(&Byte) -> bool) -> u64 {
         let mut changed = 0;
         for byte in self.bytes.iter_mut().filter(|b| b.state == from && only(b)) {
-            byte.state = to;
+            (byte.state, byte.repairs) = (to, false);
             changed += 1;
         }
         changed
@@ -135,6 +138,7 @@ fn check(sent: &Sent, naive: &Naive, seed: u64) {
             assert_eq!(byte.state, entry.state, "seed {seed} at {entry:?}");
             assert_eq!(byte.retransmitted, entry.retransmitted, "seed {seed} at {entry:?}");
             assert_eq!(byte.counted, entry.counted, "seed {seed} at {entry:?}");
+            assert_eq!(byte.repairs, entry.repairs, "seed {seed} at {entry:?}");
             if entry.state != State::Sacked {
                 assert_eq!(byte.xmit, entry.xmit, "seed {seed} at {entry:?}");
             }
@@ -143,6 +147,9 @@ fn check(sent: &Sent, naive: &Naive, seed: u64) {
     assert_eq!(sent.in_flight(), naive.count(State::InFlight), "seed {seed}");
     let sacked = sent.entries.iter().filter(|e| e.state == State::Sacked).count();
     assert_eq!(sent.sacked_segments(), sacked, "seed {seed}");
+    let repairs = sent.entries.iter().filter(|e| e.repairs).count();
+    assert_eq!(sent.repairs, repairs, "seed {seed}");
+    assert_eq!(sent.has_unrepaired(), repairs > 0 || !sent.lost.is_empty(), "seed {seed}");
     let lost: Vec<u64> =
         sent.entries.iter().filter(|e| e.state == State::Lost).map(|e| e.start).collect();
     assert!(sent.lost.iter().eq(&lost), "seed {seed}");
@@ -201,6 +208,7 @@ fn random_operations_agree_with_a_state_per_byte() {
                 18 => {
                     sent.restore_lost();
                     naive.change(State::Lost, State::InFlight, |_| true);
+                    naive.bytes.iter_mut().for_each(|byte| byte.repairs = false);
                 }
                 _ if rng.random_bool(0.2) => {
                     let lost = naive.change(State::Sacked, State::Lost, |_| true);
@@ -263,4 +271,14 @@ fn endless_retransmission_of_one_segment_costs_bounded_memory() {
     }
     assert!(sent.by_time.len() < 100);
     assert_eq!(sent.oldest().map(|t| t.xmit), Some(1));
+}
+
+impl Sent {
+    pub(in crate::recovery) fn sacked_bytes_by_walking(&self) -> u64 {
+        self.entries.iter().filter(|e| e.state == State::Sacked).map(Entry::bytes).sum()
+    }
+
+    pub(in crate::recovery) fn lost_bytes_by_walking(&self) -> u64 {
+        self.entries.iter().filter(|e| e.state == State::Lost).map(Entry::bytes).sum()
+    }
 }

@@ -92,6 +92,19 @@ impl Undo {
         });
     }
 
+    /// An episode ended, and the next one follows it at once: everything below `high` is out, and
+    /// retransmissions that may be under way, above `snd_una`, are among those in doubt.
+    pub(super) fn follow(&mut self, snd_una: u64, high: u64) {
+        let first_resent_at = self.first_resent_at();
+        self.begin(false, high);
+        let Some(episode) = &mut self.episode else { return };
+        for (range, in_episode) in &mut self.resent {
+            *in_episode = range.end > snd_una;
+            episode.resent += u32::from(*in_episode);
+        }
+        episode.first_resent_at = first_resent_at.filter(|_| episode.resent > 0);
+    }
+
     /// When the first retransmission of the episode left.
     pub(super) fn first_resent_at(&self) -> Option<Instant> {
         self.episode.as_ref().and_then(|episode| episode.first_resent_at)
@@ -262,6 +275,17 @@ mod tests {
         undo.on_retransmission(11_000..12_000, true, true, NOW);
         assert_eq!(undo.on_dsack(&(0..1_000)), (1, false));
         assert_eq!(undo.on_dsack(&(11_000..12_000)), (1, true));
+    }
+
+    #[test]
+    fn an_episode_that_follows_another_inherits_what_that_sent_again_and_is_not_acknowledged() {
+        let mut undo = episode(false, &[0..1_000, 11_000..12_000]);
+        undo.follow(10_000, 20_000);
+        assert_eq!(undo.first_resent_at(), Some(NOW));
+        assert_eq!(undo.on_dsack(&(0..1_000)), (1, false), "below what is acknowledged");
+        let mut needed = undo;
+        assert!(!needed.on_exit(), "something was sent again");
+        assert_eq!(needed.on_dsack(&(11_000..12_000)), (1, true));
     }
 
     #[test]

@@ -5,42 +5,38 @@
 //! Times are microseconds, rates kbit/s, sizes bytes, ratios 1/65535.
 //!
 //! ```text
-//! TACK (type 0x01), 52 bytes and 8 for each additional hole
+//! TACK (type 0x01), 12 bytes and what the flags say, in this order
 //!  0                   1                   2                   3
 //!  0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
-//! +---------------+---------+-+-+-+-+-----------------------------+
-//! |  version (1)  |    0  |S|C|H|R|T|             rho             |
-//! +---------------+---------------+-------------------------------+
-//! |                         TACK counter                          |
-//! |            t0*: departure timestamp echoed  (if T)            |
+//! +---------------+-+-+-+-+-+-+-+-+-------------------------------+
+//! |  version (2)  |Q|D|P|M|S|C|R|T|         TACK counter          |
+//! +---------------+-+-+-+-+-+-+-+-+-------------------------------+
 //! |                   largest PKT.SEQ received                    |
-//! |               end of the highest byte received                |
 //! |                   TACK interval in force, us                  |
-//! |                   duplicates received                         |
-//! +---------------------------------------------------------------+  from here [TON Fig. 10]
-//! |                   dt*: TACK delay, us  (if T)                 |
-//! |                   delivery rate, kbit/s  (if R)               |
-//! |                   congestion window  (0, ignored)             |
-//! |                   received-in-flight data                     |
-//! |                   HOL.SEQ                                     |
-//! |                   additional hole count n                     |
 //! +---------------------------------------------------------------+
-//! |                   left edge, right edge: n times              |
-//! +---------------------------------------------------------------+
-//!   T timing is there    R delivery rate is there    H [ACK, HOL.SEQ) is the first hole
-//!   C the holes named are all there are              S regime: startup
+//!   T  t0*: departure timestamp echoed, 32; dt*: TACK delay, us, 32
+//!   Q  how long that packet waited on the data path, us, 32; only with T
+//!   R  delivery rate, kbit/s, 32
+//!   P  rho, 16
+//!   D  packets that brought nothing new, 32
+//!   M  end of the highest byte received, 32; received-in-flight data, 32; number of holes n, 16;
+//!      n times the left and the right edge of a hole, 32 each
+//!   C  the holes named are all there are      S  regime: startup
 //!
 //! loss IACK (0x02)       largest PKT.SEQ, second largest PKT.SEQ           [TON Fig. 9]
+//!                        and again for each further gap, ascending
 //! window IACK (0x03)     nothing
-//! frequency IACK (0x04)  version 8, flags 8 (S), rho' 16, interval, L, bdp: 32 each
+//! frequency IACK (0x04)  version 8, flags 8 (S), rho' 16, interval, RTTmin, L, bdp: 32 each
 //! RTT IACK (0x05)        nothing
 //! CE IACK (0x06)         packets marked so far, 64
 //! ```
 //!
-//! Deviation: the papers' TACK starts with the TACK delay. Here version, flags, rho, the counter,
-//! t0*, the highest numbers received, the interval and the duplicates come first (design,
-//! section 6): t0* must not redefine the timestamps PAWS needs, and rho' cannot be measured
-//! without a counter.
+//! Deviation: a TACK of [TON Fig. 10] is six words and the holes, whether or not there is something
+//! to say. Where nothing is missing, most of it is zero, and a thin return path pays for it with
+//! each TACK: here a field that says nothing is left out, 24 bytes in the common case. HOL.SEQ is
+//! the right edge of the first hole. Version, flags, the counter, t0*, the highest numbers received,
+//! the interval, rho and the duplicates are ours: t0* must not redefine the timestamps that PAWS
+//! needs, and rho' cannot be measured without a counter.
 //!
 //! A peer may write anything. Bytes behind what is read are ignored, room for later versions.
 //! An inverted hole is an error; what of a hole lies outside `cum_ack..rcv_high` is ignored (a
@@ -58,21 +54,26 @@ use crate::seq::SeqNum;
 use crate::wire::tack_option::AckType;
 
 /// Version written, and the only one read.
-pub const VERSION: u8 = 1;
+pub const VERSION: u8 = 2;
 
-/// Bytes of a TACK body without additional holes.
-pub const TACK_FIXED_LEN: usize = 52;
+/// Bytes of a TACK body that says nothing but what is always said.
+pub const TACK_LEAST_LEN: usize = 12;
+/// Bytes of a TACK body that says everything, without holes.
+pub const TACK_MOST_LEN: usize = 12 + 8 + 4 + 4 + 2 + 4 + 10;
 
 const EDGES_LEN: usize = 8;
 const LOSS_LEN: usize = 8;
-const FREQUENCY_LEN: usize = 16;
+const FREQUENCY_LEN: usize = 20;
 const CE_LEN: usize = 8;
 
 const FLAG_TIMING: u8 = 0x01;
 const FLAG_RATE: u8 = 0x02;
-const FLAG_HEAD_HOLE: u8 = 0x04;
-const FLAG_COMPLETE: u8 = 0x08;
-const FLAG_STARTUP: u8 = 0x10;
+const FLAG_COMPLETE: u8 = 0x04;
+const FLAG_STARTUP: u8 = 0x08;
+const FLAG_MISSING: u8 = 0x10;
+const FLAG_RHO: u8 = 0x20;
+const FLAG_DUPLICATES: u8 = 0x40;
+const FLAG_QUEUED: u8 = 0x80;
 
 /// What 32-bit fields are expanded near to, and the header fields a body goes with.
 #[derive(Clone, Copy, Debug)]
@@ -83,6 +84,8 @@ pub struct Context {
     pub isn: SeqNum,
     /// Highest PKT.SEQ sent by the side that reads.
     pub pkt_seq_near: u64,
+    /// Counter of the newest TACK read.
+    pub counter_near: u32,
     /// Cumulative ACK of the header, as stream offset.
     pub cum_ack: u64,
     /// Window of the header, scaled to bytes.
@@ -146,44 +149,115 @@ pub enum BodyError {
     ZeroSegmentsPerAck,
 }
 
+/// Takes big-endian numbers off the front of a body.
+struct Fields<'a> {
+    kind: AckType,
+    have: usize,
+    rest: &'a [u8],
+}
+
+impl<'a> Fields<'a> {
+    fn new(kind: AckType, bytes: &'a [u8]) -> Fields<'a> {
+        Fields { kind, have: bytes.len(), rest: bytes }
+    }
+
+    fn take<const N: usize>(&mut self) -> Result<[u8; N], BodyError> {
+        let Some((&first, rest)) = self.rest.split_first_chunk::<N>() else {
+            let need = self.have - self.rest.len() + N;
+            return Err(BodyError::Truncated { kind: self.kind, need, have: self.have });
+        };
+        self.rest = rest;
+        Ok(first)
+    }
+
+    fn u16(&mut self) -> Result<u16, BodyError> {
+        self.take().map(u16::from_be_bytes)
+    }
+
+    fn u32(&mut self) -> Result<u32, BodyError> {
+        self.take().map(u32::from_be_bytes)
+    }
+
+    fn version(&mut self) -> Result<u8, BodyError> {
+        let [version, flags] = self.take()?;
+        if version != VERSION {
+            return Err(BodyError::Version { kind: self.kind, found: version });
+        }
+        Ok(flags)
+    }
+}
+
 /// Reads a TACK body.
 ///
 /// # Errors
 /// As [`BodyError`] lists; nothing of the body may be used then.
 pub fn parse_tack(bytes: &[u8], context: &Context) -> Result<Tack, BodyError> {
-    let Some((fixed, edges)) = bytes.split_first_chunk::<TACK_FIXED_LEN>() else {
-        let (kind, need, have) = (AckType::Tack, TACK_FIXED_LEN, bytes.len());
-        return Err(BodyError::Truncated { kind, need, have });
-    };
-    let (words, _) = fixed.as_chunks::<4>();
-    let word = |i: usize| u32::from_be_bytes(words[i]);
-    let [version, flags, rho_hi, rho_lo] = words[0];
-    if version != VERSION {
-        return Err(BodyError::Version { kind: AckType::Tack, found: version });
-    }
-    let rcv_high = SeqNum(word(4))
-        .to_offset(context.isn, context.seq_near)
-        .ok_or(BodyError::RcvHigh { rcv_high: word(4) })?
-        .max(context.cum_ack);
+    let mut fields = Fields::new(AckType::Tack, bytes);
+    let flags = fields.version()?;
     let has = |flag: u8| flags & flag != 0;
-    let head = has(FLAG_HEAD_HOLE)
-        .then(|| (SeqNum::from_offset(context.isn, context.cum_ack), SeqNum(word(11))));
+    let counter = expand_counter(fields.u16()?, context.counter_near);
+    let largest_pkt_seq = PktSeq(fields.u32()?).expand(context.pkt_seq_near);
+    let interval = micros(fields.u32()?);
+    let timing = match has(FLAG_TIMING) {
+        true => Some(Timing {
+            departure_us: fields.u32()?,
+            delay: micros(fields.u32()?),
+            queued: if has(FLAG_QUEUED) { micros(fields.u32()?) } else { Duration::ZERO },
+        }),
+        false => None,
+    };
+    let delivery_rate = match has(FLAG_RATE) {
+        true => Some(Rate::from_kbps(u64::from(fields.u32()?))),
+        false => None,
+    };
+    let rho = if has(FLAG_RHO) { ratio(fields.u16()?) } else { 0.0 };
+    let duplicates = if has(FLAG_DUPLICATES) { fields.u32()? } else { 0 };
+    let missing = if has(FLAG_MISSING) {
+        parse_missing(&mut fields, context)?
+    } else {
+        Missing { rcv_high: context.cum_ack, in_flight: 0, holes: Vec::new() }
+    };
     Ok(Tack {
-        counter: word(1),
+        counter,
         cum_ack: context.cum_ack,
-        timing: has(FLAG_TIMING).then(|| Timing { departure_us: word(2), delay: micros(word(7)) }),
-        delivery_rate: has(FLAG_RATE).then(|| Rate::from_kbps(u64::from(word(8)))),
-        rho: ratio(u16::from_be_bytes([rho_hi, rho_lo])),
-        received_in_flight: u64::from(word(10)),
+        timing,
+        delivery_rate,
+        rho,
+        received_in_flight: missing.in_flight,
         window: context.window,
-        largest_pkt_seq: PktSeq(word(3)).expand(context.pkt_seq_near),
-        rcv_high,
-        holes: parse_holes(head, word(12), edges, rcv_high, context)?,
+        largest_pkt_seq,
+        rcv_high: missing.rcv_high,
+        holes: missing.holes,
         holes_complete: has(FLAG_COMPLETE),
-        interval: micros(word(5)),
+        interval,
         regime: regime(flags),
-        duplicates: word(6),
+        duplicates,
     })
+}
+
+/// What a TACK says of bytes beyond the cumulative ACK.
+struct Missing {
+    rcv_high: u64,
+    in_flight: u64,
+    holes: Vec<Range<u64>>,
+}
+
+fn parse_missing(fields: &mut Fields<'_>, context: &Context) -> Result<Missing, BodyError> {
+    let high = fields.u32()?;
+    let rcv_high = SeqNum(high)
+        .to_offset(context.isn, context.seq_near)
+        .ok_or(BodyError::RcvHigh { rcv_high: high })?
+        .max(context.cum_ack);
+    // No more can have been received beyond the cumulative ACK.
+    let in_flight = u64::from(fields.u32()?).min(rcv_high - context.cum_ack);
+    let count = fields.u16()?;
+    let holes = parse_holes(count, fields.rest, rcv_high, context)?;
+    Ok(Missing { rcv_high, in_flight, holes })
+}
+
+/// The counter nearest to `near` whose low 16 bits travelled.
+fn expand_counter(wire: u16, near: u32) -> u32 {
+    near.wrapping_add(i32::from(wire.wrapping_sub(near as u16) as i16) as u32)
 }
 
 /// Reads an IACK body; a kind that is none of ours gives `Ok(None)`.
@@ -215,50 +289,61 @@ pub fn parse_iack(
 
 /// How many holes fit a TACK body of at most `max_bytes`.
 pub fn max_holes(max_bytes: usize) -> usize {
-    max_bytes.saturating_sub(TACK_FIXED_LEN) / EDGES_LEN
+    max_bytes.saturating_sub(TACK_MOST_LEN) / EDGES_LEN
 }
 
-/// Appends a TACK body: `TACK_FIXED_LEN + 8 * holes` bytes at most.
+/// Appends a TACK body: [`TACK_MOST_LEN`]` + 8 * holes` bytes at most.
 ///
 /// Quantised: times to whole microseconds and at most 71 minutes, the rate to whole kbit/s, rho
 /// to 1/65535, sizes to at most 2^32 - 1 bytes. The cumulative ACK and the window are the
-/// header's.
+/// header's. No more than 65 535 holes are named.
 pub fn emit_tack(tack: &Tack, isn: SeqNum, out: &mut Vec<u8>) {
-    let (head, additional) = match tack.holes.split_first() {
-        Some((first, rest)) if first.start == tack.cum_ack => (Some(first), rest),
-        _ => (None, &tack.holes[..]),
-    };
+    let rho = ratio_bits(tack.rho);
+    let missing = tack.rcv_high > tack.cum_ack;
+    let queued = tack.timing.map(|timing| micros_bits(timing.queued)).filter(|us| *us > 0);
     let flags = [
+        (queued.is_some(), FLAG_QUEUED),
         (tack.timing.is_some(), FLAG_TIMING),
         (tack.delivery_rate.is_some(), FLAG_RATE),
-        (head.is_some(), FLAG_HEAD_HOLE),
         (tack.holes_complete, FLAG_COMPLETE),
         (tack.regime == Regime::Startup, FLAG_STARTUP),
+        (missing, FLAG_MISSING),
+        (rho > 0, FLAG_RHO),
+        (tack.duplicates > 0, FLAG_DUPLICATES),
     ];
     let flags = flags.iter().filter(|(set, _)| *set).fold(0, |all, (_, flag)| all | flag);
-    let [rho_hi, rho_lo] = ratio_bits(tack.rho).to_be_bytes();
-    let timing = tack.timing.unwrap_or(Timing { departure_us: 0, delay: Duration::ZERO });
-    let rate_kbps = tack.delivery_rate.unwrap_or(Rate::ZERO).as_bps() / 1_000;
-    let hol = SeqNum::from_offset(isn, head.map_or(tack.cum_ack, |hole| hole.end));
-    out.extend_from_slice(&[VERSION, flags, rho_hi, rho_lo]);
-    let words = [
-        tack.counter,
-        timing.departure_us,
-        PktSeq::truncate(tack.largest_pkt_seq).0,
-        SeqNum::from_offset(isn, tack.rcv_high).0,
-        micros_bits(tack.interval),
-        tack.duplicates,
-        micros_bits(timing.delay),
-        saturate(rate_kbps),
-        0,
-        saturate(tack.received_in_flight),
-        hol.0,
-        saturate(additional.len() as u64),
-    ];
-    for word in words {
-        out.extend_from_slice(&word.to_be_bytes());
+    out.extend_from_slice(&[VERSION, flags]);
+    out.extend_from_slice(&(tack.counter as u16).to_be_bytes());
+    let mut word = |word: u32| out.extend_from_slice(&word.to_be_bytes());
+    word(PktSeq::truncate(tack.largest_pkt_seq).0);
+    word(micros_bits(tack.interval));
+    if let Some(timing) = tack.timing {
+        word(timing.departure_us);
+        word(micros_bits(timing.delay));
     }
-    for hole in additional {
+    if let Some(queued) = queued {
+        word(queued);
+    }
+    if let Some(rate) = tack.delivery_rate {
+        word(saturate(rate.as_bps() / 1_000));
+    }
+    if rho > 0 {
+        out.extend_from_slice(&rho.to_be_bytes());
+    }
+    if tack.duplicates > 0 {
+        out.extend_from_slice(&tack.duplicates.to_be_bytes());
+    }
+    if missing {
+        emit_missing(tack, isn, out);
+    }
+}
+
+fn emit_missing(tack: &Tack, isn: SeqNum, out: &mut Vec<u8>) {
+    let count = u16::try_from(tack.holes.len()).unwrap_or(u16::MAX);
+    out.extend_from_slice(&SeqNum::from_offset(isn, tack.rcv_high).0.to_be_bytes());
+    out.extend_from_slice(&saturate(tack.received_in_flight).to_be_bytes());
+    out.extend_from_slice(&count.to_be_bytes());
+    for hole in tack.holes.iter().take(usize::from(count)) {
         out.extend_from_slice(&SeqNum::from_offset(isn, hole.start).0.to_be_bytes());
         out.extend_from_slice(&SeqNum::from_offset(isn, hole.end).0.to_be_bytes());
     }
@@ -269,16 +354,18 @@ pub fn emit_tack(tack: &Tack, isn: SeqNum, out: &mut Vec<u8>) {
 /// Quantised as [`emit_tack`] says: rho' to 1/65535, the interval to microseconds, `bdp` to at
 /// most 2^32 - 1 bytes.
 pub fn emit_iack(iack: &Iack, out: &mut Vec<u8>) -> AckType {
-    match iack.reason {
-        IackReason::Loss { largest, second_largest } => {
-            for pkt_seq in [largest, second_largest] {
-                out.extend_from_slice(&PktSeq::truncate(pkt_seq).0.to_be_bytes());
+    match &iack.reason {
+        IackReason::Loss { gaps } => {
+            for gap in gaps {
+                for pkt_seq in [gap.end, gap.start.saturating_sub(1)] {
+                    out.extend_from_slice(&PktSeq::truncate(pkt_seq).0.to_be_bytes());
+                }
             }
             AckType::LossIack
         }
         IackReason::Window => AckType::WindowIack,
         IackReason::Frequency(frequency) => {
-            emit_frequency(&frequency, out);
+            emit_frequency(frequency, out);
             AckType::FrequencyIack
         }
         IackReason::RttUpdate => AckType::RttIack,
@@ -290,22 +377,19 @@ pub fn emit_iack(iack: &Iack, out: &mut Vec<u8>) -> AckType {
 }
 
 fn parse_holes(
-    head: Option<(SeqNum, SeqNum)>,
-    count: u32,
+    count: u16,
     edges: &[u8],
     rcv_high: u64,
     context: &Context,
 ) -> Result<Vec<Range<u64>>, BodyError> {
     let (edges, _) = edges.as_chunks::<EDGES_LEN>();
-    // Compared as u64: a count must not wrap on a machine with small addresses.
-    if u64::from(count) > edges.len() as u64 {
-        return Err(BodyError::HoleCount { count, room: edges.len() });
-    }
-    let edges = edges[..count as usize].iter().map(|&[a, b, c, d, e, f, g, h]| {
-        (SeqNum(u32::from_be_bytes([a, b, c, d])), SeqNum(u32::from_be_bytes([e, f, g, h])))
-    });
-    let mut holes = Vec::with_capacity(count as usize + usize::from(head.is_some()));
-    for (left, right) in head.into_iter().chain(edges) {
+    let Some(edges) = edges.get(..usize::from(count)) else {
+        return Err(BodyError::HoleCount { count: u32::from(count), room: edges.len() });
+    };
+    let mut holes = Vec::with_capacity(edges.len());
+    for &[a, b, c, d, e, f, g, h] in edges {
+        let (left, right) =
+            (SeqNum(u32::from_be_bytes([a, b, c, d])), SeqNum(u32::from_be_bytes([e, f, g, h])));
         let offset = |edge: SeqNum| edge.to_offset(context.isn, context.seq_near);
         let (Some(start), Some(end)) = (offset(left), offset(right)) else {
             return Err(BodyError::Hole { left: left.0, right: right.0 });
@@ -321,50 +405,51 @@ fn parse_holes(
     Ok(holes)
 }
 
+/// At least one gap; what follows the first one that is none is ignored.
 fn parse_loss(bytes: &[u8], context: &Context) -> Result<IackReason, BodyError> {
-    let Some(&[a, b, c, d, e, f, g, h]) = bytes.first_chunk::<LOSS_LEN>() else {
+    let (pairs, _) = bytes.as_chunks::<LOSS_LEN>();
+    if pairs.is_empty() {
         let (kind, need, have) = (AckType::LossIack, LOSS_LEN, bytes.len());
         return Err(BodyError::Truncated { kind, need, have });
-    };
-    let high = PktSeq(u32::from_be_bytes([a, b, c, d]));
-    let low = PktSeq(u32::from_be_bytes([e, f, g, h]));
-    let largest = high.expand(context.pkt_seq_near);
-    let second_largest = low.expand(context.pkt_seq_near);
-    if largest <= second_largest.saturating_add(1) {
-        return Err(BodyError::NoGap { largest: high.0, second_largest: low.0 });
     }
-    Ok(IackReason::Loss { largest, second_largest })
+    let mut gaps: Vec<Range<u64>> = Vec::with_capacity(pairs.len());
+    for &[a, b, c, d, e, f, g, h] in pairs {
+        let high = PktSeq(u32::from_be_bytes([a, b, c, d]));
+        let low = PktSeq(u32::from_be_bytes([e, f, g, h]));
+        let gap = low.expand(context.pkt_seq_near) + 1..high.expand(context.pkt_seq_near);
+        if gap.is_empty() || gaps.last().is_some_and(|before| gap.start < before.end) {
+            if gaps.is_empty() {
+                return Err(BodyError::NoGap { largest: high.0, second_largest: low.0 });
+            }
+            break;
+        }
+        gaps.push(gap);
+    }
+    Ok(IackReason::Loss { gaps })
 }
 
 fn parse_frequency(bytes: &[u8]) -> Result<Frequency, BodyError> {
     let kind = AckType::FrequencyIack;
-    let Some(fixed) = bytes.first_chunk::<FREQUENCY_LEN>() else {
+    if bytes.len() < FREQUENCY_LEN {
         return Err(BodyError::Truncated { kind, need: FREQUENCY_LEN, have: bytes.len() });
-    };
-    let (words, _) = fixed.as_chunks::<4>();
-    let word = |i: usize| u32::from_be_bytes(words[i]);
-    let [version, flags, rho_hi, rho_lo] = words[0];
-    if version != VERSION {
-        return Err(BodyError::Version { kind, found: version });
     }
-    if word(2) == 0 {
+    let mut fields = Fields::new(kind, bytes);
+    let flags = fields.version()?;
+    let rho_prime = ratio(fields.u16()?);
+    let (interval, rtt_min) = (micros(fields.u32()?), micros(fields.u32()?));
+    let (segments_per_ack, bdp) = (fields.u32()?, u64::from(fields.u32()?));
+    if segments_per_ack == 0 {
         return Err(BodyError::ZeroSegmentsPerAck);
     }
-    Ok(Frequency {
-        regime: regime(flags),
-        interval: micros(word(1)),
-        segments_per_ack: word(2),
-        rho_prime: ratio(u16::from_be_bytes([rho_hi, rho_lo])),
-        bdp: u64::from(word(3)),
-    })
+    Ok(Frequency { regime: regime(flags), interval, rtt_min, segments_per_ack, rho_prime, bdp })
 }
 
 fn emit_frequency(frequency: &Frequency, out: &mut Vec<u8>) {
     let flags = if frequency.regime == Regime::Startup { FLAG_STARTUP } else { 0 };
     let [rho_hi, rho_lo] = ratio_bits(frequency.rho_prime).to_be_bytes();
     out.extend_from_slice(&[VERSION, flags, rho_hi, rho_lo]);
-    let interval = micros_bits(frequency.interval);
-    for word in [interval, frequency.segments_per_ack, saturate(frequency.bdp)] {
+    let (interval, rtt_min) = (micros_bits(frequency.interval), micros_bits(frequency.rtt_min));
+    for word in [interval, rtt_min, frequency.segments_per_ack, saturate(frequency.bdp)] {
         out.extend_from_slice(&word.to_be_bytes());
     }
 }

@@ -33,6 +33,7 @@ fn connected() -> Raw {
     let frequency = tack::Frequency {
         regime: tack::Regime::Steady,
         interval: 400 * MS,
+        rtt_min: 1_600 * MS,
         segments_per_ack: 1_000,
         rho_prime: 0.0,
         bdp: 1 << 20,

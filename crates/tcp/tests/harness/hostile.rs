@@ -278,6 +278,7 @@ fn frequency_iacks_without_end_change_a_schedule_and_nothing_else() {
         let frequency = tack::Frequency {
             regime: if i % 2 == 0 { Regime::Startup } else { Regime::Steady },
             interval: Duration::from_micros(u64::from(i.wrapping_mul(2_654_435_761))),
+            rtt_min: Duration::from_micros(u64::from(i.wrapping_mul(2_246_822_519))),
             segments_per_ack: i.wrapping_mul(40_503).max(1),
             rho_prime: f64::from(i % 100) / 100.0,
             bdp: u64::from(i) << 12,

@@ -20,4 +20,5 @@ mod raw;
 mod recovery;
 mod strategies;
 mod streams;
+mod two_way;
 mod world;

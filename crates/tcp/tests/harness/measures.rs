@@ -182,16 +182,17 @@ fn rtt_min_error(owd_timing: bool, run: u64) -> f64 {
         calm_for: Duration::from_millis(36),
     });
     let params = tack::Params { owd_timing, beta: 2, ..tack::Params::default() };
-    // A window that makes no queue of its own.
+    // A window that makes no queue of its own: 1.35 MB with the half that is allowed for TACKs at
+    // beta = 2, and the path holds 2.5. (At 2.3 MB one run in nine has no packet in the calm.)
     let conn = ConnConfig {
         ack: AckStrategy::Tack(params),
-        recv_buffer: 2_300_000,
+        recv_buffer: 900_000,
         ..ConnConfig::default()
     };
     let mut config = WorldConfig::new(run, [a, b]);
     config.clocks[1].offset = Duration::from_secs(1_234);
     let mut bulk = Bulk::new(config, conn.clone(), conn, ENDLESS);
-    // Startup acknowledges every packet: what it found has left the filter of 10 s by then.
+    // What Startup's more frequent TACKs found has left the filter of 10 s by then.
     bulk.run(Instant::from_secs(24));
     let rtt_min = bulk.info().rtt_min.expect("measured");
     (rtt_min.as_secs_f64() / truth.as_secs_f64() - 1.0) * 100.0

@@ -216,3 +216,37 @@ fn what_an_earlier_episode_sent_again_does_not_prove_this_one_spurious() {
     }
     assert!(episodes > 100, "{episodes}");
 }
+
+/// As in Linux; where an end and a beginning lay between, BBR conserved packets anew every round.
+#[test]
+fn an_episode_follows_another_at_once_while_what_was_lost_meanwhile_is_under_repair() {
+    let at = |ms| Instant::from_millis(ms);
+    let mut sender = PlainSender::new(1_000, 0, true, at(0));
+    let ack = |cum_ack, sack: &[core::ops::Range<u64>], sender: &mut PlainSender, now| {
+        let ack = PlainAck {
+            cum_ack,
+            sack,
+            dsack: None,
+            ts_rtt: None,
+            echoes_original: false,
+            is_pure_ack: true,
+        };
+        sender.on_ack(&ack, now)
+    };
+    (0..10).for_each(|i| sender.on_sent(1_000 * i..1_000 * (i + 1), at(i)));
+    let first = ack(0, std::slice::from_ref(&(1_000..5_000)), &mut sender, at(50));
+    assert!(first.recovery_started);
+    sender.on_sent(0..1_000, at(50));
+    (10..16).for_each(|i| sender.on_sent(1_000 * i..1_000 * (i + 1), at(41 + i)));
+    ack(0, std::slice::from_ref(&(1_000..10_000)), &mut sender, at(60));
+    // Of what left during the episode, the first is lost, and sent again, before the episode ends.
+    let news = ack(0, &[11_000..16_000, 1_000..10_000], &mut sender, at(110));
+    assert!(!news.recovery_started && news.lost_bytes > 0, "{news:?}");
+    while let Some(lost) = sender.next_lost(at(110)) {
+        sender.on_sent(lost, at(110));
+    }
+    let news = ack(10_000, std::slice::from_ref(&(11_000..16_000)), &mut sender, at(160));
+    assert!(news.recovery_started && !news.spurious && sender.in_recovery(), "{news:?}");
+    let news = ack(16_000, &[], &mut sender, at(170));
+    assert!(!news.recovery_started && !news.spurious && !sender.in_recovery(), "{news:?}");
+}

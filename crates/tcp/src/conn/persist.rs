@@ -12,8 +12,6 @@ pub(crate) struct Persist {
     unanswered: u32,
     /// Probes since the window closed: the interval doubles with each.
     sent: u32,
-    /// One must be sent now.
-    due: bool,
     /// The window is open, but so little that silly window avoidance waited: no longer.
     overrides: bool,
 }
@@ -27,10 +25,9 @@ impl Persist {
         (rto.max(least) * (1 << self.sent.min(10))).min(MAX_INTERVAL)
     }
 
-    /// The timer fired. `open`: there is some window, and the override timeout of
-    /// [RFC 9293 §3.8.6.2.1] is what it was.
+    /// The timer fired: a probe must leave, unless the window is `open`: there is some window, and
+    /// the override timeout of [RFC 9293 §3.8.6.2.1] is what it was.
     pub(crate) fn on_timer(&mut self, open: bool) {
-        self.due = !open;
         self.overrides = open;
     }
 
@@ -44,11 +41,7 @@ impl Persist {
         self.overrides = false;
     }
 
-    /// Takes a probe that is due.
-    pub(crate) fn take_due(&mut self) -> bool {
-        core::mem::take(&mut self.due)
-    }
-
+    /// A probe left.
     pub(crate) fn on_sent(&mut self) {
         self.sent = self.sent.saturating_add(1);
         self.unanswered = self.unanswered.saturating_add(1);

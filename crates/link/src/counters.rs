@@ -31,7 +31,7 @@ pub struct Counters {
     pub duplicated: u64,
     /// Waiting now: in the queue, in service or in flight.
     pub resident: u64,
-    /// Refused because the queue was full.
+    /// Refused, or dropped from the longest of its flows, because the queue was full.
     pub tail_dropped: u64,
     /// Dropped by active queue management before the queue was full.
     pub aqm_dropped: u64,

@@ -5,6 +5,7 @@
 
 mod counters;
 mod draw;
+mod flow_hash;
 mod ip;
 pub mod link;
 pub mod loss;

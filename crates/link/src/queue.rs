@@ -2,16 +2,19 @@
 //!
 //! ```text
 //! push -> [ACK filter] -> [RED] -> limit -> FIFO -> [CoDel] -> pop
+//! push -> [a FIFO with CoDel per flow -> round robin], limit -> pop
 //! ```
 //!
 //! The limit always holds; the policies drop or mark before it does.
 
 mod ack_filter;
 mod codel;
+mod fq;
 mod red;
 
 use std::collections::VecDeque;
 
+use rand::Rng as _;
 use rand_pcg::Pcg64;
 use tack_units::Instant;
 
@@ -21,6 +24,8 @@ use crate::wired::ConfigError;
 use ack_filter::AckFilter;
 pub use codel::CodelConfig;
 use codel::{Codel, Head};
+pub(crate) use fq::Fq;
+pub use fq::FqCodelConfig;
 pub use red::RedConfig;
 use red::{Red, Verdict};
 
@@ -43,6 +48,8 @@ pub enum Discipline {
     Red(RedConfig),
     /// Controlled delay on departure.
     Codel(CodelConfig),
+    /// A queue per flow, each under controlled delay, served in turn [RFC 8290].
+    FqCodel(FqCodelConfig),
 }
 
 /// A queue's settings.
@@ -79,6 +86,8 @@ impl QueueConfig {
             Discipline::DropTail => Ok(()),
             Discipline::Red(red) => red.validate(),
             Discipline::Codel(codel) => codel.validate(),
+            Discipline::FqCodel(_) if self.ack_filter => Err(ConfigError::AckFilterPerFlow),
+            Discipline::FqCodel(fq) => fq.validate(),
         }
     }
 }
@@ -97,7 +106,8 @@ pub(crate) struct QueueCounters {
 enum Policy {
     DropTail,
     Red(Red),
-    Codel(Codel),
+    Codel(CodelConfig, Codel),
+    FqCodel(Box<Fq>),
 }
 
 /// A running queue.
@@ -111,11 +121,14 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
-    pub(crate) fn new(config: QueueConfig, rng: Pcg64) -> Self {
+    pub(crate) fn new(config: QueueConfig, mut rng: Pcg64) -> Self {
         let policy = match config.discipline {
             Discipline::DropTail => Policy::DropTail,
             Discipline::Red(red) => Policy::Red(Red::new(red, rng)),
-            Discipline::Codel(codel) => Policy::Codel(Codel::new(codel)),
+            Discipline::Codel(codel) => Policy::Codel(codel, Codel::default()),
+            Discipline::FqCodel(fq) => {
+                Policy::FqCodel(Box::new(Fq::new(fq, config.limit, 1, rng.next_u64())))
+            }
         };
         Queue {
             fifo: Fifo::default(),
@@ -127,6 +140,10 @@ impl Queue {
     }
 
     pub(crate) fn push(&mut self, mut packet: Packet, now: Instant) {
+        if let Policy::FqCodel(fq) = &mut self.policy {
+            fq.push(0, packet, now);
+            return;
+        }
         let segment = self.filter.as_ref().and_then(|_| ip::tcp(&packet.bytes));
         if let (Some(filter), Some(segment)) = (&self.filter, &segment)
             && let Some(position) = filter.replaceable_by(segment)
@@ -160,10 +177,12 @@ impl Queue {
 
     /// The next packet to serve. CoDel may drop some before it, and may leave none.
     pub(crate) fn pop(&mut self, now: Instant) -> Option<Packet> {
-        let packet = if let Policy::Codel(codel) = &mut self.policy {
-            codel.departure(&mut self.fifo, &mut self.counters, now)
-        } else {
-            self.fifo.pop().map(|head| head.packet)
+        let packet = match &mut self.policy {
+            Policy::FqCodel(fq) => return fq.pop(0, now),
+            Policy::Codel(config, codel) => {
+                codel.departure(config, &mut self.fifo, &mut self.counters, now)
+            }
+            Policy::DropTail | Policy::Red(_) => self.fifo.pop().map(|head| head.packet),
         };
         if let Some(filter) = &mut self.filter {
             filter.forget_before(self.fifo.head_position);
@@ -178,16 +197,16 @@ impl Queue {
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.fifo.len()
+        if let Policy::FqCodel(fq) = &self.policy { fq.len() } else { self.fifo.len() }
     }
 
     /// IP-level bytes waiting.
     pub(crate) fn bytes(&self) -> u64 {
-        self.fifo.bytes
+        if let Policy::FqCodel(fq) = &self.policy { fq.bytes() } else { self.fifo.bytes }
     }
 
     pub(crate) fn counters(&self) -> &QueueCounters {
-        &self.counters
+        if let Policy::FqCodel(fq) = &self.policy { fq.counters() } else { &self.counters }
     }
 }
 

@@ -30,10 +30,12 @@ mod ppdu;
 mod preset;
 mod queue;
 pub mod timing;
+mod txq;
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use rand::Rng as _;
 use rand_pcg::Pcg64;
 use tack_units::Instant;
 
@@ -47,6 +49,7 @@ pub use edca::AcParams;
 pub use phy::{Band, DataRate, DsssPreamble, GuardInterval, Mcs, Standard, Width};
 pub use preset::Preset;
 pub use timing::Timing;
+pub use txq::{AirtimeLimits, SlowReceivers, TxqConfig};
 
 use crate::draw::{self, between, nanos, unit};
 use crate::link::{End, HostId, Link, Output, Packet};
@@ -57,9 +60,14 @@ use host::{Deliveries, Exit, Host};
 use others::{BeaconState, NeighbourState};
 use phy::Ns;
 use queue::{Flow, FlowTimes, Queue};
+use txq::{Txqs, expected_kbps};
 
 /// The model's stream of random numbers.
 const STREAM: u64 = 80_211;
+
+/// The first of the streams that flow hashes are perturbed from, one per node. They are apart from
+/// the model's, so that flows' queues change nothing else.
+const FLOW_STREAM: u64 = 8_290 << 32;
 
 /// The access point's node number; station `i` of the configuration is node `i + 1`.
 const AP: usize = 0;
@@ -130,6 +138,8 @@ pub struct Wlan {
     roles: Vec<Role>,
     /// Node-major: `node * CATEGORIES + category`, which is also the contender's number.
     queues: Vec<Queue>,
+    /// Queues per flow ahead of them, by node, where configured.
+    txqs: Vec<Option<Txqs>>,
     neighbours: Vec<NeighbourState>,
     beacons: Vec<BeaconState>,
     hosts: Vec<Host>,
@@ -171,6 +181,7 @@ impl Wlan {
             contention: Contention::new(nanos(t.slot), nanos(t.cca), config.freeze, nodes),
             roles: Vec::new(),
             queues: Vec::new(),
+            txqs: Vec::new(),
             neighbours: Vec::new(),
             beacons: Vec::new(),
             hosts: config.stations.iter().map(|s| Host::new(host_delay(s))).collect(),
@@ -190,6 +201,7 @@ impl Wlan {
             config,
         };
         wlan.add_queues();
+        wlan.add_flow_queues();
         wlan.add_others();
         Ok(wlan)
     }
@@ -221,6 +233,28 @@ impl Wlan {
                 let up = flow(AP as u32, s.uplink.unwrap_or(c.uplink), limits);
                 let limit = c.station_queue_packets;
                 self.queues.push(Queue::new(vec![up], limit, Scheduling::Fifo, overhead));
+            }
+        }
+    }
+
+    fn add_flow_queues(&mut self) {
+        let c = &self.config;
+        let overhead = timing::mpdu_overhead(c.qos, c.ccmp);
+        let ap = &c.ap_edca[edca::BEST_EFFORT];
+        let down = c.stations.iter().map(|s| s.downlink.unwrap_or(c.downlink));
+        let down = down.map(|rate| expected_kbps(&c.timing, ap, rate, &c.ap_ampdu, overhead));
+        let perturbation = |node: usize| draw::stream(c.seed, FLOW_STREAM + node as u64).next_u64();
+        let down: Vec<_> = down.collect();
+        self.txqs.push(c.ap_txq.map(|t| Txqs::new(t, &down, perturbation(AP))));
+        for (i, s) in c.stations.iter().enumerate() {
+            let (edca, limits) = (&c.station_edca[edca::BEST_EFFORT], s.ampdu);
+            let (rate, limits) = (s.uplink.unwrap_or(c.uplink), limits.unwrap_or(c.station_ampdu));
+            let up = expected_kbps(&c.timing, edca, rate, &limits, overhead);
+            self.txqs.push(c.station_txq.map(|t| Txqs::new(t, &[up], perturbation(i + 1))));
+        }
+        for (i, queue) in self.queues.iter_mut().enumerate() {
+            if let Some(txqs) = &self.txqs[i / CATEGORIES] {
+                queue.schedule_by_airtime(&txqs.config);
             }
         }
     }
@@ -284,18 +318,22 @@ impl Wlan {
 
     /// Where all packets have gone. Counts queues, so it is not for the inner loop.
     pub fn ledger(&self) -> Ledger {
-        let queued = self.queues.iter().map(Queue::packets).sum::<u64>();
+        let queued = self.queues.iter().map(Queue::packets).sum::<u64>()
+            + self.txqs.iter().flatten().map(Txqs::packets).sum::<u64>();
         Ledger { queued: queued + self.deliveries.len() as u64, ..self.ledger }
     }
 
     /// MPDUs that wait at the access point for the `i`th station, all categories together.
     pub fn downlink_backlog(&self, i: usize) -> usize {
-        (0..CATEGORIES).map(|c| self.queues[AP + c].flow_len(i)).sum()
+        let ahead = self.txqs[AP].as_ref().map_or(0, |t| t.waiting_for(i));
+        ahead + (0..CATEGORIES).map(|c| self.queues[AP + c].flow_len(i)).sum::<usize>()
     }
 
     /// MPDUs that wait at the `i`th station, all categories together.
     pub fn uplink_backlog(&self, i: usize) -> usize {
-        (0..CATEGORIES).map(|c| self.queues[(i + 1) * CATEGORIES + c].flow_len(0)).sum()
+        let ahead = self.txqs[i + 1].as_ref().map_or(0, |t| t.waiting_for(0));
+        let flow_len = |c: usize| self.queues[(i + 1) * CATEGORIES + c].flow_len(0);
+        ahead + (0..CATEGORIES).map(flow_len).sum::<usize>()
     }
 
     fn station_of(&self, host: HostId) -> Option<usize> {
@@ -315,6 +353,10 @@ impl Wlan {
         } else {
             edca::BEST_EFFORT
         };
+        if self.txqs[node].is_some() {
+            self.enqueue_flow(node, flow, category, packet, now);
+            return;
+        }
         let id = node * CATEGORIES + category;
         if !self.queues[id].push(flow, packet) {
             self.stats[node].queue_drops += 1;
@@ -327,7 +369,7 @@ impl Wlan {
     /// Brings a contender's backlog in line with its queue.
     fn refresh(&mut self, id: u32, now: Ns) {
         let ready = match self.roles[id as usize] {
-            Role::Queue(q) => self.present(q / CATEGORIES) && self.queues[q].ready(),
+            Role::Queue(q) => self.present(q / CATEGORIES) && self.has_work(q),
             Role::Neighbour(i) => self.neighbours[i].has_packets(),
             Role::Beacon(i) => self.beacons[i].due,
         };

@@ -83,8 +83,10 @@ enum State {
 
 /// Latencies kept per flow; later ones are not.
 const MAX_LATENCIES: usize = 1 << 20;
-/// How finely an on-off source writes.
+/// How finely an on-off source writes: a segment, or at high rates what it makes in this time.
+/// Finer, a fast one would cost more than all that it sends.
 const ON_OFF_CHUNK_BYTES: u64 = 1_448;
+const ON_OFF_CHUNK_TIME: Duration = Duration::from_micros(100);
 
 impl Client {
     pub(crate) fn new(app: App, rng: Pcg64, start: Instant, stop: Option<Instant>) -> Self {
@@ -183,8 +185,9 @@ impl Client {
             self.next = Some(*until);
             return *base;
         }
-        let sent = rate.bytes_in(now - *since) / ON_OFF_CHUNK_BYTES * ON_OFF_CHUNK_BYTES;
-        let chunk_at = rate.time_for(sent + ON_OFF_CHUNK_BYTES).map(|d| *since + d);
+        let chunk = ON_OFF_CHUNK_BYTES.max(rate.bytes_in(ON_OFF_CHUNK_TIME));
+        let sent = rate.bytes_in(now - *since) / chunk * chunk;
+        let chunk_at = rate.time_for(sent + chunk).map(|d| *since + d);
         self.next = Some(chunk_at.map_or(*until, |at| at.min(*until)));
         *base + sent
     }

@@ -19,6 +19,7 @@ mod record;
 mod seed;
 mod side;
 mod simulation;
+mod stall;
 mod topology;
 mod world;
 
@@ -31,6 +32,7 @@ pub use open_loop::{AckRule, Blast, DEFAULT_ACK_IP_BYTES, Received};
 pub use record::{CAPACITY, FlowSample, Series};
 pub use seed::Seed;
 pub use simulation::Simulation;
+pub use stall::{Stall, Stillness};
 pub use topology::{LinkId, Site};
 pub use world::{Totals, World};
 

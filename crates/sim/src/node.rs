@@ -8,7 +8,7 @@ use tack_link::{HostId, Packet, PacketKind};
 use tack_tcp::wire::ipv4;
 use tack_tcp::wire::{Codepoints, Segment};
 use tack_tcp::{
-    ConnConfig, ConnId, Ecn, Encapsulation, Event, EventKind, Host, HostConfig, HostCounters,
+    ConnConfig, ConnId, Ecn, Encapsulation, Event, EventKind, Host, HostConfig, HostCounters, Info,
     ListenConfig,
 };
 use tack_units::Instant;
@@ -18,6 +18,7 @@ use crate::endpoint::{Endpoint, Outgoing};
 use crate::flow::{FlowId, SideReport};
 use crate::open_loop::{AckRule, Blast, OpenLoop, Received};
 use crate::side::{Role, Side};
+use crate::stall::EndCounts;
 
 /// The port that flow 0 listens on; flow `n` has the `n`-th after it.
 const FIRST_PORT: u16 = 1_024;
@@ -90,6 +91,16 @@ impl Node {
     pub fn flow(&self, flow: FlowId) -> Option<SideReport<'_>> {
         let side = &self.sides[*self.by_flow.get(&flow)?];
         Some(side.report(side.conn().and_then(|conn| self.tcp.info(conn))))
+    }
+
+    /// What tells whether a flow that ends here moves.
+    pub(crate) fn flow_counts(&self, flow: FlowId) -> Option<EndCounts> {
+        Some(self.sides[*self.by_flow.get(&flow)?].counts())
+    }
+
+    /// What the stack says of a flow; `None` before there is a connection.
+    pub(crate) fn flow_info(&self, flow: FlowId) -> Option<Info> {
+        self.tcp.info(self.sides[*self.by_flow.get(&flow)?].conn()?)
     }
 
     /// What arrived of `src`'s open-loop traffic.

@@ -10,6 +10,7 @@ use tack_units::Instant;
 use crate::app::{App, Client, Pattern, server_target};
 use crate::delays::Delays;
 use crate::flow::{FlowId, SideReport, Traffic};
+use crate::stall::EndCounts;
 
 /// How far an application writes ahead of what the stack sent: a few of its largest bursts, so that
 /// it never runs dry. A buffer full of unsent bytes would not make it faster, but the simulation
@@ -205,6 +206,11 @@ impl Side {
             }
             Role::Server { app } => (server_target(app, self.received), self.at_end),
         }
+    }
+
+    /// What tells whether the stream moves.
+    pub(crate) fn counts(&self) -> EndCounts {
+        EndCounts { written: self.written, received: self.received, closed: self.closed }
     }
 
     pub(crate) fn report(&self, info: Option<Info>) -> SideReport<'_> {

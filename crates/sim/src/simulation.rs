@@ -13,8 +13,12 @@ use crate::node::{MAX_FLOWS, Node};
 use crate::open_loop::{AckRule, Blast};
 use crate::record::{FlowSample, Series};
 use crate::seed::Seed;
+use crate::stall::{Stall, WATCH_PERIOD, Watch, describe};
 use crate::topology::{LinkId, Site};
 use crate::world::World;
+
+/// How often a run that goes on looks whether it may end.
+const SETTLE_STEP: Duration = Duration::from_millis(20);
 
 /// Hosts with the real stack, flows between them, and what is recorded of both.
 ///
@@ -53,6 +57,8 @@ pub struct Simulation<L = Box<dyn Link + Send>> {
     pattern: Arc<Pattern>,
     flows: Vec<Flow>,
     recorder: Option<Recorder<L>>,
+    next_watch: Instant,
+    stall: Option<Stall>,
 }
 
 #[derive(Debug)]
@@ -60,6 +66,8 @@ struct Flow {
     from: HostId,
     to: HostId,
     series: Series<FlowSample>,
+    /// From the connecting end on, and back.
+    watches: [Watch; 2],
 }
 
 #[derive(Debug)]
@@ -86,6 +94,8 @@ impl<L: Link> Simulation<L> {
             pattern: Arc::new(Pattern::new(seed.stream("pattern"))),
             flows: Vec::new(),
             recorder: None,
+            next_watch: Instant::ZERO,
+            stall: None,
         }
     }
 
@@ -121,7 +131,8 @@ impl<L: Link> Simulation<L> {
         let client = Client::new(app.clone(), rng, start, stop);
         self.world.with_host(to, |node, _| node.listen(id, app, to_conn));
         self.world.with_host(from, |node, _| node.connect_at(id, to, client, from_conn));
-        self.flows.push(Flow { from, to, series: Series::default() });
+        let (series, watches) = (Series::default(), Default::default());
+        self.flows.push(Flow { from, to, series, watches });
         id
     }
 
@@ -148,11 +159,57 @@ impl<L: Link> Simulation<L> {
 
     /// Runs up to and including `until`.
     pub fn run_until(&mut self, until: Instant) {
-        while let Some(at) = self.recorder.as_ref().map(|r| r.next).filter(|at| *at <= until) {
-            self.world.run_until(at);
-            self.sample(at);
+        loop {
+            let sample = self.recorder.as_ref().map_or(Instant::MAX, |r| r.next);
+            let next = sample.min(self.next_watch);
+            if next > until {
+                break;
+            }
+            self.world.run_until(next);
+            if next == sample {
+                self.sample(next);
+            }
+            if next == self.next_watch {
+                self.watch(next);
+            }
         }
         self.world.run_until(until);
+    }
+
+    /// The first flow that stood still on a living path though it had data to send, if any did so
+    /// far: always a defect of the stack. Looked for ten times a second in every run, which
+    /// changes nothing in it.
+    pub fn stall(&self) -> Option<&Stall> {
+        self.stall.as_ref()
+    }
+
+    /// Runs on until every flow that has data to send has moved once more, one is found to stall,
+    /// or `longest` has passed: so that a flow that stands still when a run ends is told from one
+    /// that only waits, however short the run was.
+    pub fn settle(&mut self, longest: Duration) {
+        let end = self.world.now() + longest;
+        let before: Vec<[u64; 2]> = self.flows().map(|id| self.counts(id).map(|c| c.1)).collect();
+        let moved = |sim: &Self| {
+            sim.flows().zip(&before).all(|(id, before)| {
+                let both = sim.counts(id).into_iter().zip(before);
+                both.into_iter().all(|((pending, read), before)| pending == 0 || read != *before)
+            })
+        };
+        while self.stall.is_none() && self.world.now() < end && !moved(self) {
+            let next = self.world.now() + SETTLE_STEP;
+            self.run_until(next);
+        }
+    }
+
+    /// Bytes that wait for each direction of a flow, and bytes read of it.
+    fn counts(&self, id: FlowId) -> [(u64, u64); 2] {
+        let flow = &self.flows[id.0 as usize];
+        let side = |host| self.world.host(host).flow_counts(id).unwrap_or_default();
+        let (from, to) = (side(flow.from), side(flow.to));
+        [(&from, &to), (&to, &from)].map(|(sender, receiver)| {
+            let pending = if sender.closed.is_some() { 0 } else { sender.written };
+            (pending.saturating_sub(receiver.received), receiver.received)
+        })
     }
 
     /// What both ends of a flow did so far: the connecting one, then the listening one.
@@ -201,6 +258,32 @@ impl<L: Link> Simulation<L> {
             let id = FlowId(number as u32);
             let side = |host| self.world.host(host).flow(id).expect("it has an end at this host");
             flow.series.offer(at, || FlowSample::new(&side(flow.from), &side(flow.to)));
+        }
+    }
+
+    /// Looks whether every flow moves.
+    fn watch(&mut self, now: Instant) {
+        self.next_watch = now + WATCH_PERIOD;
+        if self.stall.is_some() {
+            return;
+        }
+        for (number, flow) in self.flows.iter_mut().enumerate() {
+            let id = FlowId(number as u32);
+            let (one, other) = (self.world.host(flow.from), self.world.host(flow.to));
+            for (backwards, watch) in flow.watches.iter_mut().enumerate() {
+                let (from, to) = if backwards == 0 { (one, other) } else { (other, one) };
+                let counts = (from.flow_counts(id), to.flow_counts(id));
+                let (Some(sender), Some(receiver)) = counts else { continue };
+                let infos = || from.flow_info(id).zip(to.flow_info(id));
+                let since = watch.since();
+                if let Some(why) = watch.look(&sender, &receiver, infos, now) {
+                    let infos = (from.flow_info(id), to.flow_info(id));
+                    let state = describe(&sender, &receiver, infos);
+                    let backwards = backwards == 1;
+                    self.stall = Some(Stall { flow: id, backwards, since, found: now, why, state });
+                    return;
+                }
+            }
         }
     }
 }

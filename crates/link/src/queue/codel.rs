@@ -52,10 +52,10 @@ pub(super) struct Head {
     pub(super) queued_at: Instant,
 }
 
-/// The state variables of [RFC 8289 §5.4], by their names there.
-#[derive(Debug)]
+/// The state variables of [RFC 8289 §5.4], by their names there. The constants come with each call:
+/// the queues of many flows share theirs.
+#[derive(Debug, Default)]
 pub(super) struct Codel {
-    config: CodelConfig,
     /// When the delay will have been above target for an interval; `None` while it is below.
     first_above_time: Option<Instant>,
     drop_next: Instant,
@@ -67,90 +67,84 @@ pub(super) struct Codel {
 }
 
 impl Codel {
-    pub(super) fn new(config: CodelConfig) -> Self {
-        Codel {
-            config,
-            first_above_time: None,
-            drop_next: Instant::ZERO,
-            count: 0,
-            lastcount: 0,
-            dropping: false,
-            maxpacket: 0,
-        }
-    }
-
     /// Takes the next packet, dropping or marking on the way.
     pub(super) fn departure(
         &mut self,
+        config: &CodelConfig,
         fifo: &mut Fifo,
         counters: &mut QueueCounters,
         now: Instant,
     ) -> Option<Packet> {
-        let (mut packet, mut ok_to_drop) = self.dodequeue(fifo, now)?;
+        let (mut packet, mut ok_to_drop) = self.dodequeue(config, fifo, now)?;
         if self.dropping {
             self.dropping = ok_to_drop;
             while self.dropping && now >= self.drop_next {
                 self.count = self.count.saturating_add(1);
-                if self.mark(&mut packet, counters) {
-                    self.drop_next = self.control_law(self.drop_next);
+                if mark(config, &mut packet, counters) {
+                    self.drop_next = control_law(config, self.drop_next, self.count);
                     break;
                 }
                 counters.aqm_dropped += 1;
-                let Some(next) = self.dodequeue(fifo, now) else {
+                let Some(next) = self.dodequeue(config, fifo, now) else {
                     self.dropping = false;
                     return None;
                 };
                 (packet, ok_to_drop) = next;
                 self.dropping = ok_to_drop;
                 if ok_to_drop {
-                    self.drop_next = self.control_law(self.drop_next);
+                    self.drop_next = control_law(config, self.drop_next, self.count);
                 }
             }
         } else if ok_to_drop {
-            let marked = self.mark(&mut packet, counters);
-            self.enter_dropping(now);
+            let marked = mark(config, &mut packet, counters);
+            self.enter_dropping(config, now);
             if !marked {
                 counters.aqm_dropped += 1;
-                return self.dodequeue(fifo, now).map(|(packet, _)| packet);
+                return self.dodequeue(config, fifo, now).map(|(packet, _)| packet);
             }
         }
         Some(packet)
     }
 
     /// The head, and whether the delay has been above target for an interval.
-    fn dodequeue(&mut self, fifo: &mut Fifo, now: Instant) -> Option<(Packet, bool)> {
+    fn dodequeue(
+        &mut self,
+        config: &CodelConfig,
+        fifo: &mut Fifo,
+        now: Instant,
+    ) -> Option<(Packet, bool)> {
         let Some(head) = fifo.pop() else {
             self.first_above_time = None;
             return None;
         };
         self.maxpacket = self.maxpacket.max(u64::from(head.packet.ip_bytes));
         let sojourn = now - head.queued_at;
-        if sojourn < self.config.target || fifo.bytes <= self.maxpacket {
+        if sojourn < config.target || fifo.bytes <= self.maxpacket {
             self.first_above_time = None;
             return Some((head.packet, false));
         }
-        let due = *self.first_above_time.get_or_insert(now + self.config.interval);
+        let due = *self.first_above_time.get_or_insert(now + config.interval);
         Some((head.packet, now >= due))
     }
 
-    fn enter_dropping(&mut self, now: Instant) {
+    fn enter_dropping(&mut self, config: &CodelConfig, now: Instant) {
         self.dropping = true;
         // Soon after the last episode, start from the rate that ended it [RFC 8289 §5.3].
         let delta = self.count.saturating_sub(self.lastcount);
-        let recently = now - self.drop_next < 16 * self.config.interval;
+        let recently = now - self.drop_next < 16 * config.interval;
         self.count = if delta > 1 && recently { delta } else { 1 };
-        self.drop_next = self.control_law(now);
+        self.drop_next = control_law(config, now, self.count);
         self.lastcount = self.count;
     }
+}
 
-    fn control_law(&self, t: Instant) -> Instant {
-        let interval_ns = draw::nanos(self.config.interval) as f64;
-        t + Duration::from_nanos((interval_ns / f64::from(self.count).sqrt()) as u64)
-    }
+fn control_law(config: &CodelConfig, t: Instant, count: u32) -> Instant {
+    let interval_ns = draw::nanos(config.interval) as f64;
+    t + Duration::from_nanos((interval_ns / f64::from(count).sqrt()) as u64)
+}
 
-    fn mark(&self, packet: &mut Packet, counters: &mut QueueCounters) -> bool {
-        let marked = self.config.ecn && ip::mark_ce(packet);
-        counters.ce_marked += u64::from(marked);
-        marked
-    }
+fn mark(config: &CodelConfig, packet: &mut Packet, counters: &mut QueueCounters) -> bool {
+    let marked = config.ecn && ip::mark_ce(packet);
+    counters.ce_marked += u64::from(marked);
+    marked
 }

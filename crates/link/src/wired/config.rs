@@ -32,6 +32,12 @@ pub enum ConfigError {
     /// RED thresholds.
     #[error("RED thresholds must be finite and ascending")]
     RedThresholds,
+    /// No queues for flows, or too many.
+    #[error("FQ-CoDel has 1 to 65536 queues")]
+    FlowQueues,
+    /// An ACK filter over queues per flow.
+    #[error("the ACK filter thins one queue: it cannot be had with a queue per flow")]
+    AckFilterPerFlow,
 }
 
 impl ConfigError {

@@ -8,7 +8,7 @@ use super::*;
 use crate::draw;
 use crate::link::PacketKind;
 use crate::loss::LossConfig;
-use crate::queue::{Limit, QueueConfig};
+use crate::queue::{Discipline, FqCodelConfig, Limit, QueueConfig};
 use crate::trace::DeliveryTrace;
 
 const MS: Duration = Duration::from_millis(1);
@@ -336,9 +336,13 @@ fn random_offers(seed: u64, n: usize) -> Vec<(Instant, u32)> {
 #[test]
 fn every_packet_is_accounted_for_at_every_instant() {
     // `Counters::assert_conserved` runs at each offer and delivery; here the ends are compared.
-    for seed in 0..10 {
+    for seed in 0..20 {
         let offers = random_offers(seed, 3_000);
-        let mut link = Wired::symmetric(rough(), seed).unwrap();
+        let mut config = rough();
+        if seed % 2 == 1 {
+            config.queue.discipline = Discipline::FqCodel(FqCodelConfig::default());
+        }
+        let mut link = Wired::symmetric(config, seed).unwrap();
         let out = run(&mut link, &offers, Instant::MAX);
         let c = link.counters(End::A);
         assert_eq!((c.offered.packets, c.resident), (3_000, 0), "seed {seed}");

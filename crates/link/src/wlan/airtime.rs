@@ -115,8 +115,12 @@ pub struct NodeStats {
     pub mpdus: u64,
     /// BlockAckReqs sent.
     pub block_ack_reqs: u64,
-    /// Packets refused by a full queue.
+    /// Packets that its queues dropped: those that found them full, and `aqm_drops`.
     pub queue_drops: u64,
+    /// Of those, packets that CoDel dropped.
+    pub aqm_drops: u64,
+    /// Packets that CoDel marked Congestion Experienced instead.
+    pub ce_marks: u64,
     /// Packets given up after too many retries.
     pub retry_drops: u64,
     /// Time on air with PPDUs of data or acknowledgments, preambles included.
@@ -138,6 +142,8 @@ impl NodeStats {
             mpdus: self.mpdus - earlier.mpdus,
             block_ack_reqs: self.block_ack_reqs - earlier.block_ack_reqs,
             queue_drops: self.queue_drops - earlier.queue_drops,
+            aqm_drops: self.aqm_drops - earlier.aqm_drops,
+            ce_marks: self.ce_marks - earlier.ce_marks,
             retry_drops: self.retry_drops - earlier.retry_drops,
             data_airtime: self.data_airtime - earlier.data_airtime,
             control_airtime: self.control_airtime - earlier.control_airtime,
@@ -156,6 +162,8 @@ impl NodeStats {
             mpdus: self.mpdus + other.mpdus,
             block_ack_reqs: self.block_ack_reqs + other.block_ack_reqs,
             queue_drops: self.queue_drops + other.queue_drops,
+            aqm_drops: self.aqm_drops + other.aqm_drops,
+            ce_marks: self.ce_marks + other.ce_marks,
             retry_drops: self.retry_drops + other.retry_drops,
             data_airtime: self.data_airtime + other.data_airtime,
             control_airtime: self.control_airtime + other.control_airtime,

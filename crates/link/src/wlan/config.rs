@@ -6,6 +6,7 @@ use super::ampdu::AmpduLimits;
 use super::edca::AcParams;
 use super::phy::{DataRate, GuardInterval, Standard};
 use super::timing::Timing;
+use super::txq::TxqConfig;
 use crate::link::HostId;
 
 /// Most stations, neighbours included, that one medium takes.
@@ -77,6 +78,11 @@ pub struct WlanConfig {
     pub station_queue_packets: usize,
     /// Which station the access point serves next.
     pub scheduling: Scheduling,
+    /// Queues per flow and airtime fairness at the access point, instead of `ap_queue_packets` and
+    /// `scheduling`.
+    pub ap_txq: Option<TxqConfig>,
+    /// Queues per flow at the stations, instead of `station_queue_packets`.
+    pub station_txq: Option<TxqConfig>,
     /// CCMP's 16 bytes on every MPDU.
     pub ccmp: bool,
     /// How long a station's host takes to see what its radio received.
@@ -276,6 +282,8 @@ impl WlanConfig {
         check(window, "block_ack_window", "must be 1 to 1024 MPDUs")?;
         check(self.ap_queue_packets > 0, "ap_queue_packets", "must be positive")?;
         check(self.station_queue_packets > 0, "station_queue_packets", "must be positive")?;
+        self.ap_txq.map_or(Ok(()), |t| t.validate("ap_txq"))?;
+        self.station_txq.map_or(Ok(()), |t| t.validate("station_txq"))?;
         self.validate_protection()?;
         self.validate_channel()?;
         host_delay("host_delay", &self.host_delay)?;

@@ -4,6 +4,7 @@
 use core::time::Duration;
 
 use super::airtime::Use;
+use super::edca::CATEGORIES;
 use super::host::{Exit, MAX_DELIVERIES};
 use super::phy::Ns;
 use super::ppdu::{Plan, What, interfere};
@@ -37,6 +38,7 @@ impl Wlan {
         plans.clear();
         for (i, &(id, start)) in winners.iter().enumerate() {
             let node = self.contention.node(id);
+            self.prepare_role(id, start);
             let beaten = winners[i + 1..].iter().any(|w| self.contention.node(w.0) == node);
             match self.plan(id, start, None) {
                 Some(plan) if beaten => self.collide_internally(&plan),
@@ -55,10 +57,17 @@ impl Wlan {
 
     /// The next PPDU of a transmission opportunity, if there is one that fits.
     fn go_on(&mut self, txop: Txop) {
+        self.prepare_role(txop.contender, txop.next_at);
         let plan = self.plan(txop.contender, txop.next_at, Some(txop.end));
         match plan.filter(|p| p.end() <= txop.end) {
             Some(plan) => self.alone(&plan, Some(txop.end)),
             None => self.contention.busy_until(txop.next_at - self.sifs),
+        }
+    }
+
+    fn prepare_role(&mut self, contender: u32, now: Ns) {
+        if let Role::Queue(q) = self.roles[contender as usize] {
+            self.prepare(q, now);
         }
     }
 
@@ -217,11 +226,11 @@ impl Wlan {
         self.contention.succeeded(plan.contender, &mut self.rng);
         if let Role::Queue(q) = self.roles[plan.contender as usize] {
             if let What::Data { flow, .. } = plan.what {
-                self.queues[q].served(flow);
+                self.queues[q].served(flow, end);
             }
             let txop = self.contention.contender(plan.contender).txop;
             let txop_end = txop_end.unwrap_or(plan.start + txop);
-            if txop > 0 && end + self.sifs < txop_end && self.queues[q].ready() {
+            if txop > 0 && end + self.sifs < txop_end && self.has_work(q) {
                 let next_at = end + self.sifs;
                 self.txop = Some(Txop { contender: plan.contender, next_at, end: txop_end });
                 self.contention.busy_until(next_at);
@@ -380,6 +389,9 @@ impl Wlan {
         let lead = Duration::from_nanos(if plan.rts > 0 { plan.rts } else { plan.cts });
         let ppdu = Duration::from_nanos(plan.ppdu);
         stats.control_airtime += lead;
+        if let What::Data { flow, .. } | What::Bar { flow } = plan.what {
+            self.queues[plan.contender as usize].charge(flow, plan.ppdu, plan.start);
+        }
         match plan.what {
             What::Data { mpdus, .. } => {
                 stats.data_ppdus += 1;
@@ -401,6 +413,10 @@ impl Wlan {
         let to = self.queues[plan.contender as usize].flow(flow).to as usize;
         let cts = if plan.rts > 0 { plan.cts } else { 0 };
         self.stats[to].control_airtime += Duration::from_nanos(plan.response + cts);
+        if to == AP {
+            let category = plan.contender as usize % CATEGORIES;
+            self.charge_uplink(plan.node as usize - 1, category, plan.ppdu, plan.start);
+        }
     }
 }
 

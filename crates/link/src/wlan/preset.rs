@@ -125,6 +125,8 @@ impl WlanConfig {
             ap_queue_packets: 1_000,
             station_queue_packets: 1_000,
             scheduling: Scheduling::Fifo,
+            ap_txq: None,
+            station_txq: None,
             ccmp: false,
             host_delay: HostDelay::default(),
             scan: None,

@@ -1,14 +1,17 @@
 //! What waits at a contender: one flow per receiver, each the originator of a BlockAck agreement.
 
+mod schedule;
+
 use std::collections::VecDeque;
 
 use super::ampdu::{Aggregate, AmpduLimits, aggregate};
 use super::block_ack::Reorder;
 use super::config::Scheduling;
 use super::phy::{Band, DataRate, Ns};
-use super::timing::Timing;
+use super::timing::{Timing, subframe_bytes};
 use crate::draw::nanos;
 use crate::link::{Packet, PacketKind};
+use schedule::Schedule;
 
 /// A packet on its way over one hop.
 #[derive(Debug)]
@@ -26,6 +29,10 @@ pub(super) struct Mpdu {
 impl Mpdu {
     pub(super) fn bytes(&self) -> u32 {
         self.bytes
+    }
+
+    fn subframe(&self) -> u64 {
+        u64::from(subframe_bytes(self.bytes))
     }
 }
 
@@ -56,6 +63,8 @@ impl FlowTimes {
 #[derive(Debug)]
 pub(super) struct Flow {
     queue: VecDeque<Mpdu>,
+    /// Of all in `queue`, as subframes.
+    bytes: u64,
     next_seq: u64,
     recipient: Reorder,
     /// A BlockAckReq has to go before any more data.
@@ -93,6 +102,7 @@ impl Flow {
         let by_duration = times.rate.max_psdu_bytes(limits.max_duration_ns(), band);
         Flow {
             queue: VecDeque::new(),
+            bytes: 0,
             next_seq: 0,
             recipient: Reorder::default(),
             bar_pending: false,
@@ -157,7 +167,8 @@ impl Flow {
             }
         }
         if answered && lost.is_empty() {
-            self.queue.drain(..n);
+            let gone: u64 = self.queue.drain(..n).map(|m| m.subframe()).sum();
+            self.bytes -= gone;
         } else {
             self.retry(n, lost, answered, retry_limit, &mut settled);
         }
@@ -178,10 +189,12 @@ impl Flow {
         for i in 0..n {
             let mut mpdu = self.queue.pop_front().expect("n MPDUs were sent from here");
             if answered && !lost.get(i).copied().unwrap_or(false) {
+                self.bytes -= mpdu.subframe();
                 continue;
             }
             mpdu.retries += 1;
             if mpdu.retries > retry_limit {
+                self.bytes -= mpdu.subframe();
                 settled.given_up += 1;
                 settled.lost += u64::from(mpdu.packet.is_some());
                 continue;
@@ -204,6 +217,7 @@ impl Flow {
         let sent = self.queue.iter().take(window).filter(|m| m.packet.is_none()).count();
         if sent > 0 {
             self.queue.retain(|m| m.packet.is_some());
+            self.bytes = self.queue.iter().map(Mpdu::subframe).sum();
         }
         let start = self.queue.front().map_or(self.next_seq, |m| m.seq);
         self.recipient.move_to(start, &mut |p| up.push(p));
@@ -233,6 +247,8 @@ pub(super) struct Queue {
     len: usize,
     /// Round robin's place.
     turn: usize,
+    /// What is here was committed by queues per flow.
+    schedule: Option<Schedule>,
 }
 
 impl Queue {
@@ -242,7 +258,7 @@ impl Queue {
         scheduling: Scheduling,
         overhead: u32,
     ) -> Queue {
-        Queue { flows, limit, scheduling, overhead, next_stamp: 0, len: 0, turn: 0 }
+        Queue { flows, limit, scheduling, overhead, next_stamp: 0, len: 0, turn: 0, schedule: None }
     }
 
     pub(super) fn flow(&self, flow: usize) -> &Flow {
@@ -274,23 +290,32 @@ impl Queue {
         if filled >= self.limit {
             return false;
         }
+        self.append(flow, packet);
+        true
+    }
+
+    fn append(&mut self, flow: usize, packet: Packet) {
         let f = &mut self.flows[flow];
-        f.queue.push_back(Mpdu {
+        let mpdu = Mpdu {
             bytes: packet.ip_bytes.saturating_add(self.overhead),
             kind: packet.kind,
             packet: Some(packet),
             seq: f.next_seq,
             stamp: self.next_stamp,
             retries: 0,
-        });
+        };
+        f.bytes += mpdu.subframe();
+        f.queue.push_back(mpdu);
         f.next_seq += 1;
         self.next_stamp += 1;
         self.len += 1;
-        true
     }
 
     /// The flow to serve now; `None` if nothing can be sent.
     pub(super) fn choose(&self) -> Option<usize> {
+        if let Some(schedule) = &self.schedule {
+            return schedule.committed.iter().copied().find(|f| self.flows[*f].ready());
+        }
         if self.flows.len() == 1 {
             return self.flows[0].ready().then_some(0);
         }
@@ -307,13 +332,17 @@ impl Queue {
         }
     }
 
-    /// `flow` has been served.
-    pub(super) fn served(&mut self, flow: usize) {
+    /// `flow` has been served, in an exchange that lasts until `end`.
+    pub(super) fn served(&mut self, flow: usize, end: Ns) {
         self.turn = (flow + 1) % self.flows.len();
+        self.retire(flow, end);
     }
 
     /// Whether there is something to send.
     pub(super) fn ready(&self) -> bool {
+        if self.schedule.is_some() {
+            return self.choose().is_some();
+        }
         match self.flows.as_slice() {
             [only] => only.ready(),
             flows => flows.iter().any(Flow::ready),

@@ -11,7 +11,7 @@ use tack_link::wlan::{
 use crate::snapshot::run;
 
 /// Everything that can go wrong at once.
-fn rough(standard: Standard, seed: u64) -> WlanConfig {
+pub(crate) fn rough(standard: Standard, seed: u64) -> WlanConfig {
     let mut c = WlanConfig::preset(Preset::Textbook, standard).with_stations(4);
     c.seed = seed;
     c.errors = Errors { downlink_mpdu: 0.1, uplink_mpdu: 0.2, ppdu: 0.03, response: 0.05 };

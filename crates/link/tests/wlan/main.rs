@@ -7,6 +7,7 @@ mod bianchi;
 mod closed_form;
 mod conservation;
 mod durations;
+mod fq_codel;
 mod link;
 mod medium;
 mod ns3;

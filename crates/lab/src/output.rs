@@ -106,14 +106,5 @@ fn csv_cell(text: &str) -> String {
 /// # Errors
 /// The number of the first line that cannot be read and is not the last.
 pub fn read_json_lines(text: &str) -> Result<Vec<Row>, String> {
-    let lines: Vec<&str> = text.lines().collect();
-    let mut rows = Vec::with_capacity(lines.len());
-    for (i, line) in lines.iter().enumerate() {
-        match serde_json::from_str::<Row>(line) {
-            Ok(row) => rows.push(row),
-            Err(_) if i + 1 == lines.len() && !text.ends_with('\n') => {}
-            Err(e) => return Err(format!("line {}: {e}", i + 1)),
-        }
-    }
-    Ok(rows)
+    crate::lines::read(text)
 }

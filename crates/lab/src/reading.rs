@@ -34,8 +34,11 @@ struct FlowReading {
     /// Of both ends together.
     departed: Traffic,
     arrived: Traffic,
+    iacks: u64,
     /// One-way delays of the data.
     delays: Delays,
+    /// One-way delays of what comes back without data.
+    back_delays: Delays,
 }
 
 /// The measured part of a run.
@@ -90,7 +93,9 @@ impl FlowReading {
                     ack_packets: acks_sent(&from) + acks_sent(&to),
                     departed: from.departed + to.departed,
                     arrived: from.arrived + to.arrived,
+                    iacks: iacks_sent(&from) + iacks_sent(&to),
                     delays: to.data_delays.clone(),
+                    back_delays: from.ack_delays.clone(),
                 }
             }
         }
@@ -139,6 +144,10 @@ impl Period<'_> {
             data_lost_per_s: per_s(arrived.data_packets, departed.data_packets),
             timeouts_per_s: per_s(before.timeouts, after.timeouts),
             loss_episodes_per_s: per_s(before.loss_episodes, after.loss_episodes),
+            delivered_bytes: after.app_bytes,
+            data_packets: after.departed.data_packets,
+            bare_packets: after.departed.ack_packets,
+            iacks_per_s: per_s(before.iacks, after.iacks),
             ..FlowResult::default()
         };
         if let Placed::Tcp(id) = self.setup.flows[index] {
@@ -147,6 +156,11 @@ impl Period<'_> {
             let us = |d: Duration| d.as_secs_f64() * 1e6;
             let p95 = delays.quantile(0.95).zip(after.delays.least());
             result.queue_delay_p95_us = p95.map(|(p95, least)| us(p95.saturating_sub(least)));
+            let floors = after.delays.least().zip(after.back_delays.least());
+            result.owd_floor_us = floors.map(|(there, back)| us(there + back));
+            let back = after.back_delays.since(&before.back_delays);
+            let usual = delays.quantile(0.0).zip(back.quantile(0.5));
+            result.owd_usual_us = usual.map(|(there, back)| us(there + back));
         }
         result
     }
@@ -198,6 +212,10 @@ fn total(flows: &[FlowResult]) -> FlowResult {
         total.timeouts_per_s += flow.timeouts_per_s;
         total.loss_episodes_per_s += flow.loss_episodes_per_s;
         total.data_lost_per_s += flow.data_lost_per_s;
+        total.delivered_bytes += flow.delivered_bytes;
+        total.data_packets += flow.data_packets;
+        total.bare_packets += flow.bare_packets;
+        total.iacks_per_s += flow.iacks_per_s;
     }
     total
 }
@@ -223,6 +241,13 @@ fn data_sent(side: &SideReport<'_>) -> u64 {
 
 fn acks_sent(side: &SideReport<'_>) -> u64 {
     side.info.as_ref().map_or(0, |i| i.counters.acks_sent.total())
+}
+
+fn iacks_sent(side: &SideReport<'_>) -> u64 {
+    side.info.as_ref().map_or(0, |i| {
+        let acks = i.counters.acks_sent;
+        acks.loss + acks.window + acks.frequency + acks.ce
+    })
 }
 
 pub(crate) fn shares(airtime: &Airtime) -> AirtimeShares {

@@ -50,6 +50,27 @@ pub struct FlowResult {
     /// When the last byte of a stream that ended was read, seconds; `None` for one that goes on.
     #[serde(default)]
     pub completed_at_s: Option<f64>,
+    /// Application bytes delivered in order, the whole run.
+    #[serde(default)]
+    pub delivered_bytes: u64,
+    /// IP packets with application data, the whole run, as they left.
+    #[serde(default)]
+    pub data_packets: u64,
+    /// IP packets without any, of all kinds and both ends, the whole run, as they left:
+    /// acknowledgments of every kind, SYN, FIN.
+    #[serde(default)]
+    pub bare_packets: u64,
+    /// IACKs of both ends per second: loss, window, frequency, CE.
+    #[serde(default)]
+    pub iacks_per_s: f64,
+    /// Least one-way delay of data plus that of what comes back, the whole run, microseconds: the
+    /// floor of any round trip. `None` before both ways were seen.
+    #[serde(default)]
+    pub owd_floor_us: Option<f64>,
+    /// Least one-way delay of data plus the median of what comes back, from the end of the warm-up,
+    /// microseconds: what a round trip is at least while the way back has its queue.
+    #[serde(default)]
+    pub owd_usual_us: Option<f64>,
     /// Median round-trip time the sender sampled, microseconds; `None` without samples.
     pub rtt_p50_us: Option<f64>,
     /// 95th percentile of the same.

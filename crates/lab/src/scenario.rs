@@ -10,6 +10,8 @@
 //! [wifi]                 # station(s) -- AP; left out: no Wi-Fi
 //! phy = "n"              # b g n ac ax
 //! preset = "textbook"    # textbook, paper-a, paper-b
+//! queue = "fq-codel"     # at the AP: fifo (1000 packets), or Linux's per station and flow;
+//! sta_queue = "fifo"     # the same choice at the stations
 //!
 //! [wan]                  # AP -- server; left out: the server sits on the AP
 //! delay_ms = 40.0        # each way
@@ -45,9 +47,10 @@ use serde::{Deserialize, Serialize};
 pub use access::{Access, PerPair};
 pub use error::ScenarioError;
 pub use flow::{App, Direction, Flow, Strategy};
+pub(crate) use sweep::set;
 pub use sweep::{Plan, Run};
 pub use wan::{QueueKind, Wan, WanDirection};
-pub use wifi::Wifi;
+pub use wifi::{Wifi, WifiQueue};
 
 use error::Problem;
 

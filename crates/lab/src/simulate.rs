@@ -19,6 +19,10 @@ use crate::traffic::{Placed, place};
 /// How often the sender's state is sampled for RTT percentiles.
 const SAMPLE_PERIOD: Duration = Duration::from_millis(10);
 
+/// How long a run goes on after its end, for a flow that stands still there to move or to be found
+/// stalled: enough for the spread chances of a round trip of 600 ms.
+const SETTLE: Duration = Duration::from_secs(40);
+
 /// A scenario set up, its flows in order.
 pub(crate) struct Setup {
     pub(crate) sim: Simulation<Hop>,
@@ -30,10 +34,13 @@ pub(crate) struct Setup {
 /// Runs `scenario` with its seed.
 ///
 /// # Errors
-/// When it cannot be built, a byte arrived wrong, or packets or airtime were not conserved: a
-/// figure from such a run would be worthless.
+/// When it cannot be built, a byte arrived wrong, packets or airtime were not conserved, or a flow
+/// stalled: a figure from such a run would be worthless.
 pub fn simulate(scenario: &Scenario) -> Result<RunResult> {
-    Ok(run(scenario, None)?.0)
+    let (result, mut setup) = run(scenario, None)?;
+    setup.sim.settle(SETTLE);
+    setup.check_stall()?;
+    Ok(result)
 }
 
 /// The same, with what `recordings` ask for written down. They change nothing in the run.
@@ -98,7 +105,16 @@ impl Setup {
         self.sim.world().link(self.wlan?).wlan()
     }
 
+    /// A flow with data to send, room and a living path never stands still.
+    fn check_stall(&self) -> Result<()> {
+        match self.sim.stall() {
+            Some(stall) => Err(stall.clone().into()),
+            None => Ok(()),
+        }
+    }
+
     fn check(&self) -> Result<()> {
+        self.check_stall()?;
         for hop in self.sim.world().links() {
             ensure!(hop.conserves(), "packets were not conserved on {hop:?}");
         }

@@ -1,21 +1,17 @@
-//! Where a sweep's rows are kept as JSON lines, so that an interrupted one goes on where it
-//! stopped.
-//!
-//! Rows are written in the plan's order and each at once: whatever ends the process, the file holds
-//! the first rows of the plan and at most one torn line, which is cut off on the next start.
+//! Where a sweep's rows are kept as JSON lines, in the plan's order, so that an interrupted one
+//! goes on where it stopped.
 
 use std::collections::BTreeMap;
-use std::fs::{File, OpenOptions};
-use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use crate::output::{Row, read_json_lines};
+use crate::lines::{Lines, LinesError};
+use crate::output::Row;
 use crate::scenario::Run;
 
 /// An open results file.
 #[derive(Debug)]
 pub struct Store {
-    file: File,
+    lines: Lines<Row>,
     rows: Vec<Row>,
 }
 
@@ -56,28 +52,19 @@ impl Store {
     /// When the file is out of reach, or is not what an interrupted sweep of `runs` left behind:
     /// it stays as it is then.
     pub fn open(path: &Path, runs: &[Run], resume: bool) -> Result<Store, StoreError> {
-        let io = |e| StoreError::Io(path.to_owned(), e);
-        let mut options = OpenOptions::new();
-        let mut file =
-            options.read(true).write(true).create(true).truncate(!resume).open(path).map_err(io)?;
-        let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes).map_err(io)?;
-        // An interruption may have torn the last line, even within a character.
-        let rows = read_json_lines(&String::from_utf8_lossy(&bytes))
-            .map_err(|e| StoreError::NoRows(path.to_owned(), e))?;
+        let (mut lines, rows) = Lines::<Row>::open(path, resume).map_err(|e| match e {
+            LinesError::Io(path, e) => StoreError::Io(path, e),
+            LinesError::Foreign(path, e) => StoreError::NoRows(path, e),
+        })?;
         let planned: BTreeMap<usize, &Run> = runs.iter().map(|r| (r.index, r)).collect();
         let stranger =
             rows.iter().position(|row| !planned.get(&row.index).is_some_and(|r| row.answers(r)));
         if let Some(i) = stranger {
             return Err(StoreError::OtherPlan(path.to_owned(), i + 1));
         }
-        let whole = whole_lines(&bytes, rows.len());
-        file.set_len(whole as u64).map_err(io)?;
-        file.seek(SeekFrom::End(0)).map_err(io)?;
-        if whole > 0 && bytes[whole - 1] != b'\n' {
-            file.write_all(b"\n").map_err(io)?;
-        }
-        Ok(Store { file, rows })
+        // Only now: another plan's file stays as it is.
+        lines.mend().map_err(|e| StoreError::Io(path.to_owned(), e))?;
+        Ok(Store { lines, rows })
     }
 
     /// Rows so far, those kept included.
@@ -96,15 +83,8 @@ impl Store {
     /// # Errors
     /// Those of the file.
     pub fn append(&mut self, row: &Row) -> std::io::Result<()> {
-        let mut line = serde_json::to_vec(row).map_err(std::io::Error::other)?;
-        line.push(b'\n');
-        self.file.write_all(&line)?;
+        self.lines.append(row)?;
         self.rows.push(row.clone());
         Ok(())
     }
-}
-
-/// Length of the first `lines` lines, with the newline of the last if it is there.
-fn whole_lines(bytes: &[u8], lines: usize) -> usize {
-    bytes.split_inclusive(|b| *b == b'\n').take(lines).map(<[u8]>::len).sum()
 }

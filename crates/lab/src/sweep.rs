@@ -1,15 +1,11 @@
-//! All runs of a plan, on all cores, in an order that does not depend on them.
-
-use std::collections::BTreeMap;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
+//! All runs of a plan, as rows in the plan's order.
 
 use crate::output::Row;
 use crate::result::RunResult;
+use crate::runner::{Sink, Stopped, run};
 use crate::scenario::Run;
 
-/// Most threads a sweep uses.
-pub const MAX_JOBS: usize = 1_024;
+pub use crate::runner::MAX_JOBS;
 
 /// What a sweep reports while it goes on.
 pub trait Observer: Sync {
@@ -31,7 +27,7 @@ pub trait Observer: Sync {
 /// Why a sweep ended early.
 #[derive(Debug)]
 pub enum SweepError {
-    /// A run could not be built or its packets were not conserved.
+    /// A run could not be built, its packets were not conserved, or a flow stalled.
     Run {
         /// Its position in the plan.
         index: usize,
@@ -56,32 +52,23 @@ impl std::fmt::Display for SweepError {
 
 impl std::error::Error for SweepError {}
 
-/// Rows that wait for an earlier one.
-struct InOrder<'a> {
-    next: usize,
-    waiting: BTreeMap<usize, Row>,
-    observer: &'a dyn Observer,
-    failed: Option<SweepError>,
-}
+struct Rows<'a>(&'a dyn Observer);
 
-impl InOrder<'_> {
-    fn push(&mut self, position: usize, row: Row) {
-        self.waiting.insert(position, row);
-        while let Some(row) = self.waiting.remove(&self.next) {
-            if let Err(e) = self.observer.row(&row) {
-                // A row after one that could not be written would hide the gap.
-                self.failed.get_or_insert(SweepError::Output(e));
-                return;
-            }
-            self.next += 1;
-        }
+impl Sink<Row> for Rows<'_> {
+    fn take(&self, _position: usize, row: Row) -> std::io::Result<()> {
+        self.0.row(&row)
+    }
+
+    fn progressed(&self) {
+        self.0.progressed();
+    }
+
+    fn cancelled(&self) -> bool {
+        self.0.cancelled()
     }
 }
 
 /// Runs `runs` with `simulate`, `jobs` at a time; 0 is one per core.
-///
-/// Runs are begun in order, so that rows become final soon after they are computed, and an
-/// interruption costs no more than the runs under way.
 ///
 /// # Errors
 /// The first that came up; the rows before it have been handed to the observer.
@@ -94,51 +81,14 @@ pub fn sweep<F>(
 where
     F: Fn(&Run) -> anyhow::Result<RunResult> + Sync,
 {
-    let order = Mutex::new(InOrder { next: 0, waiting: BTreeMap::new(), observer, failed: None });
-    let next = AtomicUsize::new(0);
-    let work = || {
-        while let Some((position, run)) = take(&next, runs) {
-            if observer.cancelled() {
-                lock(&order).failed.get_or_insert(SweepError::Cancelled);
+    run(runs, jobs, &Rows(observer), |run| Ok(Row::new(run, simulate(run)?))).map_err(|stopped| {
+        match stopped {
+            Stopped::Item { position, error } => {
+                let index = runs.get(position).map_or(position, |run| run.index);
+                SweepError::Run { index, error }
             }
-            if lock(&order).failed.is_some() {
-                return;
-            }
-            let result = simulate(run);
-            observer.progressed();
-            let mut order = lock(&order);
-            match result {
-                Ok(result) => order.push(position, Row::new(run, result)),
-                Err(error) => {
-                    order.failed.get_or_insert(SweepError::Run { index: run.index, error });
-                }
-            }
+            Stopped::Output(e) => SweepError::Output(e),
+            Stopped::Cancelled => SweepError::Cancelled,
         }
-    };
-    std::thread::scope(|scope| {
-        for _ in 1..workers(jobs, runs.len()) {
-            scope.spawn(work);
-        }
-        work();
-    });
-    let order = order.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-    order.failed.map_or(Ok(()), Err)
-}
-
-/// The next run nobody has begun, with its position.
-fn take<'a>(next: &AtomicUsize, runs: &'a [Run]) -> Option<(usize, &'a Run)> {
-    let position = next.fetch_add(1, Ordering::Relaxed);
-    runs.get(position).map(|run| (position, run))
-}
-
-/// How many threads: what was asked for, but never more than runs or [`MAX_JOBS`].
-fn workers(jobs: usize, runs: usize) -> usize {
-    let cores = || std::thread::available_parallelism().map_or(1, usize::from);
-    let wanted = if jobs == 0 { cores() } else { jobs };
-    wanted.min(runs).min(MAX_JOBS)
-}
-
-/// A panic in another run must not hide behind a poisoned lock: the scope propagates it.
-fn lock<'a, 'b>(order: &'b Mutex<InOrder<'a>>) -> std::sync::MutexGuard<'b, InOrder<'a>> {
-    order.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    })
 }

@@ -4,6 +4,7 @@ mod acks;
 mod controllers;
 #[cfg(target_os = "linux")]
 mod emulate;
+mod envelope;
 mod fairness;
 #[cfg(target_os = "linux")]
 mod kernel;
@@ -21,6 +22,7 @@ pub use self::acks::AcksArgs;
 pub use self::controllers::ControllersArgs;
 #[cfg(target_os = "linux")]
 pub use self::emulate::EmulateArgs;
+pub use self::envelope::EnvelopeArgs;
 pub use self::fairness::FairnessArgs;
 #[cfg(target_os = "linux")]
 pub use self::kernel::KernelArgs;
@@ -34,6 +36,7 @@ Examples:
   tack lab airtime --phy ac --mode udpack --l 2
   tack lab acks --rate 20 --rtt 50ms          every ACK strategy on the same wire
   tack lab fairness                           each against acknowledging every segment
+  tack lab envelope --draws 200               where TACK breaks a promise, path by path
   tack lab reproduce landstrom                a paper's figures beside ours
   tack lab controllers                        the congestion controllers side by side";
 
@@ -59,6 +62,8 @@ pub enum LabCommand {
     Acks(Box<AcksArgs>),
     /// Set each ACK strategy against as many flows that acknowledge every segment
     Fairness(Box<FairnessArgs>),
+    /// Look for paths and traffic, at random, where TACK breaks a promise
+    Envelope(Box<EnvelopeArgs>),
     /// Put a paper's figures beside ours, and judge
     Reproduce(ReproduceArgs),
     /// Put the congestion controllers side by side, against theory and each other
@@ -137,7 +142,7 @@ Results are JSON lines, one per run, with every parameter and the seed. If the f
 interrupted sweep goes on where it stopped.
 
 Examples:
-  tack lab run scenarios/sweep-loss.toml --out results/ --csv
+  tack lab run scenarios/sweep-beta.toml --out results/ --csv
   tack lab run my.toml --pcap packets.pcapng --series cwnd.csv";
 
 /// Run a scenario file.

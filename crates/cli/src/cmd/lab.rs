@@ -4,6 +4,7 @@ mod acks;
 mod controllers;
 #[cfg(target_os = "linux")]
 mod emulate;
+mod envelope;
 mod fairness;
 #[cfg(target_os = "linux")]
 mod kernel;
@@ -36,6 +37,7 @@ pub fn run(args: LabArgs) -> Result<ExitCode, Failure> {
         LabCommand::Run(args) => run_file(args),
         LabCommand::Airtime(args) => airtime(&args),
         LabCommand::Acks(args) => acks::acks(&args),
+        LabCommand::Envelope(args) => envelope::envelope(&args),
         LabCommand::Fairness(args) => fairness::fairness(&args),
         LabCommand::Reproduce(args) => reproduce::reproduce(&args),
         LabCommand::Controllers(args) => controllers::controllers(&args),

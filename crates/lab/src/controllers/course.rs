@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::{Result, bail, ensure};
 use tack_cc::{Algorithm, Pacing};
 use tack_link::End;
 use tack_link::loss::LossConfig;
@@ -102,7 +102,7 @@ impl Course {
     /// Runs it.
     ///
     /// # Errors
-    /// When the path cannot be built or a byte arrived wrong.
+    /// When the path cannot be built, a byte arrived wrong or a flow stalled.
     pub fn run(&self) -> Result<Outcome> {
         let seed = Seed(self.seed);
         let mut sim = Simulation::new(seed);
@@ -128,6 +128,9 @@ impl Course {
         let before: Vec<Reading> = sim.flows().map(|f| reading(&sim, f)).collect();
         let link_before = sim.world().link(link).counters(End::A);
         sim.run_until(Instant::ZERO + self.duration);
+        if let Some(stall) = sim.stall() {
+            bail!("{stall}");
+        }
         let link_after = sim.world().link(link).counters(End::A);
         let offered = link_after.offered.packets - link_before.offered.packets;
         let dropped = link_after.dropped() - link_before.dropped();

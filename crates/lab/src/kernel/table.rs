@@ -2,105 +2,23 @@
 
 use std::fmt::Write as _;
 
-use serde::Serialize;
-
 use super::cell::Cell;
-use super::run::{Figures, KernelRow, Stack};
-use crate::stats::Estimate;
+use super::report::{CellRow, Distribution, Report, Voided};
+use crate::ranks::Spread;
 
-/// How near is near enough.
-const GOAL: f64 = 0.05;
+/// Runs of each stack that make a distribution worth printing.
+const ENOUGH: usize = 4;
 
-/// A cell: means over seeds, and ratios seed by seed.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct CellRow {
-    /// The setting.
-    #[serde(flatten)]
-    pub cell: Cell,
-    /// Seeds for which both stacks have a sound run.
-    pub seeds: usize,
-    /// The kernel's goodput, bit/s.
-    pub kernel_goodput_bps: f64,
-    /// Ours, bit/s.
-    pub ours_goodput_bps: f64,
-    /// Ours over the kernel's, mean of the seeds.
-    pub goodput_ratio: f64,
-    /// Half of its 95 % confidence interval; `None` with a single seed.
-    pub goodput_ratio_ci95: Option<f64>,
-    /// Acknowledgments of the kernel.
-    pub kernel_acks: f64,
-    /// Ours.
-    pub ours_acks: f64,
-    /// Ours over the kernel's, mean of the seeds.
-    pub acks_ratio: f64,
-    /// Half of its 95 % confidence interval; `None` with a single seed.
-    pub acks_ratio_ci95: Option<f64>,
-    /// Data packets per acknowledgment of the kernel.
-    pub kernel_data_per_ack: f64,
-    /// Ours.
-    pub ours_data_per_ack: f64,
-    /// Greatest lateness of the emulator in any of the runs, µs.
-    pub late_max_us: u64,
-    /// Runs that had to be left out: the machine was too busy.
-    pub void_runs: usize,
+/// The table, and how many of its cells agree.
+pub fn table(report: &Report) -> String {
+    let mut out = means(&report.rows);
+    out += &distributions(&report.rows);
+    out += &verdict(&report.rows);
+    out += &left_out(report);
+    out
 }
 
-impl CellRow {
-    /// Goodput and number of acknowledgments are the kernel's within 5 %.
-    pub fn agrees(&self) -> bool {
-        (self.goodput_ratio - 1.0).abs() <= GOAL && (self.acks_ratio - 1.0).abs() <= GOAL
-    }
-}
-
-/// One row per cell that has both stacks for some seed, in the order of `cells`.
-pub fn cells(cells: &[Cell], rows: &[KernelRow]) -> Vec<CellRow> {
-    cells.iter().filter_map(|cell| summarise(*cell, rows)).collect()
-}
-
-fn summarise(cell: Cell, rows: &[KernelRow]) -> Option<CellRow> {
-    let of_cell: Vec<&KernelRow> = rows.iter().filter(|row| row.run.cell == cell).collect();
-    let sound = |row: &&&KernelRow| row.figures.void.is_none();
-    let pairs: Vec<(&Figures, &Figures)> = of_cell
-        .iter()
-        .filter(sound)
-        .filter(|row| row.run.stack == Stack::Kernel)
-        .filter_map(|kernel| {
-            let twin = |row: &&&KernelRow| {
-                let (a, b) = (&row.run, &kernel.run);
-                a.stack == Stack::Ours && a.seed == b.seed && a.seconds == b.seconds
-            };
-            let ours = of_cell.iter().filter(sound).find(twin)?;
-            Some((&kernel.figures, &ours.figures))
-        })
-        .collect();
-    let estimate = |of: &dyn Fn(&(&Figures, &Figures)) -> f64| {
-        Estimate::of(&pairs.iter().map(of).collect::<Vec<f64>>())
-    };
-    let mean = |of: &dyn Fn(&(&Figures, &Figures)) -> f64| estimate(of).map_or(0.0, |e| e.mean);
-    let acks = |f: &Figures| f.ack_packets as f64;
-    let per_ack = |f: &Figures| f.data_packets as f64 / acks(f).max(1.0);
-    let goodput_ratio = estimate(&|(k, o)| o.goodput_bps / k.goodput_bps)?;
-    let acks_ratio = estimate(&|(k, o)| acks(o) / acks(k).max(1.0))?;
-    Some(CellRow {
-        cell,
-        seeds: pairs.len(),
-        kernel_goodput_bps: mean(&|(k, _)| k.goodput_bps),
-        ours_goodput_bps: mean(&|(_, o)| o.goodput_bps),
-        goodput_ratio: goodput_ratio.mean,
-        goodput_ratio_ci95: goodput_ratio.ci95,
-        kernel_acks: mean(&|(k, _)| acks(k)),
-        ours_acks: mean(&|(_, o)| acks(o)),
-        acks_ratio: acks_ratio.mean,
-        acks_ratio_ci95: acks_ratio.ci95,
-        kernel_data_per_ack: mean(&|(k, _)| per_ack(k)),
-        ours_data_per_ack: mean(&|(_, o)| per_ack(o)),
-        late_max_us: pairs.iter().map(|(k, o)| k.late_max_us.max(o.late_max_us)).max()?,
-        void_runs: of_cell.iter().filter(|row| row.figures.void.is_some()).count(),
-    })
-}
-
-/// The table, and how many of its cells agree within 5 %.
-pub fn table(rows: &[CellRow]) -> String {
+fn means(rows: &[CellRow]) -> String {
     let mut out = format!(
         "{:<6}{:>7} {:>5} {:>5}  {:>19} {:>15}  {:>17} {:>15}  {:>13} {:>8}\n{:<6}{:>7} {:>5} {:>5}  \
          {:>9} {:>9} {:>15}  {:>8} {:>8} {:>15}  {:>6} {:>6} {:>8}\n",
@@ -137,7 +55,11 @@ pub fn table(rows: &[CellRow]) -> String {
              {:>8.0} {:>15}  {:>6.2} {:>6.2} {:>8.1}{mark}",
             row.kernel_goodput_bps / 1e6,
             row.ours_goodput_bps / 1e6,
-            ratio(row.goodput_ratio, row.goodput_ratio_ci95),
+            if row.scattered {
+                "scattered".to_owned()
+            } else {
+                ratio(row.goodput_ratio, row.goodput_ratio_ci95)
+            },
             row.kernel_acks,
             row.ours_acks,
             ratio(row.acks_ratio, row.acks_ratio_ci95),
@@ -146,15 +68,81 @@ pub fn table(rows: &[CellRow]) -> String {
             row.late_max_us as f64 / 1e3,
         );
     }
-    let agree = |of: &dyn Fn(&CellRow) -> f64| {
-        rows.iter().filter(|row| (of(row) - 1.0).abs() <= GOAL).count()
+    out
+}
+
+/// Of cells with enough runs to show one, and of those whose ratios say nothing.
+fn distributions(rows: &[CellRow]) -> String {
+    let shown = |row: &&CellRow| {
+        let Distribution { kernel, ours, .. } = &row.distribution;
+        row.scattered || kernel.n.min(ours.n) >= ENOUGH
     };
-    let (goodput, acks) = (agree(&|r| r.goodput_ratio), agree(&|r| r.acks_ratio));
-    let n = rows.len();
-    let _ = writeln!(out, "within 5 % of the kernel: goodput {goodput} of {n}, ACKs {acks} of {n}");
-    let void: usize = rows.iter().map(|row| row.void_runs).sum();
-    if void > 0 {
-        let _ = writeln!(out, "{void} runs left out: packets left the emulator too late");
+    let mut out = String::new();
+    for row in rows.iter().filter(shown) {
+        if out.is_empty() {
+            let columns = format!(
+                "{:>3} {:>6} {:>6} {:>6} {:>6} {:>6}",
+                "n", "min", "q1", "med", "q3", "max"
+            );
+            let _ = writeln!(
+                out,
+                "\ngoodput of all runs, Mbit/s{:>19}{:>40}{:>22}{:>7}\n\
+                 {:<26}{columns}    {columns} {:>14} {:>6}",
+                "kernel", "ours", "ours > kernel", "KS", "", "in of pairs", "p"
+            );
+        }
+        let Cell { cc, mbps, rtt_ms, loss_percent } = row.cell;
+        let Distribution { kernel, ours, ours_greater, p_value } = &row.distribution;
+        let mark = if row.goodput_agrees() { "" } else { "  *" };
+        let _ = writeln!(
+            out,
+            "{cc:<6}{mbps:>6} {rtt_ms:>5} {loss_percent:>5}% {}    {} {ours_greater:>14.2} \
+             {p_value:>6.3}{mark}",
+            spread(kernel),
+            spread(ours)
+        );
+    }
+    out
+}
+
+fn spread(s: &Spread) -> String {
+    let [min, q1, median, q3, max] = [s.min, s.q1, s.median, s.q3, s.max].map(|v| v / 1e6);
+    format!("{:>3} {min:>6.2} {q1:>6.2} {median:>6.2} {q3:>6.2} {max:>6.2}", s.n)
+}
+
+fn verdict(rows: &[CellRow]) -> String {
+    let (scattered, steady): (Vec<&CellRow>, Vec<&CellRow>) =
+        rows.iter().partition(|r| r.scattered);
+    let count = |rows: &[&CellRow], of: fn(&CellRow) -> bool| rows.iter().filter(|r| of(r)).count();
+    let mut out = format!(
+        "within 5 % of the kernel: goodput {} of {n}, ACKs {} of {n}\n",
+        count(&steady, CellRow::goodput_agrees),
+        count(&steady, CellRow::acks_agree),
+        n = steady.len()
+    );
+    if !scattered.is_empty() {
+        let _ = writeln!(
+            out,
+            "ratios scatter by more than 10 %: in {} of {n} cells goodput is not told from the \
+             kernel's, in {} of {n} data per ACK is within 5 %",
+            count(&scattered, CellRow::goodput_agrees),
+            count(&scattered, CellRow::acks_agree),
+            n = scattered.len()
+        );
+    }
+    out
+}
+
+fn left_out(report: &Report) -> String {
+    let mut out = String::new();
+    for Voided { run, why } in &report.voided {
+        let _ = writeln!(out, "left out: {run}: {why}");
+    }
+    for Cell { cc, mbps, rtt_ms, loss_percent } in &report.missing {
+        let _ = writeln!(
+            out,
+            "no sound pair of runs: {cc}, {mbps} Mbit/s, {rtt_ms} ms, {loss_percent} % loss"
+        );
     }
     out
 }

@@ -27,6 +27,8 @@ fn rows_of(plan: &KernelPlan) -> Vec<KernelRow> {
 fn the_full_plan_has_every_combination_once_per_seed_and_stack() {
     let plan = KernelPlan::full();
     assert_eq!(plan.cells.len(), 3 * 2 * 2 * 3);
+    assert_eq!(KernelPlan::heavy().cells.len(), 3 * 2 * 2 * 3);
+    assert!(KernelPlan::heavy().cells.iter().all(|cell| !plan.cells.contains(cell)));
     let runs = plan.runs();
     assert_eq!(runs.len(), plan.cells.len() * 3 * 2);
     for (i, run) in runs.iter().enumerate() {
@@ -43,8 +45,10 @@ fn the_full_plan_has_every_combination_once_per_seed_and_stack() {
 #[test]
 fn ratios_are_taken_seed_by_seed() {
     let plan = KernelPlan { seeds: 3, ..KernelPlan::quick() };
-    let cells = cells(&plan.cells, &rows_of(&plan));
+    let report = report(&plan.cells, &rows_of(&plan));
+    let cells = &report.rows;
     assert_eq!(cells.len(), plan.cells.len());
+    assert!(report.voided.is_empty() && report.missing.is_empty());
     let row = &cells[0];
     assert_eq!(row.seeds, 3);
     assert!((row.goodput_ratio - 0.98).abs() < 1e-9);
@@ -53,7 +57,7 @@ fn ratios_are_taken_seed_by_seed() {
     assert!((row.acks_ratio - 1.1).abs() < 1e-9);
     assert!((row.kernel_data_per_ack - 2.0).abs() < 1e-9);
     assert!(!row.agrees());
-    let text = table(&cells);
+    let text = table(&report);
     assert!(text.contains("0.980 ± 0.025") && text.contains("1.100 ± 0.000"), "{text}");
     assert!(text.contains("goodput 9 of 9, ACKs 0 of 9"), "{text}");
 }
@@ -63,8 +67,13 @@ fn void_runs_count_for_nothing_and_are_run_again() {
     let plan = KernelPlan { seeds: 2, ..KernelPlan::quick() };
     let mut rows = rows_of(&plan);
     rows[1].figures.void = Some("late".to_owned());
-    let cells = cells(&plan.cells, &rows);
+    let report = report(&plan.cells, &rows);
+    let cells = &report.rows;
     assert_eq!((cells[0].seeds, cells[0].void_runs), (1, 1));
+    assert_eq!(report.voided.len(), 1);
+    let text = table(&report);
+    let named = "left out: ours reno, 10 Mbit/s, 20 ms, 0 % loss, seed 1: late";
+    assert!(text.contains(named), "{text}");
     assert!((cells[0].goodput_ratio - 0.98).abs() < 1e-9, "the second seed alone");
     assert_eq!(cells[0].goodput_ratio_ci95, None);
     let mut store = KernelStore::new();
@@ -74,6 +83,55 @@ fn void_runs_count_for_nothing_and_are_run_again() {
     store.add(KernelRow { run: runs[1], figures: figures(8e6, 1, 1) }).unwrap();
     assert!(store.missing(&runs).is_empty());
     assert_eq!(store.rows().len(), runs.len());
+}
+
+#[test]
+fn a_cell_without_a_sound_pair_is_named_and_an_empty_report_has_no_rows() {
+    let plan = KernelPlan::quick();
+    let mut rows = rows_of(&plan);
+    rows[1].figures.void = Some("late".to_owned());
+    let some = report(&plan.cells, &rows);
+    assert_eq!((some.rows.len(), some.missing.as_slice()), (8, &plan.cells[..1]));
+    let text = table(&some);
+    assert!(text.contains("no sound pair of runs: reno, 10 Mbit/s, 20 ms, 0 % loss"), "{text}");
+    rows.iter_mut().for_each(|row| row.figures.void = Some("late".to_owned()));
+    let none = report(&plan.cells, &rows);
+    assert!(none.rows.is_empty());
+    assert_eq!((none.missing.len(), none.voided.len()), (9, 18));
+}
+
+/// One heavy cell, goodputs of both stacks in Mbit/s by seed.
+fn scattered(kernel: [f64; 7], ours: [f64; 7]) -> Report {
+    let cells = vec![Cell { cc: Controller::Bbr, mbps: 100, rtt_ms: 400, loss_percent: 10.0 }];
+    let plan = KernelPlan { cells, ..KernelPlan::heavy() };
+    let row = |run: KernelRun| {
+        let of = if run.stack == Stack::Kernel { kernel } else { ours };
+        let mbps = of[run.seed as usize - 1];
+        let data = (mbps * 1_000.0) as u64;
+        KernelRow { figures: figures(mbps * 1e6, data, data * 2 / 3), run }
+    };
+    report(&plan.cells, &plan.runs().into_iter().map(row).collect::<Vec<_>>())
+}
+
+#[test]
+fn where_runs_scatter_distributions_are_compared_and_not_means() {
+    let kernel = [70.0, 4.0, 71.0, 14.0, 72.0, 9.0, 5.0];
+    // The same modes, on other seeds: the mean ratio is far off, and says nothing.
+    let same = scattered(kernel, [5.1, 71.2, 69.8, 13.0, 4.2, 8.0, 72.3]);
+    let row = &same.rows[0];
+    assert!(row.scattered && row.goodput_ratio > 2.0 && row.agrees(), "{row:?}");
+    assert_eq!((row.distribution.kernel.min, row.distribution.kernel.median), (4e6, 14e6));
+    let text = table(&same);
+    assert!(text.contains("scattered") && text.contains("in 1 of 1 cells"), "{text}");
+    let line = text.lines().find(|line| line.contains("4.00")).expect("the distribution");
+    assert!(line.contains("72.00") && !line.ends_with('*'), "{line}");
+    // One mode where the kernel has two: seven runs are too few to say that the modes are gone.
+    let other = scattered(kernel, [35.0, 35.1, 34.9, 36.0, 35.5, 34.0, 33.0]);
+    assert!((0.2..0.3).contains(&other.rows[0].distribution.p_value), "{:?}", other.rows[0]);
+    let better = scattered(kernel, [75.0, 75.1, 74.9, 76.0, 75.5, 74.0, 73.0]);
+    assert!(better.rows[0].distribution.p_value < 0.01 && !better.rows[0].agrees());
+    assert_eq!(better.rows[0].distribution.ours_greater, 1.0);
+    assert!(table(&better).lines().any(|line| line.contains("72.00") && line.ends_with('*')));
 }
 
 #[test]

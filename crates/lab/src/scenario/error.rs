@@ -42,12 +42,12 @@ impl std::error::Error for ScenarioError {}
 
 impl ScenarioError {
     /// `key` is wrong; its line (or that of the nearest parent the file names) is looked up.
-    pub(super) fn at(text: &str, key: &str, what: String) -> Self {
+    pub(crate) fn at(text: &str, key: &str, what: String) -> Self {
         ScenarioError { line: line_of(text, key), key: key.to_owned(), what }
     }
 
     /// The text is not TOML, or a key has the wrong name or type.
-    pub(super) fn from_toml(text: &str, e: &toml::de::Error) -> Self {
+    pub(crate) fn from_toml(text: &str, e: &toml::de::Error) -> Self {
         let line = e.span().map(|s| line_at(text, s.start));
         let key = e.span().and_then(|s| key_at(text, s.start)).unwrap_or_default();
         ScenarioError { line, key, what: e.message().replace('\n', " ") }

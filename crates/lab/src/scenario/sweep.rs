@@ -139,7 +139,7 @@ fn line_of_quoted(text: &str, key: &str) -> Option<usize> {
 }
 
 /// Puts `value` at a dotted key, making tables on the way; list entries go by number.
-fn set(table: &mut Table, key: &str, value: Value) -> Result<(), String> {
+pub(crate) fn set(table: &mut Table, key: &str, value: Value) -> Result<(), String> {
     let (head, rest) = match key.split_once('.') {
         None => {
             table.insert(key.to_owned(), value);

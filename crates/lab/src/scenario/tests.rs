@@ -73,6 +73,33 @@ fn mistakes_name_their_line_their_key_and_the_remedy() {
         ("strategy = \"tack\"", "strategy = \"tack\"\nbeta = 1", 16, ["flow.0.beta", "2 to 64"]),
         ("phy = \"n\"", "phy = \"n\"\nscan_ms = [1.0, 2.0]", 9, ["wifi.scan_ms", "how often"]),
         ("phy = \"n\"", "phy = \"n\"\nap_txop_us = -1.0", 9, ["wifi.ap_txop_us", "between"]),
+        ("phy = \"n\"", "phy = \"n\"\nqueue = \"codel\"", 9, ["queue", "`fq-codel`"]),
+        ("phy = \"n\"", "phy = \"n\"\nsta_queue = 1", 9, ["sta_queue", "wanted string"]),
+        (
+            "phy = \"n\"",
+            "phy = \"n\"\nround_robin = true\nqueue = \"fq-codel\"",
+            9,
+            ["wifi.round_robin", "leave it out"],
+        ),
+        (
+            "phy = \"n\"",
+            "phy = \"n\"\ncommitted_ppdus = 3",
+            9,
+            ["wifi.committed_ppdus", "needs queue = \"fq-codel\""],
+        ),
+        (
+            "phy = \"n\"",
+            "phy = \"n\"\nqueue = \"fq-codel\"\ncommitted_ppdus = 65",
+            10,
+            ["wifi.committed_ppdus", "between 1 and 64"],
+        ),
+        ("delay_ms = 40.0", "queue = \"cake\"", 11, ["queue", "`fq-codel`"]),
+        (
+            "delay_ms = 40.0",
+            "ack_filter = true\nqueue = \"fq-codel\"",
+            11,
+            ["wan.ack_filter", "leave it out"],
+        ),
         ("[[flow]]", "[[flow]", 14, ["", "]"]),
     ] {
         let text = GOOD.replacen(from, to, 1);
@@ -181,6 +208,40 @@ fn a_dumbbell_counts_its_buffers_in_bandwidth_delay_products() {
     assert_eq!(red.packet_time, core::time::Duration::from_micros(1_052));
     let stations: Vec<u32> = scenario.flows().map(|f| f.station).collect();
     assert_eq!(stations, [0, 1, 2, 0, 2, 0], "one pair after the other, then from the first");
+}
+
+#[test]
+fn an_fq_codel_access_point_has_linuxs_values_and_takes_the_scenarios_limits() {
+    use tack_link::wlan::{Standard, TxqConfig};
+    let config = |keys: &str| {
+        let text = GOOD.replacen("phy = \"n\"", &format!("phy = \"n\"\n{keys}"), 1);
+        Scenario::parse(&text).unwrap().wifi.unwrap().config(1).unwrap()
+    };
+    let linux = TxqConfig::mac80211(Standard::N);
+    let ap = config("queue = \"fq-codel\"");
+    assert_eq!((ap.ap_txq, ap.station_txq), (Some(linux), None));
+    let both = config(
+        "queue = \"fq-codel\"\nsta_queue = \"fq-codel\"\ncommitted_ppdus = 1\nap_queue_packets = 9",
+    );
+    let one = TxqConfig { committed_ppdus: 1, ..linux };
+    assert_eq!(both.station_txq, Some(one));
+    assert_eq!(both.ap_txq, Some(TxqConfig { limit_packets: 9, ..one }));
+    assert_eq!(config("queue = \"fifo\"").ap_txq, None);
+}
+
+#[test]
+fn a_wired_fq_codel_has_the_rfcs_defaults_and_marks_unless_told_otherwise() {
+    use tack_link::queue::{Discipline, FqCodelConfig, Limit};
+    let queue = |keys: &str| {
+        let scenario = Scenario::parse(&GOOD.replacen("delay_ms = 40.0", keys, 1)).unwrap();
+        scenario.wan.as_ref().unwrap().down().config(scenario.base_rtt()).queue
+    };
+    let plain = queue("queue = \"fq-codel\"");
+    assert_eq!(plain.discipline, Discipline::FqCodel(FqCodelConfig::default()));
+    assert_eq!(plain.limit, Limit::Packets(10_240));
+    let own = queue("queue = \"fq-codel\"\necn = false\nbuffer_packets = 50");
+    let Discipline::FqCodel(fq) = own.discipline else { panic!("{own:?}") };
+    assert_eq!((own.limit, fq.codel.ecn), (Limit::Packets(50), false));
 }
 
 #[test]

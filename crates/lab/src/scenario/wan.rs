@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tack_link::loss::LossConfig;
-use tack_link::queue::{CodelConfig, Discipline, Limit, QueueConfig, RedConfig};
+use tack_link::queue::{CodelConfig, Discipline, FqCodelConfig, Limit, QueueConfig, RedConfig};
 use tack_link::trace::DeliveryTrace;
 use tack_link::wired::{
     Capacity, Corruption, DirectionConfig, Jitter, Outages, RateStep, Reordering,
@@ -72,7 +72,7 @@ direction! {
     reordering: f64,
     /// How long those are held at most, milliseconds (10).
     reordering_ms: f64,
-    /// Buffer in packets (1000 unless `buffer_bytes` is given).
+    /// Buffer in packets (1000, with `fq-codel` 10240, unless `buffer_bytes` is given).
     buffer_packets: u32,
     /// Buffer in bytes.
     buffer_bytes: u64,
@@ -81,7 +81,7 @@ direction! {
     buffer_bdp: f64,
     /// IP-level size of the packets in which bandwidth-delay products are counted (1500).
     packet_bytes: u32,
-    /// `drop-tail`, `red` or `codel`.
+    /// `drop-tail`, `red`, `codel` or `fq-codel`.
     queue: QueueKind,
     /// RED's thresholds in bandwidth-delay products; left out: a quarter and all of the buffer.
     red_bdp: (f64, f64),
@@ -89,7 +89,7 @@ direction! {
     red_max_p: f64,
     /// Weight of a new sample in RED's average (0.002).
     red_weight: f64,
-    /// RED and CoDel mark ECN-capable packets instead of dropping them.
+    /// RED and CoDel mark ECN-capable packets instead of dropping them (on with `fq-codel`).
     ecn: bool,
     /// Thin TCP acknowledgments in the queue [RFC 3449 §5.2.1].
     ack_filter: bool,
@@ -107,6 +107,8 @@ pub enum QueueKind {
     Red,
     /// CoDel with the defaults of RFC 8289.
     Codel,
+    /// A queue per flow under CoDel, with the defaults of RFC 8290.
+    FqCodel,
 }
 
 /// Ethernet's.
@@ -230,6 +232,10 @@ impl WanDirection {
             let key = if self.buffer_bdp.is_some() { "buffer_bdp" } else { "buffer_bytes" };
             return Err(Problem::new(key, what));
         }
+        if self.ack_filter == Some(true) && self.queue == Some(QueueKind::FqCodel) {
+            let what = "thins one queue: leave it out, or take another queue than \"fq-codel\"";
+            return Err(Problem::new("ack_filter", what.to_owned()));
+        }
         if self.packet_bytes.is_some_and(|b| !(40..=65_535).contains(&b)) {
             return Err(Problem::new("packet_bytes", "must lie between 40 and 65535".to_owned()));
         }
@@ -287,7 +293,9 @@ impl WanDirection {
         }
         match (self.buffer_bytes, self.buffer_packets) {
             (Some(bytes), _) => Limit::Bytes(bytes),
-            (None, packets) => Limit::Packets(packets.unwrap_or(1_000)),
+            (None, Some(packets)) => Limit::Packets(packets),
+            (None, None) if self.queue == Some(QueueKind::FqCodel) => FqCodelConfig::LIMIT,
+            (None, None) => Limit::Packets(1_000),
         }
     }
 
@@ -297,6 +305,11 @@ impl WanDirection {
         let discipline = match self.queue.unwrap_or(QueueKind::DropTail) {
             QueueKind::DropTail => Discipline::DropTail,
             QueueKind::Codel => Discipline::Codel(CodelConfig { ecn, ..CodelConfig::default() }),
+            QueueKind::FqCodel => {
+                let fq = FqCodelConfig::default();
+                let codel = CodelConfig { ecn: self.ecn.unwrap_or(fq.codel.ecn), ..fq.codel };
+                Discipline::FqCodel(FqCodelConfig { codel, ..fq })
+            }
             QueueKind::Red => Discipline::Red(self.red(limit, base_rtt)),
         };
         QueueConfig { limit, discipline, ack_filter: self.ack_filter.unwrap_or(false) }

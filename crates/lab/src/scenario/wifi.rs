@@ -5,10 +5,20 @@ use core::time::Duration;
 use serde::{Deserialize, Serialize};
 use tack_link::wlan::{
     AmpduLimits, Beacons, DataRate, Errors, HiddenInterferer, HostDelay, Load, Neighbour, Preset,
-    Protection, ScanPlan, Scheduling, Standard, WlanConfig,
+    Protection, ScanPlan, Scheduling, Standard, TxqConfig, WlanConfig,
 };
 
 use super::error::Problem;
+
+/// What waits at a node of the 802.11 hop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WifiQueue {
+    /// In order of arrival.
+    Fifo,
+    /// mac80211's queues per station and flow.
+    FqCodel,
+}
 
 /// The 802.11 hop between station(s) and AP. Keys left out keep the preset's value.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
@@ -67,10 +77,21 @@ pub struct Wifi {
     /// The AP sends beacons.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub beacons: Option<bool>,
-    /// AP queue per station, packets.
+    /// The AP's queue: `fifo`, one for all stations (the preset's), or `fq-codel`, Linux's: a queue
+    /// per station and flow under CoDel with ECN, stations in turn by airtime.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue: Option<WifiQueue>,
+    /// The stations' queues, likewise; airtime is shared by the AP alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sta_queue: Option<WifiQueue>,
+    /// PPDUs that lie in the hardware behind `fq-codel`, 1 to 64 per node and category (2).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub committed_ppdus: Option<usize>,
+    /// AP queue, packets: of all stations together (1000; 8192 with `fq-codel`), or with
+    /// `round_robin` of each.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ap_queue_packets: Option<usize>,
-    /// Station queue, packets.
+    /// Station queue, packets (1000; 8192 with `fq-codel`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sta_queue_packets: Option<usize>,
     /// Attempts after which an MPDU is given up, beyond the first.
@@ -136,6 +157,9 @@ impl Wifi {
             round_robin: None,
             scan_every_s: None,
             scan_ms: None,
+            queue: None,
+            sta_queue: None,
+            committed_ppdus: None,
             ap_queue_packets: None,
             sta_queue_packets: None,
             host_delay_us: None,
@@ -216,9 +240,7 @@ impl Wifi {
         config.explicit_bar = self.explicit_bar.unwrap_or(config.explicit_bar);
         self.surroundings(&mut config)?;
         self.access(&mut config)?;
-        config.ap_queue_packets = self.ap_queue_packets.unwrap_or(config.ap_queue_packets);
-        config.station_queue_packets =
-            self.sta_queue_packets.unwrap_or(config.station_queue_packets);
+        self.queues(&mut config)?;
         let us = |key: &str, v: Option<f64>, preset: Duration| match v {
             Some(us) if (0.0..=1e6).contains(&us) => Ok(Duration::from_secs_f64(us / 1e6)),
             Some(us) => Err(bad(key, format!("is {us}, but must lie between 0 and 1000000"))),
@@ -234,6 +256,38 @@ impl Wifi {
             ..config.host_delay
         };
         Ok(config)
+    }
+
+    /// What waits where.
+    fn queues(&self, config: &mut WlanConfig) -> Result<(), Problem> {
+        let bad = |key: &str, what: &str| Problem::new(format!("wifi.{key}"), what.to_owned());
+        config.ap_queue_packets = self.ap_queue_packets.unwrap_or(config.ap_queue_packets);
+        config.station_queue_packets =
+            self.sta_queue_packets.unwrap_or(config.station_queue_packets);
+        let txq = |kind: Option<WifiQueue>, key: &str, packets: Option<usize>| {
+            let mut txq = TxqConfig::mac80211(config.standard);
+            if let Some(packets) = packets {
+                txq.limit_packets = u32::try_from(packets)
+                    .map_err(|_| bad(key, "must be at most 4294967295 with fq-codel"))?;
+            }
+            txq.committed_ppdus = self.committed_ppdus.unwrap_or(txq.committed_ppdus);
+            Ok((kind == Some(WifiQueue::FqCodel)).then_some(txq))
+        };
+        let ap = txq(self.queue, "ap_queue_packets", self.ap_queue_packets)?;
+        let station = txq(self.sta_queue, "sta_queue_packets", self.sta_queue_packets)?;
+        if ap.is_some() && self.round_robin.is_some() {
+            let what = "is for queue = \"fifo\": leave it out, airtime decides whose turn it is";
+            return Err(bad("round_robin", what));
+        }
+        if ap.or(station).is_none() && self.committed_ppdus.is_some() {
+            let what = "needs queue = \"fq-codel\" or sta_queue = \"fq-codel\"";
+            return Err(bad("committed_ppdus", what));
+        }
+        if self.committed_ppdus.is_some_and(|n| !(1..=64).contains(&n)) {
+            return Err(bad("committed_ppdus", "must lie between 1 and 64"));
+        }
+        (config.ap_txq, config.station_txq) = (ap, station);
+        Ok(())
     }
 
     /// Retries, opportunities, scheduling and absences.

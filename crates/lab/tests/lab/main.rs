@@ -4,6 +4,7 @@ mod airtime;
 mod capture;
 mod compare;
 mod controllers;
+mod envelope;
 mod files;
 mod fuzz;
 mod plans;

@@ -2,19 +2,12 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use serde::Serialize;
-use tack_lab::kernel::{CellRow, KernelStore, cells, table};
+use tack_lab::kernel::{KernelStore, Report, report, table};
 
 use super::{at, failed, interruptible, print_json, progress};
 use crate::args::lab::KernelArgs;
 use crate::cmd::extras::print;
 use crate::exit::{ExitCode, Failure};
-
-/// `{"rows": […]}`.
-#[derive(Serialize)]
-struct KernelJson<'a> {
-    rows: &'a [CellRow],
-}
 
 /// Makes the runs that are missing and prints the table.
 pub(super) fn kernel(args: &KernelArgs) -> Result<ExitCode, Failure> {
@@ -45,15 +38,31 @@ pub(super) fn kernel(args: &KernelArgs) -> Result<ExitCode, Failure> {
     bar.finish_and_clear();
     // Held to the end: after an interruption no row comes later than the table.
     let store = store.lock().unwrap_or_else(PoisonError::into_inner);
-    let rows = cells(&plan.cells, store.rows());
+    let report = report(&plan.cells, store.rows());
     if args.json {
-        print_json(&KernelJson { rows: &rows })?;
-    } else {
-        print(table(&rows).as_bytes())?;
+        print_json(&report)?;
+    } else if !report.rows.is_empty() {
+        print(table(&report).as_bytes())?;
     }
     match done {
+        Some(Ok(())) if report.rows.is_empty() => Err(failed(nothing(&report))),
         Some(Ok(())) => Ok(ExitCode::Success),
         Some(Err(e)) => Err(failed(format!("{e:#}"))),
         None => Err(Failure::new(ExitCode::Interrupted, "stopped")),
     }
+}
+
+/// Why there is no table.
+fn nothing(report: &Report) -> String {
+    let mut message = "no cell has a sound run of both stacks".to_owned();
+    match report.voided.as_slice() {
+        [] => message += ": nothing ran",
+        voided => {
+            message += ": leave the machine alone, or make the runs with `chrt -r 1`";
+            for run in voided {
+                message += &format!("\n  left out: {}: {}", run.run, run.why);
+            }
+        }
+    }
+    message
 }

@@ -1,0 +1,48 @@
+//! What is written down of any run: a key, figures by name, and why they must not be used.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::draw::Words;
+
+/// One variant of one item of a plan.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+pub struct Record {
+    /// Which it is: names to values.
+    pub key: Words,
+    /// Figures by the names of [`crate::metric::METRICS`]: means over the item's runs.
+    pub metrics: BTreeMap<String, f64>,
+    /// The same of each run, in the order of their seeds.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub samples: BTreeMap<String, Vec<f64>>,
+    /// Why there are no figures: a flow stalled, the stack panicked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub void: Option<String>,
+}
+
+impl Record {
+    /// Adds a run's figures.
+    pub fn add(&mut self, figures: &BTreeMap<String, f64>) {
+        for (name, value) in figures {
+            let samples = self.samples.entry(name.clone()).or_default();
+            samples.push(*value);
+            let mean = samples.iter().sum::<f64>() / samples.len() as f64;
+            self.metrics.insert(name.clone(), mean);
+        }
+    }
+
+    /// A figure; `None` where the run has none.
+    pub fn get(&self, name: &str) -> Option<f64> {
+        self.metrics.get(name).copied()
+    }
+
+    /// Standard error of a figure's mean; 0 of a single run, which says nothing of it.
+    pub fn error(&self, name: &str) -> f64 {
+        let Some(samples) = self.samples.get(name).filter(|s| s.len() > 1) else { return 0.0 };
+        let n = samples.len() as f64;
+        let mean = samples.iter().sum::<f64>() / n;
+        let squares: f64 = samples.iter().map(|s| (s - mean).powi(2)).sum();
+        (squares / (n - 1.0) / n).sqrt()
+    }
+}

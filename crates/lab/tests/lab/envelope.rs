@@ -1,0 +1,169 @@
+//! The envelope: a seeded sample of it, and what surrounds it.
+
+use std::sync::Mutex;
+
+use tack_lab::draw::{Word, Words};
+use tack_lab::envelope::{
+    Adversary, Draw, RANDOM, Trial, WORDS, property, scenario, shrink, trial, view,
+};
+use tack_lab::experiment::Experiment;
+use tack_lab::runner::{Sink, run};
+use tack_lab::scenario::{Plan, Scenario};
+
+fn experiment() -> Experiment {
+    Experiment::parse(RANDOM).unwrap()
+}
+
+#[derive(Default)]
+struct Collect(Mutex<Vec<Trial>>);
+
+impl Sink<Trial> for Collect {
+    fn take(&self, _position: usize, trial: Trial) -> std::io::Result<()> {
+        self.0.lock().unwrap().push(trial);
+        Ok(())
+    }
+}
+
+/// The file says how many draws with which seed, and how many of them must hold what.
+#[test]
+fn the_sample_holds_what_the_experiment_expects_of_it() {
+    let mut experiment = experiment();
+    let sample = experiment.sample;
+    (experiment.limits.packets, experiment.limits.reruns) = (sample.packets, 0);
+    let draws: Vec<Draw> =
+        (0..sample.draws).map(|i| Draw::new(&experiment, i, sample.seed)).collect();
+    let names: Vec<&str> = experiment.property.iter().map(|p| p.name.as_str()).collect();
+    let done = Collect::default();
+    run(&draws, 0, &done, |draw| trial(&experiment, draw, &names)).unwrap();
+    let view = view(&experiment, &done.0.into_inner().unwrap(), &names);
+    println!("{}", view.table());
+    assert!(view.void.is_empty(), "plain TCP stalls: {:?}", view.void);
+    for (expected, got) in experiment.property.iter().zip(&view.properties) {
+        assert!(got.judged > 0, "the sample says nothing of {}", expected.name);
+        assert!(
+            got.share() >= expected.at_least,
+            "{}: {:.3} of the draws hold it, {} are expected to; worst: {:?}",
+            expected.name,
+            got.share(),
+            expected.at_least,
+            got.worst.first(),
+        );
+    }
+}
+
+#[test]
+fn every_draw_is_a_scenario_that_the_limits_can_afford() {
+    let experiment = experiment();
+    for index in 0..3_000 {
+        let draw = Draw::new(&experiment, index, 5);
+        let base = draw.scenario(&experiment.limits, index % 4).unwrap();
+        for variant in &experiment.variant {
+            let scenario = variant.of(&base).unwrap_or_else(|e| panic!("draw {index}: {e:#}"));
+            assert!(
+                scenario.duration_s
+                    >= experiment.limits.rtts * scenario.base_rtt().as_secs_f64() * 0.98
+            );
+        }
+    }
+}
+
+#[test]
+fn words_out_of_range_are_refused_by_name() {
+    let limits = experiment().limits;
+    let words = |name: &str, word: Word| -> Words {
+        let path = [("rtt_ms", 10.0), ("rate_mbps", 10.0)];
+        let path = path.map(|(name, v)| (name.to_owned(), Word::Number(v)));
+        path.into_iter().chain([(name.to_owned(), word)]).collect()
+    };
+    assert!(scenario(&words("loss", Word::Number(0.1)), &limits, 1).is_ok());
+    for (name, word) in [
+        ("loss", Word::Number(2.0)),
+        ("loss", Word::Number(f64::NAN)),
+        ("loss", Word::Text("much".to_owned())),
+        ("cc", Word::Text("vegas".to_owned())),
+        ("outages", Word::List(vec![0.5, 1.5])),
+        ("colour", Word::Number(1.0)),
+    ] {
+        let error = scenario(&words(name, word), &limits, 1).unwrap_err().to_string();
+        assert!(error.contains(name), "{error}");
+    }
+}
+
+#[test]
+fn mistakes_in_an_experiment_are_told_by_line_and_key() {
+    for (from, to, expected) in [
+        ("rtt_ms = { log_uniform = [0.2", "rtt_ms = { log_uniform = [0.0", "`draw.rtt_ms`"),
+        ("packets = 100000", "packets = 1", "`limits.packets` is 1"),
+        ("name = \"tcp\"", "name = \"tack\"", "`variant.1.name`"),
+        ("id = \"random\"", "id = \"random\"\ncolour = 1", "line 5"),
+        ("share = 0.4", "share = 4", "`draw.loss` has share 4"),
+    ] {
+        assert!(RANDOM.contains(from), "{from}");
+        let error = Experiment::parse(&RANDOM.replacen(from, to, 1)).unwrap_err().to_string();
+        assert!(error.contains(expected), "{to}: {error}");
+    }
+}
+
+#[test]
+fn every_experiment_of_the_repository_draws_words_and_names_properties_that_there_are() {
+    let dir = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments/envelope");
+    for file in std::fs::read_dir(dir).unwrap() {
+        let text = std::fs::read_to_string(file.unwrap().path()).unwrap();
+        let experiment = Experiment::parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+        for name in experiment.draw.keys() {
+            assert!(WORDS.iter().any(|w| w.0 == name), "{name} is drawn and means nothing");
+        }
+        for expected in &experiment.property {
+            assert!(property(&expected.name).is_some(), "{}", expected.name);
+        }
+    }
+}
+
+/// A bar that everything breaks, so that the test does not depend on what is broken today.
+#[test]
+fn what_breaks_a_property_is_shrunk_to_a_file_that_runs() {
+    let mut experiment = experiment();
+    (experiment.limits.packets, experiment.limits.reruns) = (2_000.0, 0);
+    // Plain TCP acknowledging all it gets, against a stack that acknowledges a 16th.
+    for (variant, strategy) in experiment.variant.iter_mut().zip(["tcp-l1", "tcp-l16"]) {
+        variant.set.insert("flow.0.strategy".to_owned(), strategy.into());
+    }
+    let broken = (0..20).find_map(|index| {
+        let draw = Draw::new(&experiment, index, 3);
+        let trial = trial(&experiment, &draw, &[]).unwrap();
+        let broken = !trial.pair()?.broken(["acks"].into_iter()).is_empty();
+        (broken && draw.words.len() > 20).then_some(draw)
+    });
+    let draw = broken.expect("one of the draws acknowledges more");
+    let case = shrink(&experiment, &draw, "acks").unwrap().expect("it breaks the property");
+    assert!(case.excess > 0.0 && case.smallest.words.len() < 8, "{:?}", case.smallest.words);
+    let plan = Plan::parse(&case.toml).unwrap_or_else(|e| panic!("{e}\n{}", case.toml));
+    let strategies: Vec<String> = plan
+        .scenarios
+        .iter()
+        .map(|(_, s): &(_, Scenario)| s.flow[0].strategy.to_string())
+        .collect();
+    assert_eq!(strategies, ["tcp-l1", "tcp-l16"], "{}", case.toml);
+    assert_eq!(shrink(&experiment, &draw, "acks").unwrap(), Some(case), "the same again");
+}
+
+#[test]
+fn an_adversary_finds_worse_than_it_began_with_and_the_same_every_time() {
+    let mut experiment = experiment();
+    (experiment.limits.packets, experiment.limits.reruns) = (1_000.0, 0);
+    let search = |generations: usize| {
+        let mut adversary = Adversary::new(&experiment, 1, &["acks"]);
+        for _ in 0..generations {
+            let trials: Vec<Trial> = adversary
+                .generation()
+                .iter()
+                .map(|draw| trial(&experiment, draw, &[]).unwrap())
+                .collect();
+            adversary.learn(&trials);
+        }
+        adversary.worst()["acks"].clone()
+    };
+    let (one, four) = (search(1), search(4));
+    assert!(four[0].excess > one[0].excess, "{:?} {:?}", four[0], one[0]);
+    assert_eq!(search(4), four);
+}

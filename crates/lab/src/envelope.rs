@@ -20,7 +20,7 @@ mod view;
 pub use adversary::{Adversary, Found};
 pub use property::{PROPERTIES, Pair, Property, property};
 pub use shape::{Range, WORDS, range, scenario};
-pub use shrink::{Case, shrink};
+pub use shrink::{Case, file, shrink};
 pub use trial::{Draw, Trial, trial};
 pub use view::{View, view};
 

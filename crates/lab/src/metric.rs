@@ -103,7 +103,7 @@ pub const METRICS: &[Metric] = &[
     Metric {
         name: "rtt_min_low",
         unit: "",
-        what: "how far the least RTTmin lies below what packets really took, relative",
+        what: "how far the least RTTmin lies below what any packets really took, relative",
         of: |_, flows| {
             let low = |f: &FlowResult| Some(1.0 - f.rtt_min_us? / f.owd_floor_us?);
             flows.iter().filter_map(low).reduce(f64::max)
@@ -149,7 +149,10 @@ fn eq4(scenario: &Scenario, flow: &FlowResult) -> Option<f64> {
     let Strategy::Tcp(ack) = entry.strategy else { return None };
     ack.tack()?;
     let bw = Rate::from_bps(flow.goodput_bps as u64);
-    let rtt_min = Duration::from_secs_f64(flow.rtt_min_us? / 1e6);
+    // A queue that never empties makes the sender's RTTmin grow in the end; what it was all the while
+    // is not known, but it was not less than this.
+    let rtt_min_us = flow.rtt_min_us?.min(flow.owd_floor_us.unwrap_or(f64::INFINITY));
+    let rtt_min = Duration::from_secs_f64(rtt_min_us / 1e6);
     let counting =
         bw.as_bps() as f64 / (8.0 * f64::from(entry.segments_per_ack) * f64::from(TACK_TEXT_BYTES));
     Some(counting.min(f64::from(entry.beta) / rtt_min.as_secs_f64().max(1e-9)))

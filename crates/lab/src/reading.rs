@@ -37,8 +37,10 @@ struct FlowReading {
     iacks: u64,
     /// One-way delays of the data.
     delays: Delays,
-    /// One-way delays of what comes back without data.
-    back_delays: Delays,
+    /// One-way delays of what comes back, without data and with.
+    back_delays: [Delays; 2],
+    /// Least one-way delay of any packet, there and back.
+    floors: Option<(Duration, Duration)>,
 }
 
 /// The measured part of a run.
@@ -95,7 +97,8 @@ impl FlowReading {
                     arrived: from.arrived + to.arrived,
                     iacks: iacks_sent(&from) + iacks_sent(&to),
                     delays: to.data_delays.clone(),
-                    back_delays: from.ack_delays.clone(),
+                    back_delays: [from.ack_delays.clone(), from.data_delays.clone()],
+                    floors: least_delay(&to).zip(least_delay(&from)),
                 }
             }
         }
@@ -156,9 +159,11 @@ impl Period<'_> {
             let us = |d: Duration| d.as_secs_f64() * 1e6;
             let p95 = delays.quantile(0.95).zip(after.delays.least());
             result.queue_delay_p95_us = p95.map(|(p95, least)| us(p95.saturating_sub(least)));
-            let floors = after.delays.least().zip(after.back_delays.least());
-            result.owd_floor_us = floors.map(|(there, back)| us(there + back));
-            let back = after.back_delays.since(&before.back_delays);
+            result.owd_floor_us = after.floors.map(|(there, back)| us(there + back));
+            // Of the kind that most of them are.
+            let back = after.back_delays.iter().zip(&before.back_delays);
+            let back = back.map(|(after, before)| after.since(before)).max_by_key(Delays::len);
+            let back = back.unwrap_or_default();
             let usual = delays.quantile(0.0).zip(back.quantile(0.5));
             result.owd_usual_us = usual.map(|(there, back)| us(there + back));
         }
@@ -241,6 +246,11 @@ fn data_sent(side: &SideReport<'_>) -> u64 {
 
 fn acks_sent(side: &SideReport<'_>) -> u64 {
     side.info.as_ref().map_or(0, |i| i.counters.acks_sent.total())
+}
+
+/// Of the packets that arrived here.
+fn least_delay(side: &SideReport<'_>) -> Option<Duration> {
+    [side.data_delays.least(), side.ack_delays.least()].into_iter().flatten().min()
 }
 
 fn iacks_sent(side: &SideReport<'_>) -> u64 {

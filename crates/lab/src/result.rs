@@ -63,7 +63,7 @@ pub struct FlowResult {
     /// IACKs of both ends per second: loss, window, frequency, CE.
     #[serde(default)]
     pub iacks_per_s: f64,
-    /// Least one-way delay of data plus that of what comes back, the whole run, microseconds: the
+    /// Least one-way delay of any packet there plus that of any back, the whole run, microseconds: the
     /// floor of any round trip. `None` before both ways were seen.
     #[serde(default)]
     pub owd_floor_us: Option<f64>,

@@ -172,10 +172,8 @@ impl Receiver {
     }
 
     /// A data packet leaves now that acknowledges everything below `buffer.rcv_nxt`.
-    pub fn on_acknowledged_by_data(&mut self, buffer: Buffer<'_>) {
-        if buffer.queued.is_empty() {
-            self.schedule.on_said_by_data();
-        }
+    pub fn on_acknowledged_by_data(&mut self, buffer: Buffer<'_>, now: Instant) {
+        self.schedule.on_data_left(buffer.queued.is_empty(), now);
     }
 
     /// The peer's sender asked for another frequency.

@@ -89,6 +89,8 @@ pub struct Sender {
     ack_loss: AckLoss,
     recovery: Recovery,
     timer: Timer,
+    /// As the newest TACK that had one told.
+    delivery_rate: Option<Rate>,
     frequency: FrequencySync,
     app_limited: AppLimited,
     retransmissions: u64,
@@ -111,6 +113,7 @@ impl Sender {
             ack_loss: AckLoss::default(),
             recovery: Recovery::default(),
             timer: Timer::new(now),
+            delivery_rate: None,
             frequency: FrequencySync::default(),
             app_limited: AppLimited::default(),
             retransmissions: 0,
@@ -176,6 +179,7 @@ impl Sender {
             let allows = |s: &sent::Segment| guard.allows(s.sent_at, s.retransmitted, now);
             acked.lost_bytes += self.sent.lose_hole(hole, largest, allows);
         }
+        self.delivery_rate = tack.delivery_rate.or(self.delivery_rate);
         acked.rate = tack.delivery_rate;
         acked.rate_interval =
             tack.delivery_rate.map_or(Duration::ZERO, |_| tack.interval.saturating_mul(2));
@@ -312,6 +316,7 @@ impl Sender {
             srtt: self.rtt.srtt(),
             rttvar: self.rtt.rttvar().unwrap_or_default(),
             alpha: self.interval(),
+            segments_per_ack: self.params.segments_per_ack,
             flush: self.params.flush,
         }
     }
@@ -348,6 +353,7 @@ impl Sender {
     pub fn poll_frequency(&mut self, bw: Rate, startup: bool, now: Instant) -> Option<Frequency> {
         let estimates = Estimates {
             bw,
+            delivery_rate: self.delivery_rate,
             rtt_min: self.rtt_min.get()?,
             srtt: self.rtt.srtt()?,
             without_queue: self.return_path.rtt().unwrap_or_default(),

@@ -74,7 +74,7 @@ pub fn shrink(experiment: &Experiment, draw: &Draw, name: &'static str) -> Resul
         draw: draw.index,
         packets: search.experiment.limits.packets,
         trials: search.trials,
-        toml: file(&search.experiment, &best, name, excess)?,
+        toml: case_file(&search.experiment, &best, name, excess)?,
         smallest: best,
     }))
 }
@@ -203,11 +203,14 @@ fn round(draw: &Draw) -> Vec<Change> {
     changes
 }
 
-/// A scenario file that runs both variants.
-fn file(experiment: &Experiment, draw: &Draw, name: &str, excess: f64) -> Result<String> {
+/// A scenario file that runs all variants of a draw.
+///
+/// # Errors
+/// As [`Draw::scenario`].
+pub fn file(experiment: &Experiment, draw: &Draw) -> Result<String> {
     let scenario = draw.scenario(&experiment.limits, 0)?;
     let mut table = Table::try_from(&scenario)?;
-    table.insert("name".to_owned(), Value::String(format!("envelope-{name}-{}", draw.index)));
+    table.insert("name".to_owned(), Value::String(format!("envelope-{}", draw.index)));
     let keys = experiment.variant.iter().flat_map(|v| v.set.keys());
     let mut sweep = Table::new();
     for key in keys {
@@ -215,18 +218,21 @@ fn file(experiment: &Experiment, draw: &Draw, name: &str, excess: f64) -> Result
         sweep.insert(key.clone(), Value::Array(values.collect()));
     }
     table.insert("sweep".to_owned(), Value::Table(sweep));
-    let mut text = String::new();
-    let what = property(name).map_or("", |p| p.what);
-    let _ = writeln!(text, "# Breaks `{name}` by {:.0} %: {what}.", excess * 100.0);
-    let _ = writeln!(text, "# Repeat with: tack lab run THIS-FILE.toml");
+    let mut text = "# Repeat with: tack lab run THIS-FILE.toml\n".to_owned();
     let runs = 1 + u64::from(experiment.limits.reruns);
-    let seeds = draw.seed + 1..=draw.seed + runs - 1;
-    let (first, last) = (seeds.start(), seeds.end());
     let _ = writeln!(
         text,
-        "# Judged on the mean of {runs} runs: this, and seeds {first} to {last} with rate and round \
-         trip 1 to 2 % off."
+        "# Judged on the mean of {runs} runs: this, and seeds {} to {} with rate and round trip 1 \
+         to 2 % off.",
+        draw.seed + 1,
+        draw.seed + runs - 1
     );
     text += &toml::to_string(&table)?;
     Ok(text)
+}
+
+fn case_file(experiment: &Experiment, draw: &Draw, name: &str, excess: f64) -> Result<String> {
+    let what = property(name).map_or("", |p| p.what);
+    let breaks = format!("# Breaks `{name}` by {:.0} %: {what}.\n", excess * 100.0);
+    Ok(breaks + &file(experiment, draw)?)
 }

@@ -12,9 +12,10 @@
 //! by the equation as many times the accesses. The queue is what is measured now: when it is gone, so
 //! is the stretch.
 //!
-//! While the sender probes for bandwidth, alpha is shorter, and so is patience with packets that came
-//! close together: a window of an odd number of segments must not wait for a timer to grow. Per packet, as [TON §VI-D] has it, is one
-//! TACK per poll for packets of one instant, as GRO or A-MPDUs deliver them: a second one could not
+//! Patience is a timer's, 40 ms, or longer where packets come at a steady pace that is slower: their
+//! TACKs would cover one segment each. While the sender probes for bandwidth, alpha is shorter, and so is
+//! patience with packets that came close together: a window of an odd number of segments must not wait
+//! for a timer to grow. Per packet, as [TON §VI-D] has it, is one TACK per poll for packets of one instant, as GRO or A-MPDUs deliver them: a second one could not
 //! say more. Before anything is known of the path, L segments or the timer count.
 //!
 //! While the period rules, the next TACK counts from the *due* time of the last one, not from the
@@ -24,7 +25,9 @@
 //! acknowledgments than TCP sends.
 //!
 //! Where data goes the other way, too, it carries the cumulative acknowledgment, and a TACK would
-//! repeat it: then one per RTTmin is enough, for what only TACKs tell (rate, round trip, loss).
+//! repeat it: then one per RTTmin is enough, for what only TACKs tell (rate, round trip, loss), as long
+//! as data leaves at its usual pace. When it pauses, as a request does while its response comes, TACKs
+//! are due as ever.
 //!
 //! Deviation: Eq. 4 has no timer, so a lone packet would never be acknowledged; the flush timer
 //! is ours, and so is what data in return saves.
@@ -43,6 +46,9 @@ const MAX_DELAY: Duration = Duration::from_millis(450);
 /// closer together unless the round trip is so long that alpha is longer than this.
 const STARTUP_PATIENCE: Duration = Duration::from_millis(10);
 
+/// TACKs that do not wait for the pace of packets after one did in vain.
+const DISTRUST: u32 = 16;
+
 /// Bytes of options that some segments carry and others do not, as where a short header follows a
 /// whole one. With them a segment is full-sized, too, or its TACK would wait for one beyond `L`.
 const OPTIONS: u64 = 24;
@@ -50,6 +56,8 @@ const OPTIONS: u64 = 24;
 /// Where data in return acknowledges, a TACK is worth its packet once it covers this many times `L`
 /// segments: a bulk flow's rate, not that of requests and answers.
 const WORTH_ESTIMATES: u64 = 8;
+/// Usual gaps between departures of data after which it has paused.
+const PACE_SLACK: u32 = 3;
 
 /// Decides when a TACK is due.
 #[derive(Debug)]
@@ -66,22 +74,32 @@ pub(super) struct Schedule {
     flush: Duration,
     mss: u64,
     segments_per_ack: u32,
-    /// Bytes since the last TACK.
+    /// Packets since the last TACK.
+    packets: u32,
+    /// Their bytes.
     counted: u64,
-    /// When `counted` reached L segments.
+    /// When they became [`WORTH_ESTIMATES`] times L segments.
+    worth_at: Option<Instant>,
+    /// Of them, bytes that no data in return has acknowledged.
+    unsaid: u64,
+    /// When those became L segments.
     full_at: Option<Instant>,
-    /// When the oldest packet arrived that no TACK has acknowledged.
+    /// When the oldest of their packets arrived.
     oldest: Option<Instant>,
     /// When the latest packet arrived.
     last_arrival: Option<Instant>,
-    /// It came soon after the one before it: part of a window that grows, not of a sparse flow.
-    brisk: bool,
+    /// How long after the one before it, and that after the one before; zero for the first.
+    gaps: [Duration; 2],
+    /// So many TACKs more that do not wait for the pace: the last one that did, did so in vain.
+    distrust: u32,
     /// Something arrived that must be acknowledged now.
     at_once: Option<Instant>,
     /// When the last TACK was due.
     last_due: Option<Instant>,
     /// Data that left since the last TACK has acknowledged something.
     said_by_data: bool,
+    /// When data last left, and how long after other data, smoothed.
+    departures: Option<(Instant, Duration)>,
 }
 
 impl Schedule {
@@ -95,14 +113,19 @@ impl Schedule {
             flush: params.flush.min(MAX_DELAY),
             mss: u64::from(params.mss.max(1)),
             segments_per_ack: params.segments_per_ack.max(1),
+            packets: 0,
             counted: 0,
+            worth_at: None,
+            unsaid: 0,
             full_at: None,
             oldest: None,
             last_arrival: None,
-            brisk: false,
+            gaps: [Duration::ZERO; 2],
+            distrust: 0,
             at_once: None,
             last_due: None,
             said_by_data: false,
+            departures: None,
         }
     }
 
@@ -115,12 +138,18 @@ impl Schedule {
 
     /// A packet with `bytes` of data arrived.
     pub(super) fn on_arrival(&mut self, bytes: u64, at_once: bool, now: Instant) {
-        self.brisk = self.last_arrival.is_none_or(|last| now - last < STARTUP_PATIENCE / 2);
+        let gap = self.last_arrival.map_or(Duration::ZERO, |last| now - last);
+        self.gaps = [gap, self.gaps[0]];
         self.last_arrival = Some(now);
         self.oldest.get_or_insert(now);
+        self.packets = self.packets.saturating_add(1);
         self.counted = self.counted.saturating_add(bytes);
-        if self.counted >= self.quota() {
+        self.unsaid = self.unsaid.saturating_add(bytes);
+        if self.unsaid >= self.quota() {
             self.full_at.get_or_insert(now);
+        }
+        if self.counted >= self.quota().saturating_mul(WORTH_ESTIMATES) {
+            self.worth_at.get_or_insert(now);
         }
         if at_once {
             self.at_once.get_or_insert(now);
@@ -139,19 +168,25 @@ impl Schedule {
         self.rtt_min = frequency.rtt_min;
         self.per_packet = frequency.regime == Regime::Startup && frequency.interval.is_zero();
         self.segments_per_ack = frequency.segments_per_ack.max(1);
-        if self.counted < self.quota() {
+        if self.unsaid < self.quota() {
             self.full_at = None;
         } else if self.full_at.is_none() {
             self.full_at = self.oldest;
         }
     }
 
-    /// Data left that acknowledges everything received: nothing is owed but estimates.
-    pub(super) fn on_said_by_data(&mut self) {
-        if self.oldest.is_some() && self.at_once.is_none() && !self.per_packet {
+    /// Data leaves. Where it acknowledges everything received, nothing is owed but estimates.
+    pub(super) fn on_data_left(&mut self, says_all: bool, now: Instant) {
+        self.departures = match self.departures {
+            None => Some((now, self.flush)),
+            // Packets of one instant are one departure.
+            Some((last, gap)) if last == now => Some((last, gap)),
+            Some((last, gap)) => Some((now, gap * 3 / 4 + (now - last).min(self.flush) / 4)),
+        };
+        if says_all && self.oldest.is_some() && self.at_once.is_none() && !self.per_packet {
             self.said_by_data = true;
             // What has come is said; what comes next is not.
-            self.oldest = None;
+            (self.unsaid, self.full_at, self.oldest) = (0, None, None);
         }
     }
 
@@ -167,37 +202,59 @@ impl Schedule {
             return Some(oldest);
         }
         let flush = oldest + self.alpha.max(self.patience()).min(MAX_DELAY);
-        let by_rule = self.full_at.and_then(|full| self.spaced(full)).unwrap_or(flush);
+        let by_rule = self.by_rule().unwrap_or(flush);
         Some(self.at_once.unwrap_or(flush).min(flush).min(by_rule))
     }
 
-    /// The earliest time for a TACK that `L` segments ask for at `full`; `None` while data in
-    /// return says all that is worth saying.
-    fn spaced(&self, full: Instant) -> Option<Instant> {
-        let spacing = match self.said_by_data {
-            true if self.counted < self.quota().saturating_mul(WORTH_ESTIMATES) => return None,
-            // A sender that probes for bandwidth learns it from TACKs alone.
-            true if self.regime == Regime::Startup => self.alpha,
-            true => self.alpha.max(self.rtt_min),
-            false => equations::stretched(self.alpha, self.queued, self.rtt_min),
+    /// The earliest time for a TACK that `L` segments ask for, or what only TACKs tell.
+    fn by_rule(&self) -> Option<Instant> {
+        let spaced = |from: Instant, spacing: Duration| {
+            self.last_due.map_or(from, |last| from.max(last + spacing))
         };
-        Some(self.last_due.map_or(full, |last| full.max(last + spacing)))
+        let spacing = equations::stretched(self.alpha, self.queued, self.rtt_min);
+        let full = self.full_at.map(|full| spaced(self.unless_said(full), spacing));
+        let worth = self.worth_at.filter(|_| self.said_by_data).map(|at| {
+            // A sender that probes for bandwidth learns it from TACKs alone.
+            let probing = self.regime == Regime::Startup;
+            spaced(at, if probing { self.alpha } else { self.alpha.max(self.rtt_min) })
+        });
+        full.into_iter().chain(worth).min()
+    }
+
+    /// `full`, or when data in return at its usual pace would have said the same.
+    fn unless_said(&self, full: Instant) -> Instant {
+        let pace = self.departures.filter(|_| self.said_by_data);
+        pace.map_or(full, |(last, gap)| full.max(last + (gap * PACE_SLACK).min(self.flush)))
     }
 
     fn patience(&self) -> Duration {
+        let [gap, before] = self.gaps;
+        // Part of a window that grows, not of a sparse flow.
+        let brisk = gap < STARTUP_PATIENCE / 2;
+        let pace = gap.max(before);
+        let is_steady = gap.min(before) * 2 >= pace && self.distrust == 0;
         match self.regime {
-            Regime::Startup if self.brisk => self.flush.min(STARTUP_PATIENCE),
+            Regime::Startup if brisk => self.flush.min(STARTUP_PATIENCE),
+            Regime::Startup | Regime::Steady if is_steady => {
+                equations::patience(pace, self.segments_per_ack, self.flush)
+            }
             Regime::Startup | Regime::Steady => self.flush,
         }
     }
 
     /// A TACK leaves now.
     pub(super) fn on_tack(&mut self, now: Instant) {
+        // A window may have been what made the pace, and no packet more fits it before this TACK.
+        let waited = self.patience() > self.flush
+            && self.oldest.is_some_and(|oldest| now - oldest > self.flush);
+        self.distrust = match self.at_once {
+            None if waited && self.packets < self.segments_per_ack => DISTRUST,
+            _ => self.distrust.saturating_sub(1),
+        };
         // A TACK sent early (demanded by the host) starts a new period.
         self.last_due = Some(self.due().map_or(now, |due| due.min(now)));
-        self.counted = 0;
-        self.full_at = None;
-        self.oldest = None;
+        (self.packets, self.counted, self.worth_at) = (0, 0, None);
+        (self.unsaid, self.full_at, self.oldest) = (0, None, None);
         self.at_once = None;
         self.said_by_data = false;
     }

@@ -92,7 +92,7 @@ fn per_packet_acknowledges_every_instant_that_packets_arrived_whatever_else_happ
             match next(8) {
                 0 => s.on_handshake(Duration::ZERO, Duration::from_micros(next(200_000))),
                 1 => s.on_frequency(&frequency(Regime::Startup, ms(0), 1 + next(4) as u32)),
-                2 => s.on_said_by_data(),
+                2 => s.on_data_left(true, now),
                 3 => {
                     s.demand(now);
                     demanded.get_or_insert(now);
@@ -210,7 +210,7 @@ fn data_in_return_leaves_one_tack_per_rtt_to_a_bulk_flow_and_none_to_a_dialogue(
                 s.on_tack(at(t));
                 tacks += 1;
             }
-            s.on_said_by_data();
+            s.on_data_left(true, at(t));
         }
         assert!(tacks <= expected && tacks + 1 >= expected, "{segments}: {tacks}");
     }
@@ -220,12 +220,12 @@ fn data_in_return_leaves_one_tack_per_rtt_to_a_bulk_flow_and_none_to_a_dialogue(
 fn what_comes_after_data_in_return_has_its_own_flush_timer() {
     let mut s = steady(ms(10), 2);
     s.on_arrival(5_000, false, at(1));
-    s.on_said_by_data();
+    s.on_data_left(true, at(1));
     assert_eq!(s.due(), None);
     s.on_arrival(10, false, at(7));
     assert_eq!(s.due(), Some(at(7) + FLUSH));
     s.on_arrival(10, true, at(9));
-    s.on_said_by_data();
+    s.on_data_left(true, at(9));
     assert_eq!(s.due(), Some(at(9)), "what must be told at once stays so");
 }
 
@@ -239,60 +239,110 @@ fn xorshift(seed: u64) -> impl FnMut(u64) -> u64 {
     }
 }
 
-/// The model keeps every arrival since the last TACK and evaluates the definition.
+/// The model keeps everything that happened and evaluates the definition.
 struct Model {
     frequency: Frequency,
-    /// When, how many bytes, and whether data in return has acknowledged them.
+    /// Since the last TACK: when, how many bytes, and whether data in return has acknowledged them.
     arrivals: Vec<(Instant, u64, bool)>,
     /// Something has to be told at once since then.
     demanded: Option<Instant>,
     last_due: Option<Instant>,
     /// Every arrival.
     all: Vec<Instant>,
+    /// Every departure of data.
+    departures: Vec<Instant>,
+    /// TACKs since one waited for the pace in vain.
+    trusted_in: u32,
+}
+
+/// The first of `arrivals` with which their bytes are `quota`.
+fn reaches<'a>(
+    arrivals: impl Iterator<Item = &'a (Instant, u64, bool)>,
+    quota: u64,
+) -> Option<Instant> {
+    let mut sum = 0;
+    let mut arrivals = arrivals.skip_while(|(_, bytes, _)| {
+        sum += bytes;
+        sum < quota
+    });
+    arrivals.next().map(|(t, ..)| *t)
 }
 
 impl Model {
+    /// Between the last two arrivals, and the two before; zero where there were none.
+    fn gaps(&self) -> [Duration; 2] {
+        match self.all[..] {
+            [.., a, b, c] => [c - b, b - a],
+            [b, c] => [c - b, Duration::ZERO],
+            _ => [Duration::ZERO; 2],
+        }
+    }
+
+    fn patience(&self) -> Duration {
+        let [gap, before] = self.gaps();
+        if self.frequency.regime == Regime::Startup && gap < STARTUP_PATIENCE / 2 {
+            return STARTUP_PATIENCE;
+        }
+        let is_steady = gap * 2 >= before && before * 2 >= gap;
+        let next = gap.max(before) * (self.frequency.segments_per_ack - 1);
+        if self.trusted_in > 0 || !is_steady || next > ms(200) {
+            return FLUSH;
+        }
+        (next * 3 / 2).clamp(FLUSH, ms(200))
+    }
+
+    /// When data in return would have left at its pace.
+    fn pause(&self) -> Option<Instant> {
+        let mut gap = FLUSH;
+        for pair in self.departures.windows(2).filter(|pair| pair[0] < pair[1]) {
+            gap = gap * 3 / 4 + (pair[1] - pair[0]).min(FLUSH) / 4;
+        }
+        self.departures.last().map(|last| *last + (gap * PACE_SLACK).min(FLUSH))
+    }
+
+    fn full_at(&self) -> Option<Instant> {
+        let l_segments = u64::from(self.frequency.segments_per_ack * (MSS - 24));
+        reaches(self.arrivals.iter().filter(|(.., said)| !said), l_segments)
+    }
+
     fn due(&self) -> Option<Instant> {
         let Frequency { interval: alpha, rtt_min, segments_per_ack, .. } = self.frequency;
         let Some((oldest, ..)) = self.arrivals.iter().find(|(.., said)| !said) else {
             return self.demanded;
         };
-        let patience = match self.frequency.regime {
-            Regime::Startup if alpha.is_zero() => return Some(*oldest),
-            Regime::Startup if self.all.len() < 2 => STARTUP_PATIENCE,
-            Regime::Startup
-                if self.all[self.all.len() - 1] - self.all[self.all.len() - 2]
-                    < STARTUP_PATIENCE / 2 =>
-            {
-                STARTUP_PATIENCE
-            }
-            _ => FLUSH,
-        };
-        let flush = *oldest + alpha.max(patience).min(MAX_DELAY);
-        let l_segments = u64::from(segments_per_ack * (MSS - 24));
-        let reaches = |quota: u64| {
-            let mut sum = 0;
-            self.arrivals.iter().find(|(_, bytes, _)| {
-                sum += bytes;
-                sum >= quota
-            })
-        };
-        let said = self.arrivals.iter().any(|(.., said)| *said);
         let probing = self.frequency.regime == Regime::Startup;
-        let rare = if probing { alpha } else { alpha.max(rtt_min) };
-        let (worth, spacing) = if said { (8 * l_segments, rare) } else { (l_segments, alpha) };
-        let full = reaches(worth).and(reaches(l_segments)).map(|(t, ..)| *t);
-        let by_rule = full.map(|t| self.last_due.map_or(t, |last| t.max(last + spacing)));
-        [Some(flush), by_rule, self.demanded].into_iter().flatten().min()
+        if probing && alpha.is_zero() {
+            return Some(*oldest);
+        }
+        let flush = *oldest + alpha.max(self.patience()).min(MAX_DELAY);
+        let l_segments = u64::from(segments_per_ack * (MSS - 24));
+        let spaced = |t: Instant, by: Duration| self.last_due.map_or(t, |last| t.max(last + by));
+        let said = self.arrivals.iter().any(|(.., said)| *said);
+        let pause = self.pause().filter(|_| said);
+        let full = self.full_at();
+        let full = full.map(|full| spaced(pause.map_or(full, |pause| full.max(pause)), alpha));
+        let worth = reaches(self.arrivals.iter(), 8 * l_segments).filter(|_| said);
+        let worth = worth.map(|t| spaced(t, if probing { alpha } else { alpha.max(rtt_min) }));
+        [Some(flush), full, worth, self.demanded].into_iter().flatten().min()
     }
 
-    fn on_said_by_data(&mut self) {
+    fn on_data_left(&mut self, now: Instant) {
+        self.departures.push(now);
         if self.demanded.is_none() {
             self.arrivals.iter_mut().for_each(|(.., said)| *said = true);
         }
     }
 
     fn on_tack(&mut self, now: Instant) {
+        let oldest = self.arrivals.iter().find(|(.., said)| !said);
+        let waited = oldest.is_some_and(|(oldest, ..)| now - *oldest > FLUSH);
+        let in_vain = waited
+            && self.patience() > FLUSH
+            && self.arrivals.len() < self.frequency.segments_per_ack as usize;
+        self.trusted_in = match self.demanded {
+            None if in_vain => DISTRUST,
+            _ => self.trusted_in.saturating_sub(1),
+        };
         self.last_due = Some(self.due().unwrap().min(now));
         self.arrivals.clear();
         self.demanded = None;
@@ -310,8 +360,15 @@ fn random_arrivals_and_polls_agree_with_the_model() {
         let frequency = Frequency { rtt_min, ..frequency(regime, alpha, 1 + next(5) as u32) };
         let mut s = Schedule::new(&params(StartupAcks::PerRtt(16), 2));
         s.on_frequency(&frequency);
-        let (arrivals, all) = (Vec::new(), Vec::new());
-        let mut m = Model { frequency, arrivals, demanded: None, last_due: None, all };
+        let mut m = Model {
+            frequency,
+            arrivals: Vec::new(),
+            demanded: None,
+            last_due: None,
+            all: Vec::new(),
+            departures: Vec::new(),
+            trusted_in: 0,
+        };
         let mut now = Instant::ZERO;
         for _ in 0..400 {
             now += Duration::from_micros(next(20_000));
@@ -324,8 +381,8 @@ fn random_arrivals_and_polls_agree_with_the_model() {
                 m.demanded = m.demanded.or(at_once.then_some(now));
             }
             if two_way && next(2) == 0 {
-                s.on_said_by_data();
-                m.on_said_by_data();
+                s.on_data_left(true, now);
+                m.on_data_left(now);
             }
             assert_eq!(s.due(), m.due(), "seed {seed}");
             if next(2) == 0 && s.due().is_some_and(|due| due <= now) {

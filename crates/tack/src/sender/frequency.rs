@@ -5,7 +5,8 @@
 //!
 //! - when the regime changes (bandwidth is probed, or no longer), or, a round trip after the last
 //!   time, the interval by a factor of two;
-//! - when the interval drifted by more than 2 %, so that the frequency stays close to Eq. 4;
+//! - when the interval drifted by more than 2 %, so that the frequency stays close to Eq. 4 (both only
+//!   as far as the interval is longer than `L` segments take: else counting rules, whatever it is);
 //! - in steady state, when what Eq. 5 is asked with changed while acknowledgments are lost: bdp by a
 //!   factor of two, rho' by 0.2 points and a half of itself;
 //! - when TACKs still echo something else a while after it was told: it was lost.
@@ -29,10 +30,11 @@
 //!
 //! # The regime
 //!
-//! Bandwidth is probed while the controller says so **and** its estimate grows: by a quarter within
+//! Bandwidth is probed while the controller says so **and** what arrives grows: by a quarter within
 //! the last three round trips. An application, a receive window or a pacer that holds the flow down
 //! lets nothing grow, and then nothing is gained by hearing of it more often; when growth comes
-//! back, so does the regime.
+//! back, so does the regime. Where a round trip is longer than 3/2 RTTmin, as long as that is waited for
+//! growth: what makes it longer is a queue, and there is little more bandwidth to find.
 
 use core::time::Duration;
 
@@ -48,7 +50,7 @@ const RHO_PRIME_STEP: f64 = 0.002;
 /// Least time between two corrections, and in RTTmin.
 const MIN_SPACING: Duration = Duration::from_millis(200);
 const SPACING_RTTS: u32 = 4;
-/// Growth that counts as growth, and the round trips it may take.
+/// Growth that counts as growth, and the round trips it may take without a queue.
 const GROWTH: f64 = 1.25;
 const GROWTH_RTTS: u32 = 3;
 /// Most that an interval is stretched, as a power of two: by then TACKs wait for as long as they may.
@@ -71,6 +73,8 @@ struct Echo {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Estimates {
     pub(super) bw: Rate,
+    /// Of the newest TACK that had one.
+    pub(super) delivery_rate: Option<Rate>,
     pub(super) rtt_min: Duration,
     pub(super) srtt: Duration,
     /// Smoothed round trip without what data waits for.
@@ -116,13 +120,14 @@ struct Probing {
 }
 
 impl Probing {
-    /// The controller's estimate is `bw`, and `startup` what it says of itself.
-    fn update(&mut self, bw: Rate, startup: bool, srtt: Duration, now: Instant) -> bool {
+    /// What arrives is `bw`, `startup` what the controller says of itself, and growth must come within
+    /// `patience`.
+    fn update(&mut self, bw: Rate, startup: bool, patience: Duration, now: Instant) -> bool {
         if self.grew.is_none() || bw >= self.baseline.mul_f64(GROWTH) {
             self.baseline = bw;
             self.grew = Some(now);
         }
-        startup && self.grew.is_some_and(|grew| now - grew <= srtt.saturating_mul(GROWTH_RTTS))
+        startup && self.grew.is_some_and(|grew| now - grew <= patience)
     }
 }
 
@@ -150,8 +155,10 @@ impl FrequencySync {
         estimates: Estimates,
         now: Instant,
     ) -> Option<Frequency> {
-        let Estimates { bw, rtt_min, srtt, without_queue, startup, rho_prime } = estimates;
-        let probing = self.probing.update(bw, startup, srtt, now);
+        let Estimates { bw, rtt_min, srtt, without_queue, startup, rho_prime, .. } = estimates;
+        // A window may grow for long into a queue, and a controller's estimate with it.
+        let found = estimates.delivery_rate.map_or(bw, |delivered| delivered.min(bw));
+        let probing = self.probing.update(found, startup, growth_time(srtt, rtt_min), now);
         let (regime, interval) = if probing {
             (Regime::Startup, equations::startup_interval(rtt_min, params.startup))
         } else {
@@ -174,20 +181,29 @@ impl FrequencySync {
     }
 
     fn due(&self, params: &Params, new: &Frequency, estimates: Estimates, now: Instant) -> bool {
+        // `L` segments take as long: a shorter interval is none.
+        let counting = equations::counting_interval(estimates.bw, new.segments_per_ack, params.mss);
+        let effective = |interval: Duration| interval.max(counting);
         let Some(told) = &self.told else {
             // What the receiver took from the handshake may do.
             let Some(echo) = self.echo else { return false };
-            let near = echo.interval.abs_diff(new.interval) <= new.interval / 8;
+            let (echoed, wanted) = (effective(echo.interval), effective(new.interval));
+            let near = echoed.abs_diff(wanted) <= wanted / 8;
             return echo.regime != new.regime || !near;
         };
         let old = &told.frequency;
-        let (interval, old_interval) = (new.interval.as_secs_f64(), old.interval.as_secs_f64());
         if old.regime != new.regime {
             // Where counting rules, more TACKs are not to be had: probing changes nothing.
-            let counting =
-                !equations::period_rules(new.bdp, params.beta, params.segments_per_ack, params.mss);
-            return new.regime == Regime::Steady || !counting;
+            return new.regime == Regime::Steady
+                || equations::period_rules(
+                    new.bdp,
+                    params.beta,
+                    params.segments_per_ack,
+                    params.mss,
+                );
         }
+        let interval = effective(new.interval).as_secs_f64();
+        let old_interval = effective(old.interval).as_secs_f64();
         if by_a_factor_of_two(old_interval, interval) && now - told.at >= estimates.srtt {
             return true;
         }
@@ -195,18 +211,31 @@ impl FrequencySync {
             return false;
         }
         let drifted = (interval - old_interval).abs() > DRIFT * old_interval;
-        drifted || self.was_lost(told, estimates.srtt) || matters_for_equation_5(old, new)
+        drifted
+            || self.was_lost(told, effective, estimates.srtt)
+            || matters_for_equation_5(old, new)
     }
 
     /// A TACK that left well after the frequency must have arrived shows another one.
-    fn was_lost(&self, told: &Told, srtt: Duration) -> bool {
+    fn was_lost(
+        &self,
+        told: &Told,
+        effective: impl Fn(Duration) -> Duration,
+        srtt: Duration,
+    ) -> bool {
         let Some(echo) = self.echo else { return false };
         // The host's wire format may round the interval.
         let rounding = told.frequency.interval / 100 + Duration::from_micros(2);
         let differs = echo.regime != told.frequency.regime
-            || echo.interval.abs_diff(told.frequency.interval) > rounding;
+            || effective(echo.interval).abs_diff(effective(told.frequency.interval)) > rounding;
         differs && echo.at - told.at >= srtt * 3 / 2
     }
+}
+
+/// How long growth of the bandwidth may take.
+fn growth_time(srtt: Duration, rtt_min: Duration) -> Duration {
+    let unqueued = rtt_min * 3 / 2;
+    if srtt > unqueued { unqueued } else { srtt * GROWTH_RTTS }
 }
 
 /// Whether one is at least twice the other; never when either is not positive.

@@ -12,17 +12,26 @@ fn at(n: u64) -> Instant {
 
 fn estimates(mbps: u64, rtt_min: Duration, startup: bool) -> Estimates {
     let bw = Rate::from_mbps(mbps);
-    Estimates { bw, rtt_min, srtt: rtt_min, without_queue: rtt_min, rho_prime: 0.0, startup }
+    Estimates {
+        bw,
+        delivery_rate: None,
+        rtt_min,
+        srtt: rtt_min,
+        without_queue: rtt_min,
+        rho_prime: 0.0,
+        startup,
+    }
 }
 
 fn poll(sync: &mut FrequencySync, e: Estimates, now: Instant) -> Option<Frequency> {
     sync.poll(&Params::default(), e, now)
 }
 
-/// Past the first one: the receiver took RTTmin/4 too literally and was told.
+/// Past the first one: the receiver assumed the other regime and was told.
 fn told(e: Estimates) -> FrequencySync {
     let mut sync = FrequencySync::default();
-    sync.on_echo(Duration::ZERO, Regime::Startup, at(0));
+    let other = if e.startup { Regime::Steady } else { Regime::Startup };
+    sync.on_echo(Duration::ZERO, other, at(0));
     let f = poll(&mut sync, e, at(0)).unwrap();
     sync.on_echo(f.interval, f.regime, at(0));
     sync
@@ -49,6 +58,32 @@ fn no_first_one_is_told_when_the_handshake_told_the_receiver_enough() {
         let f = poll(&mut sync, estimates(10, ms(80), true), at(80));
         assert_eq!(f.map(|f| (f.regime, f.interval)), told.then_some((Regime::Startup, ms(5))));
     }
+}
+
+#[test]
+fn an_interval_shorter_than_l_segments_take_is_not_told() {
+    // 1 Mbit/s: 23 ms for two segments. RTTmin falls from 80 to 4 ms, then rises to 200.
+    let mut sync = told(estimates(1, ms(80), false));
+    assert_eq!(poll(&mut sync, estimates(1, ms(4), false), at(1_000)), None);
+    assert_eq!(poll(&mut sync, estimates(1, ms(90), false), at(2_000)), None);
+    let f = poll(&mut sync, estimates(1, ms(200), false), at(3_000)).unwrap();
+    assert_eq!(f.interval, ms(50));
+}
+
+#[test]
+fn a_window_that_grows_into_a_queue_is_no_growth() {
+    let mut sync = told(estimates(10, ms(40), true));
+    let mut regime = Regime::Startup;
+    for t in 0..400 {
+        // The controller's estimate doubles every round trip, what arrives does not.
+        let delivery_rate = Some(Rate::from_mbps(10));
+        let e = Estimates { delivery_rate, ..estimates(10 << (t / 80), ms(40), true) };
+        if let Some(f) = poll(&mut sync, Estimates { srtt: ms(40 + t), ..e }, at(t)) {
+            regime = f.regime;
+            assert!((60..=121).contains(&t), "{t}");
+        }
+    }
+    assert_eq!(regime, Regime::Steady);
 }
 
 #[test]

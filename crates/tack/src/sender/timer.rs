@@ -1,8 +1,10 @@
 //! When silence has lasted too long: probe first, retransmission timeout after.
 //!
 //! ```text
-//! probe  min( last transmission + 2 SRTT + max(alpha, flush) + slack,  RTO )      once
-//! RTO    wait began + ( SRTT + max(G, 4 RTTVAR) + alpha ) * 2^backoff             then
+//! probe  min( last transmission + 2 SRTT + held back + slack,  RTO )      once
+//! RTO    wait began + ( SRTT + max(G, 4 RTTVAR) + held back ) * 2^backoff  then
+//!
+//! held back = max(alpha, the receiver's patience at the pace of the last transmissions)
 //! ```
 //!
 //! The wait begins with the first transmission when nothing was outstanding, and again with each
@@ -18,6 +20,7 @@ use core::time::Duration;
 use tack_units::Instant;
 
 use super::Timeout;
+use crate::equations;
 
 /// RTO before the first RTT sample [RFC 6298 §2.1].
 const INITIAL_RTO: Duration = Duration::from_secs(1);
@@ -41,6 +44,8 @@ pub(super) struct Path {
     pub(super) rttvar: Duration,
     /// TACK interval in force.
     pub(super) alpha: Duration,
+    /// `L`.
+    pub(super) segments_per_ack: u32,
     /// The receiver's flush timer.
     pub(super) flush: Duration,
 }
@@ -50,6 +55,8 @@ pub(super) struct Path {
 pub(super) struct Timer {
     waiting_since: Instant,
     last_sent: Instant,
+    /// Between the last two transmissions.
+    gap: Duration,
     /// A probe was sent since the last progress.
     probed: bool,
     backoff: u32,
@@ -57,11 +64,12 @@ pub(super) struct Timer {
 
 impl Timer {
     pub(super) fn new(now: Instant) -> Self {
-        Timer { waiting_since: now, last_sent: now, probed: false, backoff: 0 }
+        Timer { waiting_since: now, last_sent: now, gap: Duration::ZERO, probed: false, backoff: 0 }
     }
 
     /// A transmission leaves; `idle`: nothing was outstanding.
     pub(super) fn on_sent(&mut self, idle: bool, now: Instant) {
+        self.gap = now - self.last_sent;
         self.last_sent = now;
         if idle {
             self.waiting_since = now;
@@ -83,13 +91,15 @@ impl Timer {
             return rto;
         }
         let srtt = path.srtt.unwrap_or(INITIAL_RTO / 2);
-        let wait = 2 * srtt + path.alpha.max(path.flush).min(MAX_ACK_DELAY) + PROBE_SLACK;
+        let wait = 2 * srtt + self.held_back(path) + PROBE_SLACK;
         rto.min(self.last_sent.max(self.waiting_since) + wait)
     }
 
     /// The deadline has passed.
     pub(super) fn on_timeout(&mut self, now: Instant) -> Timeout {
         self.waiting_since = now;
+        // What leaves next goes by this timer: that is no pace.
+        self.last_sent = now;
         if self.probed {
             self.backoff = (self.backoff + 1).min(MAX_BACKOFF);
             return Timeout::Rto;
@@ -98,11 +108,19 @@ impl Timer {
         Timeout::Probe
     }
 
-    /// `RTO = SRTT + max(G, 4 RTTVAR) + alpha`, backed off.
+    /// How long the receiver may wait before it acknowledges what left last. The path may have changed
+    /// the pace a little, and the pace may be just too slow to count as one.
+    fn held_back(&self, path: Path) -> Duration {
+        let patience = |gap: Duration| equations::patience(gap, path.segments_per_ack, path.flush);
+        let patience = patience(self.gap * 3 / 4).max(patience(self.gap * 5 / 4));
+        path.alpha.max(patience).min(MAX_ACK_DELAY)
+    }
+
+    /// `RTO = SRTT + max(G, 4 RTTVAR)` and what the receiver may wait, backed off.
     pub(super) fn rto(&self, path: Path) -> Duration {
         let base = match path.srtt {
             None => INITIAL_RTO,
-            Some(srtt) => srtt + GRANULARITY.max(4 * path.rttvar) + path.alpha.min(MAX_ACK_DELAY),
+            Some(srtt) => srtt + GRANULARITY.max(4 * path.rttvar) + self.held_back(path),
         };
         (base.max(MIN_RTO) * (1 << self.backoff)).min(MAX_RTO)
     }
@@ -121,7 +139,13 @@ mod tests {
     }
 
     fn path(srtt: u64, rttvar: u64) -> Path {
-        Path { srtt: Some(ms(srtt)), rttvar: ms(rttvar), alpha: ms(srtt / 4), flush: ms(25) }
+        Path {
+            srtt: Some(ms(srtt)),
+            rttvar: ms(rttvar),
+            alpha: ms(srtt / 4),
+            segments_per_ack: 2,
+            flush: ms(25),
+        }
     }
 
     #[test]

@@ -197,9 +197,9 @@ impl Acknowledging {
     }
 
     /// Data left, and SEG.ACK with it.
-    pub(crate) fn on_acknowledged_by_data(&mut self, rcv: &Rcv) {
+    pub(crate) fn on_acknowledged_by_data(&mut self, rcv: &Rcv, now: Instant) {
         if let AckPolicy::Tack(side) = &mut self.policy {
-            side.receiver.on_acknowledged_by_data(buffer_of(rcv));
+            side.receiver.on_acknowledged_by_data(buffer_of(rcv), now);
         }
     }
 

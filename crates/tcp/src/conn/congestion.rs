@@ -20,8 +20,10 @@ pub(crate) enum Limit {
     App,
     /// The peer's window.
     Rwnd,
-    /// Congestion window or pacer.
+    /// The congestion window, or the rule of the acknowledgment strategy.
     Cwnd,
+    /// The pacer.
+    Pacing,
 }
 
 /// Congestion state of one connection.
@@ -163,8 +165,13 @@ impl Congestion {
     }
 
     /// Why the sender stopped; `None`: everything is acknowledged and nothing waits.
-    pub(crate) fn note_limit(&mut self, limit: Option<Limit>, now: Instant) {
-        self.cwnd_limited |= limit == Some(Limit::Cwnd);
+    pub(crate) fn note_limit(&mut self, limit: Option<Limit>, in_flight: u64, now: Instant) {
+        self.cwnd_limited |= match limit {
+            Some(Limit::Cwnd) => true,
+            // A window that is paced out is used, unless most of it never is.
+            Some(Limit::Pacing) => in_flight.saturating_mul(2) > self.control.window(),
+            Some(Limit::App | Limit::Rwnd) | None => false,
+        };
         if self.limit.map(|(l, _)| l) == limit {
             return;
         }
@@ -188,6 +195,6 @@ fn time_of(limited: &mut LimitedTime, limit: Limit) -> &mut Duration {
     match limit {
         Limit::App => &mut limited.app,
         Limit::Rwnd => &mut limited.rwnd,
-        Limit::Cwnd => &mut limited.cwnd,
+        Limit::Cwnd | Limit::Pacing => &mut limited.cwnd,
     }
 }

@@ -276,7 +276,7 @@ impl SendHalf {
 
     /// Nothing leaves any more: what the sender waits for is no longer counted.
     pub(crate) fn close(&mut self, now: Instant) {
-        self.congestion.note_limit(None, now);
+        self.congestion.note_limit(None, 0, now);
     }
 
     /// SEG.ACK as stream offset.

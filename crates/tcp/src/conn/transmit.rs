@@ -7,7 +7,6 @@ use crate::conn::Connection;
 use crate::conn::acceptable::FIRST_BYTE;
 use crate::conn::agenda::Owed;
 use crate::conn::burst::BurstBuilder;
-use crate::conn::congestion::Limit;
 use crate::conn::send_half::{Front, Next};
 use crate::conn::timers::Timer;
 use crate::wire::body;
@@ -197,8 +196,8 @@ impl Connection {
             if let Some(at) = admission.wake {
                 self.timers.set(Timer::Pacing, at);
             }
-            if !admission.leaves {
-                break Limit::Cwnd;
+            if let Err(limit) = admission.leaves {
+                break limit;
             }
             if !self.push_text(burst, &next, now) {
                 return;
@@ -249,7 +248,7 @@ impl Connection {
             self.add_sack(&mut header.options);
             burst.push(&header, next.ecn, self.send.text(next.span));
             self.on_ack_sent(now);
-            self.acks.on_acknowledged_by_data(&self.rcv);
+            self.acks.on_acknowledged_by_data(&self.rcv, now);
         }
         self.count_sent(next);
         if was_idle {

@@ -29,6 +29,7 @@ Examples:
   tack lab envelope --draws 2000 --seed 42 --out envelope.jsonl
   tack lab envelope --draws 200 --only goodput --only acks
   tack lab envelope --draws 2000 --adversarial --only stall --shrink 1
+  tack lab envelope --seed 42 --print 17 > case.toml && tack lab run case.toml
   tack lab envelope --draws 500 --shrink 2 --cases cases/ && tack lab run cases/acks-17.toml
   tack lab envelope --draws 10000 --shard 3/16 --out shard3.jsonl
   tack lab envelope --draws 10000 --merge shard1.jsonl,shard2.jsonl --json";
@@ -55,6 +56,9 @@ pub struct EnvelopeArgs {
     /// Make the worst N draws of each property small
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub shrink: usize,
+    /// Run nothing; print draw number N as a scenario file
+    #[arg(long, value_name = "N", conflicts_with_all = ["shard", "merge", "out", "adversarial"])]
+    pub print: Option<u64>,
     /// Write what is left of them to this directory, as PROPERTY-DRAW.toml
     #[arg(long, value_name = "DIR")]
     pub cases: Option<PathBuf>,

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use indicatif::ProgressBar;
 use serde::Serialize;
-use tack_lab::envelope::{Adversary, Case, Draw, Trial, View, property, shrink, trial, view};
+use tack_lab::envelope::{Adversary, Case, Draw, Trial, View, file, property, shrink, trial, view};
 use tack_lab::experiment::Experiment;
 use tack_lab::lines::{Lines, read};
 use tack_lab::runner::{Sink, Stopped, run};
@@ -60,6 +60,12 @@ struct Json {
 /// Runs and shows them.
 pub(super) fn envelope(args: &EnvelopeArgs) -> Result<ExitCode, Failure> {
     let (experiment, names) = args.resolve()?;
+    if let Some(index) = args.print {
+        let draw = Draw::new(&experiment, index, args.seed);
+        let file = file(&experiment, &draw).map_err(|e| failed(format!("{e:#}")))?;
+        print(file.as_bytes())?;
+        return Ok(ExitCode::Success);
+    }
     if let Some(dir) = &args.cases {
         // Not after minutes of work.
         std::fs::create_dir_all(dir).map_err(|e| at(dir, e))?;

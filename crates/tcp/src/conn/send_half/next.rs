@@ -60,7 +60,8 @@ impl Next {
 /// Whether a segment may leave now.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Admission {
-    pub(crate) leaves: bool,
+    /// `Err`: what holds it.
+    pub(crate) leaves: Result<(), Limit>,
     /// More may leave at this time; `None`: that depends on the peer alone.
     pub(crate) wake: Option<Instant>,
 }
@@ -186,12 +187,12 @@ impl SendHalf {
         if let Some((held, until)) = self.rule.held(now) {
             wake = Some(until);
             if next.again {
-                return Admission { leaves: false, wake };
+                return Admission { leaves: Err(Limit::Cwnd), wake };
             }
             room = room.saturating_sub(held);
         }
         if room < len && in_flight > 0 {
-            return Admission { leaves: false, wake };
+            return Admission { leaves: Err(Limit::Cwnd), wake };
         }
         if budget.is_none() {
             let waiting = room.min(self.waiting(next)).max(len);
@@ -201,9 +202,12 @@ impl SendHalf {
             // A probe may be more than a burst of the segments that are known to pass.
             Some(left) if *left >= len || next.is_size_probe() => {
                 *left = left.saturating_sub(len);
-                Admission { leaves: true, wake }
+                Admission { leaves: Ok(()), wake }
             }
-            _ => Admission { leaves: false, wake: Some(self.congestion.next_departure(now)) },
+            _ => {
+                let wake = Some(self.congestion.next_departure(now));
+                Admission { leaves: Err(Limit::Pacing), wake }
+            }
         }
     }
 
@@ -263,7 +267,7 @@ impl SendHalf {
         if limit == Some(Limit::App) && !self.snd.buffer.is_limiting() {
             self.recovery.on_app_limited();
         }
-        self.congestion.note_limit(limit, now);
+        self.congestion.note_limit(limit, self.recovery.in_flight(), now);
         let shut = limit == Some(Limit::Rwnd) && self.recovery.in_flight() == 0;
         shut.then(|| self.persist.interval(self.recovery.rto()))
     }

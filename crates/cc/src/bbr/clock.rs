@@ -90,6 +90,11 @@ impl TackClock {
         self.settled = self.settled.max(now);
     }
 
+    /// What is counted in, see the module. Zero while unknown.
+    pub(crate) fn unit(&self) -> Duration {
+        self.unit
+    }
+
     /// `1/f`: the interval in force, never below RTTmin/4. Zero while unknown.
     pub(crate) fn interval(&self) -> Duration {
         self.interval

@@ -318,6 +318,8 @@ impl Sender {
             alpha: self.interval(),
             segments_per_ack: self.params.segments_per_ack,
             flush: self.params.flush,
+            full: self.sent.in_flight()
+                >= u64::from(self.params.segments_per_ack) * u64::from(self.params.mss),
         }
     }
 

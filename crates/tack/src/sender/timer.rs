@@ -4,7 +4,8 @@
 //! probe  min( last transmission + 2 SRTT + held back + slack,  RTO )      once
 //! RTO    wait began + ( SRTT + max(G, 4 RTTVAR) + held back ) * 2^backoff  then
 //!
-//! held back = max(alpha, the receiver's patience at the pace of the last transmissions)
+//! held back = alpha while L segments are outstanding, for then one must come;
+//!             else max(alpha, the receiver's patience at the pace of the last transmissions)
 //! ```
 //!
 //! The wait begins with the first transmission when nothing was outstanding, and again with each
@@ -48,6 +49,8 @@ pub(super) struct Path {
     pub(super) segments_per_ack: u32,
     /// The receiver's flush timer.
     pub(super) flush: Duration,
+    /// `L` segments are outstanding.
+    pub(super) full: bool,
 }
 
 /// Probe and retransmission timer.
@@ -113,6 +116,7 @@ impl Timer {
     fn held_back(&self, path: Path) -> Duration {
         let patience = |gap: Duration| equations::patience(gap, path.segments_per_ack, path.flush);
         let patience = patience(self.gap * 3 / 4).max(patience(self.gap * 5 / 4));
+        let patience = if path.full { Duration::ZERO } else { patience };
         path.alpha.max(patience).min(MAX_ACK_DELAY)
     }
 
@@ -145,6 +149,7 @@ mod tests {
             alpha: ms(srtt / 4),
             segments_per_ack: 2,
             flush: ms(25),
+            full: false,
         }
     }
 
@@ -156,6 +161,15 @@ mod tests {
         assert_eq!(t.rto(path(4, 0)), MIN_RTO);
         assert_eq!(t.rto(Path { srtt: None, ..path(0, 0) }), INITIAL_RTO);
         assert_eq!(t.rto(path(59_000, 10_000)), MAX_RTO);
+    }
+
+    #[test]
+    fn a_probe_waits_for_the_flush_timer_only_where_a_lone_packet_is_outstanding() {
+        let mut t = Timer::new(at(0));
+        t.on_sent(true, at(10));
+        let lone = path(20, 1);
+        assert_eq!(t.deadline(lone), at(10 + 40 + 25 + 5));
+        assert_eq!(t.deadline(Path { full: true, ..lone }), at(10 + 40 + 5 + 5));
     }
 
     #[test]

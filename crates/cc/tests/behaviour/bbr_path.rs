@@ -144,7 +144,7 @@ fn bulk_falls_silent_for_a_moment_every_ten_seconds_and_sees_rtt_min() {
         let (first, last) = (probing[0].at, probing[probing.len() - 1].at);
         assert!(first >= Instant::from_secs(10) - Duration::from_millis(500), "{first}");
         let lasts = last - first;
-        assert!((190..=420).contains(&lasts.as_millis()), "{feedback:?} {lasts:?}");
+        assert!((180..=420).contains(&lasts.as_millis()), "{feedback:?} {lasts:?}");
         assert!(probing.iter().any(|s| s.queue_bytes == 0), "{feedback:?}");
         let least = probing.iter().map(|s| s.rtt).min().expect("not empty");
         assert!(least <= Duration::from_micros(42_500), "{feedback:?} {least:?}");

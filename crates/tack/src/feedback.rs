@@ -50,7 +50,7 @@ pub struct Tack {
     pub interval: Duration,
     /// Regime in force at the receiver.
     pub regime: Regime,
-    /// Packets that brought nothing new, counted on this connection modulo 2^32: what the sender
+    /// Transmissions that brought nothing new, counted on this connection modulo 2^32: what the sender
     /// sent again needlessly (like DSACK [RFC 2883]).
     pub duplicates: u32,
 }

@@ -144,8 +144,9 @@ impl Receiver {
         let rcv_high = self.rcv_high.unwrap_or(buffer.rcv_nxt);
         let expected = self.loss.on_arrival(arrival.pkt_seq, rcv_high, now);
         self.rcv_high = Some(buffer.rcv_high());
-        self.data_loss.on_expected(expected);
-        if arrival.duplicate {
+        self.data_loss.on_expected(expected.unwrap_or(0));
+        // What the path itself doubled says nothing about retransmissions.
+        if arrival.duplicate && expected.is_some() {
             self.duplicates = self.duplicates.wrapping_add(1);
             self.loss.on_duplicate(now);
         }
@@ -300,7 +301,7 @@ impl Receiver {
         self.counter
     }
 
-    /// Packets that brought nothing new, modulo 2^32.
+    /// Transmissions that brought nothing new, modulo 2^32; what the path doubled is none.
     pub fn duplicates(&self) -> u32 {
         self.duplicates
     }

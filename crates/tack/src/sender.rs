@@ -275,8 +275,8 @@ impl Sender {
         if acked.acked_bytes > 0 || receipts.bytes > 0 {
             self.timer.on_progress(now);
         }
-        acked.spurious |= self.recovery.on_needless(receipts.needless);
         acked.needless = self.needless.on_seen(receipts.needless);
+        acked.spurious |= self.recovery.on_needless(acked.needless);
         self.recovery.on_acknowledged(self.sent.una());
         if acked.lost_bytes > 0 {
             acked.recovery_started = self.recovery.on_lost(self.sent.nxt());

@@ -81,11 +81,11 @@ impl LossDetector {
     }
 
     /// Packet `pkt_seq` arrived; `rcv_high` is the highest byte received before it. Returns how
-    /// many packets more are now known to have been sent.
-    pub(super) fn on_arrival(&mut self, pkt_seq: u64, rcv_high: u64, now: Instant) -> u64 {
+    /// many packets more are now known to have been sent; `None`: this one had arrived before, and the
+    /// path has doubled it.
+    pub(super) fn on_arrival(&mut self, pkt_seq: u64, rcv_high: u64, now: Instant) -> Option<u64> {
         if pkt_seq < self.next {
-            self.on_late(pkt_seq, now);
-            return 0;
+            return self.on_late(pkt_seq, now).then_some(0);
         }
         let expected = (pkt_seq - self.next).saturating_add(1);
         if pkt_seq > self.next {
@@ -93,7 +93,7 @@ impl LossDetector {
             self.pending.insert(self.next, gap);
         }
         self.next = pkt_seq.saturating_add(1);
-        expected
+        Some(expected)
     }
 
     /// The packet of the last arrival brought nothing new.
@@ -105,8 +105,8 @@ impl LossDetector {
         self.settling.rtt_min = rtt_min;
     }
 
-    /// A late packet: takes its number out of the gap it is in.
-    fn on_late(&mut self, pkt_seq: u64, now: Instant) {
+    /// A late packet: takes its number out of the gap it is in. False if it is in none.
+    fn on_late(&mut self, pkt_seq: u64, now: Instant) -> bool {
         if let Some((&start, &gap)) = self.pending.range(..=pkt_seq).next_back()
             && pkt_seq < gap.end
         {
@@ -118,15 +118,17 @@ impl LossDetector {
             if pkt_seq + 1 < gap.end {
                 self.pending.insert(pkt_seq + 1, gap);
             }
-            return;
+            return true;
         }
         let i = self.announced.partition_point(|g| g.end <= pkt_seq);
-        if self.announced.get(i).is_some_and(|g| g.contains(&pkt_seq)) {
+        let is_announced = self.announced.get(i).is_some_and(|g| g.contains(&pkt_seq));
+        if is_announced {
             // Keep what is left above it: several late packets of one gap are one proof, and
             // the settling time grows at most once per RTTmin anyway.
             self.announced[i].start = pkt_seq + 1;
             self.settling.on_proof(now);
         }
+        is_announced
     }
 
     /// When the next IACK is due.

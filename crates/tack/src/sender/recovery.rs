@@ -3,7 +3,8 @@
 //! An episode opens with the first loss and closes when all that was outstanding then has been
 //! acknowledged. PKT.SEQ tells a needless retransmission for certain: its data is acknowledged by a
 //! TACK whose largest PKT.SEQ is below the retransmission's, so an earlier transmission arrived.
-//! An episode whose retransmissions were all needless was spurious. So was a timeout when the first
+//! An episode whose retransmissions were all needless was spurious, also when the last proof comes after
+//! its end: a packet may be late by many round trips of a short path. So was a timeout when the first
 //! TACK with news after it shows that no packet sent after the timeout has arrived, or misses
 //! nothing and brings what was sent before the timeout and not since (the idea of F-RTO [RFC 5682]
 //! and Eifel [RFC 3522]). The second case includes the loss of the one segment that the timeout
@@ -36,7 +37,7 @@ pub(super) struct News {
 pub(super) struct Recovery {
     /// The episode lasts until this SEQ is acknowledged.
     until: Option<u64>,
-    /// Retransmissions in this episode, and how many of them were needless.
+    /// Retransmissions in this episode or the last one, and how many of them were needless.
     retransmissions: u64,
     needless: u64,
     undo: Option<Undo>,
@@ -63,18 +64,18 @@ impl Recovery {
     }
 
     pub(super) fn on_retransmitted(&mut self) {
-        self.retransmissions += 1;
+        self.retransmissions += u64::from(self.until.is_some());
     }
 
     /// `needless` retransmissions proved needless. Returns whether the episode did, as a whole.
     pub(super) fn on_needless(&mut self, needless: u64) -> bool {
-        if needless == 0 || self.until.is_none() {
-            return false;
-        }
         self.needless += needless;
-        let spurious = self.needless >= self.retransmissions && self.undo.is_none();
+        let spurious = needless > 0
+            && self.retransmissions > 0
+            && self.needless >= self.retransmissions
+            && self.undo.is_none();
         if spurious {
-            self.until = None;
+            *self = Recovery::default();
         }
         spurious
     }
@@ -123,6 +124,21 @@ mod tests {
         assert!(!r.on_needless(1));
         assert!(r.on_needless(1));
         assert!(!r.on_needless(1), "said once");
+    }
+
+    #[test]
+    fn an_episode_that_has_ended_may_still_prove_spurious_until_the_next_one() {
+        let mut r = Recovery::default();
+        for proved_in_time in [true, false] {
+            assert!(r.on_lost(1_000));
+            r.on_retransmitted();
+            r.on_acknowledged(1_000);
+            r.on_retransmitted();
+            if !proved_in_time {
+                assert!(r.on_lost(2_000));
+            }
+            assert_eq!(r.on_needless(1), proved_in_time);
+        }
     }
 
     #[test]

@@ -10,7 +10,8 @@
 //! or makes it vanish. The settling time is RTTmin/4 [TON §VIII] and adapts: each proof that it
 //! was too short adds another RTTmin/4, up to RTTmin, at most once per RTTmin; sixteen announced
 //! losses without such a proof take one away again (the rule of [RFC 8985 §6.2] for its
-//! reordering window). The proof is a packet that arrives after its loss was announced, or a
+//! reordering window). On paths of a few milliseconds it grows further, up to 4 RTTmin or 20 ms: a
+//! station's aggregate may hold a packet back for several of their round trips. The proof is a packet that arrives after its loss was announced, or a
 //! duplicate arrival while announced losses are being repaired.
 //!
 //! Deviation: [TON §V-A] sends one IACK per loss event. A queue that overflows drops every other
@@ -40,6 +41,9 @@ const LOSSES_PER_STEP_DOWN: u32 = 16;
 /// What of RTTmin/4 is left on a path that does not reorder: one of so many parts, enough for
 /// packets of one batch that were handed up in another order.
 const IN_ORDER: u32 = 32;
+/// Longest settling time of near paths: so much, and so many RTTmin.
+const NEAR_SETTLING: Duration = Duration::from_millis(20);
+const NEAR_RTTS: f64 = 4.0;
 /// Loss IACKs per RTTmin at most.
 const PER_RTT: u32 = 16;
 /// Gaps that one IACK announces at most, whatever fits.
@@ -216,6 +220,11 @@ impl Settling {
         }
     }
 
+    fn most_steps(&self) -> u32 {
+        let near = NEAR_SETTLING.div_duration_f64(self.rtt_min.max(Duration::from_nanos(1)));
+        (f64::from(self.divisor) * near.clamp(1.0, NEAR_RTTS)) as u32
+    }
+
     fn on_announced(&mut self, now: Instant) {
         self.last_announced = Some(now);
         self.announced_since_proof += 1;
@@ -243,7 +252,7 @@ impl Settling {
         self.on_reordering();
         if self.last_step.is_none_or(|at| now - at >= self.rtt_min) {
             self.last_step = Some(now);
-            self.steps = (self.steps + 1).min(self.divisor);
+            self.steps = (self.steps + 1).min(self.most_steps());
         }
     }
 }

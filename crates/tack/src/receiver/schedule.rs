@@ -26,8 +26,8 @@
 //!
 //! Where data goes the other way, too, it carries the cumulative acknowledgment, and a TACK would
 //! repeat it: then one per RTTmin is enough, for what only TACKs tell (rate, round trip, loss), as long
-//! as data leaves at its usual pace. When it pauses, as a request does while its response comes, TACKs
-//! are due as ever.
+//! as data leaves. A TACK waits for that for three usual gaps, half an RTTmin at most, and the next
+//! sixteen not at all if that was in vain: a response does not begin before the request is whole.
 //!
 //! Deviation: Eq. 4 has no timer, so a lone packet would never be acknowledged; the flush timer
 //! is ours, and so is what data in return saves.
@@ -46,7 +46,7 @@ const MAX_DELAY: Duration = Duration::from_millis(450);
 /// closer together unless the round trip is so long that alpha is longer than this.
 const STARTUP_PATIENCE: Duration = Duration::from_millis(10);
 
-/// TACKs that do not wait for the pace of packets after one did in vain.
+/// TACKs that do not wait for the pace of packets, or for data in return, after one did in vain.
 const DISTRUST: u32 = 16;
 
 /// Bytes of options that some segments carry and others do not, as where a short header follows a
@@ -92,6 +92,8 @@ pub(super) struct Schedule {
     gaps: [Duration; 2],
     /// So many TACKs more that do not wait for the pace: the last one that did, did so in vain.
     distrust: u32,
+    /// So many TACKs more that do not wait for data in return to say the same.
+    silent: u32,
     /// Something arrived that must be acknowledged now.
     at_once: Option<Instant>,
     /// When the last TACK was due.
@@ -122,6 +124,7 @@ impl Schedule {
             last_arrival: None,
             gaps: [Duration::ZERO; 2],
             distrust: 0,
+            silent: 0,
             at_once: None,
             last_due: None,
             said_by_data: false,
@@ -223,8 +226,9 @@ impl Schedule {
 
     /// `full`, or when data in return at its usual pace would have said the same.
     fn unless_said(&self, full: Instant) -> Instant {
-        let pace = self.departures.filter(|_| self.said_by_data);
-        pace.map_or(full, |(last, gap)| full.max(last + (gap * PACE_SLACK).min(self.flush)))
+        let pace = self.departures.filter(|_| self.said_by_data && self.silent == 0);
+        let most = self.alpha.max(self.rtt_min / 2);
+        pace.map_or(full, |(_, gap)| full + (gap * PACE_SLACK).min(most))
     }
 
     fn patience(&self) -> Duration {
@@ -250,6 +254,12 @@ impl Schedule {
         self.distrust = match self.at_once {
             None if waited && self.packets < self.segments_per_ack => DISTRUST,
             _ => self.distrust.saturating_sub(1),
+        };
+        self.silent = match self.full_at {
+            Some(_) if self.said_by_data && self.at_once.is_none() && self.worth_at.is_none() => {
+                DISTRUST
+            }
+            _ => self.silent.saturating_sub(1),
         };
         // A TACK sent early (demanded by the host) starts a new period.
         self.last_due = Some(self.due().map_or(now, |due| due.min(now)));

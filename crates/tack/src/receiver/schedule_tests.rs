@@ -253,6 +253,8 @@ struct Model {
     departures: Vec<Instant>,
     /// TACKs since one waited for the pace in vain.
     trusted_in: u32,
+    /// TACKs since one waited for data in return in vain.
+    silent: u32,
 }
 
 /// The first of `arrivals` with which their bytes are `quota`.
@@ -291,13 +293,17 @@ impl Model {
         (next * 3 / 2).clamp(FLUSH, ms(200))
     }
 
-    /// When data in return would have left at its pace.
-    fn pause(&self) -> Option<Instant> {
+    /// How long data in return may take to say the same.
+    fn pause(&self) -> Duration {
+        if self.departures.is_empty() || self.silent > 0 {
+            return Duration::ZERO;
+        }
         let mut gap = FLUSH;
         for pair in self.departures.windows(2).filter(|pair| pair[0] < pair[1]) {
             gap = gap * 3 / 4 + (pair[1] - pair[0]).min(FLUSH) / 4;
         }
-        self.departures.last().map(|last| *last + (gap * PACE_SLACK).min(FLUSH))
+        let Frequency { interval: alpha, rtt_min, .. } = self.frequency;
+        (gap * PACE_SLACK).min(alpha.max(rtt_min / 2))
     }
 
     fn full_at(&self) -> Option<Instant> {
@@ -305,8 +311,13 @@ impl Model {
         reaches(self.arrivals.iter().filter(|(.., said)| !said), l_segments)
     }
 
+    fn worth_at(&self) -> Option<Instant> {
+        let l_segments = u64::from(self.frequency.segments_per_ack * (MSS - 24));
+        reaches(self.arrivals.iter(), 8 * l_segments)
+    }
+
     fn due(&self) -> Option<Instant> {
-        let Frequency { interval: alpha, rtt_min, segments_per_ack, .. } = self.frequency;
+        let Frequency { interval: alpha, rtt_min, .. } = self.frequency;
         let Some((oldest, ..)) = self.arrivals.iter().find(|(.., said)| !said) else {
             return self.demanded;
         };
@@ -315,13 +326,11 @@ impl Model {
             return Some(*oldest);
         }
         let flush = *oldest + alpha.max(self.patience()).min(MAX_DELAY);
-        let l_segments = u64::from(segments_per_ack * (MSS - 24));
         let spaced = |t: Instant, by: Duration| self.last_due.map_or(t, |last| t.max(last + by));
         let said = self.arrivals.iter().any(|(.., said)| *said);
-        let pause = self.pause().filter(|_| said);
-        let full = self.full_at();
-        let full = full.map(|full| spaced(pause.map_or(full, |pause| full.max(pause)), alpha));
-        let worth = reaches(self.arrivals.iter(), 8 * l_segments).filter(|_| said);
+        let pause = if said { self.pause() } else { Duration::ZERO };
+        let full = self.full_at().map(|full| spaced(full + pause, alpha));
+        let worth = self.worth_at().filter(|_| said);
         let worth = worth.map(|t| spaced(t, if probing { alpha } else { alpha.max(rtt_min) }));
         [Some(flush), full, worth, self.demanded].into_iter().flatten().min()
     }
@@ -342,6 +351,11 @@ impl Model {
         self.trusted_in = match self.demanded {
             None if in_vain => DISTRUST,
             _ => self.trusted_in.saturating_sub(1),
+        };
+        let said = self.arrivals.iter().any(|(.., said)| *said);
+        self.silent = match (self.full_at(), self.demanded) {
+            (Some(_), None) if said && self.worth_at().is_none() => DISTRUST,
+            _ => self.silent.saturating_sub(1),
         };
         self.last_due = Some(self.due().unwrap().min(now));
         self.arrivals.clear();
@@ -368,6 +382,7 @@ fn random_arrivals_and_polls_agree_with_the_model() {
             all: Vec::new(),
             departures: Vec::new(),
             trusted_in: 0,
+            silent: 0,
         };
         let mut now = Instant::ZERO;
         for _ in 0..400 {

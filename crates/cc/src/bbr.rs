@@ -411,10 +411,7 @@ impl Bbr {
             bandwidth.mul_f64(self.pacing_gain() * PACING_MARGIN).max(self.least_rate())
         };
         let rate = rate.max(self.crawl());
-        // Startup's rate does not fall where its samples may be too low; a receiver's are not.
-        let may_fall = self.model.full_pipe.reached()
-            || self.state == State::ProbeRtt
-            || self.is_receiver_based();
+        let may_fall = self.model.full_pipe.reached() || self.state == State::ProbeRtt;
         if may_fall || self.pacing_rate.is_none_or(|current| rate > current) {
             self.pacing_rate = Some(rate);
         }

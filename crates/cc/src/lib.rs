@@ -6,6 +6,7 @@
 //! transport depends on the choice.
 
 mod bbr;
+mod burst;
 mod config;
 mod control;
 mod controller;
@@ -19,6 +20,7 @@ mod sample;
 mod train;
 mod window;
 
+pub use burst::BurstFit;
 pub use config::{AfterRto, Config, MIN_MAX_WINDOW_MSS, Pacing, WindowRules, initial_window};
 pub use control::{Algorithm, CongestionControl, Snapshot, UnknownAlgorithm};
 pub use controller::Controller;

@@ -110,6 +110,15 @@ impl Pacer {
         self.config.max_burst = self.config.max_burst.max(self.config.min_burst);
     }
 
+    /// Bursts last so long from `now` on.
+    pub fn set_burst_time(&mut self, burst_time: Duration, now: Instant) {
+        if burst_time != self.config.burst_time {
+            self.settle(now);
+            self.config.burst_time = burst_time;
+            self.tokens = self.tokens.min(self.depth());
+        }
+    }
+
     /// The rate in force.
     pub fn rate(&self) -> Option<Rate> {
         self.rate

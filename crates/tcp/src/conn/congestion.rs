@@ -4,8 +4,8 @@ use core::time::Duration;
 
 use tack::Acked;
 use tack_cc::{
-    AckSample, Config, CongestionControl, Controller, LossKind, LossSample, Pacer, PacerConfig,
-    Snapshot, WindowRules,
+    AckSample, BurstFit, Config, CongestionControl, Controller, LossKind, LossSample, Pacer,
+    PacerConfig, Snapshot, WindowRules,
 };
 use tack_units::{Instant, Rate};
 
@@ -31,6 +31,7 @@ pub(crate) enum Limit {
 pub(crate) struct Congestion {
     control: CongestionControl,
     pacer: Pacer,
+    burst: BurstFit,
     delivery_rate: Option<Rate>,
     limit: Option<(Limit, Instant)>,
     limited: LimitedTime,
@@ -52,9 +53,11 @@ impl Congestion {
         let algorithm = conn.congestion.unwrap_or_default();
         let pacing = conn.pacing;
         let config = Config { seed, rules, pacing, ..Config::new(mss) };
+        let pacer = PacerConfig::new(mss);
         Congestion {
             control: CongestionControl::new(algorithm, config, now),
-            pacer: Pacer::new(PacerConfig::new(mss), now),
+            pacer: Pacer::new(pacer, now),
+            burst: BurstFit::new(pacer.burst_time),
             delivery_rate: None,
             limit: None,
             limited: LimitedTime::default(),
@@ -141,6 +144,9 @@ impl Congestion {
         if acked.acked_bytes > 0 {
             self.cwnd_limited = false;
         }
+        let (delivered, lost) = (acked.acked_bytes, acked.lost_bytes);
+        let burst = self.burst.on_ack(delivered, lost, recovery.srtt(), now);
+        self.pacer.set_burst_time(burst, now);
         self.pacer.set_rate(self.control.pacing_rate(), now);
     }
 

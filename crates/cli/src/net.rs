@@ -98,6 +98,14 @@ impl NetConn {
         }
     }
 
+    /// The peer's key; `None` if it showed none.
+    pub fn peer_fingerprint(&self) -> Option<Fingerprint> {
+        match self {
+            NetConn::Plain(_) => None,
+            NetConn::Tls(stream) => stream.peer_fingerprint(),
+        }
+    }
+
     /// Waits until both directions have ended and the peer has acknowledged everything.
     pub async fn finished(&self) -> io::Result<()> {
         self.tack().finished().await

@@ -1,7 +1,7 @@
 //! `tack recv`.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tokio::task::JoinSet;
@@ -14,9 +14,11 @@ use crate::exit::{ExitCode, Failure};
 use crate::net::{NetAccept, Way, outward_address};
 use crate::progress::Progress;
 use crate::stop::Stop;
+use crate::transfer::disk::blocking;
 use crate::transfer::error::{Standing, TransferError};
 use crate::transfer::pipe::receive_stream;
-use crate::transfer::recv::{Received, receive_tree};
+use crate::transfer::recv::{Intake, Received, decline, receive_tree};
+use crate::transfer::sessions::Sessions;
 use crate::transfer::store::{Durability, Store};
 use crate::units::bytes_text;
 
@@ -104,28 +106,26 @@ pub async fn to_dir<A: Accept>(
     keep: bool,
     stop: &Stop,
 ) -> Result<ExitCode, Failure> {
-    let mut sessions: JoinSet<Result<Received, TransferError>> = JoinSet::new();
+    let mut running: JoinSet<Result<Received, TransferError>> = JoinSet::new();
+    let sessions = Sessions::default();
     let mut stopping = false;
     let done = loop {
         tokio::select! {
-            conn = server.accept(), if sessions.len() < MAX_SESSIONS && !stopping => {
+            conn = server.accept(), if running.len() < MAX_SESSIONS && !stopping => {
                 let conn = conn.map_err(listener_failed)?;
-                let store = Arc::new(Store::open(dir, session.durability)?);
-                sessions.spawn(receive_one(conn, store, session, stop.clone()));
+                let (dir, sessions) = (dir.to_owned(), sessions.clone());
+                running.spawn(receive_one(conn, dir, sessions, session, stop.clone()));
             }
-            Some(ended) = sessions.join_next() => {
+            Some(ended) = running.join_next() => {
                 let ended = ended.unwrap_or(Err(TransferError::Stopped(Standing::Unknown)));
                 let complete = ended.is_ok();
                 report(ended, session.quiet);
-                if complete && !keep && (!stopping || sessions.is_empty()) {
+                if complete && !keep && (!stopping || running.is_empty()) {
                     break Ok(ExitCode::Success);
-                }
-                if sessions.is_empty() {
-                    Store::open(dir, session.durability)?.tidy();
                 }
             }
             () = stop.asked(), if !stopping => {
-                if sessions.is_empty() {
+                if running.is_empty() {
                     break Err(Failure::interrupted());
                 }
                 // Each is told, too, and says what came of it.
@@ -134,18 +134,40 @@ pub async fn to_dir<A: Accept>(
             else => break Ok(ExitCode::Interrupted),
         }
     };
-    Store::open(dir, session.durability)?.tidy();
+    tidy(dir, session.durability);
     done
+}
+
+/// Leaves no trace but what was received. If that cannot be, it is no reason to fail.
+fn tidy(dir: &Path, durability: Durability) {
+    if dir.is_dir()
+        && let Ok(store) = Store::open(dir, durability)
+    {
+        store.tidy();
+    }
 }
 
 async fn receive_one<C: Connection>(
     conn: C,
-    store: Arc<Store>,
+    dir: PathBuf,
+    sessions: Sessions,
     session: Session,
     stop: Stop,
 ) -> Result<Received, TransferError> {
     let progress = Progress::new(session.quiet);
-    receive_tree(conn, store, session.overwrite, &progress, &stop).await
+    let Session { overwrite, durability, .. } = session;
+    // What is wrong with the directory now concerns this sender, and the next one perhaps not.
+    let opening = dir.clone();
+    let store = blocking(move || Store::open(&opening, durability)).await;
+    let received = match store {
+        Ok(store) => {
+            let intake = Intake { store: Arc::new(store), overwrite, sessions };
+            receive_tree(conn, &intake, &progress, &stop).await
+        }
+        Err(error) => decline(conn, error, &stop).await,
+    };
+    tidy(&dir, durability);
+    received
 }
 
 fn report(ended: Result<Received, TransferError>, quiet: bool) {

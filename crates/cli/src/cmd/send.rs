@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use tack_net::tls::{ServerIdentity, config_dir};
 use tokio::time::Instant;
 
 use crate::args::send::{SendConfig, What};
@@ -13,6 +14,7 @@ use crate::transfer::disk::blocking;
 use crate::transfer::pipe::send_stream;
 use crate::transfer::scan::scan;
 use crate::transfer::send::send_tree;
+use crate::transfer::sessions::SenderId;
 use crate::units::{bytes_text, rate_text};
 
 /// Sends and waits for the receiver's word.
@@ -53,7 +55,8 @@ async fn send_paths(
     let opened = opened.await.unwrap_or_else(|| Err(Failure::interrupted()));
     let (found, (dial, conn)) = opened?;
     let started = Instant::now();
-    let sent = send_tree(conn, found, &progress, stop).await;
+    let sender = sender_id(config, &conn);
+    let sent = send_tree(conn, sender, found, &progress, stop).await;
     dial.settle(stop).await;
     let sent = sent?;
     let files = if sent.files == 1 { "1 file".into() } else { format!("{} files", sent.files) };
@@ -63,6 +66,22 @@ async fn send_paths(
     }
     report(config, &what, sent.bytes - sent.kept, started);
     Ok(ExitCode::Success)
+}
+
+/// Who we are to this receiver, and to no other.
+fn sender_id(config: &SendConfig, conn: &NetConn) -> SenderId {
+    let receiver = match conn.peer_fingerprint() {
+        Some(key) => key.to_string(),
+        None => config.host.to_string(),
+    };
+    let ours = config_dir().and_then(|dir| ServerIdentity::load_or_generate(&dir));
+    ours.map_or_else(
+        |error| {
+            tracing::warn!(%error, "no key of our own: nothing can be resumed");
+            blake3::hash(receiver.as_bytes()).into()
+        },
+        |identity| identity.derive(&format!("sends to {receiver}")),
+    )
 }
 
 async fn open(config: &SendConfig) -> Result<(NetDial, NetConn), Failure> {

@@ -115,6 +115,12 @@ pub enum TransferError {
         /// The first few, with reasons.
         reasons: Vec<String>,
     },
+    /// There is no place for it now.
+    #[error("{0}; try again later")]
+    Busy(String),
+    /// A newer session goes on with what this one began.
+    #[error("a newer transfer of the same sender goes on with it")]
+    Superseded,
     /// The user stopped it.
     #[error("stopped{0}")]
     Stopped(Standing),
@@ -211,6 +217,8 @@ impl TransferError {
             Self::NoSpace { .. } | Self::WrongMode(_) => Code::Refused,
             Self::Damaged(_) => Code::Integrity,
             Self::Stopped(_) => Code::Cancelled,
+            Self::Busy(_) => Code::Busy,
+            Self::Superseded => Code::Superseded,
         })
     }
 
@@ -233,7 +241,11 @@ impl TransferError {
             Self::Peer { code: Code::Integrity | Code::Protocol, .. } => ExitCode::Integrity,
             Self::NotOurs | Self::Version { .. } => ExitCode::Integrity,
             Self::Exists { .. } | Self::NoSpace { .. } | Self::WrongMode(_) => ExitCode::Refused,
-            Self::Peer { code: Code::Exists | Code::Refused, .. } => ExitCode::Refused,
+            Self::Busy(_) | Self::Superseded => ExitCode::Refused,
+            Self::Peer {
+                code: Code::Exists | Code::Refused | Code::Busy | Code::Superseded,
+                ..
+            } => ExitCode::Refused,
             Self::Stopped(_) => ExitCode::Interrupted,
             _ => ExitCode::Failed,
         }

@@ -142,6 +142,12 @@ impl FileList {
         Ok(())
     }
 
+    /// Whether both list the same path, other than a folder.
+    pub fn shares_entry_with(&self, other: &FileList) -> bool {
+        let leaves = other.entries.iter().filter(|e| e.kind != Kind::Dir);
+        leaves.into_iter().any(|e| self.is_dir.get(e.path.as_bytes()) == Some(&false))
+    }
+
     /// Compares with what the sender says it listed.
     pub fn check_totals(&self, entries: u32, bytes: u64) -> Result<(), ListError> {
         let show = |n: u64, b: u64| format!("{n} entries and {b} bytes");

@@ -12,6 +12,7 @@ use crate::transfer::error::{Standing, TransferError};
 use crate::transfer::frame::{Frame, HEADER, What, data_header};
 use crate::transfer::plan::proves;
 use crate::transfer::send::{Framed, race};
+use crate::transfer::sessions::SenderId;
 use crate::transfer::wire::{FrameReader, FrameWriter, unexpected};
 
 /// Sends all of `input` and waits until the receiver has verified it. Returns its bytes.
@@ -27,7 +28,8 @@ pub async fn send_stream<C: Connection>(
     let mut framed = Framed::new(conn);
     let mut sent = 0;
     let sending = async {
-        framed.hello(What::Stream).await?;
+        // A stream is never resumed: nobody need know whose it is.
+        framed.hello(What::Stream, SenderId::default()).await?;
         let Framed { reader, writer } = &mut framed;
         let all_sent = AtomicBool::new(false);
         let pump = pump(writer, input, progress, (&mut sent, &all_sent));

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
-use tokio::time::timeout;
 
 use crate::conn::Connection;
 use crate::progress::Progress;
@@ -16,11 +15,12 @@ use crate::transfer::error::{Standing, TransferError};
 use crate::transfer::frame::{Frame, What};
 use crate::transfer::list::FileList;
 use crate::transfer::name::printable;
-use crate::transfer::plan::{Held, hash_held, plan, proves};
+use crate::transfer::plan::Held;
 use crate::transfer::send::Framed;
-use crate::transfer::sink::{Job, Reply, Sink};
+use crate::transfer::sessions::{SenderId, Sessions};
+use crate::transfer::sink::{Job, Proved, Reply, Sink};
 use crate::transfer::store::Store;
-use crate::transfer::wire::{NOOP_INTERVAL, OPENING_LIMIT, unexpected};
+use crate::transfer::wire::{OPENING_LIMIT, unexpected};
 
 /// Most skipped files whose reasons are kept.
 const MAX_SKIPPED: usize = 1000;
@@ -40,10 +40,11 @@ pub struct Received {
 
 impl<C: Connection> Framed<C> {
     /// The receiver's opening; the sender must speak our version and send `wanted`.
-    pub(crate) async fn welcome(&mut self, wanted: What) -> Result<(), TransferError> {
+    /// Returns who sends.
+    pub(crate) async fn welcome(&mut self, wanted: What) -> Result<SenderId, TransferError> {
         self.reader.preface().await?;
         let hello = self.reader.next_within(OPENING_LIMIT, "opening").await?;
-        let Frame::Hello { version, what } = hello else {
+        let Frame::Hello { version, what, sender } = hello else {
             return Err(unexpected(&hello, "HELLO"));
         };
         if version != VERSION {
@@ -56,31 +57,42 @@ impl<C: Connection> Framed<C> {
             (What::Stream, What::Tree) => Err(TransferError::WrongMode(
                 "files are sent but standard output receives; use `tack recv DIR`",
             )),
-            _ => self.writer.send(&Frame::Welcome { version: VERSION }).await,
+            _ => self.writer.send(&Frame::Welcome { version: VERSION }).await.map(|()| sender),
         }
     }
 }
 
-/// Receives one tree into `store`.
+/// Where trees are received, and what holds for all of them.
+#[derive(Clone, Debug)]
+pub struct Intake {
+    /// The directory.
+    pub store: Arc<Store>,
+    /// Whether files may be replaced.
+    pub overwrite: bool,
+    /// Who else sends here.
+    pub sessions: Sessions,
+}
+
+impl Intake {
+    /// For a single session that replaces nothing.
+    pub fn alone(store: Store) -> Intake {
+        Intake { store: Arc::new(store), overwrite: false, sessions: Sessions::default() }
+    }
+}
+
+/// Receives one tree.
 ///
 /// # Errors
 /// Whatever cut the transfer short, `stop` too. What had arrived by then stays for resuming.
 pub async fn receive_tree<C: Connection>(
     conn: C,
-    store: Arc<Store>,
-    overwrite: bool,
+    intake: &Intake,
     progress: &Progress,
     stop: &Stop,
 ) -> Result<Received, TransferError> {
     let mut framed = Framed::new(conn);
-    let mut receiver = TreeReceiver {
-        framed: &mut framed,
-        store,
-        overwrite,
-        progress,
-        course: Course::default(),
-        disk: None,
-    };
+    let course = Course::default();
+    let mut receiver = TreeReceiver { framed: &mut framed, intake, progress, course, disk: None };
     let result = stop.or(receiver.run()).await;
     progress.finish();
     let TreeReceiver { course, disk, .. } = receiver;
@@ -93,10 +105,24 @@ pub async fn receive_tree<C: Connection>(
     result
 }
 
+/// Tells a sender why it cannot send, once it has said who it is.
+///
+/// # Errors
+/// Always: `why`, unless the sender is gone before it hears it.
+pub async fn decline<C: Connection>(
+    conn: C,
+    why: TransferError,
+    stop: &Stop,
+) -> Result<Received, TransferError> {
+    let mut framed = Framed::new(conn);
+    let opened = stop.or(framed.welcome(What::Tree)).await;
+    let result = opened.unwrap_or(Err(TransferError::Stopped(Standing::Unknown)));
+    framed.close(result.and(Err(why)), stop).await
+}
+
 struct TreeReceiver<'a, C> {
     framed: &'a mut Framed<C>,
-    store: Arc<Store>,
-    overwrite: bool,
+    intake: &'a Intake,
     progress: &'a Progress,
     course: Course,
     /// The disk thread, which goes on for a moment when we are dropped.
@@ -124,47 +150,56 @@ impl Course {
     }
 }
 
-/// Parts to go on with: bytes and the state of their hash.
-type Resumed = BTreeMap<u32, (u64, blake3::Hasher)>;
+/// Parts to go on with.
+type Resumed = BTreeMap<u32, Box<Proved>>;
 
 impl<C: Connection> TreeReceiver<'_, C> {
     async fn run(&mut self) -> Result<Received, TransferError> {
-        self.framed.welcome(What::Tree).await?;
+        let sender = self.framed.welcome(What::Tree).await?;
         let list = Arc::new(self.read_list().await?);
         self.course.listed = (list.files().count(), list.total_bytes());
-        let held = self.plan(&list).await?;
+        let entering = self.intake.sessions.enter(sender, &list);
+        let place = self.framed.writer.while_busy(entering).await?;
+        let (store, overwrite) = (Arc::clone(&self.intake.store), self.intake.overwrite);
+        let sink = Arc::new(Sink { store, list, overwrite, place: Arc::clone(&place) });
+        tokio::select! {
+            biased;
+            () = place.superseded() => Err(TransferError::Superseded),
+            received = self.receive(&sink) => received,
+        }
+    }
+
+    async fn receive(&mut self, sink: &Arc<Sink>) -> Result<Received, TransferError> {
+        let list = &sink.list;
+        let held = self.busy(sink, |sink| sink.plan()).await?;
         for h in &held {
             let have = Frame::Have { index: h.index, bytes: h.bytes };
             self.framed.writer.queue(&have).await?;
         }
         self.framed.writer.send(&Frame::Planned).await?;
 
-        let resumed = self.check_proofs(&list, held).await?;
+        let resumed = self.check_proofs(sink, held).await?;
         self.course.here = self.course.done.kept;
         self.progress.start(list.total_bytes(), self.course.done.kept);
-        let sink = self.sink(&list);
-        self.busy(move || sink.make_dirs()).await?;
+        self.busy(sink, |sink| sink.make_dirs()).await?;
         self.framed.writer.send(&Frame::Go).await?;
 
-        self.store_files(&list, resumed).await?;
-        let sink = self.sink(&list);
-        self.busy(move || sink.finish_tree()).await?;
+        self.store_files(sink, resumed).await?;
+        self.busy(sink, |sink| sink.finish_tree()).await?;
         let Received { files, bytes, .. } = self.course.done;
         self.framed.writer.send(&Frame::Done { files, bytes }).await?;
         Ok(std::mem::take(&mut self.course.done))
     }
 
-    fn sink(&self, list: &Arc<FileList>) -> Sink {
-        let (store, list) = (Arc::clone(&self.store), Arc::clone(list));
-        Sink { store, list, overwrite: self.overwrite }
-    }
-
-    /// Blocking work, while the sender is kept informed that we live.
+    /// Blocking work, while the sender is kept informed that we live. It holds on to the session's
+    /// place until it is done, whatever becomes of us.
     async fn busy<T: Send + 'static>(
         &mut self,
-        work: impl FnOnce() -> Result<T, TransferError> + Send + 'static,
+        sink: &Arc<Sink>,
+        work: impl FnOnce(&Sink) -> Result<T, TransferError> + Send + 'static,
     ) -> Result<T, TransferError> {
-        self.framed.writer.while_busy(blocking(work)).await
+        let sink = Arc::clone(sink);
+        self.framed.writer.while_busy(blocking(move || work(&sink))).await
     }
 
     async fn read_list(&mut self) -> Result<FileList, TransferError> {
@@ -181,22 +216,10 @@ impl<C: Connection> TreeReceiver<'_, C> {
         }
     }
 
-    async fn plan(&mut self, list: &Arc<FileList>) -> Result<Vec<Held>, TransferError> {
-        let (store, list) = (Arc::clone(&self.store), Arc::clone(list));
-        let overwrite = self.overwrite;
-        self.busy(move || {
-            if !store.is_case_sensitive()? {
-                list.check_case()?;
-            }
-            plan(&store, &list, overwrite)
-        })
-        .await
-    }
-
     /// Compares each proof with what is on disk, and answers with KEEP where it holds.
     async fn check_proofs(
         &mut self,
-        list: &Arc<FileList>,
+        sink: &Arc<Sink>,
         held: Vec<Held>,
     ) -> Result<Resumed, TransferError> {
         let mut resumed = Resumed::new();
@@ -204,33 +227,36 @@ impl<C: Connection> TreeReceiver<'_, C> {
         // Answered only after the last proof: until then the sender writes and does not read.
         let mut keep = Vec::new();
         for h in held {
-            let (index, bytes) = (h.index, h.bytes);
-            let (entry, size) = list.file(index).expect("only files are held");
+            let (index, bytes, in_place) = (h.index, h.bytes, h.partial.is_none());
+            let (entry, size) = sink.list.file(index).expect("only files are held");
             self.progress.say(format!("checking {}", entry.path));
-            let (store, its_list) = (Arc::clone(&self.store), Arc::clone(list));
-            let hashing = move || Ok((hash_held(&store, &its_list, &h)?, h));
-            let (hasher, h) = self.busy(hashing).await?;
+            let hashed = self.busy(sink, move |sink| sink.hash_held(h)).await?;
             let proof = match self.framed.reader.next("waiting for the sender's proof").await? {
                 Frame::Proof { index: i, hash } if i == index => hash,
                 other => return Err(unexpected(&other, "the PROOF of what is held")),
             };
-            if !proves(&hasher, &proof) {
-                tracing::info!(path = %entry.path, bytes, "what is here differs");
-                if h.in_place && !self.overwrite {
-                    differing.push(entry.path.to_string());
+            // It is gone, and not in the way.
+            let Some(hashed) = hashed else { continue };
+            let mut kept = (None, false);
+            if hashed.agrees_with(&proof) {
+                kept = self.busy(sink, move |sink| sink.keep(index, bytes, hashed)).await?;
+            }
+            match kept {
+                (_, false) => {
+                    tracing::info!(path = %entry.path, bytes, "what is here differs");
+                    if in_place && !sink.overwrite {
+                        differing.push(entry.path.to_string());
+                    }
+                    continue;
                 }
-                continue;
+                (Some(proved), true) => drop(resumed.insert(index, Box::new(proved))),
+                (None, true) => {
+                    self.course.done.files += 1;
+                    self.course.done.bytes += size;
+                }
             }
             keep.push(index);
             self.course.done.kept += bytes;
-            if bytes < size {
-                resumed.insert(index, (bytes, hasher));
-                continue;
-            }
-            let sink = self.sink(list);
-            self.busy(move || sink.keep(&h)).await?;
-            self.course.done.files += 1;
-            self.course.done.bytes += size;
         }
         if !differing.is_empty() {
             return Err(TransferError::exists(&differing));
@@ -244,13 +270,14 @@ impl<C: Connection> TreeReceiver<'_, C> {
     /// Hands what comes to the disk thread until FINISHED, and tells what has been stored.
     async fn store_files(
         &mut self,
-        list: &Arc<FileList>,
+        sink: &Arc<Sink>,
         resumed: Resumed,
     ) -> Result<(), TransferError> {
         let (jobs, jobs_out) = mpsc::channel(CHUNKS_AHEAD);
         let (replies_in, mut replies) = mpsc::unbounded_channel();
-        let sink = self.sink(list);
-        self.disk = Some(tokio::task::spawn_blocking(move || sink.run(jobs_out, &replies_in)));
+        let disk = Arc::clone(sink);
+        self.disk = Some(tokio::task::spawn_blocking(move || disk.run(jobs_out, &replies_in)));
+        let list = &sink.list;
         let mut ledger = Ledger { list, resumed, next: 0 };
 
         let relayed = self.relay(jobs, &mut replies, &mut ledger).await;
@@ -306,10 +333,8 @@ impl<C: Connection> TreeReceiver<'_, C> {
                     // The disk thread gave up: its error is waiting.
                     None => return Ok(()),
                 },
-                () = tokio::time::sleep(NOOP_INTERVAL) => {
-                    let noop = self.framed.writer.send(&Frame::Noop);
-                    // A sender busy with a slow disk need not read us just now.
-                    drop(timeout(NOOP_INTERVAL, noop).await);
+                () = tokio::time::sleep_until(self.framed.writer.noop_due()) => {
+                    self.framed.writer.noop().await;
                 }
             }
         }
@@ -344,13 +369,12 @@ impl Ledger<'_> {
             Frame::End { hash } => Ok(Some(Job::End(hash))),
             Frame::File { index, offset } => {
                 let resume = self.resumed.remove(&index);
-                let starts_at = resume.as_ref().map_or(0, |&(bytes, _)| bytes);
+                let starts_at = resume.as_ref().map_or(0, |proved| proved.bytes);
                 if index < self.next || self.list.file(index).is_none() || offset != starts_at {
                     let frame = Frame::File { index, offset };
                     return Err(unexpected(&frame, "the next file, where it was left"));
                 }
                 self.next = index + 1;
-                let resume = resume.map(|(bytes, hasher)| (bytes, Box::new(hasher)));
                 Ok(Some(Job::File { index, resume }))
             }
             Frame::Skip { index, reason } => {

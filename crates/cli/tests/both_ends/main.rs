@@ -4,12 +4,14 @@ mod args;
 mod hostile;
 mod nc;
 mod network;
+mod patience;
 mod perf;
 #[cfg(target_os = "linux")]
 mod ssh;
 #[cfg(target_os = "linux")]
 mod stop;
 mod support;
+mod takeover;
 mod transfer;
 #[cfg(target_os = "linux")]
 mod tun;

@@ -4,7 +4,6 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::Stdio;
-use std::sync::Arc;
 
 use serde_json::Value;
 use tack_cli::args::host::HostPort;
@@ -12,7 +11,7 @@ use tack_cli::conn::Accept;
 use tack_cli::net::{NetAccept, NetDial, Way};
 use tack_cli::progress::Progress;
 use tack_cli::stop::Stop;
-use tack_cli::transfer::recv::receive_tree;
+use tack_cli::transfer::recv::{Intake, receive_tree};
 use tack_cli::transfer::scan::scan;
 use tack_cli::transfer::send::send_tree;
 use tack_cli::transfer::store::{Durability, Store};
@@ -20,7 +19,9 @@ use tack_net::ConnConfig;
 use tack_net::tls::{Acceptor, ClientTrust, Connector, ServerIdentity};
 use tempfile::tempdir;
 
-use crate::support::{Listening, random_bytes, random_tree, rng, run, snapshot, succeeded, tack};
+use crate::support::{
+    Listening, ME, random_bytes, random_tree, rng, run, snapshot, succeeded, tack,
+};
 
 /// A tree over real sockets on the loopback.
 fn tree_over_network(encrypted: bool, config: ConnConfig, seed: u64) {
@@ -42,16 +43,16 @@ fn tree_over_network(encrypted: bool, config: ConnConfig, seed: u64) {
             let dial = NetDial::open(&Way::Udp, &host, config, connector, true).await.unwrap();
             let found = scan(std::slice::from_ref(&from), false).unwrap();
             let sent =
-                send_tree(dial.connect().await.unwrap(), found, &quiet, &Stop::never()).await;
+                send_tree(dial.connect().await.unwrap(), ME, found, &quiet, &Stop::never()).await;
             dial.settle(&Stop::never()).await;
             sent
         };
         let receiving = async {
             let conn = server.accept().await.unwrap();
-            let store = Arc::new(Store::open(&into, Durability::Synced).unwrap());
-            let received =
-                receive_tree(conn, Arc::clone(&store), false, &quiet, &Stop::never()).await;
-            store.tidy();
+            let intake = Intake::alone(Store::open(&into, Durability::Synced).unwrap());
+            let received = receive_tree(conn, &intake, &quiet, &Stop::never()).await;
+            drop(intake);
+            Store::open(&into, Durability::Synced).unwrap().tidy();
             received
         };
         let (sent, received) = tokio::join!(sending, receiving);

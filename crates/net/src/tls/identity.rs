@@ -4,6 +4,7 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use rustls::crypto::ring::cipher_suite::TLS13_CHACHA20_POLY1305_SHA256;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
@@ -65,6 +66,16 @@ impl ServerIdentity {
         }
         let pem = read(&path)?;
         ServerIdentity::from_pem(&pem, &pem)
+    }
+
+    /// A secret that follows from the private key and `context`, and tells nothing of the key:
+    /// HKDF [RFC 5869].
+    pub fn derive(&self, context: &str) -> [u8; 32] {
+        let suite = TLS13_CHACHA20_POLY1305_SHA256.tls13().expect("a suite of TLS 1.3");
+        let key = suite.hkdf_provider.extract_from_secret(Some(b"tack"), self.key.secret_der());
+        let mut secret = [0; 32];
+        key.expand_slice(&[context.as_bytes()], &mut secret).expect("as long as the hash");
+        secret
     }
 
     /// What a client pins.

@@ -4,6 +4,7 @@
 //! that does it ([`cmd`]) over any [`conn::Connection`].
 
 pub mod args;
+pub mod budget;
 pub mod cmd;
 pub mod conn;
 pub mod demo;

@@ -14,6 +14,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use crate::args::host::HostPort;
+use crate::budget::{Budget, Peer};
 use crate::conn::{Accept, Connection, Dial, Flow};
 use crate::exit::{ExitCode, Failure};
 use crate::stop::Stop;
@@ -21,8 +22,8 @@ use crate::stop::Stop;
 /// Time for a TLS handshake.
 const HANDSHAKE_LIMIT: Duration = Duration::from_secs(10);
 
-/// Most handshakes under way at once: what strangers may make us hold.
-const MAX_HANDSHAKES: usize = 64;
+/// Most handshakes under way at once, and of one peer: what strangers may make us hold.
+const MAX_HANDSHAKES: (usize, usize) = (128, 32);
 
 /// How long to wait, at the end, for the peer to acknowledge our last bytes.
 const LINGER: Duration = Duration::from_secs(5);
@@ -293,6 +294,7 @@ pub struct NetAccept {
     acceptor: Option<Acceptor>,
     fingerprint: Option<Fingerprint>,
     handshakes: JoinSet<Result<NetConn, TlsError>>,
+    places: Budget,
 }
 
 impl NetAccept {
@@ -319,7 +321,9 @@ impl NetAccept {
             Failure::new(ExitCode::Failed, format!("cannot listen on port {port}: {e}"))
         })?;
         let (acceptor, fingerprint) = identity.unzip();
-        Ok(Self { endpoint, listener, acceptor, fingerprint, handshakes: JoinSet::new() })
+        let places = Budget::new(MAX_HANDSHAKES.0, MAX_HANDSHAKES.1);
+        let handshakes = JoinSet::new();
+        Ok(Self { endpoint, listener, acceptor, fingerprint, handshakes, places })
     }
 
     /// Where it listens.
@@ -361,15 +365,24 @@ impl Accept for NetAccept {
     async fn accept(&mut self) -> io::Result<NetConn> {
         loop {
             tokio::select! {
-                arrived = self.listener.accept(), if self.handshakes.len() < MAX_HANDSHAKES => {
+                arrived = self.listener.accept() => {
                     let (stream, peer) = arrived?;
                     tracing::info!(%peer, "connection");
                     let Some(acceptor) = self.acceptor.clone() else {
                         return Ok(NetConn::Plain(Box::new(stream)));
                     };
+                    let Ok(place) = self.places.take_or_displace(Peer::of(Some(peer)), 1) else {
+                        tracing::warn!(%peer, "too many handshakes");
+                        stream.abort();
+                        continue;
+                    };
                     self.handshakes.spawn(async move {
-                        let tls = timeout(HANDSHAKE_LIMIT, acceptor.accept(stream)).await;
-                        let tls = tls.map_err(|_| handshake_timeout())??;
+                        let shaking = timeout(HANDSHAKE_LIMIT, acceptor.accept(stream));
+                        let tls = tokio::select! {
+                            biased;
+                            tls = shaking => tls.map_err(|_| handshake_timeout())??,
+                            () = place.revoked() => return Err(handshake_timeout()),
+                        };
                         Ok(NetConn::Tls(Box::new(tls)))
                     });
                 }

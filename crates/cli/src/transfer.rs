@@ -58,6 +58,7 @@ pub mod frame;
 pub mod list;
 pub mod name;
 pub mod partial;
+pub mod patience;
 pub mod pipe;
 pub mod plan;
 pub mod recv;

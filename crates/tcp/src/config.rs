@@ -242,6 +242,10 @@ pub struct ListenConfig {
     pub syn_backlog: usize,
     /// Answer SYNs beyond `syn_backlog` with cookies [RFC 4987 §3.6].
     pub syn_cookies: bool,
+    /// What connections that nobody has accepted may hold of received data together, in bytes.
+    /// Each offers its initial window as long as that fits, and 8 KiB beyond: with the defaults a
+    /// port holds 48 MiB for strangers at most.
+    pub unaccepted_bytes: usize,
 }
 
 impl Default for ListenConfig {
@@ -251,6 +255,7 @@ impl Default for ListenConfig {
             backlog: 1_024,
             syn_backlog: 1_024,
             syn_cookies: true,
+            unaccepted_bytes: 32 << 20,
         }
     }
 }

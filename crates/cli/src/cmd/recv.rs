@@ -9,6 +9,7 @@ use tokio::task::JoinSet;
 use crate::args::host::HostPort;
 use crate::args::recv::{Destination, RecvConfig};
 use crate::args::transport::ServerSecurity;
+use crate::budget::{Budget, Exhausted, Peer};
 use crate::conn::{Accept, Connection};
 use crate::exit::{ExitCode, Failure};
 use crate::net::{NetAccept, Way, outward_address};
@@ -16,14 +17,14 @@ use crate::progress::Progress;
 use crate::stop::Stop;
 use crate::transfer::disk::blocking;
 use crate::transfer::error::{Standing, TransferError};
-use crate::transfer::pipe::receive_stream;
-use crate::transfer::recv::{Intake, Received, decline, receive_tree};
+use crate::transfer::pipe::{drain_stream, open_stream};
+use crate::transfer::recv::{Intake, Limits, Received, busy, decline, receive_tree};
 use crate::transfer::sessions::Sessions;
 use crate::transfer::store::{Durability, Store};
 use crate::units::bytes_text;
 
-/// Most transfers at once.
-const MAX_SESSIONS: usize = 16;
+/// Most connections that are served at once, if only by being turned away; and of one peer.
+const MAX_CONNECTIONS: (usize, usize) = (256, 64);
 
 /// Listens and receives.
 pub async fn run(config: RecvConfig, stop: Stop) -> Result<ExitCode, Failure> {
@@ -107,14 +108,28 @@ pub async fn to_dir<A: Accept>(
     stop: &Stop,
 ) -> Result<ExitCode, Failure> {
     let mut running: JoinSet<Result<Received, TransferError>> = JoinSet::new();
-    let sessions = Sessions::default();
+    let (sessions, limits) = (Sessions::default(), Limits::default());
+    let connections = Budget::new(MAX_CONNECTIONS.0, MAX_CONNECTIONS.1);
     let mut stopping = false;
     let done = loop {
         tokio::select! {
-            conn = server.accept(), if running.len() < MAX_SESSIONS && !stopping => {
+            conn = server.accept(), if !stopping => {
                 let conn = conn.map_err(listener_failed)?;
-                let (dir, sessions) = (dir.to_owned(), sessions.clone());
-                running.spawn(receive_one(conn, dir, sessions, session, stop.clone()));
+                let Ok(served) = connections.take_or_displace(peer_of(&conn), 1) else {
+                    // It is answered at once, and by no more than this.
+                    conn.abort();
+                    continue;
+                };
+                let shared = (sessions.clone(), limits.clone());
+                let receiving =
+                    receive_one(conn, dir.to_owned(), shared, session, stop.clone());
+                running.spawn(async move {
+                    tokio::select! {
+                        biased;
+                        received = receiving => received,
+                        () = served.revoked() => Err(busy(Exhausted::All)),
+                    }
+                });
             }
             Some(ended) = running.join_next() => {
                 let ended = ended.unwrap_or(Err(TransferError::Stopped(Standing::Unknown)));
@@ -150,7 +165,7 @@ fn tidy(dir: &Path, durability: Durability) {
 async fn receive_one<C: Connection>(
     conn: C,
     dir: PathBuf,
-    sessions: Sessions,
+    (sessions, limits): (Sessions, Limits),
     session: Session,
     stop: Stop,
 ) -> Result<Received, TransferError> {
@@ -161,7 +176,7 @@ async fn receive_one<C: Connection>(
     let store = blocking(move || Store::open(&opening, durability)).await;
     let received = match store {
         Ok(store) => {
-            let intake = Intake { store: Arc::new(store), overwrite, sessions };
+            let intake = Intake { store: Arc::new(store), overwrite, sessions, limits };
             receive_tree(conn, &intake, &progress, &stop).await
         }
         Err(error) => decline(conn, error, &stop).await,
@@ -196,36 +211,43 @@ pub async fn to_stdout<A: Accept>(
     quiet: bool,
     stop: &Stop,
 ) -> Result<ExitCode, Failure> {
-    loop {
-        let Some(conn) = stop.or(server.accept()).await else {
-            return Err(Failure::interrupted());
-        };
-        let conn = conn.map_err(listener_failed)?;
-        match receive_stream(conn, &mut out, &Progress::new(quiet), stop).await {
-            Ok(bytes) => {
-                if !quiet {
-                    eprintln!("received {}, verified", bytes_text(bytes));
-                }
-                return Ok(ExitCode::Success);
+    let limit = Limits::default().opening;
+    let mut opening = JoinSet::new();
+    let stream = loop {
+        tokio::select! {
+            conn = server.accept() => {
+                let conn = conn.map_err(listener_failed)?;
+                let Ok(place) = limit.take_or_displace(peer_of(&conn), 1) else {
+                    conn.abort();
+                    continue;
+                };
+                let stop = stop.clone();
+                opening.spawn(async move {
+                    tokio::select! {
+                        biased;
+                        opened = open_stream(conn, &stop) => opened,
+                        () = place.revoked() => Err(busy(Exhausted::All)),
+                    }
+                });
             }
-            Err(error) if is_before_opening(&error) => {
-                eprintln!("tack: {error}; still listening");
-            }
-            Err(error) => return Err(error.into()),
+            Some(opened) = opening.join_next() => match opened {
+                Ok(Ok(stream)) => break stream,
+                Ok(Err(error)) => eprintln!("tack: {error}; still listening"),
+                Err(error) => tracing::warn!(%error, "a connection was aborted"),
+            },
+            () = stop.asked() => return Err(Failure::interrupted()),
         }
+    };
+    drop(opening);
+    let bytes = drain_stream(stream, &mut out, &Progress::new(quiet), stop).await?;
+    if !quiet {
+        eprintln!("received {}, verified", bytes_text(bytes));
     }
+    Ok(ExitCode::Success)
 }
 
-/// Whether the stream had not begun, so that another may still be received.
-fn is_before_opening(error: &TransferError) -> bool {
-    use TransferError as E;
-    match error {
-        E::NotOurs | E::Version { .. } | E::WrongMode(_) => true,
-        E::Closed { during } | E::Silent { during, .. } | E::Connection { during, .. } => {
-            *during == "opening"
-        }
-        _ => false,
-    }
+fn peer_of(conn: &impl Connection) -> Peer {
+    Peer::of(conn.addresses().map(|(_, peer)| peer))
 }
 
 fn listener_failed(error: io::Error) -> Failure {

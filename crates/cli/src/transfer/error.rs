@@ -46,6 +46,14 @@ pub enum TransferError {
         /// How long was waited.
         seconds: u64,
     },
+    /// It lives, and keeps a place without using it.
+    #[error("the peer sent nothing of use for {seconds} s while {during}")]
+    TooSlow {
+        /// What was under way.
+        during: &'static str,
+        /// How long was waited.
+        seconds: u64,
+    },
     /// The other end is something else.
     #[error("the peer does not speak tack's file protocol (is it `tack send`/`tack recv`?)")]
     NotOurs,
@@ -211,7 +219,8 @@ impl TransferError {
         Some(match self {
             Self::Connection { .. } | Self::Closed { .. } | Self::Peer { .. } => return None,
             Self::Disk { .. } | Self::Incomplete { .. } => Code::Io,
-            Self::Silent { .. } | Self::NotOurs | Self::Version { .. } => Code::Protocol,
+            Self::Silent { .. } | Self::TooSlow { .. } => Code::Busy,
+            Self::NotOurs | Self::Version { .. } => Code::Protocol,
             Self::Frame(_) | Self::Unexpected { .. } | Self::List(_) => Code::Protocol,
             Self::Exists { .. } => Code::Exists,
             Self::NoSpace { .. } | Self::WrongMode(_) => Code::Refused,

@@ -234,6 +234,11 @@ pub fn is_data(kind: u8) -> bool {
     kind == kind::DATA
 }
 
+/// Whether a frame of this type says nothing but that its sender lives.
+pub fn is_noop(kind: u8) -> bool {
+    kind == kind::NOOP
+}
+
 /// The header of a DATA frame with `length` bytes of body.
 ///
 /// # Panics

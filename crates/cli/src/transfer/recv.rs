@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
+use crate::budget::{Budget, Exhausted, Peer};
 use crate::conn::Connection;
 use crate::progress::Progress;
 use crate::stop::Stop;
@@ -43,6 +45,7 @@ impl<C: Connection> Framed<C> {
     /// Returns who sends.
     pub(crate) async fn welcome(&mut self, wanted: What) -> Result<SenderId, TransferError> {
         self.reader.preface().await?;
+        self.reader.begin_phase(OPENING_LIMIT);
         let hello = self.reader.next_within(OPENING_LIMIT, "opening").await?;
         let Frame::Hello { version, what, sender } = hello else {
             return Err(unexpected(&hello, "HELLO"));
@@ -71,12 +74,49 @@ pub struct Intake {
     pub overwrite: bool,
     /// Who else sends here.
     pub sessions: Sessions,
+    /// What strangers may take.
+    pub limits: Limits,
 }
+
+/// What strangers may take of a receiving command: of each so much in all and, of that, so much for
+/// one peer's address.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// Connections that have not said yet what they want: 64, and 32.
+    pub opening: Budget,
+    /// Transfers: 16, and 8.
+    pub places: Budget,
+    /// Bytes of memory for lists of files: 512 MiB, and 256 MiB, in which a million files fit.
+    pub lists: Budget,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            opening: Budget::new(64, 32),
+            places: Budget::new(16, 8),
+            lists: Budget::new(512 << 20, 256 << 20),
+        }
+    }
+}
+
+/// Time for a list to begin with, and the longest pause in it.
+const LIST_GRACE: Duration = Duration::from_secs(60);
+
+/// Time for proofs, beside what hashing takes.
+const PROOF_GRACE: Duration = Duration::from_secs(60);
+
+/// Bytes per second that a sender's disk can read and hash, at least.
+const HASH_PACE: u64 = 5_000_000;
+
+/// The longest pause of a sender whose disk has to wake up, say.
+const DATA_GRACE: Duration = Duration::from_secs(120);
 
 impl Intake {
     /// For a single session that replaces nothing.
     pub fn alone(store: Store) -> Intake {
-        Intake { store: Arc::new(store), overwrite: false, sessions: Sessions::default() }
+        let (sessions, limits) = (Sessions::default(), Limits::default());
+        Intake { store: Arc::new(store), overwrite: false, sessions, limits }
     }
 }
 
@@ -90,9 +130,11 @@ pub async fn receive_tree<C: Connection>(
     progress: &Progress,
     stop: &Stop,
 ) -> Result<Received, TransferError> {
+    let peer = Peer::of(conn.addresses().map(|(_, peer)| peer));
     let mut framed = Framed::new(conn);
     let course = Course::default();
-    let mut receiver = TreeReceiver { framed: &mut framed, intake, progress, course, disk: None };
+    let mut receiver =
+        TreeReceiver { framed: &mut framed, intake, peer, progress, course, disk: None };
     let result = stop.or(receiver.run()).await;
     progress.finish();
     let TreeReceiver { course, disk, .. } = receiver;
@@ -123,6 +165,7 @@ pub async fn decline<C: Connection>(
 struct TreeReceiver<'a, C> {
     framed: &'a mut Framed<C>,
     intake: &'a Intake,
+    peer: Peer,
     progress: &'a Progress,
     course: Course,
     /// The disk thread, which goes on for a moment when we are dropped.
@@ -155,7 +198,23 @@ type Resumed = BTreeMap<u32, Box<Proved>>;
 
 impl<C: Connection> TreeReceiver<'_, C> {
     async fn run(&mut self) -> Result<Received, TransferError> {
-        let sender = self.framed.welcome(What::Tree).await?;
+        let limits = &self.intake.limits;
+        let opening = limits.opening.take_or_displace(self.peer, 1).map_err(busy)?;
+        let sender = tokio::select! {
+            biased;
+            () = opening.revoked() => return Err(busy(Exhausted::All)),
+            sender = self.framed.welcome(What::Tree) => sender?,
+        };
+        drop(opening);
+        let place = limits.places.take_or_displace(self.peer, 1).map_err(busy)?;
+        tokio::select! {
+            biased;
+            () = place.revoked() => Err(busy(Exhausted::All)),
+            received = self.run_as(sender) => received,
+        }
+    }
+
+    async fn run_as(&mut self, sender: SenderId) -> Result<Received, TransferError> {
         let list = Arc::new(self.read_list().await?);
         self.course.listed = (list.files().count(), list.total_bytes());
         let entering = self.intake.sessions.enter(sender, &list);
@@ -203,7 +262,9 @@ impl<C: Connection> TreeReceiver<'_, C> {
     }
 
     async fn read_list(&mut self) -> Result<FileList, TransferError> {
-        let mut list = FileList::new();
+        let memory = self.intake.limits.lists.take(self.peer, 0).map_err(busy)?;
+        let mut list = FileList::within(memory);
+        self.framed.reader.begin_phase(LIST_GRACE);
         loop {
             match self.framed.reader.next("reading the list of files").await? {
                 Frame::Entry(entry) => list.push(entry)?,
@@ -226,6 +287,8 @@ impl<C: Connection> TreeReceiver<'_, C> {
         let mut differing = Vec::new();
         // Answered only after the last proof: until then the sender writes and does not read.
         let mut keep = Vec::new();
+        let to_hash = held.iter().map(|h| h.bytes).sum::<u64>() / HASH_PACE;
+        self.framed.reader.begin_phase(PROOF_GRACE + Duration::from_secs(to_hash));
         for h in held {
             let (index, bytes, in_place) = (h.index, h.bytes, h.partial.is_none());
             let (entry, size) = sink.list.file(index).expect("only files are held");
@@ -278,6 +341,7 @@ impl<C: Connection> TreeReceiver<'_, C> {
         let disk = Arc::clone(sink);
         self.disk = Some(tokio::task::spawn_blocking(move || disk.run(jobs_out, &replies_in)));
         let list = &sink.list;
+        self.framed.reader.begin_phase(DATA_GRACE);
         let mut ledger = Ledger { list, resumed, next: 0 };
 
         let relayed = self.relay(jobs, &mut replies, &mut ledger).await;
@@ -387,6 +451,17 @@ impl Ledger<'_> {
             other => Err(unexpected(&other, "FILE, DATA, END, SKIP or FINISHED")),
         }
     }
+}
+
+/// What a sender is told for whom there is no place.
+pub(crate) fn busy(exhausted: Exhausted) -> TransferError {
+    TransferError::Busy(
+        match exhausted {
+            Exhausted::Peer => "too many transfers come from your address",
+            Exhausted::All => "too many transfers are under way",
+        }
+        .to_owned(),
+    )
 }
 
 fn list_name(list: &FileList, index: u32) -> String {

@@ -8,6 +8,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 use crate::transfer::error::TransferError;
 use crate::transfer::frame::{self, Frame, HEADER, PREFACE};
 use crate::transfer::name::printable;
+use crate::transfer::patience::Patience;
 
 /// Silence after which the peer is taken for gone.
 pub const SILENCE_LIMIT: Duration = Duration::from_secs(60);
@@ -15,17 +16,14 @@ pub const SILENCE_LIMIT: Duration = Duration::from_secs(60);
 /// Silence of our own after which a NOOP is due.
 pub const NOOP_INTERVAL: Duration = Duration::from_secs(10);
 
-/// More than any limit.
-const FAR_AWAY: Duration = Duration::from_secs(1 << 30);
-
 /// Time for the preface and the first frame: a port scanner should not hold a place for long.
 pub const OPENING_LIMIT: Duration = Duration::from_secs(10);
 
 /// Reads frames. `next` may be dropped at any point and called again without losing bytes.
 pub struct FrameReader<R> {
     from: R,
-    /// Since when the peer, which we wait for, has said nothing. Survives cancellation.
-    silent_since: Option<Instant>,
+    /// Survives cancellation.
+    patience: Patience,
     header: [u8; HEADER],
     header_have: usize,
     body: Vec<u8>,
@@ -37,7 +35,7 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
     pub fn new(from: R) -> Self {
         Self {
             from,
-            silent_since: None,
+            patience: Patience::default(),
             header: [0; HEADER],
             header_have: 0,
             body: Vec::new(),
@@ -80,6 +78,16 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
         }
     }
 
+    /// From here on, the peer has to say something of use: see [`Patience::begin_phase`].
+    pub fn begin_phase(&mut self, grace: Duration) {
+        self.patience.begin_phase(grace);
+    }
+
+    /// From here on, signs of life are enough.
+    pub fn end_phase(&mut self) {
+        self.patience.end_phase();
+    }
+
     /// Waits for the peer to close; whatever it still says is dropped, up to a limit.
     pub async fn closed(&mut self, limit: Duration) {
         let mut rest = [0; 1024];
@@ -112,8 +120,10 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
     ) -> Result<Frame, TransferError> {
         while self.header_have < HEADER {
             let room = &mut self.header[self.header_have..];
-            self.header_have +=
-                read_some(&mut self.from, room, &mut self.silent_since, limit, during).await?;
+            let read = read_some(&mut self.from, room, &mut self.patience, limit, during);
+            let n = read.await?;
+            self.patience.heard(0, Instant::now());
+            self.header_have += n;
         }
         let (kind, length) = frame::parse_header(self.header)?;
         if self.body.len() < length {
@@ -121,10 +131,13 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
         }
         while self.body_have < length {
             let room = &mut self.body[self.body_have..length];
-            self.body_have +=
-                read_some(&mut self.from, room, &mut self.silent_since, limit, during).await?;
+            let read = read_some(&mut self.from, room, &mut self.patience, limit, during);
+            let n = read.await?;
+            let useful = if frame::is_noop(kind) { 0 } else { n };
+            self.patience.heard(useful, Instant::now());
+            self.body_have += n;
         }
-        self.silent_since = None;
+        self.patience.done();
         self.header_have = 0;
         self.body_have = 0;
         if frame::is_data(kind) {
@@ -137,24 +150,21 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
     }
 }
 
-/// Reads some bytes. The peer may take its time as long as it says something: a frame may take
-/// minutes over a slow path.
+/// Reads some bytes, as long as our patience lasts.
 async fn read_some(
     from: &mut (impl AsyncRead + Unpin),
     room: &mut [u8],
-    silent_since: &mut Option<Instant>,
-    limit: Duration,
+    patience: &mut Patience,
+    silence: Duration,
     during: &'static str,
 ) -> Result<usize, TransferError> {
-    let since = *silent_since.get_or_insert_with(Instant::now);
-    let until = since.checked_add(limit).unwrap_or(since + FAR_AWAY);
-    let n = timeout_at(until, from.read(room)).await.map_err(|_| silent(during, limit))?;
-    match n.map_err(|e| broken(during, e))? {
+    let until = patience.wait(silence, Instant::now());
+    let Ok(read) = timeout_at(until, from.read(room)).await else {
+        return Err(patience.exhausted(silence, during, Instant::now()));
+    };
+    match read.map_err(|e| broken(during, e))? {
         0 => Err(TransferError::Closed { during }),
-        n => {
-            *silent_since = Some(Instant::now());
-            Ok(n)
-        }
+        n => Ok(n),
     }
 }
 

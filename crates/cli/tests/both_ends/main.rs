@@ -10,6 +10,7 @@ mod perf;
 mod ssh;
 #[cfg(target_os = "linux")]
 mod stop;
+mod strangers;
 mod support;
 mod takeover;
 mod transfer;

@@ -15,7 +15,8 @@ use tack_cli::exit::ExitCode;
 use tack_cli::progress::Progress;
 use tack_cli::stop::Stop;
 use tack_cli::transfer::frame::{Code, Frame, MAX_DATA};
-use tack_cli::transfer::recv::{Intake, receive_tree};
+use tack_cli::transfer::name::RelPath;
+use tack_cli::transfer::recv::{Intake, Limits, receive_tree};
 use tack_cli::transfer::scan::scan;
 use tack_cli::transfer::send::send_tree;
 use tack_cli::transfer::sessions::{SenderId, Sessions};
@@ -172,6 +173,10 @@ fn a_sender_that_comes_back_takes_over_from_its_dead_session_at_once() {
         let mut dead = Puppet::lists(&intake, ME, &[("film", &film)]).await;
         dead.hears(&Frame::Go).await;
         dead.sends(0, 0, &film[..500_000]).await;
+        let path = RelPath::from_bytes(b"film").unwrap();
+        while intake.store.partial_bytes(&ME, &path).unwrap_or(0) == 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
         // Nobody tells the receiver: the connection just stays as it is.
         let mut back = Puppet::lists(&intake, ME, &[("film", &film)]).await;
         let Frame::Have { index: 0, bytes } = back.hear().await else { panic!("nothing kept") };
@@ -361,6 +366,7 @@ impl Crowd {
             store: Arc::new(Store::open(&self.inbox, Durability::Lazy).unwrap()),
             overwrite: self.overwrite,
             sessions: self.sessions.clone(),
+            limits: Limits::default(),
         };
         self.serving.push(tokio::spawn(async move {
             let _ = receive_tree(there, &intake, &Progress::hidden(), &Stop::never()).await;

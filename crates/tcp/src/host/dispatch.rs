@@ -7,6 +7,7 @@ use tack_units::Instant;
 use crate::config::Encapsulation;
 use crate::conn::{Carriage, Connection, Offer, Reset, SynBits, default_mss};
 use crate::host::demux::Key;
+use crate::host::listener::LEAST_WINDOW;
 use crate::host::timewait::Verdict;
 use crate::host::{Host, Incoming, cookies};
 use crate::seq::SeqNum;
@@ -138,9 +139,11 @@ impl Host {
             return None;
         }
         let config = listener.config().conn.clone();
+        let window = listener.window();
         listener.on_handshake_started();
         let iss = config.initial_seq.map_or_else(|| self.secret.isn(key, now), SeqNum);
-        let conn = Connection::passive(self.setup(key, config, iss), seg, now);
+        let mut conn = Connection::passive(self.setup(key, config, iss), seg, now);
+        conn.confine(window);
         Some(self.add(*key, conn, Some(key.local_port)))
     }
 
@@ -173,7 +176,7 @@ impl Host {
             seq: cookies::make(&self.secret, key, syn.seq, mss, now),
             ack: syn.seq.add(1),
             flags: Flags::SYN | Flags::ACK,
-            window: config.initial_recv_buffer.min(usize::from(u16::MAX)) as u16,
+            window: config.initial_recv_buffer.min(LEAST_WINDOW) as u16,
             urgent: 0,
             options,
         };
@@ -207,7 +210,8 @@ impl Host {
         let config = listener.config().conn.clone();
         listener.on_handshake_started();
         self.counters.cookies_accepted += 1;
-        let conn = Connection::from_cookie(self.setup(key, config, cookie), &syn, now);
+        let mut conn = Connection::from_cookie(self.setup(key, config, cookie), &syn, now);
+        conn.confine(LEAST_WINDOW);
         Some(self.add(*key, conn, Some(key.local_port)))
     }
 

@@ -303,3 +303,28 @@ async fn tls_carries_bulk_both_ways_and_a_wrong_pin_stops_it_before_a_byte() {
     assert!(matches!(near.unwrap_err(), TlsError::PinMismatch { .. }));
     assert!(far.is_err());
 }
+
+#[tokio::test]
+async fn a_port_that_nobody_has_is_refused_and_not_waited_for() {
+    let free = tokio::net::UdpSocket::bind(loopback()).await.unwrap().local_addr().unwrap();
+    let client = Endpoint::builder().connect_timeout(None).bind(loopback()).unwrap();
+    let error = std::io::Error::from(client.connect(free).await.unwrap_err());
+    assert_eq!(error.kind(), std::io::ErrorKind::ConnectionRefused, "{error}");
+}
+
+#[tokio::test]
+async fn delivery_can_be_waited_for_after_a_stream_was_split() {
+    let listener = TackListener::bind(loopback()).unwrap();
+    let client = Endpoint::client(loopback()).unwrap();
+    let (ours, theirs) = tokio::join!(client.connect(listener.local_addr()), listener.accept());
+    let (mut reader, mut writer) = ours.unwrap().into_split();
+    let (mut theirs, _) = theirs.unwrap();
+    writer.write_all(b"all of it").await.unwrap();
+    writer.shutdown().await.unwrap();
+    let mut heard = Vec::new();
+    theirs.read_to_end(&mut heard).await.unwrap();
+    theirs.shutdown().await.unwrap();
+    reader.read_to_end(&mut Vec::new()).await.unwrap();
+    writer.finished().await.unwrap();
+    assert_eq!(heard, b"all of it");
+}

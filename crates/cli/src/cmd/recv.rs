@@ -32,7 +32,8 @@ pub async fn run(config: RecvConfig, stop: Stop) -> Result<ExitCode, Failure> {
         // What is wrong with the directory should show before anybody connects.
         Store::open(dir, config.durability)?.tidy();
     }
-    let identity = config.security.as_ref().map(ServerSecurity::identity).transpose()?;
+    let admitting = |s: &ServerSecurity| s.admitting(config.keep);
+    let identity = config.security.as_ref().map(admitting).transpose()?;
     let transport = config.transport.conn_config();
     let mut server = NetAccept::listen(&config.way, config.local, transport, identity)?;
     if !config.quiet {
@@ -44,7 +45,8 @@ pub async fn run(config: RecvConfig, stop: Stop) -> Result<ExitCode, Failure> {
         }
         Destination::Dir(dir) => {
             let RecvConfig { overwrite, quiet, durability, .. } = config;
-            let session = Session { overwrite, quiet, durability };
+            let open = server.door().is_open();
+            let session = Session { overwrite, quiet, durability, open };
             to_dir(&mut server, dir, session, config.keep, &stop).await
         }
     };
@@ -74,8 +76,15 @@ async fn explain(config: &RecvConfig, server: &NetAccept) {
     };
     match server.fingerprint() {
         Some(key) => {
+            let proof = match server.door().code() {
+                Some(code) => format!("--code {code}"),
+                None => format!("--fingerprint {key}"),
+            };
             eprintln!("Key: {key}");
-            eprintln!("On the other machine:\n  tack send {what} {host} --fingerprint {key}{way}");
+            if server.door().is_open() {
+                eprintln!("Anybody who reaches this port may send.");
+            }
+            eprintln!("On the other machine:\n  tack send {what} {host} {proof}{way}");
         }
         None => {
             eprintln!("Without encryption: anybody on the way can read and change what comes.");
@@ -93,6 +102,8 @@ pub struct Session {
     pub quiet: bool,
     /// When what comes has to be on the disk.
     pub durability: Durability,
+    /// Whether anybody may send: then a transfer without a file is not the one waited for.
+    pub open: bool,
 }
 
 /// Receives trees into `dir` until one is complete, or, with `keep`, for ever.
@@ -133,7 +144,7 @@ pub async fn to_dir<A: Accept>(
             }
             Some(ended) = running.join_next() => {
                 let ended = ended.unwrap_or(Err(TransferError::Stopped(Standing::Unknown)));
-                let complete = ended.is_ok();
+                let complete = ended.as_ref().is_ok_and(|got| got.files > 0 || !session.open);
                 report(ended, session.quiet);
                 if complete && !keep && (!stopping || running.is_empty()) {
                     break Ok(ExitCode::Success);

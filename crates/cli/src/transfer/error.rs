@@ -214,6 +214,15 @@ impl TransferError {
         Self::Incomplete { count: reasons.len(), reasons: first_few(reasons) }
     }
 
+    /// Whether it was only the connection that failed, after it had been one: another one goes on.
+    pub fn may_be_resumed_at_once(&self) -> bool {
+        match self {
+            Self::Connection { during, .. } | Self::Closed { during } => *during != "opening",
+            Self::Silent { during, .. } => *during != "opening",
+            _ => false,
+        }
+    }
+
     /// What to tell the peer; `None` where it is gone or told us itself.
     pub fn code_for_peer(&self) -> Option<Code> {
         Some(match self {

@@ -16,6 +16,10 @@ pub const SILENCE_LIMIT: Duration = Duration::from_secs(60);
 /// Silence of our own after which a NOOP is due.
 pub const NOOP_INTERVAL: Duration = Duration::from_secs(10);
 
+/// What records of TLS begin with: an alert, and a handshake's message.
+const TLS_ALERT: [u8; 2] = [21, 3];
+const TLS_HANDSHAKE: [u8; 2] = [22, 3];
+
 /// Time for the preface and the first frame: a port scanner should not hold a place for long.
 pub const OPENING_LIMIT: Duration = Duration::from_secs(10);
 
@@ -45,14 +49,25 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
 
     /// Reads the peer's preface, which comes before any frame.
     pub async fn preface(&mut self) -> Result<(), TransferError> {
-        let mut theirs = [0; PREFACE.len()];
+        let (mut theirs, mut have) = ([0; PREFACE.len()], 0);
         let during = "opening";
-        let read = timeout(OPENING_LIMIT, self.from.read_exact(&mut theirs)).await;
-        match read.map_err(|_| silent(during, OPENING_LIMIT))? {
-            Ok(_) if theirs == PREFACE => Ok(()),
-            Ok(_) => Err(TransferError::NotOurs),
-            Err(e) => Err(broken(during, e)),
-        }
+        let reading = async {
+            while have < theirs.len() {
+                match self.from.read(&mut theirs[have..]).await {
+                    Ok(0) => return Err(TransferError::Closed { during }),
+                    Ok(n) => have += n,
+                    Err(e) => return Err(broken(during, e)),
+                }
+                if theirs[..have].starts_with(&TLS_ALERT) || theirs.starts_with(&TLS_HANDSHAKE) {
+                    return Err(TransferError::WrongMode(
+                        "the other side encrypts, and this one was told not to",
+                    ));
+                }
+            }
+            Ok(())
+        };
+        timeout(OPENING_LIMIT, reading).await.map_err(|_| silent(during, OPENING_LIMIT))??;
+        if theirs == PREFACE { Ok(()) } else { Err(TransferError::NotOurs) }
     }
 
     /// The next frame that says something: NOOPs are passed over, ERROR becomes an error.

@@ -6,6 +6,7 @@ mod nc;
 mod network;
 mod patience;
 mod perf;
+mod rebinding;
 #[cfg(target_os = "linux")]
 mod ssh;
 #[cfg(target_os = "linux")]

@@ -416,7 +416,7 @@ fn after_random_deaths_of_both_ends_nothing_false_was_verified_and_the_next_atte
         let dir = tempdir().unwrap();
         run(async {
             let mut crowd = Crowd::new(dir.path(), &mut rng);
-            let mut verified = None;
+            let (mut verified, mut going_on) = (None, Vec::new());
             for attempt in 0..10 {
                 let context = format!("seed {seed:#x} attempt {attempt}");
                 if rng.random_bool(0.2) {
@@ -435,11 +435,13 @@ fn after_random_deaths_of_both_ends_nothing_false_was_verified_and_the_next_atte
                     }
                     Ok(_) => {}
                     Err(_) if rng.random_bool(0.5) => sending.abort(),
-                    Err(_) => {}
+                    Err(_) => going_on.push(sending),
                 }
                 crowd.check(&context);
             }
-            // All others are gone by now, in silence.
+            // All others are gone by now, and what they said is heard: nobody is newer.
+            going_on.iter().for_each(JoinHandle::abort);
+            tokio::time::sleep(Duration::from_millis(50)).await;
             let who = rng.random_range(0..crowd.senders.len());
             let context = format!("seed {seed:#x}, the last");
             let last = timeout(SOON, crowd.begin(who, None)).await.expect(&context).unwrap();

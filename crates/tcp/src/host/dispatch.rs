@@ -76,8 +76,8 @@ impl Host {
             self.counters.stray += 1;
             return None;
         }
-        if self.listeners.contains_key(&key.local_port) {
-            return self.arrives_listen(&key, segment, located.carriage, now);
+        if let Some(port) = self.listening(key.local_port) {
+            return self.arrives_listen(port, &key, segment, located.carriage, now);
         }
         self.refuse(&key, segment, now);
         None
@@ -100,9 +100,21 @@ impl Host {
         Some(index)
     }
 
+    /// Under which port somebody listens for connections to `port`.
+    fn listening(&self, port: u16) -> Option<u16> {
+        if self.listeners.contains_key(&port) {
+            return Some(port);
+        }
+        if self.config.encapsulation != Encapsulation::Udp {
+            return None;
+        }
+        self.listeners.iter().find(|(_, listener)| listener.config().any_port).map(|(p, _)| *p)
+    }
+
     /// [RFC 9293 §3.10.7.2], with SYN cookies.
     fn arrives_listen(
         &mut self,
+        port: u16,
         key: &Key,
         seg: &Segment<'_>,
         carriage: Carriage,
@@ -113,7 +125,7 @@ impl Host {
             return None;
         }
         if flags.has(Flags::ACK) {
-            let index = self.accept_cookie(key, seg, now);
+            let index = self.accept_cookie(port, key, seg, now);
             if index.is_none() {
                 self.refuse(key, seg, now);
             }
@@ -124,7 +136,7 @@ impl Host {
         {
             return None;
         }
-        let listener = self.listeners.get_mut(&key.local_port)?;
+        let listener = self.listeners.get_mut(&port)?;
         let full = !listener.has_room_for_connection();
         if full || self.slots.len() >= self.config.max_connections {
             self.counters.syns_dropped += 1;
@@ -132,7 +144,7 @@ impl Host {
         }
         if !listener.has_room_for_handshake() {
             if listener.config().syn_cookies {
-                self.send_cookie(key, &seg.header, now);
+                self.send_cookie(port, key, &seg.header, now);
             } else {
                 self.counters.syns_dropped += 1;
             }
@@ -144,11 +156,11 @@ impl Host {
         let iss = config.initial_seq.map_or_else(|| self.secret.isn(key, now), SeqNum);
         let mut conn = Connection::passive(self.setup(key, config, iss), seg, now);
         conn.confine(window);
-        Some(self.add(*key, conn, Some(key.local_port)))
+        Some(self.add(*key, conn, Some(port)))
     }
 
-    fn send_cookie(&mut self, key: &Key, syn: &Header, now: Instant) {
-        let Some(listener) = self.listeners.get(&key.local_port) else { return };
+    fn send_cookie(&mut self, port: u16, key: &Key, syn: &Header, now: Instant) {
+        let Some(listener) = self.listeners.get(&port) else { return };
         let config = &listener.config().conn;
         let ipv6 = key.path.is_ipv6();
         let offer = Offer::new(config, default_mss(&self.config, ipv6));
@@ -185,8 +197,14 @@ impl Host {
     }
 
     /// A connection out of the ACK of a cookie.
-    fn accept_cookie(&mut self, key: &Key, seg: &Segment<'_>, now: Instant) -> Option<u32> {
-        let listener = self.listeners.get_mut(&key.local_port)?;
+    fn accept_cookie(
+        &mut self,
+        port: u16,
+        key: &Key,
+        seg: &Segment<'_>,
+        now: Instant,
+    ) -> Option<u32> {
+        let listener = self.listeners.get_mut(&port)?;
         if !listener.config().syn_cookies
             || !listener.has_room_for_connection()
             || self.slots.len() >= self.config.max_connections
@@ -212,7 +230,7 @@ impl Host {
         self.counters.cookies_accepted += 1;
         let mut conn = Connection::from_cookie(self.setup(key, config, cookie), &syn, now);
         conn.confine(LEAST_WINDOW);
-        Some(self.add(*key, conn, Some(key.local_port)))
+        Some(self.add(*key, conn, Some(port)))
     }
 
     /// RST to a segment of no connection.

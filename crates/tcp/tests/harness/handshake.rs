@@ -229,3 +229,25 @@ fn what_nobody_has_accepted_holds_little_and_what_is_accepted_its_window() {
     assert!(first.len() + second.len() <= 8 << 10);
     assert!(raw.host.info(taken).expect("known").counters.data_segments_received > 0);
 }
+
+#[test]
+fn a_listener_on_any_port_takes_what_is_forwarded_from_another_and_cookies_too() {
+    for syn_backlog in [1_024, 0] {
+        let any_port = ListenConfig { any_port: true, syn_backlog, ..ListenConfig::default() };
+        let mut raw = Raw::new(any_port);
+        let mut syn = raw.header();
+        (syn.flags, syn.dst_port) = (Flags::SYN, PORT + 1_000);
+        let answer = raw.send(syn.clone(), &[]).remove(0);
+        assert_eq!(answer.header.flags, Flags::SYN | Flags::ACK);
+        assert_eq!(answer.header.src_port, PORT + 1_000, "as it was called");
+        (raw.seq, raw.ack) = (raw.seq.add(1), answer.header.seq.add(1));
+        let mut ack = raw.header();
+        ack.dst_port = PORT + 1_000;
+        raw.send(ack, &[]);
+        assert!(raw.host.accept(PORT).is_some());
+    }
+    let mut raw = Raw::new(ListenConfig::default());
+    let mut syn = raw.header();
+    (syn.flags, syn.dst_port) = (Flags::SYN, PORT + 1_000);
+    assert_eq!(raw.send(syn, &[]).remove(0).header.flags, Flags::RST | Flags::ACK);
+}

@@ -26,7 +26,7 @@ fn identity(keys: &Path) -> Result<ServerIdentity> {
 
 pub(crate) async fn serve(contestant: Contestant, local: SocketAddr, keys: &Path) -> Result<Share> {
     let endpoint = endpoint(contestant, local)?;
-    let mut listener = endpoint.listen()?;
+    let listener = endpoint.listen()?;
     println!("{}", endpoint.local_addr());
     let (stream, _peer) = listener.accept().await?;
     let (bytes, elapsed, info) = match contestant {

@@ -3,6 +3,7 @@
 
 pub mod extras;
 pub mod host;
+pub mod key;
 pub mod lab;
 pub mod nc;
 pub mod perf;
@@ -57,6 +58,8 @@ pub enum Command {
     Demo(crate::demo::DemoArgs),
     /// Simulate: every ACK strategy on the same Wi-Fi, scenario files, sweeps
     Lab(lab::LabArgs),
+    /// Print this user's key, as a line for another machine's file of authorized keys
+    Key(key::KeyArgs),
     /// Print a script that completes commands in your shell
     Completions(extras::CompletionsArgs),
     /// Print the manual page, or write one page per command into a directory

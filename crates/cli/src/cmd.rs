@@ -34,6 +34,7 @@ fn dispatch(command: Command) -> Result<ExitCode, Failure> {
             stop.or(crate::demo::run(args)).await.unwrap_or_else(|| Err(Failure::interrupted()))
         }),
         Command::Lab(args) => lab::run(args),
+        Command::Key(_) => extras::key(),
         Command::Completions(args) => extras::completions(&args),
         Command::Man(args) => extras::man(&args),
     }

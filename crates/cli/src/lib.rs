@@ -3,7 +3,9 @@
 //! Each command is a typed command line ([`args`]), turned into what the user meant, and a part
 //! that does it ([`cmd`]) over any [`conn::Connection`].
 
+pub mod admission;
 pub mod args;
+pub mod budget;
 pub mod cmd;
 pub mod conn;
 pub mod demo;

@@ -9,20 +9,23 @@ use std::time::Duration;
 
 use tack_net::tls::{Acceptor, Connector, Fingerprint, TlsError, TlsStream};
 use tack_net::{AckCounts, ConnConfig, Endpoint, Mode, TackInfo, TackListener, TackStream};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
+use crate::admission::{self, Admission, Code, Door, Welcome};
 use crate::args::host::HostPort;
+use crate::budget::{Budget, Peer};
 use crate::conn::{Accept, Connection, Dial, Flow};
 use crate::exit::{ExitCode, Failure};
 use crate::stop::Stop;
+use crate::transfer::disk::blocking;
 
 /// Time for a TLS handshake.
 const HANDSHAKE_LIMIT: Duration = Duration::from_secs(10);
 
-/// Most handshakes under way at once: what strangers may make us hold.
-const MAX_HANDSHAKES: usize = 64;
+/// Most handshakes under way at once, and of one peer: what strangers may make us hold.
+const MAX_HANDSHAKES: (usize, usize) = (128, 32);
 
 /// How long to wait, at the end, for the peer to acknowledge our last bytes.
 const LINGER: Duration = Duration::from_secs(5);
@@ -95,6 +98,14 @@ impl NetConn {
         match self {
             NetConn::Plain(stream) => stream,
             NetConn::Tls(stream) => stream.get_ref(),
+        }
+    }
+
+    /// The peer's key; `None` if it showed none.
+    pub fn peer_fingerprint(&self) -> Option<Fingerprint> {
+        match self {
+            NetConn::Plain(_) => None,
+            NetConn::Tls(stream) => stream.peer_fingerprint(),
         }
     }
 
@@ -202,7 +213,7 @@ pub struct NetDial {
     peer: SocketAddr,
     host: String,
     connector: Option<Connector>,
-    quiet: bool,
+    code: Option<Code>,
     hint: &'static str,
 }
 
@@ -213,7 +224,7 @@ impl NetDial {
         host: &HostPort,
         config: ConnConfig,
         connector: Option<Connector>,
-        quiet: bool,
+        code: Option<Code>,
     ) -> Result<Self, Failure> {
         let failed = |why: String| Failure::new(ExitCode::Failed, why);
         let found = tokio::net::lookup_host((host.name.as_str(), host.port))
@@ -225,7 +236,7 @@ impl NetDial {
         })?;
         let local = SocketAddr::new(unspecified(peer.is_ipv6()), 0);
         let endpoint = way.endpoint(config, local)?;
-        Ok(Self { endpoint, peer, host: host.to_string(), connector, quiet, hint: way.hint() })
+        Ok(Self { endpoint, peer, host: host.to_string(), connector, code, hint: way.hint() })
     }
 
     /// A connection; failures say what could be wrong.
@@ -239,16 +250,57 @@ impl NetDial {
         };
         let tls = timeout(HANDSHAKE_LIMIT, connector.connect(&self.host, stream)).await;
         let tls = tls.map_err(|_| self.handshake_failed(&handshake_timeout()))?;
-        let tls = tls.map_err(|e| self.handshake_failed(&e))?;
-        if tls.is_first_use() && !self.quiet {
-            let key = tls.peer_fingerprint().map(|f| f.to_string()).unwrap_or_default();
-            eprintln!(
-                "First contact with {}: its key {key} is now remembered. It should be the one \
-                 that the other side shows.",
-                self.host
-            );
-        }
+        let tls = self.enter(connector, tls.map_err(|e| self.handshake_failed(&e))?).await?;
         Ok(NetConn::Tls(Box::new(tls)))
+    }
+
+    /// Makes sure that the server is the right one, and is let in there.
+    async fn enter(
+        &self,
+        connector: &Connector,
+        mut tls: TlsStream<TackStream>,
+    ) -> Result<TlsStream<TackStream>, Failure> {
+        let server = tls.peer_fingerprint().ok_or(TlsError::NoCertificate);
+        let server = server.map_err(|e| self.handshake_failed(&e))?;
+        let own = connector.fingerprint();
+        // Our own key is in our own hands: the server is ours.
+        let mut known = !tls.is_first_use() || own == Some(server);
+        if !known && self.code.is_none() {
+            self.confirm_first_contact(server).await?;
+            known = true;
+        }
+        let asking = admission::ask(&mut tls, own, server, self.code.as_ref());
+        let welcome = timeout(HANDSHAKE_LIMIT, asking).await;
+        let welcome = welcome.map_err(|_| self.handshake_failed(&handshake_timeout()))?;
+        match welcome.map_err(|e| Failure::new(e.code, format!("{}: {}", self.host, e.message)))? {
+            Welcome::ByCode => {}
+            Welcome::ByKey if known => {}
+            // It took no interest in the code, and so has proved nothing.
+            Welcome::ByKey => self.confirm_first_contact(server).await?,
+        }
+        if tls.is_first_use() {
+            connector.remember(&self.host, server).map_err(|e| self.handshake_failed(&e))?;
+        }
+        Ok(tls)
+    }
+
+    /// Asks the user whether a server that was never met is the right one.
+    async fn confirm_first_contact(&self, server: Fingerprint) -> Result<(), Failure> {
+        let question = format!(
+            "First contact with {}. Its key is {server}, which should be the one that the other \
+             side shows. Go on and remember it? Type yes: ",
+            self.host
+        );
+        let answer = blocking(move || Ok(ask_at_terminal(&question))).await;
+        let why = match answer.ok().flatten() {
+            Some(answer) if answer.trim() == "yes" => return Ok(()),
+            Some(_) => "you did not confirm it".to_owned(),
+            None => "there is no terminal to confirm it at; give --fingerprint, or --code with \
+                     the code that the other side shows"
+                .to_owned(),
+        };
+        let why = format!("first contact with {}, whose key is {server}: {why}", self.host);
+        Err(Failure::new(ExitCode::Untrusted, why))
     }
 
     fn handshake_failed(&self, error: &TlsError) -> Failure {
@@ -256,12 +308,25 @@ impl NetDial {
             TlsError::Io(_) => ExitCode::Failed,
             _ => ExitCode::Untrusted,
         };
-        Failure::new(code, format!("no secure connection to {}: {error}", self.host))
+        let hint = match error {
+            TlsError::Protocol(tack_net::tls::ProtocolError::InvalidMessage(_)) => {
+                "; does the other side encrypt, without --insecure-plaintext or --no-tls?"
+            }
+            _ => "",
+        };
+        Failure::new(code, format!("no secure connection to {}: {error}{hint}", self.host))
     }
 
     /// Waits until what was written is acknowledged, for a while.
     pub async fn settle(&self, stop: &Stop) {
         settle(&self.endpoint, stop).await;
+    }
+
+    /// The same, unless the connection is `lost` and nothing of it will ever be.
+    pub async fn settle_unless(&self, lost: bool, stop: &Stop) {
+        if !lost || stop.is_asked() {
+            self.settle(stop).await;
+        }
     }
 }
 
@@ -271,6 +336,20 @@ impl Dial for NetDial {
     async fn dial(&self) -> Result<NetConn, Failure> {
         self.connect().await
     }
+}
+
+/// What the user types in answer to a question; `None` if nobody is looking.
+fn ask_at_terminal(question: &str) -> Option<String> {
+    use std::io::{BufRead, IsTerminal, Write};
+    // Standard input may be what is sent.
+    let terminal = std::fs::File::options().read(true).write(true).open("/dev/tty").ok()?;
+    if !io::stderr().is_terminal() || !terminal.is_terminal() {
+        return None;
+    }
+    (&terminal).write_all(question.as_bytes()).ok()?;
+    let mut answer = String::new();
+    io::BufReader::new(io::Read::take(&terminal, 100)).read_line(&mut answer).ok()?;
+    Some(answer)
 }
 
 fn handshake_timeout() -> TlsError {
@@ -284,17 +363,19 @@ pub struct NetAccept {
     listener: TackListener,
     acceptor: Option<Acceptor>,
     fingerprint: Option<Fingerprint>,
+    door: Door,
     handshakes: JoinSet<Result<NetConn, TlsError>>,
+    places: Budget,
 }
 
 impl NetAccept {
     /// Listens on `local`, of which a TUN takes the port only. Without an identity, nothing is
-    /// encrypted.
+    /// encrypted, and anybody may come in.
     pub fn listen(
         way: &Way,
         local: SocketAddr,
         config: ConnConfig,
-        identity: Option<(Acceptor, Fingerprint)>,
+        identity: Option<(Acceptor, Fingerprint, Door)>,
     ) -> Result<Self, Failure> {
         let endpoint = way.endpoint(config.clone(), local)?;
         let port = match (way, endpoint.local_addr().port()) {
@@ -306,12 +387,17 @@ impl NetAccept {
             #[cfg(target_os = "linux")]
             (Way::Tun(_), _) => local.port(),
         };
-        let listen = tack_net::ListenConfig { conn: config, ..Default::default() };
+        let listen = tack_net::ListenConfig { conn: config, any_port: true, ..Default::default() };
         let listener = endpoint.listen_with(port, listen).map_err(|e| {
             Failure::new(ExitCode::Failed, format!("cannot listen on port {port}: {e}"))
         })?;
-        let (acceptor, fingerprint) = identity.unzip();
-        Ok(Self { endpoint, listener, acceptor, fingerprint, handshakes: JoinSet::new() })
+        let (acceptor, fingerprint, door) = match identity {
+            Some((acceptor, key, door)) => (Some(acceptor), Some(key), door),
+            None => (None, None, Door::open()),
+        };
+        let places = Budget::new(MAX_HANDSHAKES.0, MAX_HANDSHAKES.1);
+        let handshakes = JoinSet::new();
+        Ok(Self { endpoint, listener, acceptor, fingerprint, door, handshakes, places })
     }
 
     /// Where it listens.
@@ -331,6 +417,11 @@ impl NetAccept {
     /// What clients may compare; `None` without encryption.
     pub fn fingerprint(&self) -> Option<Fingerprint> {
         self.fingerprint
+    }
+
+    /// Who may come in.
+    pub fn door(&self) -> &Door {
+        &self.door
     }
 
     /// Turns away who has not been let in, and waits until what was written is acknowledged, for a
@@ -353,15 +444,25 @@ impl Accept for NetAccept {
     async fn accept(&mut self) -> io::Result<NetConn> {
         loop {
             tokio::select! {
-                arrived = self.listener.accept(), if self.handshakes.len() < MAX_HANDSHAKES => {
+                arrived = self.listener.accept() => {
                     let (stream, peer) = arrived?;
                     tracing::info!(%peer, "connection");
-                    let Some(acceptor) = self.acceptor.clone() else {
+                    let Some((acceptor, own)) = self.acceptor.clone().zip(self.fingerprint) else {
                         return Ok(NetConn::Plain(Box::new(stream)));
                     };
+                    let Ok(place) = self.places.take_or_displace(Peer::of(Some(peer)), 1) else {
+                        tracing::warn!(%peer, "too many handshakes");
+                        stream.abort();
+                        continue;
+                    };
+                    let door = self.door.clone();
                     self.handshakes.spawn(async move {
-                        let tls = timeout(HANDSHAKE_LIMIT, acceptor.accept(stream)).await;
-                        let tls = tls.map_err(|_| handshake_timeout())??;
+                        let shaking = timeout(HANDSHAKE_LIMIT, let_in(acceptor, own, door, stream));
+                        let tls = tokio::select! {
+                            biased;
+                            tls = shaking => tls.map_err(|_| handshake_timeout())??,
+                            () = place.revoked() => return Err(handshake_timeout()),
+                        };
                         Ok(NetConn::Tls(Box::new(tls)))
                     });
                 }
@@ -371,6 +472,35 @@ impl Accept for NetAccept {
                     Err(error) => tracing::warn!(%error, "a handshake was aborted"),
                 },
             }
+        }
+    }
+}
+
+/// Shakes hands, and lets in who may come in.
+async fn let_in(
+    acceptor: Acceptor,
+    own: Fingerprint,
+    door: Door,
+    stream: TackStream,
+) -> Result<TlsStream<TackStream>, TlsError> {
+    let peer = stream.peer_addr();
+    let mut tls = acceptor.accept(stream).await?;
+    let key = tls.peer_fingerprint();
+    match door.admit(&mut tls, own, key, Peer::of(Some(peer))).await? {
+        Admission::In => Ok(tls),
+        Admission::ByCode(next) => {
+            if let Some(code) = next {
+                eprintln!("{peer} came in with the code. The next one is {code}");
+            }
+            Ok(tls)
+        }
+        Admission::Refused(why, next) => {
+            eprintln!("tack: {peer} was turned away: {why}");
+            if let Some(code) = next {
+                eprintln!("tack: after too many wrong ones, the code is now {code}");
+            }
+            let _ = tls.shutdown().await;
+            Err(TlsError::Io(io::Error::new(io::ErrorKind::PermissionDenied, why)))
         }
     }
 }

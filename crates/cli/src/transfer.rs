@@ -4,7 +4,7 @@
 //! byte stream ([`crate::conn::Connection`]) and knows nothing of TACK. The stream encrypts; this
 //! protocol checks end to end that what was written is what was read.
 //!
-//! # Protocol, version 1
+//! # Protocol, version 2
 //!
 //! Each side first writes eight bytes, `tackfile`. Then frames, integers in network byte order:
 //!
@@ -17,7 +17,7 @@
 //! A tree (`S` sends, `R` receives; `*` may repeat):
 //!
 //! ```text
-//! S  HELLO version, tree                 R  WELCOME version
+//! S  HELLO version, tree, sender         R  WELCOME version
 //! S  ENTRY* LISTED count, bytes          the whole list, parents before children
 //! R  HAVE* PLANNED                       "of file i, I hold the first n bytes"
 //! S  PROOF*                              blake3 of those n bytes, one for each HAVE, in order
@@ -28,15 +28,22 @@
 //!
 //! The receiver never tells a hash of what it holds: only whether the sender's proof was right.
 //! A stream (`-`) is `HELLO stream`, `WELCOME`, `DATA*`, `END hash`, `DONE`. `NOOP` is sent by
-//! whoever has been silent for ten seconds; sixty seconds of silence end the transfer.
+//! whoever has been silent for ten seconds; sixty seconds without a byte end the transfer.
 //! `ERROR code, text` ends it from either side.
 //!
 //! # Resuming
 //!
 //! A file under way lies in `.tack-partial/` beneath the receiving directory, named after the hash
-//! of its path. Its length says how much arrived, and the sender's PROOF, checked against the bytes
-//! on disk, says whether they are a prefix of what is sent now. Files already complete are offered
-//! in the same way, so that a second run of the same command sends only what is missing.
+//! of its path and its sender. Its length says how much arrived, and the sender's PROOF, checked
+//! against the bytes on disk, says whether they are a prefix of what is sent now. Files already
+//! complete are offered in the same way, so that a second run of the same command sends only what is
+//! missing.
+//!
+//! A [`partial`] file is locked before its first byte is hashed, and stays so, on one descriptor,
+//! until it has its name: nobody else writes into what was proved. Senders do not share partial
+//! files, and a newer session of the same sender [takes over](sessions) from an older one, which
+//! may not know yet that its connection is dead. `sender` in HELLO is a secret that the sender
+//! derives from its own key and the receiver's.
 //!
 //! # What a hostile peer may not do
 //!
@@ -50,11 +57,14 @@ pub mod error;
 pub mod frame;
 pub mod list;
 pub mod name;
+pub mod partial;
+pub mod patience;
 pub mod pipe;
 pub mod plan;
 pub mod recv;
 pub mod scan;
 pub mod send;
+pub mod sessions;
 pub mod sink;
 pub mod source;
 pub mod store;
@@ -63,7 +73,7 @@ pub mod wire;
 pub use error::TransferError;
 
 /// Version of the protocol this build speaks.
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;
 
 /// The default port of `tack send` and `tack recv`: TACK on a telephone's keypad.
 pub const DEFAULT_PORT: u16 = 8225;

@@ -10,7 +10,10 @@ use std::{fmt, io};
 #[cfg(target_os = "linux")]
 use tack_device::Tun;
 use tack_device::{Clock, SocketConfig, UdpSocket};
-use tack_tcp::{ConnConfig, Encapsulation, Host, HostConfig, HostCounters, ListenConfig, Remote};
+use tack_tcp::{
+    ConnConfig, ConnectionError, Encapsulation, Host, HostConfig, HostCounters, ListenConfig,
+    Remote,
+};
 
 use crate::driver::Driver;
 use crate::link::Link;
@@ -268,8 +271,16 @@ impl Endpoint {
         peer: impl Into<Remote>,
         config: ConnConfig,
     ) -> Result<TackStream, ConnectError> {
-        let conn = self.start(peer.into(), config)?;
-        let connected = poll_fn(|cx| conn.poll_connected(cx));
+        let peer = peer.into();
+        let conn = self.start(peer, config)?;
+        let over_udp = matches!(self.handle.0.link.get_ref(), Link::Udp(_));
+        let connected = async {
+            tokio::select! {
+                biased;
+                connected = poll_fn(|cx| conn.poll_connected(cx)) => connected,
+                () = refused(peer.path), if over_udp => Err(ConnectionError::Refused),
+            }
+        };
         match self.connect_timeout {
             None => connected.await?,
             Some(limit) => tokio::time::timeout(limit, connected)
@@ -355,6 +366,33 @@ impl Endpoint {
             Poll::Pending
         })
         .await;
+    }
+}
+
+/// How long an answer is waited for before we ask whether there is anybody.
+const PATIENCE: Duration = Duration::from_millis(300);
+/// How often we ask: one datagram may be lost.
+const QUESTIONS: usize = 3;
+
+/// Waits until the network says that nobody has `peer`'s port. The kernel tells only a socket that
+/// has no other peers, and only what was answered to that socket; so an empty datagram goes from one
+/// of its own. Nobody who listens takes notice of it.
+async fn refused(peer: SocketAddr) {
+    let asking = async {
+        let socket = tokio::net::UdpSocket::bind(any_addr_like(peer)).await?;
+        socket.connect(peer).await?;
+        for _ in 0..QUESTIONS {
+            tokio::time::sleep(PATIENCE).await;
+            socket.send(&[]).await?;
+            let answer = tokio::time::timeout(PATIENCE, socket.recv(&mut [])).await;
+            answer.map_or(Ok(0), |answer| answer)?;
+        }
+        Ok::<(), io::Error>(())
+    };
+    match asking.await {
+        Err(e) if e.kind() == io::ErrorKind::ConnectionRefused => {}
+        // It cannot be found out so.
+        _ => std::future::pending().await,
     }
 }
 

@@ -10,7 +10,7 @@
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let mut listener = TackListener::bind("127.0.0.1:0".parse()?)?;
+//! let listener = TackListener::bind("127.0.0.1:0".parse()?)?;
 //! let address = listener.local_addr();
 //! let server = tokio::spawn(async move {
 //!     let (mut stream, _peer) = listener.accept().await?;

@@ -40,19 +40,17 @@ impl TackListener {
 
     /// The next connection and where it comes from.
     ///
-    /// Cancel safe: a connection is taken only when it is returned.
+    /// Cancel safe: a connection is taken only when it is returned. One task waits at a time: of
+    /// several, the last to ask is woken.
     ///
     /// # Errors
     /// The endpoint was closed.
-    pub async fn accept(&mut self) -> io::Result<(TackStream, SocketAddr)> {
+    pub async fn accept(&self) -> io::Result<(TackStream, SocketAddr)> {
         std::future::poll_fn(|cx| self.poll_accept(cx)).await
     }
 
     /// Poll form of [`TackListener::accept`].
-    pub fn poll_accept(
-        &mut self,
-        cx: &mut Context<'_>,
-    ) -> Poll<io::Result<(TackStream, SocketAddr)>> {
+    pub fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<(TackStream, SocketAddr)>> {
         let mut state = self.handle.0.lock();
         if state.closed {
             return Poll::Ready(Err(ListenError::EndpointClosed.into()));
@@ -61,6 +59,7 @@ impl TackListener {
             // A connection may end while it waits; then nobody is there any more.
             let Some(peer) = state.host.remote(id) else { continue };
             state.waiters.add_conn(id);
+            state.settle(&self.handle.0);
             drop(state);
             let conn = Conn::new(self.handle.clone(), id, self.local_addr(), peer);
             return Poll::Ready(Ok((TackStream::new(conn), peer.path)));

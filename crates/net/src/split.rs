@@ -1,5 +1,6 @@
 //! The two directions of a stream as owned halves.
 
+use std::future::poll_fn;
 use std::io::{self, IoSlice};
 use std::mem;
 use std::net::SocketAddr;
@@ -11,6 +12,7 @@ use tack_tcp::Info;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::TackStream;
+use crate::error::ended;
 use crate::stream::Conn;
 
 /// The reading half of a [`TackStream`].
@@ -71,6 +73,14 @@ impl OwnedWriteHalf {
     /// See [`TackStream::info`].
     pub fn info(&self) -> Info {
         self.conn.info()
+    }
+
+    /// See [`TackStream::finished`].
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn finished(&self) -> io::Result<()> {
+        poll_fn(|cx| self.conn.poll_finished(cx)).await.map_err(ended)
     }
 }
 

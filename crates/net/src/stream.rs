@@ -187,7 +187,7 @@ impl Conn {
         Poll::Pending
     }
 
-    fn poll_finished(&self, cx: &mut Context<'_>) -> Poll<Result<(), ConnectionError>> {
+    pub(crate) fn poll_finished(&self, cx: &mut Context<'_>) -> Poll<Result<(), ConnectionError>> {
         let mut state = self.handle.0.lock();
         if let Some(how) = state.host.closed(self.id) {
             return Poll::Ready(how);

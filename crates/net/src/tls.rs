@@ -40,6 +40,7 @@ pub use connect::{Acceptor, Connector};
 pub use fingerprint::Fingerprint;
 pub use identity::ServerIdentity;
 pub use known_hosts::KnownHosts;
+pub use rustls::Error as ProtocolError;
 pub use stream::TlsStream;
 pub use trust::ClientTrust;
 
@@ -54,6 +55,16 @@ pub enum TlsError {
         path: PathBuf,
         /// Why.
         source: io::Error,
+    },
+    /// Others than its user can read or change a private key.
+    #[error(
+        "{path}: others can read or change it (mode {mode:o}): chmod 600, or remove it if it may be known"
+    )]
+    Readable {
+        /// Which.
+        path: PathBuf,
+        /// Its permissions.
+        mode: u32,
     },
     /// There is no certificate in what was given.
     #[error("no certificate found")]

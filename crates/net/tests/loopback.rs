@@ -24,7 +24,7 @@ async fn soon<F: Future>(f: F) -> F::Output {
 }
 
 async fn pair() -> (TackStream, TackStream) {
-    let mut listener = TackListener::bind(loopback()).unwrap();
+    let listener = TackListener::bind(loopback()).unwrap();
     let address = listener.local_addr();
     let (near, far) = tokio::join!(soon(TackStream::connect(address)), soon(listener.accept()));
     (near.unwrap(), far.unwrap().0)
@@ -96,7 +96,7 @@ async fn a_direction_ends_while_the_other_goes_on() {
 
 #[tokio::test]
 async fn a_hundred_connections_share_two_sockets() {
-    let mut listener = TackListener::bind(loopback()).unwrap();
+    let listener = TackListener::bind(loopback()).unwrap();
     let address = listener.local_addr();
     let server = tokio::spawn(async move {
         for _ in 0..100 {
@@ -211,7 +211,7 @@ async fn a_slow_reader_holds_the_writer_back() {
     let config =
         ConnConfig { send_buffer: 64 << 10, recv_buffer: 64 << 10, ..ConnConfig::default() };
     let server = Endpoint::builder().conn(config.clone()).bind(loopback()).unwrap();
-    let mut listener = server.listen().unwrap();
+    let listener = server.listen().unwrap();
     let client = Endpoint::builder().conn(config).bind(loopback()).unwrap();
     let (near, far) = tokio::join!(client.connect(server.local_addr()), listener.accept());
     let (mut near, mut far) = (near.unwrap(), far.unwrap().0);
@@ -236,7 +236,7 @@ async fn a_slow_reader_holds_the_writer_back() {
 #[tokio::test]
 async fn plain_tcp_is_spoken_when_one_end_knows_no_tack() {
     let plain = Endpoint::builder().conn(ConnConfig::plain()).bind(loopback()).unwrap();
-    let mut listener = plain.listen().unwrap();
+    let listener = plain.listen().unwrap();
     let client = Endpoint::client(loopback()).unwrap();
     let (near, far) = tokio::join!(client.connect(plain.local_addr()), listener.accept());
     let (mut near, mut far) = (near.unwrap(), far.unwrap().0);
@@ -251,7 +251,7 @@ async fn plain_tcp_is_spoken_when_one_end_knows_no_tack() {
 #[tokio::test]
 async fn a_closed_endpoint_starts_nothing_but_lets_streams_finish() {
     let server = Endpoint::client(loopback()).unwrap();
-    let mut listener = server.listen().unwrap();
+    let listener = server.listen().unwrap();
     let client = Endpoint::client(loopback()).unwrap();
     let (near, far) = tokio::join!(client.connect(server.local_addr()), listener.accept());
     let (mut near, mut far) = (near.unwrap(), far.unwrap().0);
@@ -302,4 +302,29 @@ async fn tls_carries_bulk_both_ways_and_a_wrong_pin_stops_it_before_a_byte() {
         tokio::join!(soon(wary.connect("localhost", near)), soon(acceptor.accept(far)));
     assert!(matches!(near.unwrap_err(), TlsError::PinMismatch { .. }));
     assert!(far.is_err());
+}
+
+#[tokio::test]
+async fn a_port_that_nobody_has_is_refused_and_not_waited_for() {
+    let free = tokio::net::UdpSocket::bind(loopback()).await.unwrap().local_addr().unwrap();
+    let client = Endpoint::builder().connect_timeout(None).bind(loopback()).unwrap();
+    let error = std::io::Error::from(client.connect(free).await.unwrap_err());
+    assert_eq!(error.kind(), std::io::ErrorKind::ConnectionRefused, "{error}");
+}
+
+#[tokio::test]
+async fn delivery_can_be_waited_for_after_a_stream_was_split() {
+    let listener = TackListener::bind(loopback()).unwrap();
+    let client = Endpoint::client(loopback()).unwrap();
+    let (ours, theirs) = tokio::join!(client.connect(listener.local_addr()), listener.accept());
+    let (mut reader, mut writer) = ours.unwrap().into_split();
+    let (mut theirs, _) = theirs.unwrap();
+    writer.write_all(b"all of it").await.unwrap();
+    writer.shutdown().await.unwrap();
+    let mut heard = Vec::new();
+    theirs.read_to_end(&mut heard).await.unwrap();
+    theirs.shutdown().await.unwrap();
+    reader.read_to_end(&mut Vec::new()).await.unwrap();
+    writer.finished().await.unwrap();
+    assert_eq!(heard, b"all of it");
 }

@@ -109,7 +109,7 @@ async fn the_kernel_connects(offload: bool) {
     let Some(netns) = namespace() else { return };
     let tun = config(&OURS, offload);
     let Some(endpoint) = endpoint_in(&netns, &tun, ConnConfig::default()) else { return };
-    let mut listener = endpoint.listen_with(80, ListenConfig::default()).unwrap();
+    let listener = endpoint.listen_with(80, ListenConfig::default()).unwrap();
     for (ours, kernels) in OURS.into_iter().zip(KERNEL) {
         let connecting = kernel_connect(&netns, at(ours, 80));
         let (mut stream, peer) = listener.accept().await.unwrap();
@@ -178,7 +178,7 @@ async fn two_endpoints_behind_forwarding_kernels_speak_tack() {
             return;
         };
         join(&left, &right);
-        let mut listener = b.listen_with(443, ListenConfig::default()).unwrap();
+        let listener = b.listen_with(443, ListenConfig::default()).unwrap();
         for to in [at("10.8.2.2", 443), at("fd08:2::2", 443)] {
             let (connected, accepted) = tokio::join!(a.connect(to), listener.accept());
             let (mut near, (mut far, _)) = (connected.unwrap(), accepted.unwrap());

@@ -242,6 +242,13 @@ pub struct ListenConfig {
     pub syn_backlog: usize,
     /// Answer SYNs beyond `syn_backlog` with cookies [RFC 4987 §3.6].
     pub syn_cookies: bool,
+    /// What connections that nobody has accepted may hold of received data together, in bytes.
+    /// Each offers its initial window as long as that fits, and 8 KiB beyond: with the defaults a
+    /// port holds 80 MiB for strangers at most.
+    pub unaccepted_bytes: usize,
+    /// Over UDP, take connections to any TCP port, unless somebody else listens there. Peers take
+    /// the UDP port that they know for the TCP port, and behind a port forwarding that is not ours.
+    pub any_port: bool,
 }
 
 impl Default for ListenConfig {
@@ -251,6 +258,8 @@ impl Default for ListenConfig {
             backlog: 1_024,
             syn_backlog: 1_024,
             syn_cookies: true,
+            unaccepted_bytes: 64 << 20,
+            any_port: false,
         }
     }
 }

@@ -391,6 +391,16 @@ impl Connection {
         self.config.dscp
     }
 
+    /// Nobody reads yet: offers at most `bytes`, and not more for all that arrives.
+    pub(crate) fn confine(&mut self, bytes: usize) {
+        self.rcv.buffer.confine(bytes);
+    }
+
+    /// Somebody does.
+    pub(crate) fn release(&mut self) {
+        self.rcv.buffer.unconfine();
+    }
+
     pub(crate) fn set_may_establish(&mut self, may: bool) {
         self.may_establish = may;
     }

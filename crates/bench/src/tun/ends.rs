@@ -83,7 +83,7 @@ fn share(bytes: u64, elapsed: Duration, note: String) -> Result<Share> {
 async fn our_server(contestant: Contestant) -> Result<Share> {
     let (endpoint, conn) = endpoint(contestant, Role::Server)?;
     let listen = ListenConfig { conn, ..ListenConfig::default() };
-    let mut listener = endpoint.listen_with(PORT, listen)?;
+    let listener = endpoint.listen_with(PORT, listen)?;
     println!("{READY}");
     let (mut stream, _peer) = listener.accept().await?;
     let (bytes, elapsed) = receive(&mut stream).await?;

@@ -43,7 +43,8 @@ impl HostPort {
                 None => Err(HostError::BadBrackets(text.to_owned())),
             };
         }
-        if text.parse::<Ipv6Addr>().is_ok() {
+        // With a zone, too: `fe80::1%eth0`.
+        if text.split('%').next().unwrap_or(text).parse::<Ipv6Addr>().is_ok() {
             return with(text, default_port);
         }
         let (name, port) = match text.rsplit_once(':') {
@@ -86,6 +87,7 @@ mod tests {
             ("10.0.0.1:1", "10.0.0.1", 1),
             ("::1", "::1", 7),
             ("[::1]", "::1", 7),
+            ("fe80::1%lo", "fe80::1%lo", 7),
             ("[fe80::1%eth0]:65535", "fe80::1%eth0", 65535),
         ] {
             let read = HostPort::parse(text, 7).unwrap();

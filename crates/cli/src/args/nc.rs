@@ -116,16 +116,24 @@ impl NcArgs {
         };
         let side = if self.listen {
             let any = Ipv6Addr::UNSPECIFIED.into();
-            let address = host.map_or(Ok(any), str::parse).map_err(|_| {
-                Failure::usage(format!("`{}` is no address to listen on", host.unwrap_or_default()))
-            })?;
+            let address = host
+                .map_or(Ok(any), |host| host.trim_start_matches('[').trim_end_matches(']').parse())
+                .map_err(|_| {
+                    Failure::usage(format!(
+                        "`{}` is no address to listen on",
+                        host.unwrap_or_default()
+                    ))
+                })?;
             if way != Way::Udp && host.is_some() {
                 return Err(Failure::usage("over --tun, --tun-addr says where to listen"));
             }
             let security = (!plaintext).then_some(self.server_security);
             Side::Listen { local: SocketAddr::new(address, port), security }
         } else {
-            let name = host.unwrap_or_default().to_owned();
+            // In brackets, too, as everywhere else.
+            let name = host.unwrap_or_default();
+            let inner = name.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+            let name = inner.unwrap_or(name).to_owned();
             let security = ClientSecurity { insecure_plaintext: plaintext, ..self.client_security };
             Side::Connect { host: HostPort { name, port }, security }
         };

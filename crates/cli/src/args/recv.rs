@@ -17,13 +17,15 @@ Waits for one transfer and ends when it is complete; an interrupted one may be r
 Nothing is replaced unless --overwrite is given. Files under way lie in DIR/.tack-partial, where
 they stay for resuming when either side is stopped. What is said to have arrived is on the disk.
 
+Who sends must be told the code that is shown, or have a key that is authorized (--authorized-keys),
+unless --open lets anybody in. Without encryption anybody may send.
+
 Examples:
   tack recv                   into this directory
   tack recv inbox --keep      into inbox/, again and again
   tack recv - | tar x         a stream to standard output";
 
-/// Receive files and folders into a directory, or a stream to standard output. Whoever reaches the
-/// port may send: receive into a directory of its own where that matters.
+/// Receive files and folders into a directory, or a stream to standard output.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = AFTER)]
 pub struct RecvArgs {

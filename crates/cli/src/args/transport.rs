@@ -1,6 +1,7 @@
 //! Options of the connection itself: who is trusted, and which mechanism runs.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use clap::Args;
 use tack_cc::Algorithm;
@@ -9,6 +10,7 @@ use tack_net::tls::{
 };
 use tack_net::{AckStrategy, ConnConfig};
 
+use crate::admission::{Code, Door, authorized_keys};
 use crate::exit::{ExitCode, Failure};
 
 /// For the side that connects.
@@ -21,6 +23,9 @@ pub struct ClientSecurity {
     /// Connect only if the certificate is signed by an authority in this PEM file
     #[arg(long, value_name = "FILE", conflicts_with = "insecure_plaintext")]
     pub ca: Option<PathBuf>,
+    /// Come in with the code that the other side shows; it proves to us, too, who that is
+    #[arg(long, value_name = "CODE", conflicts_with = "insecure_plaintext")]
+    pub code: Option<Code>,
     /// Send without encryption: anybody on the way can read and change it
     #[arg(long)]
     pub insecure_plaintext: bool,
@@ -29,7 +34,7 @@ pub struct ClientSecurity {
 impl ClientSecurity {
     /// How to connect; `None` means without encryption.
     ///
-    /// Without options, keys are remembered on first use and must not change, as with ssh.
+    /// Without options, keys must be those on record, as with ssh. We show our own.
     pub fn connector(&self) -> Result<Option<Connector>, Failure> {
         if self.insecure_plaintext {
             return Ok(None);
@@ -40,8 +45,17 @@ impl ClientSecurity {
             (None, None) => KnownHosts::of_user().map(ClientTrust::FirstUse),
         };
         let connector = trust.and_then(Connector::new);
-        connector.map(Some).map_err(|e| Failure::new(ExitCode::Untrusted, e.to_string()))
+        let connector = connector.map_err(|e| Failure::new(ExitCode::Untrusted, e.to_string()))?;
+        let identity = own_identity()?;
+        Ok(Some(connector.with_identity(Arc::new(identity))))
     }
+}
+
+/// This user's key, made on first use.
+pub fn own_identity() -> Result<ServerIdentity, Failure> {
+    let identity = config_dir().and_then(|dir| ServerIdentity::load_or_generate(&dir));
+    identity
+        .map_err(|e| Failure::new(ExitCode::Untrusted, format!("no key of our own to show: {e}")))
 }
 
 /// For the side that listens.
@@ -54,9 +68,40 @@ pub struct ServerSecurity {
     /// Private key of the certificate in PEM
     #[arg(long, value_name = "FILE", requires = "cert", conflicts_with = "insecure_plaintext")]
     pub key: Option<PathBuf>,
+    /// Let in whose keys are in this file, a line each as `tack key` prints it [default:
+    /// authorized_keys in the configuration directory, if it is there]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["open", "insecure_plaintext"])]
+    pub authorized_keys: Option<PathBuf>,
+    /// Let anybody in who reaches the port
+    #[arg(long)]
+    pub open: bool,
 }
 
 impl ServerSecurity {
+    /// Who may come in: anybody if asked for in words, whose keys are authorized, or whoever is
+    /// told a code; then, `again`, the next one.
+    pub fn door(&self, own: Fingerprint, again: bool) -> Result<Door, Failure> {
+        if self.open {
+            return Ok(Door::open());
+        }
+        let usual = config_dir().ok().map(|dir| dir.join("authorized_keys"));
+        let file = self.authorized_keys.clone().or(usual.filter(|file| file.exists()));
+        if let Some(file) = file {
+            let mut keys = authorized_keys(&file)?;
+            // Whoever has our own key is us.
+            keys.insert(own);
+            return Ok(Door::for_keys(keys));
+        }
+        Door::for_code(own, again)
+            .map_err(|e| Failure::new(ExitCode::Failed, format!("cannot make a code: {e}")))
+    }
+
+    /// Who we are to clients, and who of them may come in.
+    pub fn admitting(&self, again: bool) -> Result<(Acceptor, Fingerprint, Door), Failure> {
+        let (acceptor, own) = self.identity()?;
+        Ok((acceptor, own, self.door(own, again)?))
+    }
+
     /// Who we are to clients.
     pub fn identity(&self) -> Result<(Acceptor, Fingerprint), Failure> {
         let identity = match (&self.cert, &self.key) {

@@ -6,7 +6,9 @@ use clap::CommandFactory;
 
 use crate::args::Cli;
 use crate::args::extras::{CompletionsArgs, ManArgs};
+use crate::args::transport::own_identity;
 use crate::exit::{ExitCode, Failure};
+use crate::transfer::name::printable;
 
 /// Prints a completion script.
 pub fn completions(args: &CompletionsArgs) -> Result<ExitCode, Failure> {
@@ -39,4 +41,13 @@ pub(super) fn print(bytes: &[u8]) -> Result<ExitCode, Failure> {
         }
         _ => Ok(ExitCode::Success),
     }
+}
+
+/// `tack key`: the fingerprint of this user's key, and whose it is.
+pub fn key() -> Result<ExitCode, Failure> {
+    let key = own_identity()?.fingerprint();
+    let user = std::env::var("USER").unwrap_or_default();
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let whose = printable(format!("{user}@{host}").as_bytes());
+    print(format!("{key} {whose}\n").as_bytes())
 }

@@ -7,7 +7,6 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::timeout;
 
 use crate::args::nc::{NcConfig, Side};
-use crate::args::transport::ServerSecurity;
 use crate::conn::{Accept, Connection};
 use crate::exit::{ExitCode, Failure};
 use crate::net::{NetAccept, NetConn, NetDial};
@@ -22,7 +21,7 @@ pub async fn run(config: NcConfig, stop: Stop) -> Result<ExitCode, Failure> {
         Side::Connect { host, security } => {
             let (transport, connector) = (config.transport.conn_config(), security.connector()?);
             let dial =
-                NetDial::open(&config.way, &host, transport, connector, config.quiet).await?;
+                NetDial::open(&config.way, &host, transport, connector, security.code).await?;
             let Some(conn) = stop.or(waiting(config.wait, dial.connect())).await else {
                 return Ok(ExitCode::Interrupted);
             };
@@ -31,13 +30,16 @@ pub async fn run(config: NcConfig, stop: Stop) -> Result<ExitCode, Failure> {
             done
         }
         Side::Listen { local, security } => {
-            let identity = security.as_ref().map(ServerSecurity::identity).transpose()?;
+            let identity = security.as_ref().map(|s| s.admitting(false)).transpose()?;
             let transport = config.transport.conn_config();
             let mut server = NetAccept::listen(&config.way, local, transport, identity)?;
             if !config.quiet {
                 eprintln!("Listening on {} ({}).", server.local_addr(), server.medium());
                 if let Some(key) = server.fingerprint() {
                     eprintln!("Key: {key}");
+                }
+                if let Some(code) = server.door().code() {
+                    eprintln!("Code: {code} (the other side needs --code {code})");
                 }
             }
             let Some(conn) = stop.or(waiting(config.wait, server.accept())).await else {

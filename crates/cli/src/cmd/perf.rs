@@ -6,7 +6,6 @@ use tack_net::ConnConfig;
 
 use crate::args::host::HostPort;
 use crate::args::perf::{PerfConfig, Side};
-use crate::args::transport::ServerSecurity;
 use crate::exit::{ExitCode, Failure};
 use crate::net::{NetAccept, NetDial};
 use crate::perf::client::Observer;
@@ -25,7 +24,7 @@ pub async fn run(config: PerfConfig, stop: Stop) -> Result<ExitCode, Failure> {
             let connector = security.connector()?;
             let encrypted = connector.is_some();
             let transport = config.conn_config();
-            let dial = NetDial::open(&config.way, &host, transport, connector, config.json);
+            let dial = NetDial::open(&config.way, &host, transport, connector, security.code);
             let dial = stop.or(dial).await.unwrap_or_else(|| Err(Failure::interrupted()))?;
             let mut shown = Shown::new(&config, encrypted, Some(&host));
             shown.line(&format!("Connecting to host {}, port {}", host.name, host.port));
@@ -35,7 +34,7 @@ pub async fn run(config: PerfConfig, stop: Stop) -> Result<ExitCode, Failure> {
             done
         }
         Side::Server { local, one_off, security } => {
-            let identity = security.as_ref().map(ServerSecurity::identity).transpose()?;
+            let identity = security.as_ref().map(|s| s.admitting(!one_off)).transpose()?;
             let transport = config.conn_config();
             let mut server = NetAccept::listen(&config.way, local, transport, identity)?;
             let done = serve(&config, &mut server, one_off, &stop).await;
@@ -52,11 +51,15 @@ async fn serve(
     stop: &Stop,
 ) -> Result<ExitCode, Failure> {
     let (port, key) = (server.local_addr().port(), server.fingerprint());
+    let who = server.door().clone();
     let medium = server.medium();
     let mut door = Door::new(server);
     loop {
         let mut shown = Shown::new(config, key.is_some(), None);
         shown.listening(port, &medium, key.map(|k| k.to_string()));
+        if let Some(code) = who.code() {
+            shown.line(&format!("Code: {code} (clients need --code {code})"));
+        }
         let Some(control) = stop.or(door.client()).await else {
             return Err(Failure::interrupted());
         };

@@ -1,7 +1,7 @@
 //! `tack recv`.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tokio::task::JoinSet;
@@ -9,19 +9,22 @@ use tokio::task::JoinSet;
 use crate::args::host::HostPort;
 use crate::args::recv::{Destination, RecvConfig};
 use crate::args::transport::ServerSecurity;
+use crate::budget::{Budget, Exhausted, Peer};
 use crate::conn::{Accept, Connection};
 use crate::exit::{ExitCode, Failure};
 use crate::net::{NetAccept, Way, outward_address};
 use crate::progress::Progress;
 use crate::stop::Stop;
+use crate::transfer::disk::blocking;
 use crate::transfer::error::{Standing, TransferError};
-use crate::transfer::pipe::receive_stream;
-use crate::transfer::recv::{Received, receive_tree};
+use crate::transfer::pipe::{drain_stream, open_stream};
+use crate::transfer::recv::{Intake, Limits, Received, busy, decline, receive_tree};
+use crate::transfer::sessions::Sessions;
 use crate::transfer::store::{Durability, Store};
 use crate::units::bytes_text;
 
-/// Most transfers at once.
-const MAX_SESSIONS: usize = 16;
+/// Most connections that are served at once, if only by being turned away; and of one peer.
+const MAX_CONNECTIONS: (usize, usize) = (256, 64);
 
 /// Listens and receives.
 pub async fn run(config: RecvConfig, stop: Stop) -> Result<ExitCode, Failure> {
@@ -29,7 +32,8 @@ pub async fn run(config: RecvConfig, stop: Stop) -> Result<ExitCode, Failure> {
         // What is wrong with the directory should show before anybody connects.
         Store::open(dir, config.durability)?.tidy();
     }
-    let identity = config.security.as_ref().map(ServerSecurity::identity).transpose()?;
+    let admitting = |s: &ServerSecurity| s.admitting(config.keep);
+    let identity = config.security.as_ref().map(admitting).transpose()?;
     let transport = config.transport.conn_config();
     let mut server = NetAccept::listen(&config.way, config.local, transport, identity)?;
     if !config.quiet {
@@ -41,7 +45,8 @@ pub async fn run(config: RecvConfig, stop: Stop) -> Result<ExitCode, Failure> {
         }
         Destination::Dir(dir) => {
             let RecvConfig { overwrite, quiet, durability, .. } = config;
-            let session = Session { overwrite, quiet, durability };
+            let open = server.door().is_open();
+            let session = Session { overwrite, quiet, durability, open };
             to_dir(&mut server, dir, session, config.keep, &stop).await
         }
     };
@@ -71,8 +76,15 @@ async fn explain(config: &RecvConfig, server: &NetAccept) {
     };
     match server.fingerprint() {
         Some(key) => {
+            let proof = match server.door().code() {
+                Some(code) => format!("--code {code}"),
+                None => format!("--fingerprint {key}"),
+            };
             eprintln!("Key: {key}");
-            eprintln!("On the other machine:\n  tack send {what} {host} --fingerprint {key}{way}");
+            if server.door().is_open() {
+                eprintln!("Anybody who reaches this port may send.");
+            }
+            eprintln!("On the other machine:\n  tack send {what} {host} {proof}{way}");
         }
         None => {
             eprintln!("Without encryption: anybody on the way can read and change what comes.");
@@ -90,6 +102,8 @@ pub struct Session {
     pub quiet: bool,
     /// When what comes has to be on the disk.
     pub durability: Durability,
+    /// Whether anybody may send: then a transfer without a file is not the one waited for.
+    pub open: bool,
 }
 
 /// Receives trees into `dir` until one is complete, or, with `keep`, for ever.
@@ -104,28 +118,40 @@ pub async fn to_dir<A: Accept>(
     keep: bool,
     stop: &Stop,
 ) -> Result<ExitCode, Failure> {
-    let mut sessions: JoinSet<Result<Received, TransferError>> = JoinSet::new();
+    let mut running: JoinSet<Result<Received, TransferError>> = JoinSet::new();
+    let (sessions, limits) = (Sessions::default(), Limits::default());
+    let connections = Budget::new(MAX_CONNECTIONS.0, MAX_CONNECTIONS.1);
     let mut stopping = false;
     let done = loop {
         tokio::select! {
-            conn = server.accept(), if sessions.len() < MAX_SESSIONS && !stopping => {
+            conn = server.accept(), if !stopping => {
                 let conn = conn.map_err(listener_failed)?;
-                let store = Arc::new(Store::open(dir, session.durability)?);
-                sessions.spawn(receive_one(conn, store, session, stop.clone()));
+                let Ok(served) = connections.take_or_displace(peer_of(&conn), 1) else {
+                    // It is answered at once, and by no more than this.
+                    conn.abort();
+                    continue;
+                };
+                let shared = (sessions.clone(), limits.clone());
+                let receiving =
+                    receive_one(conn, dir.to_owned(), shared, session, stop.clone());
+                running.spawn(async move {
+                    tokio::select! {
+                        biased;
+                        received = receiving => received,
+                        () = served.revoked() => Err(busy(Exhausted::All)),
+                    }
+                });
             }
-            Some(ended) = sessions.join_next() => {
+            Some(ended) = running.join_next() => {
                 let ended = ended.unwrap_or(Err(TransferError::Stopped(Standing::Unknown)));
-                let complete = ended.is_ok();
+                let complete = ended.as_ref().is_ok_and(|got| got.files > 0 || !session.open);
                 report(ended, session.quiet);
-                if complete && !keep && (!stopping || sessions.is_empty()) {
+                if complete && !keep && (!stopping || running.is_empty()) {
                     break Ok(ExitCode::Success);
-                }
-                if sessions.is_empty() {
-                    Store::open(dir, session.durability)?.tidy();
                 }
             }
             () = stop.asked(), if !stopping => {
-                if sessions.is_empty() {
+                if running.is_empty() {
                     break Err(Failure::interrupted());
                 }
                 // Each is told, too, and says what came of it.
@@ -134,18 +160,40 @@ pub async fn to_dir<A: Accept>(
             else => break Ok(ExitCode::Interrupted),
         }
     };
-    Store::open(dir, session.durability)?.tidy();
+    tidy(dir, session.durability);
     done
+}
+
+/// Leaves no trace but what was received. If that cannot be, it is no reason to fail.
+fn tidy(dir: &Path, durability: Durability) {
+    if dir.is_dir()
+        && let Ok(store) = Store::open(dir, durability)
+    {
+        store.tidy();
+    }
 }
 
 async fn receive_one<C: Connection>(
     conn: C,
-    store: Arc<Store>,
+    dir: PathBuf,
+    (sessions, limits): (Sessions, Limits),
     session: Session,
     stop: Stop,
 ) -> Result<Received, TransferError> {
     let progress = Progress::new(session.quiet);
-    receive_tree(conn, store, session.overwrite, &progress, &stop).await
+    let Session { overwrite, durability, .. } = session;
+    // What is wrong with the directory now concerns this sender, and the next one perhaps not.
+    let opening = dir.clone();
+    let store = blocking(move || Store::open(&opening, durability)).await;
+    let received = match store {
+        Ok(store) => {
+            let intake = Intake { store: Arc::new(store), overwrite, sessions, limits };
+            receive_tree(conn, &intake, &progress, &stop).await
+        }
+        Err(error) => decline(conn, error, &stop).await,
+    };
+    tidy(&dir, durability);
+    received
 }
 
 fn report(ended: Result<Received, TransferError>, quiet: bool) {
@@ -174,36 +222,43 @@ pub async fn to_stdout<A: Accept>(
     quiet: bool,
     stop: &Stop,
 ) -> Result<ExitCode, Failure> {
-    loop {
-        let Some(conn) = stop.or(server.accept()).await else {
-            return Err(Failure::interrupted());
-        };
-        let conn = conn.map_err(listener_failed)?;
-        match receive_stream(conn, &mut out, &Progress::new(quiet), stop).await {
-            Ok(bytes) => {
-                if !quiet {
-                    eprintln!("received {}, verified", bytes_text(bytes));
-                }
-                return Ok(ExitCode::Success);
+    let limit = Limits::default().opening;
+    let mut opening = JoinSet::new();
+    let stream = loop {
+        tokio::select! {
+            conn = server.accept() => {
+                let conn = conn.map_err(listener_failed)?;
+                let Ok(place) = limit.take_or_displace(peer_of(&conn), 1) else {
+                    conn.abort();
+                    continue;
+                };
+                let stop = stop.clone();
+                opening.spawn(async move {
+                    tokio::select! {
+                        biased;
+                        opened = open_stream(conn, &stop) => opened,
+                        () = place.revoked() => Err(busy(Exhausted::All)),
+                    }
+                });
             }
-            Err(error) if is_before_opening(&error) => {
-                eprintln!("tack: {error}; still listening");
-            }
-            Err(error) => return Err(error.into()),
+            Some(opened) = opening.join_next() => match opened {
+                Ok(Ok(stream)) => break stream,
+                Ok(Err(error)) => eprintln!("tack: {error}; still listening"),
+                Err(error) => tracing::warn!(%error, "a connection was aborted"),
+            },
+            () = stop.asked() => return Err(Failure::interrupted()),
         }
+    };
+    drop(opening);
+    let bytes = drain_stream(stream, &mut out, &Progress::new(quiet), stop).await?;
+    if !quiet {
+        eprintln!("received {}, verified", bytes_text(bytes));
     }
+    Ok(ExitCode::Success)
 }
 
-/// Whether the stream had not begun, so that another may still be received.
-fn is_before_opening(error: &TransferError) -> bool {
-    use TransferError as E;
-    match error {
-        E::NotOurs | E::Version { .. } | E::WrongMode(_) => true,
-        E::Closed { during } | E::Silent { during, .. } | E::Connection { during, .. } => {
-            *during == "opening"
-        }
-        _ => false,
-    }
+fn peer_of(conn: &impl Connection) -> Peer {
+    Peer::of(conn.addresses().map(|(_, peer)| peer))
 }
 
 fn listener_failed(error: io::Error) -> Failure {

@@ -2,17 +2,20 @@
 
 use std::path::PathBuf;
 
-use tokio::time::Instant;
+use tack_net::tls::{ServerIdentity, config_dir};
+use tokio::time::{Duration, Instant, sleep};
 
 use crate::args::send::{SendConfig, What};
 use crate::exit::{ExitCode, Failure};
 use crate::net::{NetConn, NetDial};
 use crate::progress::Progress;
 use crate::stop::Stop;
+use crate::transfer::TransferError;
 use crate::transfer::disk::blocking;
 use crate::transfer::pipe::send_stream;
-use crate::transfer::scan::scan;
+use crate::transfer::scan::{Scan, scan};
 use crate::transfer::send::send_tree;
+use crate::transfer::sessions::SenderId;
 use crate::units::{bytes_text, rate_text};
 
 /// Sends and waits for the receiver's word.
@@ -41,21 +44,39 @@ async fn send_paths(
     stop: &Stop,
 ) -> Result<ExitCode, Failure> {
     let progress = Progress::new(config.quiet);
-    let opened = stop.or(async {
-        // What is wrong with the paths should show before anything is connected.
-        let follow = config.follow;
-        let found = blocking(move || scan(&paths, follow)).await?;
-        for why in &found.skipped {
-            eprintln!("tack: left out: {why}");
-        }
-        Ok((found, open(config).await?))
-    });
-    let opened = opened.await.unwrap_or_else(|| Err(Failure::interrupted()));
-    let (found, (dial, conn)) = opened?;
     let started = Instant::now();
-    let sent = send_tree(conn, found, &progress, stop).await;
-    dial.settle(stop).await;
-    let sent = sent?;
+    let mut lost: Option<(Instant, TransferError)> = None;
+    let sent = loop {
+        let opened = stop.or(begin(config, &paths, lost.is_some())).await;
+        let (found, (dial, conn)) = match opened.unwrap_or_else(|| Err(Failure::interrupted())) {
+            Ok(opened) => opened,
+            Err(failure) => {
+                let Some((since, _)) = &lost else { return Err(failure) };
+                // Whoever does not want us need not be asked again.
+                if failure.code != ExitCode::Failed || since.elapsed() > RETURN_LIMIT {
+                    return Err(failure);
+                }
+                stop.or(sleep(RETRY_INTERVAL)).await;
+                continue;
+            }
+        };
+        let sender = sender_id(config, &conn);
+        let sent = send_tree(conn, sender, found, &progress, stop).await;
+        dial.settle_unless(sent.is_err(), stop).await;
+        match sent {
+            Err(error) if error.may_be_resumed_at_once() && !stop.is_asked() => {
+                if lost.as_ref().is_some_and(|(since, _)| since.elapsed() < LEAST_SPELL) {
+                    // No sooner back than lost again: not without end.
+                    stop.or(sleep(RETRY_INTERVAL)).await;
+                }
+                if !config.quiet {
+                    eprintln!("tack: {error}; reconnecting");
+                }
+                lost = Some((Instant::now(), error));
+            }
+            sent => break sent?,
+        }
+    };
     let files = if sent.files == 1 { "1 file".into() } else { format!("{} files", sent.files) };
     let mut what = format!("sent {files}, {}, verified", bytes_text(sent.bytes));
     if sent.kept > 0 {
@@ -65,11 +86,52 @@ async fn send_paths(
     Ok(ExitCode::Success)
 }
 
+/// For how long a receiver is looked for that was there before: longer than it takes to walk from
+/// one network to another.
+const RETURN_LIMIT: Duration = Duration::from_secs(60);
+
+/// How long to wait between attempts.
+const RETRY_INTERVAL: Duration = Duration::from_millis(500);
+
+/// A connection that lasts no longer is not worth one more at once.
+const LEAST_SPELL: Duration = Duration::from_secs(2);
+
+/// Looks at what is to be sent, and connects. What was left out is said once.
+async fn begin(
+    config: &SendConfig,
+    paths: &[PathBuf],
+    again: bool,
+) -> Result<(Scan, (NetDial, NetConn)), Failure> {
+    // What is wrong with the paths should show before anything is connected.
+    let (paths, follow) = (paths.to_owned(), config.follow);
+    let found = blocking(move || scan(&paths, follow)).await?;
+    for why in found.skipped.iter().filter(|_| !again) {
+        eprintln!("tack: left out: {why}");
+    }
+    Ok((found, open(config).await?))
+}
+
+/// Who we are to this receiver, and to no other.
+fn sender_id(config: &SendConfig, conn: &NetConn) -> SenderId {
+    let receiver = match conn.peer_fingerprint() {
+        Some(key) => key.to_string(),
+        None => config.host.to_string(),
+    };
+    let ours = config_dir().and_then(|dir| ServerIdentity::load_or_generate(&dir));
+    ours.map_or_else(
+        |error| {
+            tracing::warn!(%error, "no key of our own: nothing can be resumed");
+            blake3::hash(receiver.as_bytes()).into()
+        },
+        |identity| identity.derive(&format!("sends to {receiver}")),
+    )
+}
+
 async fn open(config: &SendConfig) -> Result<(NetDial, NetConn), Failure> {
     let connector = config.security.connector()?;
     let transport = config.transport.conn_config();
     let (way, host) = (&config.way, &config.host);
-    let dial = NetDial::open(way, host, transport, connector, config.quiet).await?;
+    let dial = NetDial::open(way, host, transport, connector, config.security.code.clone()).await?;
     let conn = dial.connect().await?;
     Ok((dial, conn))
 }

@@ -54,7 +54,7 @@ pub(crate) async fn run(strategy: Strategy, file: &SourceFile, path: &Path) -> i
     // is to decide how often it is acknowledged.
     let end = || Endpoint::builder().conn(strategy.config()).answer_each_datagram(true);
     let server = end().bind(loopback)?;
-    let mut listener = server.listen()?;
+    let listener = server.listen()?;
     let relay = Relay::start(path, server.local_addr(), clock)?;
     let client = end().bind(loopback)?;
     let remote = Remote { path: relay.address(), port: server.local_addr().port() };

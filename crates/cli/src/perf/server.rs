@@ -6,6 +6,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
+use crate::budget::{Budget, Peer};
 use crate::conn::{Accept, Connection};
 use crate::perf::PerfError;
 use crate::perf::client::Observer;
@@ -16,19 +17,28 @@ use crate::perf::params::TestParams;
 use crate::perf::report::{Interval, Lane, Report};
 use crate::stop::Stop;
 
-/// Most connections that have not yet said what they are.
-const MAX_OPENING: usize = 256;
+/// Most connections that have not yet said what they are, and of one peer: a test has up to 256.
+const MAX_OPENING: (usize, usize) = (512, 257);
+
+/// Most clients that are being turned away at once; others just hear that they are.
+const MAX_REFUSALS: usize = 64;
+
+/// Most bytes that are read of a client that is turned away.
+const MAX_REST: usize = 64 << 10;
 
 /// Where connections come in and say what they are.
 pub struct Door<'a, A: Accept> {
     accept: &'a mut A,
     opening: JoinSet<Result<Opening<A::Conn>, PerfError>>,
+    places: Budget,
+    refusals: JoinSet<()>,
 }
 
 impl<'a, A: Accept> Door<'a, A> {
     /// A door on `accept`.
     pub fn new(accept: &'a mut A) -> Self {
-        Self { accept, opening: JoinSet::new() }
+        let places = Budget::new(MAX_OPENING.0, MAX_OPENING.1);
+        Self { accept, opening: JoinSet::new(), places, refusals: JoinSet::new() }
     }
 
     /// The next client that wants a test: its control connection.
@@ -50,10 +60,23 @@ impl<'a, A: Accept> Door<'a, A> {
     async fn next(&mut self) -> Result<Opening<A::Conn>, PerfError> {
         loop {
             tokio::select! {
-                conn = self.accept.accept(), if self.opening.len() < MAX_OPENING => {
+                conn = self.accept.accept() => {
                     let during = PerfError::connection("cannot take connections any more");
-                    self.opening.spawn(read_opening(conn.map_err(during)?));
+                    let conn = conn.map_err(during)?;
+                    let peer = Peer::of(conn.addresses().map(|(_, peer)| peer));
+                    let Ok(place) = self.places.take_or_displace(peer, 1) else {
+                        conn.abort();
+                        continue;
+                    };
+                    self.opening.spawn(async move {
+                        tokio::select! {
+                            biased;
+                            opened = read_opening(conn) => opened,
+                            () = place.revoked() => Err(PerfError::Protocol("it says nothing")),
+                        }
+                    });
                 }
+                Some(_) = self.refusals.join_next() => {}
                 Some(opened) = self.opening.join_next() => match opened {
                     Ok(Ok(opening)) => return Ok(opening),
                     Ok(Err(error)) => tracing::info!(%error, "a stranger"),
@@ -67,7 +90,7 @@ impl<'a, A: Accept> Door<'a, A> {
     async fn refuse_all(&mut self) -> PerfError {
         loop {
             match self.next().await {
-                Ok(Opening::Control(conn)) => drop(tokio::spawn(refuse(conn))),
+                Ok(Opening::Control(conn)) => self.refuse(conn),
                 Ok(Opening::Stream { .. }) => {}
                 Err(error) => return error,
             }
@@ -75,15 +98,36 @@ impl<'a, A: Accept> Door<'a, A> {
     }
 }
 
+impl<A: Accept> Door<'_, A> {
+    fn refuse(&mut self, conn: A::Conn) {
+        if self.refusals.len() < MAX_REFUSALS {
+            self.refusals.spawn(refuse(conn));
+        } else {
+            conn.abort();
+        }
+    }
+}
+
+/// Says so and waits until the client has read it and closed; what it says is of no interest.
 async fn refuse<C: Connection>(mut conn: C) {
     let reason = "another test is running; try again when it is over".to_owned();
     if send(&mut conn, &Message::Refused { reason }).await.is_ok() {
         let _ = tokio::io::AsyncWriteExt::shutdown(&mut conn).await;
-        // Until the client has read it and closed.
-        let mut rest = Vec::new();
-        let read = tokio::io::AsyncReadExt::read_to_end(&mut conn, &mut rest);
-        let _ = tokio::time::timeout(Duration::from_secs(5), read).await;
+        let reading = async {
+            let (mut rest, mut read) = ([0; 1024], 0);
+            while let Ok(n @ 1..) = tokio::io::AsyncReadExt::read(&mut conn, &mut rest).await {
+                read += n;
+                if read > MAX_REST {
+                    return false;
+                }
+            }
+            true
+        };
+        if tokio::time::timeout(Duration::from_secs(5), reading).await == Ok(true) {
+            return;
+        }
     }
+    conn.abort();
 }
 
 /// Serves one test from its request, which comes on `control`, to its results.
@@ -159,7 +203,7 @@ async fn gather<A: Accept>(
     while streams.iter().any(Option::is_none) {
         let next = timeout_at(deadline, door.next()).await;
         match next.map_err(|_| PerfError::Stalled(ANSWER_LIMIT.as_secs()))?? {
-            Opening::Control(conn) => drop(tokio::spawn(refuse(conn))),
+            Opening::Control(conn) => door.refuse(conn),
             Opening::Stream { conn, cookie: theirs, number } => {
                 match streams.get_mut(usize::from(number)) {
                     Some(place @ None) if theirs == *cookie => *place = Some(conn),

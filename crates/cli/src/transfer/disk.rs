@@ -11,15 +11,22 @@ pub const CHUNK: usize = super::frame::MAX_DATA;
 /// Chunks between a disk thread and the connection: enough that neither waits for the other.
 pub const CHUNKS_AHEAD: usize = 4;
 
-/// Hashes exactly `bytes` from where `file` stands.
+/// Hashes exactly `bytes` from where `file` stands, as long as `go_on` says so.
 ///
 /// # Errors
-/// `UnexpectedEof` if the file is shorter.
-pub fn hash_prefix(file: &mut File, bytes: u64) -> io::Result<blake3::Hasher> {
+/// `UnexpectedEof` if the file is shorter; `ConnectionAborted` if it was not to go on.
+pub fn hash_prefix(
+    file: &mut File,
+    bytes: u64,
+    go_on: impl Fn() -> bool,
+) -> io::Result<blake3::Hasher> {
     let mut hasher = blake3::Hasher::new();
     let mut buffer = vec![0; CHUNK.min(usize::try_from(bytes).unwrap_or(CHUNK)).max(1)];
     let mut left = bytes;
     while left > 0 {
+        if !go_on() {
+            return Err(io::ErrorKind::ConnectionAborted.into());
+        }
         let want = buffer.len().min(usize::try_from(left).unwrap_or(usize::MAX));
         let n = match file.read(&mut buffer[..want]) {
             Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),

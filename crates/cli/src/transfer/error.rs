@@ -46,6 +46,14 @@ pub enum TransferError {
         /// How long was waited.
         seconds: u64,
     },
+    /// It lives, and keeps a place without using it.
+    #[error("the peer sent nothing of use for {seconds} s while {during}")]
+    TooSlow {
+        /// What was under way.
+        during: &'static str,
+        /// How long was waited.
+        seconds: u64,
+    },
     /// The other end is something else.
     #[error("the peer does not speak tack's file protocol (is it `tack send`/`tack recv`?)")]
     NotOurs,
@@ -115,6 +123,12 @@ pub enum TransferError {
         /// The first few, with reasons.
         reasons: Vec<String>,
     },
+    /// There is no place for it now.
+    #[error("{0}; try again later")]
+    Busy(String),
+    /// A newer session goes on with what this one began.
+    #[error("a newer transfer of the same sender goes on with it")]
+    Superseded,
     /// The user stopped it.
     #[error("stopped{0}")]
     Stopped(Standing),
@@ -200,17 +214,29 @@ impl TransferError {
         Self::Incomplete { count: reasons.len(), reasons: first_few(reasons) }
     }
 
+    /// Whether it was only the connection that failed, after it had been one: another one goes on.
+    pub fn may_be_resumed_at_once(&self) -> bool {
+        match self {
+            Self::Connection { during, .. } | Self::Closed { during } => *during != "opening",
+            Self::Silent { during, .. } => *during != "opening",
+            _ => false,
+        }
+    }
+
     /// What to tell the peer; `None` where it is gone or told us itself.
     pub fn code_for_peer(&self) -> Option<Code> {
         Some(match self {
             Self::Connection { .. } | Self::Closed { .. } | Self::Peer { .. } => return None,
             Self::Disk { .. } | Self::Incomplete { .. } => Code::Io,
-            Self::Silent { .. } | Self::NotOurs | Self::Version { .. } => Code::Protocol,
+            Self::Silent { .. } | Self::TooSlow { .. } => Code::Busy,
+            Self::NotOurs | Self::Version { .. } => Code::Protocol,
             Self::Frame(_) | Self::Unexpected { .. } | Self::List(_) => Code::Protocol,
             Self::Exists { .. } => Code::Exists,
             Self::NoSpace { .. } | Self::WrongMode(_) => Code::Refused,
             Self::Damaged(_) => Code::Integrity,
             Self::Stopped(_) => Code::Cancelled,
+            Self::Busy(_) => Code::Busy,
+            Self::Superseded => Code::Superseded,
         })
     }
 
@@ -233,7 +259,11 @@ impl TransferError {
             Self::Peer { code: Code::Integrity | Code::Protocol, .. } => ExitCode::Integrity,
             Self::NotOurs | Self::Version { .. } => ExitCode::Integrity,
             Self::Exists { .. } | Self::NoSpace { .. } | Self::WrongMode(_) => ExitCode::Refused,
-            Self::Peer { code: Code::Exists | Code::Refused, .. } => ExitCode::Refused,
+            Self::Busy(_) | Self::Superseded => ExitCode::Refused,
+            Self::Peer {
+                code: Code::Exists | Code::Refused | Code::Busy | Code::Superseded,
+                ..
+            } => ExitCode::Refused,
             Self::Stopped(_) => ExitCode::Interrupted,
             _ => ExitCode::Failed,
         }

@@ -1,7 +1,9 @@
 //! Frames as values and as bytes. A pure codec: bytes in, values or a [`FrameError`] out.
 
+use crate::transfer::VERSION;
 use crate::transfer::list::{Entry, Kind};
 use crate::transfer::name::{MAX_PATH, RelPath};
+use crate::transfer::sessions::SenderId;
 
 /// What either side writes before its first frame.
 pub const PREFACE: [u8; 8] = *b"tackfile";
@@ -45,6 +47,10 @@ pub enum Code {
     Integrity,
     /// The user stopped it.
     Cancelled,
+    /// There is no place for it now; later there may be.
+    Busy,
+    /// A newer transfer of the same sender goes on with it.
+    Superseded,
 }
 
 /// One frame.
@@ -56,6 +62,8 @@ pub enum Frame {
         version: u16,
         /// What will come.
         what: What,
+        /// Who sends, as this receiver knows it.
+        sender: SenderId,
     },
     /// Opens the receiver's side.
     Welcome {
@@ -226,6 +234,11 @@ pub fn is_data(kind: u8) -> bool {
     kind == kind::DATA
 }
 
+/// Whether a frame of this type says nothing but that its sender lives.
+pub fn is_noop(kind: u8) -> bool {
+    kind == kind::NOOP
+}
+
 /// The header of a DATA frame with `length` bytes of body.
 ///
 /// # Panics
@@ -241,14 +254,7 @@ pub fn data_header(length: usize) -> [u8; HEADER] {
 pub fn parse_body(kind: u8, body: &[u8]) -> Result<Frame, FrameError> {
     let mut r = Reader { kind, rest: body };
     let frame = match kind {
-        kind::HELLO => Frame::Hello {
-            version: r.u16()?,
-            what: match r.u8()? {
-                0 => What::Tree,
-                1 => What::Stream,
-                _ => return Err(r.invalid("content")),
-            },
-        },
+        kind::HELLO => r.hello()?,
         kind::WELCOME => Frame::Welcome { version: r.u16()? },
         kind::ENTRY => Frame::Entry(r.entry()?),
         kind::LISTED => Frame::Listed { entries: r.u32()?, bytes: r.u64()? },
@@ -286,12 +292,13 @@ pub fn encode(frame: &Frame, out: &mut Vec<u8>) {
 
 fn encode_body(frame: &Frame, out: &mut Vec<u8>) -> u8 {
     match frame {
-        Frame::Hello { version, what } => {
+        Frame::Hello { version, what, sender } => {
             out.extend_from_slice(&version.to_be_bytes());
             out.push(match what {
                 What::Tree => 0,
                 What::Stream => 1,
             });
+            out.extend_from_slice(sender);
             kind::HELLO
         }
         Frame::Welcome { version } => {
@@ -418,6 +425,21 @@ impl<'a> Reader<'a> {
         String::from_utf8(bytes.to_vec()).map_err(|_| self.invalid("text"))
     }
 
+    /// Of another version only what all have in common is read.
+    fn hello(&mut self) -> Result<Frame, FrameError> {
+        let version = self.u16()?;
+        let what = match self.u8()? {
+            0 => What::Tree,
+            1 => What::Stream,
+            _ => return Err(self.invalid("content")),
+        };
+        if version != VERSION {
+            self.rest = &[];
+            return Ok(Frame::Hello { version, what, sender: SenderId::default() });
+        }
+        Ok(Frame::Hello { version, what, sender: self.array()? })
+    }
+
     fn code(&mut self) -> Result<Code, FrameError> {
         Ok(match self.u8()? {
             0 => Code::Protocol,
@@ -426,6 +448,8 @@ impl<'a> Reader<'a> {
             3 => Code::Io,
             4 => Code::Integrity,
             5 => Code::Cancelled,
+            6 => Code::Busy,
+            7 => Code::Superseded,
             _ => return Err(self.invalid("error code")),
         })
     }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::budget::Grant;
 use crate::transfer::name::{NameError, RelPath, check_link_target, printable};
 
 /// Most entries of one transfer.
@@ -9,6 +10,12 @@ pub const MAX_ENTRIES: usize = 1 << 20;
 
 /// Most bytes of all names and link targets together: what a hostile list may cost in memory.
 pub const MAX_NAME_BYTES: usize = 64 << 20;
+
+/// What an entry costs in memory besides its names, measured with a million of them.
+const ENTRY_MEMORY: usize = 170;
+
+/// Memory is taken from a budget in steps of so many bytes.
+const MEMORY_STEP: usize = 64 << 10;
 
 /// Modification time since the epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,6 +78,11 @@ pub enum ListError {
     /// More than [`MAX_NAME_BYTES`].
     #[error("the names in the list take more than {MAX_NAME_BYTES} bytes together")]
     NamesTooLong,
+    /// Other lists take the memory.
+    #[error(
+        "there is no memory for so long a list just now; try again later, or send less at once"
+    )]
+    NoMemory,
     /// Two entries with one path.
     #[error("`{0}` is listed twice")]
     Duplicate(String),
@@ -100,12 +112,31 @@ pub struct FileList {
     is_dir: BTreeMap<Vec<u8>, bool>,
     total_bytes: u64,
     name_bytes: usize,
+    /// Memory that a stranger's list may take, and how much of it is not used yet.
+    memory: Option<(Grant, usize)>,
 }
 
 impl FileList {
     /// An empty list.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// An empty list whose memory is taken from a budget.
+    pub fn within(memory: Grant) -> Self {
+        Self { memory: Some((memory, 0)), ..Self::default() }
+    }
+
+    /// Takes from the budget what one more entry costs.
+    fn pay(&mut self, entry: &Entry, target_bytes: usize) -> Result<(), ListError> {
+        let Some((grant, credit)) = &mut self.memory else { return Ok(()) };
+        let cost = ENTRY_MEMORY + 2 * entry.path.as_bytes().len() + target_bytes;
+        if *credit < cost {
+            grant.grow(MEMORY_STEP).map_err(|_| ListError::NoMemory)?;
+            *credit += MEMORY_STEP;
+        }
+        *credit -= cost;
+        Ok(())
     }
 
     /// Adds `entry`; its parent must be a folder already in the list, or the top.
@@ -135,11 +166,18 @@ impl FileList {
         if self.is_dir.contains_key(entry.path.as_bytes()) {
             return Err(ListError::Duplicate(entry.path.to_string()));
         }
+        self.pay(&entry, target_bytes)?;
         self.is_dir.insert(entry.path.as_bytes().to_vec(), entry.kind == Kind::Dir);
         self.total_bytes = total_bytes;
         self.name_bytes = name_bytes;
         self.entries.push(entry);
         Ok(())
+    }
+
+    /// Whether both list the same path, other than a folder.
+    pub fn shares_entry_with(&self, other: &FileList) -> bool {
+        let leaves = other.entries.iter().filter(|e| e.kind != Kind::Dir);
+        leaves.into_iter().any(|e| self.is_dir.get(e.path.as_bytes()) == Some(&false))
     }
 
     /// Compares with what the sender says it listed.

@@ -12,6 +12,7 @@ use crate::transfer::error::{Standing, TransferError};
 use crate::transfer::frame::{Frame, HEADER, What, data_header};
 use crate::transfer::plan::proves;
 use crate::transfer::send::{Framed, race};
+use crate::transfer::sessions::SenderId;
 use crate::transfer::wire::{FrameReader, FrameWriter, unexpected};
 
 /// Sends all of `input` and waits until the receiver has verified it. Returns its bytes.
@@ -27,7 +28,8 @@ pub async fn send_stream<C: Connection>(
     let mut framed = Framed::new(conn);
     let mut sent = 0;
     let sending = async {
-        framed.hello(What::Stream).await?;
+        // A stream is never resumed: nobody need know whose it is.
+        framed.hello(What::Stream, SenderId::default()).await?;
         let Framed { reader, writer } = &mut framed;
         let all_sent = AtomicBool::new(false);
         let pump = pump(writer, input, progress, (&mut sent, &all_sent));
@@ -84,21 +86,40 @@ async fn confirmation(
     }
 }
 
-/// Receives one stream into `output`. Returns its bytes.
+/// A connection on which a stream begins.
+pub struct StreamBegins<C>(Framed<C>);
+
+/// Hears what a connection wants, which must be to send a stream.
+///
+/// # Errors
+/// It wants something else, or says nothing for long.
+pub async fn open_stream<C: Connection>(
+    conn: C,
+    stop: &Stop,
+) -> Result<StreamBegins<C>, TransferError> {
+    let mut framed = Framed::new(conn);
+    let opened = stop.or(framed.welcome(What::Stream)).await;
+    match opened.unwrap_or(Err(TransferError::Stopped(Standing::Unknown))) {
+        Ok(_) => Ok(StreamBegins(framed)),
+        Err(error) => framed.close(Err(error), stop).await,
+    }
+}
+
+/// Receives a stream into `output`. Returns its bytes.
 ///
 /// # Errors
 /// Whatever cut it short, `stop` too. Bytes already written cannot be taken back: only `Ok` says
 /// that they are all there and right.
-pub async fn receive_stream<C: Connection>(
-    conn: C,
+pub async fn drain_stream<C: Connection>(
+    StreamBegins(mut framed): StreamBegins<C>,
     output: impl AsyncWrite + Unpin,
     progress: &Progress,
     stop: &Stop,
 ) -> Result<u64, TransferError> {
-    let mut framed = Framed::new(conn);
+    // Whoever pipes may have nothing to say for hours.
+    framed.reader.end_phase();
     let mut received = 0;
     let receiving = async {
-        framed.welcome(What::Stream).await?;
         drain(&mut framed, output, progress, &mut received).await?;
         framed.writer.send(&Frame::Done { files: 1, bytes: received }).await?;
         Ok(received)
@@ -107,6 +128,19 @@ pub async fn receive_stream<C: Connection>(
     progress.finish();
     let stopped = Err(TransferError::Stopped(Standing::Stream(received)));
     framed.close(result.unwrap_or(stopped), stop).await
+}
+
+/// [`open_stream`] and [`drain_stream`].
+///
+/// # Errors
+/// As theirs.
+pub async fn receive_stream<C: Connection>(
+    conn: C,
+    output: impl AsyncWrite + Unpin,
+    progress: &Progress,
+    stop: &Stop,
+) -> Result<u64, TransferError> {
+    drain_stream(open_stream(conn, stop).await?, output, progress, stop).await
 }
 
 async fn drain<C: Connection>(

@@ -1,9 +1,10 @@
 //! What the receiver already has of a list, and what is in the way of it.
 
-use crate::transfer::disk::hash_prefix;
 use crate::transfer::error::TransferError;
 use crate::transfer::frame::Hash;
 use crate::transfer::list::{Entry, FileList, Kind};
+use crate::transfer::partial::Partial;
+use crate::transfer::sessions::SenderId;
 use crate::transfer::store::{Present, Store};
 
 /// Most interrupted files that one transfer resumes: each holds a hash's state until it is sent.
@@ -17,16 +18,21 @@ pub struct Held {
     pub index: u32,
     /// Length of the prefix.
     pub bytes: u64,
-    /// The whole file is in its place, not only a part of it in the place for partial files.
-    pub in_place: bool,
+    /// Where it is, locked; `None` if the whole file is in its place.
+    pub partial: Option<Partial>,
 }
 
-/// Looks at each path of `list`.
+/// Looks at each path of `list`, which `sender` sends.
 ///
 /// # Errors
 /// [`TransferError::Exists`] if something is in the way and may not be replaced,
 /// [`TransferError::NoSpace`] if the rest cannot fit.
-pub fn plan(store: &Store, list: &FileList, overwrite: bool) -> Result<Vec<Held>, TransferError> {
+pub fn plan(
+    store: &Store,
+    sender: &SenderId,
+    list: &FileList,
+    overwrite: bool,
+) -> Result<Vec<Held>, TransferError> {
     let mut held = Vec::new();
     let mut in_the_way = Vec::new();
     let mut resumed = 0;
@@ -38,12 +44,18 @@ pub fn plan(store: &Store, list: &FileList, overwrite: bool) -> Result<Vec<Held>
         }
         let Some(size) = entry.file_size() else { continue };
         if present == Present::File(size) {
-            held.push(Held { index, bytes: size, in_place: true });
+            held.push(Held { index, bytes: size, partial: None });
         } else if resumed < MAX_RESUMED
-            && let Some(partial) = store.partial_bytes(&entry.path).filter(|&n| n > 0)
+            && let Some(partial) = store.partial(sender, &entry.path)?
         {
-            resumed += 1;
-            held.push(Held { index, bytes: partial.min(size), in_place: false });
+            let length = partial.bytes().map_err(TransferError::disk(
+                "look at the partial file of",
+                store.show(&entry.path),
+            ))?;
+            if length > 0 {
+                resumed += 1;
+                held.push(Held { index, bytes: length.min(size), partial: Some(partial) });
+            }
         }
     }
     if !in_the_way.is_empty() {
@@ -71,18 +83,6 @@ fn fits(entry: &Entry, present: &Present, overwrite: bool) -> bool {
         // A folder is never replaced by something else, nor a device by anything.
         _ => false,
     }
-}
-
-/// The state of hashing what is held, ready to go on with the bytes that follow.
-pub fn hash_held(
-    store: &Store,
-    list: &FileList,
-    held: &Held,
-) -> Result<blake3::Hasher, TransferError> {
-    let (entry, _) = list.file(held.index).expect("only files are held");
-    let path = &entry.path;
-    let mut file = if held.in_place { store.open_present(path) } else { store.read_partial(path) }?;
-    hash_prefix(&mut file, held.bytes).map_err(TransferError::disk("read", store.show(path)))
 }
 
 /// Whether a proof is right.

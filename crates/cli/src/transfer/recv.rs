@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
-use tokio::time::timeout;
 
+use crate::budget::{Budget, Exhausted, Peer};
 use crate::conn::Connection;
 use crate::progress::Progress;
 use crate::stop::Stop;
@@ -16,11 +17,12 @@ use crate::transfer::error::{Standing, TransferError};
 use crate::transfer::frame::{Frame, What};
 use crate::transfer::list::FileList;
 use crate::transfer::name::printable;
-use crate::transfer::plan::{Held, hash_held, plan, proves};
+use crate::transfer::plan::Held;
 use crate::transfer::send::Framed;
-use crate::transfer::sink::{Job, Reply, Sink};
+use crate::transfer::sessions::{SenderId, Sessions};
+use crate::transfer::sink::{Job, Proved, Reply, Sink};
 use crate::transfer::store::Store;
-use crate::transfer::wire::{NOOP_INTERVAL, OPENING_LIMIT, unexpected};
+use crate::transfer::wire::{OPENING_LIMIT, unexpected};
 
 /// Most skipped files whose reasons are kept.
 const MAX_SKIPPED: usize = 1000;
@@ -40,10 +42,12 @@ pub struct Received {
 
 impl<C: Connection> Framed<C> {
     /// The receiver's opening; the sender must speak our version and send `wanted`.
-    pub(crate) async fn welcome(&mut self, wanted: What) -> Result<(), TransferError> {
+    /// Returns who sends.
+    pub(crate) async fn welcome(&mut self, wanted: What) -> Result<SenderId, TransferError> {
         self.reader.preface().await?;
+        self.reader.begin_phase(OPENING_LIMIT);
         let hello = self.reader.next_within(OPENING_LIMIT, "opening").await?;
-        let Frame::Hello { version, what } = hello else {
+        let Frame::Hello { version, what, sender } = hello else {
             return Err(unexpected(&hello, "HELLO"));
         };
         if version != VERSION {
@@ -56,31 +60,81 @@ impl<C: Connection> Framed<C> {
             (What::Stream, What::Tree) => Err(TransferError::WrongMode(
                 "files are sent but standard output receives; use `tack recv DIR`",
             )),
-            _ => self.writer.send(&Frame::Welcome { version: VERSION }).await,
+            _ => self.writer.send(&Frame::Welcome { version: VERSION }).await.map(|()| sender),
         }
     }
 }
 
-/// Receives one tree into `store`.
+/// Where trees are received, and what holds for all of them.
+#[derive(Clone, Debug)]
+pub struct Intake {
+    /// The directory.
+    pub store: Arc<Store>,
+    /// Whether files may be replaced.
+    pub overwrite: bool,
+    /// Who else sends here.
+    pub sessions: Sessions,
+    /// What strangers may take.
+    pub limits: Limits,
+}
+
+/// What strangers may take of a receiving command: of each so much in all and, of that, so much for
+/// one peer's address.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// Connections that have not said yet what they want: 64, and 32.
+    pub opening: Budget,
+    /// Transfers: 16, and 8.
+    pub places: Budget,
+    /// Bytes of memory for lists of files: 512 MiB, and 256 MiB, in which a million files fit.
+    pub lists: Budget,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            opening: Budget::new(64, 32),
+            places: Budget::new(16, 8),
+            lists: Budget::new(512 << 20, 256 << 20),
+        }
+    }
+}
+
+/// Time for a list to begin with, and the longest pause in it.
+const LIST_GRACE: Duration = Duration::from_secs(60);
+
+/// Time for proofs, beside what hashing takes.
+const PROOF_GRACE: Duration = Duration::from_secs(60);
+
+/// Bytes per second that a sender's disk can read and hash, at least.
+const HASH_PACE: u64 = 5_000_000;
+
+/// The longest pause of a sender whose disk has to wake up, say.
+const DATA_GRACE: Duration = Duration::from_secs(120);
+
+impl Intake {
+    /// For a single session that replaces nothing.
+    pub fn alone(store: Store) -> Intake {
+        let (sessions, limits) = (Sessions::default(), Limits::default());
+        Intake { store: Arc::new(store), overwrite: false, sessions, limits }
+    }
+}
+
+/// Receives one tree.
 ///
 /// # Errors
 /// Whatever cut the transfer short, `stop` too. What had arrived by then stays for resuming.
 pub async fn receive_tree<C: Connection>(
     conn: C,
-    store: Arc<Store>,
-    overwrite: bool,
+    intake: &Intake,
     progress: &Progress,
     stop: &Stop,
 ) -> Result<Received, TransferError> {
+    let peer = Peer::of(conn.addresses().map(|(_, peer)| peer));
     let mut framed = Framed::new(conn);
-    let mut receiver = TreeReceiver {
-        framed: &mut framed,
-        store,
-        overwrite,
-        progress,
-        course: Course::default(),
-        disk: None,
-    };
+    let course = Course::default();
+    let mut receiver =
+        TreeReceiver { framed: &mut framed, intake, peer, progress, course, disk: None };
     let result = stop.or(receiver.run()).await;
     progress.finish();
     let TreeReceiver { course, disk, .. } = receiver;
@@ -93,10 +147,25 @@ pub async fn receive_tree<C: Connection>(
     result
 }
 
+/// Tells a sender why it cannot send, once it has said who it is.
+///
+/// # Errors
+/// Always: `why`, unless the sender is gone before it hears it.
+pub async fn decline<C: Connection>(
+    conn: C,
+    why: TransferError,
+    stop: &Stop,
+) -> Result<Received, TransferError> {
+    let mut framed = Framed::new(conn);
+    let opened = stop.or(framed.welcome(What::Tree)).await;
+    let result = opened.unwrap_or(Err(TransferError::Stopped(Standing::Unknown)));
+    framed.close(result.and(Err(why)), stop).await
+}
+
 struct TreeReceiver<'a, C> {
     framed: &'a mut Framed<C>,
-    store: Arc<Store>,
-    overwrite: bool,
+    intake: &'a Intake,
+    peer: Peer,
     progress: &'a Progress,
     course: Course,
     /// The disk thread, which goes on for a moment when we are dropped.
@@ -124,51 +193,78 @@ impl Course {
     }
 }
 
-/// Parts to go on with: bytes and the state of their hash.
-type Resumed = BTreeMap<u32, (u64, blake3::Hasher)>;
+/// Parts to go on with.
+type Resumed = BTreeMap<u32, Box<Proved>>;
 
 impl<C: Connection> TreeReceiver<'_, C> {
     async fn run(&mut self) -> Result<Received, TransferError> {
-        self.framed.welcome(What::Tree).await?;
+        let limits = &self.intake.limits;
+        let opening = limits.opening.take_or_displace(self.peer, 1).map_err(busy)?;
+        let sender = tokio::select! {
+            biased;
+            () = opening.revoked() => return Err(busy(Exhausted::All)),
+            sender = self.framed.welcome(What::Tree) => sender?,
+        };
+        drop(opening);
+        let place = limits.places.take_or_displace(self.peer, 1).map_err(busy)?;
+        tokio::select! {
+            biased;
+            () = place.revoked() => Err(busy(Exhausted::All)),
+            received = self.run_as(sender) => received,
+        }
+    }
+
+    async fn run_as(&mut self, sender: SenderId) -> Result<Received, TransferError> {
         let list = Arc::new(self.read_list().await?);
         self.course.listed = (list.files().count(), list.total_bytes());
-        let held = self.plan(&list).await?;
+        let entering = self.intake.sessions.enter(sender, &list);
+        let place = self.framed.writer.while_busy(entering).await?;
+        let (store, overwrite) = (Arc::clone(&self.intake.store), self.intake.overwrite);
+        let sink = Arc::new(Sink { store, list, overwrite, place: Arc::clone(&place) });
+        tokio::select! {
+            biased;
+            () = place.superseded() => Err(TransferError::Superseded),
+            received = self.receive(&sink) => received,
+        }
+    }
+
+    async fn receive(&mut self, sink: &Arc<Sink>) -> Result<Received, TransferError> {
+        let list = &sink.list;
+        let held = self.busy(sink, |sink| sink.plan()).await?;
         for h in &held {
             let have = Frame::Have { index: h.index, bytes: h.bytes };
             self.framed.writer.queue(&have).await?;
         }
         self.framed.writer.send(&Frame::Planned).await?;
 
-        let resumed = self.check_proofs(&list, held).await?;
+        let resumed = self.check_proofs(sink, held).await?;
         self.course.here = self.course.done.kept;
         self.progress.start(list.total_bytes(), self.course.done.kept);
-        let sink = self.sink(&list);
-        self.busy(move || sink.make_dirs()).await?;
+        self.busy(sink, |sink| sink.make_dirs()).await?;
         self.framed.writer.send(&Frame::Go).await?;
 
-        self.store_files(&list, resumed).await?;
-        let sink = self.sink(&list);
-        self.busy(move || sink.finish_tree()).await?;
+        self.store_files(sink, resumed).await?;
+        self.busy(sink, |sink| sink.finish_tree()).await?;
         let Received { files, bytes, .. } = self.course.done;
         self.framed.writer.send(&Frame::Done { files, bytes }).await?;
         Ok(std::mem::take(&mut self.course.done))
     }
 
-    fn sink(&self, list: &Arc<FileList>) -> Sink {
-        let (store, list) = (Arc::clone(&self.store), Arc::clone(list));
-        Sink { store, list, overwrite: self.overwrite }
-    }
-
-    /// Blocking work, while the sender is kept informed that we live.
+    /// Blocking work, while the sender is kept informed that we live. It holds on to the session's
+    /// place until it is done, whatever becomes of us.
     async fn busy<T: Send + 'static>(
         &mut self,
-        work: impl FnOnce() -> Result<T, TransferError> + Send + 'static,
+        sink: &Arc<Sink>,
+        work: impl FnOnce(&Sink) -> Result<T, TransferError> + Send + 'static,
     ) -> Result<T, TransferError> {
-        self.framed.writer.while_busy(blocking(work)).await
+        let sink = Arc::clone(sink);
+        self.framed.writer.while_busy(blocking(move || work(&sink))).await
     }
 
     async fn read_list(&mut self) -> Result<FileList, TransferError> {
-        let mut list = FileList::new();
+        let memory = self.intake.limits.lists.take(self.peer, 0).map_err(busy)?;
+        let mut list = FileList::within(memory);
+        self.framed.reader.begin_phase(LIST_GRACE);
         loop {
             match self.framed.reader.next("reading the list of files").await? {
                 Frame::Entry(entry) => list.push(entry)?,
@@ -181,56 +277,49 @@ impl<C: Connection> TreeReceiver<'_, C> {
         }
     }
 
-    async fn plan(&mut self, list: &Arc<FileList>) -> Result<Vec<Held>, TransferError> {
-        let (store, list) = (Arc::clone(&self.store), Arc::clone(list));
-        let overwrite = self.overwrite;
-        self.busy(move || {
-            if !store.is_case_sensitive()? {
-                list.check_case()?;
-            }
-            plan(&store, &list, overwrite)
-        })
-        .await
-    }
-
     /// Compares each proof with what is on disk, and answers with KEEP where it holds.
     async fn check_proofs(
         &mut self,
-        list: &Arc<FileList>,
+        sink: &Arc<Sink>,
         held: Vec<Held>,
     ) -> Result<Resumed, TransferError> {
         let mut resumed = Resumed::new();
         let mut differing = Vec::new();
         // Answered only after the last proof: until then the sender writes and does not read.
         let mut keep = Vec::new();
+        let to_hash = held.iter().map(|h| h.bytes).sum::<u64>() / HASH_PACE;
+        self.framed.reader.begin_phase(PROOF_GRACE + Duration::from_secs(to_hash));
         for h in held {
-            let (index, bytes) = (h.index, h.bytes);
-            let (entry, size) = list.file(index).expect("only files are held");
+            let (index, bytes, in_place) = (h.index, h.bytes, h.partial.is_none());
+            let (entry, size) = sink.list.file(index).expect("only files are held");
             self.progress.say(format!("checking {}", entry.path));
-            let (store, its_list) = (Arc::clone(&self.store), Arc::clone(list));
-            let hashing = move || Ok((hash_held(&store, &its_list, &h)?, h));
-            let (hasher, h) = self.busy(hashing).await?;
+            let hashed = self.busy(sink, move |sink| sink.hash_held(h)).await?;
             let proof = match self.framed.reader.next("waiting for the sender's proof").await? {
                 Frame::Proof { index: i, hash } if i == index => hash,
                 other => return Err(unexpected(&other, "the PROOF of what is held")),
             };
-            if !proves(&hasher, &proof) {
-                tracing::info!(path = %entry.path, bytes, "what is here differs");
-                if h.in_place && !self.overwrite {
-                    differing.push(entry.path.to_string());
+            // It is gone, and not in the way.
+            let Some(hashed) = hashed else { continue };
+            let mut kept = (None, false);
+            if hashed.agrees_with(&proof) {
+                kept = self.busy(sink, move |sink| sink.keep(index, bytes, hashed)).await?;
+            }
+            match kept {
+                (_, false) => {
+                    tracing::info!(path = %entry.path, bytes, "what is here differs");
+                    if in_place && !sink.overwrite {
+                        differing.push(entry.path.to_string());
+                    }
+                    continue;
                 }
-                continue;
+                (Some(proved), true) => drop(resumed.insert(index, Box::new(proved))),
+                (None, true) => {
+                    self.course.done.files += 1;
+                    self.course.done.bytes += size;
+                }
             }
             keep.push(index);
             self.course.done.kept += bytes;
-            if bytes < size {
-                resumed.insert(index, (bytes, hasher));
-                continue;
-            }
-            let sink = self.sink(list);
-            self.busy(move || sink.keep(&h)).await?;
-            self.course.done.files += 1;
-            self.course.done.bytes += size;
         }
         if !differing.is_empty() {
             return Err(TransferError::exists(&differing));
@@ -244,13 +333,15 @@ impl<C: Connection> TreeReceiver<'_, C> {
     /// Hands what comes to the disk thread until FINISHED, and tells what has been stored.
     async fn store_files(
         &mut self,
-        list: &Arc<FileList>,
+        sink: &Arc<Sink>,
         resumed: Resumed,
     ) -> Result<(), TransferError> {
         let (jobs, jobs_out) = mpsc::channel(CHUNKS_AHEAD);
         let (replies_in, mut replies) = mpsc::unbounded_channel();
-        let sink = self.sink(list);
-        self.disk = Some(tokio::task::spawn_blocking(move || sink.run(jobs_out, &replies_in)));
+        let disk = Arc::clone(sink);
+        self.disk = Some(tokio::task::spawn_blocking(move || disk.run(jobs_out, &replies_in)));
+        let list = &sink.list;
+        self.framed.reader.begin_phase(DATA_GRACE);
         let mut ledger = Ledger { list, resumed, next: 0 };
 
         let relayed = self.relay(jobs, &mut replies, &mut ledger).await;
@@ -306,10 +397,8 @@ impl<C: Connection> TreeReceiver<'_, C> {
                     // The disk thread gave up: its error is waiting.
                     None => return Ok(()),
                 },
-                () = tokio::time::sleep(NOOP_INTERVAL) => {
-                    let noop = self.framed.writer.send(&Frame::Noop);
-                    // A sender busy with a slow disk need not read us just now.
-                    drop(timeout(NOOP_INTERVAL, noop).await);
+                () = tokio::time::sleep_until(self.framed.writer.noop_due()) => {
+                    self.framed.writer.noop().await;
                 }
             }
         }
@@ -344,13 +433,12 @@ impl Ledger<'_> {
             Frame::End { hash } => Ok(Some(Job::End(hash))),
             Frame::File { index, offset } => {
                 let resume = self.resumed.remove(&index);
-                let starts_at = resume.as_ref().map_or(0, |&(bytes, _)| bytes);
+                let starts_at = resume.as_ref().map_or(0, |proved| proved.bytes);
                 if index < self.next || self.list.file(index).is_none() || offset != starts_at {
                     let frame = Frame::File { index, offset };
                     return Err(unexpected(&frame, "the next file, where it was left"));
                 }
                 self.next = index + 1;
-                let resume = resume.map(|(bytes, hasher)| (bytes, Box::new(hasher)));
                 Ok(Some(Job::File { index, resume }))
             }
             Frame::Skip { index, reason } => {
@@ -363,6 +451,17 @@ impl Ledger<'_> {
             other => Err(unexpected(&other, "FILE, DATA, END, SKIP or FINISHED")),
         }
     }
+}
+
+/// What a sender is told for whom there is no place.
+pub(crate) fn busy(exhausted: Exhausted) -> TransferError {
+    TransferError::Busy(
+        match exhausted {
+            Exhausted::Peer => "too many transfers come from your address",
+            Exhausted::All => "too many transfers are under way",
+        }
+        .to_owned(),
+    )
 }
 
 fn list_name(list: &FileList, index: u32) -> String {

@@ -19,6 +19,7 @@ use crate::transfer::frame::{Frame, HEADER, What};
 use crate::transfer::list::FileList;
 use crate::transfer::plan::MAX_RESUMED;
 use crate::transfer::scan::Scan;
+use crate::transfer::sessions::SenderId;
 use crate::transfer::source::{Event, Source, Start, channels, hash_origin};
 use crate::transfer::wire::{FrameReader, FrameWriter, OPENING_LIMIT, unexpected};
 
@@ -48,8 +49,12 @@ impl<C: Connection> Framed<C> {
     }
 
     /// The sender's opening; the receiver must speak our version.
-    pub(crate) async fn hello(&mut self, what: What) -> Result<(), TransferError> {
-        self.writer.send(&Frame::Hello { version: VERSION, what }).await?;
+    pub(crate) async fn hello(
+        &mut self,
+        what: What,
+        sender: SenderId,
+    ) -> Result<(), TransferError> {
+        self.writer.send(&Frame::Hello { version: VERSION, what, sender }).await?;
         self.reader.preface().await?;
         match self.reader.next_within(OPENING_LIMIT, "opening").await? {
             Frame::Welcome { version: VERSION } => Ok(()),
@@ -120,7 +125,8 @@ impl<C: Connection> Framed<C> {
     }
 }
 
-/// Sends everything in `scan` and waits until the receiver has verified and stored it.
+/// Sends everything in `scan` and waits until the receiver has verified and stored it. `sender`
+/// is who we are to this receiver, which keeps what is under way of each apart.
 ///
 /// # Errors
 /// [`TransferError::Incomplete`] if all but some unreadable files arrived; anything else if the
@@ -128,12 +134,14 @@ impl<C: Connection> Framed<C> {
 /// it.
 pub async fn send_tree<C: Connection>(
     conn: C,
+    sender: SenderId,
     scan: Scan,
     progress: &Progress,
     stop: &Stop,
 ) -> Result<Sent, TransferError> {
     let mut framed = Framed::new(conn);
     let mut tree = TreeSender {
+        sender,
         list: Arc::new(scan.list),
         origins: Arc::new(scan.origins),
         progress,
@@ -149,6 +157,7 @@ pub async fn send_tree<C: Connection>(
 }
 
 struct TreeSender<'a> {
+    sender: SenderId,
     list: Arc<FileList>,
     origins: Arc<Vec<PathBuf>>,
     progress: &'a Progress,
@@ -165,7 +174,7 @@ impl TreeSender<'_> {
         framed: &mut Framed<C>,
         stored: &mut usize,
     ) -> Result<Sent, TransferError> {
-        framed.hello(What::Tree).await?;
+        framed.hello(What::Tree, self.sender).await?;
         self.send_list(framed).await?;
         let held = self.read_plan(framed).await?;
         let hashed = self.prove(framed, held).await?;

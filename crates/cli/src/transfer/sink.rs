@@ -1,16 +1,19 @@
 //! The receiver's disk thread: writes, hashes, verifies and puts into place.
 
-use std::fs::File;
-use std::io::Write;
+use std::fs::{File, Metadata};
+use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 
 use tokio::sync::mpsc;
 
+use crate::transfer::disk::hash_prefix;
 use crate::transfer::error::TransferError;
 use crate::transfer::frame::Hash;
-use crate::transfer::list::{FileList, Kind};
+use crate::transfer::list::{Entry, FileList, Kind};
 use crate::transfer::name::RelPath;
-use crate::transfer::plan::{Held, proves};
+use crate::transfer::partial::Partial;
+use crate::transfer::plan::{Held, plan, proves};
+use crate::transfer::sessions::Place;
 use crate::transfer::store::{Present, Store};
 
 /// What the connection tells the disk.
@@ -20,8 +23,8 @@ pub enum Job {
     File {
         /// Position in the list.
         index: u32,
-        /// How many bytes are kept, and the state of their hash; `None` starts at zero.
-        resume: Option<(u64, Box<blake3::Hasher>)>,
+        /// What is kept; `None` starts at zero.
+        resume: Option<Box<Proved>>,
     },
     /// Bytes.
     Data(Vec<u8>),
@@ -38,10 +41,41 @@ pub enum Reply {
     Buffer(Vec<u8>),
 }
 
+/// A prefix that the sender has proved to have, too.
+#[derive(Debug)]
+pub struct Proved {
+    /// Its length.
+    pub bytes: u64,
+    /// The state of its hash.
+    pub hasher: blake3::Hasher,
+    /// Where it is, locked since before it was hashed.
+    pub partial: Partial,
+}
+
+/// The state of hashing what is held, and the descriptor it was read from.
+#[derive(Debug)]
+pub struct Hashed {
+    hasher: blake3::Hasher,
+    from: HashedFrom,
+}
+
+#[derive(Debug)]
+enum HashedFrom {
+    Partial(Partial),
+    InPlace(File, Metadata),
+}
+
+impl Hashed {
+    /// Whether a proof is right.
+    pub fn agrees_with(&self, proof: &Hash) -> bool {
+        proves(&self.hasher, proof)
+    }
+}
+
 struct Writing<'a> {
     index: u32,
     path: &'a RelPath,
-    file: File,
+    partial: Partial,
     hasher: blake3::Hasher,
     left: u64,
 }
@@ -55,17 +89,23 @@ pub struct Sink {
     pub list: Arc<FileList>,
     /// Whether files may be replaced.
     pub overwrite: bool,
+    /// For whom. As long as this lives, nobody else works for that sender on these files.
+    pub place: Arc<Place>,
 }
 
 impl Sink {
-    /// Works until `jobs` closes. What was written of an unfinished file stays, for resuming.
+    /// Works until `jobs` closes, or until a newer session takes over. What was written of an
+    /// unfinished file stays, for resuming.
     pub fn run(
-        self,
+        &self,
         mut jobs: mpsc::Receiver<Job>,
         replies: &mpsc::UnboundedSender<Reply>,
     ) -> Result<(), TransferError> {
         let mut writing: Option<Writing<'_>> = None;
         while let Some(job) = jobs.blocking_recv() {
+            if self.place.is_superseded() {
+                return Err(TransferError::Superseded);
+            }
             match job {
                 Job::File { index, resume } => writing = Some(self.start(index, resume)?),
                 Job::Data(bytes) => {
@@ -82,19 +122,24 @@ impl Sink {
         Ok(())
     }
 
-    fn start(
-        &self,
-        index: u32,
-        resume: Option<(u64, Box<blake3::Hasher>)>,
-    ) -> Result<Writing<'_>, TransferError> {
+    fn start(&self, index: u32, resume: Option<Box<Proved>>) -> Result<Writing<'_>, TransferError> {
         let misplaced = TransferError::Unexpected {
             got: format!("FILE {index}"),
             expected: "a regular file of the list",
         };
         let (entry, size) = self.list.file(index).ok_or(misplaced)?;
-        let (keep, hasher) = resume.map_or_else(|| (0, blake3::Hasher::new()), |(n, h)| (n, *h));
-        let file = self.store.open_partial(&entry.path, keep)?;
-        Ok(Writing { index, path: &entry.path, file, hasher, left: size.saturating_sub(keep) })
+        let path = &entry.path;
+        let (kept, hasher, partial) = match resume.map(|proved| *proved) {
+            Some(Proved { bytes, hasher, mut partial }) => {
+                partial.keep(bytes).map_err(self.disk("write", path))?;
+                (bytes, hasher, partial)
+            }
+            None => {
+                let partial = self.store.open_partial(self.place.sender(), path, 0)?;
+                (0, blake3::Hasher::new(), partial)
+            }
+        };
+        Ok(Writing { index, path, partial, hasher, left: size.saturating_sub(kept) })
     }
 
     fn write(&self, writing: Option<&mut Writing<'_>>, bytes: &[u8]) -> Result<(), TransferError> {
@@ -106,12 +151,11 @@ impl Sink {
             }
         })?;
         writing.hasher.update(bytes);
-        let place = self.store.show(writing.path);
-        writing.file.write_all(bytes).map_err(TransferError::disk("write", place))
+        writing.partial.write(bytes).map_err(self.disk("write", writing.path))
     }
 
     fn finish(&self, writing: Option<Writing<'_>>, hash: &Hash) -> Result<u32, TransferError> {
-        let w = writing.ok_or_else(|| no_file("END"))?;
+        let mut w = writing.ok_or_else(|| no_file("END"))?;
         if w.left > 0 {
             return Err(TransferError::Unexpected {
                 got: format!("END with {} bytes of `{}` missing", w.left, w.path),
@@ -120,22 +164,98 @@ impl Sink {
         }
         if !proves(&w.hasher, hash) {
             // Nothing of it can be trusted: the next attempt starts afresh.
-            let _ = w.file.set_len(0);
+            let _ = w.partial.keep(0);
             return Err(TransferError::Damaged(w.path.to_string()));
         }
-        let (entry, _) = self.list.file(w.index).expect("checked when it was started");
-        self.store.place(&w.file, w.path, entry.mode, entry.mtime, self.overwrite)?;
+        self.put(w.partial, w.index, hash)?;
         Ok(w.index)
     }
 
-    /// Takes in a file of which every byte is here already, in its place or not.
-    pub fn keep(&self, held: &Held) -> Result<(), TransferError> {
-        let (entry, size) = self.list.file(held.index).expect("only files are held");
-        if held.in_place {
-            return self.store.sync_present(&entry.path);
+    /// Gives a complete file its name. What has the name already may be the same file, which
+    /// another sender was faster with.
+    fn put(&self, partial: Partial, index: u32, hash: &Hash) -> Result<(), TransferError> {
+        let (entry, size) = self.list.file(index).expect("checked when it was listed");
+        let Entry { path, mode, mtime, .. } = entry;
+        if self.store.place(&partial, path, *mode, *mtime, self.overwrite)? {
+            return Ok(());
         }
-        let file = self.store.open_partial(&entry.path, size)?;
-        self.store.place(&file, &entry.path, entry.mode, entry.mtime, self.overwrite)
+        let there = self.hash_present(path, size)?;
+        if there.is_some_and(|there| there.agrees_with(hash)) {
+            self.store.discard(partial);
+            return Ok(());
+        }
+        Err(TransferError::exists(&[path.to_string()]))
+    }
+
+    /// The state of hashing what is held; `None` if it is not there any more.
+    pub fn hash_held(&self, held: Held) -> Result<Option<Hashed>, TransferError> {
+        let (entry, _) = self.list.file(held.index).expect("only files are held");
+        let Some(mut partial) = held.partial else {
+            return self.hash_present(&entry.path, held.bytes);
+        };
+        let file = partial.rewound();
+        let hasher = file
+            .and_then(|file| hash_prefix(file, held.bytes, self.go_on()))
+            .map_err(self.disk("read the partial file of", &entry.path))?;
+        Ok(Some(Hashed { hasher, from: HashedFrom::Partial(partial) }))
+    }
+
+    fn hash_present(&self, path: &RelPath, bytes: u64) -> Result<Option<Hashed>, TransferError> {
+        let Some(mut file) = self.store.open_present(path)? else { return Ok(None) };
+        let before = file.metadata().map_err(self.disk("look at", path))?;
+        if before.len() != bytes || !before.is_file() {
+            return Ok(None);
+        }
+        let hasher = hash_prefix(&mut file, bytes, self.go_on());
+        let hasher = hasher.map_err(self.disk("read", path))?;
+        Ok(Some(Hashed { hasher, from: HashedFrom::InPlace(file, before) }))
+    }
+
+    /// Takes in what the sender has proved: all of a file, which is here then, or a part to go on
+    /// from. `None` and false: it changed meanwhile, and counts for nothing.
+    pub fn keep(
+        &self,
+        index: u32,
+        bytes: u64,
+        hashed: Hashed,
+    ) -> Result<(Option<Proved>, bool), TransferError> {
+        let (entry, size) = self.list.file(index).expect("only files are held");
+        let path = &entry.path;
+        let hash = *hashed.hasher.finalize().as_bytes();
+        match hashed.from {
+            HashedFrom::Partial(partial) if bytes < size => {
+                Ok((Some(Proved { bytes, hasher: hashed.hasher, partial }), true))
+            }
+            HashedFrom::Partial(mut partial) => {
+                partial.keep(size).map_err(self.disk("write", path))?;
+                self.put(partial, index, &hash).map(|()| (None, true))
+            }
+            HashedFrom::InPlace(file, before) => {
+                let after = file.metadata().map_err(self.disk("look at", path))?;
+                let unchanged = stamp(&before) == stamp(&after);
+                Ok((None, self.store.confirm(&file, path)? && unchanged))
+            }
+        }
+    }
+
+    fn go_on(&self) -> impl Fn() -> bool + '_ {
+        move || !self.place.is_superseded()
+    }
+
+    fn disk(
+        &self,
+        doing: &'static str,
+        path: &RelPath,
+    ) -> impl FnOnce(std::io::Error) -> TransferError {
+        TransferError::disk(doing, self.store.show(path))
+    }
+
+    /// What is here already of what is listed.
+    pub fn plan(&self) -> Result<Vec<Held>, TransferError> {
+        if !self.store.is_case_sensitive()? {
+            self.list.check_case()?;
+        }
+        plan(&self.store, self.place.sender(), &self.list, self.overwrite)
     }
 
     /// Makes the folders, before any file.
@@ -150,9 +270,15 @@ impl Sink {
         for entry in self.list.entries().iter().rev() {
             match &entry.kind {
                 Kind::Symlink { target } => {
-                    if self.store.present(&entry.path)? != Present::Symlink(target.clone()) {
-                        let (path, mtime) = (&entry.path, entry.mtime);
-                        self.store.make_link(path, target, mtime, self.overwrite)?;
+                    let wanted = Present::Symlink(target.clone());
+                    if self.store.present(&entry.path)? != wanted {
+                        let (path, mtime, sender) = (&entry.path, entry.mtime, self.place.sender());
+                        let made =
+                            self.store.make_link(sender, path, target, mtime, self.overwrite);
+                        // Another sender may have been faster with the same link.
+                        if made.is_err() && self.store.present(path)? != wanted {
+                            return made;
+                        }
                     }
                 }
                 Kind::Dir | Kind::File { .. } => {}
@@ -163,6 +289,11 @@ impl Sink {
         }
         self.store.sync_root()
     }
+}
+
+/// What changes with a file's contents.
+fn stamp(meta: &Metadata) -> (u64, i64, i64, i64, i64) {
+    (meta.len(), meta.mtime(), meta.mtime_nsec(), meta.ctime(), meta.ctime_nsec())
 }
 
 fn no_file(got: &str) -> TransferError {

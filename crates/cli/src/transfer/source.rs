@@ -74,7 +74,7 @@ pub fn hash_origin(
     let (entry, _) = list.file(index).expect("the caller checked that it is a file");
     let origin = &origins[index as usize];
     open(entry, origin)
-        .and_then(|mut file| hash_prefix(&mut file, bytes))
+        .and_then(|mut file| hash_prefix(&mut file, bytes, || true))
         .map_err(TransferError::disk("read", origin))
 }
 

@@ -1,9 +1,8 @@
 //! The receiving directory. Every path is walked from it component by component without following
 //! symbolic links, so nothing a sender names, and nothing that lies there already, leads out.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{self, Seek};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -16,6 +15,11 @@ use rustix::io::Errno;
 use crate::transfer::error::TransferError;
 use crate::transfer::list::Mtime;
 use crate::transfer::name::{PARTIAL_DIR, RelPath};
+use crate::transfer::partial::{Partial, partial_name};
+use crate::transfer::sessions::SenderId;
+
+/// Folders are made by whoever comes first and owed their modes by all.
+const EVERYBODY: SenderId = [0; 32];
 
 const DIR_FLAGS: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
@@ -51,6 +55,7 @@ pub struct Store {
     partial: OwnedFd,
     shown: PathBuf,
     durability: Durability,
+    umask: Mode,
 }
 
 impl Store {
@@ -64,10 +69,8 @@ impl Store {
         let root = rustix::fs::openat(CWD, dir, flags, Mode::empty())
             .map_err(TransferError::disk("open the directory", dir))?;
         let place = dir.join(PARTIAL_DIR);
-        mkdir_if_missing(&root, OsStr::new(PARTIAL_DIR))
-            .map_err(TransferError::disk("create the directory", &place))?;
-        let partial = rustix::fs::openat(&root, PARTIAL_DIR, DIR_FLAGS, Mode::empty())
-            .map_err(TransferError::disk("open the directory", &place))?;
+        let partial =
+            open_partials(&root).map_err(TransferError::disk("open the directory", &place))?;
         if durability == Durability::Synced {
             for dir in made {
                 let above = dir.join("..");
@@ -76,7 +79,7 @@ impl Store {
                     .map_err(TransferError::disk("write", &above))?;
             }
         }
-        Ok(Self { root, partial, shown: dir.to_owned(), durability })
+        Ok(Self { root, partial, shown: dir.to_owned(), durability, umask: umask() })
     }
 
     /// A path of this store as the user knows it, for messages.
@@ -132,93 +135,68 @@ impl Store {
         })
     }
 
-    /// Opens the regular file at `path` for reading.
-    pub fn open_present(&self, path: &RelPath) -> Result<File, TransferError> {
+    /// Opens what lies at `path` for reading; `None` if nothing does.
+    pub fn open_present(&self, path: &RelPath) -> Result<Option<File>, TransferError> {
         // NONBLOCK: somebody may have put a pipe there since we looked.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        self.parent_of(path)
-            .and_then(|p| rustix::fs::openat(&p, path.file_name(), flags, Mode::empty()))
-            .map(File::from)
-            .map_err(TransferError::disk("open", self.show(path)))
+        let opened = self
+            .parent_of(path)
+            .and_then(|p| rustix::fs::openat(&p, path.file_name(), flags, Mode::empty()));
+        match opened {
+            Err(Errno::NOENT) => Ok(None),
+            opened => opened
+                .map_err(TransferError::disk("open", self.show(path)))
+                .map(|fd| Some(File::from(fd))),
+        }
     }
 
-    /// How much of the file meant for `path` lies in a partial file; `None` if there is none.
-    pub fn partial_bytes(&self, path: &RelPath) -> Option<u64> {
-        let stat = rustix::fs::statat(
-            &self.partial,
-            partial_name(path, "part"),
-            AtFlags::SYMLINK_NOFOLLOW,
-        );
-        let stat = stat.ok()?;
-        (FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile).then(|| size_of(&stat))
-    }
-
-    /// Opens the partial file for `path`, cut to `keep` bytes, at its end, locked against other
-    /// transfers.
-    pub fn open_partial(&self, path: &RelPath, keep: u64) -> Result<File, TransferError> {
-        let fail = |e| TransferError::disk("write the partial file of", self.show(path))(e);
-        let mut file = self.lock_partial(path).map_err(fail)?;
-        file.set_len(keep)
-            .and_then(|()| file.seek(io::SeekFrom::Start(keep)).map(drop))
-            .map_err(TransferError::disk("write the partial file of", self.show(path)))?;
-        Ok(file)
-    }
-
-    /// Opens the partial file for `path` as it is, from its start, for reading.
-    pub fn read_partial(&self, path: &RelPath) -> Result<File, TransferError> {
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        rustix::fs::openat(&self.partial, partial_name(path, "part"), flags, Mode::empty())
-            .map(File::from)
-            .map_err(TransferError::disk("read the partial file of", self.show(path)))
-    }
-
-    fn lock_partial(&self, path: &RelPath) -> rustix::io::Result<File> {
-        let flags =
-            OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let fd = rustix::fs::openat(
-            &self.partial,
-            partial_name(path, "part"),
-            flags,
-            Mode::RUSR | Mode::WUSR,
-        )?;
-        // EWOULDBLOCK reads "resource temporarily unavailable"; busy says what it is.
-        rustix::fs::flock(&fd, FlockOperation::NonBlockingLockExclusive).map_err(|e| match e {
-            Errno::WOULDBLOCK => Errno::TXTBSY,
-            other => other,
-        })?;
-        Ok(File::from(fd))
-    }
-
-    /// Gives a complete partial file its mode, its time, a place on the disk and its name.
-    ///
-    /// # Errors
-    /// `AlreadyExists` if something has the name and `overwrite` is false.
+    /// Gives a complete partial file its mode, its time, a place on the disk and its name. False if
+    /// something has the name and `overwrite` is not set; then the partial file is as it was.
     pub fn place(
         &self,
-        file: &File,
+        partial: &Partial,
         path: &RelPath,
         mode: u32,
         mtime: Mtime,
         overwrite: bool,
-    ) -> Result<(), TransferError> {
+    ) -> Result<bool, TransferError> {
         let fail = |e| TransferError::disk("put in place", self.show(path))(e);
-        rustix::fs::fchmod(file, permissions(mode)).map_err(fail)?;
+        let file = &partial.file;
+        rustix::fs::fchmod(file, self.permissions(mode)).map_err(fail)?;
         rustix::fs::futimens(file, &timestamps(mtime)).map_err(fail)?;
         self.sync_file(file, path).inspect_err(|_| {
             // The system may take it for written now: what it shows of it proves nothing.
             let _ = file.set_len(0);
         })?;
-        self.parent_of(path)
-            .and_then(|parent| {
-                let (old, new) = (partial_name(path, "part"), path.file_name());
-                rename(&self.partial, &old, &parent, new, overwrite)
-            })
-            .map_err(fail)
+        if !self.is_still(partial).map_err(fail)? {
+            // Somebody who heeds no lock has been here.
+            return Err(fail(Errno::STALE));
+        }
+        let parent = self.parent_of(path).map_err(fail)?;
+        let new = path.file_name();
+        match rename(&self.partial, &partial.name, &parent, new, overwrite) {
+            Ok(()) => Ok(true),
+            Err(Errno::EXIST) => Ok(false),
+            Err(e) => Err(fail(e)),
+        }
     }
 
-    /// Waits until the file at `path`, which need not be sent again, is on the disk.
-    pub fn sync_present(&self, path: &RelPath) -> Result<(), TransferError> {
-        self.sync_file(&self.open_present(path)?, path)
+    /// Waits until `file`, which was read as what lies at `path`, is on the disk. Whether it still
+    /// lies there.
+    pub fn confirm(&self, file: &File, path: &RelPath) -> Result<bool, TransferError> {
+        self.sync_file(file, path)?;
+        let fail = |e| TransferError::disk("look at", self.show(path))(e);
+        let parent = match self.parent_of(path) {
+            Err(Errno::NOENT) => return Ok(false),
+            parent => parent.map_err(fail)?,
+        };
+        let flags = AtFlags::SYMLINK_NOFOLLOW;
+        let there = match rustix::fs::statat(&parent, path.file_name(), flags) {
+            Err(Errno::NOENT) => return Ok(false),
+            there => there.map_err(fail)?,
+        };
+        let read = rustix::fs::fstat(file).map_err(fail)?;
+        Ok((there.st_dev, there.st_ino) == (read.st_dev, read.st_ino))
     }
 
     fn sync_file(&self, file: &File, path: &RelPath) -> Result<(), TransferError> {
@@ -259,20 +237,26 @@ impl Store {
     /// Remembers across interruptions that we made this folder and owe it its mode and time.
     fn mark_unfinished(&self, path: &RelPath) -> rustix::io::Result<()> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        rustix::fs::openat(&self.partial, partial_name(path, "dir"), flags, Mode::RUSR | Mode::WUSR)
-            .map(drop)
+        rustix::fs::openat(
+            &self.partial,
+            partial_name(&EVERYBODY, path, "dir"),
+            flags,
+            Mode::RUSR | Mode::WUSR,
+        )
+        .map(drop)
     }
 
     /// Makes a symbolic link, replacing what is there only if `overwrite`. The target has been
     /// checked by the list.
     pub fn make_link(
         &self,
+        sender: &SenderId,
         path: &RelPath,
         target: &[u8],
         mtime: Mtime,
         overwrite: bool,
     ) -> Result<(), TransferError> {
-        let temporary = partial_name(path, "link");
+        let temporary = partial_name(sender, path, "link");
         let made = (|| {
             let parent = self.parent_of(path)?;
             let _ = rustix::fs::unlinkat(&self.partial, &temporary, AtFlags::empty());
@@ -280,7 +264,10 @@ impl Store {
             let flags = AtFlags::SYMLINK_NOFOLLOW;
             // A file system without times on links is no reason to fail.
             let _ = rustix::fs::utimensat(&self.partial, &temporary, &timestamps(mtime), flags);
-            rename(&self.partial, &temporary, &parent, path.file_name(), overwrite)
+            let placed = rename(&self.partial, &temporary, &parent, path.file_name(), overwrite);
+            placed.inspect_err(|_| {
+                let _ = rustix::fs::unlinkat(&self.partial, &temporary, AtFlags::empty());
+            })
         })();
         made.map_err(TransferError::disk("create the link", self.show(path)))
     }
@@ -295,14 +282,14 @@ impl Store {
         mtime: Mtime,
         overwrite: bool,
     ) -> Result<(), TransferError> {
-        let marker = partial_name(path, "dir");
+        let marker = partial_name(&EVERYBODY, path, "dir");
         let fail = |e| TransferError::disk("set the mode of", self.show(path))(e);
         let parent = self.parent_of(path).map_err(fail)?;
         let dir = rustix::fs::openat(&parent, path.file_name(), DIR_FLAGS, Mode::empty());
         let dir = dir.map_err(fail)?;
         let ours = rustix::fs::statat(&self.partial, &marker, AtFlags::SYMLINK_NOFOLLOW).is_ok();
         if ours || overwrite {
-            rustix::fs::fchmod(&dir, permissions(mode)).map_err(fail)?;
+            rustix::fs::fchmod(&dir, self.permissions(mode)).map_err(fail)?;
             rustix::fs::futimens(&dir, &timestamps(mtime)).map_err(fail)?;
         }
         if self.durability == Durability::Synced {
@@ -313,9 +300,22 @@ impl Store {
         Ok(())
     }
 
-    /// Removes the place for partial files if none is left.
-    pub fn tidy(&self) {
-        let _ = rustix::fs::unlinkat(&self.root, PARTIAL_DIR, AtFlags::REMOVEDIR);
+    /// Removes the place for partial files if none is left and no other session needs it. Nothing
+    /// can be received through this store after that.
+    pub fn tidy(self) {
+        let alone = FlockOperation::NonBlockingLockExclusive;
+        if rustix::fs::flock(&self.partial, alone) != Err(Errno::WOULDBLOCK) {
+            let _ = rustix::fs::unlinkat(&self.root, PARTIAL_DIR, AtFlags::REMOVEDIR);
+        }
+    }
+
+    pub(super) fn partials(&self) -> &OwnedFd {
+        &self.partial
+    }
+
+    /// What our user lets a file have of what its sender says.
+    fn permissions(&self, mode: u32) -> Mode {
+        Mode::from_raw_mode(mode & 0o777) - self.umask
     }
 
     fn parent_of(&self, path: &RelPath) -> rustix::io::Result<OwnedFd> {
@@ -325,12 +325,6 @@ impl Store {
         }
         Ok(here)
     }
-}
-
-/// The name of the partial file for `path`: bounded and clean whatever the path is.
-fn partial_name(path: &RelPath, extension: &str) -> OsString {
-    let hash = blake3::hash(path.as_bytes()).to_hex();
-    OsString::from(format!("{}.{extension}", &hash[..32]))
 }
 
 fn rename(
@@ -362,15 +356,43 @@ fn sync_dir(dir: impl AsFd) -> rustix::io::Result<()> {
     }
 }
 
-fn mkdir_if_missing(parent: impl AsFd, name: &OsStr) -> rustix::io::Result<()> {
-    match rustix::fs::mkdirat(parent, name, Mode::RWXU) {
-        Ok(()) | Err(Errno::EXIST) => Ok(()),
-        Err(e) => Err(e),
+/// Opens the place for partial files, made if it is missing. As long as it is open, nobody
+/// [removes](Store::tidy) it.
+fn open_partials(root: &OwnedFd) -> rustix::io::Result<OwnedFd> {
+    loop {
+        match rustix::fs::mkdirat(root, PARTIAL_DIR, Mode::RWXU) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(e) => return Err(e),
+        }
+        let place = match rustix::fs::openat(root, PARTIAL_DIR, DIR_FLAGS, Mode::empty()) {
+            Err(Errno::NOENT) => continue,
+            opened => opened?,
+        };
+        // It waits for whoever is removing it. A file system without such locks has nobody who
+        // relies on them.
+        let _ = rustix::fs::flock(&place, FlockOperation::LockShared);
+        let ours = rustix::fs::fstat(&place)?;
+        match rustix::fs::statat(root, PARTIAL_DIR, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(named) if (named.st_dev, named.st_ino) == (ours.st_dev, ours.st_ino) => {
+                return Ok(place);
+            }
+            Ok(_) | Err(Errno::NOENT) => {}
+            Err(e) => return Err(e),
+        }
     }
 }
 
-fn permissions(mode: u32) -> Mode {
-    Mode::from_raw_mode(mode & 0o777)
+/// The permissions that this process gives to nothing. Where the system does not tell, they are
+/// found out by changing them for a moment, to what harms nobody.
+fn umask() -> Mode {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let told = status.lines().find_map(|line| line.strip_prefix("Umask:"));
+    let told = told.and_then(|bits| u32::from_str_radix(bits.trim(), 8).ok());
+    told.map(Mode::from_raw_mode).unwrap_or_else(|| {
+        let mask = rustix::process::umask(Mode::RWXG | Mode::RWXO);
+        rustix::process::umask(mask);
+        mask
+    })
 }
 
 fn timestamps(mtime: Mtime) -> Timestamps {
@@ -378,7 +400,7 @@ fn timestamps(mtime: Mtime) -> Timestamps {
     Timestamps { last_access: time, last_modification: time }
 }
 
-fn size_of(stat: &Stat) -> u64 {
+pub(super) fn size_of(stat: &Stat) -> u64 {
     u64::try_from(stat.st_size).unwrap_or(0)
 }
 

@@ -1,8 +1,8 @@
-use std::io::Write;
 use std::os::unix::fs::{PermissionsExt, symlink};
 
 use super::*;
 
+const ME: SenderId = [7; 32];
 const MTIME: Mtime = Mtime { seconds: 1_000_000_000, nanos: 5 };
 
 fn path(p: &str) -> RelPath {
@@ -16,9 +16,12 @@ fn temporary() -> (tempfile::TempDir, Store) {
 }
 
 fn write(store: &Store, p: &str, bytes: &[u8], overwrite: bool) -> Result<(), TransferError> {
-    let mut file = store.open_partial(&path(p), 0)?;
-    file.write_all(bytes).unwrap();
-    store.place(&file, &path(p), 0o640, MTIME, overwrite)
+    let mut partial = store.open_partial(&ME, &path(p), 0)?;
+    partial.write(bytes).unwrap();
+    match store.place(&partial, &path(p), 0o640, MTIME, overwrite)? {
+        true => Ok(()),
+        false => Err(TransferError::exists(&[p.to_owned()])),
+    }
 }
 
 #[test]
@@ -42,7 +45,7 @@ fn nothing_is_replaced_unless_told() {
     let (dir, store) = temporary();
     write(&store, "f", b"old", false).unwrap();
     let refused = write(&store, "f", b"new", false).unwrap_err();
-    assert!(refused.to_string().contains("exists"), "{refused}");
+    assert!(refused.to_string().contains("already there"), "{refused}");
     assert_eq!(std::fs::read(dir.path().join("in/f")).unwrap(), b"old");
     write(&store, "f", b"new", true).unwrap();
     assert_eq!(std::fs::read(dir.path().join("in/f")).unwrap(), b"new");
@@ -56,7 +59,7 @@ fn a_link_that_lies_in_the_way_is_never_followed() {
     symlink(&outside, dir.path().join("in/d")).unwrap();
     assert!(store.make_dir(&path("d")).is_err());
     assert!(write(&store, "d/f", b"x", true).is_err());
-    assert!(store.make_link(&path("d/l"), b"x", MTIME, true).is_err());
+    assert!(store.make_link(&ME, &path("d/l"), b"x", MTIME, true).is_err());
     assert!(store.present(&path("d/f")).is_err());
     assert_eq!(std::fs::read_dir(&outside).unwrap().count(), 0);
 }
@@ -77,19 +80,61 @@ fn a_planted_link_in_the_place_for_partial_files_is_refused() {
     let (dir, store) = temporary();
     let victim = dir.path().join("victim");
     std::fs::write(&victim, b"victim").unwrap();
-    let planted = dir.path().join("in").join(PARTIAL_DIR).join(partial_name(&path("f"), "part"));
+    let planted =
+        dir.path().join("in").join(PARTIAL_DIR).join(partial_name(&ME, &path("f"), "part"));
     symlink(&victim, planted).unwrap();
-    assert!(store.open_partial(&path("f"), 0).is_err());
+    assert!(store.open_partial(&ME, &path("f"), 0).is_err());
     assert_eq!(std::fs::read(&victim).unwrap(), b"victim");
 }
 
 #[test]
 fn two_transfers_cannot_write_one_file_at_once() {
     let (_dir, store) = temporary();
-    let first = store.open_partial(&path("f"), 0).unwrap();
-    assert!(store.open_partial(&path("f"), 0).is_err());
+    let first = store.open_partial(&ME, &path("f"), 0).unwrap();
+    assert!(store.open_partial(&ME, &path("f"), 0).is_err());
     drop(first);
-    assert!(store.open_partial(&path("f"), 0).is_ok());
+    assert!(store.open_partial(&ME, &path("f"), 0).is_ok());
+}
+
+#[test]
+fn a_file_that_got_its_name_while_another_waited_for_its_lock_is_left_alone() {
+    let (dir, store) = temporary();
+    for round in 0..200 {
+        let name = format!("f{round}");
+        let (before, after) = std::thread::scope(|scope| {
+            let other = scope.spawn(|| {
+                // Whatever it gets, it may not be the file that has its name by now.
+                store.open_partial(&ME, &path(&name), 0).map(|mut p| p.write(b"other"))
+            });
+            let ours = write(&store, &name, b"ours", false);
+            (ours, other.join().unwrap())
+        });
+        drop(after);
+        if before.is_ok() {
+            assert_eq!(std::fs::read(dir.path().join("in").join(&name)).unwrap(), b"ours");
+        }
+    }
+}
+
+#[test]
+fn the_place_for_partial_files_stays_while_anybody_needs_it() {
+    let (dir, store) = temporary();
+    let place = dir.path().join("in").join(PARTIAL_DIR);
+    let other = Store::open(&dir.path().join("in"), Durability::Synced).unwrap();
+    other.tidy();
+    assert!(place.exists());
+    assert!(store.open_partial(&ME, &path("f"), 0).is_ok());
+    std::fs::remove_file(place.join(partial_name(&ME, &path("f"), "part"))).unwrap();
+    store.tidy();
+    assert!(!place.exists());
+}
+
+#[test]
+fn senders_do_not_share_what_is_under_way() {
+    let (_dir, store) = temporary();
+    let mine = store.open_partial(&ME, &path("f"), 0).unwrap();
+    assert!(store.open_partial(&[8; 32], &path("f"), 0).is_ok());
+    drop(mine);
 }
 
 #[test]
@@ -111,9 +156,9 @@ fn a_folder_that_was_there_keeps_its_mode() {
 #[test]
 fn a_partial_file_is_cut_to_what_is_kept() {
     let (_dir, store) = temporary();
-    store.open_partial(&path("f"), 0).unwrap().write_all(b"0123456789").unwrap();
-    assert_eq!(store.partial_bytes(&path("f")), Some(10));
-    drop(store.open_partial(&path("f"), 4).unwrap());
-    assert_eq!(store.partial_bytes(&path("f")), Some(4));
-    assert_eq!(store.partial_bytes(&path("other")), None);
+    store.open_partial(&ME, &path("f"), 0).unwrap().write(b"0123456789").unwrap();
+    assert_eq!(store.partial_bytes(&ME, &path("f")), Some(10));
+    drop(store.open_partial(&ME, &path("f"), 4).unwrap());
+    assert_eq!(store.partial_bytes(&ME, &path("f")), Some(4));
+    assert_eq!(store.partial_bytes(&ME, &path("other")), None);
 }

@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::transfer::error::TransferError;
 use crate::transfer::frame::{self, Frame, HEADER, PREFACE};
 use crate::transfer::name::printable;
+use crate::transfer::patience::Patience;
 
 /// Silence after which the peer is taken for gone.
 pub const SILENCE_LIMIT: Duration = Duration::from_secs(60);
@@ -15,12 +16,18 @@ pub const SILENCE_LIMIT: Duration = Duration::from_secs(60);
 /// Silence of our own after which a NOOP is due.
 pub const NOOP_INTERVAL: Duration = Duration::from_secs(10);
 
+/// What records of TLS begin with: an alert, and a handshake's message.
+const TLS_ALERT: [u8; 2] = [21, 3];
+const TLS_HANDSHAKE: [u8; 2] = [22, 3];
+
 /// Time for the preface and the first frame: a port scanner should not hold a place for long.
 pub const OPENING_LIMIT: Duration = Duration::from_secs(10);
 
 /// Reads frames. `next` may be dropped at any point and called again without losing bytes.
 pub struct FrameReader<R> {
     from: R,
+    /// Survives cancellation.
+    patience: Patience,
     header: [u8; HEADER],
     header_have: usize,
     body: Vec<u8>,
@@ -30,19 +37,37 @@ pub struct FrameReader<R> {
 impl<R: AsyncRead + Unpin> FrameReader<R> {
     /// A reader of what follows the preface.
     pub fn new(from: R) -> Self {
-        Self { from, header: [0; HEADER], header_have: 0, body: Vec::new(), body_have: 0 }
+        Self {
+            from,
+            patience: Patience::default(),
+            header: [0; HEADER],
+            header_have: 0,
+            body: Vec::new(),
+            body_have: 0,
+        }
     }
 
     /// Reads the peer's preface, which comes before any frame.
     pub async fn preface(&mut self) -> Result<(), TransferError> {
-        let mut theirs = [0; PREFACE.len()];
+        let (mut theirs, mut have) = ([0; PREFACE.len()], 0);
         let during = "opening";
-        let read = timeout(OPENING_LIMIT, self.from.read_exact(&mut theirs)).await;
-        match read.map_err(|_| silent(during, OPENING_LIMIT))? {
-            Ok(_) if theirs == PREFACE => Ok(()),
-            Ok(_) => Err(TransferError::NotOurs),
-            Err(e) => Err(broken(during, e)),
-        }
+        let reading = async {
+            while have < theirs.len() {
+                match self.from.read(&mut theirs[have..]).await {
+                    Ok(0) => return Err(TransferError::Closed { during }),
+                    Ok(n) => have += n,
+                    Err(e) => return Err(broken(during, e)),
+                }
+                if theirs[..have].starts_with(&TLS_ALERT) || theirs.starts_with(&TLS_HANDSHAKE) {
+                    return Err(TransferError::WrongMode(
+                        "the other side encrypts, and this one was told not to",
+                    ));
+                }
+            }
+            Ok(())
+        };
+        timeout(OPENING_LIMIT, reading).await.map_err(|_| silent(during, OPENING_LIMIT))??;
+        if theirs == PREFACE { Ok(()) } else { Err(TransferError::NotOurs) }
     }
 
     /// The next frame that says something: NOOPs are passed over, ERROR becomes an error.
@@ -57,8 +82,7 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
         during: &'static str,
     ) -> Result<Frame, TransferError> {
         loop {
-            let frame = timeout(limit, self.read_frame(during)).await;
-            match frame.map_err(|_| silent(during, limit))?? {
+            match self.read_frame(limit, during).await? {
                 Frame::Noop => {}
                 Frame::Error { code, text } => {
                     let text = printable(text.as_bytes());
@@ -67,6 +91,16 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
                 frame => return Ok(frame),
             }
         }
+    }
+
+    /// From here on, the peer has to say something of use: see [`Patience::begin_phase`].
+    pub fn begin_phase(&mut self, grace: Duration) {
+        self.patience.begin_phase(grace);
+    }
+
+    /// From here on, signs of life are enough.
+    pub fn end_phase(&mut self) {
+        self.patience.end_phase();
     }
 
     /// Waits for the peer to close; whatever it still says is dropped, up to a limit.
@@ -94,25 +128,31 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
         }
     }
 
-    async fn read_frame(&mut self, during: &'static str) -> Result<Frame, TransferError> {
+    async fn read_frame(
+        &mut self,
+        limit: Duration,
+        during: &'static str,
+    ) -> Result<Frame, TransferError> {
         while self.header_have < HEADER {
-            let n = self.from.read(&mut self.header[self.header_have..]).await;
-            match n.map_err(|e| broken(during, e))? {
-                0 => return Err(TransferError::Closed { during }),
-                n => self.header_have += n,
-            }
+            let room = &mut self.header[self.header_have..];
+            let read = read_some(&mut self.from, room, &mut self.patience, limit, during);
+            let n = read.await?;
+            self.patience.heard(0, Instant::now());
+            self.header_have += n;
         }
         let (kind, length) = frame::parse_header(self.header)?;
         if self.body.len() < length {
             self.body.resize(length, 0);
         }
         while self.body_have < length {
-            let n = self.from.read(&mut self.body[self.body_have..length]).await;
-            match n.map_err(|e| broken(during, e))? {
-                0 => return Err(TransferError::Closed { during }),
-                n => self.body_have += n,
-            }
+            let room = &mut self.body[self.body_have..length];
+            let read = read_some(&mut self.from, room, &mut self.patience, limit, during);
+            let n = read.await?;
+            let useful = if frame::is_noop(kind) { 0 } else { n };
+            self.patience.heard(useful, Instant::now());
+            self.body_have += n;
         }
+        self.patience.done();
         self.header_have = 0;
         self.body_have = 0;
         if frame::is_data(kind) {
@@ -125,6 +165,24 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
     }
 }
 
+/// Reads some bytes, as long as our patience lasts.
+async fn read_some(
+    from: &mut (impl AsyncRead + Unpin),
+    room: &mut [u8],
+    patience: &mut Patience,
+    silence: Duration,
+    during: &'static str,
+) -> Result<usize, TransferError> {
+    let until = patience.wait(silence, Instant::now());
+    let Ok(read) = timeout_at(until, from.read(room)).await else {
+        return Err(patience.exhausted(silence, during, Instant::now()));
+    };
+    match read.map_err(|e| broken(during, e))? {
+        0 => Err(TransferError::Closed { during }),
+        n => Ok(n),
+    }
+}
+
 /// Writes frames. Small ones gather until [`flush`](Self::flush). Everything may be dropped at any
 /// point: what was begun of a frame is finished before the next.
 pub struct FrameWriter<W> {
@@ -132,6 +190,8 @@ pub struct FrameWriter<W> {
     /// A DATA frame under way: it is older than what is `pending`.
     data: Outgoing,
     pending: Outgoing,
+    /// When we last said something.
+    said: Instant,
 }
 
 /// Bytes to be written, and how many of them are.
@@ -163,7 +223,7 @@ const GATHER: usize = 64 * 1024;
 impl<W: AsyncWrite + Unpin> FrameWriter<W> {
     /// A writer that has written nothing yet.
     pub fn new(to: W) -> Self {
-        Self { to, data: Outgoing::default(), pending: Outgoing::default() }
+        Self { to, data: Outgoing::default(), pending: Outgoing::default(), said: Instant::now() }
     }
 
     /// Puts the preface first.
@@ -189,7 +249,22 @@ impl<W: AsyncWrite + Unpin> FrameWriter<W> {
         self.write_out().await?;
         self.data = Outgoing { bytes: header_and_bytes, written: 0 };
         self.data.write(&mut self.to).await?;
+        self.said = Instant::now();
         Ok(self.data.take())
+    }
+
+    /// When the peer should hear a sign of life.
+    pub fn noop_due(&self) -> Instant {
+        self.said + NOOP_INTERVAL
+    }
+
+    /// Says that we live. A peer that is too busy to read it is not waited for.
+    pub async fn noop(&mut self) {
+        // Also if it cannot be said: the next attempt is due as much later.
+        self.said = Instant::now();
+        if self.pending.bytes.len() < GATHER {
+            drop(timeout(Duration::from_secs(1), self.send(&Frame::Noop)).await);
+        }
     }
 
     /// Writes out what has gathered.
@@ -200,7 +275,10 @@ impl<W: AsyncWrite + Unpin> FrameWriter<W> {
 
     async fn write_out(&mut self) -> Result<(), TransferError> {
         self.data.write(&mut self.to).await?;
-        self.pending.write(&mut self.to).await?;
+        if !self.pending.bytes.is_empty() {
+            self.pending.write(&mut self.to).await?;
+            self.said = Instant::now();
+        }
         let mut empty = self.pending.take();
         empty.clear();
         self.pending.bytes = empty;
@@ -230,11 +308,11 @@ impl<W: AsyncWrite + Unpin> FrameWriter<W> {
     pub async fn while_busy<T>(&mut self, work: impl Future<Output = T>) -> T {
         let mut work = std::pin::pin!(work);
         loop {
-            match timeout(NOOP_INTERVAL, &mut work).await {
+            match timeout_at(self.noop_due(), &mut work).await {
                 Ok(done) => return done,
                 // A peer that is gone shows when the next frame is due; the work is worth
                 // finishing anyway.
-                Err(_) => drop(timeout(Duration::from_secs(1), self.send(&Frame::Noop)).await),
+                Err(_) => self.noop().await,
             }
         }
     }

@@ -119,6 +119,8 @@ fn nc_takes_nc_s_arguments() {
         panic!()
     };
     assert!(local == "[::1]:0".parse().unwrap() && security.is_none());
+    let nc::Side::Connect { host, .. } = nc("[fd00::1] 80").unwrap().side else { panic!() };
+    assert_eq!((host.name.as_str(), host.port), ("fd00::1", 80));
     for (line, word) in [
         ("host", "HOST and PORT"),
         ("host 0", "no port"),

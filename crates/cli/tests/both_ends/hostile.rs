@@ -1,28 +1,28 @@
 //! Peers that lie: each costs them a clear refusal and us nothing.
 
 use std::fs;
-use std::sync::Arc;
 
 use rand::RngExt;
 use tack_cli::exit::ExitCode;
 use tack_cli::progress::Progress;
 use tack_cli::stop::Stop;
-use tack_cli::transfer::TransferError;
 use tack_cli::transfer::frame::{self, Frame, PREFACE, What};
 use tack_cli::transfer::list::{Entry, Kind, Mtime};
 use tack_cli::transfer::name::RelPath;
 use tack_cli::transfer::pipe::receive_stream;
-use tack_cli::transfer::recv::receive_tree;
+use tack_cli::transfer::recv::{Intake, receive_tree};
 use tack_cli::transfer::scan::scan;
 use tack_cli::transfer::send::send_tree;
+use tack_cli::transfer::sessions::SenderId;
 use tack_cli::transfer::store::{Durability, Store};
+use tack_cli::transfer::{TransferError, VERSION};
 use tempfile::{TempDir, tempdir};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
 
-use crate::support::{random_bytes, rng, run};
+use crate::support::{ME, random_bytes, rng, run};
 
 /// An ENTRY as its bytes, with any name.
-fn raw_entry(kind: u8, size: u64, path: &[u8], target: &[u8]) -> Vec<u8> {
+pub(crate) fn raw_entry(kind: u8, size: u64, path: &[u8], target: &[u8]) -> Vec<u8> {
     let mut body = vec![kind];
     body.extend_from_slice(&0o644_u32.to_be_bytes());
     body.extend_from_slice(&0_i64.to_be_bytes());
@@ -42,14 +42,18 @@ fn raw_frame(kind: u8, body: &[u8]) -> Vec<u8> {
     bytes
 }
 
-fn frames(frames: &[Frame]) -> Vec<u8> {
+pub(crate) fn frames(frames: &[Frame]) -> Vec<u8> {
     let mut bytes = Vec::new();
     frames.iter().for_each(|f| frame::encode(f, &mut bytes));
     bytes
 }
 
 fn opening() -> Vec<u8> {
-    let hello = Frame::Hello { version: 1, what: What::Tree };
+    opening_of(ME)
+}
+
+pub(crate) fn opening_of(sender: SenderId) -> Vec<u8> {
+    let hello = Frame::Hello { version: VERSION, what: What::Tree, sender };
     [PREFACE.to_vec(), frames(&[hello])].concat()
 }
 
@@ -61,7 +65,7 @@ fn receive(script: &[u8]) -> (TransferError, TempDir) {
 }
 
 fn receive_in(dir: &TempDir, script: &[u8]) -> TransferError {
-    let store = Arc::new(Store::open(&dir.path().join("in"), Durability::Synced).unwrap());
+    let into = Intake::alone(Store::open(&dir.path().join("in"), Durability::Synced).unwrap());
     run(async {
         let (mut hostile, honest) = duplex(1 << 20);
         let (quiet, never) = (Progress::hidden(), Stop::never());
@@ -71,7 +75,7 @@ fn receive_in(dir: &TempDir, script: &[u8]) -> TransferError {
             let mut heard = Vec::new();
             let _ = hostile.read_to_end(&mut heard).await;
         };
-        let (result, ()) = tokio::join!(receive_tree(honest, store, false, &quiet, &never), attack);
+        let (result, ()) = tokio::join!(receive_tree(honest, &into, &quiet, &never), attack);
         result.expect_err("a hostile sender must not succeed")
     })
 }
@@ -171,12 +175,12 @@ fn another_protocol_is_recognised_as_such() {
 
 #[test]
 fn another_version_is_named() {
-    let hello = Frame::Hello { version: 9, what: What::Tree };
+    let hello = Frame::Hello { version: 9, what: What::Tree, sender: ME };
     let (error, _) = receive(&[PREFACE.to_vec(), frames(&[hello])].concat());
-    assert!(matches!(error, TransferError::Version { theirs: 9, ours: 1 }), "{error}");
+    assert!(matches!(error, TransferError::Version { theirs: 9, ours: VERSION }), "{error}");
 }
 
-fn one_file(size: u64) -> Vec<u8> {
+pub(crate) fn one_file(size: u64) -> Vec<u8> {
     let listed = Frame::Listed { entries: 1, bytes: size };
     [opening(), raw_entry(1, size, b"f", b""), frames(&[listed])].concat()
 }
@@ -210,7 +214,7 @@ fn a_file_with_a_wrong_hash_gets_no_name_and_is_not_resumed() {
     assert_eq!(error.exit_code(), ExitCode::Integrity);
     assert!(!dir.path().join("in/f").exists());
     let store = Store::open(&dir.path().join("in"), Durability::Synced).unwrap();
-    assert_eq!(store.partial_bytes(&RelPath::from_bytes(b"f").unwrap()), Some(0));
+    assert_eq!(store.partial_bytes(&ME, &RelPath::from_bytes(b"f").unwrap()), Some(0));
 }
 
 #[test]
@@ -280,7 +284,7 @@ fn random_bytes_after_any_opening_never_panic() {
 
 #[test]
 fn a_stream_with_a_wrong_hash_is_a_failure() {
-    let hello = Frame::Hello { version: 1, what: What::Stream };
+    let hello = Frame::Hello { version: VERSION, what: What::Stream, sender: ME };
     let lie = [hello, Frame::Data(b"abc".to_vec()), Frame::End { hash: [3; 32] }];
     let script = [PREFACE.to_vec(), frames(&lie)].concat();
     let error = run(async {
@@ -307,12 +311,12 @@ fn send(script: &[Frame]) -> TransferError {
             let _ = hostile.shutdown().await;
             let _ = hostile.read_to_end(&mut heard).await;
         };
-        let (result, ()) = tokio::join!(send_tree(honest, found, &quiet, &never), attack);
+        let (result, ()) = tokio::join!(send_tree(honest, ME, found, &quiet, &never), attack);
         result.expect_err("a hostile receiver must not make the sender believe it")
     })
 }
 
-const WELCOME: Frame = Frame::Welcome { version: 1 };
+const WELCOME: Frame = Frame::Welcome { version: VERSION };
 const ALL_DONE: Frame = Frame::Done { files: 1, bytes: 10 };
 
 #[test]

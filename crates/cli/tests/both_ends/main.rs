@@ -4,12 +4,16 @@ mod args;
 mod hostile;
 mod nc;
 mod network;
+mod patience;
 mod perf;
+mod rebinding;
 #[cfg(target_os = "linux")]
 mod ssh;
 #[cfg(target_os = "linux")]
 mod stop;
+mod strangers;
 mod support;
+mod takeover;
 mod transfer;
 #[cfg(target_os = "linux")]
 mod tun;

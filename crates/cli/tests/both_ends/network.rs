@@ -4,15 +4,15 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::Stdio;
-use std::sync::Arc;
 
 use serde_json::Value;
+use tack_cli::admission::Door;
 use tack_cli::args::host::HostPort;
 use tack_cli::conn::Accept;
 use tack_cli::net::{NetAccept, NetDial, Way};
 use tack_cli::progress::Progress;
 use tack_cli::stop::Stop;
-use tack_cli::transfer::recv::receive_tree;
+use tack_cli::transfer::recv::{Intake, receive_tree};
 use tack_cli::transfer::scan::scan;
 use tack_cli::transfer::send::send_tree;
 use tack_cli::transfer::store::{Durability, Store};
@@ -20,7 +20,9 @@ use tack_net::ConnConfig;
 use tack_net::tls::{Acceptor, ClientTrust, Connector, ServerIdentity};
 use tempfile::tempdir;
 
-use crate::support::{Listening, random_bytes, random_tree, rng, run, snapshot, succeeded, tack};
+use crate::support::{
+    Listening, ME, random_bytes, random_tree, rng, run, snapshot, succeeded, tack,
+};
 
 /// A tree over real sockets on the loopback.
 fn tree_over_network(encrypted: bool, config: ConnConfig, seed: u64) {
@@ -31,7 +33,7 @@ fn tree_over_network(encrypted: bool, config: ConnConfig, seed: u64) {
     let trust = ClientTrust::Pinned(identity.fingerprint());
     let connector = encrypted.then(|| Connector::new(trust).unwrap());
     let acceptor = Acceptor::new(&identity).unwrap();
-    let shown = encrypted.then(|| (acceptor, identity.fingerprint()));
+    let shown = encrypted.then(|| (acceptor, identity.fingerprint(), Door::open()));
     run(async {
         let local = "127.0.0.1:0".parse().unwrap();
         let mut server = NetAccept::listen(&Way::Udp, local, config.clone(), shown).unwrap();
@@ -39,19 +41,19 @@ fn tree_over_network(encrypted: bool, config: ConnConfig, seed: u64) {
         let host = HostPort { name: "127.0.0.1".into(), port };
         let quiet = Progress::hidden();
         let sending = async {
-            let dial = NetDial::open(&Way::Udp, &host, config, connector, true).await.unwrap();
+            let dial = NetDial::open(&Way::Udp, &host, config, connector, None).await.unwrap();
             let found = scan(std::slice::from_ref(&from), false).unwrap();
             let sent =
-                send_tree(dial.connect().await.unwrap(), found, &quiet, &Stop::never()).await;
+                send_tree(dial.connect().await.unwrap(), ME, found, &quiet, &Stop::never()).await;
             dial.settle(&Stop::never()).await;
             sent
         };
         let receiving = async {
             let conn = server.accept().await.unwrap();
-            let store = Arc::new(Store::open(&into, Durability::Synced).unwrap());
-            let received =
-                receive_tree(conn, Arc::clone(&store), false, &quiet, &Stop::never()).await;
-            store.tidy();
+            let intake = Intake::alone(Store::open(&into, Durability::Synced).unwrap());
+            let received = receive_tree(conn, &intake, &quiet, &Stop::never()).await;
+            drop(intake);
+            Store::open(&into, Durability::Synced).unwrap().tidy();
             received
         };
         let (sent, received) = tokio::join!(sending, receiving);
@@ -76,7 +78,7 @@ fn a_tree_arrives_over_plain_tcp_with_tls() {
 }
 
 /// Starts `tack recv …` on a free port; the command that it says to type, with its PATH replaced.
-fn listen(home: &Path, line: &str, path: &str) -> (Listening, String) {
+pub(crate) fn listen(home: &Path, line: &str, path: &str) -> (Listening, String) {
     let mut child = Listening(tack(home, line).spawn().unwrap());
     let mut lines = BufReader::new(child.0.stderr.take().unwrap());
     let mut said = String::new();
@@ -116,7 +118,7 @@ fn tar_piped_through_the_command_arrives_byte_for_byte() {
 fn the_command_sends_a_folder_and_refuses_a_stranger_and_a_conflict() {
     let home = tempdir().unwrap();
     random_tree(&home.path().join("tree"), &mut rng(6));
-    let (mut receiver, send) = listen(home.path(), "recv in -p 0 -B 127.0.0.1", "tree");
+    let (mut receiver, send) = listen(home.path(), "recv in -p 0 -B 127.0.0.1 --open", "tree");
     let pinned = send.split("SHA256:").nth(1).unwrap();
     let stranger = send.replace(pinned, &"A".repeat(43));
     let refused = tack(home.path(), &stranger).output().unwrap();
@@ -155,4 +157,87 @@ fn perf_through_the_command_counts_the_same_bytes_on_both_sides() {
     assert!(local["acks_received_by_kind"]["tack"].as_u64().unwrap() > 0, "{local}");
     assert!(lines.any(|line| line.unwrap().ends_with("receiver")));
     assert!(server.0.wait().unwrap().success());
+}
+
+#[test]
+fn whoever_is_told_the_code_may_send_and_nobody_else() {
+    let (receiver_home, alice, mallory) =
+        (tempdir().unwrap(), tempdir().unwrap(), tempdir().unwrap());
+    random_tree(&alice.path().join("tree"), &mut rng(8));
+    fs::create_dir(mallory.path().join("tree")).unwrap();
+    let (mut receiver, send) = listen(receiver_home.path(), "recv in -p 0 -B 127.0.0.1", "tree");
+    let (rest, code) = send.split_once(" --code ").unwrap();
+    assert!(!send.contains("SHA256"), "the code is enough: {send}");
+    for line in [
+        // Met for the first time, with nobody to confirm it.
+        rest.to_owned(),
+        format!("{rest} --code lusab-babad"),
+    ] {
+        let refused = tack(mallory.path(), &line).output().unwrap();
+        assert_eq!(refused.status.code(), Some(4), "{line}: {refused:?}");
+    }
+    let said = tack(mallory.path(), rest).output().unwrap().stderr;
+    let said = String::from_utf8_lossy(&said).into_owned();
+    assert!(said.contains("no terminal") && said.contains("--code"), "{said}");
+    assert!(!mallory.path().join("tack/known_hosts").exists());
+    succeeded(&tack(alice.path(), &format!("{rest} --code {code}")).output().unwrap());
+    assert!(receiver.0.wait().unwrap().success());
+    let (sent, received) = (alice.path().join("tree"), receiver_home.path().join("in/tree"));
+    assert_eq!(snapshot(&sent), snapshot(&received));
+}
+
+#[test]
+fn whose_key_is_authorized_may_send_and_the_key_is_what_tack_key_prints() {
+    let (receiver_home, alice, mallory) =
+        (tempdir().unwrap(), tempdir().unwrap(), tempdir().unwrap());
+    for home in [&alice, &mallory] {
+        fs::write(home.path().join("f"), home.path().to_string_lossy().as_bytes()).unwrap();
+    }
+    let key = tack(alice.path(), "key").output().unwrap();
+    succeeded(&key);
+    fs::write(receiver_home.path().join("keys"), &key.stdout).unwrap();
+    let (mut receiver, send) =
+        listen(receiver_home.path(), "recv in -p 0 -B 127.0.0.1 --authorized-keys keys", "f");
+    let refused = tack(mallory.path(), &send).output().unwrap();
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert_eq!(refused.status.code(), Some(4), "{said}");
+    assert!(said.contains("does not know your key"), "{said}");
+    succeeded(&tack(alice.path(), &send).output().unwrap());
+    assert!(receiver.0.wait().unwrap().success());
+    let f = fs::read(receiver_home.path().join("in/f")).unwrap();
+    assert_eq!(f, alice.path().to_string_lossy().as_bytes());
+}
+
+#[test]
+fn an_empty_folder_of_a_stranger_does_not_end_an_open_recv() {
+    let (receiver_home, mallory) = (tempdir().unwrap(), tempdir().unwrap());
+    fs::create_dir(mallory.path().join("empty")).unwrap();
+    fs::write(mallory.path().join("f"), "f").unwrap();
+    let (mut receiver, send) =
+        listen(receiver_home.path(), "recv in -p 0 -B 127.0.0.1 --open", "empty");
+    succeeded(&tack(mallory.path(), &send).output().unwrap());
+    assert!(receiver.0.try_wait().unwrap().is_none(), "it still waits for a file");
+    let file = send.replacen("empty", "f", 1);
+    succeeded(&tack(mallory.path(), &file).output().unwrap());
+    assert!(receiver.0.wait().unwrap().success());
+}
+
+#[test]
+fn whoever_encrypts_and_whoever_does_not_are_told_of_each_other() {
+    let home = tempdir().unwrap();
+    fs::write(home.path().join("f"), "f").unwrap();
+    let plain = |send: &str| {
+        let host = send.split(' ').nth(2).unwrap().to_owned();
+        format!("send f {host} --insecure-plaintext")
+    };
+    let (_receiver, send) = listen(home.path(), "recv in -p 0 -B 127.0.0.1 --open", "f");
+    let refused = tack(home.path(), &plain(&send)).output().unwrap();
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(said.contains("the other side encrypts"), "{said}");
+    let (_receiver, send) =
+        listen(home.path(), "recv in -p 0 -B 127.0.0.1 --insecure-plaintext", "f");
+    let encrypting = send.replace(" --insecure-plaintext", "");
+    let refused = tack(home.path(), &encrypting).output().unwrap();
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(said.contains("does the other side encrypt"), "{said}");
 }

@@ -253,7 +253,7 @@ fn relay(socket: &UdpSocket, server: u16, over: &AtomicBool) {
 
 /// `tack recv in`, its port, and its key.
 fn receiver(home: &Path) -> (Talking, u16, String) {
-    let receiver = Talking::start(tack(home, "recv in -p 0 -B 127.0.0.1"));
+    let receiver = Talking::start(tack(home, "recv in -p 0 -B 127.0.0.1 --open"));
     let (port, key) = wait_for(&receiver.err, "command to type", |line| {
         let (_, host) = line.split_once("tack send PATH… 127.0.0.1:")?;
         let (port, key) = host.split_once(" --fingerprint ")?;

@@ -6,7 +6,6 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 use std::pin::Pin;
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use rand::{Rng, RngExt, SeedableRng};
@@ -15,11 +14,15 @@ use tack_cli::conn::Connection;
 use tack_cli::progress::Progress;
 use tack_cli::stop::Stop;
 use tack_cli::transfer::TransferError;
-use tack_cli::transfer::recv::{Received, receive_tree};
+use tack_cli::transfer::recv::{Intake, Received, receive_tree};
 use tack_cli::transfer::scan::scan;
 use tack_cli::transfer::send::{Sent, send_tree};
+use tack_cli::transfer::sessions::SenderId;
 use tack_cli::transfer::store::{Durability, Store};
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf, duplex};
+
+/// Who sends, where it does not matter.
+pub(crate) const ME: SenderId = [7; 32];
 
 pub(crate) fn rng(seed: u64) -> Pcg64 {
     Pcg64::seed_from_u64(seed)
@@ -93,10 +96,12 @@ pub(crate) async fn transfer_over(
 ) -> (Result<Sent, TransferError>, Result<Received, TransferError>) {
     let (quiet, never) = (Progress::hidden(), Stop::never());
     let found = scan(&[from.to_owned()], false).unwrap();
-    let store = Arc::new(Store::open(into, Durability::Synced).unwrap());
-    let receiving = receive_tree(to_sender, Arc::clone(&store), overwrite, &quiet, &never);
-    let done = tokio::join!(send_tree(to_receiver, found, &quiet, &never), receiving);
-    store.tidy();
+    let mut intake = Intake::alone(Store::open(into, Durability::Synced).unwrap());
+    intake.overwrite = overwrite;
+    let receiving = receive_tree(to_sender, &intake, &quiet, &never);
+    let done = tokio::join!(send_tree(to_receiver, ME, found, &quiet, &never), receiving);
+    drop(intake);
+    Store::open(into, Durability::Synced).unwrap().tidy();
     done
 }
 

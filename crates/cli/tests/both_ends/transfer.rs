@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::sync::Arc;
 use std::time::Duration;
 
 use rand::RngExt;
@@ -12,7 +11,7 @@ use tack_cli::stop::Stop;
 use tack_cli::transfer::TransferError;
 use tack_cli::transfer::frame::Code;
 use tack_cli::transfer::pipe::{receive_stream, send_stream};
-use tack_cli::transfer::recv::receive_tree;
+use tack_cli::transfer::recv::{Intake, receive_tree};
 use tack_cli::transfer::scan::scan;
 use tack_cli::transfer::send::send_tree;
 use tack_cli::transfer::store::{Durability, Store};
@@ -20,7 +19,7 @@ use tempfile::tempdir;
 use tokio::io::duplex;
 
 use crate::support::{
-    Breaking, random_bytes, random_tree, rng, run, snapshot, transfer, transfer_over,
+    Breaking, ME, random_bytes, random_tree, rng, run, snapshot, transfer, transfer_over,
 };
 
 #[test]
@@ -178,12 +177,12 @@ fn a_file_that_changes_under_way_is_reported_and_the_others_arrive() {
     }
     let found = scan(std::slice::from_ref(&from), false).unwrap();
     fs::write(from.join("b"), "now longer").unwrap();
-    let store = Store::open(&into, Durability::Synced).unwrap();
+    let into_store = Intake::alone(Store::open(&into, Durability::Synced).unwrap());
     let (quiet, never) = (Progress::hidden(), Stop::never());
     let (here, there) = duplex(1000);
     let (sent, received) = run(async {
-        let receiving = receive_tree(there, store.into(), false, &quiet, &never);
-        tokio::join!(send_tree(here, found, &quiet, &never), receiving)
+        let receiving = receive_tree(there, &into_store, &quiet, &never);
+        tokio::join!(send_tree(here, ME, found, &quiet, &never), receiving)
     });
     let error = sent.unwrap_err();
     assert!(matches!(error, TransferError::Incomplete { count: 1, .. }), "{error}");
@@ -244,10 +243,10 @@ fn a_stream_that_is_cut_is_a_failure_on_both_sides() {
 fn a_stream_to_a_directory_and_a_tree_to_standard_output_say_what_to_do() {
     let dir = tempdir().unwrap();
     let (quiet, never) = (Progress::hidden(), Stop::never());
-    let store = Store::open(dir.path(), Durability::Synced).unwrap();
+    let into_store = Intake::alone(Store::open(dir.path(), Durability::Synced).unwrap());
     let (here, there) = duplex(1000);
     let (sent, _) = run(async {
-        let receiving = receive_tree(there, store.into(), false, &quiet, &never);
+        let receiving = receive_tree(there, &into_store, &quiet, &never);
         tokio::join!(send_stream(here, b"x".as_slice(), &quiet, &never), receiving)
     });
     let error = sent.unwrap_err();
@@ -280,10 +279,11 @@ fn a_transfer_stopped_at_a_random_moment_on_either_side_is_understood_and_resume
                 let (quiet, here, there) = (Progress::hidden(), stop(true), stop(false));
                 let (to_receiver, to_sender) = duplex(10_000);
                 let found = scan(std::slice::from_ref(&from), false).unwrap();
-                let store = Arc::new(Store::open(&into, Durability::Lazy).unwrap());
-                let receiving = receive_tree(to_sender, Arc::clone(&store), false, &quiet, &there);
-                let done = tokio::join!(send_tree(to_receiver, found, &quiet, &here), receiving);
-                store.tidy();
+                let intake = Intake::alone(Store::open(&into, Durability::Lazy).unwrap());
+                let receiving = receive_tree(to_sender, &intake, &quiet, &there);
+                let done =
+                    tokio::join!(send_tree(to_receiver, ME, found, &quiet, &here), receiving);
+                Store::open(&into, Durability::Lazy).unwrap().tidy();
                 done
             });
             let context = format!("seed {seed} round {round} attempt {attempt} {whose:?}");

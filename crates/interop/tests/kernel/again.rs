@@ -41,7 +41,7 @@ async fn lost_syns_and_fins_are_sent_again_by_whoever_owes_them() {
 #[tokio::test]
 async fn the_same_ports_serve_again_while_the_one_who_closed_first_still_waits() {
     let Some(world) = Setup::over(roomy(100, 5)).start() else { return };
-    let mut listener = world.listen(6_100, ConnConfig::default());
+    let listener = world.listen(6_100, ConnConfig::default());
     for family in Family::BOTH {
         for we_close_first in [true, false] {
             let from = world.kernel(family, if we_close_first { 6_101 } else { 6_102 });

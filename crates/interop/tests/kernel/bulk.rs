@@ -70,7 +70,7 @@ async fn a_gigabyte_to_the_kernel_arrives_whole_over_a_rough_path() {
 #[tokio::test]
 async fn a_gigabyte_from_the_kernel_arrives_whole_over_a_rough_path() {
     let Some(world) = (Setup { log: false, ..Setup::over(rough()) }).start() else { return };
-    let mut listener = world.listen(7_000, ConnConfig::default());
+    let listener = world.listen(7_000, ConnConfig::default());
     let to = world.ours(Family::V6, 7_000);
     let theirs = async {
         let mut kernels = sockets::connect(world.far(), to).await.unwrap();

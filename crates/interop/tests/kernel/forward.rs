@@ -11,7 +11,7 @@ pub(crate) struct Forwarder(AbortHandle);
 
 impl Forwarder {
     pub(crate) fn start(world: &World, port: u16, to: SocketAddr) -> Forwarder {
-        let mut listener = world.listen(port, ConnConfig::default());
+        let listener = world.listen(port, ConnConfig::default());
         let endpoint = world.endpoint.clone();
         let task = tokio::spawn(async move {
             let mut connections = JoinSet::new();

@@ -61,7 +61,7 @@ async fn serve_one(stream: TackStream) -> io::Result<u32> {
     Ok(requests)
 }
 
-async fn serve(mut listener: TackListener) {
+async fn serve(listener: TackListener) {
     let mut connections = JoinSet::new();
     while let Ok((stream, _)) = listener.accept().await {
         connections.spawn(serve_one(stream));

@@ -50,7 +50,7 @@ async fn a_hundred_at_once_from_the_kernel_to_us() {
     let loss = LossConfig::Bernoulli(0.002);
     let Some(world) = Setup::over(DirectionConfig { loss, ..way(200, 5) }).start() else { return };
     let config = ListenConfig { conn: ConnConfig::default(), ..ListenConfig::default() };
-    let mut listener = world.endpoint.listen_with(80, config).unwrap();
+    let listener = world.endpoint.listen_with(80, config).unwrap();
     let mut tasks = JoinSet::new();
     tasks.spawn(async move {
         let mut answers = JoinSet::new();

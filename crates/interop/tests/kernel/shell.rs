@@ -18,7 +18,7 @@ async fn nc_sends_us_a_file_ends_its_half_and_gets_an_answer() {
     }
     let Some(world) = Setup::over(way(100, 5)).start() else { return };
     for family in Family::BOTH {
-        let mut listener = world.listen(2_000, ConnConfig::default());
+        let listener = world.listen(2_000, ConnConfig::default());
         let ours = world.ours(family, 2_000).ip().to_string();
         let args = ["-N", &ours, "2000"];
         let nc = Program::start(world.far(), "nc", &args, stream::file(21, 3 << 20)).unwrap();

@@ -54,7 +54,7 @@ pub(crate) async fn pair(
                 (ours.unwrap(), theirs.unwrap().0)
             }
             Opener::Kernel => {
-                let (mut listener, port) = listen_anywhere(world, conn);
+                let (listener, port) = listen_anywhere(world, conn);
                 let connecting = sockets::connect(world.far(), world.ours(family, port));
                 let (theirs, ours) = tokio::join!(connecting, listener.accept());
                 (ours.unwrap().0, theirs.unwrap())

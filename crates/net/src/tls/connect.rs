@@ -2,15 +2,15 @@
 
 use std::sync::{Arc, PoisonError};
 
-use rustls::client::{Resumption, UnbufferedClientConnection};
+use rustls::client::{Resumption, UnbufferedClientConnection, WantsClientCert};
 use rustls::pki_types::ServerName;
 use rustls::server::{NoServerSessionStorage, UnbufferedServerConnection};
 use rustls::version::TLS13;
-use rustls::{ClientConfig, ServerConfig};
+use rustls::{ClientConfig, ConfigBuilder, ServerConfig};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::session::{Session, Side};
-use super::trust::KeyVerifier;
+use super::trust::{AnyClient, KeyVerifier};
 use super::{ClientTrust, Fingerprint, ServerIdentity, TlsError, TlsStream, provider};
 
 /// The name sent where the host's own cannot stand in a certificate and is not checked either.
@@ -23,14 +23,16 @@ pub struct Acceptor {
 }
 
 impl Acceptor {
-    /// A server that shows `identity`.
+    /// A server that shows `identity`. Clients may show a key, too, and have then proved that they
+    /// own it: [`TlsStream::peer_fingerprint`]. Whether it is one that may come in is the caller's
+    /// affair.
     ///
     /// # Errors
     /// Key and certificate do not belong together, or are of a kind we do not speak.
     pub fn new(identity: &ServerIdentity) -> Result<Acceptor, TlsError> {
         let mut config = ServerConfig::builder_with_provider(provider())
             .with_protocol_versions(&[&TLS13])?
-            .with_no_client_auth()
+            .with_client_cert_verifier(Arc::new(AnyClient::new()))
             .with_single_cert(identity.chain.clone(), identity.key.clone_key())?;
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.send_tls13_tickets = 0;
@@ -58,6 +60,7 @@ impl Acceptor {
 #[derive(Clone, Debug)]
 pub struct Connector {
     trust: ClientTrust,
+    identity: Option<Arc<ServerIdentity>>,
 }
 
 impl Connector {
@@ -69,7 +72,29 @@ impl Connector {
         if matches!(&trust, ClientTrust::Authorities(roots) if roots.is_empty()) {
             return Err(TlsError::NoCertificate);
         }
-        Ok(Connector { trust })
+        Ok(Connector { trust, identity: None })
+    }
+
+    /// The same, and shows the server this key.
+    #[must_use]
+    pub fn with_identity(self, identity: Arc<ServerIdentity>) -> Connector {
+        Connector { identity: Some(identity), ..self }
+    }
+
+    /// The key that servers see.
+    pub fn fingerprint(&self) -> Option<Fingerprint> {
+        self.identity.as_ref().map(|identity| identity.fingerprint())
+    }
+
+    /// Puts a host on record that was met for the first time.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn remember(&self, host: &str, key: Fingerprint) -> Result<(), TlsError> {
+        match &self.trust {
+            ClientTrust::FirstUse(hosts) => hosts.remember(host, key),
+            _ => Ok(()),
+        }
     }
 
     /// Does the handshake on `stream` with the server called `host`: a DNS name or IP address,
@@ -96,18 +121,9 @@ impl Connector {
             (Ok(()), _) => {}
         }
         if verdict.first_use {
-            // Only now has the server proved that it owns the key.
-            self.remember(host, &mut tls)?;
+            tls.set_first_use();
         }
         Ok(tls)
-    }
-
-    fn remember<S>(&self, host: &str, tls: &mut TlsStream<S>) -> Result<(), TlsError> {
-        let ClientTrust::FirstUse(hosts) = &self.trust else { return Ok(()) };
-        let key: Fingerprint = tls.peer_fingerprint().ok_or(TlsError::NoCertificate)?;
-        hosts.remember(host, key)?;
-        tls.set_first_use();
-        Ok(())
     }
 
     fn server_name(&self, host: &str) -> Result<ServerName<'static>, TlsError> {
@@ -129,18 +145,28 @@ impl Connector {
             ClientConfig::builder_with_provider(provider()).with_protocol_versions(&[&TLS13])?;
         let mut config = match (&self.trust, verifier) {
             (ClientTrust::Authorities(roots), None) => {
-                builder.with_root_certificates(roots.clone()).with_no_client_auth()
+                self.with_key(builder.with_root_certificates(roots.clone()))?
             }
             (_, verifier) => {
                 let verifier = verifier.expect("every trust but authorities has a verifier");
-                builder
-                    .dangerous()
-                    .with_custom_certificate_verifier(Arc::new(verifier))
-                    .with_no_client_auth()
+                let believing = builder.dangerous();
+                self.with_key(believing.with_custom_certificate_verifier(Arc::new(verifier)))?
             }
         };
         // A resumed session would skip the verifier.
         config.resumption = Resumption::disabled();
         Ok(Arc::new(config))
+    }
+
+    fn with_key(
+        &self,
+        builder: ConfigBuilder<ClientConfig, WantsClientCert>,
+    ) -> Result<ClientConfig, TlsError> {
+        Ok(match &self.identity {
+            Some(identity) => {
+                builder.with_client_auth_cert(identity.chain.clone(), identity.key.clone_key())?
+            }
+            None => builder.with_no_client_auth(),
+        })
     }
 }

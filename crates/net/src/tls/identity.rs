@@ -1,9 +1,10 @@
 //! Who a server is.
 
 use std::fs::{self, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
+use rustls::crypto::ring::cipher_suite::TLS13_CHACHA20_POLY1305_SHA256;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
@@ -55,7 +56,7 @@ impl ServerIdentity {
     /// [`config_dir`](super::config_dir).
     ///
     /// # Errors
-    /// The directory or the file cannot be read or written.
+    /// The directory or the file cannot be read or written, or others can read the file.
     pub fn load_or_generate(dir: &Path) -> Result<ServerIdentity, TlsError> {
         let path = dir.join(FILE);
         if !path.exists() {
@@ -63,8 +64,18 @@ impl ServerIdentity {
             fs::create_dir_all(dir).map_err(at)?;
             keep_first(&path, generate_pem(&["localhost"])?.as_bytes()).map_err(at)?;
         }
-        let pem = read(&path)?;
+        let pem = read_secret(&path)?;
         ServerIdentity::from_pem(&pem, &pem)
+    }
+
+    /// A secret that follows from the private key and `context`, and tells nothing of the key:
+    /// HKDF [RFC 5869].
+    pub fn derive(&self, context: &str) -> [u8; 32] {
+        let suite = TLS13_CHACHA20_POLY1305_SHA256.tls13().expect("a suite of TLS 1.3");
+        let key = suite.hkdf_provider.extract_from_secret(Some(b"tack"), self.key.secret_der());
+        let mut secret = [0; 32];
+        key.expand_slice(&[context.as_bytes()], &mut secret).expect("as long as the hash");
+        secret
     }
 
     /// What a client pins.
@@ -75,6 +86,24 @@ impl ServerIdentity {
 
 fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
     fs::read(path).map_err(|source| TlsError::File { path: path.to_owned(), source })
+}
+
+/// Reads a file that nobody else may read.
+fn read_secret(path: &Path) -> Result<Vec<u8>, TlsError> {
+    let at = |source| TlsError::File { path: path.to_owned(), source };
+    let mut file = fs::File::open(path).map_err(at)?;
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        let mode = file.metadata().map_err(at)?.permissions().mode() & 0o777;
+        if mode & 0o077 != 0 {
+            let path = path.to_owned();
+            return Err(TlsError::Readable { path, mode });
+        }
+    }
+    let mut secret = Vec::new();
+    file.read_to_end(&mut secret).map_err(at)?;
+    Ok(secret)
 }
 
 fn generate_pem(names: &[&str]) -> Result<String, TlsError> {
@@ -122,6 +151,22 @@ mod tests {
             assert_eq!(mode & 0o077, 0, "{mode:o}");
         }
         assert_ne!(first.fingerprint(), ServerIdentity::generate(&["x"]).unwrap().fingerprint());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn an_identity_that_others_can_read_is_refused() {
+        use std::os::unix::fs::PermissionsExt;
+        let dir = tempfile::tempdir().unwrap();
+        ServerIdentity::load_or_generate(dir.path()).unwrap();
+        for mode in [0o640, 0o604, 0o620] {
+            let open = fs::Permissions::from_mode(mode);
+            fs::set_permissions(dir.path().join(FILE), open).unwrap();
+            let refused = ServerIdentity::load_or_generate(dir.path()).unwrap_err();
+            assert!(refused.to_string().contains("chmod 600"), "{refused}");
+        }
+        fs::set_permissions(dir.path().join(FILE), fs::Permissions::from_mode(0o600)).unwrap();
+        ServerIdentity::load_or_generate(dir.path()).unwrap();
     }
 
     #[test]

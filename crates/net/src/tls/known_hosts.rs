@@ -76,7 +76,10 @@ impl KnownHosts {
 
     /// Adds a line. Two processes that meet a host for the first time at once write two lines, of
     /// which the first counts.
-    pub(super) fn remember(&self, host: &str, key: Fingerprint) -> Result<(), TlsError> {
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn remember(&self, host: &str, key: Fingerprint) -> Result<(), TlsError> {
         if let Some(dir) = self.path.parent() {
             fs::create_dir_all(dir).map_err(|e| self.at(e))?;
         }

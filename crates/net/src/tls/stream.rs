@@ -52,12 +52,12 @@ impl<S> TlsStream<S> {
         &mut self.io
     }
 
-    /// Fingerprint of the peer's key; `None` on a server, whose clients show none.
+    /// Fingerprint of the peer's key; `None` on a server whose client shows none.
     pub fn peer_fingerprint(&self) -> Option<Fingerprint> {
         self.session.peer_fingerprint()
     }
 
-    /// The server was met for the first time and its key is on record now.
+    /// The server was met for the first time: nothing says yet that it is the right one.
     pub fn is_first_use(&self) -> bool {
         self.first_use
     }

@@ -127,15 +127,23 @@ async fn a_key_other_than_the_pinned_one_is_named_in_the_error() {
 }
 
 #[tokio::test]
-async fn first_use_is_recorded_the_second_is_silent_and_a_changed_key_is_refused() {
+async fn a_host_is_met_for_the_first_time_until_it_is_remembered_and_a_changed_key_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let hosts = KnownHosts::new(dir.path().join("known_hosts"));
     let connector = Connector::new(ClientTrust::FirstUse(hosts.clone())).unwrap();
     let identity = ServerIdentity::generate(&["localhost"]).unwrap();
-    for (host, first) in [("srv_1:7", true), ("srv_1:7", false), ("[::1]:7", true)] {
+    let mut meetings = Vec::new();
+    for (host, remember) in
+        [("srv_1:7", false), ("srv_1:7", true), ("srv_1:7", false), ("[::1]:7", true)]
+    {
         let (client, _) = shake(&identity, &connector, host, 1 << 16).await;
-        assert_eq!(client.unwrap().is_first_use(), first, "{host}");
+        let client = client.unwrap();
+        meetings.push(client.is_first_use());
+        if remember {
+            connector.remember(host, client.peer_fingerprint().unwrap()).unwrap();
+        }
     }
+    assert_eq!(meetings, [true, true, false, true]);
     let impostor = ServerIdentity::generate(&["localhost"]).unwrap();
     let (client, _) = shake(&impostor, &connector, "srv_1:7", 1 << 16).await;
     let error = client.unwrap_err();
@@ -194,4 +202,17 @@ async fn garbage_instead_of_a_handshake_is_an_error_on_either_side() {
         near.shutdown().await.unwrap();
         assert!(connector.connect("localhost", far).await.is_err(), "{garbage:?}");
     }
+}
+
+#[tokio::test]
+async fn a_server_sees_the_key_that_its_client_shows_and_none_of_others() {
+    let (server, client) = [0, 1].map(|_| ServerIdentity::generate(&["localhost"]).unwrap()).into();
+    let trust = ClientTrust::Pinned(server.fingerprint());
+    let anonymous = Connector::new(trust).unwrap();
+    let (_, accepted) = shake(&server, &anonymous, "h:1", 1 << 16).await;
+    assert_eq!(accepted.unwrap().peer_fingerprint(), None);
+    let key = client.fingerprint();
+    let known = anonymous.with_identity(std::sync::Arc::new(client));
+    let (_, accepted) = shake(&server, &known, "h:1", 1 << 16).await;
+    assert_eq!(accepted.unwrap().peer_fingerprint(), Some(key));
 }

@@ -9,7 +9,10 @@ use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, Server
 use rustls::crypto::{WebPkiSupportedAlgorithms, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{CertificateError, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::{
+    CertificateError, DigitallySignedStruct, DistinguishedName, RootCertStore, SignatureScheme,
+};
 
 use super::known_hosts::Known;
 use super::{Fingerprint, KnownHosts, TlsError, provider};
@@ -22,8 +25,9 @@ pub enum ClientTrust {
     Authorities(Arc<RootCertStore>),
     /// The server's key has this fingerprint. Its certificate's name and dates do not matter.
     Pinned(Fingerprint),
-    /// The key seen when a host was first met, and the same one ever since. The first meeting is
-    /// trusted blindly, as with ssh: compare fingerprints where it matters.
+    /// The key on record for a host, and no other. A host that is met for the first time
+    /// [is let through](super::TlsStream::is_first_use) and not put on record: whoever connects has
+    /// to find out whether it is the right one, and then [remember](KnownHosts::remember) it.
     FirstUse(KnownHosts),
 }
 
@@ -58,7 +62,7 @@ pub(super) struct KeyVerifier {
 #[derive(Debug, Default)]
 pub(super) struct Verdict {
     pub(super) error: Option<TlsError>,
-    /// The host was met for the first time, and is on record now.
+    /// The host was met for the first time.
     pub(super) first_use: bool,
 }
 
@@ -106,6 +110,59 @@ impl KeyVerifier {
 impl fmt::Debug for KeyVerifier {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("KeyVerifier").field(&self.rule).finish()
+    }
+}
+
+/// Believes every client that it owns the key it shows, and leaves it to others whose that is.
+#[derive(Debug)]
+pub(super) struct AnyClient {
+    algorithms: WebPkiSupportedAlgorithms,
+}
+
+impl AnyClient {
+    pub(super) fn new() -> AnyClient {
+        AnyClient { algorithms: provider().signature_verification_algorithms }
+    }
+}
+
+impl ClientCertVerifier for AnyClient {
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        &[]
+    }
+
+    fn client_auth_mandatory(&self) -> bool {
+        false
+    }
+
+    fn verify_client_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _now: UnixTime,
+    ) -> Result<ClientCertVerified, rustls::Error> {
+        Fingerprint::of(end_entity).map(|_| ClientCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _message: &[u8],
+        _cert: &CertificateDer<'_>,
+        _dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        Err(rustls::PeerIncompatible::Tls12NotOffered.into())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(message, cert, dss, &self.algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.algorithms.supported_schemes()
     }
 }
 

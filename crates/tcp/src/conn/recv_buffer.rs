@@ -31,6 +31,8 @@ pub(crate) struct RecvBuffer {
     /// Size offered, which autotuning raises.
     limit: usize,
     max: usize,
+    /// What `limit` will be once somebody reads; until then it stays as it is.
+    confined: Option<usize>,
 }
 
 /// Bytes of buffer per island kept. A path that loses every other segment of 536 bytes makes one in
@@ -71,6 +73,7 @@ impl RecvBuffer {
             fin: None,
             limit: initial.clamp(1, max),
             max,
+            confined: None,
         }
     }
 
@@ -195,12 +198,30 @@ impl RecvBuffer {
     /// W would carry `W/(RTT + alpha)` instead of `W/RTT` [TON §VIII: W_min].
     pub(crate) fn allow_for_tacks(&mut self, beta: u32) {
         let more = |bytes: usize| bytes.saturating_add(bytes / beta.max(2) as usize);
-        (self.limit, self.max) = (more(self.limit), more(self.max));
+        self.max = more(self.max);
+        let later = self.confined.as_mut();
+        let limit = later.unwrap_or(&mut self.limit);
+        *limit = more(*limit);
+    }
+
+    /// Until somebody reads, no more than `bytes` are offered, whatever arrives.
+    pub(crate) fn confine(&mut self, bytes: usize) {
+        self.confined.get_or_insert(self.limit);
+        self.limit = self.limit.min(bytes.max(1));
+    }
+
+    /// Somebody reads.
+    pub(crate) fn unconfine(&mut self) {
+        if let Some(limit) = self.confined.take() {
+            self.limit = self.limit.max(limit);
+        }
     }
 
     /// Raises the size offered to `bytes`, within the bound.
     pub(crate) fn grow(&mut self, bytes: usize) {
-        self.limit = self.limit.max(bytes.min(self.max));
+        if self.confined.is_none() {
+            self.limit = self.limit.max(bytes.min(self.max));
+        }
     }
 
     /// Memory held.

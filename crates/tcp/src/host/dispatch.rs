@@ -7,6 +7,7 @@ use tack_units::Instant;
 use crate::config::Encapsulation;
 use crate::conn::{Carriage, Connection, Offer, Reset, SynBits, default_mss};
 use crate::host::demux::Key;
+use crate::host::listener::LEAST_WINDOW;
 use crate::host::timewait::Verdict;
 use crate::host::{Host, Incoming, cookies};
 use crate::seq::SeqNum;
@@ -75,8 +76,8 @@ impl Host {
             self.counters.stray += 1;
             return None;
         }
-        if self.listeners.contains_key(&key.local_port) {
-            return self.arrives_listen(&key, segment, located.carriage, now);
+        if let Some(port) = self.listening(key.local_port) {
+            return self.arrives_listen(port, &key, segment, located.carriage, now);
         }
         self.refuse(&key, segment, now);
         None
@@ -99,9 +100,21 @@ impl Host {
         Some(index)
     }
 
+    /// Under which port somebody listens for connections to `port`.
+    fn listening(&self, port: u16) -> Option<u16> {
+        if self.listeners.contains_key(&port) {
+            return Some(port);
+        }
+        if self.config.encapsulation != Encapsulation::Udp {
+            return None;
+        }
+        self.listeners.iter().find(|(_, listener)| listener.config().any_port).map(|(p, _)| *p)
+    }
+
     /// [RFC 9293 §3.10.7.2], with SYN cookies.
     fn arrives_listen(
         &mut self,
+        port: u16,
         key: &Key,
         seg: &Segment<'_>,
         carriage: Carriage,
@@ -112,7 +125,7 @@ impl Host {
             return None;
         }
         if flags.has(Flags::ACK) {
-            let index = self.accept_cookie(key, seg, now);
+            let index = self.accept_cookie(port, key, seg, now);
             if index.is_none() {
                 self.refuse(key, seg, now);
             }
@@ -123,7 +136,7 @@ impl Host {
         {
             return None;
         }
-        let listener = self.listeners.get_mut(&key.local_port)?;
+        let listener = self.listeners.get_mut(&port)?;
         let full = !listener.has_room_for_connection();
         if full || self.slots.len() >= self.config.max_connections {
             self.counters.syns_dropped += 1;
@@ -131,21 +144,23 @@ impl Host {
         }
         if !listener.has_room_for_handshake() {
             if listener.config().syn_cookies {
-                self.send_cookie(key, &seg.header, now);
+                self.send_cookie(port, key, &seg.header, now);
             } else {
                 self.counters.syns_dropped += 1;
             }
             return None;
         }
         let config = listener.config().conn.clone();
+        let window = listener.window();
         listener.on_handshake_started();
         let iss = config.initial_seq.map_or_else(|| self.secret.isn(key, now), SeqNum);
-        let conn = Connection::passive(self.setup(key, config, iss), seg, now);
-        Some(self.add(*key, conn, Some(key.local_port)))
+        let mut conn = Connection::passive(self.setup(key, config, iss), seg, now);
+        conn.confine(window);
+        Some(self.add(*key, conn, Some(port)))
     }
 
-    fn send_cookie(&mut self, key: &Key, syn: &Header, now: Instant) {
-        let Some(listener) = self.listeners.get(&key.local_port) else { return };
+    fn send_cookie(&mut self, port: u16, key: &Key, syn: &Header, now: Instant) {
+        let Some(listener) = self.listeners.get(&port) else { return };
         let config = &listener.config().conn;
         let ipv6 = key.path.is_ipv6();
         let offer = Offer::new(config, default_mss(&self.config, ipv6));
@@ -173,7 +188,7 @@ impl Host {
             seq: cookies::make(&self.secret, key, syn.seq, mss, now),
             ack: syn.seq.add(1),
             flags: Flags::SYN | Flags::ACK,
-            window: config.initial_recv_buffer.min(usize::from(u16::MAX)) as u16,
+            window: config.initial_recv_buffer.min(LEAST_WINDOW) as u16,
             urgent: 0,
             options,
         };
@@ -182,8 +197,14 @@ impl Host {
     }
 
     /// A connection out of the ACK of a cookie.
-    fn accept_cookie(&mut self, key: &Key, seg: &Segment<'_>, now: Instant) -> Option<u32> {
-        let listener = self.listeners.get_mut(&key.local_port)?;
+    fn accept_cookie(
+        &mut self,
+        port: u16,
+        key: &Key,
+        seg: &Segment<'_>,
+        now: Instant,
+    ) -> Option<u32> {
+        let listener = self.listeners.get_mut(&port)?;
         if !listener.config().syn_cookies
             || !listener.has_room_for_connection()
             || self.slots.len() >= self.config.max_connections
@@ -207,8 +228,9 @@ impl Host {
         let config = listener.config().conn.clone();
         listener.on_handshake_started();
         self.counters.cookies_accepted += 1;
-        let conn = Connection::from_cookie(self.setup(key, config, cookie), &syn, now);
-        Some(self.add(*key, conn, Some(key.local_port)))
+        let mut conn = Connection::from_cookie(self.setup(key, config, cookie), &syn, now);
+        conn.confine(LEAST_WINDOW);
+        Some(self.add(*key, conn, Some(port)))
     }
 
     /// RST to a segment of no connection.

@@ -5,6 +5,9 @@ use std::collections::VecDeque;
 use crate::config::ListenConfig;
 use crate::host::ConnId;
 
+/// What a connection may always be sent before it is accepted: a request, or a TLS hello.
+pub(crate) const LEAST_WINDOW: usize = 8 << 10;
+
 /// State of one listening port.
 #[derive(Debug)]
 pub(crate) struct Listener {
@@ -32,6 +35,18 @@ impl Listener {
     /// Another connection may be established.
     pub(crate) fn has_room_for_connection(&self) -> bool {
         self.ready.len() < self.config.backlog
+    }
+
+    /// What the next connection may be sent before it is accepted, in bytes: see
+    /// [`ListenConfig::unaccepted_bytes`].
+    pub(crate) fn window(&self) -> usize {
+        let initial = self.config.conn.initial_recv_buffer;
+        let unaccepted = self.half_open + self.ready.len() + 1;
+        if unaccepted.saturating_mul(initial) <= self.config.unaccepted_bytes {
+            initial
+        } else {
+            initial.min(LEAST_WINDOW)
+        }
     }
 
     pub(crate) fn on_handshake_started(&mut self) {

@@ -195,3 +195,59 @@ fn a_segment_for_nobody_is_reset_after_the_rules_of_9293() {
     stray.flags = Flags::RST;
     assert!(raw.send(stray, &[]).is_empty());
 }
+
+#[test]
+fn what_nobody_has_accepted_holds_little_and_what_is_accepted_its_window() {
+    let config = ConnConfig { initial_recv_buffer: 64 << 10, ..ConnConfig::plain() };
+    // Two whole windows fit.
+    let mut raw = Raw::new(ListenConfig {
+        conn: config,
+        unaccepted_bytes: 128 << 10,
+        ..ListenConfig::default()
+    });
+    let mut offered = Vec::new();
+    for port in 40_000..40_010 {
+        (raw.port, raw.seq) = (port, tack_tcp::seq::SeqNum(1_000));
+        let answer = raw.syn();
+        offered.push(answer.header.window);
+        raw.seq = raw.seq.add(1);
+        raw.ack = answer.header.seq.add(1);
+        raw.send(raw.header(), &[]);
+    }
+    assert!(offered[..2].iter().all(|&window| window >= 60_000), "{offered:?}");
+    assert!(offered[2..].iter().all(|&window| window == 8 << 10), "{offered:?}");
+    // The last of them sends what it likes: no more is offered while it waits.
+    for _ in 0..20 {
+        let said = raw.send(raw.header(), &[7; 1_000]);
+        raw.seq = raw.seq.add(1_000);
+        let windows = said.iter().map(|s| u32::from(s.header.window) << 10);
+        assert!(windows.max() <= Some(8 << 10));
+        raw.now += Duration::from_millis(200);
+    }
+    let taken = core::iter::from_fn(|| raw.host.accept(PORT)).last().expect("the last");
+    let (first, second) = raw.host.readable(taken);
+    assert!(first.len() + second.len() <= 8 << 10);
+    assert!(raw.host.info(taken).expect("known").counters.data_segments_received > 0);
+}
+
+#[test]
+fn a_listener_on_any_port_takes_what_is_forwarded_from_another_and_cookies_too() {
+    for syn_backlog in [1_024, 0] {
+        let any_port = ListenConfig { any_port: true, syn_backlog, ..ListenConfig::default() };
+        let mut raw = Raw::new(any_port);
+        let mut syn = raw.header();
+        (syn.flags, syn.dst_port) = (Flags::SYN, PORT + 1_000);
+        let answer = raw.send(syn.clone(), &[]).remove(0);
+        assert_eq!(answer.header.flags, Flags::SYN | Flags::ACK);
+        assert_eq!(answer.header.src_port, PORT + 1_000, "as it was called");
+        (raw.seq, raw.ack) = (raw.seq.add(1), answer.header.seq.add(1));
+        let mut ack = raw.header();
+        ack.dst_port = PORT + 1_000;
+        raw.send(ack, &[]);
+        assert!(raw.host.accept(PORT).is_some());
+    }
+    let mut raw = Raw::new(ListenConfig::default());
+    let mut syn = raw.header();
+    (syn.flags, syn.dst_port) = (Flags::SYN, PORT + 1_000);
+    assert_eq!(raw.send(syn, &[]).remove(0).header.flags, Flags::RST | Flags::ACK);
+}

@@ -1,0 +1,146 @@
+//! Files under way, kept apart by sender and locked by whoever works on them.
+//!
+//! A lock lasts from before the first byte is hashed until the file has its name, on one
+//! descriptor: what was proved is what is written on, and what was verified is what gets the name.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, Seek, Write};
+
+use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags};
+use rustix::io::Errno;
+
+use crate::transfer::error::TransferError;
+use crate::transfer::name::RelPath;
+use crate::transfer::sessions::SenderId;
+use crate::transfer::store::{Store, size_of};
+
+/// How often a file is opened anew because it got its name while we waited for its lock.
+const MAX_TRIES: usize = 16;
+
+/// A file under way. Nobody else writes it while this lives, not even another process.
+#[derive(Debug)]
+pub struct Partial {
+    pub(super) file: File,
+    pub(super) name: OsString,
+}
+
+impl Partial {
+    /// The file, from its start.
+    pub fn rewound(&mut self) -> io::Result<&mut File> {
+        self.file.rewind()?;
+        Ok(&mut self.file)
+    }
+
+    /// Its length in bytes.
+    pub fn bytes(&self) -> io::Result<u64> {
+        self.file.metadata().map(|m| m.len())
+    }
+
+    /// Cuts it to `bytes`; what is written goes on from there.
+    pub fn keep(&mut self, bytes: u64) -> io::Result<()> {
+        self.file.set_len(bytes)?;
+        self.file.seek(io::SeekFrom::Start(bytes)).map(drop)
+    }
+
+    /// Appends.
+    pub fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.file.write_all(bytes)
+    }
+}
+
+impl Store {
+    /// The partial file of `sender` for `path` as it is; `None` if there is none.
+    ///
+    /// # Errors
+    /// [`TransferError::Busy`] if another process works on it.
+    pub fn partial(
+        &self,
+        sender: &SenderId,
+        path: &RelPath,
+    ) -> Result<Option<Partial>, TransferError> {
+        self.lock_partial(sender, path, OFlags::empty())
+    }
+
+    /// The partial file of `sender` for `path`, made if it is missing, cut to `keep` bytes.
+    ///
+    /// # Errors
+    /// [`TransferError::Busy`] if another process works on it.
+    pub fn open_partial(
+        &self,
+        sender: &SenderId,
+        path: &RelPath,
+        keep: u64,
+    ) -> Result<Partial, TransferError> {
+        let mut partial = self.lock_partial(sender, path, OFlags::CREATE)?;
+        let partial = partial.take().ok_or(io::Error::from(Errno::NOENT));
+        partial
+            .and_then(|mut partial| partial.keep(keep).map(|()| partial))
+            .map_err(TransferError::disk("write the partial file of", self.show(path)))
+    }
+
+    fn lock_partial(
+        &self,
+        sender: &SenderId,
+        path: &RelPath,
+        create: OFlags,
+    ) -> Result<Option<Partial>, TransferError> {
+        let name = partial_name(sender, path, "part");
+        let fail = |e| TransferError::disk("open the partial file of", self.show(path))(e);
+        for _ in 0..MAX_TRIES {
+            let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+            let mode = Mode::RUSR | Mode::WUSR;
+            let fd = match rustix::fs::openat(self.partials(), &name, flags | create, mode) {
+                Err(Errno::NOENT) if create.is_empty() => return Ok(None),
+                opened => opened.map_err(fail)?,
+            };
+            match rustix::fs::flock(&fd, FlockOperation::NonBlockingLockExclusive) {
+                Err(Errno::WOULDBLOCK) => break,
+                locked => locked.map_err(fail)?,
+            }
+            let partial = Partial { file: File::from(fd), name: name.clone() };
+            // Whoever had it locked until now may have given it its name: then it is in its place,
+            // where nobody may write it.
+            if self.is_still(&partial).map_err(fail)? {
+                return Ok(Some(partial));
+            }
+        }
+        Err(TransferError::Busy(format!("`{path}` is being received by another `tack recv`")))
+    }
+
+    /// Whether the name of `partial` still is its own.
+    pub(super) fn is_still(&self, partial: &Partial) -> rustix::io::Result<bool> {
+        let flags = AtFlags::SYMLINK_NOFOLLOW;
+        let named = match rustix::fs::statat(self.partials(), &partial.name, flags) {
+            Err(Errno::NOENT) => return Ok(false),
+            named => named?,
+        };
+        let ours = rustix::fs::fstat(&partial.file)?;
+        if FileType::from_raw_mode(ours.st_mode) != FileType::RegularFile {
+            return Err(Errno::INVAL);
+        }
+        Ok((named.st_dev, named.st_ino) == (ours.st_dev, ours.st_ino))
+    }
+
+    /// Removes a partial file that is not needed any more.
+    pub fn discard(&self, partial: Partial) {
+        let _ = rustix::fs::unlinkat(self.partials(), &partial.name, AtFlags::empty());
+    }
+
+    /// How much of the file meant for `path` lies in a partial file; `None` if there is none.
+    pub fn partial_bytes(&self, sender: &SenderId, path: &RelPath) -> Option<u64> {
+        let name = partial_name(sender, path, "part");
+        let stat = rustix::fs::statat(self.partials(), name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+        (FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile).then(|| size_of(&stat))
+    }
+}
+
+/// The name of what `sender` has under way for `path`: bounded and clean whatever the path is, and
+/// not another sender's.
+pub(super) fn partial_name(sender: &SenderId, path: &RelPath, extension: &str) -> OsString {
+    let hash = blake3::keyed_hash(sender, path.as_bytes()).to_hex();
+    let mut name = OsString::from(&hash[..32]);
+    name.push(OsStr::new("."));
+    name.push(extension);
+    name
+}

@@ -76,6 +76,12 @@ pub struct AckSample {
     pub rtt_min: Option<Duration>,
     /// Delivery rate, `None` when this acknowledgment allows none.
     pub rate: Option<RateSample>,
+    /// When the newest packet acknowledged here left; `None` when that is not known, or nothing was
+    /// acknowledged.
+    pub newest_sent_at: Option<Instant>,
+    /// When the newest packet declared lost here left; `None` when that is not known, or nothing
+    /// was lost.
+    pub lost_sent_at: Option<Instant>,
     /// Time between two TACKs in force (`1/f`), zero for plain TCP.
     pub ack_interval: Duration,
     /// The sender was held back by the window, not by the application, since the last sample.
@@ -129,6 +135,8 @@ pub(crate) mod tests {
             srtt: None,
             rtt_min: None,
             rate: None,
+            newest_sent_at: None,
+            lost_sent_at: None,
             ack_interval: Duration::ZERO,
             cwnd_limited: true,
             in_recovery: false,

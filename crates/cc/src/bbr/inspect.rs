@@ -1,7 +1,7 @@
 //! What BBR believes, for statistics and plots.
 
 use super::Bbr;
-use crate::control::{Algorithm, Inspect, Snapshot};
+use crate::inspect::{Inspect, Snapshot};
 use crate::controller::Controller;
 
 impl Inspect for Bbr {
@@ -9,9 +9,9 @@ impl Inspect for Bbr {
         self.config.mss = mss.max(1);
     }
 
-    fn snapshot(&self, algorithm: Algorithm) -> Snapshot {
+    fn snapshot(&self, name: &'static str) -> Snapshot {
         Snapshot {
-            algorithm,
+            name,
             state: self.state.name(),
             startup: !self.model.full_pipe.reached(),
             pacing_gain: self.pacing_gain(),

@@ -43,6 +43,16 @@ impl Dice {
         self.flip().then_some(value)
     }
 
+    /// Before `now`, after it, or unknown.
+    fn departure(&mut self, now: Instant) -> Option<Instant> {
+        let at = match self.below(3) {
+            0 => now - Instant::ZERO,
+            1 => (now - Instant::ZERO).saturating_sub(Duration::from_micros(self.number() >> 30)),
+            _ => Duration::from_nanos(self.number()),
+        };
+        self.maybe(Instant::ZERO + at)
+    }
+
     fn ack(&mut self, now: Instant) -> AckSample {
         let rate = RateSample {
             delivery_rate: Some(Rate::from_bps(self.number())).filter(|_| self.flip()),
@@ -63,6 +73,8 @@ impl Dice {
             srtt: self.maybe(srtt),
             rtt_min: self.maybe(rtt_min),
             rate: self.maybe(rate),
+            newest_sent_at: self.departure(now),
+            lost_sent_at: self.departure(now),
             ack_interval: self.duration(),
             cwnd_limited: self.flip(),
             in_recovery: self.flip(),

@@ -16,6 +16,7 @@ use crate::copa::Copa;
 use crate::cubic_linux::CubicLinux;
 use crate::inspect::{Inspect, Snapshot};
 use crate::own::Factory;
+use crate::pcc::{Allegro, Vivace};
 use crate::reno::NewReno;
 use crate::sample::{AckSample, LossSample};
 use crate::vegas::Vegas;
@@ -101,6 +102,10 @@ algorithms! {
     Vegas = "vegas": Vegas = |config, _| Vegas::new(config);
     /// Copa, with the mode that competes [Arun & Balakrishnan 2018].
     Copa = "copa": Copa = |config, now| Copa::new(config, now);
+    /// PCC Allegro: trials of rates, judged by throughput and loss [Dong et al. 2015].
+    Allegro = "allegro": Allegro = |config, now| Allegro::new(config, now);
+    /// PCC Vivace: the same by gradients, and by queues that grow [Dong et al. 2018].
+    Vivace = "vivace": Vivace = |config, now| Vivace::new(config, now);
 }
 
 impl CongestionControl {

@@ -17,6 +17,7 @@ mod hystart;
 mod inspect;
 mod own;
 mod pacer;
+mod pcc;
 mod prr;
 mod reno;
 mod sample;

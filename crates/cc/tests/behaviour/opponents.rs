@@ -27,14 +27,11 @@ fn run(algorithm: Algorithm, path: Path, seconds: f64) -> (f64, f64, Trace) {
 
 #[test]
 fn look() {
-    for algorithm in [Algorithm::Vegas, Algorithm::Copa] {
-        for feedback in [Feedback::Every(2), Feedback::Tack] {
-            for (mbps, rtt) in [(10, 20), (20, 80), (100, 30)] {
-                let mut path = Path::new(mbps, rtt, feedback);
-                path.buffer_bytes *= 4;
-                let (share, queue, trace) = run(algorithm, path, 30.0);
-                println!("{algorithm} {feedback:?} {mbps} {rtt}: {share:.3} q {queue:.1} loss {} to {}", trace.losses, trace.timeouts);
-            }
-        }
+    let path = Path::new(100, 30, Feedback::Every(2));
+    let trace = path.run(Algorithm::Vivace, Duration::from_secs(6));
+    let mut last = 0.0;
+    for s in &trace.sights {
+        let b = s.snapshot.bandwidth.map_or(0.0, |b| b.as_mbps_f64());
+        if b != last { println!("{:.3} base {b:.2} q {} rtt {:?}", s.at.as_secs_f64(), s.queue_bytes / MSS, s.rtt); last = b; }
     }
 }

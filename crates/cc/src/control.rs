@@ -9,6 +9,7 @@ use core::str::FromStr;
 use tack_units::{Instant, Rate};
 
 use crate::bbr::{Bbr, Profile};
+use crate::bbr3::Bbr3;
 use crate::config::Config;
 use crate::controller::Controller;
 use crate::cubic::Cubic;
@@ -92,6 +93,8 @@ algorithms! {
     BbrInteractive = "bbr-interactive": Bbr = |config, now| {
         Bbr::new(config, Profile::Interactive, now)
     };
+    /// BBRv3, which learns from loss how much may be in flight [draft-ietf-ccwg-bbr].
+    Bbr3 = "bbr3": Bbr3 = |config, now| Bbr3::new(config, now);
     /// NewReno with byte counting [RFC 5681, RFC 3465].
     NewReno = "newreno": NewReno = |config, _| NewReno::new(config);
     /// CUBIC [RFC 9438] with HyStart++ [RFC 9406].

@@ -6,6 +6,7 @@
 //! transport depends on the choice.
 
 mod bbr;
+mod bbr3;
 mod config;
 mod control;
 mod controller;

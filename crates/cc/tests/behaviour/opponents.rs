@@ -27,11 +27,15 @@ fn run(algorithm: Algorithm, path: Path, seconds: f64) -> (f64, f64, Trace) {
 
 #[test]
 fn look() {
-    let path = Path::new(100, 30, Feedback::Every(2));
-    let trace = path.run(Algorithm::Vivace, Duration::from_secs(6));
-    let mut last = 0.0;
-    for s in &trace.sights {
-        let b = s.snapshot.bandwidth.map_or(0.0, |b| b.as_mbps_f64());
-        if b != last { println!("{:.3} base {b:.2} q {} rtt {:?}", s.at.as_secs_f64(), s.queue_bytes / MSS, s.rtt); last = b; }
+    for algorithm in [Algorithm::Bbr, Algorithm::Bbr3] {
+        for feedback in [Feedback::Every(2), Feedback::Tack] {
+            for (mbps, rtt, loss, buf) in [(10, 20, 0.0, 1.0), (20, 80, 0.0, 1.0), (100, 30, 0.0, 1.0), (20, 40, 0.01, 1.0), (20, 80, 0.0, 0.25), (20, 80, 0.0, 4.0)] {
+                let mut path = Path::new(mbps, rtt, feedback);
+                path.buffer_bytes = (path.buffer_bytes as f64 * buf) as u64;
+                path.loss = loss;
+                let (share, queue, trace) = run(algorithm, path, 30.0);
+                println!("{algorithm} {feedback:?} {mbps} {rtt} {loss} buf {buf}: {share:.3} q {queue:.1} loss {} to {} full at {:?}", trace.losses, trace.timeouts, trace.first(0.0, |s| !s.snapshot.startup));
+            }
+        }
     }
 }

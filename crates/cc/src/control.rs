@@ -20,7 +20,9 @@ use crate::own::Factory;
 use crate::pcc::{Allegro, Vivace};
 use crate::reno::NewReno;
 use crate::sample::{AckSample, LossSample};
+use crate::sprout::Sprout;
 use crate::vegas::Vegas;
+use crate::verus::Verus;
 
 /// A name that is no controller's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -109,6 +111,10 @@ algorithms! {
     Allegro = "allegro": Allegro = |config, now| Allegro::new(config, now);
     /// PCC Vivace: the same by gradients, and by queues that grow [Dong et al. 2018].
     Vivace = "vivace": Vivace = |config, now| Vivace::new(config, now);
+    /// Verus: the window by a profile of delays, for cellular links [Zaki et al. 2015].
+    Verus = "verus": Verus = |config, now| Verus::new(config, now);
+    /// Sprout: what arrives in time with 95 % certainty, up to 12 Mbit/s [Winstein et al. 2013].
+    Sprout = "sprout": Sprout = |config, _| Sprout::new(config);
 }
 
 impl CongestionControl {

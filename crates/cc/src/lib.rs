@@ -22,8 +22,10 @@ mod pcc;
 mod prr;
 mod reno;
 mod sample;
+mod sprout;
 mod train;
 mod vegas;
+mod verus;
 mod window;
 
 pub use config::{AfterRto, Config, MIN_MAX_WINDOW_MSS, Pacing, WindowRules, initial_window};

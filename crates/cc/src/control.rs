@@ -12,8 +12,8 @@ use crate::bbr::{Bbr, Profile};
 use crate::bbr3::Bbr3;
 use crate::config::Config;
 use crate::controller::Controller;
-use crate::cubic::Cubic;
 use crate::copa::Copa;
+use crate::cubic::Cubic;
 use crate::cubic_linux::CubicLinux;
 use crate::inspect::{Inspect, Snapshot};
 use crate::own::Factory;
@@ -113,7 +113,7 @@ algorithms! {
     Vivace = "vivace": Vivace = |config, now| Vivace::new(config, now);
     /// Verus: the window by a profile of delays, for cellular links [Zaki et al. 2015].
     Verus = "verus": Verus = |config, now| Verus::new(config, now);
-    /// Sprout: what arrives in time with 95 % certainty, up to 12 Mbit/s [Winstein et al. 2013].
+    /// Sprout: what arrives in time with 95 % certainty, for cellular links [Winstein et al. 2013].
     Sprout = "sprout": Sprout = |config, _| Sprout::new(config);
 }
 
@@ -199,7 +199,10 @@ mod tests {
         for &a in Algorithm::ALL {
             assert_eq!(a.to_string().parse(), Ok(a));
             assert_eq!(a.name().to_uppercase().parse(), Ok(a));
-            assert_eq!(CongestionControl::new(a, Config::new(1_460), Instant::ZERO).name(), a.name());
+            assert_eq!(
+                CongestionControl::new(a, Config::new(1_460), Instant::ZERO).name(),
+                a.name()
+            );
         }
         assert_eq!("reno".parse(), Ok(Algorithm::NewReno));
     }

@@ -20,9 +20,9 @@ use core::time::Duration;
 use tack_units::{Instant, Rate};
 
 use crate::config::Config;
-use crate::inspect::{Inspect, Snapshot};
 use crate::controller::Controller;
 use crate::hystart::{Growth, HyStart};
+use crate::inspect::{Inspect, Snapshot};
 use crate::sample::{AckSample, LossKind, LossSample};
 use crate::window::CongestionWindow;
 

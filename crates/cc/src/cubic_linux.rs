@@ -21,8 +21,8 @@ use core::time::Duration;
 use tack_units::{Instant, Rate};
 
 use crate::config::{Config, Pacing};
-use crate::inspect::{Inspect, Snapshot};
 use crate::controller::Controller;
+use crate::inspect::{Inspect, Snapshot};
 use crate::sample::{AckSample, LossKind, LossSample};
 use crate::train::Train;
 use crate::window::CongestionWindow;

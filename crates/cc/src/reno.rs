@@ -13,8 +13,8 @@
 use tack_units::{Instant, Rate};
 
 use crate::config::Config;
-use crate::inspect::{Inspect, Snapshot};
 use crate::controller::Controller;
+use crate::inspect::{Inspect, Snapshot};
 use crate::sample::{AckSample, LossKind, LossSample};
 use crate::window::CongestionWindow;
 

@@ -307,7 +307,10 @@ mod tests {
         // Now two milliseconds a segment, but only windows around 20 have been tried.
         (0..50).for_each(|_| profile.learn(20.0, 0.040));
         let found = profile.window_for(0.030);
-        assert!(found.is_some_and(|w| w < 20.0), "the old points beyond are not reached: {found:?}");
+        assert!(
+            found.is_some_and(|w| w < 20.0),
+            "the old points beyond are not reached: {found:?}"
+        );
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! What BBR believes, for statistics and plots.
 
 use super::Bbr;
-use crate::inspect::{Inspect, Snapshot};
 use crate::controller::Controller;
+use crate::inspect::{Inspect, Snapshot};
 
 impl Inspect for Bbr {
     fn set_mss(&mut self, mss: u32) {

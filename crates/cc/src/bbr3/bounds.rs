@@ -100,8 +100,8 @@ impl Bounds {
             return;
         }
         let all = self.delivered.saturating_add(self.lost);
-        self.lossy_startup = self.loss_bursts >= STARTUP_LOSSES
-            && self.lost as f64 > all as f64 * LOSS_THRESHOLD;
+        self.lossy_startup =
+            self.loss_bursts >= STARTUP_LOSSES && self.lost as f64 > all as f64 * LOSS_THRESHOLD;
         if lowering && self.lost > 0 {
             let bw = self.bw_shortterm.unwrap_or(before.0);
             self.bw_shortterm = Some(self.bw_latest.max(bw.mul_f64(BETA)));
@@ -217,12 +217,8 @@ mod tests {
     #[test]
     fn a_lossy_round_leaves_what_it_brought_and_seven_tenths_at_least() {
         let mut bounds = Bounds::default();
-        let round = Round {
-            rate: Some(Rate::from_mbps(5)),
-            brought: 80_000,
-            ended: true,
-            lost: MSS,
-        };
+        let round =
+            Round { rate: Some(Rate::from_mbps(5)), brought: 80_000, ended: true, lost: MSS };
         bounds.on_ack(&round, 80_000, (Rate::from_mbps(10), 100_000), true);
         assert_eq!(bounds.bw_shortterm(), Some(Rate::from_mbps(7)));
         assert_eq!(bounds.inflight_shortterm(), 80_000);
@@ -235,7 +231,8 @@ mod tests {
 
     #[test]
     fn two_percent_of_a_flight_may_be_lost_and_where_it_was_more_is_found() {
-        let flown = |lost, packet| Flown { tx_in_flight: 100_000, lost, packet, app_limited: false };
+        let flown =
+            |lost, packet| Flown { tx_in_flight: 100_000, lost, packet, app_limited: false };
         assert!(!flown(2_000, 0).is_too_high());
         assert!(flown(3_000, 0).is_too_high());
         // Ten segments at once: the first two per cent of what preceded them were allowed.

@@ -12,7 +12,7 @@ use core::time::Duration;
 
 use tack_units::{Instant, Rate};
 
-use crate::bbr::FullPipe;
+use crate::bbr::full_pipe::FullPipe;
 
 /// Where in the cycle the sender is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

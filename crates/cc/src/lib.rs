@@ -4,6 +4,16 @@
 //! congestion event through [`Controller`], and asks it for a window and a rate; a [`Pacer`] turns
 //! the rate into departure times. Which controller runs is an [`Algorithm`]; nothing else in a
 //! transport depends on the choice.
+//!
+//! ```text
+//! by loss         NewReno, CUBIC, CUBIC as Linux has it
+//! by a model      BBR (by sender or receiver), BBR for video, BBRv3, Sprout
+//! by delay        Vegas, Copa, Verus
+//! by experiment   PCC Allegro, PCC Vivace
+//! ```
+//!
+//! A controller of your own implements [`Controller`] and [`Inspect`]; a [`Factory`] makes one for
+//! each connection. It is fed and asked like those here, and nothing else is needed.
 
 mod bbr;
 mod bbr3;

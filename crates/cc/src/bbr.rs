@@ -46,17 +46,17 @@
 mod clock;
 mod conserve;
 mod delivered;
-mod extra_acked;
-mod full_pipe;
+pub(crate) mod extra_acked;
+pub(crate) mod full_pipe;
 mod inspect;
 mod lt_bw;
-mod min_rtt;
+pub(crate) mod min_rtt;
 mod model;
 mod overshoot;
 mod probe_bw;
-mod probe_rtt;
+pub(crate) mod probe_rtt;
 mod profile;
-mod round;
+pub(crate) mod round;
 mod short_term;
 mod state;
 

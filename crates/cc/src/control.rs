@@ -5,50 +5,24 @@
 
 use core::fmt;
 use core::str::FromStr;
-use core::time::Duration;
 
 use tack_units::{Instant, Rate};
 
 use crate::bbr::{Bbr, Profile};
+use crate::bbr3::Bbr3;
 use crate::config::Config;
 use crate::controller::Controller;
+use crate::copa::Copa;
 use crate::cubic::Cubic;
 use crate::cubic_linux::CubicLinux;
+use crate::inspect::{Inspect, Snapshot};
+use crate::own::Factory;
+use crate::pcc::{Allegro, Vivace};
 use crate::reno::NewReno;
 use crate::sample::{AckSample, LossSample};
-
-/// What a controller believes, for statistics and plots. Nothing decides by it but the TACK
-/// schedule, which needs `bandwidth` and `startup` [TON §VI-C].
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Snapshot {
-    /// Name of the algorithm, as [`Algorithm`] prints it.
-    pub algorithm: Algorithm,
-    /// Name of the state it is in, e.g. `probe_bw`.
-    pub state: &'static str,
-    /// Still looking for the bandwidth of the path: the receiver should acknowledge every packet.
-    pub startup: bool,
-    /// Gain applied to the rate now.
-    pub pacing_gain: f64,
-    /// Bandwidth of the path: estimated, or `cwnd/srtt` of a window-based controller. `None` before
-    /// the first sample.
-    pub bandwidth: Option<Rate>,
-    /// The window in bytes.
-    pub cwnd: u64,
-    /// Slow-start threshold in bytes; `None` while infinite or when the algorithm has none.
-    pub ssthresh: Option<u64>,
-    /// RTTmin as the controller knows it; `None` when it keeps none or has no sample.
-    pub rtt_min: Option<Duration>,
-    /// Pacing rate in force.
-    pub pacing_rate: Option<Rate>,
-}
-
-/// What the table needs of a controller beyond [`Controller`]: nothing a transport calls.
-pub(crate) trait Inspect: Controller {
-    /// Replaces the MSS, when path MTU discovery found another.
-    fn set_mss(&mut self, mss: u32);
-    /// What it believes.
-    fn snapshot(&self, algorithm: Algorithm) -> Snapshot;
-}
+use crate::sprout::Sprout;
+use crate::vegas::Vegas;
+use crate::verus::Verus;
 
 /// A name that is no controller's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -78,9 +52,11 @@ macro_rules! algorithms {
         }
 
         /// A congestion controller of any kind.
-        #[derive(Clone, Debug)]
+        #[derive(Debug)]
         pub enum CongestionControl {
             $($(#[$doc])* $variant(Box<$type>),)*
+            /// One of the user's own ([`Factory`]), under its name.
+            Own(&'static str, Box<dyn Inspect + Send>),
         }
 
         impl CongestionControl {
@@ -95,17 +71,17 @@ macro_rules! algorithms {
                 }
             }
 
-            /// Which one this is.
-            pub fn algorithm(&self) -> Algorithm {
-                match self { $(Self::$variant(_) => Algorithm::$variant,)* }
+            /// The name it runs under.
+            pub fn name(&self) -> &'static str {
+                match self { $(Self::$variant(_) => $name,)* Self::Own(name, _) => name }
             }
 
             fn inspect(&self) -> &dyn Inspect {
-                match self { $(Self::$variant(c) => c.as_ref(),)* }
+                match self { $(Self::$variant(c) => c.as_ref(),)* Self::Own(_, c) => c.as_ref() }
             }
 
             fn inspect_mut(&mut self) -> &mut dyn Inspect {
-                match self { $(Self::$variant(c) => c.as_mut(),)* }
+                match self { $(Self::$variant(c) => c.as_mut(),)* Self::Own(_, c) => c.as_mut() }
             }
         }
     };
@@ -119,18 +95,37 @@ algorithms! {
     BbrInteractive = "bbr-interactive": Bbr = |config, now| {
         Bbr::new(config, Profile::Interactive, now)
     };
+    /// BBRv3, which learns from loss how much may be in flight [draft-ietf-ccwg-bbr].
+    Bbr3 = "bbr3": Bbr3 = |config, now| Bbr3::new(config, now);
     /// NewReno with byte counting [RFC 5681, RFC 3465].
     NewReno = "newreno": NewReno = |config, _| NewReno::new(config);
     /// CUBIC [RFC 9438] with HyStart++ [RFC 9406].
     Cubic = "cubic": Cubic = |config, _| Cubic::new(config);
     /// CUBIC as Linux has it, to meet the kernel's TCP with.
     CubicLinux = "cubic-linux": CubicLinux = |config, _| CubicLinux::new(config);
+    /// Vegas: by the round trip, a few segments in the queue [Brakmo et al. 1994].
+    Vegas = "vegas": Vegas = |config, _| Vegas::new(config);
+    /// Copa, with the mode that competes [Arun & Balakrishnan 2018].
+    Copa = "copa": Copa = |config, now| Copa::new(config, now);
+    /// PCC Allegro: trials of rates, judged by throughput and loss [Dong et al. 2015].
+    Allegro = "allegro": Allegro = |config, now| Allegro::new(config, now);
+    /// PCC Vivace: the same by gradients, and by queues that grow [Dong et al. 2018].
+    Vivace = "vivace": Vivace = |config, now| Vivace::new(config, now);
+    /// Verus: the window by a profile of delays, for cellular links [Zaki et al. 2015].
+    Verus = "verus": Verus = |config, now| Verus::new(config, now);
+    /// Sprout: what arrives in time with 95 % certainty, for cellular links [Winstein et al. 2013].
+    Sprout = "sprout": Sprout = |config, _| Sprout::new(config);
 }
 
 impl CongestionControl {
+    /// The controller that `factory` makes, for a connection that begins at `now`.
+    pub fn own(factory: &Factory, config: Config, now: Instant) -> Self {
+        Self::Own(factory.name(), factory.make(&config.sane(), now))
+    }
+
     /// What it believes, for statistics and plots.
     pub fn snapshot(&self) -> Snapshot {
-        self.inspect().snapshot(self.algorithm())
+        self.inspect().snapshot(self.name())
     }
 
     /// Replaces the MSS, when path MTU discovery found another. Zero counts as one byte.
@@ -204,15 +199,18 @@ mod tests {
         for &a in Algorithm::ALL {
             assert_eq!(a.to_string().parse(), Ok(a));
             assert_eq!(a.name().to_uppercase().parse(), Ok(a));
-            assert_eq!(CongestionControl::new(a, Config::new(1_460), Instant::ZERO).algorithm(), a);
+            assert_eq!(
+                CongestionControl::new(a, Config::new(1_460), Instant::ZERO).name(),
+                a.name()
+            );
         }
         assert_eq!("reno".parse(), Ok(Algorithm::NewReno));
     }
 
     #[test]
     fn an_unknown_name_is_answered_with_the_known_ones() {
-        let error = "vegas".parse::<Algorithm>().unwrap_err().to_string();
-        assert!(error.contains("`vegas`"), "{error}");
+        let error = "remy".parse::<Algorithm>().unwrap_err().to_string();
+        assert!(error.contains("`remy`"), "{error}");
         for a in Algorithm::ALL {
             assert!(error.contains(a.name()), "{error}");
         }

@@ -20,9 +20,9 @@ use core::time::Duration;
 use tack_units::{Instant, Rate};
 
 use crate::config::Config;
-use crate::control::{Algorithm, Inspect, Snapshot};
 use crate::controller::Controller;
 use crate::hystart::{Growth, HyStart};
+use crate::inspect::{Inspect, Snapshot};
 use crate::sample::{AckSample, LossKind, LossSample};
 use crate::window::CongestionWindow;
 
@@ -228,8 +228,8 @@ impl Inspect for Cubic {
         self.epoch = None;
     }
 
-    fn snapshot(&self, algorithm: Algorithm) -> Snapshot {
-        self.window.snapshot(algorithm)
+    fn snapshot(&self, name: &'static str) -> Snapshot {
+        self.window.snapshot(name)
     }
 }
 

@@ -21,8 +21,8 @@ use core::time::Duration;
 use tack_units::{Instant, Rate};
 
 use crate::config::{Config, Pacing};
-use crate::control::{Algorithm, Inspect, Snapshot};
 use crate::controller::Controller;
+use crate::inspect::{Inspect, Snapshot};
 use crate::sample::{AckSample, LossKind, LossSample};
 use crate::train::Train;
 use crate::window::CongestionWindow;
@@ -270,8 +270,8 @@ impl Inspect for CubicLinux {
         self.epoch = None;
     }
 
-    fn snapshot(&self, algorithm: Algorithm) -> Snapshot {
-        Snapshot { rtt_min: self.delay_min, ..self.window.snapshot(algorithm) }
+    fn snapshot(&self, name: &'static str) -> Snapshot {
+        Snapshot { rtt_min: self.delay_min, ..self.window.snapshot(name) }
     }
 }
 

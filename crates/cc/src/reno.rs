@@ -13,8 +13,8 @@
 use tack_units::{Instant, Rate};
 
 use crate::config::Config;
-use crate::control::{Algorithm, Inspect, Snapshot};
 use crate::controller::Controller;
+use crate::inspect::{Inspect, Snapshot};
 use crate::sample::{AckSample, LossKind, LossSample};
 use crate::window::CongestionWindow;
 
@@ -81,8 +81,8 @@ impl Inspect for NewReno {
         self.window.set_mss(mss);
     }
 
-    fn snapshot(&self, algorithm: Algorithm) -> Snapshot {
-        self.window.snapshot(algorithm)
+    fn snapshot(&self, name: &'static str) -> Snapshot {
+        self.window.snapshot(name)
     }
 }
 

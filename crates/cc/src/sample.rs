@@ -3,25 +3,23 @@
 //! One sample type serves sender-side TCP (Linux-style rate samples) and receiver-driven TACK
 //! (the rate comes measured): [`RateSource`] says which, and only BBR looks at it.
 //!
-//! There is more here than the controllers of today need, so that others fit without a change to
-//! any transport. What they would be made of:
+//! What each controller is made of:
 //!
 //! ```text
-//! Vegas  BaseRTT and the least RTT of a round    rtt
-//!        rounds                                  delivered, in_flight (as HyStart++ takes them)
-//!        a window that is used                   cwnd_limited
-//! Copa   RTTmin, and RTTstanding: the least RTT
-//!        of the last srtt/2                      rtt, srtt, now
-//!        AIMD among buffer fillers               on_loss
-//! BBRv3  rounds, rates, RTTmin                   rate, rtt, prior_delivered
-//!        inflight_hi: how much was in flight
-//!        when the newest acknowledged packet     on_sent tells in_flight; a mark of it, and of what
-//!        left, and what was lost since           was lost, by `delivered` is found again by
-//!                                                prior_delivered
-//!        share of lost bytes in a round          lost_bytes, acked_bytes
-//!        marks                                   ece, yes or no; a count of marked bytes takes
-//!                                                AccECN [RFC 9768], which nothing here negotiates
+//! NewReno, CUBIC   acked_bytes, cwnd_limited, on_loss
+//! BBR              rate, rtt, prior_delivered
+//! BBRv3            the same; inflight_longterm: what was in flight when a packet left that came
+//!                  back or was lost (on_sent, found by newest_sent_at, lost_sent_at), and what was
+//!                  lost since
+//! Vegas            rtt: the least ever, and of a round
+//! Copa             rtt: the least of 10 s, and of the last srtt/2
+//! Allegro, Vivace  bytes sent, delivered, lost, and round trips, by the interval that packets left
+//!                  in (on_sent, newest_sent_at, lost_sent_at)
+//! Verus            rtt, and what was in flight when that packet left
+//! Sprout           delivered over time, rtt
 //! ```
+//!
+//! Not here: a count of marked bytes, which takes AccECN [RFC 9768]; nothing here negotiates it.
 
 use core::time::Duration;
 
@@ -76,6 +74,12 @@ pub struct AckSample {
     pub rtt_min: Option<Duration>,
     /// Delivery rate, `None` when this acknowledgment allows none.
     pub rate: Option<RateSample>,
+    /// When the newest packet acknowledged here left; `None` when that is not known, or nothing was
+    /// acknowledged.
+    pub newest_sent_at: Option<Instant>,
+    /// When the newest packet declared lost here left; `None` when that is not known, or nothing
+    /// was lost.
+    pub lost_sent_at: Option<Instant>,
     /// Time between two TACKs in force (`1/f`), zero for plain TCP.
     pub ack_interval: Duration,
     /// The sender was held back by the window, not by the application, since the last sample.
@@ -129,6 +133,8 @@ pub(crate) mod tests {
             srtt: None,
             rtt_min: None,
             rate: None,
+            newest_sent_at: None,
+            lost_sent_at: None,
             ack_interval: Duration::ZERO,
             cwnd_limited: true,
             in_recovery: false,

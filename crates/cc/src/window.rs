@@ -19,7 +19,7 @@ use core::time::Duration;
 use tack_units::{Instant, Rate};
 
 use crate::config::{AfterRto, Config, Pacing, WindowRules};
-use crate::control::{Algorithm, Snapshot};
+use crate::inspect::Snapshot;
 use crate::prr::Prr;
 use crate::sample::{AckSample, LossKind, LossSample};
 
@@ -108,15 +108,7 @@ impl CongestionWindow {
     /// At the receiver, data waits half an interval in the mean. A pacer lets what a TACK allows
     /// leave over the next interval, which is another half.
     fn withheld(&self, cwnd: u64) -> u64 {
-        let Some(srtt) = self.srtt.filter(|srtt| !srtt.is_zero()) else { return 0 };
-        if self.ack_interval.is_zero() {
-            return 0;
-        }
-        let part = self.ack_interval.min(srtt).div_duration_f64(srtt);
-        // No TACK covers less than two segments, however far apart they are. The interval is the
-        // receiver's word: no more than with the least beta, which is 2.
-        let covered = ((cwnd as f64 * part) as u64).max(2 * self.mss).min(cwnd / 2);
-        let held = covered.saturating_sub(self.mss);
+        let held = held_back(cwnd, self.mss, self.ack_interval, self.srtt);
         if self.is_paced() { held } else { held / 2 }
     }
 
@@ -315,16 +307,35 @@ impl CongestionWindow {
     }
 }
 
+/// Bytes of a paced window `cwnd` that wait for the next TACK: see [`CongestionWindow::withheld`].
+/// None for plain TCP, whose `ack_interval` is zero.
+pub(crate) fn held_back(
+    cwnd: u64,
+    mss: u64,
+    ack_interval: Duration,
+    srtt: Option<Duration>,
+) -> u64 {
+    let Some(srtt) = srtt.filter(|srtt| !srtt.is_zero()) else { return 0 };
+    if ack_interval.is_zero() {
+        return 0;
+    }
+    let part = ack_interval.min(srtt).div_duration_f64(srtt);
+    // No TACK covers less than two segments, however far apart they are. The interval is the
+    // receiver's word: no more than with the least beta, which is 2.
+    let covered = ((cwnd as f64 * part) as u64).max(2 * mss).min(cwnd / 2);
+    covered.saturating_sub(mss)
+}
+
 impl CongestionWindow {
     /// What any controller with such a window believes.
-    pub(crate) fn snapshot(&self, algorithm: Algorithm) -> Snapshot {
+    pub(crate) fn snapshot(&self, name: &'static str) -> Snapshot {
         let state = match (self.in_recovery(), self.in_slow_start()) {
             (true, _) => "recovery",
             (false, true) => "slow_start",
             (false, false) => "congestion_avoidance",
         };
         Snapshot {
-            algorithm,
+            name,
             state,
             startup: self.in_slow_start() && !self.in_recovery(),
             pacing_gain: self.pacing_gain(),

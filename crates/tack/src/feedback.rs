@@ -3,7 +3,7 @@
 use core::ops::Range;
 use core::time::Duration;
 
-use tack_units::Rate;
+use tack_units::{Instant, Rate};
 
 /// Which rule governs the ACK frequency; the sender decides and tells the receiver [TON §VI-D].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,6 +138,11 @@ pub struct Acked {
     pub delivered: u64,
     /// `delivered` when the newest packet acknowledged here was sent; 0 when that is not known.
     pub prior_delivered: u64,
+    /// Departure of that packet; `None` when it is not known.
+    pub newest_sent_at: Option<Instant>,
+    /// Departure of the newest packet declared lost here; `None` when there is none, or it is not
+    /// known.
+    pub lost_sent_at: Option<Instant>,
     /// An RTT sample, the receiver's delay taken off.
     pub rtt: Option<Duration>,
     /// Delivery rate and the interval it was measured over.

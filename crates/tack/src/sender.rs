@@ -23,6 +23,7 @@ mod sent;
 mod timer;
 mod transmissions;
 
+use core::cell::Cell;
 use core::ops::Range;
 use core::time::Duration;
 
@@ -161,11 +162,10 @@ impl Sender {
         self.sent.set_queued_at_peer(tack.received_in_flight.saturating_sub(passed));
         let holes = plausible_holes(tack);
         self.read_receipts(tack, &holes, &mut receipts);
-        if let Some((pkt_seq, delivered)) =
-            self.sent.delivered_when_sent(largest).map(|d| (largest, d))
-            && receipts.newest.is_none_or(|(newest, _)| newest < pkt_seq)
+        if let Some(newest) = self.sent.when_sent(largest)
+            && receipts.newest.is_none_or(|known| known.pkt_seq < newest.pkt_seq)
         {
-            receipts.newest = Some((pkt_seq, delivered));
+            receipts.newest = Some(newest);
         }
         if let Some(sample) = tack.timing.and_then(|t| rtt::sample(t, clock_us)) {
             self.on_rtt(sample, now);
@@ -174,11 +174,12 @@ impl Sender {
         }
         let missing = tack.rcv_high > tack.cum_ack;
         self.undo_timeout(News { largest, oldest: receipts.oldest, missing }, &mut acked);
-        let guard = self.guard();
+        let (guard, lost) = (self.guard(), Cell::new(None));
         for hole in holes {
-            let allows = |s: &sent::Segment| guard.allows(s.sent_at, s.retransmitted, now);
+            let allows = |s: &sent::Segment| guard.judges(s, &lost, now);
             acked.lost_bytes += self.sent.lose_hole(hole, largest, allows);
         }
+        acked.lost_sent_at = lost.get().filter(|_| acked.lost_bytes > 0);
         self.delivery_rate = tack.delivery_rate.or(self.delivery_rate);
         acked.rate = tack.delivery_rate;
         acked.rate_interval =
@@ -221,13 +222,14 @@ impl Sender {
         }
         let receipts = self.sent.acknowledge(iack.cum_ack, None);
         if let IackReason::Loss { gaps } = &iack.reason {
-            let guard = self.guard();
-            let allows = |s: &sent::Segment| guard.allows(s.sent_at, s.retransmitted, now);
+            let (guard, lost) = (self.guard(), Cell::new(None));
+            let allows = |s: &sent::Segment| guard.judges(s, &lost, now);
             let next = self.sent.next_pkt_seq();
             // A gap lies below a packet that arrived, hence was sent.
             for gap in gaps.iter().take(MAX_HOLES).filter(|gap| gap.end < next) {
                 acked.lost_bytes += self.sent.lose_packets(gap.clone(), allows);
             }
+            acked.lost_sent_at = lost.get().filter(|_| acked.lost_bytes > 0);
         }
         self.after(acked, receipts, now)
     }
@@ -271,7 +273,8 @@ impl Sender {
         acked.acked_bytes = delivered - self.delivered;
         self.delivered = delivered;
         acked.delivered = delivered;
-        acked.prior_delivered = receipts.newest.map_or(0, |(_, d)| d);
+        acked.prior_delivered = receipts.newest.map_or(0, |newest| newest.delivered);
+        acked.newest_sent_at = receipts.newest.map(|newest| newest.sent_at);
         if acked.acked_bytes > 0 || receipts.bytes > 0 {
             self.timer.on_progress(now);
         }

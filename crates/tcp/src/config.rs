@@ -4,7 +4,7 @@ use core::ops::RangeInclusive;
 use core::time::Duration;
 use std::net::IpAddr;
 
-use tack_cc::{Algorithm, Pacing, WindowRules};
+use tack_cc::{Algorithm, Factory, Pacing, WindowRules};
 
 use crate::ack::AckStrategy;
 use crate::wire::Codepoints;
@@ -143,6 +143,8 @@ pub struct ConnConfig {
     /// Congestion control; `None` is BBR, which takes its samples from the receiver under TACK
     /// and from the sender under plain TCP.
     pub congestion: Option<Algorithm>,
+    /// A controller of your own, in place of what `congestion` names.
+    pub controller: Option<Factory>,
     /// How a window-based controller counts acknowledgments and falls.
     pub window_rules: WindowRules,
     /// Who waits for the pacer: everybody, or only controllers that think in rates.
@@ -191,6 +193,7 @@ impl Default for ConnConfig {
         ConnConfig {
             ack: AckStrategy::TACK,
             congestion: None,
+            controller: None,
             window_rules: WindowRules::default(),
             pacing: Pacing::default(),
             mss: None,

@@ -268,9 +268,10 @@ impl PlainSender {
     pub fn on_timeout(&mut self, now: Instant) -> Option<Timeout> {
         if self.rack_deadline.is_some_and(|deadline| deadline <= now) {
             let lost = self.detect_losses(now);
-            if lost > 0 {
+            if lost.bytes > 0 {
                 let mut news = core::mem::take(&mut self.unreported);
-                self.note_losses(lost, &mut news);
+                news.lost_sent_at = news.lost_sent_at.max(lost.newest);
+                self.note_losses(lost.bytes, &mut news);
                 self.unreported = news;
                 return None;
             }

@@ -1,17 +1,17 @@
 //! What BBR believes, for statistics and plots.
 
 use super::Bbr;
-use crate::control::{Algorithm, Inspect, Snapshot};
 use crate::controller::Controller;
+use crate::inspect::{Inspect, Snapshot};
 
 impl Inspect for Bbr {
     fn set_mss(&mut self, mss: u32) {
         self.config.mss = mss.max(1);
     }
 
-    fn snapshot(&self, algorithm: Algorithm) -> Snapshot {
+    fn snapshot(&self, name: &'static str) -> Snapshot {
         Snapshot {
-            algorithm,
+            name,
             state: self.state.name(),
             startup: !self.model.full_pipe.reached(),
             pacing_gain: self.pacing_gain(),

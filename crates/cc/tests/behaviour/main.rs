@@ -2,6 +2,7 @@
 
 mod bbr_path;
 mod hostile;
+mod opponents;
 mod pipe;
 mod probe_rtt_path;
 mod window_path;

@@ -131,9 +131,19 @@ impl Trace {
         to: f64,
         what: impl Fn(&Sight) -> T,
     ) -> T {
+        self.quantile(from, to, 0.5, what)
+    }
+
+    pub(crate) fn quantile<T: Ord + Copy>(
+        &self,
+        from: f64,
+        to: f64,
+        part: f64,
+        what: impl Fn(&Sight) -> T,
+    ) -> T {
         let mut all: Vec<T> = self.sights_in(from, to).map(what).collect();
         all.sort_unstable();
-        all[all.len() / 2]
+        all[((all.len() as f64 * part) as usize).min(all.len() - 1)]
     }
 
     /// First time, in seconds, from `from` on at which `what` holds.

@@ -29,6 +29,8 @@ fn ack(round: u64, in_flight: u64, rate: Option<Rate>, rtt: Option<Duration>) ->
             prior_delivered: (round - 1) * 4 * MSS,
             interval: rate.map_or(Duration::ZERO, |_| RTT),
         }),
+        newest_sent_at: None,
+        lost_sent_at: None,
         ack_interval: Duration::ZERO,
         cwnd_limited: true,
         in_recovery: rate.is_none(),

@@ -7,6 +7,7 @@ mod controllers;
 mod envelope;
 mod files;
 mod fuzz;
+mod opponents;
 mod plans;
 mod scenarios;
 mod strategies;

@@ -9,9 +9,12 @@
 //! of a retransmission for certain whether it was lost, so the guard only has to refuse what cannot be
 //! news at all.
 
+use core::cell::Cell;
 use core::time::Duration;
 
 use tack_units::Instant;
+
+use super::sent::Segment;
 
 /// Refuses to repeat a retransmission inside one RTT.
 #[derive(Clone, Copy, Debug)]
@@ -25,6 +28,15 @@ impl OncePerRtt {
     /// A first transmission always may: the least RTT may be overestimated.
     pub(super) fn allows(self, sent_at: Instant, retransmitted: bool, now: Instant) -> bool {
         !retransmitted || now - sent_at >= self.rtt
+    }
+
+    /// The same of a segment; `newest` becomes the latest departure of one that was allowed.
+    pub(super) fn judges(self, s: &Segment, newest: &Cell<Option<Instant>>, now: Instant) -> bool {
+        let allowed = self.allows(s.sent_at, s.retransmitted, now);
+        if allowed {
+            newest.set(newest.get().max(Some(s.sent_at)));
+        }
+        allowed
     }
 }
 

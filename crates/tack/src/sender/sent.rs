@@ -33,13 +33,28 @@ pub(super) struct Segment {
     pub(super) retransmitted: bool,
 }
 
+/// The newest transmission that feedback covers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Newest {
+    pub(super) pkt_seq: u64,
+    /// Bytes delivered on the connection when it was sent.
+    pub(super) delivered: u64,
+    pub(super) sent_at: Instant,
+}
+
+impl From<&Segment> for Newest {
+    fn from(s: &Segment) -> Newest {
+        Newest { pkt_seq: s.pkt_seq, delivered: s.delivered, sent_at: s.sent_at }
+    }
+}
+
 /// What became known to have arrived.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Receipts {
     /// Retransmissions that were needless, because the data arrived before they could have.
     pub(super) needless: u64,
-    /// PKT.SEQ of the newest transmission among them, and what was delivered when it left.
-    pub(super) newest: Option<(u64, u64)>,
+    /// The newest transmission among them.
+    pub(super) newest: Option<Newest>,
     /// PKT.SEQ of the oldest transmission among them.
     pub(super) oldest: Option<u64>,
     /// Bytes not known to have arrived before.
@@ -49,8 +64,8 @@ pub(super) struct Receipts {
 impl Receipts {
     /// `segment` has arrived; packets up to `largest` had arrived when that was told.
     fn note(&mut self, segment: &Segment, largest: Option<u64>) {
-        if self.newest.is_none_or(|(pkt_seq, _)| pkt_seq < segment.pkt_seq) {
-            self.newest = Some((segment.pkt_seq, segment.delivered));
+        if self.newest.is_none_or(|newest| newest.pkt_seq < segment.pkt_seq) {
+            self.newest = Some(segment.into());
         }
         if self.oldest.is_none_or(|pkt_seq| segment.pkt_seq < pkt_seq) {
             self.oldest = Some(segment.pkt_seq);
@@ -321,11 +336,11 @@ impl Sent {
         Some(lost.start..lost.end.min(s.end))
     }
 
-    /// Bytes delivered when `pkt_seq` was sent, if that is still known.
-    pub(super) fn delivered_when_sent(&self, pkt_seq: u64) -> Option<u64> {
+    /// What is known of the transmission `pkt_seq`, if it still is.
+    pub(super) fn when_sent(&self, pkt_seq: u64) -> Option<Newest> {
         let range = self.transmissions.range_of(pkt_seq)?;
         let s = self.segments.get(self.index_of(range.start))?;
-        (s.pkt_seq == pkt_seq).then_some(s.delivered)
+        (s.pkt_seq == pkt_seq).then_some(s.into())
     }
 
     /// Segments, in SEQ order, with whether each is lost; what has arrived is left out.

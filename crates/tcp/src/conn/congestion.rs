@@ -50,12 +50,15 @@ impl Congestion {
         seed: u64,
         now: Instant,
     ) -> Self {
-        let algorithm = conn.congestion.unwrap_or_default();
         let pacing = conn.pacing;
         let config = Config { seed, rules, pacing, ..Config::new(mss) };
         let pacer = PacerConfig::new(mss);
+        let control = match &conn.controller {
+            Some(factory) => CongestionControl::own(factory, config, now),
+            None => CongestionControl::new(conn.congestion.unwrap_or_default(), config, now),
+        };
         Congestion {
-            control: CongestionControl::new(algorithm, config, now),
+            control,
             pacer: Pacer::new(pacer, now),
             burst: BurstFit::new(pacer.burst_time),
             delivery_rate: None,
@@ -136,6 +139,8 @@ impl Congestion {
             srtt: recovery.srtt(),
             rtt_min: recovery.rtt_min(),
             rate: recovery.rate_sample(acked),
+            newest_sent_at: acked.newest_sent_at,
+            lost_sent_at: acked.lost_sent_at,
             ack_interval: recovery.ack_interval(),
             cwnd_limited: self.cwnd_limited,
             in_recovery: recovery.in_recovery(),

@@ -30,6 +30,14 @@ struct Arrivals {
     over_resent_now: bool,
 }
 
+/// What was declared lost.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Losses {
+    pub(super) bytes: u64,
+    /// Departure of the newest of it.
+    pub(super) newest: Option<Instant>,
+}
+
 impl PlainSender {
     /// In the order of the drawing in the parent: arrivals, samples, losses, timers, episode.
     pub(super) fn apply(&mut self, ack: &PlainAck<'_>, news: &mut Acked, now: Instant) {
@@ -67,8 +75,9 @@ impl PlainSender {
             news.lost_bytes += bytes;
             news.recovery_started |= !self.in_recovery();
         }
-        let lost =
-            self.detect_losses(now) + self.detect_losses_by_duplicates(ack, advanced, news, now);
+        let by_time = self.detect_losses(now);
+        news.lost_sent_at = news.lost_sent_at.max(by_time.newest);
+        let lost = by_time.bytes + self.detect_losses_by_duplicates(ack, advanced, news, now);
         self.note_losses(lost, news);
         if recovered && self.recovery_end.is_none() && self.sent.has_unrepaired() {
             // Deviation: what was lost since the episode began is under repair, so that one episode
@@ -158,6 +167,7 @@ impl PlainSender {
         news.prior_delivered = self.rate.delivered();
         if let Some(sample) = self.rate.sample(self.rtt.min(), now) {
             news.prior_delivered = sample.prior_delivered;
+            news.newest_sent_at = Some(sample.sent_at);
             news.rate = sample.rate;
             news.rate_interval = sample.interval;
             news.app_limited = sample.app_limited;
@@ -168,13 +178,13 @@ impl PlainSender {
     ///
     /// Deviation: the RFC sets the timer for the last segment that time alone may declare lost;
     /// here it is set for the first one, which finds every loss when it is due and needs no walk.
-    pub(super) fn detect_losses(&mut self, now: Instant) -> u64 {
+    pub(super) fn detect_losses(&mut self, now: Instant) -> Losses {
         self.rack_deadline = None;
+        let mut losses = Losses::default();
         if !self.has_sack() {
-            return 0;
+            return losses;
         }
         let path = self.path();
-        let mut bytes = 0;
         while let Some(oldest) = self.sent.oldest()
             && let Some(lost_at) = self.rack.lost_at(&oldest, path)
         {
@@ -182,9 +192,10 @@ impl PlainSender {
                 self.rack_deadline = Some(lost_at);
                 break;
             }
-            bytes += self.sent.mark_lost(&oldest);
+            losses.bytes += self.sent.mark_lost(&oldest);
+            losses.newest = losses.newest.max(Some(oldest.sent_at));
         }
-        bytes
+        losses
     }
 
     /// [RFC 5681 §3.2, RFC 6582 §3.2], where there is no SACK.

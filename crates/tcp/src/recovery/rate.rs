@@ -53,6 +53,8 @@ struct Newest {
 /// What an acknowledgment yielded.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sample {
+    /// Departure of the newest packet covered.
+    pub(super) sent_at: Instant,
     pub(super) prior_delivered: u64,
     pub(super) rate: Option<Rate>,
     pub(super) interval: Duration,
@@ -132,6 +134,7 @@ impl RateEstimator {
         let bytes = self.delivered - snapshot.delivered;
         let rate = if valid { Rate::from_bytes_over(bytes, interval) } else { None };
         Some(Sample {
+            sent_at,
             prior_delivered: snapshot.delivered,
             rate,
             interval: if rate.is_some() { interval } else { Duration::ZERO },

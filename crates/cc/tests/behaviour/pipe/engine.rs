@@ -37,6 +37,13 @@ enum Event {
     Sender,
 }
 
+/// What one feedback showed to be lost, and when the newest of it left.
+#[derive(Clone, Copy, Debug, Default)]
+struct Declared {
+    bytes: u64,
+    newest: Option<Instant>,
+}
+
 /// What one feedback says.
 #[derive(Clone, Debug)]
 struct Report {
@@ -275,7 +282,8 @@ impl Pipe {
             self.srtt = Some(self.srtt.map_or(rtt, |s| (s * 7 + rtt) / 8));
             self.rtt_min = Some(self.rtt_min.map_or(rtt, |m| m.min(rtt)));
         }
-        let lost_bytes = self.declare_lost();
+        let declared = self.declare_lost();
+        let lost_bytes = declared.bytes;
         self.trace.losses += lost_bytes / MSS;
         if lost_bytes > 0 && !self.in_recovery() {
             self.recovery_point = self.next_segment;
@@ -299,6 +307,8 @@ impl Pipe {
             srtt: self.srtt,
             rtt_min: self.rtt_min,
             rate: newest.and_then(|sent| self.rate_sample(sent, &report)),
+            newest_sent_at: newest.map(|sent| sent.at),
+            lost_sent_at: declared.newest,
             ack_interval: report.interval,
             cwnd_limited: self.app_limited_until <= self.delivered,
             in_recovery: self.in_recovery(),
@@ -326,16 +336,18 @@ impl Pipe {
     }
 
     /// Three packets sent later have arrived: this one is lost.
-    fn declare_lost(&mut self) -> u64 {
-        let mut lost = 0;
+    fn declare_lost(&mut self) -> Declared {
+        let mut lost = Declared::default();
         while let Some(oldest) = self.outstanding.first_entry() {
             if oldest.key() + 3 > self.largest_acked {
                 break;
             }
-            self.lost.push_back(oldest.remove().segment);
-            lost += 1;
+            let sent = oldest.remove();
+            self.lost.push_back(sent.segment);
+            lost.bytes += MSS;
+            lost.newest = Some(sent.at);
         }
-        lost * MSS
+        lost
     }
 
     fn rate_sample(&self, sent: Sent, report: &Report) -> Option<RateSample> {

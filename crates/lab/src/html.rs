@@ -28,7 +28,7 @@ pub fn page(all: &[(Loaded, Report)], command: &str) -> String {
          <title>tack lab: figures</title>\n<style>{STYLE}</style></head><body>\n\
          <h1>Figures, and what the papers say</h1>\n\
          <p>{agree} of {total} claims agree. tack {}; made by <code>{}</code>. Error bars are 95 % \
-         intervals over seeds; hollow squares are a paper's points.</p>\n<nav>",
+         intervals over seeds; hollow marks are a paper's points.</p>\n<nav>",
         env!("CARGO_PKG_VERSION"),
         escaped(command)
     );

@@ -26,7 +26,6 @@ mod network;
 pub mod output;
 pub mod pivot;
 pub mod plan;
-pub mod plot;
 pub mod ranks;
 mod reading;
 pub mod record;

@@ -1,7 +1,7 @@
 //! Pictures as SVG: lines, bars and distributions with axes, error bars and a legend.
 //!
 //! Every line has a dash and a mark of its own besides its colour, so that black and white tells
-//! them apart; the paper's points are hollow squares in the colour of ours.
+//! them apart; the paper's points are hollow marks of the same shape and colour, squares over bars.
 
 use std::fmt::Write as _;
 
@@ -115,6 +115,12 @@ fn escaped(text: &str) -> String {
 }
 
 impl Plot {
+    /// The number of a line among ours, which is what its colour, dash and mark go by.
+    fn ordinal(&self, i: usize) -> usize {
+        let ours = self.lines.iter().take(i);
+        ours.filter(|l| !matches!(l.style, Style::Paper { .. })).count()
+    }
+
     fn is_bars(&self) -> bool {
         self.lines.iter().any(|l| l.style == Style::Bars)
     }
@@ -188,7 +194,10 @@ impl Plot {
             match line.style {
                 Style::Bars => self.bars(&mut out, (&x, &y), (i, &bars)),
                 Style::Paper { of } => self.paper(&mut out, (&x, &y), line, of, &bars),
-                style => Self::line(&mut out, (&x, &y), (i, line), style == Style::Line),
+                style => {
+                    let own = (self.ordinal(i), line);
+                    Self::line(&mut out, (&x, &y), own, style == Style::Line);
+                }
             }
         }
         self.legend(&mut out, &rows);
@@ -284,7 +293,7 @@ impl Plot {
         if marks {
             for p in &line.points {
                 whisker(out, (x.at(p.0), y), (p.1, p.2), colour);
-                mark(out, (x.at(p.0), y.at(p.1)), i, colour);
+                mark(out, (x.at(p.0), y.at(p.1)), i, (colour, colour));
             }
         }
     }
@@ -326,20 +335,19 @@ impl Plot {
         bars: &[usize],
     ) {
         let slot = bars.iter().position(|b| *b == of);
-        let colour = COLOURS[slot.unwrap_or(of) % COLOURS.len()];
+        let colour = COLOURS[slot.unwrap_or(self.ordinal(of)) % COLOURS.len()];
         for p in &line.points {
-            let at = match slot {
-                Some(slot) => {
-                    let (left, width) = Self::slot(x, p.0, slot, bars.len());
-                    left + width / 2.0
-                }
-                None => x.at(p.0),
+            let Some(slot) = slot else {
+                let at = (x.at(p.0), y.at(p.1));
+                mark(out, at, self.ordinal(of), (colour, "white"));
+                continue;
             };
+            let (left, width) = Self::slot(x, p.0, slot, bars.len());
             let _ = writeln!(
                 out,
                 "<rect x=\"{:.1}\" y=\"{:.1}\" width=\"9\" height=\"9\" fill=\"white\" \
                  stroke=\"{colour}\" stroke-width=\"2\"/>",
-                at - 4.5,
+                left + width / 2.0 - 4.5,
                 y.at(p.1) - 4.5
             );
         }
@@ -357,7 +365,7 @@ impl Plot {
             }
             seen_paper |= is_paper;
             let name =
-                if is_paper { "hollow squares: the paper".to_owned() } else { line.name.clone() };
+                if is_paper { "hollow marks: the paper".to_owned() } else { line.name.clone() };
             let width = 44.0 + 6.6 * name.chars().count() as f64;
             if at + width > WIDTH - 10.0 {
                 rows.push(Vec::new());
@@ -380,7 +388,8 @@ impl Plot {
             let y = HEIGHT + LEGEND_ROW * n as f64;
             for (i, x, name) in row {
                 let line = &self.lines[*i];
-                let slot = bars.iter().position(|b| b == i).unwrap_or(*i) % COLOURS.len();
+                let slot =
+                    bars.iter().position(|b| b == i).unwrap_or(self.ordinal(*i)) % COLOURS.len();
                 let colour = COLOURS[slot];
                 let _ = match line.style {
                     Style::Bars => write!(
@@ -401,11 +410,11 @@ impl Plot {
                         "<line x1=\"{x}\" x2=\"{}\" y1=\"{y}\" y2=\"{y}\" stroke=\"{colour}\" \
                          stroke-width=\"1.8\" stroke-dasharray=\"{}\"/>",
                         x + 26.0,
-                        DASHES[i % DASHES.len()]
+                        DASHES[self.ordinal(*i) % DASHES.len()]
                     ),
                 };
                 if line.style == Style::Line {
-                    mark(out, (x + 13.0, y), *i, colour);
+                    mark(out, (x + 13.0, y), self.ordinal(*i), (colour, colour));
                 }
                 let _ = writeln!(
                     out,
@@ -420,7 +429,7 @@ impl Plot {
 }
 
 /// Pictures below each other, as one document.
-pub fn stacked(plots: &[&Plot]) -> String {
+pub fn stacked(plots: &[Plot]) -> String {
     let row = HEIGHT + 3.0 * LEGEND_ROW;
     let mut out = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {}\">\n",
@@ -437,17 +446,24 @@ pub fn stacked(plots: &[&Plot]) -> String {
     out + "</svg>\n"
 }
 
-/// A mark of line number `i`.
-fn mark(out: &mut String, (x, y): (f64, f64), i: usize, colour: &str) {
+/// A mark of line number `i`, in a colour and a fill; hollow ones are larger.
+fn mark(out: &mut String, (x, y): (f64, f64), i: usize, (colour, fill): (&str, &str)) {
+    let size = if fill == "white" { 5.5 } else { 4.0 };
     let path = match i % 5 {
-        0 => format!("M{:.1} {y:.1}a3.5 3.5 0 1 0 7 0a3.5 3.5 0 1 0 -7 0", x - 3.5),
-        1 => format!("M{:.1} {:.1}h7v7h-7z", x - 3.5, y - 3.5),
-        2 => format!("M{x:.1} {:.1}l4.5 8h-9z", y - 5.0),
-        3 => format!("M{x:.1} {:.1}l5 5l-5 5l-5 -5z", y - 5.0),
-        _ => format!("M{x:.1} {:.1}l4.5 -8h-9z", y + 5.0),
+        0 => format!(
+            "M{:.1} {y:.1}a{size} {size} 0 1 0 {d} 0a{size} {size} 0 1 0 -{d} 0",
+            x - size,
+            d = 2.0 * size
+        ),
+        1 => format!("M{:.1} {:.1}h{d}v{d}h-{d}z", x - size, y - size, d = 2.0 * size),
+        2 => format!("M{x:.1} {:.1}l{size} {d}h-{d}z", y - size, d = 2.0 * size),
+        3 => format!("M{x:.1} {:.1}l{size} {size}l-{size} {size}l-{size} -{size}z", y - size),
+        _ => format!("M{x:.1} {:.1}l{size} -{d}h-{d}z", y + size, d = 2.0 * size),
     };
-    let fill = if i < COLOURS.len() { colour } else { "white" };
-    let _ = writeln!(out, "<path d=\"{path}\" fill=\"{fill}\" stroke=\"{colour}\"/>");
+    let _ = writeln!(
+        out,
+        "<path d=\"{path}\" fill=\"{fill}\" stroke=\"{colour}\" stroke-width=\"1.6\"/>"
+    );
 }
 
 /// An error bar.

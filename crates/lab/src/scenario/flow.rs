@@ -21,17 +21,6 @@ pub enum Strategy {
 }
 
 impl Strategy {
-    /// What `tack lab compare` puts side by side.
-    pub const COMPARED: [Strategy; 7] = [
-        Strategy::Udp,
-        Strategy::every(1),
-        Strategy::every(2),
-        Strategy::every(4),
-        Strategy::every(8),
-        Strategy::every(16),
-        Strategy::TACK,
-    ];
-
     /// TCP-TACK.
     pub const TACK: Strategy = Strategy::Tcp(AckStrategy::TACK);
 

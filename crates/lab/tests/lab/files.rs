@@ -2,6 +2,8 @@
 
 use tack_lab::output::write_csv;
 use tack_lab::record::Record;
+use tack_lab::svg::{Axis, Line, Plot, Style};
+use tack_lab::table::Table;
 
 use crate::plans::{SWEEP, invented, items, load};
 
@@ -76,4 +78,47 @@ fn the_summary_has_a_line_per_combination_and_kind_of_flow() {
     let records = loaded.plan.items.iter().map(|i| (i.id.clone(), invented(i))).collect();
     let text = loaded.report(&records).unwrap().text();
     assert_eq!(text.trim_end().lines().count(), 1 + 8, "unlike flows are not summed: {text}");
+}
+
+/// A legend names every line, marks and dashes tell them apart, and intervals are drawn.
+#[test]
+fn a_picture_has_axes_marks_error_bars_and_a_legend() {
+    let axis = |label: &str| Axis { label: label.to_owned(), ..Axis::default() };
+    let line = |name: &str, style| Line {
+        name: name.to_owned(),
+        points: vec![(1.0, 2.0, Some(0.5)), (2.0, 3.0, None)],
+        style,
+    };
+    let lines = vec![
+        line("first", Style::Line),
+        line("first (paper)", Style::Paper { of: 0 }),
+        line("second <&>", Style::Line),
+    ];
+    let plot =
+        Plot { title: "a title".to_owned(), x: axis("time, s"), y: axis("rate, 1/s"), lines };
+    let svg = plot.svg();
+    for text in ["a title", "time, s", "rate, 1/s", ">first<", "hollow", "second &lt;&amp;&gt;"] {
+        assert!(svg.contains(text), "{text}: {svg}");
+    }
+    assert_eq!(svg.matches("<polyline").count(), 2);
+    assert_eq!(svg.matches("stroke-dasharray=\"7 3\"").count(), 2, "line and legend");
+    assert_eq!(svg.matches("fill=\"white\" stroke=\"#0072b2\"").count(), 2, "paper's points");
+    assert_eq!(svg.matches("h8M").count(), 2, "an error bar each");
+    let bars = Plot { lines: vec![line("bar", Style::Bars)], ..plot };
+    assert!(bars.svg().matches("url(#h").count() == 3, "two bars and a legend");
+    assert_eq!(Plot::default().svg().matches("NaN").count(), 0);
+}
+
+#[test]
+fn a_table_is_the_same_as_text_csv_and_markdown() {
+    let row = |cells: &[&str]| cells.iter().map(|c| (*c).to_owned()).collect::<Vec<_>>();
+    let table = Table {
+        title: String::new(),
+        keys: 1,
+        header: row(&["", "a, b"]),
+        rows: vec![row(&["x|y", "1.5"]), row(&["z", "10"])],
+    };
+    assert_eq!(table.text(), "     a, b\nx|y   1.5\nz      10\n");
+    assert_eq!(read_csv(&table.csv())[0], ["", "a, b"]);
+    assert_eq!(table.markdown().lines().nth(2), Some("| x\\|y | 1.5 |"));
 }

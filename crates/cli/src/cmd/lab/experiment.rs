@@ -18,6 +18,7 @@ use tack_lab::record::Record;
 use tack_lab::reproduce::{Loaded, Report, findings_text};
 use tack_lab::runner::{Sink, Stopped, run};
 use tack_lab::store::{Store, merge};
+use tack_lab::svg::{Plot, stacked};
 use tack_lab::{Recordings, bundle, html, results, simulate_recorded};
 
 use super::{at, failed, interruptible, print_json, progress};
@@ -308,8 +309,7 @@ fn write_figure(
     records: &BTreeMap<String, Record>,
 ) -> Result<(), Failure> {
     let id = &loaded.experiment.id;
-    let plots: Vec<String> =
-        report.shown.iter().flat_map(|s| &s.plots).map(tack_lab::svg::Plot::svg).collect();
+    let plots: Vec<String> = report.shown.iter().flat_map(|s| &s.plots).map(Plot::svg).collect();
     for (n, svg) in plots.iter().enumerate() {
         let name =
             if plots.len() == 1 { format!("{id}.svg") } else { format!("{id}-{}.svg", n + 1) };
@@ -357,8 +357,8 @@ pub(super) fn compare(args: &CompareArgs) -> Result<ExitCode, Failure> {
     }
     let (loaded, report, records) = bundled("compare", &args.how, |e| args.apply(e))?;
     if let Some(path) = &args.plot {
-        let plots: Vec<&tack_lab::svg::Plot> = report.shown.iter().flat_map(|s| &s.plots).collect();
-        write(path, tack_lab::svg::stacked(&plots).as_bytes())?;
+        let plots: Vec<Plot> = report.shown.iter().flat_map(|s| s.plots.clone()).collect();
+        write(path, stacked(&plots).as_bytes())?;
     }
     match (args.json, args.csv) {
         (true, _) => print_json(&as_json(&loaded, &report, &records)),

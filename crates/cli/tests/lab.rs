@@ -166,10 +166,44 @@ fn an_interrupted_sweep_goes_on_and_ends_with_the_same_file() {
     assert!(std::fs::read(&path).unwrap() == whole);
 
     std::fs::write(dir.path().join("short.toml"), SWEEP.replace("5.0", "6.0")).unwrap();
-    let refused = run(dir.path(), "run short.toml --out torn.jsonl");
-    let message = String::from_utf8(refused.stderr).unwrap();
-    assert!(refused.status.code() == Some(1) && message.contains("--no-resume"), "{message}");
-    assert!(std::fs::read(&path).unwrap() == whole, "another plan's results are not touched");
+    let edited = run(dir.path(), "run short.toml --out torn.jsonl");
+    assert!(edited.status.success(), "{}", String::from_utf8_lossy(&edited.stderr));
+    let both = std::fs::read(&path).unwrap();
+    assert!(both.starts_with(&whole) && both.len() > whole.len(), "what was there stays");
     assert!(run(dir.path(), "run short.toml --out torn.jsonl --no-resume").status.success());
-    assert!(std::fs::read(&path).unwrap() != whole);
+    assert!(both.ends_with(&std::fs::read(&path).unwrap()));
+}
+
+#[test]
+fn parts_of_an_experiment_merge_to_the_bytes_of_one_machine() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("short.toml"), SWEEP).unwrap();
+    let ok = |line: &str| {
+        let out = run(dir.path(), line);
+        assert!(out.status.success(), "{line}: {}", String::from_utf8_lossy(&out.stderr));
+        String::from_utf8(out.stdout).unwrap()
+    };
+    let whole = ok("run short.toml --out whole.jsonl --report page.html");
+    for part in [3, 1, 2] {
+        ok(&format!("run short.toml --out {part}.jsonl --shard {part}/3"));
+    }
+    let merged = ok("run short.toml --out merged.jsonl --merge 1.jsonl 2.jsonl 3.jsonl");
+    assert_eq!(merged, whole);
+    let bytes = |name: &str| std::fs::read(dir.path().join(name)).unwrap();
+    assert!(bytes("merged.jsonl") == bytes("whole.jsonl"));
+    assert!(String::from_utf8(bytes("page.html")).unwrap().contains("</html>"));
+    let lacking = run(dir.path(), "run short.toml --out x.jsonl --merge 1.jsonl 2.jsonl");
+    let message = String::from_utf8(lacking.stderr).unwrap();
+    assert!(lacking.status.code() == Some(1) && message.contains("8 of 12"), "{message}");
+    let line = "reproduce C3 --short --out figures";
+    assert!(ok(line).contains("agree"));
+    for name in ["runs.jsonl", "C3.svg", "C3.csv", "C3.json", "report.html", "findings.txt"] {
+        assert!(!bytes(&format!("figures/{name}")).is_empty(), "{name}");
+    }
+    let unknown = run(dir.path(), "reproduce T-0");
+    let message = String::from_utf8(unknown.stderr).unwrap();
+    assert!(
+        unknown.status.code() == Some(2) && message.contains("landstrom, custura"),
+        "{message}"
+    );
 }

@@ -233,17 +233,3 @@ impl AirtimeSettings {
         Ok(wlan)
     }
 }
-
-/// IP-level rate that open-loop traffic with the ACKs of a strategy reaches on `wlan`: the "ideal
-/// goodput" of [TON §VII-C].
-///
-/// # Errors
-/// As the model's.
-pub fn ideal_l3_mbps(mut wlan: WlanConfig, ack: AckRule, seed: u64, time: Duration) -> Result<f64> {
-    wlan.seed = seed;
-    let mode = if ack == AckRule::Never { Mode::Udp } else { Mode::UdpAck };
-    let mut experiment = OpenLoop::new(wlan, mode);
-    experiment.ack = ack;
-    experiment.duration = time;
-    Ok(experiment.run()?.l3_mbps)
-}

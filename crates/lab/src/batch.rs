@@ -2,11 +2,10 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use crate::output::Row;
 use crate::result::RunResult;
-use crate::scenario::{Run, Scenario};
+use crate::runner::{Sink, Stopped, run};
+use crate::scenario::Scenario;
 use crate::simulate;
-use crate::sweep::{Observer, SweepError, sweep};
 
 /// Runs each of `scenarios` with its own seed, `jobs` at a time (0: one per core), and returns
 /// their results in the same order. `done` hears of each.
@@ -14,17 +13,12 @@ use crate::sweep::{Observer, SweepError, sweep};
 /// # Errors
 /// The first run that cannot be built or loses packets unaccounted for.
 pub fn run_all(
-    scenarios: Vec<Scenario>,
+    scenarios: &[Scenario],
     jobs: usize,
     done: &(dyn Fn() + Sync),
-) -> Result<Vec<RunResult>, SweepError> {
-    let runs: Vec<Run> = scenarios
-        .into_iter()
-        .enumerate()
-        .map(|(index, scenario)| Run { index, swept: Vec::new(), scenario })
-        .collect();
-    let results = Results { results: Mutex::new(Vec::with_capacity(runs.len())), done };
-    sweep(&runs, jobs, &results, |run| simulate(&run.scenario))?;
+) -> Result<Vec<RunResult>, Stopped> {
+    let results = Results { results: Mutex::new(Vec::with_capacity(scenarios.len())), done };
+    run(scenarios, jobs, &results, simulate)?;
     Ok(results.results.into_inner().unwrap_or_else(PoisonError::into_inner))
 }
 
@@ -33,10 +27,9 @@ struct Results<'a> {
     done: &'a (dyn Fn() + Sync),
 }
 
-impl Observer for Results<'_> {
-    fn row(&self, row: &Row) -> std::io::Result<()> {
-        let mut results = self.results.lock().unwrap_or_else(PoisonError::into_inner);
-        results.push(row.result.clone());
+impl Sink<RunResult> for Results<'_> {
+    fn take(&self, _position: usize, result: RunResult) -> std::io::Result<()> {
+        self.results.lock().unwrap_or_else(PoisonError::into_inner).push(result);
         Ok(())
     }
 

@@ -27,6 +27,19 @@ pub enum Word {
     List(Vec<f64>),
 }
 
+impl std::fmt::Display for Word {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Word::Number(v) => f.pad(&v.to_string()),
+            Word::Text(text) => f.pad(text),
+            Word::List(values) => {
+                let values: Vec<String> = values.iter().map(f64::to_string).collect();
+                f.pad(&format!("[{}]", values.join(" ")))
+            }
+        }
+    }
+}
+
 /// Values by name.
 pub type Words = BTreeMap<String, Word>;
 

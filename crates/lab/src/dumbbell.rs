@@ -68,6 +68,23 @@ impl FromStr for Queue {
     }
 }
 
+impl Queue {
+    /// The keys of a scenario that make it the queue of `[wan]`.
+    pub fn keys(&self) -> Vec<(&'static str, toml::Value)> {
+        let (kind, bdp) = match self {
+            Queue::DropTail(bdp) => ("drop-tail", *bdp),
+            // Gentle RED drops everything at twice its upper threshold: room for that.
+            Queue::Red => ("red", 2.5),
+            Queue::Codel => ("codel", 4.0),
+        };
+        let mut keys = vec![("wan.queue", kind.into()), ("wan.buffer_bdp", bdp.into())];
+        if *self == Queue::Red {
+            keys.push(("wan.red_bdp", vec![0.25, 1.25].into()));
+        }
+        keys
+    }
+}
+
 /// A dumbbell without flows.
 #[derive(Clone, Copy, Debug)]
 pub struct Dumbbell {

@@ -1,4 +1,33 @@
-//! An experiment is a file: what is drawn, which variants run on each draw, and what is expected.
+//! An experiment is a file: what runs, what is shown of it, and what a paper says of that.
+//!
+//! ```toml
+//! id = "T-6b"
+//! title = "Utilisation under loss on both paths"
+//! source = "[TON Fig. 6b]"
+//! [base]                          # a scenario, see `scenario`
+//! duration_s = 60.0
+//! wan = { rate_mbps = 100.0, delay_ms = 100.0, down.loss = 0.01 }
+//! flow = [{ strategy = "tack" }]
+//! [sweep]                         # every combination runs; "a,b" = [..] sets both keys at once
+//! "wan.up.loss" = [0.002, 0.01, 0.05, 0.1]
+//! [draw]                          # keys with random values, see `draw`; `draws` of them
+//! "wan.delay_ms" = { uniform = [0.5, 100.0] }
+//! [[case]]                        # sets of keys that go together: another axis of the plan
+//! name = "slow"
+//! set = { "wan.rate_mbps" = 10.0 }
+//! [[variant]]                     # one more axis; all of them meet the same draws and seeds
+//! name = "rich"
+//! set = { "flow.0.tack.rbb" = "rich" }
+//! [extent.short]                  # of short, usual and full: how much of it runs
+//! seeds = 1
+//! draws = 10
+//! set = { duration_s = 10.0 }
+//! sweep = { "wan.up.loss" = [0.002, 0.1] }
+//! [[view]]                        # a picture and its table, see `view`
+//! [[claim]]                       # what the paper says, and how ours is judged, see `claim`
+//! ```
+//!
+//! A file without `[base]` draws paths by the words of the envelope, and has of it
 //!
 //! ```toml
 //! id = "random"
@@ -22,29 +51,139 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use toml::Table;
 
+use crate::backend::Backend;
+use crate::claim::Claim;
 use crate::draw::Distribution;
 use crate::scenario::{Scenario, ScenarioError, set};
+use crate::view::View;
 
 /// An experiment, as in its file.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Experiment {
-    /// For reports, and part of every record's key.
+    /// For reports and on the command line.
     pub id: String,
+    /// In a few words.
+    #[serde(default)]
+    pub title: String,
+    /// Where the paper has it, e.g. `[TON Fig. 6b]`.
+    #[serde(default)]
+    pub source: String,
+    /// What a reader must know: what is ours, and what cannot be had.
+    #[serde(default)]
+    pub note: String,
+    /// What makes figures of a scenario.
+    #[serde(default)]
+    pub backend: Backend,
+    /// A scenario, before sweeps, cases and variants change keys of it.
+    #[serde(default)]
+    pub base: Option<Table>,
+    /// Keys and their values.
+    #[serde(default)]
+    pub sweep: Table,
     /// What is drawn.
+    #[serde(default)]
     pub draw: BTreeMap<String, Distribution>,
-    /// Of each run.
-    pub limits: Limits,
-    /// What runs on each draw: the one in question first, then the one it is held against.
+    /// Seed of what is drawn.
+    #[serde(default)]
+    pub draw_seed: u64,
+    /// Sets of keys that go together.
+    #[serde(default)]
+    pub case: Vec<Variant>,
+    /// What runs on each path. In an envelope: the one in question first, then the one it is held
+    /// against.
+    #[serde(default)]
     pub variant: Vec<Variant>,
-    /// What is looked at, in the order of the table.
+    /// How much of it runs.
+    #[serde(default)]
+    pub extent: Extents,
+    /// What is shown.
+    #[serde(default)]
+    pub view: Vec<View>,
+    /// What a paper says.
+    #[serde(default)]
+    pub claim: Vec<Claim>,
+    /// Of each run of an envelope.
+    #[serde(default)]
+    pub limits: Limits,
+    /// What an envelope looks at, in the order of the table.
+    #[serde(default)]
     pub property: Vec<Expected>,
-    /// What the tests run.
+    /// What the tests run of an envelope.
+    #[serde(default)]
     pub sample: Sample,
 }
 
+/// How much to run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Extent {
+    /// For tests: a few short runs of each.
+    Short,
+    /// Minutes.
+    #[default]
+    Usual,
+    /// The paper's settings, and more seeds.
+    Full,
+}
+
+impl Extent {
+    /// As in files and on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Extent::Short => "short",
+            Extent::Usual => "usual",
+            Extent::Full => "full",
+        }
+    }
+}
+
+/// What the extents change of the file; nothing where one is left out.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Extents {
+    /// See [`Extent::Short`].
+    #[serde(default)]
+    pub short: Changes,
+    /// See [`Extent::Usual`].
+    #[serde(default)]
+    pub usual: Changes,
+    /// See [`Extent::Full`].
+    #[serde(default)]
+    pub full: Changes,
+}
+
+/// What one extent changes.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Changes {
+    /// Seeds of each scenario; the base's `runs` if left out.
+    pub seeds: Option<u64>,
+    /// Draws, where something is drawn (1).
+    pub draws: Option<u64>,
+    /// Keys of the base.
+    #[serde(default)]
+    pub set: BTreeMap<String, toml::Value>,
+    /// Lists instead of those of `[sweep]`.
+    #[serde(default)]
+    pub sweep: BTreeMap<String, toml::Value>,
+    /// Only these cases and variants, by name; all if left out.
+    #[serde(default)]
+    pub only: Vec<String>,
+}
+
+impl Extents {
+    /// What `extent` changes.
+    pub fn of(&self, extent: Extent) -> &Changes {
+        match extent {
+            Extent::Short => &self.short,
+            Extent::Usual => &self.usual,
+            Extent::Full => &self.full,
+        }
+    }
+}
+
 /// How large a run may be.
-#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Limits {
     /// Packets that the bottleneck may carry; faster and longer paths are slowed down to it.
@@ -79,7 +218,7 @@ pub struct Expected {
 }
 
 /// The draws that tests run.
-#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sample {
     /// How many.
@@ -91,7 +230,7 @@ pub struct Sample {
 }
 
 impl Experiment {
-    /// Reads one.
+    /// Reads one. What its runs are is checked by [`crate::plan::plan`].
     ///
     /// # Errors
     /// What is wrong, with line, key and the remedy.
@@ -103,6 +242,9 @@ impl Experiment {
             if let Err(what) = from.check() {
                 return wrong(format!("draw.{name}"), what);
             }
+        }
+        if experiment.base.is_some() {
+            return Ok(experiment);
         }
         if experiment.variant.len() != 2 {
             let what = "must name two: the one in question, then the one it is held against";
@@ -132,6 +274,35 @@ impl Experiment {
             }
         }
         Ok(experiment)
+    }
+}
+
+impl Experiment {
+    /// Sets a dotted key of the base: what a flag of a command changes.
+    ///
+    /// # Panics
+    /// Where the file has no place for the key: files and flags are of one program.
+    pub fn set(&mut self, key: &str, value: impl Into<toml::Value>) {
+        let base = self.base.get_or_insert_default();
+        set(base, key, value.into()).unwrap_or_else(|what| panic!("`{key}` {what}"));
+    }
+
+    /// Takes a key of one of the base's tables away.
+    pub fn unset(&mut self, table: &str, key: &str) {
+        let base = self.base.as_mut().and_then(|base| base.get_mut(table)?.as_table_mut());
+        base.and_then(|table| table.remove(key));
+    }
+
+    /// Measures for `seconds` after `warmup`.
+    pub fn set_seconds(&mut self, warmup: f64, seconds: f64) {
+        self.set("warmup_s", warmup);
+        self.set("duration_s", warmup + seconds);
+    }
+
+    /// Sweeps a key over other values.
+    pub fn sweep<V: Into<toml::Value>>(&mut self, key: &str, values: impl IntoIterator<Item = V>) {
+        let values: Vec<toml::Value> = values.into_iter().map(Into::into).collect();
+        self.sweep.insert(key.to_owned(), toml::Value::Array(values));
     }
 }
 

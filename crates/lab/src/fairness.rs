@@ -25,7 +25,7 @@ use crate::scenario::{Direction, Flow, Scenario, Strategy};
 use crate::stats::Estimate;
 
 pub use pacing::Paced;
-pub use table::{draw, figures, table, why_table};
+pub use table::{figures, table, why_table};
 pub use why::{Lived, Why};
 
 /// Flows against the direction of the others, and their receive window in segments

@@ -1,15 +1,26 @@
 //! The figures of records: one table of names, units and how each is computed.
+//!
+//! Names that end in a unit, such as `goodput_bps`, count from the end of the warm-up; the others
+//! are of the whole run.
+
+mod run;
 
 use core::time::Duration;
 use std::collections::BTreeMap;
 
+use tack_tcp::PathFacts;
 use tack_units::Rate;
 
 use crate::result::FlowResult;
 use crate::scenario::{Scenario, Strategy};
 
-/// Text of a full segment under TACK, bytes.
+pub use run::{OTHERS, RUN_METRICS, RunMetric, of_run, unit};
+
+/// Text of a full segment with timestamps, and under TACK, bytes.
+const TEXT_BYTES: u32 = 1_448;
 const TACK_TEXT_BYTES: u32 = 1_440;
+/// Of an Ethernet frame around a packet, bytes.
+const ETHERNET_BYTES: f64 = 14.0;
 
 /// A figure of the flows under test.
 pub struct Metric {
@@ -20,7 +31,15 @@ pub struct Metric {
     /// In a few words.
     pub what: &'static str,
     /// Of these flows of a run of this scenario; `None` where there is none.
-    pub of: fn(&Scenario, &[FlowResult]) -> Option<f64>,
+    pub of: Of,
+}
+
+/// How a figure of several flows is computed.
+pub enum Of {
+    /// The sum of what each has.
+    Sum(fn(&FlowResult) -> f64),
+    /// From all of them.
+    All(fn(&Scenario, &[FlowResult]) -> Option<f64>),
 }
 
 /// All there are.
@@ -29,113 +48,307 @@ pub const METRICS: &[Metric] = &[
         name: "flows",
         unit: "",
         what: "flows under test",
-        of: |_, flows| Some(flows.len() as f64),
+        of: Of::All(|_, flows| Some(flows.len() as f64)),
     },
     Metric {
         name: "measured",
         unit: "s",
         what: "length of the run after its warm-up",
-        of: |scenario, _| Some(scenario.duration_s - scenario.warmup_s),
+        of: Of::All(|scenario, _| Some(scenario.duration_s - scenario.warmup_s)),
     },
     Metric {
         name: "goodput",
         unit: "bit/s",
         what: "application bytes delivered, from the flows' start to the end of the run",
-        of: |scenario, flows| Some(sum(flows, |f| f.delivered_bytes) * 8.0 / scenario.duration_s),
+        of: Of::All(|scenario, flows| {
+            Some(sum(flows, |f| f.delivered_bytes) * 8.0 / scenario.duration_s)
+        }),
     },
     Metric {
         name: "delivered",
         unit: "bytes",
         what: "application bytes delivered",
-        of: |_, flows| Some(sum(flows, |f| f.delivered_bytes)),
+        of: Of::All(|_, flows| Some(sum(flows, |f| f.delivered_bytes))),
     },
     Metric {
         name: "completion",
         unit: "s",
         what: "mean time at which the flows' last bytes were read; none unless all were",
-        of: |_, flows| {
+        of: Of::All(|_, flows| {
             let times: Option<Vec<f64>> = flows.iter().map(|f| f.completed_at_s).collect();
             times.map(|t| t.iter().sum::<f64>() / t.len().max(1) as f64)
-        },
+        }),
     },
     Metric {
         name: "acks",
         unit: "packets",
         what: "packets without text, of all kinds and both ends",
-        of: |_, flows| Some(sum(flows, |f| f.bare_packets)),
+        of: Of::All(|_, flows| Some(sum(flows, |f| f.bare_packets))),
     },
     Metric {
         name: "data",
         unit: "packets",
         what: "packets with text",
-        of: |_, flows| Some(sum(flows, |f| f.data_packets)),
+        of: Of::All(|_, flows| Some(sum(flows, |f| f.data_packets))),
     },
     Metric {
         name: "resent",
         unit: "segments",
         what: "segments sent again",
-        of: |_, flows| Some(sum(flows, |f| f.retransmissions)),
+        of: Of::All(|_, flows| Some(sum(flows, |f| f.retransmissions))),
     },
     Metric {
         name: "timeouts",
         unit: "",
         what: "retransmission timeouts",
-        of: |_, flows| Some(sum(flows, |f| f.timeouts)),
+        of: Of::All(|_, flows| Some(sum(flows, |f| f.timeouts))),
     },
     Metric {
         name: "ack_rate",
         unit: "1/s",
         what: "acknowledgments after the warm-up",
-        of: |_, flows| Some(flows.iter().map(|f| f.ack_packets_per_s).sum()),
+        of: Of::All(|_, flows| Some(flows.iter().map(|f| f.ack_packets_per_s).sum())),
     },
     Metric {
         name: "iack_rate",
         unit: "1/s",
         what: "of them, IACKs",
-        of: |_, flows| Some(flows.iter().map(|f| f.iacks_per_s).sum()),
+        of: Of::All(|_, flows| Some(flows.iter().map(|f| f.iacks_per_s).sum())),
     },
     Metric {
         name: "eq4_rate",
         unit: "1/s",
         what: "acknowledgments by [TON Eq. 4] with what was delivered after the warm-up as bw",
-        of: |scenario, flows| flows.iter().map(|f| eq4(scenario, f)).sum(),
+        of: Of::All(|scenario, flows| flows.iter().map(|f| eq4(scenario, f)).sum()),
     },
     Metric {
         name: "rtt_min_low",
         unit: "",
         what: "how far the least RTTmin lies below what any packets really took, relative",
-        of: |_, flows| {
+        of: Of::All(|_, flows| {
             let low = |f: &FlowResult| Some(1.0 - f.rtt_min_us? / f.owd_floor_us?);
             flows.iter().filter_map(low).reduce(f64::max)
-        },
+        }),
     },
     Metric {
         name: "rtt_min_high",
         unit: "us",
         what: "by how much the greatest RTTmin exceeds the data's least delay and the usual one \
                back",
-        of: |_, flows| {
+        of: Of::All(|_, flows| {
             let high = |f: &FlowResult| Some(f.rtt_min_us? - f.owd_usual_us?);
             flows.iter().filter_map(high).reduce(f64::max)
-        },
+        }),
     },
     Metric {
         name: "rtt_usual",
         unit: "us",
         what: "the data's least delay and the usual one back, the greatest of the flows",
-        of: |_, flows| flows.iter().filter_map(|f| f.owd_usual_us).reduce(f64::max),
+        of: Of::All(|_, flows| flows.iter().filter_map(|f| f.owd_usual_us).reduce(f64::max)),
     },
     Metric {
         name: "rtt_p95",
         unit: "us",
         what: "95th percentile of the smoothed RTT, the greatest of the flows",
-        of: |_, flows| flows.iter().filter_map(|f| f.rtt_p95_us).reduce(f64::max),
+        of: Of::All(|_, flows| flows.iter().filter_map(|f| f.rtt_p95_us).reduce(f64::max)),
+    },
+    rate("goodput_bps", "bit/s", "application bytes delivered", |f| f.goodput_bps),
+    rate("data_packets_per_s", "1/s", "packets with text", |f| f.data_packets_per_s),
+    rate("ack_packets_per_s", "1/s", "packets that only acknowledge", |f| f.ack_packets_per_s),
+    rate("ack_bytes_per_s", "B/s", "IP-level bytes of packets without text", |f| f.ack_bytes_per_s),
+    rate("iacks_per_s", "1/s", "instant acknowledgments of TACK", |f| f.iacks_per_s),
+    rate("data_lost_per_s", "1/s", "packets with text that did not arrive", |f| f.data_lost_per_s),
+    rate("timeouts_per_s", "1/s", "retransmission timeouts", |f| f.timeouts_per_s),
+    rate("retransmissions", "segments", "segments sent again, the whole run", |f| {
+        f.retransmissions as f64
+    }),
+    Metric {
+        name: "acks_per_packet",
+        unit: "",
+        what: "acknowledgments per packet with text",
+        of: Of::All(|_, flows| ratio(flows, |f| f.ack_packets_per_s, |f| f.data_packets_per_s)),
+    },
+    Metric {
+        name: "ack_bytes_per_packet",
+        unit: "bytes",
+        what: "IP-level bytes of acknowledgments per packet with text",
+        of: Of::All(|_, flows| ratio(flows, |f| f.ack_bytes_per_s, |f| f.data_packets_per_s)),
+    },
+    Metric {
+        name: "bytes_per_ack",
+        unit: "bytes",
+        what: "IP-level bytes of an acknowledgment",
+        of: Of::All(|_, flows| ratio(flows, |f| f.ack_bytes_per_s, |f| f.ack_packets_per_s)),
+    },
+    Metric {
+        name: "acks_per_window",
+        unit: "",
+        what: "acknowledgments per receive window of data",
+        of: Of::All(|scenario, flows| {
+            let window = f64::from(scenario.flow.first()?.rwnd_segments?);
+            Some(ratio(flows, |f| f.ack_packets_per_s, |f| f.data_packets_per_s)? * window)
+        }),
+    },
+    Metric {
+        name: "return_bytes",
+        unit: "bytes",
+        what: "Ethernet bytes of packets without text, from the warm-up on",
+        of: Of::All(|scenario, flows| {
+            let per_s: f64 = flows
+                .iter()
+                .map(|f| f.ack_bytes_per_s + f.ack_packets_per_s * ETHERNET_BYTES)
+                .sum();
+            Some(per_s * (scenario.duration_s - scenario.warmup_s))
+        }),
+    },
+    Metric {
+        name: "formula_per_s",
+        unit: "1/s",
+        what: "acknowledgments by the strategy's formula at the goodput, RTTmin and round trip \
+               measured",
+        of: Of::All(|scenario, flows| flows.iter().map(|f| formula(scenario, f)).sum()),
+    },
+    Metric {
+        name: "throughput_bps",
+        unit: "bit/s",
+        what: "a file's bytes over the time until the last was read, or until the run's end",
+        of: Of::All(|scenario, flows| {
+            let each = flows.iter().map(|f| {
+                let took = f.completed_at_s.unwrap_or(scenario.duration_s);
+                f.delivered_bytes as f64 * 8.0 / took
+            });
+            Some(each.sum())
+        }),
+    },
+    Metric {
+        name: "transfer_s",
+        unit: "s",
+        what: "mean time until a flow's last byte was read, or the run's end",
+        of: Of::All(|scenario, flows| {
+            mean(flows, |f| Some(f.completed_at_s.unwrap_or(scenario.duration_s)))
+        }),
+    },
+    Metric {
+        name: "acks_per_transfer_s",
+        unit: "1/s",
+        what: "acknowledgments of the whole run over the time of the transfers",
+        of: Of::All(|scenario, flows| {
+            let took = mean(flows, |f| Some(f.completed_at_s.unwrap_or(scenario.duration_s)))?;
+            Some(sum(flows, |f| f.bare_packets) / took)
+        }),
+    },
+    Metric {
+        name: "data_loss",
+        unit: "share",
+        what: "packets with text that did not arrive, of those that left",
+        of: Of::All(|_, flows| mean(flows, |f| Some(f.data_loss))),
+    },
+    Metric {
+        name: "lost_packets",
+        unit: "packets",
+        what: "packets with text that did not arrive, from the warm-up on",
+        of: Of::All(|scenario, flows| {
+            let per_s: f64 = flows.iter().map(|f| f.data_lost_per_s).sum();
+            Some(per_s * (scenario.duration_s - scenario.warmup_s))
+        }),
+    },
+    Metric {
+        name: "cwnd_segments",
+        unit: "segments",
+        what: "mean congestion window, of 1448 bytes",
+        of: Of::All(|_, flows| mean(flows, |f| Some(f.cwnd_mean_bytes / f64::from(TEXT_BYTES)))),
+    },
+    Metric {
+        name: "rtt_p50_us",
+        unit: "us",
+        what: "median of the smoothed round trip, the mean of the flows",
+        of: Of::All(|_, flows| mean(flows, |f| f.rtt_p50_us)),
+    },
+    Metric {
+        name: "rtt_p95_us",
+        unit: "us",
+        what: "95th percentile of the smoothed round trip, the mean of the flows",
+        of: Of::All(|_, flows| mean(flows, |f| f.rtt_p95_us)),
+    },
+    Metric {
+        name: "rtt_min_us",
+        unit: "us",
+        what: "RTTmin in force at the end, the mean of the flows",
+        of: Of::All(|_, flows| mean(flows, |f| f.rtt_min_us)),
+    },
+    Metric {
+        name: "queue_delay_p95_us",
+        unit: "us",
+        what: "95th percentile of the data's one-way delay above its least, the mean of the flows",
+        of: Of::All(|_, flows| mean(flows, |f| f.queue_delay_p95_us)),
+    },
+    Metric {
+        name: "jain",
+        unit: "",
+        what: "Jain's index of the flows' goodput: 1 where all have the same",
+        of: Of::All(|_, flows| {
+            let square: f64 = flows.iter().map(|f| f.goodput_bps).sum::<f64>().powi(2);
+            let squares: f64 = flows.iter().map(|f| f.goodput_bps.powi(2)).sum();
+            (squares > 0.0).then(|| square / squares / flows.len() as f64)
+        }),
+    },
+    Metric {
+        name: "power",
+        unit: "",
+        what: "log2 of goodput in Mbit/s over the 95th percentile of the round trip in ms [SIG §6]",
+        of: Of::All(|_, flows| {
+            let mbps = flows.iter().map(|f| f.goodput_bps).sum::<f64>() / 1e6;
+            let ms = mean(flows, |f| f.rtt_p95_us)? / 1e3;
+            (mbps > 0.0 && ms > 0.0).then(|| (mbps / ms).log2())
+        }),
     },
 ];
 
+const fn rate(
+    name: &'static str,
+    unit: &'static str,
+    what: &'static str,
+    of: fn(&FlowResult) -> f64,
+) -> Metric {
+    Metric { name, unit, what, of: Of::Sum(of) }
+}
+
+fn mean(flows: &[FlowResult], of: impl Fn(&FlowResult) -> Option<f64>) -> Option<f64> {
+    let values: Vec<f64> = flows.iter().filter_map(of).collect();
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}
+
+fn ratio(
+    flows: &[FlowResult],
+    above: impl Fn(&FlowResult) -> f64,
+    below: impl Fn(&FlowResult) -> f64,
+) -> Option<f64> {
+    let (above, below): (f64, f64) = (flows.iter().map(above).sum(), flows.iter().map(below).sum());
+    (below > 0.0).then(|| above / below)
+}
+
+/// The strategy's own formula at what the run measured: goodput, RTTmin, and as the send window
+/// the median round trip's worth of goodput.
+fn formula(scenario: &Scenario, flow: &FlowResult) -> Option<f64> {
+    let entry = scenario.flow.first()?;
+    let Strategy::Tcp(mut ack) = entry.strategy else { return None };
+    if let Some(params) = ack.tack_mut() {
+        *params = entry.tack_params(*params);
+    }
+    let time = |us: f64| Duration::from_secs_f64(us / 1e6);
+    let bw = Rate::from_bps(flow.goodput_bps as u64);
+    let window = bw.bytes_in(time(flow.rtt_p50_us?));
+    let mss = if ack.tack().is_some() { TACK_TEXT_BYTES } else { TEXT_BYTES };
+    Some(ack.frequency(&PathFacts { bw, rtt_min: time(flow.rtt_min_us?), window, mss }))
+}
+
 /// Every figure that these flows of a run have.
 pub fn figures(scenario: &Scenario, flows: &[FlowResult]) -> BTreeMap<String, f64> {
-    let figure = |m: &Metric| Some((m.name.to_owned(), (m.of)(scenario, flows)?));
+    let value = |m: &Metric| match m.of {
+        Of::Sum(of) => Some(flows.iter().map(of).sum()),
+        Of::All(of) => of(scenario, flows),
+    };
+    let figure = |m: &Metric| Some((m.name.to_owned(), value(m)?));
     METRICS.iter().filter_map(figure).filter(|(_, v)| v.is_finite()).collect()
 }
 
@@ -153,7 +366,8 @@ fn eq4(scenario: &Scenario, flow: &FlowResult) -> Option<f64> {
     // is not known, but it was not less than this.
     let rtt_min_us = flow.rtt_min_us?.min(flow.owd_floor_us.unwrap_or(f64::INFINITY));
     let rtt_min = Duration::from_secs_f64(rtt_min_us / 1e6);
-    let counting =
-        bw.as_bps() as f64 / (8.0 * f64::from(entry.segments_per_ack) * f64::from(TACK_TEXT_BYTES));
-    Some(counting.min(f64::from(entry.beta) / rtt_min.as_secs_f64().max(1e-9)))
+    let params = entry.tack_params(tack::Params::default());
+    let l = f64::from(params.segments_per_ack);
+    let counting = bw.as_bps() as f64 / (8.0 * l * f64::from(TACK_TEXT_BYTES));
+    Some(counting.min(f64::from(params.beta) / rtt_min.as_secs_f64().max(1e-9)))
 }

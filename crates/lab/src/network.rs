@@ -6,8 +6,10 @@
 //! station n ┘                                 client n --┘            └-- server n
 //! ```
 
-use anyhow::{Context, Result};
+use std::collections::VecDeque;
 use std::io::Write;
+
+use anyhow::{Context, Result};
 
 use tack_link::wired::Wired;
 use tack_link::wlan::Wlan;
@@ -15,7 +17,7 @@ use tack_link::{End, HostId};
 use tack_sim::{LinkId, Seed, Simulation, Site};
 
 use crate::link::Hop;
-use crate::scenario::{Access, Scenario};
+use crate::scenario::{Access, Flow, PerPair, Scenario};
 
 /// The server's number, or that of the first pair; stations and clients count from 1, as the WLAN
 /// model's presets number them; the other servers come after them.
@@ -31,6 +33,8 @@ pub(crate) struct Network {
     pub(crate) wan: Option<LinkId>,
     stations: u32,
     has_pairs: bool,
+    /// Servers on links of their own, for the flows that have a delay of their own, in order.
+    remote: VecDeque<HostId>,
 }
 
 impl Network {
@@ -62,8 +66,14 @@ impl Network {
         }
         let (clients, servers) = ends.context("the scenario names no link")?;
         let stations = scenario.stations();
-        let mut network =
-            Network { sim, wlan, wan, stations, has_pairs: scenario.access.is_some() };
+        let mut network = Network {
+            sim,
+            wlan,
+            wan,
+            stations,
+            has_pairs: scenario.access.is_some(),
+            remote: VecDeque::new(),
+        };
         match &scenario.access {
             Some(access) => network.add_pairs(access, clients, servers, seed)?,
             None => {
@@ -73,7 +83,26 @@ impl Network {
                 }
             }
         }
+        network.add_remote(scenario, servers, seed)?;
         Ok(network)
+    }
+
+    /// A server at the far end of a link of its own for each flow that has a delay of its own.
+    fn add_remote(&mut self, scenario: &Scenario, servers: Site, seed: Seed) -> Result<()> {
+        let own = scenario.flows().enumerate().filter(|(_, flow)| flow.delay_ms > 0.0);
+        for (number, flow) in own {
+            let config = Access {
+                rate_mbps: None,
+                delay_ms: PerPair::All(flow.delay_ms),
+                ..Access::uniform(1, 1.0, 0.0)
+            };
+            let seed = seed.derive(&format!("remote {number}"));
+            let wired = Wired::symmetric(config.config(0), seed)?;
+            let link = self.sim.add_link(Hop::Wired(Box::new(wired)));
+            self.sim.join(Site { link, end: End::B }, servers);
+            self.remote.push_back(self.sim.add_host(Site { link, end: End::A }));
+        }
+        Ok(())
     }
 
     /// Two hosts per pair, each at the far end of its own link.
@@ -109,8 +138,18 @@ impl Network {
         station + 1
     }
 
-    /// Whom that station talks to.
-    pub(crate) fn server(&self, station: u32) -> HostId {
+    /// Whom the next flow talks to; flows come in the scenario's order.
+    pub(crate) fn next_server(&mut self, flow: &Flow) -> HostId {
+        match self.remote.pop_front() {
+            Some(host) if flow.delay_ms > 0.0 => host,
+            other => {
+                other.into_iter().for_each(|host| self.remote.push_front(host));
+                self.server(flow.station)
+            }
+        }
+    }
+
+    fn server(&self, station: u32) -> HostId {
         if self.has_pairs && station > 0 { self.stations + station } else { SERVER }
     }
 }

@@ -5,23 +5,50 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::draw::Words;
+use crate::plan::Item;
+use crate::result::RunResult;
 
-/// One variant of one item of a plan.
+/// One run of a plan, or several of them together.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub struct Record {
+    /// What a single run is known by: a hash of all that its figures depend on.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub run: String,
     /// Which it is: names to values.
     pub key: Words,
-    /// Figures by the names of [`crate::metric::METRICS`]: means over the item's runs.
+    /// Figures by the names of [`crate::metric::METRICS`], `GROUP.NAME` where several kinds of
+    /// flows ran: of the run, or means over several.
     pub metrics: BTreeMap<String, f64>,
-    /// The same of each run, in the order of their seeds.
+    /// A figure's values where it has several: the quantiles 0, 5, … 100 % over a single run's
+    /// time, or each run's in the order of their seeds.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub samples: BTreeMap<String, Vec<f64>>,
+    /// Figures over time, `[seconds, value]`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub series: BTreeMap<String, Vec<(f64, f64)>>,
+    /// What a single run ran: every key as meant, the seed included.
+    #[serde(default, skip_serializing_if = "serde_json::Value::is_null")]
+    pub scenario: serde_json::Value,
     /// Why there are no figures: a flow stalled, the stack panicked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub void: Option<String>,
 }
 
 impl Record {
+    /// That of a run with only its figures.
+    ///
+    /// # Errors
+    /// When the scenario cannot be written down.
+    pub fn of(item: &Item, result: &RunResult) -> serde_json::Result<Record> {
+        Ok(Record {
+            run: item.id.clone(),
+            key: item.key.clone(),
+            metrics: crate::metric::of_run(&item.scenario, result, &BTreeMap::new()),
+            scenario: serde_json::to_value(&item.scenario)?,
+            ..Record::default()
+        })
+    }
+
     /// Adds a run's figures.
     pub fn add(&mut self, figures: &BTreeMap<String, f64>) {
         for (name, value) in figures {

@@ -1,138 +1,202 @@
-//! `tack lab reproduce`: a paper's figures beside ours, row by row.
+//! An experiment that was run: its tables, its pictures, and a paper's claims judged.
 //!
-//! A claim is what the paper says; a finding is that and what our runs say, judged. Nothing is
-//! tuned until it agrees: where ours differs, the finding says so and why.
+//! A claim is what the paper says; a finding is that and what our runs say. Nothing is tuned until
+//! it agrees: where ours differs, the finding says so and why.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::path::Path;
 
-use anyhow::Result;
-use serde::Serialize;
+use serde_json::{Value, json};
 
-use crate::plot::{self, Lines};
-use crate::result::RunResult;
-use crate::scenario::Scenario;
+use crate::claim::{Finding, judge};
+use crate::draw::Word;
+use crate::experiment::{Experiment, Extent};
+use crate::pivot::Results;
+use crate::plan::{Plan, plan};
+use crate::record::Record;
+use crate::scenario::ScenarioError;
+use crate::table::Table;
+use crate::view::{Shown, View, short};
 
-/// How much to run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Extent {
-    /// For tests: a few short runs of each.
-    Short,
-    /// Minutes: the paper's settings, runs at 100 Mbit/s shortened.
-    Usual,
-    /// The paper's settings.
-    Full,
+/// An experiment with its file and its runs.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    /// As in its file.
+    pub experiment: Experiment,
+    /// The file.
+    pub text: String,
+    /// How much of it runs.
+    pub extent: Extent,
+    /// What runs.
+    pub plan: Plan,
 }
 
-/// One claim and what our runs say to it.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Finding {
-    /// Row of the list of claims, e.g. `L6`.
-    pub row: &'static str,
-    /// What is measured.
-    pub what: String,
-    /// What the paper says.
-    pub paper: String,
-    /// What our runs say.
-    pub ours: String,
-    /// Whether the two agree as the row demands.
-    pub agrees: bool,
-    /// Why not, where it is known.
-    pub why: Option<&'static str>,
+/// What came of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Report {
+    /// By view, in the file's order.
+    pub shown: Vec<Shown>,
+    /// By claim.
+    pub findings: Vec<Finding>,
+    /// Runs without figures: their key, and why.
+    pub void: Vec<String>,
 }
 
-impl Finding {
-    /// A judged claim.
-    pub fn new(
-        row: &'static str,
-        what: impl Into<String>,
-        paper: impl Into<String>,
-        ours: impl Into<String>,
-        agrees: bool,
-    ) -> Finding {
-        let (what, paper, ours) = (what.into(), paper.into(), ours.into());
-        Finding { row, what, paper, ours, agrees, why: None }
+impl Loaded {
+    /// An experiment's file, planned for `extent`.
+    ///
+    /// # Errors
+    /// What is wrong, with line, key and the remedy.
+    pub fn parse(text: &str, extent: Extent) -> Result<Loaded, ScenarioError> {
+        Loaded::of(Experiment::parse(text)?, text, extent)
     }
 
-    /// With the reason, which is told only where ours differs.
-    #[must_use]
-    pub fn because(self, why: &'static str) -> Finding {
-        let why = (!self.agrees).then_some(why);
-        Finding { why, ..self }
-    }
-}
-
-/// Runs and what they say about one row.
-pub trait Claim {
-    /// Row of the list of claims.
-    fn row(&self) -> &'static str;
-
-    /// Every run it needs.
-    fn scenarios(&self) -> Vec<Scenario>;
-
-    /// The judgment, from the results of [`Self::scenarios`] in their order.
-    fn findings(&self, results: &[RunResult]) -> Vec<Finding>;
-
-    /// What is worth drawing of the same results, panel by panel.
-    fn figures(&self, _results: &[RunResult]) -> Vec<Lines> {
-        Vec::new()
-    }
-}
-
-/// Every run of `claims`, in their order.
-pub fn scenarios(claims: &[Box<dyn Claim>]) -> Vec<Scenario> {
-    claims.iter().flat_map(|c| c.scenarios()).collect()
-}
-
-/// The judgment of each, from the results of [`scenarios`] in their order.
-pub fn judge(claims: &[Box<dyn Claim>], results: &[RunResult]) -> Vec<Finding> {
-    let own = each(claims, results);
-    claims.iter().zip(own).flat_map(|(claim, results)| claim.findings(results)).collect()
-}
-
-/// Draws the figures of the claims that have one into `dir`, named after their rows.
-///
-/// # Errors
-/// When a file cannot be written.
-pub fn draw(claims: &[Box<dyn Claim>], results: &[RunResult], dir: &Path) -> Result<()> {
-    for (claim, results) in claims.iter().zip(each(claims, results)) {
-        let figures = claim.figures(results);
-        if figures.is_empty() {
-            continue;
+    /// An experiment, planned and checked.
+    ///
+    /// # Errors
+    /// As [`Loaded::parse`].
+    pub fn of(experiment: Experiment, text: &str, extent: Extent) -> Result<Loaded, ScenarioError> {
+        let plan = plan(&experiment, extent, text)?;
+        let wrong = |key: String, what: String| ScenarioError::at(text, &key, what);
+        for (i, claim) in experiment.claim.iter().enumerate() {
+            claim.check(&plan.axes).map_err(|(k, what)| wrong(format!("claim.{i}.{k}"), what))?;
         }
-        let path = dir.join(claim.row()).with_extension("svg");
-        plot::lines(&figures, &path)?;
+        for (i, view) in experiment.view.iter().enumerate() {
+            view.check(&plan.axes).map_err(|(k, what)| wrong(format!("view.{i}.{k}"), what))?;
+        }
+        Ok(Loaded { experiment, text: text.to_owned(), extent, plan })
     }
-    Ok(())
+
+    /// What `records`, by run, say; `None` while one is missing.
+    pub fn report(&self, records: &BTreeMap<String, Record>) -> Option<Report> {
+        let results = Results::new(&self.plan, records)?;
+        let usual = [View::default()];
+        let views = if self.experiment.view.is_empty() && self.experiment.claim.is_empty() {
+            &usual
+        } else {
+            self.experiment.view.as_slice()
+        };
+        let void = results.void().into_iter().map(|(key, why)| {
+            let words: Vec<String> = key.iter().map(|(k, v)| format!("{k} = {v}")).collect();
+            format!("{}: {why}", words.join(", "))
+        });
+        Some(Report {
+            shown: views.iter().map(|view| view.show(&results)).collect(),
+            findings: judge(&self.experiment, &results),
+            void: void.collect(),
+        })
+    }
+
+    /// Means by key: an object per point of the plan, every figure with its interval.
+    pub fn rows(&self, records: &BTreeMap<String, Record>) -> Vec<Value> {
+        let Some(results) = Results::new(&self.plan, records) else { return Vec::new() };
+        let axes: Vec<String> = self.plan.axes.iter().map(|(name, _)| name.clone()).collect();
+        let row = |key: crate::draw::Words| {
+            let mut out = serde_json::Map::new();
+            for (axis, word) in &key {
+                let value = match word {
+                    Word::Number(v) => json!(v),
+                    other => json!(other.to_string()),
+                };
+                out.insert(short(axis).to_owned(), value);
+            }
+            let runs = results.select(&key);
+            out.insert("seeds".to_owned(), json!(runs.len()));
+            let names = runs.iter().flat_map(|(_, r)| r.metrics.keys());
+            for name in names.collect::<std::collections::BTreeSet<_>>() {
+                let values: Vec<f64> = runs.iter().filter_map(|(_, r)| r.get(name)).collect();
+                let Some(e) = crate::stats::Estimate::of(&values) else { continue };
+                out.insert(name.clone(), json!(e.mean));
+                let (stem, unit) = name.rsplit_once('_').unwrap_or((name, ""));
+                let is_unit = ["bps", "us", "s", "bytes"].contains(&unit);
+                let ci =
+                    if is_unit { format!("{stem}_ci95_{unit}") } else { format!("{name}_ci95") };
+                out.extend(e.ci95.map(|half| (ci, json!(half))));
+            }
+            Value::Object(out)
+        };
+        results.combinations(&axes, &crate::draw::Words::new()).into_iter().map(row).collect()
+    }
+
+    /// Whose figures these are, for a heading.
+    pub fn heading(&self) -> String {
+        let e = &self.experiment;
+        let parts = [e.id.as_str(), e.title.as_str(), e.source.as_str()];
+        parts.iter().filter(|p| !p.is_empty()).copied().collect::<Vec<_>>().join(" ")
+    }
 }
 
-/// The results of each claim's own runs.
-fn each<'a>(claims: &[Box<dyn Claim>], results: &'a [RunResult]) -> Vec<&'a [RunResult]> {
-    let mut rest = results;
-    let mut own = |claim: &dyn Claim| {
-        let (own, others) = rest.split_at(claim.scenarios().len().min(rest.len()));
-        rest = others;
-        own
-    };
-    claims.iter().map(|claim| own(&**claim)).collect()
+impl Report {
+    /// For a person at a terminal.
+    pub fn text(&self) -> String {
+        let mut out = String::new();
+        for shown in &self.shown {
+            let _ = writeln!(out, "{}", shown.table.text());
+        }
+        if !self.findings.is_empty() {
+            out.push_str(&findings_text(&self.findings));
+        }
+        for void in &self.void {
+            let _ = writeln!(out, "void: {void}");
+        }
+        out
+    }
+
+    /// For a document, under a heading.
+    pub fn markdown(&self) -> String {
+        let mut out = String::new();
+        for shown in &self.shown {
+            if !shown.table.title.is_empty() {
+                let _ = writeln!(out, "{}:\n", shown.table.title);
+            }
+            let _ = writeln!(out, "{}", shown.table.markdown());
+        }
+        if !self.findings.is_empty() {
+            let _ = writeln!(out, "{}", findings_table(&self.findings).markdown());
+        }
+        for why in self.reasons() {
+            let _ = writeln!(out, "{why}\n");
+        }
+        for void in &self.void {
+            let _ = writeln!(out, "Void: {void}\n");
+        }
+        out
+    }
+
+    /// Why what differs differs, each reason once.
+    pub fn reasons(&self) -> Vec<String> {
+        let mut out: Vec<(Vec<&str>, &str)> = Vec::new();
+        for finding in &self.findings {
+            let Some(why) = &finding.why else { continue };
+            match out.iter_mut().find(|(_, text)| text == why) {
+                Some((rows, _)) if rows.contains(&finding.row.as_str()) => {}
+                Some((rows, _)) => rows.push(&finding.row),
+                None => out.push((vec![&finding.row], why)),
+            }
+        }
+        out.into_iter().map(|(rows, why)| format!("{} differs: {why}", rows.join(", "))).collect()
+    }
 }
 
-/// The table a person reads.
-pub fn table(findings: &[Finding]) -> String {
-    let width = |f: fn(&Finding) -> &str, least: usize| {
-        findings.iter().map(|x| f(x).chars().count()).max().unwrap_or(0).max(least)
-    };
-    let (what, paper) = (width(|f| &f.what, 4), width(|f| &f.paper, 5));
-    let mut out = format!("{:<5}{:<what$}  {:<paper$}  {}\n", "", "", "paper", "ours");
-    for f in findings {
+/// The judgments as a table.
+pub fn findings_table(findings: &[Finding]) -> Table {
+    let header = ["", "what", "paper", "ours", "verdict"].map(str::to_owned).to_vec();
+    let row = |f: &Finding| {
         let verdict = if f.agrees { "agrees" } else { "DIFFERS" };
-        let _ = writeln!(
-            out,
-            "{:<5}{:<what$}  {:<paper$}  {}  {verdict}",
-            f.row, f.what, f.paper, f.ours
-        );
-        if let Some(why) = f.why {
-            let _ = writeln!(out, "{:<5}  {why}", "");
+        vec![f.row.clone(), f.what.clone(), f.paper.clone(), f.ours.clone(), verdict.to_owned()]
+    };
+    Table { title: String::new(), keys: 5, header, rows: findings.iter().map(row).collect() }
+}
+
+/// The judgments for a person at a terminal: what differs says why.
+pub fn findings_text(findings: &[Finding]) -> String {
+    let table = findings_table(findings).text();
+    let mut out = String::new();
+    for (i, line) in table.lines().enumerate() {
+        let _ = writeln!(out, "{line}");
+        let why = i.checked_sub(1).and_then(|i| findings.get(i)).and_then(|f| f.why.as_ref());
+        if let Some(why) = why {
+            let _ = writeln!(out, "      {why}");
         }
     }
     let agree = findings.iter().filter(|f| f.agrees).count();

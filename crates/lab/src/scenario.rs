@@ -25,6 +25,11 @@
 //! [[flow]]
 //! strategy = "tack"      # udp, tcp-l1, tcp-l2, tcp-l4, tcp-l8, tcp-l16, tack
 //! count = 4              # that many of it, on station (pair) 0, 1, 2 and 3
+//! start_s = 1.0          # joins here, and leaves at stop_s; the next of `count` stagger_s later
+//! delay_ms = 20.0        # one way, on top of the path's: flows with unlike round trips
+//! group = "a"            # what its figures are called where several kinds of flows run
+//! tack = { beta = 4, l = 2, rbb = "poor:1", loss_iacks = false, owd_timing = false,
+//!          settling_divisor = 4, startup = "per-packet" }    # on one line
 //!
 //! [sweep]                # any key above, by its dotted name; every combination runs
 //! "wifi.phy" = ["g", "n"]
@@ -37,6 +42,7 @@ mod access;
 mod error;
 mod flow;
 mod sweep;
+mod tack;
 mod wan;
 mod wifi;
 
@@ -47,8 +53,9 @@ use serde::{Deserialize, Serialize};
 pub use access::{Access, PerPair};
 pub use error::ScenarioError;
 pub use flow::{App, Direction, Flow, Strategy};
-pub(crate) use sweep::set;
 pub use sweep::{Plan, Run};
+pub(crate) use sweep::{line_of_quoted, set};
+pub use tack::TackWords;
 pub use wan::{QueueKind, Wan, WanDirection};
 pub use wifi::{Wifi, WifiQueue};
 
@@ -114,6 +121,42 @@ impl Scenario {
             Some((_, scenario)) => Ok(scenario),
             None => Err(ScenarioError::at(text, "sweep", "has an empty list".to_owned())),
         }
+    }
+
+    /// A scenario as a table of keys, checked.
+    ///
+    /// # Errors
+    /// The dotted key, if it is known, and what is wrong with it.
+    pub fn from_table(table: toml::Table) -> Result<Scenario, (String, String)> {
+        let wrong = |e: toml::de::Error| (String::new(), e.message().replace('\n', " "));
+        let scenario: Scenario = table.try_into().map_err(wrong)?;
+        scenario.check().map_err(|p| (p.key, p.what))?;
+        Ok(scenario)
+    }
+
+    /// Kinds of flows: a name, and the positions of its flows in [`Self::flows`]. An entry without
+    /// a `group` is called after its strategy, with its number where two would have one name.
+    pub fn groups(&self) -> Vec<(String, Vec<usize>)> {
+        let mut groups: Vec<(String, Vec<usize>)> = Vec::new();
+        let mut next = 0;
+        for (i, flow) in self.flow.iter().enumerate() {
+            let own = next..next + flow.count as usize;
+            next = own.end;
+            let strategy = flow.strategy.to_string();
+            let twin =
+                |(j, f): (usize, &Flow)| j != i && f.group.is_none() && f.strategy == flow.strategy;
+            let is_one_of = self.flow.iter().enumerate().any(twin);
+            let name = match &flow.group {
+                Some(name) => name.clone(),
+                None if is_one_of => format!("{strategy}#{i}"),
+                None => strategy,
+            };
+            match groups.iter_mut().find(|(n, _)| *n == name) {
+                Some((_, flows)) => flows.extend(own),
+                None => groups.push((name, own.collect())),
+            }
+        }
+        groups
     }
 
     /// Checks what types alone cannot; the first problem, with its dotted key.
@@ -191,8 +234,16 @@ impl Scenario {
         let stations = self.stations().max(1);
         self.flow.iter().flat_map(move |flow| {
             (0..flow.count).map(move |n| {
-                let station = (flow.station + n) % stations;
-                Flow { station, count: 1, ..flow.clone() }
+                let later = f64::from(n) * flow.stagger_s;
+                Flow {
+                    station: ((u64::from(flow.station)
+                        + u64::from(n) * u64::from(flow.station_step))
+                        % u64::from(stations)) as u32,
+                    count: 1,
+                    start_s: flow.start_s + later,
+                    stop_s: flow.stop_s.map(|stop| stop + later),
+                    ..flow.clone()
+                }
             })
         })
     }

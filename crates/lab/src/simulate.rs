@@ -1,6 +1,7 @@
 //! One run: a scenario and its seed in, figures out.
 
 use core::time::Duration;
+use std::collections::BTreeMap;
 use std::io::Write;
 
 use anyhow::{Context, Result, ensure};
@@ -8,6 +9,7 @@ use tack_link::wlan::Wlan;
 use tack_sim::{LinkId, Simulation};
 use tack_units::Instant;
 
+use crate::course::Course;
 use crate::link::Hop;
 use crate::network::{Capture, Network};
 use crate::reading::{Period, Reading};
@@ -41,6 +43,35 @@ pub fn simulate(scenario: &Scenario) -> Result<RunResult> {
     setup.sim.settle(SETTLE);
     setup.check_stall()?;
     Ok(result)
+}
+
+/// A run and what is known of its course.
+pub(crate) struct Simulated {
+    pub(crate) result: RunResult,
+    /// Figures of its course.
+    pub(crate) extra: BTreeMap<String, f64>,
+    /// Quantiles over time.
+    pub(crate) samples: BTreeMap<String, Vec<f64>>,
+    /// Over time, if wanted.
+    pub(crate) series: BTreeMap<String, Vec<(f64, f64)>>,
+}
+
+/// What is to be known of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    Figures,
+    Series,
+}
+
+/// As [`simulate`], with what is known of the run's course.
+pub(crate) fn simulate_wanted(scenario: &Scenario, wanted: Wanted) -> Result<Simulated> {
+    let (result, mut setup) = run(scenario, None)?;
+    let course = Course::of(scenario, &setup);
+    let (extra, samples) = (course.figures(), course.samples());
+    let series = if wanted == Wanted::Series { course.series() } else { BTreeMap::new() };
+    setup.sim.settle(SETTLE);
+    setup.check_stall()?;
+    Ok(Simulated { result, extra, samples, series })
 }
 
 /// The same, with what `recordings` ask for written down. They change nothing in the run.

@@ -1,90 +1,84 @@
-//! Where a sweep's rows are kept as JSON lines, in the plan's order, so that an interrupted one
-//! goes on where it stopped.
+//! Where records are kept as JSON lines: found again by what was run, so that interrupted work goes
+//! on, an edited file runs only what it changed, and parts from several machines make one whole.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use crate::lines::{Lines, LinesError};
-use crate::output::Row;
-use crate::scenario::Run;
+use crate::lines::{Lines, LinesError, read};
+use crate::plan::Item;
+use crate::record::Record;
 
-/// An open results file.
+/// An open file of records.
 #[derive(Debug)]
 pub struct Store {
-    lines: Lines<Row>,
-    rows: Vec<Row>,
+    /// `None`: nothing is kept.
+    lines: Option<Lines<Record>>,
+    records: BTreeMap<String, Record>,
 }
-
-/// Why results cannot be kept there.
-#[derive(Debug)]
-pub enum StoreError {
-    /// The file cannot be opened, read or written.
-    Io(PathBuf, std::io::Error),
-    /// It holds something else than rows.
-    NoRows(PathBuf, String),
-    /// It holds rows of another plan: the number of the first such line.
-    OtherPlan(PathBuf, usize),
-}
-
-impl std::fmt::Display for StoreError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            StoreError::Io(path, e) => write!(f, "{}: {e}", path.display()),
-            StoreError::NoRows(path, e) => {
-                write!(f, "{} holds no results of a sweep, {e}", path.display())
-            }
-            StoreError::OtherPlan(path, line) => write!(
-                f,
-                "{}, line {line}: the result of another plan, not of this one",
-                path.display()
-            ),
-        }
-    }
-}
-
-impl std::error::Error for StoreError {}
 
 impl Store {
-    /// Opens `path` for the results of `runs`. With `resume`, rows it holds already are kept;
-    /// without, they are deleted.
+    /// Opens `path`. With `resume`, its records are kept; without, they are deleted.
     ///
     /// # Errors
-    /// When the file is out of reach, or is not what an interrupted sweep of `runs` left behind:
-    /// it stays as it is then.
-    pub fn open(path: &Path, runs: &[Run], resume: bool) -> Result<Store, StoreError> {
-        let (mut lines, rows) = Lines::<Row>::open(path, resume).map_err(|e| match e {
-            LinesError::Io(path, e) => StoreError::Io(path, e),
-            LinesError::Foreign(path, e) => StoreError::NoRows(path, e),
-        })?;
-        let planned: BTreeMap<usize, &Run> = runs.iter().map(|r| (r.index, r)).collect();
-        let stranger =
-            rows.iter().position(|row| !planned.get(&row.index).is_some_and(|r| row.answers(r)));
-        if let Some(i) = stranger {
-            return Err(StoreError::OtherPlan(path.to_owned(), i + 1));
-        }
-        // Only now: another plan's file stays as it is.
-        lines.mend().map_err(|e| StoreError::Io(path.to_owned(), e))?;
-        Ok(Store { lines, rows })
+    /// The file is out of reach or holds something else; it stays as it is then.
+    pub fn open(path: &Path, resume: bool) -> Result<Store, LinesError> {
+        let (mut lines, kept) = Lines::<Record>::open(path, resume)?;
+        lines.mend().map_err(|e| LinesError::Io(path.to_owned(), e))?;
+        Ok(Store { lines: Some(lines), records: by_run(kept) })
     }
 
-    /// Rows so far, those kept included.
-    pub fn rows(&self) -> &[Row] {
-        &self.rows
+    /// One in memory.
+    pub fn transient() -> Store {
+        Store { lines: None, records: BTreeMap::new() }
     }
 
-    /// Those of `runs` that have no row yet, in order.
-    pub fn missing(&self, runs: &[Run]) -> Vec<Run> {
-        let done: std::collections::BTreeSet<usize> = self.rows.iter().map(|r| r.index).collect();
-        runs.iter().filter(|r| !done.contains(&r.index)).cloned().collect()
+    /// Records so far, by run.
+    pub fn records(&self) -> &BTreeMap<String, Record> {
+        &self.records
     }
 
-    /// Writes a row; it is in the file when this returns.
+    /// Those of `items` that have no record yet, in order.
+    pub fn missing(&self, items: &[Item]) -> Vec<Item> {
+        items.iter().filter(|item| !self.records.contains_key(&item.id)).cloned().collect()
+    }
+
+    /// Writes a record; it is in the file when this returns.
     ///
     /// # Errors
     /// Those of the file.
-    pub fn append(&mut self, row: &Row) -> std::io::Result<()> {
-        self.lines.append(row)?;
-        self.rows.push(row.clone());
+    pub fn append(&mut self, record: Record) -> std::io::Result<()> {
+        if let Some(lines) = &mut self.lines {
+            lines.append(&record)?;
+        }
+        self.records.insert(record.run.clone(), record);
         Ok(())
     }
+}
+
+fn by_run(records: Vec<Record>) -> BTreeMap<String, Record> {
+    records.into_iter().map(|r| (r.run.clone(), r)).collect()
+}
+
+/// The records of `texts` together, in the order of `items`: what one machine would have written.
+///
+/// # Errors
+/// Which text holds something else, or how many runs have no record and the first of them.
+pub fn merge(texts: &[(String, String)], items: &[Item]) -> Result<Vec<Record>, String> {
+    let mut all = BTreeMap::new();
+    for (name, text) in texts {
+        let records: Vec<Record> = read(text).map_err(|e| format!("{name}: {e}"))?;
+        all.extend(by_run(records));
+    }
+    let missing: Vec<&Item> = items.iter().filter(|i| !all.contains_key(&i.id)).collect();
+    if let Some(first) = missing.first() {
+        let words: Vec<String> = first.key.iter().map(|(k, v)| format!("{k} = {v}")).collect();
+        return Err(format!(
+            "{} of {} runs are there; the first that is not: {} ({})",
+            items.len() - missing.len(),
+            items.len(),
+            first.id,
+            words.join(", ")
+        ));
+    }
+    Ok(items.iter().filter_map(|i| all.get(&i.id).cloned()).collect())
 }

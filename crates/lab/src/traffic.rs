@@ -29,7 +29,7 @@ pub(crate) enum Placed {
 
 /// Puts the next of the scenario's flows into the simulation.
 pub(crate) fn place(network: &mut Network, scenario: &Scenario, flow: &Flow) -> Placed {
-    let (client, server) = (network.client(flow.station), network.server(flow.station));
+    let (client, server) = (network.client(flow.station), network.next_server(flow));
     let (src, dst) = match flow.direction {
         Direction::Down => (server, client),
         Direction::Up => (client, server),
@@ -51,8 +51,7 @@ pub(crate) fn place(network: &mut Network, scenario: &Scenario, flow: &Flow) -> 
         conn.ecn = flow.ecn;
         conn.pacing = if flow.paced { Pacing::Always } else { Pacing::OnlyIfRateBased };
         if let Some(params) = conn.ack.tack_mut() {
-            params.beta = flow.beta;
-            params.segments_per_ack = flow.segments_per_ack;
+            *params = flow.tack_params(*params);
         }
         let options = TIMESTAMP_BYTES + if conn.ack.tack().is_some() { PKT_SEQ_BYTES } else { 0 };
         conn.mss = flow.segment_bytes.map(|bytes| bytes + options);

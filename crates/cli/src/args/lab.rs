@@ -1,43 +1,42 @@
 //! `tack lab`.
 
 mod acks;
+mod compare;
 mod controllers;
 #[cfg(target_os = "linux")]
 mod emulate;
 mod envelope;
+mod experiment;
 mod fairness;
 #[cfg(target_os = "linux")]
 mod kernel;
-mod reproduce;
 
-use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{ArgAction, Args, Subcommand};
+use clap::{Args, Subcommand};
 use tack_lab::airtime::AirtimeSettings;
-use tack_lab::compare::Comparison;
-use tack_lab::scenario::{Strategy, Wifi};
 
 pub use self::acks::AcksArgs;
+pub use self::compare::CompareArgs;
 pub use self::controllers::ControllersArgs;
 #[cfg(target_os = "linux")]
 pub use self::emulate::EmulateArgs;
 pub use self::envelope::EnvelopeArgs;
+pub use self::experiment::{ReproduceArgs, RunArgs, StoreArgs};
 pub use self::fairness::FairnessArgs;
 #[cfg(target_os = "linux")]
 pub use self::kernel::KernelArgs;
-pub use self::reproduce::{Paper, ReproduceArgs};
 use crate::exit::Failure;
 
 const AFTER: &str = "\
 Examples:
   tack lab compare --wifi n --rtt 80ms        every ACK strategy on the same air
-  tack lab run scenarios/satellite.toml       an experiment as data
+  tack lab run scenarios/satellite.toml       a scenario or an experiment of your own
   tack lab airtime --phy ac --mode udpack --l 2
   tack lab acks --rate 20 --rtt 50ms          every ACK strategy on the same wire
   tack lab fairness                           each against acknowledging every segment
   tack lab envelope --draws 200               where TACK breaks a promise, path by path
-  tack lab reproduce landstrom                a paper's figures beside ours
+  tack lab reproduce T-6b custura             the papers' figures beside ours
   tack lab controllers                        the congestion controllers side by side";
 
 /// Experiments in a deterministic simulator: the real stack over a model of 802.11 and wires.
@@ -54,7 +53,7 @@ pub struct LabArgs {
 pub enum LabCommand {
     /// Put UDP, TCP with fewer and fewer ACKs, and TACK side by side on the same Wi-Fi
     Compare(CompareArgs),
-    /// Run a scenario file, with all its sweeps and seeds
+    /// Run a scenario or an experiment file, with all its sweeps, variants and seeds
     Run(RunArgs),
     /// Run open-loop traffic on any setting of the 802.11 model
     Airtime(Box<AirtimeArgs>),
@@ -64,7 +63,7 @@ pub enum LabCommand {
     Fairness(Box<FairnessArgs>),
     /// Look for paths and traffic, at random, where TACK breaks a promise
     Envelope(Box<EnvelopeArgs>),
-    /// Put a paper's figures beside ours, and judge
+    /// Run the papers' figures, put theirs beside ours, and judge
     Reproduce(ReproduceArgs),
     /// Put the congestion controllers side by side, against theory and each other
     Controllers(ControllersArgs),
@@ -76,56 +75,6 @@ pub enum LabCommand {
     Kernel(KernelArgs),
 }
 
-const COMPARE_AFTER: &str = "\
-Goodput counts the application's bytes. `ideal` is what open-loop traffic with the same number of
-ACKs reaches on the same air: what fewer ACKs alone would give.
-
-Examples:
-  tack lab compare
-  tack lab compare --wifi n,ac --rtt 80ms --plot compare.svg
-  tack lab compare --wifi g --strategies tcp-l2,tack --presets textbook --json";
-
-/// Put every ACK strategy on the same air.
-#[derive(Clone, Debug, Args)]
-#[command(after_help = COMPARE_AFTER)]
-pub struct CompareArgs {
-    /// 802.11 generations: b, g, n, ac, ax
-    #[arg(long, value_name = "PHY,…", value_delimiter = ',', default_value = "n")]
-    pub wifi: Vec<String>,
-    /// Round trip of the path behind the access point, e.g. 80ms
-    #[arg(long, value_name = "TIME", default_value = "80ms", value_parser = parse_time)]
-    pub rtt: Duration,
-    /// Runs of each cell, with seeds from 1 on
-    #[arg(long, value_name = "N", default_value_t = 5)]
-    pub seeds: u64,
-    /// Simulated seconds measured in each run
-    #[arg(long, value_name = "S", default_value_t = 10.0)]
-    pub seconds: f64,
-    /// Simulated seconds before that, left out of every figure
-    /// [default: 60 round trips, at least 2]
-    #[arg(long, value_name = "S")]
-    pub warmup: Option<f64>,
-    /// Some of udp, tcp-l1 to tcp-l64, ae, a4l4, a8l8, 2waf, 4w, 4waf, ar10, akdu, picoquic, srt,
-    /// tack and their like [default: udp, tcp-l1,2,4,8,16, tack]
-    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
-    pub strategies: Vec<Strategy>,
-    /// Some of textbook, paper-a, paper-b
-    #[arg(long, value_name = "NAME,…", value_delimiter = ',', default_value = "textbook,paper-a")]
-    pub presets: Vec<String>,
-    /// Draw the result to this SVG file
-    #[arg(long, value_name = "FILE")]
-    pub plot: Option<PathBuf>,
-    /// Print JSON
-    #[arg(long)]
-    pub json: bool,
-    /// Print CSV
-    #[arg(long, conflicts_with = "json")]
-    pub csv: bool,
-    /// How it runs.
-    #[command(flatten)]
-    pub how: HowArgs,
-}
-
 /// What every longer experiment has.
 #[derive(Clone, Debug, Args)]
 pub struct HowArgs {
@@ -135,44 +84,6 @@ pub struct HowArgs {
     /// No progress bar
     #[arg(short, long)]
     pub quiet: bool,
-}
-
-const RUN_AFTER: &str = "\
-Results are JSON lines, one per run, with every parameter and the seed. If the file is there, an
-interrupted sweep goes on where it stopped.
-
-Examples:
-  tack lab run scenarios/sweep-beta.toml --out results/ --csv
-  tack lab run my.toml --pcap packets.pcapng --series cwnd.csv";
-
-/// Run a scenario file.
-#[derive(Clone, Debug, Args)]
-#[command(after_help = RUN_AFTER)]
-pub struct RunArgs {
-    /// The scenario, in TOML
-    #[arg(value_name = "FILE.toml")]
-    pub file: PathBuf,
-    /// Where results go: a .jsonl file, or a directory [default: FILE.jsonl in this directory]
-    #[arg(short, long, value_name = "PATH")]
-    pub out: Option<PathBuf>,
-    /// Write a CSV file beside it
-    #[arg(long)]
-    pub csv: bool,
-    /// Go on with a sweep that was interrupted: the default
-    #[arg(long, action = ArgAction::SetTrue, overrides_with = "no_resume")]
-    pub resume: bool,
-    /// Delete earlier results and start afresh
-    #[arg(long)]
-    pub no_resume: bool,
-    /// Capture the packets of a scenario's only run, for Wireshark
-    #[arg(long, value_name = "FILE.pcapng")]
-    pub pcap: Option<PathBuf>,
-    /// Write the senders' windows, rates and round trips over time of a scenario's only run
-    #[arg(long, value_name = "FILE.csv")]
-    pub series: Option<PathBuf>,
-    /// How it runs.
-    #[command(flatten)]
-    pub how: HowArgs,
 }
 
 const AIRTIME_AFTER: &str = "\
@@ -256,58 +167,6 @@ impl AirtimeArgs {
             seed: self.seed,
             explicit_bar: self.explicit_bar,
             rts_threshold: self.rts_threshold,
-        }
-    }
-}
-
-impl CompareArgs {
-    /// What the user meant.
-    pub fn resolve(&self) -> Result<Comparison, Failure> {
-        for phy in &self.wifi {
-            for preset in &self.presets {
-                let wrong = |e| Failure::usage(format!("--wifi {phy} --presets {preset}: {e}"));
-                Wifi::preset(phy, preset).checked_config(1).map_err(wrong)?;
-            }
-        }
-        if self.rtt > Duration::from_secs(10) {
-            return Err(Failure::usage(format!("--rtt {:?}: at most 10s can run", self.rtt)));
-        }
-        if !(1..=10_000).contains(&self.seeds) {
-            return Err(Failure::usage(format!("--seeds {}: 1 to 10000 can run", self.seeds)));
-        }
-        let warmup = self.warmup.unwrap_or_else(|| (60.0 * self.rtt.as_secs_f64()).max(2.0));
-        for (flag, value, least) in [("--seconds", self.seconds, 0.01), ("--warmup", warmup, 0.0)] {
-            if !(least..=36_000.0).contains(&value) {
-                let why = format!("{flag} {value}: from {least} to 36000 can run");
-                return Err(Failure::usage(why));
-            }
-        }
-        let strategies = match self.strategies.as_slice() {
-            [] => Strategy::COMPARED.to_vec(),
-            some => some.to_vec(),
-        };
-        let warmup = Duration::from_secs_f64(warmup);
-        Ok(Comparison {
-            phys: self.wifi.clone(),
-            presets: self.presets.clone(),
-            strategies,
-            rtt: self.rtt,
-            seeds: self.seeds,
-            duration: warmup + Duration::from_secs_f64(self.seconds),
-            warmup,
-        })
-    }
-}
-
-impl RunArgs {
-    /// Where the JSON lines go.
-    pub fn results(&self) -> PathBuf {
-        let mut name = self.file.file_stem().unwrap_or("results".as_ref()).to_owned();
-        name.push(".jsonl");
-        match &self.out {
-            None => name.into(),
-            Some(path) if path.extension().is_some_and(|e| e == "jsonl") => path.clone(),
-            Some(dir) => dir.join(name),
         }
     }
 }

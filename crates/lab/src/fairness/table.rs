@@ -1,12 +1,9 @@
 //! What a person sees of the rows: tables and lines.
 
 use std::fmt::Write as _;
-use std::path::Path;
 
-use anyhow::Result;
-
-use super::{FairnessRow, TOLERANCE};
-use crate::plot::{self, Line, Lines};
+use super::FairnessRow;
+use crate::svg::{Axis, Line, Plot, Style};
 
 impl FairnessRow {
     /// Whether both belong to one bottleneck and one choice of who is paced.
@@ -20,30 +17,21 @@ impl FairnessRow {
     }
 }
 
-/// The rows as lines over the number of flows, a panel per bottleneck; see [`draw`].
-pub fn figures(rows: &[FairnessRow]) -> Vec<Lines> {
-    let panel = |block: &[FairnessRow]| Lines {
+/// The rows as lines over the number of flows, a picture per bottleneck.
+pub fn figures(rows: &[FairnessRow]) -> Vec<Plot> {
+    let line = |rows: &[FairnessRow]| Line {
+        name: rows[0].strategy.clone(),
+        points: rows.iter().map(|r| (f64::from(r.flows), r.share, r.share_ci95)).collect(),
+        style: Style::Line,
+    };
+    let axis = |label: &str, log| Axis { label: label.to_owned(), log, categories: None };
+    let panel = |block: &[FairnessRow]| Plot {
         title: block[0].block(),
-        x: "flows",
-        y: "goodput relative to the fair share",
-        level: Some((1.0, TOLERANCE)),
-        lines: block
-            .chunk_by(|a, b| a.strategy == b.strategy)
-            .map(|rows| Line {
-                name: rows[0].strategy.clone(),
-                points: rows.iter().map(|r| (f64::from(r.flows), r.share)).collect(),
-            })
-            .collect(),
+        x: axis("flows", true),
+        y: axis("goodput over the fair share", false),
+        lines: block.chunk_by(|a, b| a.strategy == b.strategy).map(line).collect(),
     };
     rows.chunk_by(FairnessRow::is_of_block).map(panel).collect()
-}
-
-/// Draws the rows to an SVG file.
-///
-/// # Errors
-/// When there is nothing to draw or the file cannot be written.
-pub fn draw(rows: &[FairnessRow], path: &Path) -> Result<()> {
-    plot::lines(&figures(rows), path)
 }
 
 /// The table a person reads: one block per bottleneck, strategies down, numbers of flows across.

@@ -31,6 +31,11 @@ pub struct Access {
     /// One way over one access link, milliseconds: one value for all, or a list with one per pair.
     #[serde(default)]
     pub delay_ms: PerPair,
+    /// Spread of the access links' delays from pair to pair, as a share of the mean: the least is
+    /// half of this below, the greatest half of it above; the same for pairs 2n and 2n + 1. Equal
+    /// delays put flows in lockstep: microseconds decide who loses at a full drop-tail queue.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub delay_spread: f64,
     /// Buffer of every access link in packets.
     #[serde(default = "thousand")]
     pub buffer_packets: u32,
@@ -43,6 +48,10 @@ pub struct Access {
 
 fn one() -> u32 {
     1
+}
+
+fn is_zero(v: &f64) -> bool {
+    *v == 0.0
 }
 
 fn thousand() -> u32 {
@@ -89,6 +98,7 @@ impl Access {
             pairs,
             rate_mbps: Some(rate_mbps),
             delay_ms: PerPair::All(delay_ms),
+            delay_spread: 0.0,
             buffer_packets: thousand(),
             processing_ms: 0.0,
         }
@@ -115,6 +125,10 @@ impl Access {
             let what = format!("is {v}, but must lie between 0 and 100000");
             return Err(Problem::new("access.delay_ms", what));
         }
+        if !(0.0..=2.0).contains(&self.delay_spread) {
+            let what = format!("is {}, but must lie between 0 and 2", self.delay_spread);
+            return Err(Problem::new("access.delay_spread", what));
+        }
         if !(0.0..=1e4).contains(&self.processing_ms) {
             let what = format!("is {}, but must lie between 0 and 10000", self.processing_ms);
             return Err(Problem::new("access.processing_ms", what));
@@ -127,13 +141,20 @@ impl Access {
 
     /// Mean delay of one access link over the pairs.
     pub fn mean_delay(&self) -> Duration {
-        let sum: f64 = (0..self.pairs).map(|pair| self.delay_ms.of(pair)).sum();
+        let sum: f64 = (0..self.pairs).map(|pair| self.delay_of(pair)).sum();
         Duration::from_secs_f64(sum / f64::from(self.pairs.max(1)) / 1e3)
+    }
+
+    /// One way over each link of `pair`, milliseconds.
+    fn delay_of(&self, pair: u32) -> f64 {
+        let groups = f64::from(self.pairs.div_ceil(2).max(1));
+        let offset = (f64::from(pair / 2) + 0.5) / groups - 0.5;
+        self.delay_ms.of(pair) * (1.0 + self.delay_spread * offset)
     }
 
     /// Both directions of both links of `pair`.
     pub fn config(&self, pair: u32) -> DirectionConfig {
-        let delay = Duration::from_secs_f64(self.delay_ms.of(pair) / 1e3);
+        let delay = Duration::from_secs_f64(self.delay_of(pair) / 1e3);
         let limit = Limit::Packets(self.buffer_packets);
         let rate = self.rate_mbps.map(|mbps| Rate::from_bps((mbps * 1e6) as u64));
         DirectionConfig {

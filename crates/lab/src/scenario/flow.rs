@@ -4,10 +4,12 @@ use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+use tack::Params;
 use tack_cc::Algorithm;
 use tack_sim::AckStrategy;
 
 use super::error::Problem;
+use super::tack::TackWords;
 
 /// How a flow is carried and acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -19,17 +21,6 @@ pub enum Strategy {
 }
 
 impl Strategy {
-    /// What `tack lab compare` puts side by side.
-    pub const COMPARED: [Strategy; 7] = [
-        Strategy::Udp,
-        Strategy::every(1),
-        Strategy::every(2),
-        Strategy::every(4),
-        Strategy::every(8),
-        Strategy::every(16),
-        Strategy::TACK,
-    ];
-
     /// TCP-TACK.
     pub const TACK: Strategy = Strategy::Tcp(AckStrategy::TACK);
 
@@ -174,12 +165,18 @@ pub struct Flow {
     /// Which station it belongs to, from 0; with `[access]` which pair of hosts.
     #[serde(default)]
     pub station: u32,
-    /// How many such flows, each on the next station.
+    /// How many such flows, each on the next station, or `station_step` further.
     #[serde(default = "one")]
     pub count: u32,
+    /// From the station of one of `count` to that of the next.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub station_step: u32,
     /// Start, seconds.
     #[serde(default)]
     pub start_s: f64,
+    /// The n-th of `count` starts, and stops, n times this later, seconds.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub stagger_s: f64,
     /// The start is later by a random part of this, seconds, drawn from the seed for each flow.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub start_jitter_s: f64,
@@ -205,6 +202,15 @@ pub struct Flow {
     /// Receive window in full segments; practically unlimited if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rwnd_segments: Option<u32>,
+    /// One way over a link of its own behind the path, milliseconds: flows with unlike round trips.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub delay_ms: f64,
+    /// What its figures are called where several kinds of flows run; its strategy if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
+    /// Parameters of a TACK flow.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tack: Option<TackWords>,
 }
 
 fn yes() -> bool {
@@ -213,6 +219,10 @@ fn yes() -> bool {
 
 fn one() -> u32 {
     1
+}
+
+fn is_one(n: &u32) -> bool {
+    *n == 1
 }
 
 fn is_zero(v: &f64) -> bool {
@@ -250,7 +260,22 @@ impl Flow {
             segment_bytes: None,
             paced: yes(),
             rwnd_segments: None,
+            station_step: one(),
+            stagger_s: 0.0,
+            delay_ms: 0.0,
+            group: None,
+            tack: None,
         }
+    }
+
+    /// TACK's parameters as this flow has them, on top of `usual`. Checked before: it cannot fail
+    /// for a scenario that was parsed.
+    pub fn tack_params(&self, usual: Params) -> Params {
+        let mut params =
+            Params { beta: self.beta, segments_per_ack: self.segments_per_ack, ..usual };
+        // What is wrong was reported when the scenario was read.
+        let _ = self.tack.as_ref().map(|words| words.apply(&mut params));
+        params
     }
 
     pub(super) fn check(&self, i: usize, stations: u32, duration_s: f64) -> Result<(), Problem> {
@@ -260,6 +285,22 @@ impl Flow {
                 "station",
                 format!("is {}, but stations count from 0 to {}", self.station, stations - 1),
             );
+        }
+        for (key, v) in [("stagger_s", self.stagger_s), ("delay_ms", self.delay_ms)] {
+            if !(0.0..=1e5).contains(&v) {
+                return bad(key, format!("is {v}, but must lie between 0 and 100000"));
+            }
+        }
+        if let Some(words) = &self.tack {
+            words
+                .apply(&mut Params::default())
+                .map_err(|p| Problem::new(format!("flow.{i}.tack.{}", p.key), p.what))?;
+        }
+        if self.group.as_ref().is_some_and(|g| g.is_empty() || g.len() > 64 || g.contains('.')) {
+            return bad("group", "must be a name of 1 to 64 letters without a dot".to_owned());
+        }
+        if self.station_step > 1_000 {
+            return bad("station_step", format!("is {}, at most 1000", self.station_step));
         }
         if self.count == 0 {
             return bad("count", "is 0: leave the flow out instead".to_owned());

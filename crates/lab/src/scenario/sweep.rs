@@ -130,7 +130,7 @@ fn of_sweep(text: &str, key: &str, what: String) -> ScenarioError {
 }
 
 /// The line of a key written in quotes, as `[sweep]` has them.
-fn line_of_quoted(text: &str, key: &str) -> Option<usize> {
+pub(crate) fn line_of_quoted(text: &str, key: &str) -> Option<usize> {
     let quoted = format!("\"{key}\"");
     let plain = format!("{key} ");
     text.lines()

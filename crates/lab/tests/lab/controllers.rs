@@ -6,6 +6,7 @@ use tack_cc::{Algorithm, Pacing};
 use tack_lab::controllers::course::{Course, FlowOutcome, Outcome, SEGMENT_BYTES};
 use tack_lab::controllers::response::Pattern;
 use tack_lab::controllers::{Experiment, Settings, plot, rows, run, table};
+use tack_lab::svg::stacked;
 use tack_link::loss::LossConfig;
 use tack_units::Rate;
 
@@ -227,12 +228,9 @@ fn a_trial_repeats_itself_and_can_be_drawn() {
     let trials = settings.trials();
     let [once, again] = [1, 2].map(|jobs| run(&trials, jobs, &|| {}).expect("they can run"));
     assert_eq!(rows(&once), rows(&again), "whatever the number of threads");
-    let dir = tempfile::tempdir().expect("a place for files");
-    let path = dir.path().join("pairs.svg");
-    plot::draw(&once, Experiment::Pair, &path).expect("it can be drawn");
-    let svg = std::fs::read_to_string(&path).expect("it was written");
+    let svg = stacked(&plot::plots(&once, Experiment::Pair));
     for title in ["cubic and cubic", "cubic and bbr", "bbr and bbr"] {
         assert!(svg.contains(title), "{title}");
     }
-    assert!(plot::draw(&once, Experiment::Response, &path).is_err(), "nothing to draw");
+    assert!(plot::plots(&once, Experiment::Response).is_empty(), "nothing to draw");
 }

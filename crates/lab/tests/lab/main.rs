@@ -2,9 +2,9 @@
 
 mod airtime;
 mod capture;
-mod compare;
 mod controllers;
 mod envelope;
+mod experiments;
 mod files;
 mod fuzz;
 mod opponents;

@@ -1,7 +1,12 @@
-//! Plans and results made up for tests of what handles them.
+//! Plans and records made up for tests of what handles them.
 
+use std::collections::BTreeMap;
+
+use tack_lab::experiment::Extent;
+use tack_lab::plan::{Item, experiment_or_scenario};
+use tack_lab::record::Record;
+use tack_lab::reproduce::Loaded;
 use tack_lab::result::{FlowResult, RunResult};
-use tack_lab::scenario::{Plan, Run};
 
 /// Two PHYs, two strategies, two seeds.
 pub(crate) const SWEEP: &str = r#"
@@ -24,19 +29,39 @@ strategy = "tack"
 "flow.0.strategy" = ["tcp-l2", "tack"]
 "#;
 
-pub(crate) fn runs(text: &str) -> Vec<Run> {
-    Plan::parse(text).unwrap().runs()
+pub(crate) fn load(text: &str) -> Loaded {
+    let experiment = experiment_or_scenario(text, "test").unwrap_or_else(|e| panic!("{e}"));
+    Loaded::of(experiment, text, Extent::Short).unwrap_or_else(|e| panic!("{e}"))
 }
 
-/// A result that depends on the run alone and has numbers that are hard to print.
-pub(crate) fn invented(run: &Run) -> RunResult {
-    let x = (run.index as f64 + 0.1).sqrt() / 3.0;
+pub(crate) fn items(text: &str) -> Vec<Item> {
+    load(text).plan.items
+}
+
+/// A record that depends on the run alone and has numbers that are hard to print.
+pub(crate) fn invented(item: &Item) -> Record {
+    let x = (item.id.bytes().map(f64::from).sum::<f64>() + 0.1).sqrt() / 3.0;
     let total = FlowResult {
         goodput_bps: x * 1e8,
         ack_packets_per_s: 1e-7 / x,
-        retransmissions: 1000 - run.index as u64,
-        rtt_p50_us: (!run.index.is_multiple_of(3)).then_some(x),
+        retransmissions: 1000 - item.scenario.seed,
+        rtt_p50_us: item.scenario.seed.is_multiple_of(2).then_some(x),
         ..FlowResult::default()
     };
-    RunResult { flows: vec![total.clone()], total, ..RunResult::default() }
+    let result = RunResult { flows: vec![total.clone()], total, ..RunResult::default() };
+    Record::of(item, &result).unwrap()
+}
+
+/// Records of all of a plan's runs, with one figure as `value` has it.
+pub(crate) fn records(
+    loaded: &Loaded,
+    metric: &str,
+    value: impl Fn(&Item) -> f64,
+) -> BTreeMap<String, Record> {
+    let record = |item: &Item| {
+        let metrics = BTreeMap::from([(metric.to_owned(), value(item))]);
+        let (run, key) = (item.id.clone(), item.key.clone());
+        (item.id.clone(), Record { run, key, metrics, ..Record::default() })
+    };
+    loaded.plan.items.iter().map(record).collect()
 }

@@ -1,17 +1,19 @@
-//! Sweeps: order, determinism, interruptions.
+//! The pool and the store: order, interruption, parts of a plan and what they make together.
 
 use std::hint::black_box;
 use std::io;
+use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use tack_lab::output::Row;
-use tack_lab::store::{Store, StoreError};
-use tack_lab::sweep::{Observer, SweepError, sweep};
+use tack_lab::plan::Item;
+use tack_lab::record::Record;
+use tack_lab::runner::{Sink, Stopped, run};
+use tack_lab::store::{Store, merge};
 
-use crate::plans::{SWEEP, invented, runs};
+use crate::plans::{SWEEP, invented, items};
 
-/// Rows as JSON lines; stops or fails after a number of them.
+/// Records as JSON lines; stops or fails after a number of them.
 #[derive(Default)]
 struct Lines {
     rows: Mutex<Vec<String>>,
@@ -20,13 +22,13 @@ struct Lines {
     fail_at: Option<usize>,
 }
 
-impl Observer for Lines {
-    fn row(&self, row: &Row) -> io::Result<()> {
+impl Sink<Record> for Lines {
+    fn take(&self, _position: usize, record: Record) -> io::Result<()> {
         let mut rows = self.rows.lock().unwrap();
         if self.fail_at == Some(rows.len()) {
             return Err(io::Error::other("disk full"));
         }
-        rows.push(serde_json::to_string(row).unwrap());
+        rows.push(serde_json::to_string(&record).unwrap());
         Ok(())
     }
 
@@ -47,11 +49,11 @@ impl Lines {
 
 /// Real simulations, whose every figure must be the same bit by bit.
 #[test]
-fn the_same_seeds_give_the_same_rows_on_one_thread_and_on_two() {
-    let runs = runs(SWEEP);
+fn the_same_seeds_give_the_same_records_on_one_thread_and_on_two() {
+    let items = items(SWEEP);
     let rows = |jobs| {
         let lines = Lines::default();
-        sweep(&runs, jobs, &lines, |run| tack_lab::simulate(&run.scenario)).unwrap();
+        run(&items, jobs, &lines, |item| item.backend.run(item)).unwrap();
         lines.into_rows()
     };
     let one = rows(1);
@@ -60,103 +62,139 @@ fn the_same_seeds_give_the_same_rows_on_one_thread_and_on_two() {
 }
 
 #[test]
-fn rows_come_in_the_plan_s_order_whatever_finishes_first() {
-    let runs = runs(SWEEP);
+fn records_come_in_the_plan_s_order_whatever_finishes_first() {
+    let items = items(SWEEP);
     for jobs in [1, 2, 3, 8, 100, 0] {
         let lines = Lines::default();
-        sweep(&runs, jobs, &lines, |run| {
+        run(&items, jobs, &lines, |item| {
             // Later runs are done sooner.
-            let work = 200_000 * (8 - run.index as u64);
+            let index = items.iter().position(|i| i.id == item.id).unwrap() as u64;
+            let work = 200_000 * (8 - index);
             black_box((0..work).fold(0, |sum: u64, x| black_box(sum ^ x)));
-            Ok(invented(run))
+            Ok(invented(item))
         })
         .unwrap();
-        let expected: Vec<String> = runs
-            .iter()
-            .map(|r| serde_json::to_string(&Row::new(r, invented(r))).unwrap())
-            .collect();
+        let expected: Vec<String> =
+            items.iter().map(|i| serde_json::to_string(&invented(i)).unwrap()).collect();
         assert_eq!(lines.into_rows(), expected, "{jobs} jobs");
     }
 }
 
 #[test]
-fn a_failing_run_ends_the_sweep_and_is_named() {
-    let runs = runs(SWEEP);
+fn a_failing_run_ends_the_work_and_is_named() {
+    let items = items(SWEEP);
     for jobs in [1, 4] {
         let lines = Lines::default();
-        let done = sweep(&runs, jobs, &lines, |run| {
-            if run.index == 3 { Err(anyhow::anyhow!("made to fail")) } else { Ok(invented(run)) }
+        let done = run(&items, jobs, &lines, |item| {
+            if item.id == items[3].id {
+                Err(anyhow::anyhow!("made to fail"))
+            } else {
+                Ok(invented(item))
+            }
         });
         let error = done.unwrap_err();
-        assert!(matches!(error, SweepError::Run { index: 3, .. }), "{error}");
+        assert!(matches!(error, Stopped::Item { position: 3, .. }), "{error}");
         assert!(error.to_string().contains("made to fail"));
         assert_eq!(lines.into_rows().len(), 3, "the rows before it are kept, those after it not");
     }
 }
 
 #[test]
-fn a_row_that_cannot_be_written_ends_the_sweep_without_a_gap() {
+fn a_record_that_cannot_be_written_ends_the_work_without_a_gap() {
     let lines = Lines { fail_at: Some(2), ..Lines::default() };
-    let done = sweep(&runs(SWEEP), 3, &lines, |run| Ok(invented(run)));
-    assert!(matches!(done, Err(SweepError::Output(_))));
+    let done = run(&items(SWEEP), 3, &lines, |item| Ok(invented(item)));
+    assert!(matches!(done, Err(Stopped::Output(_))));
     assert_eq!(lines.into_rows().len(), 2);
 }
 
 #[test]
-fn a_cancelled_sweep_keeps_what_is_done() {
+fn cancelled_work_keeps_what_is_done() {
     let lines = Lines { cancel_after: Some(3), ..Lines::default() };
-    let done = sweep(&runs(SWEEP), 1, &lines, |run| Ok(invented(run)));
-    assert!(matches!(done, Err(SweepError::Cancelled)));
+    let done = run(&items(SWEEP), 1, &lines, |item| Ok(invented(item)));
+    assert!(matches!(done, Err(Stopped::Cancelled)));
     assert_eq!(lines.into_rows().len(), 3);
 }
 
 struct Kept(Mutex<Store>);
 
-impl Observer for Kept {
-    fn row(&self, row: &Row) -> io::Result<()> {
-        self.0.lock().unwrap().append(row)
+impl Sink<Record> for Kept {
+    fn take(&self, _position: usize, record: Record) -> io::Result<()> {
+        self.0.lock().unwrap().append(record)
     }
 }
 
+/// Runs what is missing of `items` in `path`; how many that were.
+fn go_on(path: &Path, items: &[Item]) -> usize {
+    let store = Store::open(path, true).unwrap();
+    let missing = store.missing(items);
+    let kept = Kept(Mutex::new(store));
+    run(&missing, 1, &kept, |item| Ok(invented(item))).unwrap();
+    assert!(kept.0.into_inner().unwrap().missing(items).is_empty());
+    missing.len()
+}
+
 #[test]
-fn a_sweep_torn_at_any_byte_ends_with_the_same_file() {
+fn a_store_torn_at_any_byte_ends_as_the_same_file() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("results.jsonl");
-    let runs = runs(SWEEP);
-    let go_on = || {
-        let store = Store::open(&path, &runs, true).unwrap();
-        let missing = store.missing(&runs);
-        let kept = Kept(Mutex::new(store));
-        sweep(&missing, 1, &kept, |run| Ok(invented(run))).unwrap();
-        (missing.len(), kept.0.into_inner().unwrap().rows().len())
-    };
-    assert_eq!(go_on(), (8, 8));
+    let items = items(SWEEP);
+    assert_eq!(go_on(&path, &items), 8);
     let whole = std::fs::read(&path).unwrap();
-    for end in (0..whole.len()).rev() {
+    for end in (0..whole.len()).rev().step_by(7) {
         std::fs::write(&path, &whole[..end]).unwrap();
         let lines = whole[..=end].iter().filter(|b| **b == b'\n').count();
-        assert_eq!(go_on(), (8 - lines, 8), "torn at byte {end}");
+        assert_eq!(go_on(&path, &items), 8 - lines, "torn at byte {end}");
         assert!(std::fs::read(&path).unwrap() == whole, "torn at byte {end}");
     }
-    assert_eq!(go_on(), (0, 8), "nothing is left to do");
+    std::fs::write(&path, &whole).unwrap();
+    assert_eq!(go_on(&path, &items), 0, "nothing is left to do");
 }
 
 #[test]
-fn results_of_another_plan_are_refused_and_left_alone() {
+fn after_an_edit_only_what_it_changed_runs_and_nothing_is_lost() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("results.jsonl");
-    let (mine, other) = (runs(SWEEP), runs(&SWEEP.replace("5.1", "5.2")));
-    let mut store = Store::open(&path, &other, true).unwrap();
-    store.append(&Row::new(&other[0], invented(&other[0]))).unwrap();
-    let before = std::fs::read(&path).unwrap();
-    let refused = Store::open(&path, &mine, true).unwrap_err();
-    assert!(matches!(refused, StoreError::OtherPlan(_, 1)), "{refused}");
-    assert_eq!(std::fs::read(&path).unwrap(), before);
-    std::fs::write(&path, "not a row\nneither\n").unwrap();
-    let refused = Store::open(&path, &mine, true).unwrap_err();
+    assert_eq!(go_on(&path, &items(SWEEP)), 8);
+    let whole = std::fs::read(&path).unwrap();
+    let longer = SWEEP.replace(r#"["g", "n"]"#, r#"["g", "n", "ac"]"#);
+    assert_eq!(go_on(&path, &items(&longer)), 4, "the new PHY alone");
+    assert!(std::fs::read(&path).unwrap().starts_with(&whole));
+    let named = SWEEP.replace("name = \"a", "name = \"b");
+    assert_eq!(go_on(&path, &items(&named)), 0, "a name changes no figure");
+    assert_eq!(go_on(&path, &items(&SWEEP.replace("5.1", "5.2"))), 8);
+}
+
+#[test]
+fn what_is_no_store_is_refused_and_left_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("results.jsonl");
+    std::fs::write(&path, "not a record\nneither\n").unwrap();
+    let refused = Store::open(&path, true).unwrap_err();
     assert!(refused.to_string().contains("line 1"), "{refused}");
-    assert_eq!(std::fs::read_to_string(&path).unwrap(), "not a row\nneither\n");
-    let afresh = Store::open(&path, &mine, false).unwrap();
-    assert_eq!(afresh.missing(&mine).len(), 8);
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "not a record\nneither\n");
+    assert!(Store::open(&path, false).is_ok());
     assert_eq!(std::fs::metadata(&path).unwrap().len(), 0);
+}
+
+/// Parts of a plan, run anywhere in any order, make the bytes of a single machine.
+#[test]
+fn parts_together_are_the_whole_byte_by_byte() {
+    let dir = tempfile::tempdir().unwrap();
+    let items = items(SWEEP);
+    let whole = dir.path().join("whole.jsonl");
+    go_on(&whole, &items);
+    let mut texts = Vec::new();
+    for part in [2, 0, 1] {
+        let path = dir.path().join(format!("{part}.jsonl"));
+        let own: Vec<Item> = items.iter().skip(part).step_by(3).cloned().collect();
+        go_on(&path, &own);
+        texts.push((part.to_string(), std::fs::read_to_string(&path).unwrap()));
+    }
+    let merged = merge(&texts, &items).unwrap();
+    let lines: String = merged.iter().map(|r| serde_json::to_string(r).unwrap() + "\n").collect();
+    assert_eq!(lines, std::fs::read_to_string(&whole).unwrap());
+    let missing = merge(&texts[..2], &items).unwrap_err();
+    assert!(missing.contains("5 of 8") && missing.contains(&items[1].id), "{missing}");
+    let foreign = [("x.jsonl".to_owned(), "{}\n".to_owned())];
+    assert!(merge(&foreign, &items).unwrap_err().starts_with("x.jsonl: line 1"));
 }

@@ -1,12 +1,12 @@
-//! `tack lab acks`.
+//! `tack lab acks`: flags of the experiment `lab/acks.toml`.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
 use tack_cc::Algorithm;
-use tack_lab::acks::Arena;
 use tack_lab::dumbbell::Queue;
+use tack_lab::experiment::Experiment;
 use tack_lab::scenario::{Strategy, Wifi};
 
 use super::{HowArgs, parse_time};
@@ -76,11 +76,13 @@ pub struct AcksArgs {
 }
 
 impl AcksArgs {
-    /// What the user meant.
-    pub fn resolve(&self) -> Result<Arena, Failure> {
+    /// Changes `experiment` to what the user meant.
+    pub fn apply(&self, experiment: &mut Experiment) -> Result<(), Failure> {
         if let Some(phy) = &self.wifi {
             let wrong = |e| Failure::usage(format!("--wifi {phy} --preset {}: {e}", self.preset));
             Wifi::preset(phy, &self.preset).checked_config(1).map_err(wrong)?;
+            experiment.set("wifi.phy", phy.as_str());
+            experiment.set("wifi.preset", self.preset.as_str());
         }
         let rate = self.rate.or(self.wifi.is_none().then_some(20.0));
         super::within(&[
@@ -96,20 +98,25 @@ impl AcksArgs {
             let why = "--rtt 0ms: buffers are counted in products of rate and round trip";
             return Err(Failure::usage(why));
         }
-        let all = || Strategy::all().collect();
-        Ok(Arena {
-            wifi: self.wifi.clone().map(|phy| (phy, self.preset.clone())),
-            rate_mbps: rate,
-            rtt: self.rtt,
-            loss: self.loss,
-            ack_loss: self.ack_loss,
-            queue: self.queue,
-            strategies: if self.strategies.is_empty() { all() } else { self.strategies.clone() },
-            cc: self.cc,
-            paced: !self.unpaced,
-            seeds: self.seeds,
-            duration_s: self.warmup + self.seconds,
-            warmup_s: self.warmup,
-        })
+        experiment.set_seconds(self.warmup, self.seconds);
+        experiment.set("runs", i64::try_from(self.seeds).unwrap_or(i64::MAX));
+        for key in ["rate_mbps", "queue", "buffer_bdp"] {
+            experiment.unset("wan", key);
+        }
+        experiment.set("wan.delay_ms", self.rtt.as_secs_f64() * 500.0);
+        experiment.set("wan.down.loss", self.loss);
+        experiment.set("wan.up.loss", self.ack_loss);
+        if let Some(rate) = rate {
+            experiment.set("wan.rate_mbps", rate);
+            for (key, value) in self.queue.keys() {
+                experiment.set(key, value);
+            }
+        }
+        experiment.set("flow.0.cc", self.cc.name());
+        experiment.set("flow.0.paced", !self.unpaced);
+        if !self.strategies.is_empty() {
+            experiment.sweep("flow.0.strategy", self.strategies.iter().map(ToString::to_string));
+        }
+        Ok(())
     }
 }

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 use tack_lab::controllers::{Done, Experiment, Row, plot, rows, run, table};
+use tack_lab::svg::stacked;
 
 use super::{at, failed, interruptible, print_json, progress};
 use crate::args::lab::ControllersArgs;
@@ -43,7 +44,8 @@ fn draw(args: &ControllersArgs, done: &[Done]) -> Result<(), Failure> {
         (Experiment::Pair, "pairs.svg"),
     ] {
         let path = dir.join(name);
-        plot::draw(done, experiment, &path).map_err(|e| at(&path, format!("{e:#}")))?;
+        let picture = stacked(&plot::plots(done, experiment));
+        std::fs::write(&path, picture).map_err(|e| at(&path, e))?;
     }
     Ok(())
 }

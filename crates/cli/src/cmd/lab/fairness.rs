@@ -4,7 +4,8 @@
 mod live;
 
 use serde::Serialize;
-use tack_lab::fairness::{FairnessRow, draw, table, why_table};
+use tack_lab::fairness::{FairnessRow, figures, table, why_table};
+use tack_lab::svg::stacked;
 
 use super::{at, run_batch, show};
 use crate::args::lab::FairnessArgs;
@@ -27,7 +28,7 @@ pub(super) fn fairness(args: &FairnessArgs) -> Result<ExitCode, Failure> {
     let rows = fairness.summarise(&results);
     if let Some(dir) = &args.out {
         let path = dir.join("fairness.svg");
-        draw(&rows, &path).map_err(|e| at(&path, format!("{e:#}")))?;
+        std::fs::write(&path, stacked(&figures(&rows))).map_err(|e| at(&path, e))?;
     }
     let mut text = table(&rows);
     if args.why {

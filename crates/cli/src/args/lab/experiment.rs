@@ -1,0 +1,165 @@
+//! `tack lab run` and `tack lab reproduce`.
+
+use std::path::PathBuf;
+
+use clap::{ArgAction, Args};
+use tack_lab::bundle;
+use tack_lab::experiment::Extent;
+
+use super::HowArgs;
+use crate::exit::Failure;
+
+/// Where results are kept and how they are put together; the same for every experiment.
+#[derive(Clone, Debug, Args)]
+pub struct StoreArgs {
+    /// Go on with what was interrupted: the default
+    #[arg(long, action = ArgAction::SetTrue, overrides_with = "no_resume")]
+    pub resume: bool,
+    /// Delete earlier results and start afresh
+    #[arg(long)]
+    pub no_resume: bool,
+    /// Run only part I of N; `--merge` puts the parts' files together
+    #[arg(long, value_name = "I/N", value_parser = parse_shard)]
+    pub shard: Option<(usize, usize)>,
+    /// Run nothing: take the results of these files, which must hold every run
+    #[arg(long, value_name = "FILE.jsonl…", num_args = 1.., conflicts_with = "shard")]
+    pub merge: Vec<PathBuf>,
+    /// A few short runs of each
+    #[arg(long, conflicts_with = "full")]
+    pub short: bool,
+    /// The papers' settings, and more seeds: hours
+    #[arg(long)]
+    pub full: bool,
+    /// Write one HTML page with pictures, tables and judgments
+    #[arg(long, value_name = "FILE.html")]
+    pub report: Option<PathBuf>,
+}
+
+impl StoreArgs {
+    /// How much runs.
+    pub fn extent(&self) -> Extent {
+        match (self.short, self.full) {
+            (true, _) => Extent::Short,
+            (_, true) => Extent::Full,
+            _ => Extent::Usual,
+        }
+    }
+}
+
+const RUN_AFTER: &str = "\
+Results are JSON lines, one per run, with every parameter and the seed. What is there already is not
+run again: an interrupted sweep goes on, and after a change of the file only what changed runs.
+
+Examples:
+  tack lab run scenarios/sweep-beta.toml --out results/ --csv
+  tack lab run experiments/tack/T-6b.toml --short --report t6b.html
+  tack lab run my.toml --shard 1/4 --out part1.jsonl
+  tack lab run my.toml --merge part*.jsonl --out whole.jsonl
+  tack lab run my.toml --pcap packets.pcapng --series cwnd.csv";
+
+/// Run a scenario or an experiment file.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = RUN_AFTER)]
+pub struct RunArgs {
+    /// The scenario or experiment, in TOML
+    #[arg(value_name = "FILE.toml")]
+    pub file: PathBuf,
+    /// Where results go: a .jsonl file, or a directory [default: FILE.jsonl in this directory]
+    #[arg(short, long, value_name = "PATH")]
+    pub out: Option<PathBuf>,
+    /// Write a CSV file beside it
+    #[arg(long)]
+    pub csv: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Where results are kept.
+    #[command(flatten)]
+    pub store: StoreArgs,
+    /// Capture the packets of a scenario's only run, for Wireshark
+    #[arg(long, value_name = "FILE.pcapng")]
+    pub pcap: Option<PathBuf>,
+    /// Write the senders' windows, rates and round trips over time of a scenario's only run
+    #[arg(long, value_name = "FILE.csv")]
+    pub series: Option<PathBuf>,
+    /// How it runs.
+    #[command(flatten)]
+    pub how: HowArgs,
+}
+
+impl RunArgs {
+    /// Where the JSON lines go.
+    pub fn results(&self) -> PathBuf {
+        let mut name = self.file.file_stem().unwrap_or("results".as_ref()).to_owned();
+        name.push(".jsonl");
+        match &self.out {
+            None => name.into(),
+            Some(path) if path.extension().is_some_and(|e| e == "jsonl") => path.clone(),
+            Some(dir) => dir.join(name),
+        }
+    }
+}
+
+const REPRODUCE_AFTER: &str = "\
+Every claim is judged by its own tolerance, and what differs says why. Nothing is tuned to agree:
+the exit status is 0 whatever the verdicts are.
+
+Examples:
+  tack lab reproduce                          every figure, usual extent
+  tack lab reproduce T-6b L8 custura --short
+  tack lab reproduce --out figures/ --report figures.html
+  tack lab reproduce tack --shard 1/4 --out part1/
+  tack lab reproduce tack --merge part*/runs.jsonl --out all/";
+
+/// Put the papers' figures beside ours.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = REPRODUCE_AFTER)]
+pub struct ReproduceArgs {
+    /// Papers (tack, landstrom, custura) or figures by id [default: all]
+    #[arg(value_name = "WHICH")]
+    pub which: Vec<String>,
+    /// Keep runs.jsonl in this directory, and write findings, an SVG, a CSV and a JSON file of each
+    /// figure
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Write the tables of the short extent beside the files under DIR/experiments, and DIR/RESULTS.md
+    #[arg(long, value_name = "DIR", requires = "short")]
+    pub bless: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Where results are kept.
+    #[command(flatten)]
+    pub store: StoreArgs,
+    /// How it runs.
+    #[command(flatten)]
+    pub how: HowArgs,
+}
+
+impl ReproduceArgs {
+    /// The files that were named: paths under `experiments/`, and texts.
+    pub fn files(&self) -> Result<Vec<(&'static str, &'static str)>, Failure> {
+        if self.which.is_empty() {
+            return Ok(bundle::figures());
+        }
+        let mut files = Vec::new();
+        for which in &self.which {
+            let found = bundle::find(which);
+            if found.is_empty() {
+                let why = format!("`{which}` is no paper and no figure: {}", bundle::names());
+                return Err(Failure::usage(why));
+            }
+            files.extend(found.into_iter().filter(|f| !files.contains(f)).collect::<Vec<_>>());
+        }
+        Ok(files)
+    }
+}
+
+/// Reads `2/4`.
+fn parse_shard(text: &str) -> Result<(usize, usize), String> {
+    let parts = text.split_once('/').and_then(|(i, n)| Some((i.parse().ok()?, n.parse().ok()?)));
+    match parts {
+        Some((i, n)) if 1 <= i && i <= n && n <= 100_000 => Ok((i, n)),
+        _ => Err(format!("`{text}` is no part: write I/N, I from 1 to N, such as 2/4")),
+    }
+}

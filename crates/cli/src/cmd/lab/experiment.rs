@@ -1,0 +1,389 @@
+//! `tack lab run`, `tack lab reproduce`, and the commands that run a file of the repository with
+//! changes: one way from a plan to its records and what is shown of them.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use indicatif::ProgressBar;
+use serde::Serialize;
+use serde_json::{Value, json};
+use tack_lab::claim::Finding;
+use tack_lab::experiment::{Experiment, Extent};
+use tack_lab::output::write_csv;
+use tack_lab::plan::{Item, Plan, distinct, experiment_or_scenario};
+use tack_lab::record::Record;
+use tack_lab::reproduce::{Loaded, Report, findings_text};
+use tack_lab::runner::{Sink, Stopped, run};
+use tack_lab::store::{Store, merge};
+use tack_lab::svg::{Plot, stacked};
+use tack_lab::{Recordings, bundle, html, results, simulate_recorded};
+
+use super::{at, failed, interruptible, print_json, progress};
+use crate::args::lab::{AcksArgs, CompareArgs, HowArgs, ReproduceArgs, RunArgs, StoreArgs};
+use crate::cmd::extras::print;
+use crate::exit::{ExitCode, Failure};
+
+/// Records on their way into the store.
+struct Recorder {
+    store: Mutex<Store>,
+    bar: ProgressBar,
+}
+
+impl Recorder {
+    fn store(&self) -> MutexGuard<'_, Store> {
+        self.store.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Sink<Record> for Recorder {
+    fn take(&self, _position: usize, record: Record) -> std::io::Result<()> {
+        self.store().append(record)
+    }
+
+    fn progressed(&self) {
+        self.bar.inc(1);
+    }
+}
+
+/// What came of the runs.
+struct Outcome {
+    /// By run; those of an interrupted part are missing.
+    records: BTreeMap<String, Record>,
+    /// Why some are missing.
+    stopped: Option<Failure>,
+}
+
+/// Runs what `items` still need, keeping it in `path`.
+fn execute(
+    items: &[Item],
+    path: Option<&Path>,
+    args: Option<&StoreArgs>,
+    how: &HowArgs,
+) -> Result<Outcome, Failure> {
+    if let Some(args) = args.filter(|a| !a.merge.is_empty()) {
+        return merged(items, path, &args.merge);
+    }
+    let resume = args.is_none_or(|a| !a.no_resume);
+    let store = match path {
+        None => Store::transient(),
+        Some(path) => {
+            if let Some(dir) = path.parent() {
+                std::fs::create_dir_all(dir).map_err(|e| at(dir, e))?;
+            }
+            Store::open(path, resume).map_err(|e| {
+                failed(format!("{e}; name another file with --out, or delete it with --no-resume"))
+            })?
+        }
+    };
+    let shard = args.and_then(|a| a.shard);
+    let own: Vec<Item> = match shard {
+        None => items.to_vec(),
+        Some((i, n)) => items.iter().skip(i - 1).step_by(n).cloned().collect(),
+    };
+    let missing = store.missing(&own);
+    let bar = progress(how.quiet);
+    bar.set_length(own.len() as u64);
+    bar.set_position((own.len() - missing.len()) as u64);
+    bar.reset_eta();
+    let recorder = Arc::new(Recorder { store: Mutex::new(store), bar });
+    let (work, jobs) = (Arc::clone(&recorder), how.jobs);
+    let done = interruptible(move || run(&missing, jobs, &*work, |item| item.backend.run(item)))?;
+    recorder.bar.finish_and_clear();
+    let records = recorder.store().records().clone();
+    let have = own.iter().filter(|item| records.contains_key(&item.id)).count();
+    let stopped = match done {
+        Some(Ok(())) => None,
+        Some(Err(Stopped::Item { error, .. })) => Some(failed(format!("{error:#}"))),
+        Some(Err(e)) => Some(failed(e)),
+        None => {
+            let kept = match path {
+                Some(path) => format!(
+                    "{have} of {} runs are in {}, the same command goes on",
+                    own.len(),
+                    path.display()
+                ),
+                None => "nothing is kept without --out".to_owned(),
+            };
+            Some(Failure::new(ExitCode::Interrupted, format!("stopped; {kept}")))
+        }
+    };
+    Ok(Outcome { records, stopped })
+}
+
+fn merged(items: &[Item], path: Option<&Path>, files: &[PathBuf]) -> Result<Outcome, Failure> {
+    let read = |file: &PathBuf| {
+        let text = std::fs::read_to_string(file).map_err(|e| at(file, e))?;
+        Ok((file.display().to_string(), text))
+    };
+    let texts: Vec<(String, String)> = files.iter().map(read).collect::<Result<_, Failure>>()?;
+    let records = merge(&texts, items).map_err(failed)?;
+    if let Some(path) = path {
+        if let Some(dir) = path.parent() {
+            std::fs::create_dir_all(dir).map_err(|e| at(dir, e))?;
+        }
+        let mut lines = Vec::new();
+        for record in &records {
+            serde_json::to_writer(&mut lines, record).map_err(failed)?;
+            lines.push(b'\n');
+        }
+        write(path, &lines)?;
+    }
+    let records = records.into_iter().map(|r| (r.run.clone(), r)).collect();
+    Ok(Outcome { records, stopped: None })
+}
+
+fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    std::fs::write(path, bytes).map_err(|e| at(path, e))
+}
+
+/// `tack lab run`.
+pub(super) fn run_file(args: &RunArgs) -> Result<ExitCode, Failure> {
+    let text = std::fs::read_to_string(&args.file).map_err(|e| at(&args.file, e))?;
+    let wrong = |e| Failure::usage(format!("{}, {e}", args.file.display()));
+    let stem = args.file.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();
+    let experiment = experiment_or_scenario(&text, &stem).map_err(wrong)?;
+    let loaded = Loaded::of(experiment, &text, args.store.extent()).map_err(wrong)?;
+    if args.pcap.is_some() || args.series.is_some() {
+        return record(args, &loaded);
+    }
+    let path = args.results();
+    let items = distinct(&[&loaded.plan]);
+    let outcome = execute(&items, Some(&path), Some(&args.store), &args.how)?;
+    if args.csv {
+        let csv = path.with_extension("csv");
+        let mut out = BufWriter::new(File::create(&csv).map_err(|e| at(&csv, e))?);
+        let records = items.iter().filter_map(|i| outcome.records.get(&i.id));
+        write_csv(records, &mut out).and_then(|()| out.flush()).map_err(|e| at(&csv, e))?;
+    }
+    if let Some(stopped) = outcome.stopped {
+        return Err(Failure {
+            message: format!("{}: {}", args.file.display(), stopped.message),
+            ..stopped
+        });
+    }
+    let Some(report) = loaded.report(&outcome.records) else {
+        eprintln!("part of {} runs in {}", items.len(), path.display());
+        return Ok(ExitCode::Success);
+    };
+    let whole = vec![(loaded, report)];
+    write_page(
+        args.store.report.as_deref(),
+        &whole,
+        &format!("tack lab run {}", args.file.display()),
+    )?;
+    if args.json {
+        return print_json(&as_json(&whole[0].0, &whole[0].1, &outcome.records));
+    }
+    print(whole[0].1.text().as_bytes())?;
+    eprintln!("{} runs in {}", items.len(), path.display());
+    Ok(ExitCode::Success)
+}
+
+fn record(args: &RunArgs, loaded: &Loaded) -> Result<ExitCode, Failure> {
+    let [item] = loaded.plan.items.as_slice() else {
+        let why = format!(
+            "--pcap and --series record one run, but {} asks for {}: set runs = 1 and sweep nothing",
+            args.file.display(),
+            loaded.plan.items.len()
+        );
+        return Err(Failure::usage(why));
+    };
+    let open = |path: &Option<PathBuf>| -> Result<Option<Box<dyn Write + Send>>, Failure> {
+        let Some(path) = path else { return Ok(None) };
+        let file = File::create(path).map_err(|e| at(path, e))?;
+        Ok(Some(Box::new(BufWriter::new(file))))
+    };
+    let recordings = Recordings { packets: open(&args.pcap)?, series: open(&args.series)? };
+    let scenario = item.scenario.clone();
+    let done = interruptible(move || simulate_recorded(&scenario, recordings))?;
+    let Some(result) = done else {
+        return Err(Failure::new(ExitCode::Interrupted, "stopped; recordings are incomplete"));
+    };
+    let result = result.map_err(|e| at(&args.file, format!("{e:#}")))?;
+    let record = Record::of(item, &result).map_err(failed)?;
+    let records = BTreeMap::from([(item.id.clone(), record)]);
+    let text = loaded.report(&records).map(|r| r.text()).unwrap_or_default();
+    print(text.as_bytes())
+}
+
+#[derive(Serialize)]
+struct Findings<'a> {
+    findings: Vec<&'a Finding>,
+}
+
+fn as_json(loaded: &Loaded, report: &Report, records: &BTreeMap<String, Record>) -> Value {
+    json!({
+        "id": loaded.experiment.id,
+        "rows": loaded.rows(records),
+        "findings": report.findings,
+        "void": report.void,
+    })
+}
+
+/// `tack lab reproduce`.
+pub(super) fn reproduce(args: &ReproduceArgs) -> Result<ExitCode, Failure> {
+    let extent = args.store.extent();
+    let mut all = Vec::new();
+    for (path, text) in args.files()? {
+        let loaded = Loaded::parse(text, extent).map_err(|e| failed(format!("{path}, {e}")))?;
+        all.push((path, loaded));
+    }
+    let plans: Vec<&Plan> = all.iter().map(|(_, loaded)| &loaded.plan).collect();
+    let items = distinct(&plans);
+    let store = args.out.as_ref().map(|dir| dir.join("runs.jsonl"));
+    let outcome = execute(&items, store.as_deref(), Some(&args.store), &args.how)?;
+    if let Some(stopped) = outcome.stopped {
+        return Err(stopped);
+    }
+    if args.store.shard.is_some() {
+        eprintln!("a part of {} runs; --merge puts parts together", items.len());
+        return Ok(ExitCode::Success);
+    }
+    let mut whole = Vec::new();
+    for (path, loaded) in all {
+        let report = loaded.report(&outcome.records).ok_or_else(|| failed("runs are missing"))?;
+        if let Some(dir) = &args.bless {
+            let file = dir.join("experiments").join(path).with_extension("md");
+            write(&file, results::blessed(&report).as_bytes())?;
+        }
+        whole.push((loaded, report));
+    }
+    if let Some(dir) = &args.bless {
+        let text = results::document(&dir.join("experiments")).map_err(|e| at(dir, e))?;
+        write(&dir.join("RESULTS.md"), text.as_bytes())?;
+    }
+    let command = format!("tack lab reproduce {} --{}", args.which.join(" "), extent_flag(extent));
+    write_page(args.store.report.as_deref(), &whole, &command)?;
+    if let Some(dir) = &args.out {
+        for (loaded, report) in &whole {
+            write_figure(dir, loaded, report, &outcome.records)?;
+        }
+        let page = dir.join("report.html");
+        write_page(Some(&page), &whole, &command)?;
+        let text = summary(&whole);
+        write(&dir.join("findings.txt"), text.as_bytes())?;
+    }
+    if args.json {
+        let findings = whole.iter().flat_map(|(_, r)| &r.findings).collect();
+        return print_json(&Findings { findings });
+    }
+    print(summary(&whole).as_bytes())
+}
+
+fn extent_flag(extent: Extent) -> &'static str {
+    extent.name()
+}
+
+fn summary(whole: &[(Loaded, Report)]) -> String {
+    let mut text = String::new();
+    for (loaded, report) in whole {
+        text += &format!("== {}\n", loaded.heading());
+        for shown in &report.shown {
+            text += &format!("{}\n", shown.table.text());
+        }
+    }
+    let findings: Vec<Finding> = whole.iter().flat_map(|(_, r)| r.findings.clone()).collect();
+    text += &findings_text(&findings);
+    for void in whole.iter().flat_map(|(_, r)| &r.void) {
+        text += &format!("void: {void}\n");
+    }
+    text
+}
+
+fn write_page(
+    path: Option<&Path>,
+    whole: &[(Loaded, Report)],
+    command: &str,
+) -> Result<(), Failure> {
+    path.map_or(Ok(()), |path| write(path, html::page(whole, command).as_bytes()))
+}
+
+/// Pictures, tables and judgments of a figure, as files.
+fn write_figure(
+    dir: &Path,
+    loaded: &Loaded,
+    report: &Report,
+    records: &BTreeMap<String, Record>,
+) -> Result<(), Failure> {
+    let id = &loaded.experiment.id;
+    let plots: Vec<String> = report.shown.iter().flat_map(|s| &s.plots).map(Plot::svg).collect();
+    for (n, svg) in plots.iter().enumerate() {
+        let name =
+            if plots.len() == 1 { format!("{id}.svg") } else { format!("{id}-{}.svg", n + 1) };
+        write(&dir.join(name), svg.as_bytes())?;
+    }
+    for (n, shown) in report.shown.iter().enumerate() {
+        let name = if report.shown.len() == 1 {
+            format!("{id}.csv")
+        } else {
+            format!("{id}-{}.csv", n + 1)
+        };
+        write(&dir.join(name), shown.table.csv().as_bytes())?;
+    }
+    let mut text = serde_json::to_vec_pretty(&as_json(loaded, report, records)).map_err(failed)?;
+    text.push(b'\n');
+    write(&dir.join(format!("{id}.json")), &text)
+}
+
+/// A file of the repository, changed by flags; runs it and returns what came of it.
+fn bundled(
+    name: &str,
+    how: &HowArgs,
+    change: impl FnOnce(&mut Experiment) -> Result<(), Failure>,
+) -> Result<(Loaded, Report, BTreeMap<String, Record>), Failure> {
+    let (path, text) =
+        *bundle::find(name).first().ok_or_else(|| failed("there is no such file"))?;
+    let wrong = |e| failed(format!("{path}, {e}"));
+    let mut experiment = Experiment::parse(text).map_err(wrong)?;
+    change(&mut experiment)?;
+    let loaded = Loaded::of(experiment, text, Extent::Usual)
+        .map_err(|e| Failure::usage(format!("{path}, {e}")))?;
+    let outcome = execute(&distinct(&[&loaded.plan]), None, None, how)?;
+    if let Some(stopped) = outcome.stopped {
+        return Err(stopped);
+    }
+    let report = loaded.report(&outcome.records).ok_or_else(|| failed("runs are missing"))?;
+    Ok((loaded, report, outcome.records))
+}
+
+/// `tack lab compare`.
+pub(super) fn compare(args: &CompareArgs) -> Result<ExitCode, Failure> {
+    if let Some(path) = &args.plot {
+        // Not after minutes of work.
+        File::create(path).map_err(|e| at(path, e))?;
+    }
+    let (loaded, report, records) = bundled("compare", &args.how, |e| args.apply(e))?;
+    if let Some(path) = &args.plot {
+        let plots: Vec<Plot> = report.shown.iter().flat_map(|s| s.plots.clone()).collect();
+        write(path, stacked(&plots).as_bytes())?;
+    }
+    match (args.json, args.csv) {
+        (true, _) => print_json(&as_json(&loaded, &report, &records)),
+        (_, true) => {
+            print(report.shown.first().map(|s| s.table.csv()).unwrap_or_default().as_bytes())
+        }
+        _ => print(report.text().as_bytes()),
+    }
+}
+
+/// `tack lab acks`.
+pub(super) fn acks(args: &AcksArgs) -> Result<ExitCode, Failure> {
+    if let Some(dir) = &args.out {
+        // Not after minutes of work.
+        std::fs::create_dir_all(dir).map_err(|e| at(dir, e))?;
+    }
+    let (loaded, report, records) = bundled("acks", &args.how, |e| args.apply(e))?;
+    let text = report.text();
+    if let Some(dir) = &args.out {
+        write(&dir.join("acks.txt"), text.as_bytes())?;
+        write_figure(dir, &loaded, &report, &records)?;
+    }
+    if args.json {
+        print_json(&as_json(&loaded, &report, &records))
+    } else {
+        print(text.as_bytes())
+    }
+}

@@ -1,0 +1,163 @@
+//! What makes figures of a scenario: the simulator, open-loop traffic, or a formula.
+
+use core::time::Duration;
+use std::collections::BTreeMap;
+
+use anyhow::{Context, Result, bail};
+use serde::{Deserialize, Serialize};
+use tack_link::open_loop::{AckRule, Mode, OpenLoop};
+use tack_sim::Stall;
+use tack_tcp::PathFacts;
+use tack_units::Rate;
+
+use crate::formula;
+use crate::metric;
+use crate::plan::Item;
+use crate::record::Record;
+use crate::scenario::{App, Scenario, Strategy};
+use crate::simulate::{Wanted, simulate_wanted};
+
+/// What makes figures of a scenario.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Backend {
+    /// The real stack in virtual time.
+    #[default]
+    Sim,
+    /// The same, and what open-loop traffic with as many ACKs reaches on the same air.
+    SimAndIdeal,
+    /// Open-loop traffic over the first hop, acknowledged as the strategy's formula says.
+    OpenLoop,
+    /// The same from the first station to the second through the access point.
+    OpenLoopRelay,
+    /// The strategy's formula of frequency at the scenario's rate and round trip.
+    Formula,
+}
+
+/// Raised when the same scenario gives other figures than before: stores of older ones are not
+/// resumed then.
+const EPOCH: u32 = 1;
+
+/// IP bytes of a full-sized packet; application bytes in one: UDP, TCP with timestamps, TCP with
+/// TACK's packet number.
+const PACKET_BYTES: f64 = 1_500.0;
+const UDP_PAYLOAD_BYTES: f64 = 1_472.0;
+const TCP_PAYLOAD_BYTES: f64 = 1_448.0;
+const TACK_PAYLOAD_BYTES: f64 = 1_440.0;
+
+/// What a run is known by: everything its figures depend on.
+pub fn identity(scenario: &Scenario, backend: Backend, series: bool) -> Result<String> {
+    let nameless = Scenario { name: String::new(), ..scenario.clone() };
+    let version = env!("CARGO_PKG_VERSION");
+    let text = serde_json::to_string(&(version, EPOCH, backend, series, nameless))?;
+    Ok(blake3::hash(text.as_bytes()).to_hex()[..16].to_owned())
+}
+
+impl Backend {
+    /// The record of one item of a plan. A flow that stalled makes it void.
+    ///
+    /// # Errors
+    /// When the run cannot be built or broke a promise of the simulator.
+    pub fn run(self, item: &Item) -> Result<Record> {
+        let mut record = Record { key: item.key.clone(), ..Record::default() };
+        record.run = item.id.clone();
+        record.scenario = serde_json::to_value(&item.scenario)?;
+        let figures = match self {
+            Backend::Sim => simulated(item, &mut record),
+            Backend::SimAndIdeal => simulated(item, &mut record).and_then(|mut figures| {
+                if record.void.is_none() {
+                    let ideal = open_loop(&item.scenario, Mode::UdpAck)?;
+                    let goodput = ideal.get("goodput_bps").copied();
+                    figures.extend(goodput.map(|v| ("ideal_goodput_bps".to_owned(), v)));
+                }
+                Ok(figures)
+            }),
+            Backend::OpenLoop => open_loop(&item.scenario, Mode::UdpAck),
+            Backend::OpenLoopRelay => open_loop(&item.scenario, Mode::Relay),
+            Backend::Formula => formula::figures(&item.scenario),
+        };
+        record.metrics = figures.with_context(|| format!("run {}", describe(item)))?;
+        Ok(record)
+    }
+}
+
+fn describe(item: &Item) -> String {
+    let words = item.key.iter().map(|(key, word)| format!("{key} = {word}"));
+    format!(
+        "{} ({}seed {})",
+        item.id,
+        words.map(|w| w + ", ").collect::<String>(),
+        item.scenario.seed
+    )
+}
+
+type Figures = BTreeMap<String, f64>;
+
+fn simulated(item: &Item, record: &mut Record) -> Result<Figures> {
+    let wanted = if item.series { Wanted::Series } else { Wanted::Figures };
+    match simulate_wanted(&item.scenario, wanted) {
+        Ok(run) => {
+            record.series = run.series;
+            record.samples = run.samples;
+            Ok(metric::of_run(&item.scenario, &run.result, &run.extra))
+        }
+        Err(e) => match e.downcast_ref::<Stall>() {
+            Some(stall) => {
+                record.void = Some(format!("seed {}: {stall}", item.scenario.seed));
+                Ok(Figures::new())
+            }
+            None => Err(e),
+        },
+    }
+}
+
+/// Open-loop traffic over the Wi-Fi of a scenario with the ACKs of its first flow: the "ideal
+/// goodput" of [TON §VII-C]. Its rate is that of the flow's application where that has one.
+fn open_loop(scenario: &Scenario, way: Mode) -> Result<Figures> {
+    let (Some(wifi), Some(flow)) = (&scenario.wifi, scenario.flow.first()) else {
+        bail!("open-loop traffic needs [wifi] and a flow");
+    };
+    let offered = match flow.app {
+        App::Cbr { mbps } => Some(mbps),
+        _ => None,
+    };
+    let time = Duration::from_secs_f64(scenario.duration_s - scenario.warmup_s);
+    let run = |ack: AckRule| {
+        let mode = if ack == AckRule::Never && way == Mode::UdpAck { Mode::Udp } else { way };
+        let mut experiment = OpenLoop::new(wifi.checked_config(scenario.seed)?, mode);
+        experiment.ack = ack;
+        experiment.duration = time;
+        experiment.offered_mbps = offered;
+        anyhow::Ok(experiment.run()?)
+    };
+    let rtt = scenario.base_rtt();
+    let unacknowledged = || anyhow::Ok(run(AckRule::Never)?.l3_mbps * 1e6);
+    let (ack, payload) = match flow.strategy {
+        Strategy::Udp => (AckRule::Never, UDP_PAYLOAD_BYTES),
+        Strategy::Tcp(ack) if ack.tack().is_some() => {
+            let params = flow.tack_params(tack::Params::default());
+            let per_time = rtt / params.beta;
+            let counted = f64::from(params.segments_per_ack) * PACKET_BYTES * 8.0;
+            let by_time = per_time.as_secs_f64() > counted / unacknowledged()?;
+            let count = AckRule::EveryPackets(params.segments_per_ack);
+            (if by_time { AckRule::Every(per_time) } else { count }, TACK_PAYLOAD_BYTES)
+        }
+        Strategy::Tcp(ack) => {
+            // At the rate that data without acknowledgments reaches, by the strategy's formula.
+            let bw = Rate::from_bps((unacknowledged()? * TCP_PAYLOAD_BYTES / PACKET_BYTES) as u64);
+            let mss = TCP_PAYLOAD_BYTES as u32;
+            let path = PathFacts { bw, rtt_min: rtt, window: bw.bytes_in(rtt), mss };
+            let per_ack = (path.segments_per_s() / ack.frequency(&path)).round().max(1.0);
+            (AckRule::EveryPackets(per_ack as u32), TCP_PAYLOAD_BYTES)
+        }
+    };
+    let report = run(ack)?;
+    let seconds = time.as_secs_f64();
+    Ok(Figures::from([
+        ("goodput_bps".to_owned(), report.l3_mbps * 1e6 * payload / PACKET_BYTES),
+        ("wire_bps".to_owned(), report.l3_mbps * 1e6),
+        ("data_packets_per_s".to_owned(), report.data_packets as f64 / seconds),
+        ("ack_packets_per_s".to_owned(), report.acks_sent as f64 / seconds),
+        ("ack_delivered_per_s".to_owned(), report.acks_delivered as f64 / seconds),
+    ]))
+}

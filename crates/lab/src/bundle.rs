@@ -1,0 +1,71 @@
+//! The experiments of the repository, in the binary.
+
+macro_rules! files {
+    ($($path:literal,)*) => {
+        /// Paths under `experiments/`, and texts.
+        pub const FILES: &[(&str, &str)] = &[
+            $(($path, include_str!(concat!("../../../experiments/", $path))),)*
+        ];
+    };
+}
+
+files! {
+    "custura/C3.toml",
+    "custura/C5.toml",
+    "lab/acks.toml",
+    "lab/compare.toml",
+    "landstrom/L1.toml",
+    "landstrom/L3.toml",
+    "landstrom/L4.toml",
+    "landstrom/L6.toml",
+    "landstrom/L6-100.toml",
+    "landstrom/L8.toml",
+    "landstrom/L10.toml",
+    "tack/T-1.toml",
+    "tack/T-3.toml",
+    "tack/T-6a.toml",
+    "tack/T-6b.toml",
+    "tack/T-7a.toml",
+    "tack/T-7b.toml",
+    "tack/T-12.toml",
+    "tack/T-13a.toml",
+    "tack/T-13b.toml",
+    "tack/T-14b.toml",
+    "tack/T-16c.toml",
+    "tack/T-18.toml",
+    "tack/A2.toml",
+    "tack/S15.toml",
+}
+
+/// Whose figures they are: directories, and what they are of.
+pub const PAPERS: &[(&str, &str)] = &[
+    ("tack", "Li et al., TACK (SIGCOMM 2020, ToN 2021)"),
+    ("landstrom", "Landström & Larzon, Reducing the TCP Acknowledgment Frequency (2007)"),
+    ("custura", "Custura, Jones & Fairhurst, Rethinking ACKs at the Transport Layer (2020)"),
+];
+
+/// The name of a file without directory and ending.
+pub fn stem(path: &str) -> &str {
+    let name = path.rsplit_once('/').map_or(path, |parts| parts.1);
+    name.strip_suffix(".toml").unwrap_or(name)
+}
+
+/// The files that `which` names: a paper's, or the one with that id (in any case of letters).
+pub fn find(which: &str) -> Vec<(&'static str, &'static str)> {
+    let fits = |path: &str| {
+        let dir = path.split_once('/').map_or("", |parts| parts.0);
+        dir.eq_ignore_ascii_case(which) || stem(path).eq_ignore_ascii_case(which)
+    };
+    FILES.iter().filter(|(path, _)| fits(path)).copied().collect()
+}
+
+/// Every figure of the papers.
+pub fn figures() -> Vec<(&'static str, &'static str)> {
+    PAPERS.iter().flat_map(|(dir, _)| find(dir)).collect()
+}
+
+/// Everything there is to name, for messages.
+pub fn names() -> String {
+    let ids = FILES.iter().map(|(path, _)| stem(path));
+    PAPERS.iter().map(|(dir, _)| *dir).chain(ids).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,387 @@
+//! What a paper says, and how ours is judged: few forms, no language.
+//!
+//! ```toml
+//! [[claim]]
+//! row = "T-6b"                     # the experiment's id if left out
+//! what = "TACK-rich at 10 % ACK loss"
+//! paper = "90.8 %"
+//! metric = "utilisation"           # of the metric table; "GROUP.NAME" of one kind of flows
+//! at = { variant = "rich" }        # which records
+//! versus = { variant = "poor" }    # held against those, pair by pair: same seed, same rest
+//! how = "ratio"                    # ratio, change, difference
+//! each = ["phy"]                   # one row for each value; {} in `what` stands for it
+//! along = "wan.up.loss"            # judged over the values of this axis, in order
+//! expect = { form = "at-least", value = 0.9 }
+//! because = "why ours differs, measured"     # told only where it does
+//! ```
+//!
+//! `paper`, `because` and `values` may be tables by the value of `each` (or of `along`).
+//! Numbers are in the unit that is shown: Mbit/s, ms, per cent; `scale` and `unit` change it.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::draw::{Word, Words};
+use crate::experiment::Experiment;
+use crate::judge;
+use crate::metric;
+use crate::pivot::{How, Quantity, Results, label, number, with_interval};
+use crate::stats::Estimate;
+
+/// A text, or one for each value.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(untagged)]
+pub enum Said {
+    /// The same for all.
+    All(String),
+    /// By the value of `each`.
+    Each(BTreeMap<String, String>),
+}
+
+impl Said {
+    fn of(&self, label: &str) -> Option<String> {
+        match self {
+            Said::All(text) => Some(text.clone()),
+            Said::Each(texts) => texts.get(label).cloned(),
+        }
+    }
+}
+
+/// What must hold.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(tag = "form", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Expect {
+    /// Near a value.
+    Within {
+        /// That value.
+        value: Option<f64>,
+        /// Or one for each, by the value of `along` or `each`.
+        #[serde(default)]
+        values: BTreeMap<String, f64>,
+        /// Share of the value by which it may differ.
+        relative: Option<f64>,
+        /// By how much it may differ.
+        absolute: Option<f64>,
+    },
+    /// No less.
+    AtLeast {
+        /// Than this.
+        value: Option<f64>,
+        /// Or than one for each.
+        #[serde(default)]
+        values: BTreeMap<String, f64>,
+    },
+    /// No more.
+    AtMost {
+        /// Than this.
+        value: Option<f64>,
+        /// Or than one for each.
+        #[serde(default)]
+        values: BTreeMap<String, f64>,
+    },
+    /// Along the axis, each no less than the one before.
+    Rising {
+        /// But for so much, relative.
+        #[serde(default)]
+        slack: f64,
+    },
+    /// Along the axis, each no more than the one before.
+    Falling {
+        /// But for so much, relative.
+        #[serde(default)]
+        slack: f64,
+    },
+    /// Along the axis, the groups of values in order, least first; those of a group are alike.
+    Order {
+        /// Values of the axis.
+        groups: Vec<Vec<String>>,
+        /// Greatest overlap of two groups, absolute.
+        #[serde(default)]
+        slack: f64,
+    },
+    /// From the greatest to the least along the axis no more than this.
+    DropAtMost {
+        /// How much.
+        value: f64,
+    },
+    /// The distribution `metric` lies left of another's.
+    LeftOf {
+        /// Of these records.
+        than: Words,
+        /// By how many times at least: a quantile (`p50`) and a factor.
+        times: BTreeMap<String, f64>,
+    },
+    /// A function of [`crate::judge`].
+    Rust {
+        /// Its name.
+        name: String,
+    },
+}
+
+/// What a paper says.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Claim {
+    /// Row of the list of claims, such as `L6`.
+    pub row: Option<String>,
+    /// What is measured; `{}` stands for the value of `each`.
+    pub what: String,
+    /// What the paper says.
+    pub paper: Said,
+    /// Of the metric table.
+    pub metric: String,
+    /// Which records.
+    #[serde(default)]
+    pub at: Words,
+    /// Axes that make a row for each of their values.
+    #[serde(default)]
+    pub each: Vec<String>,
+    /// The axis along which the form looks.
+    pub along: Option<String>,
+    /// Keys of the other record of each pair.
+    pub versus: Option<Words>,
+    /// How the two are held against each other.
+    #[serde(default)]
+    pub how: How,
+    /// What the figure is multiplied with.
+    pub scale: Option<f64>,
+    /// What it is called then.
+    pub unit: Option<String>,
+    /// What must hold.
+    pub expect: Expect,
+    /// Why ours differs, where it does.
+    pub because: Option<Said>,
+}
+
+/// A claim and what our runs say to it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Finding {
+    /// Row of the list of claims, e.g. `L6`.
+    pub row: String,
+    /// What is measured.
+    pub what: String,
+    /// What the paper says.
+    pub paper: String,
+    /// What our runs say, with its 95 % interval.
+    pub ours: String,
+    /// Whether the two agree as the row demands.
+    pub agrees: bool,
+    /// Why not, where it is known.
+    pub why: Option<String>,
+}
+
+/// The judgment of every claim of `experiment` that its results have anything to say of.
+pub fn judge(experiment: &Experiment, results: &Results<'_>) -> Vec<Finding> {
+    experiment.claim.iter().flat_map(|claim| claim.findings(experiment, results)).collect()
+}
+
+/// Points along an axis.
+pub(crate) type Points = Vec<(String, Estimate)>;
+
+impl Claim {
+    /// What is judged.
+    pub(crate) fn quantity(&self) -> Quantity<'_> {
+        Quantity {
+            metric: &self.metric,
+            versus: self.versus.as_ref(),
+            how: self.how,
+            scale: self.scale,
+            unit: self.unit.as_deref(),
+        }
+    }
+
+    /// Whether it can be judged at all; else what is wrong, and under which key.
+    pub(crate) fn check(&self, axes: &[(String, Vec<Word>)]) -> Result<(), (&'static str, String)> {
+        let names: Vec<&str> = axes.iter().map(|(name, _)| name.as_str()).collect();
+        let axis = |key: &'static str, name: &str| {
+            if names.contains(&name) {
+                return Ok(());
+            }
+            let what = format!("names `{name}`, which is no axis: {}", names.join(", "));
+            Err((key, what))
+        };
+        let distribution = matches!(self.expect, Expect::LeftOf { .. } | Expect::Rust { .. });
+        if !distribution && metric::unit(&self.metric).is_none() {
+            return Err(("metric", format!("is `{}`, which no record has", self.metric)));
+        }
+        let versus = self.versus.iter().flat_map(|w| w.keys()).filter(|k| *k != "metric");
+        let keys = versus.map(|k| ("versus", k)).chain(self.at.keys().map(|k| ("at", k)));
+        let each = self.each.iter().map(|k| ("each", k));
+        for (key, name) in keys.chain(each).chain(self.along.iter().map(|k| ("along", k))) {
+            axis(key, name)?;
+        }
+        match &self.expect {
+            Expect::Rust { name } if judge::function(name).is_none() => {
+                let what = format!("names `{name}`, there are {}", judge::names());
+                Err(("expect.name", what))
+            }
+            Expect::Within { relative: None, absolute: None, .. } => {
+                Err(("expect", "needs relative or absolute: how far it may differ".to_owned()))
+            }
+            Expect::Rising { .. }
+            | Expect::Falling { .. }
+            | Expect::Order { .. }
+            | Expect::DropAtMost { .. }
+                if self.along.is_none() =>
+            {
+                Err(("along", "is missing: this form looks along an axis".to_owned()))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn findings(&self, experiment: &Experiment, results: &Results<'_>) -> Vec<Finding> {
+        let each = results.combinations(&self.each, &self.at);
+        let finding = |own: Words| {
+            let label = label(&own, &self.each);
+            let mut at = self.at.clone();
+            at.extend(own);
+            let (ours, agrees) = self.verdict(results, &at, &label)?;
+            let why = self.because.as_ref().and_then(|b| b.of(&label)).filter(|_| !agrees);
+            Some(Finding {
+                row: self.row.clone().unwrap_or_else(|| experiment.id.clone()),
+                what: self.what.replace("{}", &label),
+                paper: self.paper.of(&label).unwrap_or_default(),
+                ours,
+                agrees,
+                why,
+            })
+        };
+        each.into_iter().filter_map(finding).collect()
+    }
+
+    /// What our runs say at `at`, and whether it agrees; `None` where nothing ran.
+    fn verdict(&self, results: &Results<'_>, at: &Words, label: &str) -> Option<(String, bool)> {
+        let selected = results.select(at);
+        if selected.is_empty() {
+            return None;
+        }
+        if let Some(why) = selected.iter().find_map(|(_, r)| r.void.as_ref()) {
+            return Some((format!("void: {why}"), false));
+        }
+        match &self.expect {
+            Expect::Rust { name } => return judge::function(name)?(self, results, at),
+            Expect::LeftOf { than, times } => {
+                return Some(left_of(&self.metric, results, (at, than), times));
+            }
+            _ => {}
+        }
+        let points = self.points(results, at, label)?;
+        let agrees = self.agrees(&points);
+        let (_, unit) = self.quantity().shown();
+        let text: Vec<String> = points.iter().map(|(_, e)| with_interval(e)).collect();
+        let text = if self.is_order()
+            || (points.len() > 1 && self.along.as_deref() == Some("variant"))
+        {
+            let named = points.iter().zip(&text).map(|((name, _), text)| format!("{name} {text}"));
+            named.collect::<Vec<_>>().join(", ")
+        } else {
+            text.join(", ")
+        };
+        Some((format!("{text} {unit}").trim_end().to_owned(), agrees))
+    }
+
+    fn is_order(&self) -> bool {
+        matches!(self.expect, Expect::Order { .. })
+    }
+
+    /// The quantity along the axis, or the one of it where there is none.
+    fn points(&self, results: &Results<'_>, at: &Words, label: &str) -> Option<Points> {
+        let of = self.quantity();
+        let Some(along) = &self.along else {
+            return Some(vec![(label.to_owned(), results.estimate(&of, at)?)]);
+        };
+        let points: Points = results
+            .values(along, at)
+            .into_iter()
+            .filter_map(|word| {
+                let mut at = at.clone();
+                at.insert(along.clone(), word.clone());
+                Some((word.to_string(), results.estimate(&of, &at)?))
+            })
+            .collect();
+        (!points.is_empty()).then_some(points)
+    }
+
+    /// Whether the points are as they must be.
+    fn agrees(&self, points: &Points) -> bool {
+        let bar = |value: Option<f64>, values: &BTreeMap<String, f64>, name: &str| {
+            values.get(name).copied().or(value)
+        };
+        // Where goals are given one by one, points without one are only shown.
+        let goals = match &self.expect {
+            Expect::Within { value: None, values, .. }
+            | Expect::AtLeast { value: None, values }
+            | Expect::AtMost { value: None, values } => Some(values),
+            _ => None,
+        };
+        let counts = |name: &String| goals.is_none_or(|goals| goals.contains_key(name));
+        let all = |holds: &dyn Fn(&str, f64) -> bool| {
+            let mut judged = points.iter().filter(|(n, _)| counts(n)).peekable();
+            judged.peek().is_some() && judged.all(|(n, e)| holds(n, e.mean))
+        };
+        let means: Vec<f64> = points.iter().map(|(_, e)| e.mean).collect();
+        match &self.expect {
+            Expect::Within { value, values, relative, absolute } => all(&|name, mean| {
+                let Some(goal) = bar(*value, values, name) else { return false };
+                let off = (mean - goal).abs();
+                relative.is_some_and(|r| off <= r * goal.abs())
+                    || absolute.is_some_and(|a| off <= a)
+            }),
+            Expect::AtLeast { value, values } => {
+                all(&|name, mean| bar(*value, values, name).is_some_and(|least| mean >= least))
+            }
+            Expect::AtMost { value, values } => {
+                all(&|name, mean| bar(*value, values, name).is_some_and(|most| mean <= most))
+            }
+            Expect::Rising { slack } => means.windows(2).all(|w| w[1] >= w[0] - slack * w[0].abs()),
+            Expect::Falling { slack } => {
+                means.windows(2).all(|w| w[1] <= w[0] + slack * w[0].abs())
+            }
+            Expect::Order { groups, slack } => ordered(groups, *slack, points),
+            Expect::DropAtMost { value } => {
+                let span =
+                    means.iter().fold((f64::MAX, f64::MIN), |(lo, hi), v| (lo.min(*v), hi.max(*v)));
+                span.1 - span.0 <= *value
+            }
+            Expect::LeftOf { .. } | Expect::Rust { .. } => false,
+        }
+    }
+}
+
+/// Whether each group lies above the one before.
+fn ordered(groups: &[Vec<String>], slack: f64, points: &Points) -> bool {
+    let of = |group: &Vec<String>| -> Vec<f64> {
+        let is_in = |p: &&(String, Estimate)| group.contains(&p.0);
+        points.iter().filter(is_in).map(|p| p.1.mean).collect()
+    };
+    let groups: Vec<Vec<f64>> = groups.iter().map(of).filter(|g| !g.is_empty()).collect();
+    let most = |g: &[f64]| g.iter().copied().fold(f64::MIN, f64::max);
+    let least = |g: &[f64]| g.iter().copied().fold(f64::MAX, f64::min);
+    groups.windows(2).all(|w| most(&w[0]) <= least(&w[1]) + slack)
+}
+
+/// How many times left of another distribution one lies, by quantiles.
+fn left_of(
+    name: &str,
+    results: &Results<'_>,
+    (at, than): (&Words, &Words),
+    times: &BTreeMap<String, f64>,
+) -> (String, bool) {
+    let mut other = at.clone();
+    other.extend(than.clone());
+    let mut texts = Vec::new();
+    let mut agrees = !times.is_empty();
+    for (quantile, factor) in times {
+        let q = quantile.trim_start_matches('p').parse().unwrap_or(50.0) / 100.0;
+        let of = |at: &Words| results.pooled(name, at, q).unwrap_or(0.0);
+        let (own, others) = (of(at), of(&other));
+        // Nothing of it at all is any number of times less than something.
+        agrees &= others > 0.0 && others >= factor * own;
+        let ratio =
+            if own > 0.0 { format!("{} times", number(others / own)) } else { "none".to_owned() };
+        texts.push(format!("{quantile} {ratio} ({} to {})", number(own), number(others)));
+    }
+    (texts.join(", "), agrees)
+}

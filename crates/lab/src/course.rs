@@ -1,0 +1,155 @@
+//! The course of a run: figures over time and their quantiles, from what the simulator sampled.
+
+use core::time::Duration;
+use std::collections::BTreeMap;
+
+use tack_sim::{FlowId, FlowSample};
+use tack_units::Instant;
+
+use crate::scenario::{Flow, Scenario};
+use crate::simulate::Setup;
+use crate::stats::quantile;
+use crate::traffic::Placed;
+
+/// Points of a series that are kept.
+const POINTS: usize = 200;
+/// Steps of a distribution: every 5 %.
+const STEPS: u32 = 20;
+/// How near to its goal a rate that settles must come.
+const SETTLED: f64 = 0.05;
+/// Application bytes of a full packet.
+const TEXT_SHARE: f64 = 1_448.0 / 1_500.0;
+
+/// What is known of a scenario's flows over time.
+pub(crate) struct Course<'a> {
+    scenario: &'a Scenario,
+    setup: &'a Setup,
+    flows: Vec<Flow>,
+}
+
+type Samples<'a> = &'a [(Instant, FlowSample)];
+
+fn seconds(at: Instant) -> f64 {
+    at.saturating_since(Instant::ZERO).as_secs_f64()
+}
+
+fn us(d: Duration) -> f64 {
+    d.as_secs_f64() * 1e6
+}
+
+impl<'a> Course<'a> {
+    pub(crate) fn of(scenario: &'a Scenario, setup: &'a Setup) -> Course<'a> {
+        Course { scenario, setup, flows: scenario.flows().collect() }
+    }
+
+    fn id(&self, flow: usize) -> Option<FlowId> {
+        match self.setup.flows.get(flow)? {
+            Placed::Tcp(id) => Some(*id),
+            Placed::Udp { .. } => None,
+        }
+    }
+
+    /// Samples of a flow, from its start on.
+    fn flow(&self, flow: usize) -> Samples<'a> {
+        self.id(flow).map_or(&[], |id| self.setup.sim.flow_series(id).samples())
+    }
+
+    /// The samples after the warm-up of the first kind of flows: those under test.
+    fn measured(&self) -> impl Iterator<Item = &'a FlowSample> + '_ {
+        let first = self.scenario.groups().into_iter().next().map_or(Vec::new(), |g| g.1);
+        let all = first.into_iter().flat_map(|i| self.flow(i).iter());
+        all.filter(|(at, _)| seconds(*at) >= self.scenario.warmup_s).map(|(_, sample)| sample)
+    }
+
+    /// Quantiles over time.
+    pub(crate) fn samples(&self) -> BTreeMap<String, Vec<f64>> {
+        let mut blocked: Vec<f64> = self.measured().map(|s| s.blocked as f64).collect();
+        if blocked.iter().all(|b| *b == 0.0) {
+            return BTreeMap::new();
+        }
+        let at = |n: u32| quantile(&mut blocked, f64::from(n) / f64::from(STEPS));
+        let quantiles: Vec<f64> = (0..=STEPS).filter_map(at).collect();
+        BTreeMap::from([("blocked".to_owned(), quantiles)])
+    }
+
+    /// Figures of the course.
+    pub(crate) fn figures(&self) -> BTreeMap<String, f64> {
+        let mut out = BTreeMap::new();
+        let mut blocked: Vec<f64> = self.measured().map(|s| s.blocked as f64).collect();
+        for (name, q) in
+            [("blocked_p50_bytes", 0.5), ("blocked_p90_bytes", 0.9), ("blocked_max_bytes", 1.0)]
+        {
+            out.extend(quantile(&mut blocked, q).map(|v| (name.to_owned(), v)));
+        }
+        let least: Vec<f64> = self.measured().filter_map(|s| s.rtt_min.map(us)).collect();
+        if !least.is_empty() {
+            let mean = least.iter().sum::<f64>() / least.len() as f64;
+            out.insert("rtt_min_mean_us".to_owned(), mean);
+        }
+        let ids = (0..self.flows.len()).filter_map(|i| self.id(i));
+        let mut latencies: Vec<f64> =
+            ids.flat_map(|id| self.setup.sim.flow(id).0.latencies.iter().map(|d| us(*d))).collect();
+        for (name, q) in [("latency_p50_us", 0.5), ("latency_p95_us", 0.95)] {
+            out.extend(quantile(&mut latencies, q).map(|v| (name.to_owned(), v)));
+        }
+        out.extend(self.settling());
+        out
+    }
+
+    /// How long the first flow's pacing rate takes after a rise and a fall of the path's.
+    fn settling(&self) -> Vec<(String, f64)> {
+        let steps =
+            self.scenario.wan.as_ref().and_then(|w| w.down().rate_steps).unwrap_or_default();
+        let mut out = Vec::new();
+        for (n, pair) in steps.windows(2).enumerate() {
+            let ((_, before), (at, after)) = (pair[0], pair[1]);
+            let end = steps.get(n + 2).map_or(f64::MAX, |next| next.0);
+            let text = after * 1e6 * TEXT_SHARE;
+            let is_there = |s: &FlowSample| {
+                let rate = s.pacing_rate.map_or(0.0, |r| r.as_bps() as f64);
+                if after > before {
+                    rate >= text * (1.0 - SETTLED)
+                } else {
+                    rate <= text * (1.0 + SETTLED)
+                }
+            };
+            let name = if after > before { "settle_up_s" } else { "settle_down_s" };
+            let since = self.flow(0).iter().filter(|(t, _)| (at..end).contains(&seconds(*t)));
+            let first = since.clone().find(|(_, s)| is_there(s));
+            out.extend(first.map(|(t, _)| (name.to_owned(), seconds(*t) - at)));
+        }
+        out
+    }
+
+    /// Of the first flow of each kind: window, goodput, RTTmin, smoothed round trip, pacing rate.
+    pub(crate) fn series(&self) -> BTreeMap<String, Vec<(f64, f64)>> {
+        let groups = self.scenario.groups();
+        let mut out = BTreeMap::new();
+        for (name, members) in &groups {
+            let Some(first) = members.first() else { continue };
+            let of = |metric: &str| {
+                if groups.len() < 2 { metric.to_owned() } else { format!("{name}.{metric}") }
+            };
+            let samples = self.flow(*first);
+            let step = samples.len().div_ceil(POINTS).max(1);
+            let thin: Vec<&(Instant, FlowSample)> = samples.iter().step_by(step).collect();
+            let line = |value: &dyn Fn(&FlowSample) -> Option<f64>| -> Vec<(f64, f64)> {
+                thin.iter().filter_map(|(at, s)| Some((seconds(*at), value(s)?))).collect()
+            };
+            out.insert(of("cwnd_bytes"), line(&|s| Some(s.cwnd as f64)));
+            out.insert(of("rtt_min_us"), line(&|s| s.rtt_min.map(us)));
+            out.insert(of("srtt_us"), line(&|s| s.srtt.map(us)));
+            out.insert(of("blocked_bytes"), line(&|s| Some(s.blocked as f64)));
+            let pacing = |s: &FlowSample| s.pacing_rate.map(|r| r.as_bps() as f64);
+            out.insert(of("pacing_bps"), line(&pacing));
+            let rate = |pair: &[&(Instant, FlowSample)]| {
+                let over = seconds(pair[1].0) - seconds(pair[0].0);
+                let bytes = pair[1].1.delivered.saturating_sub(pair[0].1.delivered);
+                (seconds(pair[1].0), bytes as f64 * 8.0 / over.max(1e-9))
+            };
+            out.insert(of("goodput_bps"), thin.windows(2).map(rate).collect());
+        }
+        out.retain(|_, line| !line.is_empty());
+        out
+    }
+}

@@ -1,0 +1,94 @@
+//! Judgments that no form of claim can say, by name.
+
+use crate::claim::Claim;
+use crate::draw::{Word, Words};
+use crate::pivot::{Results, number};
+
+/// What our runs say at a key, and whether that agrees; `None` where nothing ran.
+pub(crate) type Judge = fn(&Claim, &Results<'_>, &Words) -> Option<(String, bool)>;
+
+const FUNCTIONS: &[(&str, Judge)] =
+    &[("buffer-beyond", buffer_beyond), ("turns-no-later", turns_no_later), ("eq4-cut", eq4_cut)];
+
+/// The function of that name.
+pub(crate) fn function(name: &str) -> Option<Judge> {
+    FUNCTIONS.iter().find(|(n, _)| *n == name).map(|(_, f)| *f)
+}
+
+/// All names, for messages.
+pub(crate) fn names() -> String {
+    FUNCTIONS.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
+}
+
+/// A line of the quantity over the numbers of an axis.
+fn line(claim: &Claim, results: &Results<'_>, at: &Words) -> Vec<(f64, f64)> {
+    let along = claim.along.as_deref().unwrap_or_default();
+    let point = |word: Word| {
+        let mut at = at.clone();
+        at.insert(along.to_owned(), word.clone());
+        let Word::Number(x) = word else { return None };
+        Some((x, results.estimate(&claim.quantity(), &at)?.mean))
+    };
+    results.values(along, at).into_iter().filter_map(point).collect()
+}
+
+/// `at` with the keys of `versus` instead.
+fn other(claim: &Claim, at: &Words) -> Words {
+    let mut other = at.clone();
+    other.extend(claim.versus.clone().unwrap_or_default());
+    other
+}
+
+/// How much more of the axis a line needs to reach 97 % for good than that of `versus`: within half
+/// a unit of 1/(n-1), where a strategy acknowledges n times per window [Landström & Larzon Eq. 1].
+fn buffer_beyond(claim: &Claim, results: &Results<'_>, at: &Words) -> Option<(String, bool)> {
+    const FULL: f64 = 97.0;
+    let reaches = |line: &[(f64, f64)]| match line.iter().rposition(|p| p.1 < FULL) {
+        None => line.first().map(|p| p.0),
+        Some(i) => {
+            let ((x0, y0), (x1, y1)) = (line[i], *line.get(i + 1)?);
+            Some(x0 + (x1 - x0) * (FULL - y0) / (y1 - y0).max(1e-9))
+        }
+    };
+    let plain = Claim { versus: None, ..claim.clone() };
+    let own = reaches(&line(&plain, results, at));
+    let others = line(&plain, results, &other(claim, at));
+    let most = others.last()?.0;
+    let per_window = match at.get("variant") {
+        Some(Word::Text(name)) if name.starts_with('4') => 4.0,
+        _ => 2.0,
+    };
+    let goal = 1.0 / (per_window - 1.0);
+    Some(match own.zip(reaches(&others)) {
+        Some((own, others)) => {
+            let beyond = own - others;
+            (format!("{} bdp", number(beyond)), (beyond - goal).abs() <= 0.5)
+        }
+        None => (format!("more than {most:.1} bdp in all"), false),
+    })
+}
+
+/// The axis value at which the quantity is least, no greater than that of `versus`.
+fn turns_no_later(claim: &Claim, results: &Results<'_>, at: &Words) -> Option<(String, bool)> {
+    let plain = Claim { versus: None, ..claim.clone() };
+    let turn = |at: &Words| {
+        let line = line(&plain, results, at);
+        line.into_iter().min_by(|a, b| a.1.total_cmp(&b.1)).map(|p| p.0)
+    };
+    let (own, others) = (turn(at)?, turn(&other(claim, at))?);
+    Some((format!("least at {} and {} flows", number(own), number(others)), own <= others))
+}
+
+/// The cut of acknowledgments against `versus`, within a percentage point of what [TON Eq. 4]
+/// makes of the round trip and goodput at hand, IACKs aside.
+fn eq4_cut(claim: &Claim, results: &Results<'_>, at: &Words) -> Option<(String, bool)> {
+    let mean = |metric: &str, at: &Words| {
+        let claim = Claim { metric: metric.to_owned(), versus: None, ..claim.clone() };
+        results.estimate(&claim.quantity(), at).map(|e| e.mean)
+    };
+    let others = mean("ack_packets_per_s", &other(claim, at))?;
+    let cut = |acks: f64| (1.0 - acks / others.max(1e-9)) * 100.0;
+    let (own, by_formula) = (cut(mean("ack_packets_per_s", at)?), cut(mean("eq4_rate", at)?));
+    let text = format!("-{own:.1} %, Eq. 4: -{by_formula:.1} %");
+    Some((text, (own - by_formula).abs() <= 1.0))
+}

@@ -1,0 +1,139 @@
+//! Figures of whole runs, of each kind of flows, and of other backends.
+
+use std::collections::BTreeMap;
+
+use super::{METRICS, figures};
+use crate::result::{DirectionResult, FlowResult, RunResult};
+use crate::scenario::{Flow, Scenario};
+
+/// A figure of the whole run.
+pub struct RunMetric {
+    /// As in records.
+    pub name: &'static str,
+    /// Of its values.
+    pub unit: &'static str,
+    /// In a few words.
+    pub what: &'static str,
+    /// `None` where there is none.
+    pub of: fn(&Scenario, &RunResult) -> Option<f64>,
+}
+
+/// All there are, and what other backends and series add.
+pub const RUN_METRICS: &[RunMetric] = &[
+    RunMetric {
+        name: "utilisation",
+        unit: "share",
+        what: "IP-level bytes out of the bottleneck, server to client, over its rate",
+        of: |scenario, run| {
+            let mbps = scenario.wan.as_ref()?.down().rate_mbps?;
+            Some(run.wan?.down.delivered_bps / mbps / 1e6)
+        },
+    },
+    RunMetric {
+        name: "queue_drop_share",
+        unit: "share",
+        what: "packets the bottleneck's queue dropped, of those offered, server to client",
+        of: |_, run| down(run).map(|d| d.queue_drop_share),
+    },
+    RunMetric {
+        name: "ack_airtime",
+        unit: "share",
+        what: "time the medium carried acknowledgments of the transport",
+        of: |_, run| run.airtime.map(|a| a.acks),
+    },
+    RunMetric {
+        name: "collision_share",
+        unit: "share",
+        what: "channel accesses that collided",
+        of: |_, run| run.collision_share,
+    },
+    RunMetric {
+        name: "queue_drops",
+        unit: "packets",
+        what: "packets dropped by queues, both directions, the whole run",
+        of: |_, run| Some(run.queue_drops as f64),
+    },
+    RunMetric {
+        name: "link_losses",
+        unit: "packets",
+        what: "packets lost on links, both directions, the whole run",
+        of: |_, run| Some(run.link_losses as f64),
+    },
+];
+
+/// Figures that come from elsewhere: a name, a unit, and what it is.
+pub const OTHERS: &[(&str, &str, &str)] = &[
+    ("share", "", "of a group: a flow's mean goodput over that of all flows of its direction"),
+    ("ideal_goodput_bps", "bit/s", "goodput of open-loop traffic with as many ACKs"),
+    ("wire_bps", "bit/s", "IP-level bytes of open-loop traffic that arrived"),
+    ("ack_delivered_per_s", "1/s", "ACKs of open-loop traffic that arrived"),
+    ("minimum_window_bdp", "", "W_min in bandwidth-delay products [TON §VIII]"),
+    ("bottleneck_buffer_bdp", "", "the buffer W_min asks for, in bdp [TON §VIII]"),
+    ("minimum_beta", "", "least beta at the loss rate of the ACK path"),
+    ("maximum_l", "", "greatest L at the loss rates of both paths"),
+    ("cwnd_bytes", "bytes", "over time: congestion window"),
+    ("srtt_us", "us", "over time: smoothed round trip"),
+    ("pacing_bps", "bit/s", "over time: pacing rate"),
+    ("blocked_bytes", "bytes", "over time: what waits behind a hole"),
+    ("blocked_p50_bytes", "bytes", "median over time of what waits behind a hole"),
+    ("blocked_p90_bytes", "bytes", "90th percentile of the same"),
+    ("blocked_max_bytes", "bytes", "most of the same"),
+    ("rtt_min_mean_us", "us", "RTTmin in force, mean over time"),
+    ("latency_p50_us", "us", "request to complete response, median"),
+    ("latency_p95_us", "us", "the same, 95th percentile"),
+    ("settle_up_s", "s", "from a rise of the path's rate until the pacing rate is within 5 %"),
+    ("settle_down_s", "s", "from a fall of the path's rate until the pacing rate is within 5 %"),
+];
+
+/// The unit of a figure, whichever group it is of; `None`: there is no such figure.
+pub fn unit(name: &str) -> Option<&'static str> {
+    let name = name.rsplit_once('.').map_or(name, |parts| parts.1);
+    let flows = METRICS.iter().map(|m| (m.name, m.unit));
+    let runs = RUN_METRICS.iter().map(|m| (m.name, m.unit));
+    let others = OTHERS.iter().map(|m| (m.0, m.1));
+    flows.chain(runs).chain(others).find(|(n, _)| *n == name).map(|(_, unit)| unit)
+}
+
+/// Every figure of a run: of all flows, `GROUP.NAME` of each kind where there are several, and
+/// `extra` beside them.
+pub fn of_run(
+    scenario: &Scenario,
+    run: &RunResult,
+    extra: &BTreeMap<String, f64>,
+) -> BTreeMap<String, f64> {
+    let mut all = figures(scenario, &run.flows);
+    let whole =
+        RUN_METRICS.iter().filter_map(|m| Some((m.name.to_owned(), (m.of)(scenario, run)?)));
+    all.extend(whole.filter(|(_, v)| v.is_finite()));
+    all.extend(extra.clone());
+    let groups = scenario.groups();
+    if groups.len() < 2 {
+        return all;
+    }
+    let entries: Vec<Flow> = scenario.flows().collect();
+    for (name, members) in groups {
+        let flows: Vec<FlowResult> =
+            members.iter().filter_map(|i| run.flows.get(*i).cloned()).collect();
+        let Some(first) = members.first().and_then(|i| entries.get(*i)) else { continue };
+        // As if only this group were there: what a formula needs is its entry.
+        let own = Scenario { flow: vec![first.clone()], ..scenario.clone() };
+        let rivals: Vec<f64> = entries
+            .iter()
+            .zip(&run.flows)
+            .filter(|(e, _)| e.direction == first.direction)
+            .map(|(_, f)| f.goodput_bps)
+            .collect();
+        let fair = rivals.iter().sum::<f64>() / (rivals.len() as f64).max(1.0);
+        let mean = flows.iter().map(|f| f.goodput_bps).sum::<f64>() / (flows.len() as f64).max(1.0);
+        if fair > 0.0 {
+            all.insert(format!("{name}.share"), mean / fair);
+        }
+        let figures = figures(&own, &flows).into_iter();
+        all.extend(figures.map(|(metric, v)| (format!("{name}.{metric}"), v)));
+    }
+    all
+}
+
+fn down(run: &RunResult) -> Option<DirectionResult> {
+    run.wan.map(|w| w.down)
+}

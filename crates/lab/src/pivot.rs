@@ -1,0 +1,204 @@
+//! Records grouped by their keys: means with their intervals, paired ratios, quantiles.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use crate::draw::{Word, Words};
+use crate::metric;
+use crate::plan::Plan;
+use crate::record::Record;
+use crate::stats::{Estimate, quantile};
+
+/// Finished runs of a plan: a record for each of its items, in their order.
+#[derive(Debug)]
+pub struct Results<'a> {
+    /// What ran.
+    pub plan: &'a Plan,
+    records: Vec<&'a Record>,
+    /// Places by key.
+    places: BTreeMap<String, usize>,
+}
+
+/// How a figure is held against another.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum How {
+    /// Over the other.
+    #[default]
+    Ratio,
+    /// By how much it is more, relative to the other.
+    Change,
+    /// Less the other.
+    Difference,
+}
+
+/// A figure of a record, or of a pair of them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Quantity<'a> {
+    /// Of the metric table; `GROUP.NAME` of one kind of flows.
+    pub metric: &'a str,
+    /// Keys of the other record of a pair; the rest of its key, the seed too, is the same.
+    pub versus: Option<&'a Words>,
+    /// How the two are held against each other.
+    pub how: How,
+    /// What the figure is multiplied with to be shown; by its unit if left out.
+    pub scale: Option<f64>,
+    /// What it is called then.
+    pub unit: Option<&'a str>,
+}
+
+impl Quantity<'_> {
+    /// Factor and unit of what is shown: Mbit/s, ms, per cent.
+    pub fn shown(&self) -> (f64, String) {
+        let own = match metric::unit(self.metric).unwrap_or("") {
+            "bit/s" => (1e-6, "Mbit/s"),
+            "B/s" => (1e-3, "kB/s"),
+            "us" => (1e-3, "ms"),
+            "share" => (100.0, "%"),
+            other => (1.0, other),
+        };
+        let (factor, unit) = match (self.versus, self.how) {
+            (Some(_), How::Ratio) => (1.0, "times"),
+            (Some(_), How::Change) => (100.0, "%"),
+            _ => own,
+        };
+        (self.scale.unwrap_or(factor), self.unit.unwrap_or(unit).to_owned())
+    }
+}
+
+fn place(key: &Words) -> String {
+    key.iter().map(|(name, word)| format!("{name}={word};")).collect()
+}
+
+impl<'a> Results<'a> {
+    /// The results of `plan`; `None` while one of its runs has no record.
+    pub fn new(plan: &'a Plan, records: &'a BTreeMap<String, Record>) -> Option<Results<'a>> {
+        let found: Option<Vec<&Record>> =
+            plan.items.iter().map(|item| records.get(&item.id)).collect();
+        let places = plan.items.iter().enumerate().map(|(i, item)| (place(&item.key), i));
+        Some(Results { plan, records: found?, places: places.collect() })
+    }
+
+    /// Items and records whose key has all of `at`.
+    pub fn select(&self, at: &Words) -> Vec<(usize, &'a Record)> {
+        let fits = |key: &Words| at.iter().all(|(name, word)| key.get(name) == Some(word));
+        let all = self.plan.items.iter().zip(&self.records).enumerate();
+        all.filter(|(_, (item, _))| fits(&item.key)).map(|(i, (_, r))| (i, *r)).collect()
+    }
+
+    /// Values of an axis that some record with all of `at` has, in the plan's order.
+    pub fn values(&self, axis: &str, at: &Words) -> Vec<Word> {
+        let known = self.plan.axes.iter().find(|(name, _)| name == axis);
+        let selected = self.select(at);
+        let has = |word: &Word| {
+            selected.iter().any(|(i, _)| self.plan.items[*i].key.get(axis) == Some(word))
+        };
+        known
+            .map(|(_, words)| words.iter().filter(|w| has(w)).cloned().collect())
+            .unwrap_or_default()
+    }
+
+    /// Every combination of values of `axes` that occurs at `at`, in the plan's order.
+    pub fn combinations(&self, axes: &[String], at: &Words) -> Vec<Words> {
+        let mut all = vec![Words::new()];
+        for axis in axes {
+            let extend = |so_far: Words| {
+                let mut within = at.clone();
+                within.extend(so_far.clone());
+                let with = move |word: Word| {
+                    let mut key = so_far.clone();
+                    key.insert(axis.clone(), word);
+                    key
+                };
+                self.values(axis, &within).into_iter().map(with).collect::<Vec<_>>()
+            };
+            all = all.into_iter().flat_map(extend).collect();
+        }
+        all
+    }
+
+    /// The quantity of each record with all of `at` that has it, as shown.
+    pub fn samples(&self, of: &Quantity<'_>, at: &Words) -> Vec<f64> {
+        let (factor, _) = of.shown();
+        let selected = self.select(at).into_iter();
+        selected.filter_map(|(i, record)| Some(self.value(of, i, record)? * factor)).collect()
+    }
+
+    fn value(&self, of: &Quantity<'_>, i: usize, record: &Record) -> Option<f64> {
+        let own = record.get(of.metric)?;
+        let Some(versus) = of.versus else { return Some(own) };
+        let mut key = self.plan.items[i].key.clone();
+        // A group of the same run is named by the metric alone.
+        let metric = match versus.get("metric") {
+            Some(Word::Text(name)) => name.as_str(),
+            _ => of.metric,
+        };
+        key.extend(
+            versus.iter().filter(|(k, _)| *k != "metric").map(|(k, w)| (k.clone(), w.clone())),
+        );
+        let other = self.records[*self.places.get(&place(&key))?].get(metric)?;
+        match of.how {
+            How::Difference => Some(own - other),
+            _ if other == 0.0 => None,
+            How::Ratio => Some(own / other),
+            How::Change => Some(own / other - 1.0),
+        }
+    }
+
+    /// Mean and interval of the quantity over the records with all of `at`.
+    pub fn estimate(&self, of: &Quantity<'_>, at: &Words) -> Option<Estimate> {
+        Estimate::of(&self.samples(of, at))
+    }
+
+    /// The `q` quantile of a distribution over the time of all runs with all of `at`.
+    pub fn pooled(&self, name: &str, at: &Words, q: f64) -> Option<f64> {
+        let runs = self.select(at);
+        let pooled = runs.iter().flat_map(|(_, r)| r.samples.get(name).into_iter().flatten());
+        // A run in which there was nothing of it was zero all the time.
+        let silent = runs.iter().filter(|(_, r)| !r.samples.contains_key(name) && r.void.is_none());
+        let zeros = silent.flat_map(|_| [0.0; 21]);
+        quantile(&mut pooled.copied().chain(zeros).collect::<Vec<f64>>(), q)
+    }
+
+    /// Runs without figures, and why.
+    pub fn void(&self) -> Vec<(&Words, &str)> {
+        let all = self.plan.items.iter().zip(&self.records);
+        all.filter_map(|(item, r)| Some((&item.key, r.void.as_deref()?))).collect()
+    }
+}
+
+/// Short names of values, joined.
+pub fn label(words: &Words, order: &[String]) -> String {
+    let texts = order.iter().filter_map(|axis| words.get(axis)).map(Word::to_string);
+    texts.collect::<Vec<_>>().join(" ")
+}
+
+/// A number as tables have it: three significant digits, or all before the point.
+pub fn number(v: f64) -> String {
+    match v.abs() {
+        0.0 => "0".to_owned(),
+        a if a >= 100.0 => format!("{v:.0}"),
+        a if a >= 10.0 => format!("{v:.1}"),
+        a if a >= 1.0 => format!("{v:.2}"),
+        a if a >= 0.001 => format!("{v:.3}"),
+        _ => format!("{v:.1e}"),
+    }
+}
+
+/// `mean ± half of the interval`, the interval with as many decimals as the mean.
+pub fn with_interval(e: &Estimate) -> String {
+    let mean = number(e.mean);
+    match e.ci95 {
+        // Of a computed figure there is none to speak of.
+        Some(ci) if ci > 1e-9 * e.mean.abs() => {
+            let decimals = mean.split_once('.').map_or(0, |parts| parts.1.len());
+            if mean.contains('e') {
+                format!("{mean} ± {ci:.1e}")
+            } else {
+                format!("{mean} ± {ci:.decimals$}")
+            }
+        }
+        _ => mean,
+    }
+}

@@ -1,0 +1,280 @@
+//! From an experiment to its runs: each has a key, a scenario and a seed.
+
+use std::collections::BTreeMap;
+
+use toml::{Table, Value};
+
+use crate::backend::{Backend, identity};
+use crate::draw::{Word, Words, draw};
+use crate::experiment::{Experiment, Extent, Variant};
+use crate::scenario::{MAX_RUNS, Scenario, ScenarioError, line_of_quoted, set};
+use crate::view::Kind;
+
+/// One run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Item {
+    /// Names of the plan's axes and this run's values.
+    pub key: Words,
+    /// What runs; `seed` is this run's alone.
+    pub scenario: Scenario,
+    /// What makes figures of it.
+    pub backend: Backend,
+    /// What the run is known by.
+    pub id: String,
+    /// Series over time are kept, too.
+    pub series: bool,
+}
+
+/// Every run of an experiment.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    /// Axes and their values, in the order in which they vary, the last fastest.
+    pub axes: Vec<(String, Vec<Word>)>,
+    /// In order.
+    pub items: Vec<Item>,
+}
+
+/// A point of the plan: its key, and the scenario so far.
+#[derive(Clone)]
+struct Point {
+    key: Words,
+    table: Table,
+}
+
+/// Every run of `experiment` at `extent`, checked. `text` is its file, for messages.
+///
+/// # Errors
+/// What is wrong, with line, key and the remedy.
+pub fn plan(experiment: &Experiment, extent: Extent, text: &str) -> Result<Plan, ScenarioError> {
+    Planner { experiment, extent, text, axes: Vec::new() }.plan()
+}
+
+/// An experiment from its file, which has an `id`, or from a plain scenario file: all of that is
+/// the base, and it is called `id` unless it has a name.
+///
+/// # Errors
+/// What is wrong, with line, key and the remedy.
+pub fn experiment_or_scenario(text: &str, id: &str) -> Result<Experiment, ScenarioError> {
+    let mut base: Table = text.parse().map_err(|e| ScenarioError::from_toml(text, &e))?;
+    if base.contains_key("id") {
+        return Experiment::parse(text);
+    }
+    crate::scenario::Plan::parse(text)?;
+    let sweep = match base.remove("sweep") {
+        Some(Value::Table(sweep)) => sweep,
+        _ => Table::new(),
+    };
+    let id = base.get("name").and_then(Value::as_str).unwrap_or(id).to_owned();
+    Ok(Experiment { id, base: Some(base), sweep, ..Experiment::default() })
+}
+
+struct Planner<'a> {
+    experiment: &'a Experiment,
+    extent: Extent,
+    text: &'a str,
+    axes: Vec<(String, Vec<Word>)>,
+}
+
+impl Planner<'_> {
+    fn wrong(&self, key: &str, what: impl Into<String>) -> ScenarioError {
+        let own = ScenarioError::at(self.text, key, what.into());
+        // Keys of sweeps and sets are written in quotes.
+        let last = key.split_once('.').map_or(key, |parts| parts.1);
+        let quoted = line_of_quoted(self.text, last);
+        ScenarioError { line: quoted.or(own.line), ..own }
+    }
+
+    fn plan(mut self) -> Result<Plan, ScenarioError> {
+        let (experiment, changes) = (self.experiment, self.experiment.extent.of(self.extent));
+        let Some(base) = &experiment.base else {
+            return Err(self.wrong("base", "is missing: name a scenario, or run `lab envelope`"));
+        };
+        let mut table = base.clone();
+        let extent = self.extent.name();
+        for (key, value) in &changes.set {
+            set(&mut table, key, value.clone())
+                .map_err(|what| self.wrong(&format!("extent.{extent}.set.{key}"), what))?;
+        }
+        let mut points = vec![Point { key: Words::new(), table }];
+        for key in changes.sweep.keys() {
+            if !experiment.sweep.contains_key(key) {
+                let what = "is no key of [sweep]: an extent only shortens lists";
+                return Err(self.wrong(&format!("extent.{extent}.sweep.{key}"), what));
+            }
+        }
+        for (key, usual) in &experiment.sweep {
+            points = self.swept(points, key, changes.sweep.get(key).unwrap_or(usual))?;
+        }
+        for (axis, sets) in [("case", &experiment.case), ("variant", &experiment.variant)] {
+            points = self.varied(points, axis, sets, &changes.only)?;
+        }
+        points = self.drawn(points, changes.draws.unwrap_or(1))?;
+        self.items(&points, changes.seeds)
+    }
+
+    fn bounded(&self, points: usize, by: usize, key: &str) -> Result<(), ScenarioError> {
+        if by == 0 || points.saturating_mul(by) > MAX_RUNS {
+            let what = format!("must have at least one value, and at most {MAX_RUNS} runs in all");
+            return Err(self.wrong(key, what));
+        }
+        Ok(())
+    }
+
+    /// Each point with each value; `a,b` sets both keys, to one value or to one of a list each.
+    fn swept(
+        &mut self,
+        points: Vec<Point>,
+        keys: &str,
+        values: &Value,
+    ) -> Result<Vec<Point>, ScenarioError> {
+        let key = format!("sweep.{keys}");
+        let Value::Array(values) = values else {
+            let what = format!("must be a list of values, as in \"{keys}\" = [1, 2]");
+            return Err(self.wrong(&key, what));
+        };
+        self.bounded(points.len(), values.len(), &key)?;
+        let names: Vec<&str> = keys.split(',').map(str::trim).collect();
+        let (name, mut labels) = (names[0].to_owned(), Vec::new());
+        let mut out: Vec<Vec<Point>> = vec![Vec::new(); points.len()];
+        for value in values {
+            let own: Vec<Value> = match value {
+                Value::Array(list) if names.len() > 1 && list.len() == names.len() => list.clone(),
+                plain => vec![plain.clone(); names.len()],
+            };
+            let label = word(&own[0]);
+            for (point, out) in points.iter().zip(&mut out) {
+                let mut point = point.clone();
+                for (name, value) in names.iter().zip(&own) {
+                    set(&mut point.table, name, value.clone())
+                        .map_err(|what| self.wrong(&key, what))?;
+                }
+                point.key.insert(name.clone(), label.clone());
+                out.push(point);
+            }
+            labels.push(label);
+        }
+        self.axes.push((name, labels));
+        Ok(out.into_iter().flatten().collect())
+    }
+
+    /// Each point with each set of keys.
+    fn varied(
+        &mut self,
+        points: Vec<Point>,
+        axis: &str,
+        sets: &[Variant],
+        only: &[String],
+    ) -> Result<Vec<Point>, ScenarioError> {
+        if sets.is_empty() {
+            return Ok(points);
+        }
+        let some = sets.iter().any(|s| only.contains(&s.name));
+        let chosen: Vec<&Variant> =
+            sets.iter().filter(|s| !some || only.contains(&s.name)).collect();
+        self.bounded(points.len(), chosen.len(), axis)?;
+        let mut out = Vec::new();
+        for point in points {
+            for set_of_keys in &chosen {
+                let mut point = point.clone();
+                for (key, value) in &set_of_keys.set {
+                    set(&mut point.table, key, value.clone()).map_err(|what| {
+                        let what = format!("of {axis} `{}` {what}", set_of_keys.name);
+                        self.wrong(&format!("set.{key}"), what)
+                    })?;
+                }
+                point.key.insert(axis.to_owned(), Word::Text(set_of_keys.name.clone()));
+                out.push(point);
+            }
+        }
+        let names = chosen.iter().map(|s| Word::Text(s.name.clone())).collect();
+        self.axes.push((axis.to_owned(), names));
+        Ok(out)
+    }
+
+    /// Each point on each draw: all of a draw's runs have the same random values.
+    fn drawn(&mut self, points: Vec<Point>, draws: u64) -> Result<Vec<Point>, ScenarioError> {
+        let experiment = self.experiment;
+        if experiment.draw.is_empty() {
+            return Ok(points);
+        }
+        self.bounded(points.len(), usize::try_from(draws).unwrap_or(usize::MAX), "draw")?;
+        let mut out = Vec::new();
+        for point in &points {
+            for index in 0..draws {
+                let mut point = point.clone();
+                for (key, value) in draw(&experiment.draw, index, experiment.draw_seed) {
+                    set(&mut point.table, &key, to_toml(&value))
+                        .map_err(|what| self.wrong(&format!("draw.{key}"), what))?;
+                }
+                point.key.insert("draw".to_owned(), Word::Number(index as f64));
+                out.push(point);
+            }
+        }
+        self.axes.push(("draw".to_owned(), (0..draws).map(|i| Word::Number(i as f64)).collect()));
+        Ok(out)
+    }
+
+    fn items(self, points: &[Point], seeds: Option<u64>) -> Result<Plan, ScenarioError> {
+        let experiment = self.experiment;
+        let series = experiment.view.iter().any(|v| v.kind == Kind::Series);
+        let mut items = Vec::new();
+        let mut most = 1;
+        for point in points {
+            let mut scenario =
+                Scenario::from_table(point.table.clone()).map_err(|(key, what)| {
+                    let at = if key.is_empty() { "base".to_owned() } else { format!("base.{key}") };
+                    let key = if experiment.id == experiment.title { key } else { at };
+                    let swept: Vec<String> =
+                        point.key.iter().map(|(k, v)| format!("{k} = {v}")).collect();
+                    let with = if swept.is_empty() {
+                        String::new()
+                    } else {
+                        format!(" (with {})", swept.join(", "))
+                    };
+                    self.wrong(&key, format!("{what}{with}"))
+                })?;
+            let seeds = seeds.unwrap_or(scenario.runs);
+            self.bounded(points.len(), usize::try_from(seeds).unwrap_or(usize::MAX), "seeds")?;
+            most = most.max(seeds);
+            scenario.name.clone_from(&experiment.id);
+            let first = scenario.seed;
+            for n in 0..seeds {
+                let seed = first.wrapping_add(n);
+                let scenario = Scenario { seed, runs: 1, ..scenario.clone() };
+                let id = identity(&scenario, experiment.backend, series)
+                    .map_err(|e| self.wrong("base", format!("cannot be written down: {e}")))?;
+                let mut key = point.key.clone();
+                key.insert("seed".to_owned(), Word::Number(seed as f64));
+                items.push(Item { key, scenario, backend: experiment.backend, id, series });
+            }
+        }
+        Ok(Plan { axes: self.axes, items })
+    }
+}
+
+/// A value of the plan as the key of a record has it.
+pub fn word(value: &Value) -> Word {
+    match value {
+        Value::Integer(n) => Word::Number(*n as f64),
+        Value::Float(v) => Word::Number(*v),
+        Value::String(text) => Word::Text(text.clone()),
+        other => Word::Text(other.to_string()),
+    }
+}
+
+fn to_toml(word: &Word) -> Value {
+    match word {
+        // Counts are whole numbers to serde.
+        Word::Number(v) if v.fract() == 0.0 && v.abs() < 1e15 => Value::Integer(*v as i64),
+        Word::Number(v) => Value::Float(*v),
+        Word::Text(text) => Value::String(text.clone()),
+        Word::List(values) => Value::Array(values.iter().map(|v| Value::Float(*v)).collect()),
+    }
+}
+
+/// The runs of several plans, each once.
+pub fn distinct(plans: &[&Plan]) -> Vec<Item> {
+    let mut seen = BTreeMap::new();
+    let all = plans.iter().flat_map(|plan| &plan.items);
+    all.filter(|item| seen.insert(item.id.clone(), ()).is_none()).cloned().collect()
+}

@@ -1,0 +1,51 @@
+//! RESULTS.md: the blessed tables of all figures, put together. A blessed table is what the short
+//! extent of a figure gives; it lies beside the figure's file, and tests hold runs against it.
+
+use std::fmt::Write as _;
+use std::io;
+use std::path::Path;
+
+use crate::bundle::{PAPERS, figures, stem};
+use crate::experiment::Experiment;
+use crate::reproduce::Report;
+
+/// The blessed table of a figure.
+pub fn blessed(report: &Report) -> String {
+    report.markdown().trim_end().to_owned() + "\n"
+}
+
+/// The document, from the blessed tables under `experiments`.
+///
+/// # Errors
+/// Which file cannot be read.
+pub fn document(experiments: &Path) -> io::Result<String> {
+    let mut out = String::from(
+        "# Results\n\nWhat `tack lab reproduce --short --bless .` printed: every figure of the papers \
+         with a few short runs, ours beside theirs. CI holds each table to what the code gives, and \
+         this file to the tables. The usual extent (`tack lab reproduce --report figures.html`) has \
+         more seeds, longer runs and pictures. An interval is 95 % over seeds.\n",
+    );
+    let mut counts = (0, 0);
+    let mut sections = String::new();
+    for (dir, paper) in PAPERS {
+        let _ = writeln!(sections, "\n## {paper}");
+        for (path, text) in figures().into_iter().filter(|(path, _)| path.starts_with(dir)) {
+            let file = experiments.join(path).with_extension("md");
+            let table = std::fs::read_to_string(&file)
+                .map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", file.display())))?;
+            let experiment = Experiment::parse(text).unwrap_or_default();
+            let (title, source) = (&experiment.title, &experiment.source);
+            let _ = writeln!(sections, "\n### {} {title} {source}\n", stem(path));
+            if !experiment.note.is_empty() {
+                let _ = writeln!(sections, "{}\n", experiment.note.trim());
+            }
+            sections += &table;
+            let verdicts = |word: &str| table.matches(&format!("| {word} |")).count();
+            counts.0 += verdicts("agrees");
+            counts.1 += verdicts("DIFFERS");
+        }
+    }
+    let (agree, differ) = counts;
+    let _ = writeln!(out, "\n{agree} of {} claims agree, {differ} differ.", agree + differ);
+    Ok(out + &sections)
+}

@@ -1,0 +1,86 @@
+//! TACK's own parameters: what `[flow.tack]` may say.
+
+use serde::{Deserialize, Serialize};
+use tack::{Params, RbbPolicy, StartupAcks};
+
+use super::error::Problem;
+
+/// Parameters of the mechanism, as in [`tack::Params`]; left out: its defaults.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct TackWords {
+    /// `beta`: TACKs per RTTmin, 2 to 64 (the flow's own `beta`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub beta: Option<u32>,
+    /// `L`: full segments per TACK, 1 to 64 (the flow's own `segments_per_ack`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub l: Option<u32>,
+    /// How many holes a TACK lists: `on-demand`, `rich` (all of them) or `poor:Q` [TON §V-A].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rbb: Option<String>,
+    /// Whether losses are announced at once [TON Fig. 6a].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loss_iacks: Option<bool>,
+    /// RTTmin by the least smoothed one-way delay; `false` samples the newest packet
+    /// [TON Fig. 7a].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owd_timing: Option<bool>,
+    /// A loss is announced RTTmin divided by this after it shows, 1 to 1000 [TON §VIII].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub settling_divisor: Option<u32>,
+    /// While bandwidth is probed: `per-packet` or `per-rtt:N` TACKs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub startup: Option<String>,
+}
+
+impl TackWords {
+    /// Puts what is said here into `params`.
+    pub(super) fn apply(&self, params: &mut Params) -> Result<(), Problem> {
+        let within = |key: &str, v: Option<u32>, least: u32, most: u32, usual: u32| match v {
+            Some(v) if !(least..=most).contains(&v) => {
+                Err(Problem::new(key, format!("is {v}, {least} to {most} can run")))
+            }
+            v => Ok(v.unwrap_or(usual)),
+        };
+        params.beta = within("beta", self.beta, 2, 64, params.beta)?;
+        params.segments_per_ack = within("l", self.l, 1, 64, params.segments_per_ack)?;
+        let settling = within("settling_divisor", self.settling_divisor, 1, 1_000, 4);
+        params.settling_divisor =
+            if self.settling_divisor.is_some() { settling? } else { params.settling_divisor };
+        params.loss_iacks = self.loss_iacks.unwrap_or(params.loss_iacks);
+        params.owd_timing = self.owd_timing.unwrap_or(params.owd_timing);
+        if let Some(text) = &self.rbb {
+            params.rbb = rbb(text).ok_or_else(|| {
+                Problem::new("rbb", format!("is `{text}`: on-demand, rich or poor:1 to poor:1000"))
+            })?;
+        }
+        if let Some(text) = &self.startup {
+            params.startup = startup(text).ok_or_else(|| {
+                let what = format!("is `{text}`: per-packet or per-rtt:2 to per-rtt:1000");
+                Problem::new("startup", what)
+            })?;
+        }
+        Ok(())
+    }
+}
+
+fn rbb(text: &str) -> Option<RbbPolicy> {
+    match text.split_once(':') {
+        None if text == "on-demand" => Some(RbbPolicy::OnDemand),
+        None if text == "rich" => Some(RbbPolicy::Rich),
+        Some(("poor", q)) => counted(q, 1).map(RbbPolicy::Poor),
+        _ => None,
+    }
+}
+
+fn startup(text: &str) -> Option<StartupAcks> {
+    match text.split_once(':') {
+        None if text == "per-packet" => Some(StartupAcks::PerPacket),
+        Some(("per-rtt", n)) => counted(n, 2).map(StartupAcks::PerRtt),
+        _ => None,
+    }
+}
+
+fn counted(text: &str, least: u32) -> Option<u32> {
+    text.parse().ok().filter(|n| (least..=1_000).contains(n))
+}

@@ -1,0 +1,485 @@
+//! Pictures as SVG: lines, bars and distributions with axes, error bars and a legend.
+//!
+//! Every line has a dash and a mark of its own besides its colour, so that black and white tells
+//! them apart; the paper's points are hollow marks of the same shape and colour, squares over bars.
+
+use std::fmt::Write as _;
+
+/// An axis.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Axis {
+    /// What it is, with its unit.
+    pub label: String,
+    /// Logarithmic.
+    pub log: bool,
+    /// Names of 0, 1, 2, … instead of numbers.
+    pub categories: Option<Vec<String>>,
+}
+
+/// How a line is drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Style {
+    /// With marks and error bars.
+    Line,
+    /// Without.
+    Plain,
+    /// As bars, beside those of other lines.
+    Bars,
+    /// Points of a paper, for line number `of`.
+    Paper {
+        /// Whose colour they have.
+        of: usize,
+    },
+}
+
+/// A line and its points: x, y and half of y's interval.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Line {
+    /// In the legend.
+    pub name: String,
+    /// In order of x.
+    pub points: Vec<(f64, f64, Option<f64>)>,
+    /// How it is drawn.
+    pub style: Style,
+}
+
+/// A picture.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Plot {
+    /// Above.
+    pub title: String,
+    /// From left to right.
+    pub x: Axis,
+    /// From the bottom up.
+    pub y: Axis,
+    /// What is drawn.
+    pub lines: Vec<Line>,
+}
+
+/// Okabe and Ito's colours, which people of every colour vision tell apart, dark ones first.
+const COLOURS: [&str; 7] =
+    ["#0072b2", "#d55e00", "#009e73", "#000000", "#cc79a7", "#56b4e9", "#e69f00"];
+const DASHES: [&str; 5] = ["", "7 3", "2 3", "9 3 2 3", "14 4"];
+/// Fills of bars: from solid to hatched, so that grey tells them apart.
+const HATCHES: usize = 5;
+const WIDTH: f64 = 640.0;
+const HEIGHT: f64 = 380.0;
+/// Of the frame: left, top, bottom; the legend lies under it.
+const MARGIN: (f64, f64, f64, f64) = (66.0, 34.0, 56.0, 18.0);
+const LEGEND_ROW: f64 = 18.0;
+
+/// A scale from values to pixels.
+struct Scale {
+    from: f64,
+    to: f64,
+    log: bool,
+    pixels: (f64, f64),
+}
+
+impl Scale {
+    fn at(&self, v: f64) -> f64 {
+        let of = |v: f64| if self.log { v.max(1e-12).log10() } else { v };
+        let share = (of(v) - of(self.from)) / (of(self.to) - of(self.from)).max(1e-12);
+        self.pixels.0 + share.clamp(-0.02, 1.02) * (self.pixels.1 - self.pixels.0)
+    }
+
+    fn ticks(&self) -> Vec<f64> {
+        if self.log {
+            let (low, high) = (self.from.log10().floor() as i32, self.to.log10().ceil() as i32);
+            let steps: &[f64] = if high - low > 3 { &[1.0] } else { &[1.0, 2.0, 5.0] };
+            let all = (low..=high).flat_map(|e| steps.iter().map(move |s| s * 10f64.powi(e)));
+            return all.filter(|t| (self.from * 0.999..=self.to * 1.001).contains(t)).collect();
+        }
+        let rough = (self.to - self.from) / 5.0;
+        let power = 10f64.powf(rough.log10().floor());
+        let step = [1.0, 2.0, 2.5, 5.0, 10.0].into_iter().find(|s| s * power >= rough);
+        let step = step.unwrap_or(10.0) * power;
+        let first = (self.from / step).ceil() as i64;
+        let last = (self.to / step + 1e-9).floor() as i64;
+        (first..=last).take(50).map(|n| n as f64 * step).collect()
+    }
+}
+
+fn tick(v: f64) -> String {
+    let a = v.abs();
+    if a >= 1e6 || (a > 0.0 && a < 1e-3) {
+        return format!("{v:.0e}");
+    }
+    let text = format!("{v:.3}");
+    let text = text.trim_end_matches('0').trim_end_matches('.').to_owned();
+    if text == "-0" { "0".to_owned() } else { text }
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+impl Plot {
+    /// The number of a line among ours, which is what its colour, dash and mark go by.
+    fn ordinal(&self, i: usize) -> usize {
+        let ours = self.lines.iter().take(i);
+        ours.filter(|l| !matches!(l.style, Style::Paper { .. })).count()
+    }
+
+    fn is_bars(&self) -> bool {
+        self.lines.iter().any(|l| l.style == Style::Bars)
+    }
+
+    fn span(&self, axis: &Axis, of: impl Fn(&(f64, f64, Option<f64>)) -> (f64, f64)) -> (f64, f64) {
+        let all = self.lines.iter().flat_map(|l| &l.points).map(of);
+        let finite = all.filter(|(lo, hi)| lo.is_finite() && hi.is_finite());
+        let kept = finite.filter(|(lo, _)| !axis.log || *lo > 0.0);
+        let (lo, hi) = kept.fold((f64::MAX, f64::MIN), |s, v| (s.0.min(v.0), s.1.max(v.1)));
+        if lo > hi { (0.0, 1.0) } else { (lo, hi) }
+    }
+
+    fn scales(&self) -> (Scale, Scale) {
+        let (left, top, bottom, right) = MARGIN;
+        let xs = (left, WIDTH - right);
+        let ys = (HEIGHT - bottom, top);
+        let x = match &self.x.categories {
+            Some(names) => {
+                Scale { from: -0.5, to: names.len() as f64 - 0.5, log: false, pixels: xs }
+            }
+            None => {
+                let (mut from, mut to) = self.span(&self.x, |p| (p.0, p.0));
+                if self.x.log {
+                    (from, to) = (from * 0.9, to * 1.1);
+                } else if from == to {
+                    (from, to) = (from - 0.5, to + 0.5);
+                } else {
+                    let room = (to - from) * 0.03;
+                    (from, to) = (from - room, to + room);
+                }
+                Scale { from, to, log: self.x.log, pixels: xs }
+            }
+        };
+        let half = |p: &(f64, f64, Option<f64>)| p.2.unwrap_or(0.0);
+        let (low, high) = self.span(&self.y, |p| {
+            let low = p.1 - half(p);
+            (if self.y.log && low <= 0.0 { p.1 } else { low }, p.1 + half(p))
+        });
+        let y = if self.y.log {
+            Scale { from: low * 0.8, to: high * 1.25, log: true, pixels: ys }
+        } else {
+            // From zero, unless all lies far above it.
+            let zero = self.is_bars() || low > 0.0 && low < 0.6 * high;
+            let room = ((high - low) * 0.06).max(high.abs() * 1e-3).max(1e-9);
+            let from = if zero && low >= 0.0 { 0.0 } else { low - room };
+            let to = if high <= 0.0 && self.is_bars() { 0.0 } else { high + room };
+            Scale { from, to, log: false, pixels: ys }
+        };
+        (x, y)
+    }
+
+    /// The picture as a document of its own, or as part of one.
+    pub fn svg(&self) -> String {
+        let (x, y) = self.scales();
+        let named: Vec<&Line> = self.lines.iter().filter(|l| !l.name.is_empty()).collect();
+        let rows = self.legend_rows(&named);
+        let height = HEIGHT + LEGEND_ROW * rows.len() as f64 + 6.0;
+        let mut out = String::new();
+        let _ = writeln!(
+            out,
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" \
+             font-family=\"sans-serif\" font-size=\"12\" role=\"img\">\n<title>{}</title>\n\
+             <rect width=\"{WIDTH}\" height=\"{height}\" fill=\"white\"/>",
+            escaped(&self.title)
+        );
+        self.hatches(&mut out);
+        self.frame(&mut out, &x, &y);
+        let bars: Vec<usize> =
+            (0..self.lines.len()).filter(|i| self.lines[*i].style == Style::Bars).collect();
+        for (i, line) in self.lines.iter().enumerate() {
+            match line.style {
+                Style::Bars => self.bars(&mut out, (&x, &y), (i, &bars)),
+                Style::Paper { of } => self.paper(&mut out, (&x, &y), line, of, &bars),
+                style => {
+                    let own = (self.ordinal(i), line);
+                    Self::line(&mut out, (&x, &y), own, style == Style::Line);
+                }
+            }
+        }
+        self.legend(&mut out, &rows);
+        out.push_str("</svg>\n");
+        out
+    }
+
+    fn id(&self) -> u64 {
+        // Two pictures on a page must not share the names of their patterns.
+        self.title.bytes().fold(5381, |h: u64, b| h.wrapping_mul(33) ^ u64::from(b)) % 1_000_000
+    }
+
+    fn hatches(&self, out: &mut String) {
+        if !self.is_bars() {
+            return;
+        }
+        let id = self.id();
+        out.push_str("<defs>");
+        for (i, colour) in COLOURS.iter().enumerate() {
+            let lines = ["", "M0 8L8 0", "M0 0L8 8", "M4 0V8", "M0 4H8"][i % HATCHES];
+            let _ = write!(
+                out,
+                "<pattern id=\"h{id}-{i}\" width=\"8\" height=\"8\" patternUnits=\"userSpaceOnUse\">\
+                 <rect width=\"8\" height=\"8\" fill=\"{colour}\" fill-opacity=\"{}\"/>\
+                 <path d=\"{lines}\" stroke=\"{colour}\" stroke-width=\"1.6\"/></pattern>",
+                if i % HATCHES == 0 { 0.85 } else { 0.18 }
+            );
+        }
+        out.push_str("</defs>\n");
+    }
+
+    fn frame(&self, out: &mut String, x: &Scale, y: &Scale) {
+        let (left, top, bottom, right) = MARGIN;
+        let (far, base) = (WIDTH - right, HEIGHT - bottom);
+        let _ = writeln!(
+            out,
+            "<text x=\"{}\" y=\"20\" text-anchor=\"middle\" font-size=\"14\" font-weight=\"bold\">{}\
+             </text>",
+            WIDTH / 2.0,
+            escaped(&self.title)
+        );
+        for v in y.ticks() {
+            let at = y.at(v);
+            let _ = writeln!(
+                out,
+                "<line x1=\"{left}\" x2=\"{far}\" y1=\"{at:.1}\" y2=\"{at:.1}\" stroke=\"#ddd\"/>\
+                 <text x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
+                left - 6.0,
+                at + 4.0,
+                tick(v)
+            );
+        }
+        let labels: Vec<(f64, String)> = match &self.x.categories {
+            Some(names) => names.iter().enumerate().map(|(i, n)| (i as f64, n.clone())).collect(),
+            None => x.ticks().into_iter().map(|v| (v, tick(v))).collect(),
+        };
+        let small = labels.len() > 9 || labels.iter().any(|l| l.1.len() > 14);
+        for (v, text) in labels {
+            let at = x.at(v);
+            let size = if small { 9 } else { 12 };
+            let _ = writeln!(
+                out,
+                "<line x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{base}\" y2=\"{}\" stroke=\"black\"/>\
+                 <text x=\"{at:.1}\" y=\"{}\" text-anchor=\"middle\" font-size=\"{size}\">{}</text>",
+                base + 4.0,
+                base + 18.0,
+                escaped(&text)
+            );
+        }
+        let middle = f64::midpoint(top, base);
+        let _ = writeln!(
+            out,
+            "<path d=\"M{left} {top}V{base}H{far}\" fill=\"none\" stroke=\"black\"/>\
+             <text x=\"{}\" y=\"{}\" text-anchor=\"middle\">{}</text>\
+             <text transform=\"translate(16 {middle}) rotate(-90)\" text-anchor=\"middle\">{}</text>",
+            f64::midpoint(left, far),
+            base + 38.0,
+            escaped(&self.x.label),
+            escaped(&self.y.label)
+        );
+    }
+
+    fn line(out: &mut String, (x, y): (&Scale, &Scale), (i, line): (usize, &Line), marks: bool) {
+        let (colour, dash) = (COLOURS[i % COLOURS.len()], DASHES[i % DASHES.len()]);
+        let points: Vec<String> =
+            line.points.iter().map(|p| format!("{:.1},{:.1}", x.at(p.0), y.at(p.1))).collect();
+        let _ = writeln!(
+            out,
+            "<polyline points=\"{}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"1.8\" \
+             stroke-dasharray=\"{dash}\"/>",
+            points.join(" ")
+        );
+        if marks {
+            for p in &line.points {
+                whisker(out, (x.at(p.0), y), (p.1, p.2), colour);
+                mark(out, (x.at(p.0), y.at(p.1)), i, (colour, colour));
+            }
+        }
+    }
+
+    /// Left edge and width of the bar of line number `slot` of `n` at a category.
+    fn slot(x: &Scale, at: f64, slot: usize, n: usize) -> (f64, f64) {
+        let group = (x.at(at + 0.4) - x.at(at - 0.4)).abs();
+        let width = group / n.max(1) as f64;
+        (x.at(at - 0.4) + width * slot as f64, width)
+    }
+
+    fn bars(&self, out: &mut String, (x, y): (&Scale, &Scale), (i, bars): (usize, &[usize])) {
+        let slot = bars.iter().position(|b| *b == i).unwrap_or(0);
+        let colour = COLOURS[slot % COLOURS.len()];
+        let zero = y.at(if y.log { y.from } else { 0.0 });
+        let id = self.id();
+        for p in &self.lines[i].points {
+            let (left, width) = Self::slot(x, p.0, slot, bars.len());
+            let (top, base) = (y.at(p.1).min(zero), y.at(p.1).max(zero));
+            let _ = writeln!(
+                out,
+                "<rect x=\"{:.1}\" y=\"{top:.1}\" width=\"{:.1}\" height=\"{:.1}\" \
+                 fill=\"url(#h{id}-{})\" stroke=\"{colour}\"/>",
+                left + 1.0,
+                (width - 2.0).max(1.0),
+                base - top,
+                slot % COLOURS.len()
+            );
+            whisker(out, (left + width / 2.0, y), (p.1, p.2), "black");
+        }
+    }
+
+    fn paper(
+        &self,
+        out: &mut String,
+        (x, y): (&Scale, &Scale),
+        line: &Line,
+        of: usize,
+        bars: &[usize],
+    ) {
+        let slot = bars.iter().position(|b| *b == of);
+        let colour = COLOURS[slot.unwrap_or(self.ordinal(of)) % COLOURS.len()];
+        for p in &line.points {
+            let Some(slot) = slot else {
+                let at = (x.at(p.0), y.at(p.1));
+                mark(out, at, self.ordinal(of), (colour, "white"));
+                continue;
+            };
+            let (left, width) = Self::slot(x, p.0, slot, bars.len());
+            let _ = writeln!(
+                out,
+                "<rect x=\"{:.1}\" y=\"{:.1}\" width=\"9\" height=\"9\" fill=\"white\" \
+                 stroke=\"{colour}\" stroke-width=\"2\"/>",
+                left + width / 2.0 - 4.5,
+                y.at(p.1) - 4.5
+            );
+        }
+    }
+
+    /// The legend's entries, as many in a row as fit: a line's number, its place and its name.
+    fn legend_rows(&self, named: &[&Line]) -> Vec<Vec<(usize, f64, String)>> {
+        let mut rows: Vec<Vec<(usize, f64, String)>> = Vec::new();
+        let mut at = WIDTH;
+        let mut seen_paper = false;
+        for line in named {
+            let is_paper = matches!(line.style, Style::Paper { .. });
+            if is_paper && seen_paper {
+                continue;
+            }
+            seen_paper |= is_paper;
+            let name =
+                if is_paper { "hollow marks: the paper".to_owned() } else { line.name.clone() };
+            let width = 44.0 + 6.6 * name.chars().count() as f64;
+            if at + width > WIDTH - 10.0 {
+                rows.push(Vec::new());
+                at = MARGIN.0;
+            }
+            let number = self.lines.iter().position(|l| core::ptr::eq(l, *line)).unwrap_or(0);
+            if let Some(row) = rows.last_mut() {
+                row.push((number, at, name));
+            }
+            at += width;
+        }
+        rows
+    }
+
+    fn legend(&self, out: &mut String, rows: &[Vec<(usize, f64, String)>]) {
+        let bars: Vec<usize> =
+            (0..self.lines.len()).filter(|i| self.lines[*i].style == Style::Bars).collect();
+        let id = self.id();
+        for (n, row) in rows.iter().enumerate() {
+            let y = HEIGHT + LEGEND_ROW * n as f64;
+            for (i, x, name) in row {
+                let line = &self.lines[*i];
+                let slot =
+                    bars.iter().position(|b| b == i).unwrap_or(self.ordinal(*i)) % COLOURS.len();
+                let colour = COLOURS[slot];
+                let _ = match line.style {
+                    Style::Bars => write!(
+                        out,
+                        "<rect x=\"{x}\" y=\"{}\" width=\"24\" height=\"10\" \
+                         fill=\"url(#h{id}-{slot})\" stroke=\"{colour}\"/>",
+                        y - 5.0
+                    ),
+                    Style::Paper { .. } => write!(
+                        out,
+                        "<rect x=\"{}\" y=\"{}\" width=\"9\" height=\"9\" fill=\"white\" \
+                         stroke=\"#444\" stroke-width=\"2\"/>",
+                        x + 8.0,
+                        y - 4.5
+                    ),
+                    _ => write!(
+                        out,
+                        "<line x1=\"{x}\" x2=\"{}\" y1=\"{y}\" y2=\"{y}\" stroke=\"{colour}\" \
+                         stroke-width=\"1.8\" stroke-dasharray=\"{}\"/>",
+                        x + 26.0,
+                        DASHES[self.ordinal(*i) % DASHES.len()]
+                    ),
+                };
+                if line.style == Style::Line {
+                    mark(out, (x + 13.0, y), self.ordinal(*i), (colour, colour));
+                }
+                let _ = writeln!(
+                    out,
+                    "<text x=\"{}\" y=\"{}\">{}</text>",
+                    x + 32.0,
+                    y + 4.0,
+                    escaped(name)
+                );
+            }
+        }
+    }
+}
+
+/// Pictures below each other, as one document.
+pub fn stacked(plots: &[Plot]) -> String {
+    let row = HEIGHT + 3.0 * LEGEND_ROW;
+    let mut out = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {}\">\n",
+        row * plots.len() as f64
+    );
+    for (i, plot) in plots.iter().enumerate() {
+        let own = plot.svg().replacen(
+            "<svg ",
+            &format!("<svg y=\"{}\" width=\"{WIDTH}\" height=\"{row}\" ", row * i as f64),
+            1,
+        );
+        out += &own;
+    }
+    out + "</svg>\n"
+}
+
+/// A mark of line number `i`, in a colour and a fill; hollow ones are larger.
+fn mark(out: &mut String, (x, y): (f64, f64), i: usize, (colour, fill): (&str, &str)) {
+    let size = if fill == "white" { 5.5 } else { 4.0 };
+    let path = match i % 5 {
+        0 => format!(
+            "M{:.1} {y:.1}a{size} {size} 0 1 0 {d} 0a{size} {size} 0 1 0 -{d} 0",
+            x - size,
+            d = 2.0 * size
+        ),
+        1 => format!("M{:.1} {:.1}h{d}v{d}h-{d}z", x - size, y - size, d = 2.0 * size),
+        2 => format!("M{x:.1} {:.1}l{size} {d}h-{d}z", y - size, d = 2.0 * size),
+        3 => format!("M{x:.1} {:.1}l{size} {size}l-{size} {size}l-{size} -{size}z", y - size),
+        _ => format!("M{x:.1} {:.1}l{size} -{d}h-{d}z", y + size, d = 2.0 * size),
+    };
+    let _ = writeln!(
+        out,
+        "<path d=\"{path}\" fill=\"{fill}\" stroke=\"{colour}\" stroke-width=\"1.6\"/>"
+    );
+}
+
+/// An error bar.
+fn whisker(
+    out: &mut String,
+    (x, scale): (f64, &Scale),
+    (v, half): (f64, Option<f64>),
+    colour: &str,
+) {
+    let Some(half) = half.filter(|h| *h > 0.0) else { return };
+    let (low, high) = (scale.at((v - half).max(scale.from)), scale.at(v + half));
+    let _ = writeln!(
+        out,
+        "<path d=\"M{x:.1} {low:.1}V{high:.1}M{:.1} {low:.1}h8M{:.1} {high:.1}h8\" fill=\"none\" \
+         stroke=\"{colour}\" stroke-width=\"1.2\"/>",
+        x - 4.0,
+        x - 4.0
+    );
+}

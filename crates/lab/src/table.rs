@@ -1,0 +1,71 @@
+//! A table, as text, CSV and Markdown.
+
+use std::fmt::Write as _;
+
+/// Cells with a header.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Table {
+    /// Above.
+    pub title: String,
+    /// How many columns name what a row is of.
+    pub keys: usize,
+    /// Of the columns.
+    pub header: Vec<String>,
+    /// As many cells each.
+    pub rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    fn lines(&self) -> impl Iterator<Item = &Vec<String>> {
+        core::iter::once(&self.header).chain(&self.rows)
+    }
+
+    /// For a person at a terminal: names to the left, numbers to the right.
+    pub fn text(&self) -> String {
+        let width = |i: usize| {
+            let cells = self.lines().filter_map(|row| row.get(i));
+            cells.map(|c| c.chars().count()).max().unwrap_or(0)
+        };
+        let widths: Vec<usize> = (0..self.header.len()).map(width).collect();
+        let mut out = String::new();
+        if !self.title.is_empty() {
+            let _ = writeln!(out, "{}", self.title);
+        }
+        for row in self.lines() {
+            let cell = |(i, cell): (usize, &String)| {
+                let w = widths.get(i).copied().unwrap_or(0);
+                if i < self.keys { format!("{cell:<w$}") } else { format!("{cell:>w$}") }
+            };
+            let cells: Vec<String> = row.iter().enumerate().map(cell).collect();
+            let _ = writeln!(out, "{}", cells.join("  ").trim_end());
+        }
+        out
+    }
+
+    /// RFC 4180.
+    pub fn csv(&self) -> String {
+        let line = |row: &Vec<String>| row.iter().map(|c| quoted(c)).collect::<Vec<_>>().join(",");
+        self.lines().map(|row| line(row) + "\n").collect()
+    }
+
+    /// For a document.
+    pub fn markdown(&self) -> String {
+        let line = |row: &Vec<String>| {
+            let cells: Vec<String> = row.iter().map(|c| c.replace('|', "\\|")).collect();
+            format!("| {} |\n", cells.join(" | "))
+        };
+        let align = |i: usize| if i < self.keys { "---" } else { "--:" };
+        let rule: Vec<&str> = (0..self.header.len()).map(align).collect();
+        let rows: String = self.rows.iter().map(line).collect();
+        format!("{}| {} |\n{rows}", line(&self.header), rule.join(" | "))
+    }
+}
+
+/// A cell of a CSV file.
+pub(crate) fn quoted(text: &str) -> String {
+    if text.contains([',', '"', '\n', '\r']) {
+        format!("\"{}\"", text.replace('"', "\"\""))
+    } else {
+        text.to_owned()
+    }
+}

@@ -1,0 +1,432 @@
+//! What is shown of results: a table, and a picture of it.
+//!
+//! ```toml
+//! [[view]]
+//! kind = "lines"                # lines, bars, cdf, series, table
+//! title = "Utilisation over the loss of acknowledgments"
+//! metric = "utilisation"        # `metrics = [..]` are the columns of a table
+//! panels = ["phy"]              # a picture for each combination
+//! lines = "variant"             # a line, or a bar of each group, for each value
+//! x = "wan.up.loss"
+//! versus = { variant = "tcp" }  # as in claims, with `how`, `scale`, `unit`
+//! paper = { rich = [[0.002, 92.7], [0.1, 90.8]] }   # points beside ours, by line (or panel line)
+//! ```
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use crate::draw::{Word, Words};
+use crate::metric;
+use crate::pivot::{How, Quantity, Results, label, number, with_interval};
+use crate::stats::Estimate;
+use crate::svg::{Axis, Plot, Style};
+use crate::table::Table;
+
+/// How it looks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// Figures as columns, keys as rows; no picture.
+    #[default]
+    Table,
+    /// A line per value over an axis of numbers.
+    Lines,
+    /// Groups of bars over any axis.
+    Bars,
+    /// Distributions: the share of the time that is no greater.
+    Cdf,
+    /// Over the time of the first seed's run.
+    Series,
+}
+
+/// What is shown.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct View {
+    /// How it looks.
+    #[serde(default)]
+    pub kind: Kind,
+    /// Above it.
+    #[serde(default)]
+    pub title: String,
+    /// Of the metric table, or of a distribution or series.
+    #[serde(default)]
+    pub metric: String,
+    /// Columns of a table.
+    #[serde(default)]
+    pub metrics: Vec<String>,
+    /// Which records.
+    #[serde(default)]
+    pub at: Words,
+    /// Axes with a picture for each combination; of a table, its rows (all axes if left out).
+    #[serde(default)]
+    pub panels: Vec<String>,
+    /// Axis with a line for each value.
+    pub lines: Option<String>,
+    /// Axis from left to right.
+    #[serde(default)]
+    pub x: String,
+    /// What x is called.
+    pub x_label: Option<String>,
+    /// Logarithmic axes.
+    #[serde(default)]
+    pub log_x: bool,
+    /// See `log_x`.
+    #[serde(default)]
+    pub log_y: bool,
+    /// Keys of the other record of each pair.
+    pub versus: Option<Words>,
+    /// How the two are held against each other.
+    #[serde(default)]
+    pub how: How,
+    /// What the figure is multiplied with.
+    pub scale: Option<f64>,
+    /// What it is called then.
+    pub unit: Option<String>,
+    /// Points of the paper by line; `PANEL LINE` where there are panels.
+    #[serde(default)]
+    pub paper: BTreeMap<String, Vec<(Word, f64)>>,
+}
+
+/// Columns of a table that names none.
+const USUAL: [&str; 7] = [
+    "goodput_bps",
+    "data_packets_per_s",
+    "ack_packets_per_s",
+    "retransmissions",
+    "queue_drops",
+    "rtt_p50_us",
+    "rtt_p95_us",
+];
+
+/// A view of results: a table, and a picture of it if it has one.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Shown {
+    /// The numbers.
+    pub table: Table,
+    /// A picture for each panel.
+    pub plots: Vec<Plot>,
+}
+
+impl View {
+    fn quantity(&self) -> Quantity<'_> {
+        Quantity {
+            metric: &self.metric,
+            versus: self.versus.as_ref(),
+            how: self.how,
+            scale: self.scale,
+            unit: self.unit.as_deref(),
+        }
+    }
+
+    /// Whether it can be shown at all; else what is wrong, and under which key.
+    pub(crate) fn check(&self, axes: &[(String, Vec<Word>)]) -> Result<(), (&'static str, String)> {
+        let names: Vec<&str> = axes.iter().map(|(name, _)| name.as_str()).collect();
+        let known = |name: &str| names.contains(&name);
+        let named = |key, name: &str| {
+            let what = format!("names `{name}`, which is no axis: {}", names.join(", "));
+            if known(name) { Ok(()) } else { Err((key, what)) }
+        };
+        self.panels.iter().try_for_each(|p| named("panels", p))?;
+        self.lines.iter().try_for_each(|l| named("lines", l))?;
+        if matches!(self.kind, Kind::Lines | Kind::Bars) {
+            named("x", &self.x)?;
+        }
+        let simple = matches!(self.kind, Kind::Lines | Kind::Bars).then_some(&self.metric);
+        let all = self.metrics.iter().chain(simple);
+        match all.into_iter().find(|m| metric::unit(m).is_none()) {
+            Some(name) => Err(("metric", format!("is `{name}`, which no record has"))),
+            None => Ok(()),
+        }
+    }
+
+    /// What it shows of `results`.
+    pub fn show(&self, results: &Results<'_>) -> Shown {
+        match self.kind {
+            Kind::Table => Shown { table: self.rows(results), plots: Vec::new() },
+            _ => self.picture(results),
+        }
+    }
+
+    /// Rows by keys, figures as columns; where several kinds of flows ran, a row for each.
+    fn rows(&self, results: &Results<'_>) -> Table {
+        let own = results.plan.axes.iter().map(|(name, _)| name.clone());
+        let axes: Vec<String> =
+            if self.panels.is_empty() { own.collect() } else { self.panels.clone() };
+        let metrics: Vec<&str> = if self.metrics.is_empty() {
+            USUAL.to_vec()
+        } else {
+            self.metrics.iter().map(String::as_str).collect()
+        };
+        let quantity = |metric| Quantity { metric, ..self.quantity() };
+        let plain = self.panels.is_empty() && self.metrics.is_empty();
+        let mut header: Vec<String> = axes.iter().map(|a| short(a).to_owned()).collect();
+        if plain {
+            header = vec![String::new()];
+        }
+        let keys = header.len();
+        let mut rows = Vec::new();
+        let mut grouped = false;
+        for own in results.combinations(&axes, &self.at) {
+            let mut at = self.at.clone();
+            at.extend(own.clone());
+            let runs = results.select(&at);
+            let groups = runs.first().map(|(i, _)| results.plan.items[*i].scenario.groups());
+            let groups = groups.filter(|g| g.len() > 1 && self.metrics.is_empty());
+            let names =
+                groups.map_or(vec![String::new()], |g| g.into_iter().map(|x| x.0).collect());
+            for group in names {
+                grouped |= !group.is_empty();
+                let named = axes.iter().filter_map(|a| Some((a, own.get(a)?)));
+                let mut row: Vec<String> = if plain {
+                    // Whole keys: they are the file's own.
+                    let all: Vec<String> = named.map(|(a, word)| format!("{a}={word}")).collect();
+                    vec![if all.is_empty() { plan_name(results) } else { all.join(" ") }]
+                } else {
+                    named.map(|(_, word)| word.to_string()).collect()
+                };
+                row.push(group.clone());
+                for metric in &metrics {
+                    let of = |name: &str| {
+                        let own = Quantity { metric: name, ..self.quantity() };
+                        results.estimate(&own, &at)
+                    };
+                    let own =
+                        (!group.is_empty()).then(|| of(&format!("{group}.{metric}"))).flatten();
+                    // What is of the whole path is the same for every kind of flow.
+                    let all = own.or_else(|| of(metric));
+                    row.push(all.map_or_else(|| "-".to_owned(), |e| with_interval(&e)));
+                }
+                row.push(runs.len().to_string());
+                rows.push(row);
+            }
+        }
+        header.push("flows".to_owned());
+        header.extend(metrics.iter().map(|m| heading(m, &quantity(m).shown().1)));
+        header.push("runs".to_owned());
+        if !grouped {
+            header.remove(keys);
+            rows.iter_mut().for_each(|row| drop(row.remove(keys)));
+        }
+        Table { title: self.title.clone(), keys: keys + usize::from(grouped), header, rows }
+    }
+
+    fn picture(&self, results: &Results<'_>) -> Shown {
+        let mut plots = Vec::new();
+        let mut table: Option<Table> = None;
+        for panel in results.combinations(&self.panels, &self.at) {
+            let name = label(&panel, &self.panels);
+            let mut at = self.at.clone();
+            at.extend(panel);
+            let (plot, rows) = match self.kind {
+                Kind::Cdf => self.cdf(results, &at),
+                Kind::Series => self.series(results, &at),
+                _ => self.curves(results, &at, &name),
+            };
+            let title = [self.title.as_str(), name.as_str()]
+                .iter()
+                .filter(|t| !t.is_empty())
+                .copied()
+                .collect::<Vec<_>>()
+                .join(": ");
+            plots.push(Plot { title, ..plot });
+            match &mut table {
+                None => {
+                    let mut first = rows;
+                    first.title.clone_from(&self.title);
+                    first.rows.iter_mut().for_each(|row| prefix(row, &name));
+                    table = Some(first);
+                }
+                Some(table) => table.rows.extend(rows.rows.into_iter().map(|mut row| {
+                    prefix(&mut row, &name);
+                    row
+                })),
+            }
+        }
+        plots.retain(|p| !p.lines.is_empty());
+        Shown { table: table.unwrap_or_default(), plots }
+    }
+
+    /// Values of the axis of lines at `at`; one nameless line without.
+    fn each_line(&self, results: &Results<'_>, at: &Words) -> Vec<(String, Words)> {
+        let Some(axis) = &self.lines else { return vec![(String::new(), at.clone())] };
+        let with = |word: Word| {
+            let mut at = at.clone();
+            at.insert(axis.clone(), word.clone());
+            (word.to_string(), at)
+        };
+        results.values(axis, at).into_iter().map(with).collect()
+    }
+
+    fn curves(&self, results: &Results<'_>, at: &Words, panel: &str) -> (Plot, Table) {
+        let of = self.quantity();
+        let xs = results.values(&self.x, at);
+        let bars = self.kind == Kind::Bars || xs.iter().any(|x| !matches!(x, Word::Number(_)));
+        let place = |x: &Word| match (x, bars) {
+            (Word::Number(v), false) => Some(*v),
+            _ => xs.iter().position(|w| w == x).map(|i| i as f64),
+        };
+        let mut lines = Vec::new();
+        let mut rows = Vec::new();
+        for (name, at) in self.each_line(results, at) {
+            let cells: Vec<Option<Estimate>> = xs
+                .iter()
+                .map(|x| {
+                    let mut at = at.clone();
+                    at.insert(self.x.clone(), x.clone());
+                    results.estimate(&of, &at)
+                })
+                .collect();
+            let points = xs.iter().zip(&cells);
+            let points = points
+                .filter_map(|(x, e)| e.as_ref().and_then(|e| Some((place(x)?, e.mean, e.ci95))))
+                .collect();
+            let style = if bars { Style::Bars } else { Style::Line };
+            let shown = cells.iter().map(|e| e.as_ref().map_or("-".to_owned(), with_interval));
+            rows.push(core::iter::once(name.clone()).chain(shown).collect::<Vec<_>>());
+            lines.push(crate::svg::Line { name: name.clone(), points, style });
+            let key = format!("{panel} {name}");
+            if let Some(paper) = self.paper.get(key.trim()).or_else(|| self.paper.get(&name)) {
+                let at = |x: &Word| paper.iter().find(|(w, _)| w == x).map(|p| p.1);
+                let cells = xs.iter().map(|x| at(x).map_or("-".to_owned(), number));
+                let title = format!("{name} (paper)").trim().to_owned();
+                rows.push(core::iter::once(title.clone()).chain(cells).collect());
+                let points = paper.iter().filter_map(|(x, y)| Some((place(x)?, *y, None)));
+                let line = lines.len() - 1;
+                let style = Style::Paper { of: line };
+                lines.push(crate::svg::Line { name: title, points: points.collect(), style });
+            }
+        }
+        let x_label = self.x_label.clone().unwrap_or_else(|| short(&self.x).to_owned());
+        let categories = bars.then(|| xs.iter().map(Word::to_string).collect());
+        let header = core::iter::once(x_label.clone()).chain(xs.iter().map(Word::to_string));
+        let y = heading(&self.metric, &of.shown().1);
+        let plot = Plot {
+            title: String::new(),
+            x: Axis { label: x_label, log: self.log_x, categories },
+            y: Axis { label: y, log: self.log_y, categories: None },
+            lines,
+        };
+        (plot, Table { title: String::new(), keys: 1, header: header.collect(), rows })
+    }
+
+    fn cdf(&self, results: &Results<'_>, at: &Words) -> (Plot, Table) {
+        let mut lines = Vec::new();
+        let mut rows = Vec::new();
+        let factor = self.scale.unwrap_or(1.0);
+        for (name, at) in self.each_line(results, at) {
+            let quantile = |q: f64| results.pooled(&self.metric, &at, q).map(|v| v * factor);
+            let points = (0..=50).map(|n| f64::from(n) / 50.0);
+            let points: Vec<(f64, f64, Option<f64>)> = points
+                .filter_map(|q| Some((quantile(q)?, q, None)))
+                .filter(|p| !self.log_x || p.0 > 0.0)
+                .collect();
+            let cells = [0.1, 0.5, 0.9, 1.0].map(|q| quantile(q).map_or("-".to_owned(), number));
+            rows.push(core::iter::once(name.clone()).chain(cells).collect());
+            lines.push(crate::svg::Line { name, points, style: Style::Plain });
+        }
+        let own = lines.len();
+        for (name, points) in &self.paper {
+            let of = lines.iter().position(|l| l.name == *name).unwrap_or(own);
+            let points = points.iter().filter_map(|(x, y)| match x {
+                Word::Number(x) => Some((*x, *y, None)),
+                _ => None,
+            });
+            let name = format!("{name} (paper)");
+            lines.push(crate::svg::Line {
+                name,
+                points: points.collect(),
+                style: Style::Paper { of },
+            });
+        }
+        let unit = self.unit.clone().unwrap_or_default();
+        let x_label = self.x_label.clone().unwrap_or_else(|| heading(&self.metric, &unit));
+        let header = [&x_label, "p10", "p50", "p90", "max"].map(str::to_owned).to_vec();
+        let plot = Plot {
+            title: String::new(),
+            x: Axis { label: x_label, log: self.log_x, categories: None },
+            y: Axis { label: "share of the time".to_owned(), log: false, categories: None },
+            lines,
+        };
+        (plot, Table { title: String::new(), keys: 1, header, rows })
+    }
+
+    /// The first run's course, each line's.
+    fn series(&self, results: &Results<'_>, at: &Words) -> (Plot, Table) {
+        let base = metric::unit(&self.metric).unwrap_or("");
+        let factor = match base {
+            "bit/s" => 1e-6,
+            "us" => 1e-3,
+            _ => 1.0,
+        };
+        let factor = self.scale.unwrap_or(factor);
+        let (_, unit) = self.quantity().shown();
+        let mut lines = Vec::new();
+        let mut rows = Vec::new();
+        for (name, at) in self.each_line(results, at) {
+            let Some((_, record)) = results.select(&at).first().copied() else { continue };
+            let suffix = format!(".{}", self.metric);
+            for (series, points) in &record.series {
+                let group = match series.strip_suffix(&suffix) {
+                    Some(group) => group,
+                    None if *series == self.metric => "",
+                    None => continue,
+                };
+                let name = format!("{name} {group}").trim().to_owned();
+                let points: Vec<(f64, f64, Option<f64>)> =
+                    points.iter().map(|(x, y)| (*x, y * factor, None)).collect();
+                let mean = points.iter().map(|p| p.1).sum::<f64>() / (points.len() as f64).max(1.0);
+                let last = points.last().map_or(0.0, |p| p.1);
+                rows.push(vec![name.clone(), number(mean), number(last)]);
+                lines.push(crate::svg::Line { name, points, style: Style::Plain });
+            }
+        }
+        for (name, points) in &self.paper {
+            let of = lines.iter().position(|l| l.name == *name).unwrap_or(0);
+            let points = points.iter().filter_map(|(x, y)| match x {
+                Word::Number(x) => Some((*x, *y, None)),
+                _ => None,
+            });
+            let name = format!("{name} (paper)");
+            lines.push(crate::svg::Line {
+                name,
+                points: points.collect(),
+                style: Style::Paper { of },
+            });
+        }
+        let y = heading(&self.metric, &unit);
+        let header = [y.as_str(), "mean over time", "at the end"].map(str::to_owned).to_vec();
+        let plot = Plot {
+            title: String::new(),
+            x: Axis { label: "time, s".to_owned(), log: false, categories: None },
+            y: Axis { label: y, log: self.log_y, categories: None },
+            lines,
+        };
+        (plot, Table { title: String::new(), keys: 1, header, rows })
+    }
+}
+
+fn plan_name(results: &Results<'_>) -> String {
+    results.plan.items.first().map(|i| i.scenario.name.clone()).unwrap_or_default()
+}
+
+fn prefix(row: &mut [String], panel: &str) {
+    if let Some(first) = row.first_mut().filter(|_| !panel.is_empty()) {
+        *first = format!("{panel} {first}").trim().to_owned();
+    }
+}
+
+/// The last part of a dotted key, which is what tells axes apart to a reader.
+pub(crate) fn short(axis: &str) -> &str {
+    axis.rsplit_once('.').map_or(axis, |parts| parts.1)
+}
+
+/// A figure as a heading: its name in words, and its unit.
+pub(crate) fn heading(metric: &str, unit: &str) -> String {
+    let name =
+        metric.rsplit_once('_').filter(|(_, u)| ["bps", "us", "s", "bytes", "bdp"].contains(u));
+    let name = name.map_or(metric, |parts| parts.0).replace('_', " ");
+    let name = name.strip_suffix(" per").unwrap_or(&name).to_owned();
+    if unit.is_empty() { name } else { format!("{name}, {unit}") }
+}

@@ -1,0 +1,348 @@
+//! Experiment files: what they may say, what is refused, how claims are judged, and the blessed
+//! tables of the repository's own.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::Mutex;
+
+use tack_lab::draw::Word;
+use tack_lab::experiment::{Experiment, Extent};
+use tack_lab::plan::{Item, distinct};
+use tack_lab::record::Record;
+use tack_lab::reproduce::Loaded;
+use tack_lab::{bundle, html, results, runner};
+
+use crate::plans::{load, records};
+
+const FILE: &str = r#"
+id = "test"
+[base]
+duration_s = 2.0
+wan = { rate_mbps = 10.0, delay_ms = 10.0 }
+flow = [{ strategy = "tack" }]
+[sweep]
+"wan.up.loss,wan.down.loss" = [0.0, [0.01, 0.02]]
+[[case]]
+name = "near"
+set = {}
+[[case]]
+name = "far"
+set = { "wan.delay_ms" = 50.0 }
+[[variant]]
+name = "tack"
+set = { "flow.0.tack.rbb" = "poor:1" }
+[[variant]]
+name = "tcp"
+set = { "flow.0.strategy" = "tcp-l2" }
+[extent.short]
+seeds = 2
+[[claim]]
+what = "goodput at {}"
+paper = { near = "more", far = "more" }
+metric = "goodput_bps"
+at = { variant = "tack", "wan.up.loss" = 0.0 }
+versus = { variant = "tcp" }
+each = ["case"]
+expect = { form = "at-least", value = 1.5 }
+because = "they differ"
+"#;
+
+struct Collected(Mutex<BTreeMap<String, Record>>);
+
+impl runner::Sink<Record> for Collected {
+    fn take(&self, _position: usize, record: Record) -> std::io::Result<()> {
+        self.0.lock().unwrap().insert(record.run.clone(), record);
+        Ok(())
+    }
+}
+
+/// Runs all of a plan.
+pub(crate) fn run(loaded: &Loaded) -> BTreeMap<String, Record> {
+    let records = Collected(Mutex::default());
+    let items = distinct(&[&loaded.plan]);
+    runner::run(&items, 0, &records, |item| item.backend.run(item)).unwrap();
+    records.0.into_inner().unwrap()
+}
+
+fn text(item: &Item, axis: &str) -> String {
+    item.key[axis].to_string()
+}
+
+#[test]
+fn a_plan_is_every_combination_with_every_seed_and_variants_differ_in_their_keys_alone() {
+    let loaded = load(FILE);
+    let items = &loaded.plan.items;
+    assert_eq!(items.len(), 2 * 2 * 2 * 2);
+    let ids: BTreeSet<&String> = items.iter().map(|i| &i.id).collect();
+    assert_eq!(ids.len(), items.len(), "every run has an identity of its own");
+    for item in items {
+        let wan = item.scenario.wan.as_ref().unwrap();
+        let pair = (wan.up().loss, wan.down().loss);
+        let lossy = text(item, "wan.up.loss") != "0";
+        assert_eq!(pair, if lossy { (Some(0.01), Some(0.02)) } else { (Some(0.0), Some(0.0)) });
+        let far = wan.delay_ms == Some(50.0);
+        assert_eq!(far, text(item, "case") == "far");
+        let strategy = item.scenario.flow[0].strategy.to_string();
+        assert_eq!(strategy == "tack", text(item, "variant") == "tack");
+        assert_eq!(item.scenario.runs, 1);
+    }
+}
+
+#[test]
+fn all_variants_meet_the_same_draws() {
+    let drawn = FILE.replace(
+        "[extent.short]",
+        "[draw]\n\"wan.rate_mbps\" = { uniform = [1.0, 100.0] }\n[extent.short]\ndraws = 5",
+    );
+    let loaded = load(&drawn);
+    let mut rates: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for item in &loaded.plan.items {
+        let rate = item.scenario.wan.as_ref().unwrap().rate_mbps.unwrap();
+        rates.entry(text(item, "draw")).or_default().insert(rate.to_string());
+    }
+    assert_eq!(rates.len(), 5);
+    assert!(rates.values().all(|r| r.len() == 1), "{rates:?}");
+    let all: BTreeSet<&BTreeSet<String>> = rates.values().collect();
+    assert_eq!(all.len(), 5, "draws differ");
+}
+
+#[test]
+fn mistakes_are_named_with_line_key_and_remedy() {
+    for (from, to, words) in [
+        ("duration_s = 2.0", "duration_s = -2.0", vec!["duration_s", "above 0"]),
+        ("delay_ms = 10.0", "delya_ms = 10.0", vec!["delya_ms", "delay_ms"]),
+        ("\"poor:1\"", "\"poor:x\"", vec!["flow.0.tack.rbb", "on-demand"]),
+        ("[0.0, [0.01", "[0.0, [7.0", vec!["between 0 and 1", "wan.up.loss = 7"]),
+        ("[0.0, [0.01, 0.02]]", "[]", vec!["sweep", "at least one value"]),
+        ("[0.0, [0.01, 0.02]]", "0.1", vec!["list of values"]),
+        ("goodput_bps", "goodput_bsp", vec!["claim.0.metric", "goodput_bsp"]),
+        ("each = [\"case\"]", "each = [\"kase\"]", vec!["claim.0.each", "kase", "case, variant"]),
+        ("at-least", "at-lest", vec!["at-least"]),
+        ("seeds = 2", "seeds = 0", vec!["seeds", "at least one"]),
+        ("seeds = 2", "sweep = { x = [1] }", vec!["extent.short.sweep.x", "no key of [sweep]"]),
+        ("[[claim]]", "[[view]]\nkind = \"lines\"\nx = \"y\"\n[[claim]]", vec!["view.0.x", "`y`"]),
+        ("[base]", "[bass]", vec!["bass"]),
+    ] {
+        let file = FILE.replace(from, to);
+        assert_ne!(file, FILE, "{from}");
+        let error = Loaded::parse(&file, Extent::Short).map(|_| ()).unwrap_err();
+        let message = error.to_string();
+        for word in words {
+            assert!(message.contains(word), "{to}: `{message}` lacks {word}");
+        }
+    }
+    let error = Loaded::parse(&FILE.replace("10.0, delay", "0.0, delay"), Extent::Short);
+    let error = error.map(|_| ()).unwrap_err();
+    assert_eq!((error.line, error.key.as_str()), (Some(5), "base.wan.rate_mbps"), "{error}");
+}
+
+/// The findings of claims `text` on figures as `value` has them.
+fn agrees(claim: &str, value: impl Fn(&Item) -> f64) -> Vec<bool> {
+    let start = FILE.find("[[claim]]").unwrap();
+    let loaded = load(&format!("{}{claim}", &FILE[..start]));
+    let records = records(&loaded, "goodput_bps", value);
+    loaded.report(&records).unwrap().findings.iter().map(|f| f.agrees).collect()
+}
+
+/// Each form holds for figures that are as it says, and fails for the same with one value changed.
+#[test]
+fn a_claim_that_must_fail_does_fail() {
+    let claim = |rest: &str| {
+        format!("[[claim]]\nwhat = \"x\"\npaper = \"y\"\nmetric = \"goodput_bps\"\n{rest}\n")
+    };
+    let by = |near: f64, far: f64| {
+        move |item: &Item| if text(item, "case") == "near" { near * 1e6 } else { far * 1e6 }
+    };
+    let along = "along = \"case\"\n";
+    for (rest, good, bad) in [
+        (
+            "at = { case = \"near\" }\nexpect = { form = \"within\", value = 5, relative = 0.1 }",
+            (5.4, 0.0),
+            (5.6, 0.0),
+        ),
+        (
+            "at = { case = \"near\" }\nexpect = { form = \"within\", value = 5, absolute = 1 }",
+            (4.1, 0.0),
+            (3.9, 0.0),
+        ),
+        (
+            "at = { case = \"near\" }\nexpect = { form = \"at-least\", value = 5 }",
+            (5.0, 0.0),
+            (4.9, 0.0),
+        ),
+        (
+            "at = { case = \"near\" }\nexpect = { form = \"at-most\", value = 5 }",
+            (5.0, 0.0),
+            (5.1, 0.0),
+        ),
+        (&format!("{along}expect = {{ form = \"rising\" }}"), (1.0, 2.0), (2.0, 1.0)),
+        (&format!("{along}expect = {{ form = \"falling\", slack = 0.1 }}"), (2.0, 2.1), (2.0, 2.3)),
+        (
+            &format!("{along}expect = {{ form = \"drop-at-most\", value = 1 }}"),
+            (2.0, 3.0),
+            (2.0, 3.1),
+        ),
+        (
+            &format!("{along}expect = {{ form = \"order\", groups = [[\"far\"], [\"near\"]] }}"),
+            (2.0, 1.0),
+            (1.0, 2.0),
+        ),
+        (
+            "at = { case = \"near\" }\nversus = { case = \"far\" }\nexpect = { form = \"at-least\", value = 2 }",
+            (4.0, 2.0),
+            (3.9, 2.0),
+        ),
+        (
+            "at = { case = \"near\" }\nversus = { case = \"far\" }\nhow = \"change\"\nexpect = { form = \"within\", value = 50, absolute = 1 }",
+            (3.0, 2.0),
+            (3.1, 2.0),
+        ),
+        (
+            "at = { case = \"near\" }\nversus = { case = \"far\" }\nhow = \"difference\"\nexpect = { form = \"at-most\", value = 1 }",
+            (3.0, 2.0),
+            (3.1, 2.0),
+        ),
+    ] {
+        assert_eq!(agrees(&claim(rest), by(good.0, good.1)), [true], "{rest}");
+        assert_eq!(agrees(&claim(rest), by(bad.0, bad.1)), [false], "{rest}");
+    }
+}
+
+#[test]
+fn pairs_share_a_seed_and_every_value_of_each_has_its_row_and_reason() {
+    let loaded = load(FILE);
+    // Seeds differ by far more than variants do: only pairs show that.
+    let value = |item: &Item| {
+        let seed = item.scenario.seed as f64 * 1e6;
+        if text(item, "variant") == "tack" { 2.0 * seed } else { seed }
+    };
+    let report = loaded.report(&records(&loaded, "goodput_bps", value)).unwrap();
+    let ours: Vec<&str> = report.findings.iter().map(|f| f.ours.as_str()).collect();
+    assert_eq!(ours, ["2.00 times", "2.00 times"]);
+    assert_eq!(report.findings[1].what, "goodput at far");
+    assert!(report.findings.iter().all(|f| f.agrees && f.why.is_none()));
+    let report = loaded.report(&records(&loaded, "goodput_bps", |_| 1.0)).unwrap();
+    assert!(report.findings.iter().all(|f| !f.agrees && f.why.is_some()));
+    assert_eq!(report.reasons().len(), 1, "a reason is told once");
+}
+
+#[test]
+fn a_run_without_figures_is_no_agreement() {
+    let loaded = load(FILE);
+    let mut records = records(&loaded, "goodput_bps", |_| 1.0);
+    for record in records.values_mut() {
+        record.metrics.clear();
+        record.void = Some("a flow stalled".to_owned());
+    }
+    let report = loaded.report(&records).unwrap();
+    assert!(report.findings.iter().all(|f| !f.agrees && f.ours.contains("stalled")));
+    assert_eq!(report.void.len(), 16);
+    records.clear();
+    assert!(loaded.report(&records).is_none(), "a part is no whole");
+}
+
+/// Flows that join and leave, with unlike round trips and controllers, as their groups' figures.
+#[test]
+fn flows_join_and_leave_with_round_trips_of_their_own() {
+    let loaded = load(
+        r#"
+id = "join"
+[base]
+duration_s = 6.0
+warmup_s = 1.0
+wan = { rate_mbps = 20.0, delay_ms = 10.0, buffer_bdp = 2.0 }
+flow = [
+    { strategy = "tack", group = "near" },
+    { strategy = "tcp-l2", cc = "cubic", group = "far", delay_ms = 40.0, start_s = 2.0, stop_s = 4.0 },
+    { strategy = "tcp-l2", group = "steps", count = 2, start_s = 1.0, stagger_s = 3.0 },
+]
+"#,
+    );
+    let records = run(&loaded);
+    let record = records.values().next().unwrap();
+    let get = |name: &str| record.get(name).unwrap_or_else(|| panic!("no {name}: {record:?}"));
+    let near = get("near.rtt_min_us");
+    assert!((20e3..32e3).contains(&near), "{near}");
+    assert!((99e3..115e3).contains(&get("far.rtt_min_us")), "{record:?}");
+    assert!(get("far.goodput_bps") > 1e4 && get("steps.goodput_bps") > 1e5, "{record:?}");
+    let shares = [get("near.share"), get("far.share"), 2.0 * get("steps.share")];
+    assert!((shares.iter().sum::<f64>() - 4.0).abs() < 1e-9, "{shares:?}");
+    assert_eq!(get("steps.flows"), 2.0);
+}
+
+#[test]
+fn every_file_of_the_repository_is_in_the_binary_and_can_be_planned() {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments");
+    let mut found = BTreeSet::new();
+    for paper in std::fs::read_dir(&dir).unwrap() {
+        let paper = paper.unwrap().path();
+        for file in std::fs::read_dir(&paper).unwrap() {
+            let file = file.unwrap().path();
+            if file.extension().is_some_and(|e| e == "toml") && !paper.ends_with("envelope") {
+                let path = file.strip_prefix(&dir).unwrap().to_string_lossy().into_owned();
+                found.insert(path);
+            }
+        }
+    }
+    let bundled: BTreeSet<String> = bundle::FILES.iter().map(|f| f.0.to_owned()).collect();
+    assert_eq!(found, bundled);
+    for (path, text) in bundle::FILES {
+        for extent in [Extent::Short, Extent::Usual, Extent::Full] {
+            let loaded = Loaded::parse(text, extent);
+            let loaded = loaded.unwrap_or_else(|e| panic!("{path}, {}: {e}", extent.name()));
+            assert_eq!(loaded.experiment.id, bundle::stem(path));
+        }
+    }
+}
+
+/// The short extent of every figure gives what lies beside its file: a change is a diff. Bless it
+/// with `tack lab reproduce --short --bless .`.
+fn hold(paper: &str) {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments");
+    for (path, text) in bundle::find(paper) {
+        let loaded = Loaded::parse(text, Extent::Short).unwrap();
+        let report = loaded.report(&run(&loaded)).unwrap();
+        assert!(report.void.is_empty(), "{path}: {:?}", report.void);
+        let blessed = std::fs::read_to_string(dir.join(path).with_extension("md"));
+        let blessed = blessed.unwrap_or_else(|e| panic!("{path}: {e}"));
+        assert_eq!(results::blessed(&report), blessed, "{path}");
+        let page = html::page(&[(loaded, report.clone())], "x");
+        let plots: usize = report.shown.iter().map(|s| s.plots.len()).sum();
+        assert_eq!(page.matches("<figure>").count(), plots, "{path}");
+        assert!(plots > 0, "{path}: a figure has a picture");
+        // No network: a page that names nothing to fetch.
+        assert!(!page.contains("src=") && !page.contains("href=\"http"), "{path}");
+    }
+}
+
+#[test]
+fn the_figures_of_tack_are_as_blessed() {
+    hold("tack");
+}
+
+#[test]
+fn the_figures_of_landstrom_and_larzon_are_as_blessed() {
+    hold("landstrom");
+}
+
+#[test]
+fn the_figures_of_custura_and_others_are_as_blessed() {
+    hold("custura");
+}
+
+#[test]
+fn results_md_is_the_blessed_tables() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let document = results::document(&root.join("experiments")).unwrap();
+    let text = std::fs::read_to_string(root.join("RESULTS.md")).unwrap();
+    assert_eq!(text, document, "tack lab reproduce --short --bless .");
+}
+
+#[test]
+fn words_of_experiments_and_envelopes_are_one_vocabulary() {
+    let envelope = Experiment::parse(tack_lab::envelope::RANDOM).unwrap();
+    assert!(envelope.base.is_none() && !envelope.draw.is_empty() && envelope.variant.len() == 2);
+    let error = Loaded::parse(tack_lab::envelope::RANDOM, Extent::Short).map(|_| ()).unwrap_err();
+    assert!(error.to_string().contains("lab envelope"), "{error}");
+    assert_eq!(Word::Number(1.0).to_string(), "1");
+}

@@ -4,6 +4,7 @@ mod airtime;
 mod capture;
 mod controllers;
 mod envelope;
+mod envelope_cases;
 mod experiments;
 mod files;
 mod fuzz;

@@ -54,8 +54,10 @@ const DISTRUST: u32 = 16;
 const OPTIONS: u64 = 24;
 
 /// Where data in return acknowledges, a TACK is worth its packet once it covers this many times `L`
-/// segments: a bulk flow's rate, not that of requests and answers.
+/// segments within [`BULK_RTTS`]: a bulk flow's rate. Of requests and answers, [`DIALOGUE`] times as many.
 const WORTH_ESTIMATES: u64 = 8;
+const BULK_RTTS: u32 = 4;
+const DIALOGUE: u64 = 8;
 /// Usual gaps between departures of data after which it has paused.
 const PACE_SLACK: u32 = 3;
 
@@ -78,7 +80,9 @@ pub(super) struct Schedule {
     packets: u32,
     /// Their bytes.
     counted: u64,
-    /// When they became [`WORTH_ESTIMATES`] times L segments.
+    /// When the first of them arrived.
+    began: Option<Instant>,
+    /// When they were worth a TACK although data in return acknowledges.
     worth_at: Option<Instant>,
     /// Of them, bytes that no data in return has acknowledged.
     unsaid: u64,
@@ -117,6 +121,7 @@ impl Schedule {
             segments_per_ack: params.segments_per_ack.max(1),
             packets: 0,
             counted: 0,
+            began: None,
             worth_at: None,
             unsaid: 0,
             full_at: None,
@@ -151,7 +156,11 @@ impl Schedule {
         if self.unsaid >= self.quota() {
             self.full_at.get_or_insert(now);
         }
-        if self.counted >= self.quota().saturating_mul(WORTH_ESTIMATES) {
+        let began = *self.began.get_or_insert(now);
+        let quotas = self.counted / self.quota().max(1);
+        let near = self.rtt_min.saturating_mul(BULK_RTTS);
+        let is_bulk = now - began <= near || self.rtt_min.is_zero();
+        if quotas >= WORTH_ESTIMATES * if is_bulk { 1 } else { DIALOGUE } {
             self.worth_at.get_or_insert(now);
         }
         if at_once {
@@ -263,7 +272,7 @@ impl Schedule {
         };
         // A TACK sent early (demanded by the host) starts a new period.
         self.last_due = Some(self.due().map_or(now, |due| due.min(now)));
-        (self.packets, self.counted, self.worth_at) = (0, 0, None);
+        (self.packets, self.counted, self.began, self.worth_at) = (0, 0, None, None);
         (self.unsaid, self.full_at, self.oldest) = (0, None, None);
         self.at_once = None;
         self.said_by_data = false;

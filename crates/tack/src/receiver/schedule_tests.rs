@@ -313,7 +313,15 @@ impl Model {
 
     fn worth_at(&self) -> Option<Instant> {
         let l_segments = u64::from(self.frequency.segments_per_ack * (MSS - 24));
-        reaches(self.arrivals.iter(), 8 * l_segments)
+        let (began, ..) = self.arrivals.first()?;
+        let rtt_min = self.frequency.rtt_min;
+        let mut sum = 0;
+        let mut arrivals = self.arrivals.iter().skip_while(|(t, bytes, _)| {
+            sum += bytes;
+            let is_bulk = rtt_min.is_zero() || *t - *began <= rtt_min * 4;
+            sum / l_segments < if is_bulk { 8 } else { 64 }
+        });
+        arrivals.next().map(|(t, ..)| *t)
     }
 
     fn due(&self) -> Option<Instant> {

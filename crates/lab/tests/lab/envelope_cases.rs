@@ -1,0 +1,52 @@
+//! Draws of the envelope that once broke a property: `experiments/envelope/cases/PROPERTY-WHAT.toml`.
+
+use std::path::{Path, PathBuf};
+
+use tack_lab::envelope::{Pair, property};
+use tack_lab::metric::figures;
+use tack_lab::record::Record;
+use tack_lab::scenario::{Plan, Scenario};
+use tack_lab::simulate;
+
+/// Seeds of each case: its own and those that follow.
+const SEEDS: u64 = 4;
+
+fn files() -> Vec<PathBuf> {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments/envelope/cases");
+    let mut files: Vec<_> = std::fs::read_dir(dir).unwrap().map(|e| e.unwrap().path()).collect();
+    files.sort();
+    files
+}
+
+fn record(scenario: &Scenario) -> Record {
+    let mut record = Record::default();
+    for seed in scenario.seed..scenario.seed + SEEDS {
+        let scenario = Scenario { seed, ..scenario.clone() };
+        let result = simulate(&scenario).unwrap();
+        let tested = scenario.flow[0].count as usize;
+        record.add(&figures(&scenario, &result.flows[..tested]));
+    }
+    record
+}
+
+#[test]
+fn what_once_broke_a_property_holds_it() {
+    let files = files();
+    assert!(files.len() >= 10, "{files:?}");
+    let mut broken = Vec::new();
+    for file in files {
+        let stem = file.file_stem().unwrap().to_str().unwrap().to_owned();
+        let name = stem.split('-').next().unwrap();
+        let property = property(name).unwrap_or_else(|| panic!("{stem}: no such property"));
+        let text = std::fs::read_to_string(&file).unwrap();
+        let plan = Plan::parse(&text).unwrap_or_else(|e| panic!("{stem}: {e}"));
+        let [(_, tack), (_, tcp)] = &plan.scenarios[..] else { panic!("{stem}: not a pair") };
+        let pair = Pair { tack: record(tack), tcp: record(tcp) };
+        let excess = (property.excess)(&pair).unwrap_or_else(|| panic!("{stem}: not judged"));
+        println!("{stem}: {:+.0} % of its bar", excess * 100.0);
+        if excess > 0.0 {
+            broken.push((stem, excess));
+        }
+    }
+    assert_eq!(broken, []);
+}

@@ -49,7 +49,8 @@ pub struct Sprout {
     queued: bool,
     rtt_min: Option<Duration>,
     cwnd: u64,
-    settled: bool,
+    /// Observations so far.
+    observed: u32,
 }
 
 /// Ticks in which what is sent now is to arrive.
@@ -59,6 +60,8 @@ const QUEUE: Duration = Duration::from_millis(5);
 /// Longer silence is one observation of this length.
 const LONGEST: Duration = Duration::from_millis(400);
 const PACING_GAIN: f64 = 2.0;
+/// Observations after which the belief is of the link and no longer of nothing.
+const SETTLED: u32 = 16;
 /// Never silent: or nothing would ever arrive that could change the forecast.
 const MIN_CWND_MSS: u64 = 2;
 
@@ -72,7 +75,7 @@ impl Sprout {
             queued: false,
             rtt_min: None,
             cwnd: config.initial_window,
-            settled: false,
+            observed: 0,
         }
     }
 
@@ -88,7 +91,7 @@ impl Sprout {
         let ticks = LOOK_AHEAD + (way_back.as_secs_f64() / TICK.as_secs_f64()).ceil() as u32;
         let forecast = self.belief.cautious(ticks.min(MAX_TICKS));
         self.cwnd = self.limits.bytes(f64::from(forecast));
-        self.settled |= self.queued;
+        self.observed = self.observed.saturating_add(1);
         (self.since, self.queued) = (Some((ack.now, ack.delivered)), false);
     }
 
@@ -149,7 +152,7 @@ impl Inspect for Sprout {
         let mean = self.limits.bytes(self.belief.mean());
         let rate = Rate::from_bytes_over(mean, Duration::from_secs(1));
         Snapshot {
-            startup: !self.settled,
+            startup: self.observed < SETTLED,
             pacing_gain: PACING_GAIN,
             bandwidth: rate.filter(|_| self.since.is_some()).map(|rate| self.limits.floor(rate)),
             rtt_min: self.rtt_min,

@@ -32,6 +32,15 @@ use course::{Course, Outcome, SEGMENT_BYTES};
 use response::{Pattern, Reaction, closed_form, mean_window};
 pub use table::table;
 
+/// Who runs unless told otherwise: two by two, all there are would be a table of a hundred rows.
+pub const USUAL: [Algorithm; 5] = [
+    Algorithm::Bbr,
+    Algorithm::BbrInteractive,
+    Algorithm::NewReno,
+    Algorithm::Cubic,
+    Algorithm::CubicLinux,
+];
+
 /// What to run.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -60,7 +69,7 @@ impl Default for Settings {
             rtt: Duration::from_millis(40),
             seconds: 60.0,
             warmup: 10.0,
-            algorithms: Algorithm::ALL.to_vec(),
+            algorithms: USUAL.to_vec(),
             paced: true,
             response: true,
             seed: 1,

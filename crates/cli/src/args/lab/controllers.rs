@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 use tack_cc::Algorithm;
-use tack_lab::controllers::Settings;
+use tack_lab::controllers::{Settings, USUAL};
 
 use super::{HowArgs, parse_time};
 use crate::exit::Failure;
@@ -18,14 +18,15 @@ same with TCP's reaction a round trip after the loss (expected).
 Examples:
   tack lab controllers
   tack lab controllers --cc newreno,cubic --mbps 100 --rtt 20ms --out plots/
+  tack lab controllers --cc copa,vivace,cubic --no-response
   tack lab controllers --unpaced --json";
 
 /// Put the congestion controllers side by side.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = AFTER)]
 pub struct ControllersArgs {
-    /// Which controllers [default: all]
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    #[arg(help = which())]
     pub cc: Vec<Algorithm>,
     /// Rate of the bottleneck, Mbit/s
     #[arg(long, value_name = "N", default_value_t = 20.0)]
@@ -59,6 +60,11 @@ pub struct ControllersArgs {
     pub how: HowArgs,
 }
 
+fn which() -> String {
+    let usual: Vec<_> = USUAL.iter().map(|a| a.name()).collect();
+    format!("Which controllers [default: {}]: {}", usual.join(","), Algorithm::names())
+}
+
 impl ControllersArgs {
     /// What the user meant.
     pub fn resolve(&self) -> Result<Settings, Failure> {
@@ -74,7 +80,7 @@ impl ControllersArgs {
                 return Err(Failure::usage(why));
             }
         }
-        let algorithms = if self.cc.is_empty() { Algorithm::ALL.to_vec() } else { self.cc.clone() };
+        let algorithms = if self.cc.is_empty() { USUAL.to_vec() } else { self.cc.clone() };
         Ok(Settings {
             mbps: self.mbps,
             rtt: self.rtt,

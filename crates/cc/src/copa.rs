@@ -18,6 +18,11 @@
 //! competitive    1/delta is one more each round without loss, and half after one with
 //! ```
 //!
+//! Deviation: a queue no longer than `1/delta` of our segments at our own rate, and no longer than a
+//! tenth of RTTmin, counts as nearly empty, too. A tenth of the range of a few segments is less than
+//! the burst of two that a pacer sends; two flows of this kind would take each other for a
+//! competitor, and fill the buffer together.
+//!
 //! Paced at `2 cwnd / RTTstanding`, as bursts would wait and look like a queue. In default mode loss
 //! means nothing [§2.2]; a timeout starts over.
 
@@ -181,9 +186,12 @@ impl Copa {
         self.standing.update(rtt, srtt / 2, now);
         self.rtt_max.update(rtt, srtt.saturating_mul(RTT_MAX_ROUNDS), now);
         let Some(queueing) = self.queueing() else { return };
+        let standing = self.standing.get().unwrap_or(rtt);
         let rtt_min = self.rtt_min.get().unwrap_or(rtt);
         let range = self.rtt_max.get().unwrap_or(rtt).saturating_sub(rtt_min);
-        if queueing <= range.mul_f64(NEARLY_EMPTY) {
+        // What two segments of ours take at our part of the rate.
+        let own = standing.mul_f64((DEFAULT_WEIGHT / self.cwnd).min(1.0)).min(rtt_min / 10);
+        if queueing <= range.mul_f64(NEARLY_EMPTY).max(own) {
             self.nearly_empty_at = now;
         }
         let patience = srtt.saturating_mul(PATIENCE);

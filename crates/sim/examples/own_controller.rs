@@ -102,9 +102,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let to = sim.add_host(Site { link, end: End::B });
 
     let mut own = FlowConfig::bulk(from, to, &Transport::new(AckStrategy::TACK));
-    own.from_conn.controller = Some(Factory::new("tenth", |config: &Config, _now| {
-        Box::new(Tenth::new(config))
-    }));
+    own.from_conn.controller =
+        Some(Factory::new("tenth", |config: &Config, _now| Box::new(Tenth::new(config))));
     let mut theirs = FlowConfig::bulk(from, to, &Transport::new(AckStrategy::TACK));
     theirs.from_conn.congestion = Some(opponent);
 

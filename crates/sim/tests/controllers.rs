@@ -2,9 +2,7 @@
 
 use core::time::Duration;
 
-use tack_cc::{
-    AckSample, Algorithm, Config, Controller, Factory, Inspect, LossSample, Snapshot,
-};
+use tack_cc::{AckSample, Algorithm, Config, Controller, Factory, Inspect, LossSample, Snapshot};
 use tack_link::End;
 use tack_link::queue::Limit;
 use tack_link::wired::{DirectionConfig, Wired};

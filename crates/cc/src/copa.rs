@@ -186,12 +186,12 @@ impl Copa {
         self.standing.update(rtt, srtt / 2, now);
         self.rtt_max.update(rtt, srtt.saturating_mul(RTT_MAX_ROUNDS), now);
         let Some(queueing) = self.queueing() else { return };
-        let standing = self.standing.get().unwrap_or(rtt);
+        let standing = self.standing.get().unwrap_or(rtt).as_secs_f64();
         let rtt_min = self.rtt_min.get().unwrap_or(rtt);
         let range = self.rtt_max.get().unwrap_or(rtt).saturating_sub(rtt_min);
         // What two segments of ours take at our part of the rate.
-        let own = standing.mul_f64((DEFAULT_WEIGHT / self.cwnd).min(1.0)).min(rtt_min / 10);
-        if queueing <= range.mul_f64(NEARLY_EMPTY).max(own) {
+        let own = (standing * DEFAULT_WEIGHT / self.cwnd).min(rtt_min.as_secs_f64() / 10.0);
+        if queueing.as_secs_f64() <= (range.as_secs_f64() * NEARLY_EMPTY).max(own) {
             self.nearly_empty_at = now;
         }
         let patience = srtt.saturating_mul(PATIENCE);

@@ -73,7 +73,7 @@ fn bbr3_and_cubic_share_a_bdp_of_buffer_that_bbr_keeps_to_itself() {
 }
 
 #[test]
-fn vivace_keeps_half_of_the_buffer_free_where_cubic_fills_it() {
+fn two_vivace_flows_leave_part_of_the_buffer_free_that_two_of_cubic_fill() {
     let [vivace, cubic] =
         [Algorithm::Vivace, Algorithm::Cubic].map(|algorithm| pair([algorithm; 2], 2.0)[2]);
     assert!(vivace <= 0.7 * cubic, "{vivace} of {cubic} ms");

@@ -37,13 +37,6 @@ enum Event {
     Sender,
 }
 
-/// What one feedback showed to be lost, and when the newest of it left.
-#[derive(Clone, Copy, Debug, Default)]
-struct Declared {
-    bytes: u64,
-    newest: Option<Instant>,
-}
-
 /// What one feedback says.
 #[derive(Clone, Debug)]
 struct Report {
@@ -282,8 +275,7 @@ impl Pipe {
             self.srtt = Some(self.srtt.map_or(rtt, |s| (s * 7 + rtt) / 8));
             self.rtt_min = Some(self.rtt_min.map_or(rtt, |m| m.min(rtt)));
         }
-        let declared = self.declare_lost();
-        let lost_bytes = declared.bytes;
+        let (lost_bytes, lost_sent_at) = self.declare_lost();
         self.trace.losses += lost_bytes / MSS;
         if lost_bytes > 0 && !self.in_recovery() {
             self.recovery_point = self.next_segment;
@@ -308,7 +300,7 @@ impl Pipe {
             rtt_min: self.rtt_min,
             rate: newest.and_then(|sent| self.rate_sample(sent, &report)),
             newest_sent_at: newest.map(|sent| sent.at),
-            lost_sent_at: declared.newest,
+            lost_sent_at,
             ack_interval: report.interval,
             cwnd_limited: self.app_limited_until <= self.delivered,
             in_recovery: self.in_recovery(),
@@ -336,16 +328,15 @@ impl Pipe {
     }
 
     /// Three packets sent later have arrived: this one is lost.
-    fn declare_lost(&mut self) -> Declared {
-        let mut lost = Declared::default();
+    fn declare_lost(&mut self) -> (u64, Option<Instant>) {
+        let mut lost = (0, None);
         while let Some(oldest) = self.outstanding.first_entry() {
             if oldest.key() + 3 > self.largest_acked {
                 break;
             }
             let sent = oldest.remove();
             self.lost.push_back(sent.segment);
-            lost.bytes += MSS;
-            lost.newest = Some(sent.at);
+            lost = (lost.0 + MSS, Some(sent.at));
         }
         lost
     }

@@ -25,7 +25,7 @@ Examples:
 #[derive(Clone, Debug, Args)]
 #[command(after_help = AFTER)]
 pub struct ControllersArgs {
-    /// Which controllers.
+    /// Which controllers; the usual ones where none is named.
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     #[arg(help = which())]
     pub cc: Vec<Algorithm>,

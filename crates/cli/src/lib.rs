@@ -14,5 +14,6 @@ pub mod net;
 pub mod perf;
 pub mod progress;
 pub mod stop;
+pub mod terminal;
 pub mod transfer;
 pub mod units;

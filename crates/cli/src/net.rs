@@ -19,6 +19,7 @@ use crate::budget::{Budget, Peer};
 use crate::conn::{Accept, Connection, Dial, Flow};
 use crate::exit::{ExitCode, Failure};
 use crate::stop::Stop;
+use crate::terminal;
 use crate::transfer::disk::blocking;
 
 /// Time for a TLS handshake.
@@ -291,7 +292,7 @@ impl NetDial {
              side shows. Go on and remember it? Type yes: ",
             self.host
         );
-        let answer = blocking(move || Ok(ask_at_terminal(&question))).await;
+        let answer = blocking(move || Ok(terminal::ask(&question))).await;
         let why = match answer.ok().flatten() {
             Some(answer) if answer.trim() == "yes" => return Ok(()),
             Some(_) => "you did not confirm it".to_owned(),
@@ -336,20 +337,6 @@ impl Dial for NetDial {
     async fn dial(&self) -> Result<NetConn, Failure> {
         self.connect().await
     }
-}
-
-/// What the user types in answer to a question; `None` if nobody is looking.
-fn ask_at_terminal(question: &str) -> Option<String> {
-    use std::io::{BufRead, IsTerminal, Write};
-    // Standard input may be what is sent.
-    let terminal = std::fs::File::options().read(true).write(true).open("/dev/tty").ok()?;
-    if !io::stderr().is_terminal() || !terminal.is_terminal() {
-        return None;
-    }
-    (&terminal).write_all(question.as_bytes()).ok()?;
-    let mut answer = String::new();
-    io::BufReader::new(io::Read::take(&terminal, 100)).read_line(&mut answer).ok()?;
-    Some(answer)
 }
 
 fn handshake_timeout() -> TlsError {
@@ -508,12 +495,4 @@ async fn let_in(
 /// Any address of this machine.
 pub fn unspecified(v6: bool) -> IpAddr {
     if v6 { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() }
-}
-
-/// The address by which others probably reach us: that of the default route. Nothing is sent.
-pub async fn outward_address() -> Option<IpAddr> {
-    let socket = tokio::net::UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).await.ok()?;
-    // A documentation address [RFC 5737]: it is routed by the default route and never exists.
-    socket.connect((Ipv4Addr::new(192, 0, 2, 1), 9)).await.ok()?;
-    socket.local_addr().ok().map(|a| a.ip())
 }

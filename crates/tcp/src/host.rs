@@ -230,17 +230,14 @@ impl Host {
         Ok(())
     }
 
-    /// The next connection established on a listening port. From here on it may be sent what its
-    /// configuration says.
+    /// The next connection established on a listening port, which may be sent more from here on.
     pub fn accept(&mut self, port: u16) -> Option<ConnId> {
         let id = self.listeners.get_mut(&port)?.pop()?;
-        if let Some(index) = self.slots.find(id)
-            && let Some(entry) = self.slots.at_mut(index)
-        {
+        if let Some(entry) = self.slots.find(id).and_then(|index| self.slots.at_mut(index)) {
             entry.waiting = false;
             entry.conn.release();
             if !core::mem::replace(&mut entry.in_transmit_queue, true) {
-                self.transmit_queue.push_back(index);
+                self.transmit_queue.push_back(id.index);
             }
         }
         Some(id)

@@ -1,6 +1,7 @@
 //! `tack recv`.
 
 use std::io;
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -12,7 +13,7 @@ use crate::args::transport::ServerSecurity;
 use crate::budget::{Budget, Exhausted, Peer};
 use crate::conn::{Accept, Connection};
 use crate::exit::{ExitCode, Failure};
-use crate::net::{NetAccept, Way, outward_address};
+use crate::net::{NetAccept, Way};
 use crate::progress::Progress;
 use crate::stop::Stop;
 use crate::transfer::disk::blocking;
@@ -263,4 +264,12 @@ fn peer_of(conn: &impl Connection) -> Peer {
 
 fn listener_failed(error: io::Error) -> Failure {
     Failure::new(ExitCode::Failed, format!("cannot take connections any more: {error}"))
+}
+
+/// The address by which others probably reach us: that of the default route. Nothing is sent.
+async fn outward_address() -> Option<IpAddr> {
+    let socket = tokio::net::UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).await.ok()?;
+    // A documentation address [RFC 5737]: it is routed by the default route and never exists.
+    socket.connect((Ipv4Addr::new(192, 0, 2, 1), 9)).await.ok()?;
+    socket.local_addr().ok().map(|a| a.ip())
 }

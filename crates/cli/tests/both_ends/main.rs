@@ -2,6 +2,7 @@
 
 mod args;
 mod hostile;
+mod kills;
 mod nc;
 mod network;
 mod patience;

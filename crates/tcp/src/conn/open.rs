@@ -23,6 +23,8 @@ pub(crate) struct Opening {
     first_sent: Option<Instant>,
     /// What the control bits of the peer's SYN offer.
     peer: SynBits,
+    /// The peer's SYN had no options: what answers it is larger than it was.
+    bare: bool,
 }
 
 /// First wait for an answer to a SYN, doubled each time [RFC 6298 §2.1].
@@ -31,11 +33,14 @@ const MAX_RTO: Duration = Duration::from_secs(60);
 /// SYNs that carry TACK-Permitted or a poll mark: one may be lost by chance, two make a path suspect
 /// that drops what it does not know.
 const OFFERING_TRIES: u32 = 2;
+/// SYN/ACKs that one SYN is worth: whoever forges its source makes us send three times as much to
+/// somebody else, and no more. A peer that did not hear them sends its SYN again.
+const MAX_SYN_ACKS: u32 = 3;
 
 impl Opening {
     pub(crate) fn new(offer: Offer, passive: bool) -> Opening {
         let peer = SynBits::default();
-        Opening { offer, passive, transmissions: 0, first_sent: None, peer }
+        Opening { offer, passive, transmissions: 0, first_sent: None, peer, bare: false }
     }
 
     pub(crate) fn is_passive(&self) -> bool {
@@ -45,6 +50,17 @@ impl Opening {
     /// SYNs or SYN/ACKs sent.
     pub(crate) fn transmissions(&self) -> u32 {
         self.transmissions
+    }
+
+    /// A retransmission would be more than the peer's SYN is worth.
+    fn is_answered_enough(&self) -> bool {
+        self.passive && self.transmissions >= MAX_SYN_ACKS - u32::from(self.bare)
+    }
+
+    /// When an answer to the last transmission is overdue.
+    fn overdue(&self, now: Instant) -> Instant {
+        let backoff = INITIAL_RTO * (1 << self.transmissions.saturating_sub(1).min(6));
+        now + backoff.min(MAX_RTO)
     }
 
     /// RTT of the handshake, if no retransmission makes it ambiguous.
@@ -62,8 +78,7 @@ impl Connection {
         let open = &mut self.open;
         open.transmissions += 1;
         open.first_sent.get_or_insert(now);
-        let backoff = INITIAL_RTO * (1 << (open.transmissions - 1).min(6));
-        self.timers.set(Timer::Handshake, now + backoff.min(MAX_RTO));
+        self.timers.set(Timer::Handshake, open.overdue(now));
         let flags = open.offer.flags(answers);
         Header {
             src_port: self.ports.local,
@@ -91,6 +106,12 @@ impl Connection {
             let error = self.path.explain(ConnectionError::HandshakeTimedOut);
             return self.fail(error, now);
         }
+        if self.open.is_answered_enough() {
+            // It may still come in, for as long as it would have been asked to.
+            self.open.transmissions += 1;
+            self.timers.set(Timer::Handshake, self.open.overdue(now));
+            return;
+        }
         if self.open.transmissions >= OFFERING_TRIES {
             self.open.offer.tack = false;
             self.open.offer.polls = false;
@@ -105,6 +126,7 @@ impl Connection {
     /// A SYN created this connection.
     pub(crate) fn on_first_syn(&mut self, seg: &Segment<'_>, now: Instant) {
         self.take_syn(seg, now);
+        self.open.bare = seg.header.options.mss.is_none();
         self.open.offer = self.open.offer.answer(&seg.header.options, self.open.peer);
     }
 

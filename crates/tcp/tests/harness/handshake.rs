@@ -251,3 +251,29 @@ fn a_listener_on_any_port_takes_what_is_forwarded_from_another_and_cookies_too()
     (syn.flags, syn.dst_port) = (Flags::SYN, PORT + 1_000);
     assert_eq!(raw.send(syn, &[]).remove(0).header.flags, Flags::RST | Flags::ACK);
 }
+
+/// A forged source address gets at most three times what was sent in its name, and who was only
+/// slow comes in all the same.
+#[test]
+fn a_syn_is_answered_with_three_times_its_bytes_at_most_and_the_place_is_kept() {
+    for bare in [false, true] {
+        let mut raw = Raw::new(ListenConfig::default());
+        let mut syn = raw.syn_header();
+        if bare {
+            syn.options = tack_tcp::wire::Options::default();
+        }
+        let mut answers = raw.send(syn, &[]);
+        let late = answers[0].header.clone();
+        answers.extend(raw.wait(Duration::from_secs(30)));
+        // UDP, IPv4 and the TCP header; a whole SYN has as many options as what answers it.
+        let (asked, answered) = if bare { (48, 48 + 4) } else { (48, 48) };
+        assert!(answers.len() >= 2 && answers.len() * answered <= 3 * asked, "{answers:?}");
+        (raw.seq, raw.ack) = (raw.seq.add(1), late.seq.add(1));
+        let mut ack = raw.header();
+        if bare {
+            ack.options = tack_tcp::wire::Options::default();
+        }
+        raw.send(ack, &[]);
+        assert!(raw.host.accept(PORT).is_some(), "after half a minute");
+    }
+}

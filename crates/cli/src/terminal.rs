@@ -1,0 +1,16 @@
+//! Asking whoever sits at the terminal.
+
+use std::io::{self, BufRead, IsTerminal, Write};
+
+/// What the user types in answer to a question; `None` if nobody is looking.
+pub fn ask(question: &str) -> Option<String> {
+    // Standard input may be what is sent.
+    let terminal = std::fs::File::options().read(true).write(true).open("/dev/tty").ok()?;
+    if !io::stderr().is_terminal() || !terminal.is_terminal() {
+        return None;
+    }
+    (&terminal).write_all(question.as_bytes()).ok()?;
+    let mut answer = String::new();
+    io::BufReader::new(io::Read::take(&terminal, 100)).read_line(&mut answer).ok()?;
+    Some(answer)
+}

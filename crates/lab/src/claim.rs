@@ -112,7 +112,7 @@ pub enum Expect {
         /// By how many times at least: a quantile (`p50`) and a factor.
         times: BTreeMap<String, f64>,
     },
-    /// A function of [`crate::judge`].
+    /// A function of `judge.rs`.
     Rust {
         /// Its name.
         name: String,

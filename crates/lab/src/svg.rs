@@ -115,6 +115,14 @@ fn escaped(text: &str) -> String {
 }
 
 impl Plot {
+    /// Where the points are, if that is few places of a logarithmic axis; else round numbers.
+    fn x_ticks(&self, x: &Scale) -> Vec<f64> {
+        let mut places: Vec<f64> = self.lines.iter().flat_map(|l| &l.points).map(|p| p.0).collect();
+        places.sort_by(f64::total_cmp);
+        places.dedup();
+        if x.log && places.len() <= 9 { places } else { x.ticks() }
+    }
+
     /// The number of a line among ours, which is what its colour, dash and mark go by.
     fn ordinal(&self, i: usize) -> usize {
         let ours = self.lines.iter().take(i);
@@ -252,7 +260,7 @@ impl Plot {
         }
         let labels: Vec<(f64, String)> = match &self.x.categories {
             Some(names) => names.iter().enumerate().map(|(i, n)| (i as f64, n.clone())).collect(),
-            None => x.ticks().into_iter().map(|v| (v, tick(v))).collect(),
+            None => self.x_ticks(x).into_iter().map(|v| (v, tick(v))).collect(),
         };
         let small = labels.len() > 9 || labels.iter().any(|l| l.1.len() > 14);
         for (v, text) in labels {
@@ -366,7 +374,7 @@ impl Plot {
             seen_paper |= is_paper;
             let name =
                 if is_paper { "hollow marks: the paper".to_owned() } else { line.name.clone() };
-            let width = 44.0 + 6.6 * name.chars().count() as f64;
+            let width = 48.0 + 7.2 * name.chars().count() as f64;
             if at + width > WIDTH - 10.0 {
                 rows.push(Vec::new());
                 at = MARGIN.0;

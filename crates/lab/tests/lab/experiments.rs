@@ -263,7 +263,8 @@ flow = [
     let get = |name: &str| record.get(name).unwrap_or_else(|| panic!("no {name}: {record:?}"));
     let near = get("near.rtt_min_us");
     assert!((20e3..32e3).contains(&near), "{near}");
-    assert!((99e3..115e3).contains(&get("far.rtt_min_us")), "{record:?}");
+    // It joins where others fill the queue: the path's 100 ms and up to 40 ms of buffer.
+    assert!((99e3..141e3).contains(&get("far.rtt_min_us")), "{record:?}");
     assert!(get("far.goodput_bps") > 1e4 && get("steps.goodput_bps") > 1e5, "{record:?}");
     let shares = [get("near.share"), get("far.share"), 2.0 * get("steps.share")];
     assert!((shares.iter().sum::<f64>() - 4.0).abs() < 1e-9, "{shares:?}");

@@ -255,7 +255,8 @@ pub(super) fn reproduce(args: &ReproduceArgs) -> Result<ExitCode, Failure> {
         let text = results::document(&dir.join("experiments")).map_err(|e| at(dir, e))?;
         write(&dir.join("RESULTS.md"), text.as_bytes())?;
     }
-    let command = format!("tack lab reproduce {} --{}", args.which.join(" "), extent_flag(extent));
+    let which = args.which.iter().map(|w| format!(" {w}")).collect::<String>();
+    let command = format!("tack lab reproduce{which}{}", extent_flag(extent));
     write_page(args.store.report.as_deref(), &whole, &command)?;
     if let Some(dir) = &args.out {
         for (loaded, report) in &whole {
@@ -274,7 +275,11 @@ pub(super) fn reproduce(args: &ReproduceArgs) -> Result<ExitCode, Failure> {
 }
 
 fn extent_flag(extent: Extent) -> &'static str {
-    extent.name()
+    match extent {
+        Extent::Short => " --short",
+        Extent::Usual => "",
+        Extent::Full => " --full",
+    }
 }
 
 fn summary(whole: &[(Loaded, Report)]) -> String {

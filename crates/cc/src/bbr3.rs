@@ -350,7 +350,9 @@ impl Bbr3 {
             let grown = self.cwnd.saturating_add(ack.acked_bytes);
             self.cwnd = if self.full_pipe.reached() {
                 grown.min(most)
-            } else if self.cwnd < most || self.delivered < 2 * self.config.initial_window {
+            } else if self.cwnd < most
+                || self.delivered < self.config.initial_window.saturating_mul(2)
+            {
                 grown
             } else {
                 self.cwnd

@@ -88,8 +88,8 @@ impl Sprout {
         let exact = self.queued && ack.cwnd_limited;
         self.belief.observe(segments, elapsed, exact);
         let way_back = self.rtt_min.unwrap_or_default() / 2;
-        let ticks = LOOK_AHEAD + (way_back.as_secs_f64() / TICK.as_secs_f64()).ceil() as u32;
-        let forecast = self.belief.cautious(ticks.min(MAX_TICKS));
+        let ticks_back = (way_back.as_secs_f64() / TICK.as_secs_f64()).ceil() as u32;
+        let forecast = self.belief.cautious(LOOK_AHEAD.saturating_add(ticks_back).min(MAX_TICKS));
         self.cwnd = self.limits.bytes(f64::from(forecast));
         self.observed = self.observed.saturating_add(1);
         (self.since, self.queued) = (Some((ack.now, ack.delivered)), false);

@@ -1,4 +1,4 @@
-//! Draws of the envelope that once broke a property: `experiments/envelope/cases/PROPERTY-WHAT.toml`.
+//! Draws of the envelope that once broke a property: `scenarios/envelope/PROPERTY-WHAT.toml`.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,7 @@ use tack_lab::simulate;
 const SEEDS: u64 = 4;
 
 fn files() -> Vec<PathBuf> {
-    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments/envelope/cases");
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/envelope");
     let mut files: Vec<_> = std::fs::read_dir(dir).unwrap().map(|e| e.unwrap().path()).collect();
     files.sort();
     files

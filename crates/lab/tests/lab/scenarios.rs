@@ -9,6 +9,8 @@ use tack_lab::simulate;
 fn every_scenario_of_the_repository_runs() {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");
     let mut files: Vec<_> = std::fs::read_dir(&dir).unwrap().map(|e| e.unwrap().path()).collect();
+    // Those of the envelope have a test of their own.
+    files.retain(|path| path.is_file());
     files.sort();
     assert!(files.len() >= 4, "{files:?}");
     for file in files {

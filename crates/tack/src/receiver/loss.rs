@@ -216,7 +216,7 @@ impl Settling {
         }
         match self.steps {
             0 => self.rtt_min / self.divisor / IN_ORDER,
-            steps => self.rtt_min / self.divisor * steps,
+            steps => (self.rtt_min / self.divisor).saturating_mul(steps),
         }
     }
 

@@ -62,7 +62,7 @@ impl AppLimited {
         while self.pauses.front().is_some_and(|(_, to)| *to <= start) {
             self.pauses.pop_front();
         }
-        self.pauses.front().is_some_and(|(from, _)| *from <= largest + 1)
+        self.pauses.front().is_some_and(|(from, _)| *from <= largest.saturating_add(1))
     }
 }
 

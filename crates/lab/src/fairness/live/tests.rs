@@ -122,11 +122,12 @@ fn the_simulators_share_stands_beside_that_of_its_setting() {
     }
 }
 
-/// A few seconds of four flows; `None`, with the reason printed, where that cannot be had.
+/// Some seconds of four flows; `None`, with the reason printed, where that cannot be had.
 fn short_run(stack: Stack) -> Option<LiveFigures> {
     let rtt = Duration::from_millis(20);
     let cell = LiveCell { rate_mbps: 10.0, rtt, ..cell(stack, 4) };
-    let run = LiveRun { cell, seed: 1, duration_s: 4.0, warmup_s: 1.5 };
+    // A SYN that the full queue drops comes again after 1, 3 and 7 s.
+    let run = LiveRun { cell, seed: 1, duration_s: 8.0, warmup_s: 1.5 };
     match super::run(&run, None) {
         Ok(result) => Some(result.figures),
         Err(e) if e.to_string().contains("no reno") => {

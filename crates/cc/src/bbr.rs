@@ -383,12 +383,11 @@ impl Bbr {
 
     /// `MSS * f` [TON §VI-D]; zero for plain TCP.
     ///
-    /// Deviation: of `f` by the round trip as it is, not by RTTmin. It keeps four segments in flight,
-    /// as the least window of other BBRs does; on a slow path with a short RTTmin, a segment per
-    /// RTTmin/4 is a multiple of the bandwidth, and fills any buffer.
+    /// Deviation: of `f` by the round trip as it is, as if four segments were the least window. On a
+    /// slow path a segment per RTTmin/4 is a multiple of the bandwidth, and fills any buffer.
     fn least_rate(&self) -> Rate {
-        let per_tack = Rate::from_bytes_over(self.mss(), self.model.clock.unit());
-        per_tack.filter(|_| self.is_receiver_based()).unwrap_or(Rate::ZERO)
+        let rate = Rate::from_bytes_over(self.mss(), self.model.clock.unit());
+        rate.filter(|_| self.is_receiver_based()).unwrap_or(Rate::ZERO)
     }
 
     /// A segment per second, whatever the estimate: or no acknowledgment could ever correct it.

@@ -27,6 +27,7 @@ pub enum Encapsulation {
 
 /// Configuration of a [`Host`](crate::Host).
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct HostConfig {
     /// What travels.
     pub encapsulation: Encapsulation,
@@ -55,6 +56,7 @@ pub struct HostConfig {
 
 /// What a host that speaks IP itself does beyond TCP. Nothing of it matters over UDP.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct IpConfig {
     /// Largest packet of the interface in bytes, IP header included. What is smaller than a family
     /// allows (68 for IPv4 [RFC 791 §3.1], 1280 for IPv6 [RFC 8200 §5]) is taken for that.
@@ -99,6 +101,15 @@ impl Default for IpConfig {
     }
 }
 
+impl IpConfig {
+    /// The same with changes: fields may be added in later versions, so none is written as a whole.
+    #[must_use]
+    pub fn with(mut self, change: impl FnOnce(&mut Self)) -> Self {
+        change(&mut self);
+        self
+    }
+}
+
 impl Default for HostConfig {
     fn default() -> Self {
         HostConfig {
@@ -113,6 +124,15 @@ impl Default for HostConfig {
             ephemeral_ports: 49_152..=65_535,
             ip: IpConfig::default(),
         }
+    }
+}
+
+impl HostConfig {
+    /// The same with changes: fields may be added in later versions, so none is written as a whole.
+    #[must_use]
+    pub fn with(mut self, change: impl FnOnce(&mut Self)) -> Self {
+        change(&mut self);
+        self
     }
 }
 
@@ -135,6 +155,7 @@ impl Default for Keepalive {
 
 /// Configuration of one connection.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct ConnConfig {
     /// When we acknowledge, and how we send to a peer that acknowledges so. A strategy that both
     /// ends must know is offered in the SYN and taken up when the peer's answers; with a peer that
@@ -220,6 +241,15 @@ impl Default for ConnConfig {
 }
 
 impl ConnConfig {
+    /// The same with changes: fields may be added in later versions, so none is written as a whole.
+    #[must_use]
+    pub fn with(mut self, change: impl FnOnce(&mut Self)) -> Self {
+        change(&mut self);
+        self
+    }
+}
+
+impl ConnConfig {
     /// The most that a connection may announce: `recv_buffer`, and under TACK what waits for one.
     pub(crate) fn greatest_window(&self) -> usize {
         let waits =
@@ -236,6 +266,7 @@ impl ConnConfig {
 
 /// Configuration of a listening port.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct ListenConfig {
     /// For each accepted connection.
     pub conn: ConnConfig,
@@ -264,5 +295,14 @@ impl Default for ListenConfig {
             unaccepted_bytes: 64 << 20,
             any_port: false,
         }
+    }
+}
+
+impl ListenConfig {
+    /// The same with changes: fields may be added in later versions, so none is written as a whole.
+    #[must_use]
+    pub fn with(mut self, change: impl FnOnce(&mut Self)) -> Self {
+        change(&mut self);
+        self
     }
 }

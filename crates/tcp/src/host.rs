@@ -12,6 +12,7 @@ mod icmp;
 mod ip;
 mod listener;
 mod path_mtu;
+mod ports;
 mod ratelimit;
 mod secret;
 mod settle;
@@ -23,7 +24,7 @@ mod types;
 
 use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 
 use tack_units::Instant;
 
@@ -36,6 +37,7 @@ use demux::{Demux, Key};
 use framing::path_limits;
 use listener::Listener;
 use path_mtu::PathMtus;
+use ports::LocalPorts;
 use ratelimit::RateLimit;
 use secret::{Secret, Use};
 use slots::{Entry, Slots};
@@ -68,7 +70,7 @@ pub struct Host {
     echo_replies: RateLimit,
     icmp_errors: RateLimit,
     path_mtus: PathMtus,
-    next_port: u16,
+    ports: LocalPorts,
     scratch: Vec<u8>,
     counters: HostCounters,
 }
@@ -91,7 +93,7 @@ impl Host {
             echo_replies: RateLimit::new(config.ip.echo_replies_per_s, now),
             icmp_errors: RateLimit::new(config.ip.icmp_errors_per_s, now),
             path_mtus: PathMtus::new(config.ip.path_mtu_age, config.ip.max_path_mtus),
-            next_port: 0,
+            ports: LocalPorts::new(&config.ephemeral_ports),
             scratch: Vec::new(),
             counters: HostCounters::default(),
             secret,
@@ -168,6 +170,7 @@ impl Host {
     /// Runs every timer that is due. Harmless when none is.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.time_wait.expire(now);
+        self.take_ports_back();
         // All that are due first: a timer that stays due until the connection has sent must not
         // be met again in this call.
         let mut due = Vec::new();
@@ -210,10 +213,17 @@ impl Host {
         if self.slots.len() >= self.config.max_connections {
             return Err(ConnectError::TooManyConnections);
         }
-        let key = self.choose_key(remote.into(), config.local_port)?;
-        let iss = config.initial_seq.map_or_else(|| self.secret.isn(&key, now), crate::seq::SeqNum);
+        let chosen = self.choose_key(remote.into(), config.local_port, now)?;
+        let key = chosen.key;
+        let iss = match config.initial_seq {
+            Some(iss) => crate::seq::SeqNum(iss),
+            None => chosen.iss(self.secret.isn(&key, now)),
+        };
         let conn = Connection::active(self.setup(&key, config, iss), now);
         let index = self.add(key, conn, None);
+        if let Some(entry) = self.slots.at_mut(index) {
+            entry.borrowed = chosen.borrowed;
+        }
         self.settle(index, now);
         Ok(self.slots.id(index))
     }
@@ -405,6 +415,12 @@ impl Host {
         self.slots.len() == 0 && self.strays.is_empty()
     }
 
+    /// Whatever was written has arrived, and what was ended has ended there: the peers are owed
+    /// nothing by now, though connections may be open.
+    pub fn is_delivered(&self) -> bool {
+        self.strays.is_empty() && self.slots.entries().all(|entry| entry.conn.owes_nothing())
+    }
+
     /// 4-tuples in TIME-WAIT.
     pub fn time_wait_len(&self) -> usize {
         self.time_wait.len()
@@ -426,40 +442,6 @@ impl Host {
         let result = f(&mut entry.conn);
         self.settle(index, now);
         Ok(result)
-    }
-
-    /// A key that no connection has.
-    fn choose_key(&mut self, remote: Remote, port: Option<u16>) -> Result<Key, ConnectError> {
-        let (path, local_ip) = match &self.config.encapsulation {
-            Encapsulation::Udp => (remote.path, Ipv4Addr::UNSPECIFIED.into()),
-            Encapsulation::Ip { local } => {
-                let of_family = |ip: &&IpAddr| ip.is_ipv4() == remote.path.is_ipv4();
-                let local = *local.iter().find(of_family).ok_or(ConnectError::NoLocalAddress)?;
-                (SocketAddr::new(remote.path.ip(), 0), local)
-            }
-        };
-        let key = |local_port| Key { path, remote_port: remote.port, local_port, local_ip };
-        let is_free =
-            |host: &Host, key: &Key| !host.demux.contains(key) && !host.time_wait.contains(key);
-        if let Some(port) = port {
-            let key = key(port);
-            return is_free(self, &key).then_some(key).ok_or(ConnectError::PortInUse);
-        }
-        let (low, high) =
-            (*self.config.ephemeral_ports.start(), *self.config.ephemeral_ports.end());
-        let count = u32::from(high.saturating_sub(low)) + 1;
-        // A start that depends on the peer, and a step: hard to guess, cheap to find
-        // [RFC 6056 §3.3.3].
-        let offset = self.secret.hash(Use::Port, &key(0), 0) as u32;
-        for _ in 0..count {
-            let step = u32::from(self.next_port);
-            self.next_port = self.next_port.wrapping_add(1);
-            let key = key(low + (offset.wrapping_add(step) % count) as u16);
-            if is_free(self, &key) {
-                return Ok(key);
-            }
-        }
-        Err(ConnectError::NoPort)
     }
 
     fn setup(&self, key: &Key, config: ConnConfig, iss: crate::seq::SeqNum) -> Setup {
@@ -488,6 +470,7 @@ impl Host {
             // Nobody knows of it before it is established.
             detached: listener.is_some(),
             reachable: true,
+            borrowed: false,
             path_generation: 0,
             deadline: None,
             in_transmit_queue: false,

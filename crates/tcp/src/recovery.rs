@@ -22,9 +22,7 @@
 
 mod arrives;
 mod rack;
-mod rate;
 mod rto;
-mod rtt;
 mod sack;
 mod sent;
 mod tlp;
@@ -37,11 +35,10 @@ use tack::{Acked, Outstanding, Timeout};
 use tack_units::Instant;
 
 use rack::{Path, Rack};
-use rate::{RateEstimator, Snapshot};
 use rto::Rto;
-use rtt::RttEstimator;
 use sack::{DupAcks, Scoreboard};
 use sent::Sent;
+use tack_transport::{RateEstimator, RttEstimator, Snapshot};
 use tlp::Tlp;
 use undo::Undo;
 
@@ -108,7 +105,7 @@ impl PlainSender {
             rack: Rack::new(first_seq),
             tlp: Tlp::default(),
             rto: Rto::default(),
-            rtt: RttEstimator::new(),
+            rtt: RttEstimator::default(),
             rate: RateEstimator::new(now),
             undo: Undo::default(),
             recovery_end: None,

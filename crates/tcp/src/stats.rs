@@ -104,16 +104,7 @@ pub struct Counters {
     pub bad_bodies: u64,
 }
 
-/// How long a sender with data waited for what.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LimitedTime {
-    /// The application had nothing to send.
-    pub app: Duration,
-    /// The peer's window was full.
-    pub rwnd: Duration,
-    /// The congestion window was full, or the pacer held data.
-    pub cwnd: Duration,
-}
+pub use tack_transport::LimitedTime;
 
 /// Everything a connection tells about itself.
 #[derive(Clone, Debug, PartialEq)]

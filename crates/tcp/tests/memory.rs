@@ -43,7 +43,7 @@ impl Pair {
         let now = Instant::ZERO;
         let host = |s| Host::new(HostConfig::default(), [s; 32], now);
         let mut hosts = [host(1), host(2)];
-        let listen = ListenConfig { conn, ..ListenConfig::default() };
+        let listen = ListenConfig::default().with(|it| it.conn = conn);
         hosts[1].listen(PORT, listen).expect("free");
         Pair { hosts, now }
     }

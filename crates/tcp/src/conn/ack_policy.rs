@@ -165,7 +165,7 @@ impl Acknowledging {
                 side.highest_seen = side.highest_seen.max(pkt_seq);
                 let arrival = tack::Arrival {
                     pkt_seq,
-                    seq: a.seq.clone(),
+                    bytes: len,
                     departure_us: a.departure_us,
                     arrival_us: now.as_micros() as u32,
                     push: a.push,
@@ -199,7 +199,7 @@ impl Acknowledging {
     /// Data left, and SEG.ACK with it.
     pub(crate) fn on_acknowledged_by_data(&mut self, rcv: &Rcv, now: Instant) {
         if let AckPolicy::Tack(side) = &mut self.policy {
-            side.receiver.on_acknowledged_by_data(buffer_of(rcv), now);
+            side.receiver.on_acknowledged_by_data(rcv.buffer.queued().is_empty(), now);
         }
     }
 
@@ -240,9 +240,11 @@ impl Acknowledging {
 
 /// What TACK's receiver may know of the receive buffer.
 fn buffer_of(rcv: &Rcv) -> tack::Buffer<'_> {
+    let (rcv_nxt, queued) = (rcv.nxt(), rcv.buffer.queued());
     tack::Buffer {
-        rcv_nxt: rcv.nxt(),
-        queued: rcv.buffer.queued(),
+        rcv_nxt,
+        queued,
+        delivered: rcv_nxt.saturating_add(queued.covered()),
         window: rcv.offer(),
         capacity: rcv.buffer.limit() as u64,
     }

@@ -105,7 +105,7 @@ impl Connection {
     /// The application gave the connection up.
     pub(crate) fn orphan(&mut self, now: Instant) {
         self.ending.orphaned = true;
-        if self.rcv.buffer.len() > 0 && self.state.get() != State::TimeWait {
+        if !self.rcv.buffer.is_empty() && self.state.get() != State::TimeWait {
             return self.abort(now);
         }
         if self.state.get() == State::SynSent && self.send.buffered() == 0 {

@@ -73,6 +73,10 @@ struct Probe {
 /// Packets that pass nearly everywhere: the least that IPv6 links take, and what tunnels over
 /// Ethernet leave.
 const SAFE_MTU: u16 = 1_280;
+/// Timeouts in a row that a full queue alone hardly makes. Linux, too, begins to probe at three.
+const SUSPICIOUS: u32 = 3;
+/// Between a timeout and the next probe.
+const PAUSE: Duration = Duration::from_secs(10);
 /// A single loss may be congestion; a second one of the same size is hardly.
 const MAX_LOSSES: u8 = 2;
 /// A finer answer is not worth a probe.
@@ -184,9 +188,10 @@ impl PathMtu {
     /// of them and no answer make a black hole. True if the MSS fell.
     pub(crate) fn on_timeout(&mut self, size: u64, in_a_row: u32, now: Instant) -> bool {
         if self.probe.take().is_some() {
-            self.on_loss(now);
+            // What followed it is lost as well, which tells of the path and not of a size.
+            self.search.from = Some(now + PAUSE);
         }
-        if !self.searches || in_a_row < 2 {
+        if !self.searches || in_a_row < SUSPICIOUS {
             return false;
         }
         let steps = [self.mss_of(SAFE_MTU), self.sure_mss()];
@@ -237,7 +242,7 @@ impl PathMtu {
         if let Some(probe) = self.probe.take_if(|probe| probe.text.contains(&seq)) {
             self.excuse = Some(probe.text.end - probe.text.start);
             self.search.first = Some(probe.mss);
-            self.on_loss(now);
+            self.search.from = Some(now);
         }
     }
 
@@ -262,9 +267,14 @@ impl PathMtu {
         }
     }
 
-    /// The losses reported are those of a probe, and nothing else.
-    pub(crate) fn excuses(&mut self, lost_bytes: u64) -> bool {
-        lost_bytes > 0 && self.excuse.take() == Some(lost_bytes)
+    /// The losses reported are those of a probe, and nothing else: only then do they tell of its
+    /// size. What is lost in company may as well have met a full queue, and is tried again.
+    pub(crate) fn excuses(&mut self, lost_bytes: u64, now: Instant) -> bool {
+        let alone = lost_bytes > 0 && self.excuse.take() == Some(lost_bytes);
+        if alone {
+            self.on_loss(now);
+        }
+        alone
     }
 
     /// A search ended with a bound below the ceiling, which the host should know, as packet size.

@@ -25,7 +25,7 @@ fn search(mtu: &mut PathMtu, real: u16, now: Instant) -> u32 {
             assert_eq!(mtu.mss(), mss);
         } else {
             mtu.on_lost(at, now);
-            assert!(mtu.excuses(u64::from(mss)));
+            assert!(mtu.excuses(u64::from(mss), NOW));
         }
         at += 10_000;
     }
@@ -36,8 +36,8 @@ fn search(mtu: &mut PathMtu, real: u16, now: Instant) -> u32 {
 fn a_search_ends_within_its_resolution_of_the_real_size_whatever_that_is() {
     for real in 1_240..=1_460 {
         let mut mtu = agreed(1_460);
-        assert!(!mtu.on_timeout(1_460, 1, NOW), "one timeout is no black hole");
-        assert!(mtu.on_timeout(1_460, 2, NOW));
+        assert!(!mtu.on_timeout(1_460, 2, NOW), "two timeouts are no black hole");
+        assert!(mtu.on_timeout(1_460, 3, NOW));
         assert_eq!((mtu.mss(), mtu.mtu()), (1_240, 1_280));
         let probes = search(&mut mtu, real, NOW);
         assert!(probes <= 12, "{probes} for {real}");
@@ -63,8 +63,8 @@ fn timeouts_of_segments_that_are_short_already_say_nothing_of_size() {
 #[test]
 fn a_second_step_follows_when_the_first_did_not_help() {
     let mut mtu = agreed(1_460);
-    assert!(mtu.on_timeout(1_460, 2, NOW) && mtu.was_lowered_blindly());
-    assert!(mtu.on_timeout(1_240, 3, NOW));
+    assert!(mtu.on_timeout(1_460, 3, NOW) && mtu.was_lowered_blindly());
+    assert!(mtu.on_timeout(1_240, 4, NOW));
     assert_eq!(mtu.mtu(), 576);
     mtu.on_acked(2_000, NOW);
     assert!(!mtu.was_lowered_blindly());
@@ -73,20 +73,41 @@ fn a_second_step_follows_when_the_first_did_not_help() {
 #[test]
 fn one_lost_probe_is_tried_again_before_its_size_is_given_up() {
     let mut mtu = agreed(1_460);
-    mtu.on_timeout(1_460, 2, NOW);
+    mtu.on_timeout(1_460, 3, NOW);
     assert_eq!(mtu.wanted(NOW), Some(1_460), "perhaps it was only dark");
     mtu.on_probe_sent(1_460, 0..1_460);
-    mtu.on_lost(0, NOW);
-    assert_eq!(mtu.wanted(NOW), Some(1_460));
-    mtu.on_probe_sent(1_460, 5_000..6_460);
-    mtu.on_timeout(100, 1, NOW);
-    assert_eq!(mtu.wanted(NOW), Some(1_350), "half-way");
+    for (at, next) in [(0, 1_460), (5_000, 1_350)] {
+        mtu.on_lost(at, NOW);
+        assert!(mtu.excuses(1_460, NOW));
+        assert_eq!(mtu.wanted(NOW), Some(next), "half-way the second time");
+        mtu.on_probe_sent(1_460, 5_000..6_460);
+    }
+}
+
+#[test]
+fn a_probe_that_is_lost_in_company_or_to_a_timeout_says_nothing_of_its_size() {
+    let mut mtu = agreed(1_460);
+    mtu.on_timeout(1_460, 3, NOW);
+    let mut now = NOW;
+    for n in 0..10 {
+        assert_eq!(mtu.wanted(now), Some(1_460));
+        mtu.on_probe_sent(1_460, n * 5_000..n * 5_000 + 1_460);
+        if n % 2 == 0 {
+            mtu.on_lost(n * 5_000, now);
+            assert!(!mtu.excuses(2 * 1_460, now));
+        } else {
+            mtu.on_timeout(1_460, 1, now);
+            assert_eq!(mtu.wanted(now), None, "not at once");
+            now += PAUSE;
+        }
+    }
+    assert_eq!(mtu.take_settled(), None);
 }
 
 #[test]
 fn what_a_router_says_of_a_probe_names_the_next_one() {
     let mut mtu = agreed(1_460);
-    mtu.on_timeout(1_460, 2, NOW);
+    mtu.on_timeout(1_460, 3, NOW);
     mtu.on_probe_sent(1_460, 7_000..8_460);
     assert!(!mtu.on_too_big(1_400, 7_000, NOW), "the host has nothing to learn yet");
     assert_eq!(mtu.wanted(NOW), Some(1_360));
@@ -95,7 +116,7 @@ fn what_a_router_says_of_a_probe_names_the_next_one() {
     assert_eq!((mtu.wanted(NOW), mtu.take_settled()), (None, Some(1_400)));
     // Nothing larger than what is in force anyway: the search ends.
     let mut mtu = agreed(1_460);
-    mtu.on_timeout(1_460, 2, NOW);
+    mtu.on_timeout(1_460, 3, NOW);
     mtu.on_probe_sent(1_460, 7_000..8_460);
     assert!(!mtu.on_too_big(1_280, 7_000, NOW));
     assert_eq!((mtu.wanted(NOW), mtu.take_settled()), (None, Some(1_280)));

@@ -1,10 +1,6 @@
 //! RCV.*: what we expect, what we offer, and how the offer grows.
 //!
-//! Autotuning: whatever arrived in one round trip, the sender may send up to twice as much in the
-//! next (slow start) and acknowledgments of it are another round trip away, so four times that is
-//! offered. What arrives behind a hole counts, and what waits there comes on top: it keeps its room
-//! until the hole is filled, a round trip or two in which a sender whose repair was lost, too, would
-//! else have to stop. Linux does so since 6.17. Memory is taken only for what arrives.
+//! [`Round`] says how much to offer; memory is taken only for what arrives.
 
 use core::time::Duration;
 
@@ -12,8 +8,8 @@ use tack_units::Instant;
 
 use crate::conn::acceptable::FIRST_BYTE;
 use crate::conn::rcv_path::RcvPath;
-use crate::conn::recv_buffer::{Inserted, RecvBuffer};
 use crate::seq::SeqNum;
+use tack_transport::{Inserted, RecvBuffer, Round};
 
 /// Receive sequence variables [RFC 9293 §3.3.1] and the receive buffer.
 #[derive(Debug)]
@@ -31,16 +27,6 @@ pub(crate) struct Rcv {
     pub(crate) buffer: RecvBuffer,
 }
 
-/// What arrived since a round trip began, in bytes, in order or not.
-#[derive(Debug)]
-struct Round {
-    began: Instant,
-    arrived: u64,
-}
-
-/// Round trips are taken to be no shorter for autotuning: bursts of less are one.
-const LEAST_ROUND: Duration = Duration::from_millis(2);
-
 impl Rcv {
     pub(crate) fn new(irs: SeqNum, initial: usize, max: usize, now: Instant) -> Rcv {
         Rcv {
@@ -49,7 +35,7 @@ impl Rcv {
             mss: 536,
             edge: FIRST_BYTE,
             last_ack_sent: FIRST_BYTE,
-            round: Round { began: now, arrived: 0 },
+            round: Round::new(now),
             path: RcvPath::new(),
             buffer: RecvBuffer::new(FIRST_BYTE, initial, max),
         }
@@ -146,20 +132,16 @@ impl Rcv {
     /// Text arrived within the window.
     pub(crate) fn insert(&mut self, seq: u64, text: &[u8], fin: bool) -> Inserted {
         let inserted = self.buffer.insert(seq, text, fin);
-        self.round.arrived += inserted.new_bytes;
+        self.round.on_arrived(inserted.new_bytes);
         inserted
     }
 
     /// A round trip has passed: what it brought decides what is offered.
     pub(crate) fn tune(&mut self, rtt: Option<Duration>, now: Instant) {
-        let round = rtt.unwrap_or(Duration::from_millis(100)).max(LEAST_ROUND);
-        if now.saturating_since(self.round.began) < round {
-            return;
-        }
         let waits = self.buffer.high() - self.nxt();
-        let wanted = self.round.arrived.saturating_mul(4).saturating_add(waits);
-        self.buffer.grow(usize::try_from(wanted).unwrap_or(usize::MAX));
-        self.round = Round { began: now, arrived: 0 };
+        if let Some(wanted) = self.round.wanted(rtt, waits, now) {
+            self.buffer.grow(wanted);
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use core::time::Duration;
 
 use tack::{Acked, IackReason, Timeout};
 use tack_cc::{RateSample, RateSource, Snapshot};
+use tack_transport::PathState;
 use tack_units::{Instant, Rate};
 
 use crate::conn::acceptable::FIRST_BYTE;
@@ -173,8 +174,19 @@ impl Recovery {
         sender.poll_frequency(bw, snapshot.startup, now)
     }
 
+    /// What congestion control is to know, `acked` having been applied.
+    pub(crate) fn path_state(&self, acked: &Acked) -> PathState {
+        PathState {
+            srtt: self.srtt(),
+            rtt_min: self.rtt_min(),
+            rate: self.rate_sample(acked),
+            ack_interval: self.ack_interval(),
+            in_recovery: self.in_recovery(),
+        }
+    }
+
     /// What an acknowledgment shows of the delivery rate.
-    pub(crate) fn rate_sample(&self, acked: &Acked) -> Option<RateSample> {
+    fn rate_sample(&self, acked: &Acked) -> Option<RateSample> {
         let (source, shows) = match self {
             // Plain TCP counts a round trip by what was delivered, whether or not its times allow a
             // rate: a probe for RTTmin of retransmissions alone would never end otherwise.

@@ -24,12 +24,13 @@ mod size;
 use core::time::Duration;
 
 use tack::Timeout;
+use tack_cc::{Config, CongestionControl, WindowRules};
+use tack_transport::Congestion;
 use tack_units::Instant;
 
 use crate::ack::{AckStrategy, Needs, SenderSide};
 use crate::config::ConnConfig;
 use crate::conn::acceptable::{AckPlace, FIRST_BYTE, place_ack};
-use crate::conn::congestion::Congestion;
 use crate::conn::ecn::EcnReaction;
 use crate::conn::mtu::{PathLimits, PathMtu};
 use crate::conn::negotiate::Agreed;
@@ -96,7 +97,7 @@ impl SendHalf {
             agreed: Agreed::nothing(mss),
             snd: Snd::new(iss, config.send_buffer),
             recovery: Recovery::plain(bytes, FIRST_BYTE, false, now),
-            congestion: Congestion::new(config, config.window_rules, bytes, seed, now),
+            congestion: congestion(config, config.window_rules, bytes, seed, now),
             rule: SenderSide::default(),
             ecn: EcnReaction::default(),
             mtu: PathMtu::new(path, mss, config.probe_mtu),
@@ -145,7 +146,7 @@ impl SendHalf {
         };
         self.snd.acknowledge(FIRST_BYTE);
         let acked = self.recovery.on_syn_acked(rtt, now);
-        self.congestion.on_acked(&acked, &self.recovery, now);
+        self.congestion.on_acked(&acked, &self.recovery.path_state(&acked), now);
         tack
     }
 
@@ -161,7 +162,7 @@ impl SendHalf {
 
     fn new_congestion(&self, config: &ConnConfig, mss: u32, now: Instant) -> Congestion {
         let rules = self.strategy(config).sender().window_rules(config.window_rules);
-        Congestion::new(config, rules, mss, self.seed, now)
+        congestion(config, rules, mss, self.seed, now)
     }
 
     /// TACK governs.
@@ -324,4 +325,21 @@ impl SendHalf {
     pub(crate) fn rto(&self) -> Duration {
         self.recovery.rto()
     }
+}
+
+/// The congestion state of a connection with `config`; `rules`: the configured ones as the
+/// acknowledgment strategy in force would have them.
+fn congestion(
+    config: &ConnConfig,
+    rules: WindowRules,
+    mss: u32,
+    seed: u64,
+    now: Instant,
+) -> Congestion {
+    let sizes = Config { seed, rules, pacing: config.pacing, ..Config::new(mss) };
+    let control = match &config.controller {
+        Some(factory) => CongestionControl::own(factory, sizes, now),
+        None => CongestionControl::new(config.congestion.unwrap_or_default(), sizes, now),
+    };
+    Congestion::new(control, mss, now)
 }

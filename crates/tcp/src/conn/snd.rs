@@ -1,8 +1,8 @@
 //! SND.*: what we have sent, what the peer has taken, how much it will take.
 
 use crate::conn::acceptable::{FIRST_BYTE, ISN_OFFSET};
-use crate::conn::send_buffer::SendBuffer;
 use crate::seq::SeqNum;
+use tack_transport::SendBuffer;
 
 /// Send sequence variables [RFC 9293 §3.3.1] and the send buffer.
 #[derive(Debug)]

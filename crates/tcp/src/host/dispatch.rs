@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use tack_units::Instant;
 
 use crate::config::Encapsulation;
-use crate::conn::{Carriage, Connection, Offer, Reset, SynBits, default_mss};
+use crate::conn::{Carriage, Connection, ConnectionError, Offer, Reset, SynBits, default_mss};
 use crate::host::demux::Key;
 use crate::host::listener::LEAST_WINDOW;
 use crate::host::timewait::Verdict;
@@ -20,6 +20,14 @@ pub(super) struct Located<'a> {
     pub(super) path: SocketAddr,
     pub(super) local_ip: IpAddr,
     pub(super) carriage: Carriage,
+}
+
+/// What comes of the ACK of a cookie.
+enum Returned {
+    Accepted(u32),
+    /// Not yet.
+    NoRoom,
+    NotOurs,
 }
 
 impl Located<'_> {
@@ -58,7 +66,10 @@ impl Host {
         let key = located.key();
         let segment = &located.segment;
         if let Some(index) = self.demux.find(&key) {
-            return self.deliver(index, segment, located.carriage, now);
+            let Some(port) = self.cookie_beside(index, &key, segment, now) else {
+                return self.deliver(index, segment, located.carriage, now);
+            };
+            return self.take_cookie_instead(index, port, located, now);
         }
         if self.time_wait.contains(&key) {
             match self.time_wait.on_segment(&key, segment, now) {
@@ -100,6 +111,43 @@ impl Host {
         Some(index)
     }
 
+    /// Whether a segment for a handshake that holds state belongs to one that holds none, and then
+    /// at which port.
+    ///
+    /// A client that waits for its cookie repeats its SYN. If there is room for a handshake by
+    /// then, it gets another one, with a number of its own; but what the client answers is the
+    /// cookie, which came first, and it takes itself for connected.
+    fn cookie_beside(&self, index: u32, key: &Key, seg: &Segment<'_>, now: Instant) -> Option<u16> {
+        let entry = self.slots.at(index).filter(|entry| entry.half_open)?;
+        let Header { flags, seq, ack, .. } = seg.header;
+        let may_answer = flags.has(Flags::ACK) && !flags.has(Flags::SYN) && !flags.has(Flags::RST);
+        if !may_answer || seg.form == Form::Compact || entry.conn.acknowledges_syn(ack) {
+            return None;
+        }
+        let port = entry.listener?;
+        let cookies = self.listeners.get(&port)?.config().syn_cookies;
+        let (isn, cookie) = (seq.add(u32::MAX), ack.add(u32::MAX));
+        let ours = cookies && cookies::check(&self.secret, key, isn, cookie, now).is_some();
+        ours.then_some(port)
+    }
+
+    /// Lets go of the handshake that holds state, for the one that its client knows of.
+    fn take_cookie_instead(
+        &mut self,
+        index: u32,
+        port: u16,
+        located: &Located<'_>,
+        now: Instant,
+    ) -> Option<u32> {
+        if !self.listeners.get(&port)?.has_room_for_connection() {
+            self.counters.cookies_deferred += 1;
+            return None;
+        }
+        self.slots.at_mut(index)?.conn.fail(ConnectionError::Aborted, now);
+        self.settle(index, now);
+        self.arrives_listen(port, &located.key(), &located.segment, located.carriage, now)
+    }
+
     /// Under which port somebody listens for connections to `port`.
     fn listening(&self, port: u16) -> Option<u16> {
         if self.listeners.contains_key(&port) {
@@ -125,11 +173,18 @@ impl Host {
             return None;
         }
         if flags.has(Flags::ACK) {
-            let index = self.accept_cookie(port, key, seg, now);
-            if index.is_none() {
-                self.refuse(key, seg, now);
-            }
-            return index.and_then(|index| self.deliver(index, seg, carriage, now));
+            return match self.accept_cookie(port, key, seg, now) {
+                Returned::Accepted(index) => self.deliver(index, seg, carriage, now),
+                // It takes itself for connected: a RST would end what may yet be.
+                Returned::NoRoom => {
+                    self.counters.cookies_deferred += 1;
+                    None
+                }
+                Returned::NotOurs => {
+                    self.refuse(key, seg, now);
+                    None
+                }
+            };
         }
         // [RFC 1122 §4.2.3.10]: no connection to a group or to everybody.
         if !flags.has(Flags::SYN) || key.path.ip().is_multicast() || key.path.ip().is_unspecified()
@@ -197,23 +252,17 @@ impl Host {
     }
 
     /// A connection out of the ACK of a cookie.
-    fn accept_cookie(
-        &mut self,
-        port: u16,
-        key: &Key,
-        seg: &Segment<'_>,
-        now: Instant,
-    ) -> Option<u32> {
-        let listener = self.listeners.get_mut(&port)?;
-        if !listener.config().syn_cookies
-            || !listener.has_room_for_connection()
-            || self.slots.len() >= self.config.max_connections
-        {
-            return None;
-        }
+    fn accept_cookie(&mut self, port: u16, key: &Key, seg: &Segment<'_>, now: Instant) -> Returned {
         let header = &seg.header;
         let (client_isn, cookie) = (header.seq.add(u32::MAX), header.ack.add(u32::MAX));
-        let mss = cookies::check(&self.secret, key, client_isn, cookie, now)?;
+        let Some(listener) = self.listeners.get_mut(&port) else { return Returned::NotOurs };
+        let made = cookies::check(&self.secret, key, client_isn, cookie, now);
+        let Some(mss) = made.filter(|_| listener.config().syn_cookies) else {
+            return Returned::NotOurs;
+        };
+        if !listener.has_room_for_connection() || self.slots.len() >= self.config.max_connections {
+            return Returned::NoRoom;
+        }
         let syn = Segment {
             header: Header {
                 seq: client_isn,
@@ -230,7 +279,7 @@ impl Host {
         self.counters.cookies_accepted += 1;
         let mut conn = Connection::from_cookie(self.setup(key, config, cookie), &syn, now);
         conn.confine(LEAST_WINDOW);
-        Some(self.add(*key, conn, Some(port)))
+        Returned::Accepted(self.add(*key, conn, Some(port)))
     }
 
     /// RST to a segment of no connection.

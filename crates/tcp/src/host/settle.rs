@@ -73,8 +73,15 @@ impl Host {
         let port = entry.listener.filter(|_| unnoticed);
         if core::mem::take(&mut entry.reachable) {
             self.demux.remove(&entry.key);
+            let (key, borrowed) = (entry.key, entry.borrowed);
             if state == State::TimeWait {
-                self.time_wait.insert(entry.key, entry.conn.last_words(now), now);
+                let words = entry.conn.last_words(now);
+                if borrowed && words.ts_recent.is_some() {
+                    self.ports.rest(&key, now);
+                }
+                self.time_wait.insert(key, words, borrowed, now);
+            } else if borrowed {
+                self.ports.give_back(&key, false);
             }
         }
         let id = self.slots.id(index);

@@ -26,6 +26,8 @@ pub(crate) struct Entry {
     pub(crate) detached: bool,
     /// Segments find it.
     pub(crate) reachable: bool,
+    /// Its local port goes back to [`LocalPorts`](crate::host::ports::LocalPorts).
+    pub(crate) borrowed: bool,
     /// State of the host's table of path MTUs that it knows of.
     pub(crate) path_generation: u64,
     /// Deadline registered.
@@ -77,6 +79,10 @@ impl Slots {
 
     pub(crate) fn at_mut(&mut self, index: u32) -> Option<&mut Entry> {
         self.slots.get_mut(index as usize)?.entry.as_deref_mut()
+    }
+
+    pub(crate) fn entries(&self) -> impl Iterator<Item = &Entry> {
+        self.slots.iter().filter_map(|slot| slot.entry.as_deref())
     }
 
     pub(crate) fn id(&self, index: u32) -> ConnId {

@@ -7,15 +7,26 @@ use tack_units::Instant;
 
 use crate::conn::LastWords;
 use crate::host::demux::Key;
+use crate::host::ports::REUSE_AFTER;
 use crate::wire::{AckType, Flags, Header, Options, Segment, Timestamps};
 
 /// All connections in TIME-WAIT.
 #[derive(Debug)]
 pub(crate) struct TimeWait {
-    entries: BTreeMap<Key, (LastWords, Instant)>,
+    entries: BTreeMap<Key, Waiting>,
     by_expiry: BTreeSet<(Instant, Key)>,
     wait: Duration,
     max: usize,
+    /// Borrowed ports whose wait is over, and whether they had timestamps.
+    over: Vec<(Key, bool)>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    words: LastWords,
+    until: Instant,
+    /// The local port goes back to [`LocalPorts`](crate::host::ports::LocalPorts).
+    borrowed: bool,
 }
 
 /// What a segment for a 4-tuple in TIME-WAIT leads to.
@@ -31,18 +42,19 @@ pub(crate) enum Verdict {
 
 impl TimeWait {
     pub(crate) fn new(wait: Duration, max: usize) -> TimeWait {
-        TimeWait { entries: BTreeMap::new(), by_expiry: BTreeSet::new(), wait, max: max.max(1) }
+        let (entries, by_expiry) = (BTreeMap::new(), BTreeSet::new());
+        TimeWait { entries, by_expiry, wait, max: max.max(1), over: Vec::new() }
     }
 
-    pub(crate) fn insert(&mut self, key: Key, words: LastWords, now: Instant) {
-        self.remove(&key);
+    pub(crate) fn insert(&mut self, key: Key, words: LastWords, borrowed: bool, now: Instant) {
+        self.forget(&key);
         if self.entries.len() >= self.max
-            && let Some((_, oldest)) = self.by_expiry.pop_first()
+            && let Some(&(_, oldest)) = self.by_expiry.first()
         {
-            self.entries.remove(&oldest);
+            self.forget(&oldest);
         }
         let until = now + self.wait;
-        self.entries.insert(key, (words, until));
+        self.entries.insert(key, Waiting { words, until, borrowed });
         self.by_expiry.insert((until, key));
     }
 
@@ -50,10 +62,27 @@ impl TimeWait {
         self.entries.contains_key(key)
     }
 
-    fn remove(&mut self, key: &Key) {
-        if let Some((_, until)) = self.entries.remove(key) {
-            self.by_expiry.remove(&(until, *key));
+    /// Whether we may open a connection of this 4-tuple: nothing is known of it, or its timestamps
+    /// tell the new one from the old [RFC 6191 §2].
+    pub(crate) fn may_reuse(&self, key: &Key, now: Instant) -> bool {
+        self.entries.get(key).is_none_or(|Waiting { words, .. }| {
+            words.ts_recent.is_some() && now.saturating_since(words.noted) >= REUSE_AFTER
+        })
+    }
+
+    /// What was known of a 4-tuple, which is known no more.
+    pub(crate) fn forget(&mut self, key: &Key) -> Option<LastWords> {
+        let Waiting { words, until, borrowed } = self.entries.remove(key)?;
+        self.by_expiry.remove(&(until, *key));
+        if borrowed {
+            self.over.push((*key, words.ts_recent.is_some()));
         }
+        Some(words)
+    }
+
+    /// A borrowed port that is needed no more, and whether it had timestamps.
+    pub(crate) fn pop_over(&mut self) -> Option<(Key, bool)> {
+        self.over.pop()
     }
 
     pub(crate) fn deadline(&self) -> Option<Instant> {
@@ -64,8 +93,7 @@ impl TimeWait {
         while let Some(&(at, key)) = self.by_expiry.first()
             && at <= now
         {
-            self.by_expiry.pop_first();
-            self.entries.remove(&key);
+            self.forget(&key);
         }
     }
 
@@ -76,7 +104,7 @@ impl TimeWait {
     /// [RFC 9293 §3.10.7.4] for TIME-WAIT, reuse after [RFC 6191 §2], RST ignored as
     /// [RFC 1337 §3] asks.
     pub(crate) fn on_segment(&mut self, key: &Key, seg: &Segment<'_>, now: Instant) -> Verdict {
-        let Some(&(words, _)) = self.entries.get(key) else { return Verdict::Ignore };
+        let Some(&Waiting { words, .. }) = self.entries.get(key) else { return Verdict::Ignore };
         let header = &seg.header;
         if header.flags.has(Flags::RST) {
             return Verdict::Ignore;
@@ -87,14 +115,19 @@ impl TimeWait {
                 _ => false,
             };
             if newer_stamp || header.seq.since(words.rcv_nxt) > 0 {
-                self.remove(key);
+                self.forget(key);
                 return Verdict::Reopen;
             }
             return Verdict::Answer(Box::new(words.ack(key, now)));
         }
         if header.flags.has(Flags::FIN) {
             // Ours was lost: another 2 MSL.
-            self.insert(*key, words, now);
+            let until = now + self.wait;
+            if let Some(waiting) = self.entries.get_mut(key) {
+                self.by_expiry.remove(&(waiting.until, *key));
+                waiting.until = until;
+                self.by_expiry.insert((until, *key));
+            }
             return Verdict::Answer(Box::new(words.ack(key, now)));
         }
         let body = header.options.ack_type.is_some();

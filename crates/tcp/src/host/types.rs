@@ -190,6 +190,8 @@ pub struct HostCounters {
     pub cookies_sent: u64,
     /// Connections made from returned cookies.
     pub cookies_accepted: u64,
+    /// ACKs of cookies dropped because the accept queue was full; whoever sent one repeats itself.
+    pub cookies_deferred: u64,
     /// Packets not taken, over IP.
     pub ip: IpCounters,
     /// ICMP, over IP.

@@ -6,10 +6,10 @@ use tack::Acked;
 use tack_units::Instant;
 
 use crate::recovery::rack::Rack;
-use crate::recovery::rate::RateEstimator;
 use crate::recovery::sent::Delivered;
 use crate::recovery::undo::{Evidence, Undo};
 use crate::recovery::{Feedback, PlainAck, PlainSender};
+use tack_transport::{Departure, RateEstimator};
 
 /// What one acknowledgment delivers, gathered segment by segment.
 #[derive(Debug)]
@@ -244,7 +244,12 @@ impl Arrivals {
         undo: &Undo,
     ) {
         self.bytes += segment.new_bytes;
-        rate.on_delivered(segment, self.now);
+        if segment.was_sacked {
+            rate.add_delivered(segment.new_bytes, self.now);
+        } else {
+            let &Delivered { xmit, sent_at, snapshot, .. } = segment;
+            rate.on_delivered(segment.new_bytes, Departure { xmit, sent_at, snapshot }, self.now);
+        }
         let echoes_original = self.echoes_original && self.is_of_episode(segment);
         rack.on_delivered(segment, echoes_original, self.rtt_min, self.now);
         self.over_original |= undo.is_original(segment);

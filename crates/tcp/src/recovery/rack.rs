@@ -138,8 +138,8 @@ impl Rack {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::recovery::rate::Snapshot;
     use crate::recovery::sent::Sent;
+    use tack_transport::Snapshot;
 
     const MS: Duration = Duration::from_millis(1);
 

@@ -12,7 +12,7 @@ use core::time::Duration;
 
 use tack_units::Instant;
 
-use crate::recovery::rtt::RttEstimator;
+use tack_transport::RttEstimator;
 
 /// Least variation term.
 pub(super) const LEAST_VARIATION: Duration = Duration::from_millis(200);
@@ -84,7 +84,7 @@ mod tests {
 
     #[test]
     fn the_timeout_follows_the_estimate_with_a_floor_under_the_variation() {
-        let mut rtt = RttEstimator::new();
+        let mut rtt = RttEstimator::default();
         let rto = Rto::default();
         assert_eq!(rto.timeout(&rtt), Duration::from_secs(1));
         rtt.smooth(100 * MS);
@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn expiries_double_up_to_two_minutes_and_a_sample_ends_it() {
-        let mut rtt = RttEstimator::new();
+        let mut rtt = RttEstimator::default();
         rtt.smooth(100 * MS);
         let mut rto = Rto::default();
         let mut now = Instant::ZERO;
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn sending_does_not_restart_a_running_timer_and_the_last_acknowledgment_stops_it() {
-        let rtt = RttEstimator::new();
+        let rtt = RttEstimator::default();
         let mut rto = Rto::default();
         assert_eq!(rto.deadline(&rtt), None);
         rto.on_sent(Instant::ZERO);

@@ -139,7 +139,7 @@ mod tests {
     use tack_units::Instant;
 
     use super::*;
-    use crate::recovery::rate::Snapshot;
+    use tack_transport::Snapshot;
 
     /// The naive scoreboard: a flag per byte, segments complete when all their bytes are.
     #[test]

@@ -19,7 +19,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 use tack_units::Instant;
 
-use crate::recovery::rate::Snapshot;
+use tack_transport::Snapshot;
 
 /// Where a segment is believed to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -229,6 +229,8 @@ pub fn parse_tack(bytes: &[u8], context: &Context) -> Result<Tack, BodyError> {
         rcv_high: missing.rcv_high,
         holes: missing.holes,
         holes_complete: has(FLAG_COMPLETE),
+        // No other holes are listed.
+        settled_below: u64::MAX,
         interval,
         regime: regime(flags),
         duplicates,

@@ -31,7 +31,7 @@ impl Bulk {
         len: u64,
     ) -> Bulk {
         let mut world = World::new(config);
-        let listen = ListenConfig { conn: server, ..ListenConfig::default() };
+        let listen = ListenConfig::default().with(|it| it.conn = server);
         world.ends[1].host.listen(PORT, listen).expect("a free port");
         let remote = tack_tcp::Remote { path: world.ends[1].addr, port: PORT };
         let now = world.local(0);

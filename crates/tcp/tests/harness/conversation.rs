@@ -281,12 +281,11 @@ fn pipe(kind: Kind, ip: Option<bool>, rng: &mut Pcg64Mcg) -> PipeConfig {
 }
 
 fn host_config(codepoints: Codepoints, rng: &mut Pcg64Mcg) -> HostConfig {
-    HostConfig {
-        codepoints,
-        compact: rng.random_bool(0.8),
-        max_burst_segments: [1, 2, 10, 44][rng.random_range(0..4)],
-        ..HostConfig::default()
-    }
+    HostConfig::default().with(|it| {
+        it.codepoints = codepoints;
+        it.compact = rng.random_bool(0.8);
+        it.max_burst_segments = [1, 2, 10, 44][rng.random_range(0..4)];
+    })
 }
 
 fn clock(rng: &mut Pcg64Mcg) -> LocalClock {
@@ -303,18 +302,18 @@ fn near_wrap(rng: &mut Pcg64Mcg) -> u32 {
 /// A configuration, and how it acknowledges where it is to speak no TACK.
 fn conn_config(rng: &mut Pcg64Mcg) -> (ConnConfig, AckStrategy) {
     let algorithms = Algorithm::ALL;
-    let mut config = ConnConfig {
-        mss: rng.random_bool(0.3).then(|| rng.random_range(100..1_400)),
-        recv_buffer: log_uniform(rng, 3_000.0, 4e6) as usize,
-        initial_recv_buffer: log_uniform(rng, 3_000.0, 3e5) as usize,
-        send_buffer: log_uniform(rng, 1_000.0, 4e6) as usize,
-        nodelay: rng.random_bool(0.7),
-        sack: rng.random_bool(0.9),
-        ecn: rng.random_bool(0.3),
+    let mut config = ConnConfig::default().with(|it| {
+        it.mss = rng.random_bool(0.3).then(|| rng.random_range(100..1_400));
+        it.recv_buffer = log_uniform(rng, 3_000.0, 4e6) as usize;
+        it.initial_recv_buffer = log_uniform(rng, 3_000.0, 3e5) as usize;
+        it.send_buffer = log_uniform(rng, 1_000.0, 4e6) as usize;
+        it.nodelay = rng.random_bool(0.7);
+        it.sack = rng.random_bool(0.9);
+        it.ecn = rng.random_bool(0.3);
+
         // One beyond the last is the default.
-        congestion: algorithms.get(rng.random_range(0..=algorithms.len())).copied(),
-        ..ConnConfig::default()
-    };
+        it.congestion = algorithms.get(rng.random_range(0..=algorithms.len())).copied();
+    });
     let plain = AckStrategy::every([1, 2, 8][rng.random_range(0..3)]);
     if rng.random_bool(0.5) {
         config.initial_seq = Some(0u32.wrapping_sub(rng.random_range(0..100_000)));
@@ -376,14 +375,14 @@ fn open(
     let remote = |world: &World, end: usize| Remote { path: world.ends[end].addr, port: PORT };
     if both {
         for (i, config) in [client, server].into_iter().enumerate() {
-            let config = ConnConfig { local_port: Some(PORT), ..config };
+            let config = config.with(|it| it.local_port = Some(PORT));
             let (to, now) = (remote(world, 1 - i), world.local(i));
             let conn = world.ends[i].host.connect(to, config, now);
             apps[i].conn = Some(conn.expect("a free port"));
         }
         return;
     }
-    let listen = ListenConfig { conn: server, ..ListenConfig::default() };
+    let listen = ListenConfig::default().with(|it| it.conn = server);
     world.ends[1].host.listen(PORT, listen).expect("a free port");
     let (to, now) = (remote(world, 1), world.local(0));
     apps[0].conn = Some(world.ends[0].host.connect(to, client, now).expect("a free port"));

@@ -46,7 +46,7 @@ impl Direct {
         };
         let now = Instant::from_secs(1);
         let encapsulation = Encapsulation::Ip { local: vec![us] };
-        let host = Host::new(HostConfig { encapsulation, ..config }, [5; 32], now);
+        let host = Host::new(config.with(|it| it.encapsulation = encapsulation), [5; 32], now);
         Direct { host, now, us, peer }
     }
 

@@ -12,7 +12,10 @@ use crate::world::WorldConfig;
 /// Window and bytes delivered after five seconds of 5 % of marks on 100 Mbit/s, if anybody minds.
 fn under_marks(conn: &ConnConfig, algorithm: Algorithm, ecn: bool) -> (u64, u64) {
     let tack = conn.ack.tack().is_some();
-    let conn = ConnConfig { ecn, congestion: Some(algorithm), ..conn.clone() };
+    let conn = conn.clone().with(|it| {
+        it.ecn = ecn;
+        it.congestion = Some(algorithm);
+    });
     let mut pipes = path(Rate::from_mbps(100), Duration::from_millis(20), 20.0);
     pipes[0].mark = 0.05;
     let mut bulk = Bulk::new(WorldConfig::new(3, pipes), conn.clone(), conn, 1 << 40);

@@ -25,7 +25,7 @@ fn dark_from(seconds: u64) -> WorldConfig {
 #[test]
 fn a_vanished_peer_ends_the_connection_after_the_user_timeout() {
     for conn in both() {
-        let conn = ConnConfig { user_timeout: Some(Duration::from_secs(30)), ..conn };
+        let conn = conn.with(|it| it.user_timeout = Some(Duration::from_secs(30)));
         let mut bulk = Bulk::new(dark_from(2), conn.clone(), conn, 1 << 40);
         bulk.run(Instant::from_secs(31));
         assert_eq!(bulk.info().state, State::Established);
@@ -38,7 +38,7 @@ fn a_vanished_peer_ends_the_connection_after_the_user_timeout() {
 #[test]
 fn a_vanished_peer_ends_the_connection_after_its_retransmissions() {
     for conn in both() {
-        let conn = ConnConfig { max_retransmissions: 6, ..conn };
+        let conn = conn.with(|it| it.max_retransmissions = 6);
         let mut bulk = Bulk::new(dark_from(2), conn.clone(), conn, 1 << 40);
         bulk.run(Instant::from_secs(3_600));
         let closed = bulk.world.ends[0].host.closed(bulk.client);
@@ -55,7 +55,7 @@ fn keepalive_finds_a_silent_peer_gone_and_leaves_a_living_one_alone() {
             interval: Duration::from_secs(2),
             probes: 3,
         };
-        let conn = ConnConfig { keepalive: Some(keepalive), ..conn };
+        let conn = conn.with(|it| it.keepalive = Some(keepalive));
         let mut bulk = Bulk::new(dark_from(100), conn.clone(), conn, 1_000);
         bulk.writer.ends = false;
         bulk.run(Instant::from_secs(100));
@@ -71,7 +71,10 @@ fn keepalive_finds_a_silent_peer_gone_and_leaves_a_living_one_alone() {
 #[test]
 fn a_window_closed_for_minutes_is_probed_ever_more_rarely_and_opens_without_loss() {
     for conn in both() {
-        let conn = ConnConfig { recv_buffer: 50_000, initial_recv_buffer: 50_000, ..conn };
+        let conn = conn.with(|it| {
+            it.recv_buffer = 50_000;
+            it.initial_recv_buffer = 50_000;
+        });
         let pipes = path(Rate::from_mbps(50), Duration::from_millis(20), 2.0);
         let mut bulk = Bulk::new(WorldConfig::new(5, pipes), conn.clone(), conn, 400_000);
         bulk.reads = false;
@@ -90,7 +93,10 @@ fn a_window_closed_for_minutes_is_probed_ever_more_rarely_and_opens_without_loss
 #[test]
 fn a_lost_window_update_is_made_good_by_a_probe() {
     for conn in both() {
-        let conn = ConnConfig { recv_buffer: 50_000, initial_recv_buffer: 50_000, ..conn };
+        let conn = conn.with(|it| {
+            it.recv_buffer = 50_000;
+            it.initial_recv_buffer = 50_000;
+        });
         let pipes = path(Rate::from_mbps(50), Duration::from_millis(20), 2.0);
         let mut config = WorldConfig::new(5, pipes);
         let dark = Instant::from_secs(5)..Instant::from_secs(9);

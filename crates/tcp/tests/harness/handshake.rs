@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use tack_tcp::wire::Flags;
+use tack_tcp::wire::{Flags, Header};
 use tack_tcp::{ConnConfig, ConnectionError, EventKind, ListenConfig, Mode, State};
 use tack_units::{Instant, Rate};
 
@@ -81,7 +81,10 @@ fn nobody_there_refuses_and_silence_times_out() {
 }
 
 fn flooded(cookies: bool) -> Raw {
-    let listen = ListenConfig { syn_backlog: 64, syn_cookies: cookies, ..ListenConfig::default() };
+    let listen = ListenConfig::default().with(|it| {
+        it.syn_backlog = 64;
+        it.syn_cookies = cookies;
+    });
     let mut raw = Raw::new(listen);
     raw.speak_tack();
     for i in 0..20_000u32 {
@@ -136,19 +139,21 @@ fn a_guessed_cookie_is_refused() {
     assert_eq!(raw.host.counters().cookies_accepted, 0);
 }
 
+/// A SYN from `port` is answered; the ACK that would end its handshake.
+fn shaken(raw: &mut Raw, port: u16) -> Header {
+    raw.port = port;
+    let answer = raw.syn();
+    let mut ack = raw.header();
+    ack.seq = raw.seq.add(1);
+    ack.ack = answer.header.seq.add(1);
+    ack
+}
+
 #[test]
 fn the_accept_queue_is_bounded_and_a_late_place_is_still_taken() {
-    let listen = ListenConfig { backlog: 1, ..ListenConfig::default() };
+    let listen = ListenConfig::default().with(|it| it.backlog = 1);
     let mut raw = Raw::new(listen);
-    let shake = |raw: &mut Raw, port| {
-        raw.port = port;
-        let answer = raw.syn();
-        let mut ack = raw.header();
-        ack.seq = raw.seq.add(1);
-        ack.ack = answer.header.seq.add(1);
-        ack
-    };
-    let (first, second) = (shake(&mut raw, 1_001), shake(&mut raw, 1_002));
+    let (first, second) = (shaken(&mut raw, 1_001), shaken(&mut raw, 1_002));
     raw.send(first, &[]);
     raw.send(second.clone(), &[]);
     assert!(raw.host.accept(PORT).is_some());
@@ -198,13 +203,12 @@ fn a_segment_for_nobody_is_reset_after_the_rules_of_9293() {
 
 #[test]
 fn what_nobody_has_accepted_holds_little_and_what_is_accepted_its_window() {
-    let config = ConnConfig { initial_recv_buffer: 64 << 10, ..ConnConfig::plain() };
+    let config = ConnConfig::plain().with(|it| it.initial_recv_buffer = 64 << 10);
     // Two whole windows fit.
-    let mut raw = Raw::new(ListenConfig {
-        conn: config,
-        unaccepted_bytes: 128 << 10,
-        ..ListenConfig::default()
-    });
+    let mut raw = Raw::new(ListenConfig::default().with(|it| {
+        it.conn = config;
+        it.unaccepted_bytes = 128 << 10;
+    }));
     let mut offered = Vec::new();
     for port in 40_000..40_010 {
         (raw.port, raw.seq) = (port, tack_tcp::seq::SeqNum(1_000));
@@ -233,7 +237,10 @@ fn what_nobody_has_accepted_holds_little_and_what_is_accepted_its_window() {
 #[test]
 fn a_listener_on_any_port_takes_what_is_forwarded_from_another_and_cookies_too() {
     for syn_backlog in [1_024, 0] {
-        let any_port = ListenConfig { any_port: true, syn_backlog, ..ListenConfig::default() };
+        let any_port = ListenConfig::default().with(|it| {
+            it.any_port = true;
+            it.syn_backlog = syn_backlog;
+        });
         let mut raw = Raw::new(any_port);
         let mut syn = raw.header();
         (syn.flags, syn.dst_port) = (Flags::SYN, PORT + 1_000);
@@ -276,4 +283,24 @@ fn a_syn_is_answered_with_three_times_its_bytes_at_most_and_the_place_is_kept() 
         raw.send(ack, &[]);
         assert!(raw.host.accept(PORT).is_some(), "after half a minute");
     }
+}
+
+#[test]
+fn a_cookie_that_comes_back_to_a_full_queue_is_not_reset_and_counts_later() {
+    let listen = ListenConfig::default().with(|it| {
+        it.backlog = 1;
+        it.syn_backlog = 0;
+    });
+    let mut raw = Raw::new(listen);
+    let (first, second) = (shaken(&mut raw, 1_001), shaken(&mut raw, 1_002));
+    raw.send(first, &[]);
+    assert_eq!(raw.send(second.clone(), b"hello").len(), 0, "it takes itself for connected");
+    assert_eq!(raw.host.counters().cookies_deferred, 1);
+    assert!(raw.host.accept(PORT).is_some());
+    assert!(raw.host.accept(PORT).is_none(), "there was one place");
+    // What it says again is heard.
+    raw.send(second, b"hello");
+    raw.conn = raw.host.accept(PORT);
+    assert_eq!(raw.read(), b"hello");
+    assert_eq!(raw.host.counters().resets_sent, 0);
 }

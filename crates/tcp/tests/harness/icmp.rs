@@ -58,7 +58,10 @@ fn a_hard_error_about_our_syn_ends_the_attempt_at_once_and_says_why() {
 fn an_error_about_our_syn_ack_ends_the_handshake_and_nobody_is_told() {
     for ipv6 in FAMILIES {
         let mut d = direct(ipv6);
-        let listen = ListenConfig { syn_backlog: 1, syn_cookies: false, ..Default::default() };
+        let listen = ListenConfig::default().with(|it| {
+            it.syn_backlog = 1;
+            it.syn_cookies = false;
+        });
         d.host.listen(80, listen).expect("free");
         for port in [5_000, 5_001, 5_002] {
             let syn = Header {
@@ -134,7 +137,7 @@ fn no_error_ends_an_established_connection_and_progress_is_forgiveness() {
 #[test]
 fn a_connection_that_times_out_names_what_the_network_said_meanwhile() {
     let mut d = direct(false);
-    let (conn, _) = d.established(ConnConfig { max_retransmissions: 4, ..ConnConfig::plain() });
+    let (conn, _) = d.established(ConnConfig::plain().with(|it| it.max_retransmissions = 4));
     let sent = d.write(conn, b"lost");
     d.take(&failed(PathError::HostUnreachable, &sent[0]));
     d.wait(Duration::from_secs(600));
@@ -223,8 +226,8 @@ fn all_connections_to_a_destination_heed_what_one_was_told() {
 
 #[test]
 fn more_errors_than_allowed_per_second_are_not_looked_at() {
-    let ip = IpConfig { icmp_errors_per_s: 10, ..IpConfig::default() };
-    let mut d = Direct::new(false, HostConfig { ip, ..HostConfig::default() });
+    let ip = IpConfig::default().with(|it| it.icmp_errors_per_s = 10);
+    let mut d = Direct::new(false, HostConfig::default().with(|it| it.ip = ip));
     let (conn, _) = d.established(ConnConfig::plain());
     let sent = d.write(conn, b"text");
     for _ in 0..100 {
@@ -264,8 +267,8 @@ fn ping(d: &Direct, data: &[u8]) -> Vec<u8> {
 #[test]
 fn pings_are_answered_so_many_per_second_in_their_service_class() {
     for ipv6 in FAMILIES {
-        let ip = IpConfig { echo_replies_per_s: 3, ..IpConfig::default() };
-        let mut d = Direct::new(ipv6, HostConfig { ip, ..HostConfig::default() });
+        let ip = IpConfig::default().with(|it| it.echo_replies_per_s = 3);
+        let mut d = Direct::new(ipv6, HostConfig::default().with(|it| it.ip = ip));
         let request = ping(&d, b"ABCDsome data");
         for i in 0..10 {
             let answers = d.take(&request);

@@ -20,7 +20,7 @@ fn direct(ipv6: bool) -> Direct {
 }
 
 fn with(ip: IpConfig) -> HostConfig {
-    HostConfig { ip, ..HostConfig::default() }
+    HostConfig::default().with(|it| it.ip = ip)
 }
 
 /// A segment with text for an established connection.
@@ -164,7 +164,7 @@ fn packets_from_where_nobody_sends_are_martians() {
 fn peers_may_be_required_to_be_near_and_a_ttl_of_nothing_is_fine_otherwise() {
     for ipv6 in FAMILIES {
         for (least, hops, taken) in [(255, 254, false), (255, 255, true), (0, 0, true)] {
-            let ip = IpConfig { min_hop_limit: least, ..IpConfig::default() };
+            let ip = IpConfig::default().with(|it| it.min_hop_limit = least);
             let mut d = Direct::new(ipv6, with(ip));
             let syn = Header { dst_port: 80, flags: Flags::SYN, ..Header::default() };
             let segment = segment(&d, &syn, &[]);
@@ -183,9 +183,9 @@ fn peers_may_be_required_to_be_near_and_a_ttl_of_nothing_is_fine_otherwise() {
 
 #[test]
 fn our_packets_are_atomic_have_one_flow_label_per_connection_and_the_class_asked_for() {
-    let ip = IpConfig { hop_limit: 77, ..IpConfig::default() };
+    let ip = IpConfig::default().with(|it| it.hop_limit = 77);
     let mut d = Direct::new(false, with(ip.clone()));
-    let (conn, _) = d.established(ConnConfig { dscp: 46, ..ConnConfig::plain() });
+    let (conn, _) = d.established(ConnConfig::plain().with(|it| it.dscp = 46));
     for packet in d.write(conn, &[7; 5_000]) {
         let header = ipv4::Packet::parse(&packet.bytes).expect("ours").header;
         assert!(header.dont_fragment && header.identification == 0, "[RFC 6864 §4.1]");
@@ -194,7 +194,7 @@ fn our_packets_are_atomic_have_one_flow_label_per_connection_and_the_class_asked
     let mut d = Direct::new(true, with(ip));
     let mut labels = Vec::new();
     for _ in 0..20 {
-        let (conn, _) = d.established(ConnConfig { dscp: 0xff, ..ConnConfig::plain() });
+        let (conn, _) = d.established(ConnConfig::plain().with(|it| it.dscp = 0xff));
         let sent = d.write(conn, &[7; 5_000]);
         let headers: Vec<_> =
             sent.iter().map(|p| ipv6::Packet::parse(&p.bytes).expect("ours").header).collect();
@@ -213,7 +213,7 @@ fn a_super_packet_of_64_kib_is_taken_whole_and_counts_as_its_segments() {
     for ipv6 in FAMILIES {
         for told in [false, true] {
             let mut d = direct(ipv6);
-            let config = ConnConfig { initial_recv_buffer: 1 << 20, ..ConnConfig::plain() };
+            let config = ConnConfig::plain().with(|it| it.initial_recv_buffer = 1 << 20);
             let (conn, header) = d.established(config);
             let room: usize = 65_535 - 20 - if ipv6 { 0 } else { 20 };
             let text: Vec<u8> = (0..room as u32).map(|i| (i % 251) as u8).collect();
@@ -241,7 +241,7 @@ fn merged_segments_are_acknowledged_as_often_as_their_own_size_asks_for() {
     // 536-byte segments, merged by threes: every second segment's worth is acknowledged, though
     // larger ones would fit.
     let mut d = direct(false);
-    let config = ConnConfig { initial_recv_buffer: 1 << 20, ..ConnConfig::plain() };
+    let config = ConnConfig::plain().with(|it| it.initial_recv_buffer = 1 << 20);
     let (_, mut header) = d.established(config);
     let mut answers = 0;
     for i in 0..60 {
@@ -277,10 +277,10 @@ impl Pair {
         let now = Instant::from_secs(1);
         let mut hosts = [1, 2].map(|i| {
             let encapsulation = Encapsulation::Ip { local: vec![address(i)] };
-            let ip = IpConfig { segmentation_offload: true, ..IpConfig::default() };
-            Host::new(HostConfig { encapsulation, ..with(ip) }, [i as u8; 32], now)
+            let ip = IpConfig::default().with(|it| it.segmentation_offload = true);
+            Host::new((with(ip)).with(|it| it.encapsulation = encapsulation), [i as u8; 32], now)
         });
-        let listen = ListenConfig { conn: config.clone(), ..ListenConfig::default() };
+        let listen = ListenConfig::default().with(|it| it.conn = config.clone());
         hosts[1].listen(80, listen).expect("free");
         let remote = Remote { path: (address(2), 0).into(), port: 80 };
         let conn = hosts[0].connect(remote, config.clone(), now).expect("free");
@@ -367,7 +367,7 @@ fn a_transfer_with_offloads_at_both_ends_is_exact_and_plain_tcp_moves_super_pack
 
 #[test]
 fn answers_without_a_connection_need_no_work_of_the_device() {
-    let ip = IpConfig { segmentation_offload: true, ..IpConfig::default() };
+    let ip = IpConfig::default().with(|it| it.segmentation_offload = true);
     let mut d = Direct::new(false, with(ip));
     let syn = Header {
         src_port: 7,

@@ -18,7 +18,7 @@ const MS: Duration = Duration::from_millis(1);
 
 fn server(ipv6: bool, conn: ConnConfig) -> Direct {
     let mut d = Direct::new(ipv6, HostConfig::default());
-    d.host.listen(PORT, ListenConfig { conn, ..ListenConfig::default() }).expect("free");
+    d.host.listen(PORT, ListenConfig::default().with(|it| it.conn = conn)).expect("free");
     d
 }
 
@@ -120,7 +120,7 @@ fn a_scale_of_zero_is_a_scale_and_its_windows_are_bytes() {
 
 #[test]
 fn of_a_repeated_syn_the_first_ones_options_count_but_not_its_ecn() {
-    let config = ConnConfig { ecn: true, ..ConnConfig::plain() };
+    let config = ConnConfig::plain().with(|it| it.ecn = true);
     for (first, second, agreed) in [(true, true, true), (true, false, false)] {
         let mut d = server(true, config.clone());
         let ecn_setup = |on: bool| if on { Flags::ECE | Flags::CWR } else { Flags::default() };
@@ -150,7 +150,7 @@ fn of_a_repeated_syn_the_first_ones_options_count_but_not_its_ecn() {
 fn our_own_repeated_syn_asks_for_ecn_no_more() {
     // [RFC 3168 §6.1.1.1]
     let mut d = Direct::new(false, HostConfig::default());
-    let (conn, first) = d.connect(ConnConfig { ecn: true, ..ConnConfig::plain() });
+    let (conn, first) = d.connect(ConnConfig::plain().with(|it| it.ecn = true));
     assert!(first.tcp().header.flags.has(Flags::ECE | Flags::CWR));
     let again = d.wait(1_100 * MS);
     assert_eq!(again[0].tcp().header.flags, Flags::SYN);
@@ -180,7 +180,7 @@ fn an_accurate_ecn_setup_is_answered_as_classic_ecn() {
         (true, Flags::default(), false),
     ] {
         for accurate in [0, 1] {
-            let mut d = server(true, ConnConfig { ecn: ours, ..ConnConfig::plain() });
+            let mut d = server(true, ConnConfig::plain().with(|it| it.ecn = ours));
             let header = Header { flags: Flags::SYN | flags, ..syn(full()) };
             let packet = with_reserved(&d, d.packet(&header, &[]), accurate);
             let answer = d.take(&packet).remove(0);
@@ -195,7 +195,7 @@ fn an_accurate_ecn_setup_is_answered_as_classic_ecn() {
 #[test]
 fn a_syn_ack_that_reflects_our_ecn_setup_means_no_ecn() {
     let mut d = Direct::new(false, HostConfig::default());
-    let (conn, sent) = d.connect(ConnConfig { ecn: true, ..ConnConfig::plain() });
+    let (conn, sent) = d.connect(ConnConfig::plain().with(|it| it.ecn = true));
     let answer = d.syn_ack(&sent.tcp().header);
     let answer = Header { flags: answer.flags | Flags::ECE | Flags::CWR, ..answer };
     send(&mut d, &answer, &[]);
@@ -246,7 +246,7 @@ fn a_keepalive_with_a_byte_of_garbage_or_none_is_answered_and_not_read() {
 
 #[test]
 fn a_closed_window_is_probed_with_text_by_others_and_answered_until_it_opens() {
-    let mut d = server(true, ConnConfig { recv_buffer: 4_000, ..ConnConfig::plain() });
+    let mut d = server(true, ConnConfig::plain().with(|it| it.recv_buffer = 4_000));
     let (conn, mut next) = shake(&mut d, &syn(full()));
     let mut answers = send(&mut d, &next, &[7; 1_000]);
     for _ in 1..4 {
@@ -276,7 +276,7 @@ fn a_closed_window_is_probed_with_text_by_others_and_answered_until_it_opens() {
 
 #[test]
 fn their_closed_window_is_probed_for_as_long_as_they_answer() {
-    let mut d = server(false, ConnConfig { max_retransmissions: 3, ..ConnConfig::plain() });
+    let mut d = server(false, ConnConfig::plain().with(|it| it.max_retransmissions = 3));
     let (conn, mut next) = shake(&mut d, &syn(Options { mss: Some(1_440), ..Options::default() }));
     next.window = 0;
     send(&mut d, &next, &[]);
@@ -426,7 +426,7 @@ fn late_syns_syn_acks_and_inexact_resets_are_challenged() {
 
 #[test]
 fn blocks_of_a_peer_that_was_not_permitted_sack_are_ignored() {
-    let mut d = server(false, ConnConfig { sack: false, ..ConnConfig::plain() });
+    let mut d = server(false, ConnConfig::plain().with(|it| it.sack = false));
     let (conn, next) = shake(&mut d, &syn(full()));
     d.write(conn, &[7; 5_000]);
     let mut header = next.clone();

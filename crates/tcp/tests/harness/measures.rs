@@ -112,7 +112,7 @@ fn goodput_on_clean_and_lossy_paths() {
 fn repair_times(pipes: [PipeConfig; 2], to: u64) -> Vec<Duration> {
     let mut config = WorldConfig::new(11, pipes);
     config.clocks[1].offset = Duration::from_secs(1_234);
-    let conn = ConnConfig { initial_seq: Some(0), ..ConnConfig::default() };
+    let conn = ConnConfig::default().with(|it| it.initial_seq = Some(0));
     let mut bulk = Bulk::new(config, conn.clone(), conn, ENDLESS);
     // Behind Startup's overflow, which is no 1 % loss.
     bulk.run(Instant::from_secs(6));
@@ -184,11 +184,10 @@ fn rtt_min_error(owd_timing: bool, run: u64) -> f64 {
     let params = tack::Params { owd_timing, beta: 2, ..tack::Params::default() };
     // A window that makes no queue of its own: 1.35 MB with the half that is allowed for TACKs at
     // beta = 2, and the path holds 2.5. (At 2.3 MB one run in nine has no packet in the calm.)
-    let conn = ConnConfig {
-        ack: AckStrategy::Tack(params),
-        recv_buffer: 900_000,
-        ..ConnConfig::default()
-    };
+    let conn = ConnConfig::default().with(|it| {
+        it.ack = AckStrategy::Tack(params);
+        it.recv_buffer = 900_000;
+    });
     let mut config = WorldConfig::new(run, [a, b]);
     config.clocks[1].offset = Duration::from_secs(1_234);
     let mut bulk = Bulk::new(config, conn.clone(), conn, ENDLESS);

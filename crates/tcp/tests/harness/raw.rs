@@ -67,7 +67,7 @@ impl Raw {
     /// The same, and its SYN offers short headers or does not.
     pub(crate) fn connected_with(config: ConnConfig, compact: bool) -> Raw {
         let tack = config.ack.tack().is_some();
-        let mut raw = Raw::new(ListenConfig { conn: config, ..ListenConfig::default() });
+        let mut raw = Raw::new(ListenConfig::default().with(|it| it.conn = config));
         (raw.tack, raw.compact) = (tack, compact);
         let answer = raw.syn();
         assert_eq!(answer.header.options.tack_permitted, tack);
@@ -81,7 +81,7 @@ impl Raw {
 
     /// A peer that has shaken hands and agreed to polls.
     pub(crate) fn offering_polls(config: ConnConfig) -> Raw {
-        let mut raw = Raw::new(ListenConfig { conn: config, ..ListenConfig::default() });
+        let mut raw = Raw::new(ListenConfig::default().with(|it| it.conn = config));
         let mut syn = raw.syn_header();
         syn.flags = syn.flags | Flags::POLL;
         let answer = raw.send(syn, &[]).remove(0);

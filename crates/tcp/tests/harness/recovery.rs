@@ -3,10 +3,11 @@
 use core::time::Duration;
 
 use tack_cc::Algorithm;
-use tack_tcp::{ConnConfig, State};
+use tack_tcp::{ConnConfig, Mode, State};
 use tack_units::{Instant, Rate};
 
 use crate::bulk::{Bulk, path};
+use crate::pipe::Strip;
 use crate::raw::Raw;
 use crate::world::WorldConfig;
 
@@ -19,7 +20,7 @@ fn arrivals(algorithm: Algorithm) -> Vec<(Instant, u64, u64)> {
     let mut pipes = path(Rate::from_mbps(1_000), RTT, 10.0);
     let ms = Instant::from_millis;
     pipes[0].blackouts = vec![ms(650)..ms(651), ms(3_030)..ms(3_031)];
-    let conn = ConnConfig { congestion: Some(algorithm), ..ConnConfig::plain() };
+    let conn = ConnConfig::plain().with(|it| it.congestion = Some(algorithm));
     let mut bulk = Bulk::new(WorldConfig::new(1, pipes), conn.clone(), conn, 1 << 40);
     bulk.run(ms(2_500));
     bulk.world.tap = Some(Vec::new());
@@ -44,7 +45,7 @@ fn quarters(arrivals: &[(Instant, u64, u64)], from: Instant) -> [u64; 4] {
 fn under_random_loss(loss: f64, seed: u64) -> f64 {
     let mut pipes = path(Rate::from_mbps(100), 2 * RTT, 1.0);
     pipes[0].loss = loss;
-    let conn = ConnConfig { congestion: Some(Algorithm::Bbr), ..ConnConfig::plain() };
+    let conn = ConnConfig::plain().with(|it| it.congestion = Some(Algorithm::Bbr));
     let mut bulk = Bulk::new(WorldConfig::new(seed, pipes), conn.clone(), conn, 1 << 40);
     bulk.run(Instant::from_secs(10));
     let before = bulk.info().counters.bytes_acked;
@@ -121,4 +122,23 @@ fn what_a_peer_refused_leaves_as_soon_as_its_window_opens() {
     let first = again.iter().find(|s| !s.payload.is_empty()).expect("at once");
     assert_eq!((first.header.seq, Some(first.payload.len())), (raw.ack, longest));
     assert!(raw.info().rto < Duration::from_secs(2), "{:?}", raw.info().rto);
+}
+
+/// PKT.SEQ's room was still taken off each retransmission: it left the last eight bytes of every
+/// segment for a packet of their own, and a window of bytes let hundreds of those leave at once.
+#[test]
+fn a_connection_that_fell_back_repairs_whole_segments_with_whole_segments() {
+    let mut pipes = path(Rate::from_mbps(10), RTT, 1.0);
+    pipes[0].loss = 0.02;
+    pipes[0].strip = Some((Strip::PktSeq, Instant::from_millis(500)));
+    let conn = ConnConfig::default().with(|it| it.congestion = Some(Algorithm::Cubic));
+    let mut bulk = Bulk::new(WorldConfig::new(1, pipes), conn.clone(), conn, 1 << 40);
+    bulk.run(Instant::from_secs(2));
+    assert!(matches!(bulk.info().mode, Mode::FellBack(_)), "{:?}", bulk.info().mode);
+    bulk.world.tap = Some(Vec::new());
+    bulk.run(Instant::from_secs(10));
+    assert!(bulk.info().counters.retransmissions > 10);
+    let (mss, arrivals) = (u64::from(bulk.info().mss), bulk.world.tap.take().expect("set above"));
+    assert!(arrivals.len() > 100);
+    assert!(arrivals.iter().all(|(.., len)| *len == mss), "{mss}");
 }

@@ -17,7 +17,7 @@ use crate::world::WorldConfig;
 const ENDLESS: u64 = u64::MAX >> 8;
 
 fn named(name: &str) -> ConnConfig {
-    ConnConfig { ack: name.parse().expect("a strategy"), ..ConnConfig::default() }
+    ConnConfig::default().with(|it| it.ack = name.parse().expect("a strategy"))
 }
 
 fn acks(info: &Info) -> u64 {
@@ -27,7 +27,7 @@ fn acks(info: &Info) -> u64 {
 /// Acknowledgments per second of a bulk transfer in steady state, and what the formula says of the
 /// path as it was.
 fn frequencies(ack: AckStrategy, rate: Rate, rtt: Duration) -> (f64, f64) {
-    let conn = ConnConfig { ack, ..ConnConfig::default() };
+    let conn = ConnConfig::default().with(|it| it.ack = ack);
     let config = WorldConfig::new(5, path(rate, rtt, 2.0));
     let mut bulk = Bulk::new(config, conn.clone(), conn, ENDLESS);
     let from = Instant::from_secs(4);
@@ -228,11 +228,10 @@ fn reserved_bits_nobody_agreed_to_mean_nothing() {
 /// Share of a bottleneck's capacity that NewReno fills over the second half, clocked by
 /// acknowledgments alone, with one bdp of buffer.
 fn utilization(name: &str, mbps: u64, rtt: Duration) -> f64 {
-    let conn = ConnConfig {
-        congestion: Some(Algorithm::NewReno),
-        pacing: Pacing::OnlyIfRateBased,
-        ..named(name)
-    };
+    let conn = (named(name)).with(|it| {
+        it.congestion = Some(Algorithm::NewReno);
+        it.pacing = Pacing::OnlyIfRateBased;
+    });
     let rate = Rate::from_mbps(mbps);
     let mut config = WorldConfig::new(3, path(rate, rtt, 1.0));
     // The path of acknowledgments is no bottleneck.
@@ -276,12 +275,11 @@ fn rare_acknowledgments_fill_a_link_as_far_as_the_least_window_for_them_allows()
 /// each of three more SACKs, and then until 100 ms after the last that came in its turn: whether it
 /// is a retransmission.
 fn early_acknowledgment(name: &str) -> (usize, [Vec<bool>; 3], Vec<bool>) {
-    let conn = ConnConfig {
-        congestion: Some(Algorithm::NewReno),
-        pacing: Pacing::OnlyIfRateBased,
-        mss: Some(1_000),
-        ..named(name)
-    };
+    let conn = (named(name)).with(|it| {
+        it.congestion = Some(Algorithm::NewReno);
+        it.pacing = Pacing::OnlyIfRateBased;
+        it.mss = Some(1_000);
+    });
     let mut raw = Raw::offering_polls(conn);
     let mut nxt = raw.ack;
     let text = |sent: &[Sent], nxt: &mut SeqNum| -> Vec<bool> {

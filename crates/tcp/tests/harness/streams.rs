@@ -29,7 +29,7 @@ fn ten_gibibytes_cross_with_every_byte_in_place() {
     pipes[0].loss = 1e-5;
     let mut config = WorldConfig::new(1, pipes);
     config.clocks[1].drift_ppm = 100;
-    let conn = ConnConfig { initial_seq: Some(u32::MAX - 10), ..ConnConfig::default() };
+    let conn = ConnConfig::default().with(|it| it.initial_seq = Some(u32::MAX - 10));
     let mut bulk = Bulk::new(config, conn.clone(), conn, LEN);
     bulk.run(Instant::from_secs(60));
     assert_eq!((bulk.reader.read, bulk.reader.at_end), (LEN, true));

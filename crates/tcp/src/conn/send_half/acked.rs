@@ -187,7 +187,7 @@ impl SendHalf {
         if ece {
             self.congestion.note_echo();
         }
-        self.congestion.on_acked(acked, &self.recovery, now);
+        self.congestion.on_acked(acked, &self.recovery.path_state(acked), now);
         let outstanding = self.snd.nxt().saturating_sub(una_before);
         self.snd.buffer.tune(self.congestion.window(), outstanding, now);
         if ece {

@@ -16,11 +16,12 @@ pub(super) const HEADER: usize = 20;
 impl SendHalf {
     /// Text per full segment of a connection at rest, options that are always there taken off.
     pub(crate) fn payload_mss(&self) -> u32 {
-        if self.agreed.compact && !matches!(self.recovery.mode(), Mode::FellBack(_)) {
+        let fell_back = matches!(self.recovery.mode(), Mode::FellBack(_));
+        if self.agreed.compact && !fell_back {
             return self.payload_in(Form::Compact, 0) as u32;
         }
         let timestamps = if self.agreed.timestamps { 12 } else { 0 };
-        let pkt_seq = if self.agreed.tack { 8 } else { 0 };
+        let pkt_seq = if self.agreed.tack && !fell_back { 8 } else { 0 };
         u32::from(self.mtu.mss()) - timestamps - pkt_seq
     }
 
@@ -107,7 +108,7 @@ impl SendHalf {
         if let Some(lost) = self.recovery.next_lost(now) {
             self.mtu.on_lost(lost.start, now);
         }
-        if self.mtu.excuses(acked.lost_bytes) {
+        if self.mtu.excuses(acked.lost_bytes, now) {
             (acked.lost_bytes, acked.recovery_started) = (0, false);
         }
     }

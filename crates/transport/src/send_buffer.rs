@@ -4,11 +4,11 @@ use core::time::Duration;
 
 use tack_units::{Instant, WindowedMax};
 
-use crate::conn::ring::Ring;
+use crate::ring::Ring;
 
 /// Bytes `[start, end)` of our stream.
 #[derive(Debug)]
-pub(crate) struct SendBuffer {
+pub struct SendBuffer {
     ring: Ring,
     start: u64,
     end: u64,
@@ -30,7 +30,7 @@ const MEMORY: Duration = Duration::from_millis(300);
 
 impl SendBuffer {
     /// An empty buffer whose first byte will have offset `start`.
-    pub(crate) fn new(start: u64, max: usize) -> Self {
+    pub fn new(start: u64, max: usize) -> Self {
         let max = max.max(1);
         SendBuffer {
             ring: Ring::default(),
@@ -44,7 +44,7 @@ impl SendBuffer {
     }
 
     /// Takes as much of `data` as there is room for.
-    pub(crate) fn write(&mut self, data: &[u8]) -> usize {
+    pub fn write(&mut self, data: &[u8]) -> usize {
         let n = data.len().min(self.space());
         if n < data.len() {
             self.starved = true;
@@ -60,39 +60,44 @@ impl SendBuffer {
 
     /// The buffer, not the application, holds back what could be sent: it is full, or its writer
     /// found it full and waits to be told of room.
-    pub(crate) fn is_limiting(&self) -> bool {
+    pub fn is_limiting(&self) -> bool {
         self.starved || self.space() == 0
     }
 
     /// Room left.
-    pub(crate) fn space(&self) -> usize {
+    pub fn space(&self) -> usize {
         self.limit.saturating_sub(self.len())
     }
 
     /// Bytes held.
-    pub(crate) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         (self.end - self.start) as usize
     }
 
+    /// Nothing is held.
+    pub fn is_empty(&self) -> bool {
+        self.start == self.end
+    }
+
     /// Offset behind the last byte.
-    pub(crate) fn end(&self) -> u64 {
+    pub fn end(&self) -> u64 {
         self.end
     }
 
     /// Memory held.
-    pub(crate) fn memory(&self) -> usize {
+    pub fn memory(&self) -> usize {
         self.ring.capacity()
     }
 
     /// Everything below `offset` is acknowledged.
-    pub(crate) fn acknowledge(&mut self, offset: u64) {
+    pub fn acknowledge(&mut self, offset: u64) {
         self.start = offset.clamp(self.start, self.end);
     }
 
     /// Follows what the path needs, within the bound: one window travels while half of the next
     /// is written. `outstanding` is what was sent and not acknowledged as an acknowledgment came:
     /// behind a hole, more than a window.
-    pub(crate) fn tune(&mut self, window: u64, outstanding: u64, now: Instant) {
+    pub fn tune(&mut self, window: u64, outstanding: u64, now: Instant) {
         // A window of more than twice of what is ever out is an allowance, not a need.
         let needs = window.min(outstanding.saturating_mul(2));
         let wanted = needs.max(outstanding).saturating_add(needs / 2);
@@ -103,7 +108,7 @@ impl SendBuffer {
     }
 
     /// The `len` bytes from `offset`, which the caller knows to be held.
-    pub(crate) fn slices(&self, offset: u64, len: usize) -> (&[u8], &[u8]) {
+    pub fn slices(&self, offset: u64, len: usize) -> (&[u8], &[u8]) {
         assert!(
             offset >= self.start && offset + len as u64 <= self.end,
             "only held bytes are sent"
@@ -114,15 +119,15 @@ impl SendBuffer {
     /// A writer waits and a sixth of the buffer is free again: tell it once. That is a quarter of
     /// the window, and another quarter is still unsent: at four TACKs per round trip, the writer
     /// has time until the next.
-    pub(crate) fn take_writable(&mut self) -> bool {
+    pub fn take_writable(&mut self) -> bool {
         let ready = self.starved && self.space() >= self.limit.div_ceil(6);
         self.starved &= !ready;
         ready
     }
 
     /// Gives memory back while nothing is held.
-    pub(crate) fn release(&mut self) {
-        if self.len() == 0 {
+    pub fn release(&mut self) {
+        if self.is_empty() {
             self.ring.release();
         }
     }

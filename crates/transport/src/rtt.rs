@@ -12,26 +12,29 @@ const MAX_RTT: Duration = Duration::from_secs(120);
 
 /// The estimator.
 #[derive(Debug)]
-pub(super) struct RttEstimator {
+pub struct RttEstimator {
     srtt: Option<Duration>,
     rttvar: Duration,
     min: WindowedMin<Duration>,
 }
 
-impl RttEstimator {
-    pub(super) fn new() -> Self {
+impl Default for RttEstimator {
+    /// Without a sample.
+    fn default() -> Self {
         let min = WindowedMin::new(MIN_WINDOW.as_nanos() as u64);
         RttEstimator { srtt: None, rttvar: Duration::ZERO, min }
     }
+}
 
+impl RttEstimator {
     /// Starts from what another estimator knew.
-    pub(super) fn seed(&mut self, srtt: Duration, now: Instant) {
+    pub fn seed(&mut self, srtt: Duration, now: Instant) {
         self.smooth(srtt);
         self.sample_min(srtt, now);
     }
 
     /// A sample for the RTO, delays of the receiver included.
-    pub(super) fn smooth(&mut self, rtt: Duration) {
+    pub fn smooth(&mut self, rtt: Duration) {
         let rtt = rtt.min(MAX_RTT);
         match self.srtt {
             None => {
@@ -47,19 +50,22 @@ impl RttEstimator {
     }
 
     /// A sample for the minimum: the newest packet acknowledged.
-    pub(super) fn sample_min(&mut self, rtt: Duration, now: Instant) {
+    pub fn sample_min(&mut self, rtt: Duration, now: Instant) {
         self.min.update(now.as_nanos(), rtt.min(MAX_RTT));
     }
 
-    pub(super) fn srtt(&self) -> Option<Duration> {
+    /// Smoothed; `None` before the first sample.
+    pub fn srtt(&self) -> Option<Duration> {
         self.srtt
     }
 
-    pub(super) fn rttvar(&self) -> Option<Duration> {
+    /// Its variation; `None` before the first sample.
+    pub fn rttvar(&self) -> Option<Duration> {
         self.srtt.map(|_| self.rttvar)
     }
 
-    pub(super) fn min(&self) -> Option<Duration> {
+    /// The least of the last 10 s.
+    pub fn min(&self) -> Option<Duration> {
         self.min.get()
     }
 }
@@ -72,7 +78,7 @@ mod tests {
 
     #[test]
     fn the_first_sample_sets_and_later_ones_smooth() {
-        let mut rtt = RttEstimator::new();
+        let mut rtt = RttEstimator::default();
         assert_eq!((rtt.srtt(), rtt.rttvar(), rtt.min()), (None, None, None));
         rtt.smooth(100 * MS);
         assert_eq!((rtt.srtt(), rtt.rttvar()), (Some(100 * MS), Some(50 * MS)));
@@ -83,7 +89,7 @@ mod tests {
 
     #[test]
     fn the_minimum_forgets_after_ten_seconds() {
-        let mut rtt = RttEstimator::new();
+        let mut rtt = RttEstimator::default();
         rtt.sample_min(10 * MS, Instant::ZERO);
         for s in 1..=10 {
             rtt.sample_min(30 * MS, Instant::from_secs(s));
@@ -95,7 +101,7 @@ mod tests {
 
     #[test]
     fn an_absurd_sample_is_bounded() {
-        let mut rtt = RttEstimator::new();
+        let mut rtt = RttEstimator::default();
         for _ in 0..100 {
             rtt.smooth(Duration::MAX);
         }

@@ -12,11 +12,9 @@ use core::time::Duration;
 
 use tack_units::{Instant, Rate};
 
-use crate::recovery::sent::Delivered;
-
 /// The state a packet left in (`P.*` of the draft).
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Snapshot {
+pub struct Snapshot {
     delivered: u64,
     delivered_at: Instant,
     /// Departure of the packet that the send interval is counted from.
@@ -26,43 +24,52 @@ pub(super) struct Snapshot {
 
 impl Snapshot {
     /// Of a packet about which nothing is known but that it left.
-    pub(super) fn at(now: Instant) -> Snapshot {
+    pub fn at(now: Instant) -> Snapshot {
         Snapshot { delivered: 0, delivered_at: now, first_sent_at: now, app_limited: true }
     }
 }
 
 /// The connection's state (`C.*` of the draft).
 #[derive(Debug)]
-pub(super) struct RateEstimator {
+pub struct RateEstimator {
     delivered: u64,
     delivered_at: Instant,
     first_sent_at: Instant,
     /// Samples are application-limited until `delivered` exceeds this.
     app_limited_until: Option<u64>,
-    newest: Option<Newest>,
+    /// The newest packet that the acknowledgment under way covers (`rs.*` of the draft).
+    newest: Option<Departure>,
 }
 
-/// The newest packet that the acknowledgment under way covers (`rs.*` of the draft).
+/// How a packet left.
 #[derive(Clone, Copy, Debug)]
-struct Newest {
-    xmit: u64,
-    sent_at: Instant,
-    snapshot: Snapshot,
+pub struct Departure {
+    /// Later packets have greater ones: PKT.SEQ, a packet number, or a serial number.
+    pub xmit: u64,
+    /// When.
+    pub sent_at: Instant,
+    /// What [`RateEstimator::on_sent`] said then.
+    pub snapshot: Snapshot,
 }
 
 /// What an acknowledgment yielded.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Sample {
+pub struct Sample {
     /// Departure of the newest packet covered.
-    pub(super) sent_at: Instant,
-    pub(super) prior_delivered: u64,
-    pub(super) rate: Option<Rate>,
-    pub(super) interval: Duration,
-    pub(super) app_limited: bool,
+    pub sent_at: Instant,
+    /// Bytes delivered when it left.
+    pub prior_delivered: u64,
+    /// `None`: the times allow none.
+    pub rate: Option<Rate>,
+    /// That it was measured over; zero without one.
+    pub interval: Duration,
+    /// The sender had nothing to send meanwhile.
+    pub app_limited: bool,
 }
 
 impl RateEstimator {
-    pub(super) fn new(now: Instant) -> Self {
+    /// Nothing delivered yet.
+    pub fn new(now: Instant) -> Self {
         RateEstimator {
             delivered: 0,
             delivered_at: now,
@@ -72,12 +79,13 @@ impl RateEstimator {
         }
     }
 
-    pub(super) fn delivered(&self) -> u64 {
+    /// Bytes delivered so far.
+    pub fn delivered(&self) -> u64 {
         self.delivered
     }
 
     /// A packet leaves while `in_flight` bytes (without it) are outstanding.
-    pub(super) fn on_sent(&mut self, in_flight: u64, now: Instant) -> Snapshot {
+    pub fn on_sent(&mut self, in_flight: u64, now: Instant) -> Snapshot {
         if in_flight == 0 {
             // After idle both intervals start over.
             (self.first_sent_at, self.delivered_at) = (now, now);
@@ -91,27 +99,20 @@ impl RateEstimator {
     }
 
     /// There is no more to send while `in_flight` bytes are outstanding.
-    pub(super) fn on_app_limited(&mut self, in_flight: u64) {
+    pub fn on_app_limited(&mut self, in_flight: u64) {
         self.app_limited_until = Some(self.delivered + in_flight);
     }
 
-    /// A segment is now known to have arrived.
-    pub(super) fn on_delivered(&mut self, segment: &Delivered, now: Instant) {
-        self.add_delivered(segment.new_bytes, now);
-        if segment.was_sacked {
-            return;
-        }
-        if self.newest.is_none_or(|newest| segment.xmit > newest.xmit) {
-            self.newest = Some(Newest {
-                xmit: segment.xmit,
-                sent_at: segment.sent_at,
-                snapshot: segment.snapshot,
-            });
+    /// A packet is now known to have arrived, and `new_bytes` by it.
+    pub fn on_delivered(&mut self, new_bytes: u64, packet: Departure, now: Instant) {
+        self.add_delivered(new_bytes, now);
+        if self.newest.is_none_or(|newest| packet.xmit > newest.xmit) {
+            self.newest = Some(packet);
         }
     }
 
     /// Bytes arrived that no segment can be named for (duplicate acknowledgments without SACK).
-    pub(super) fn add_delivered(&mut self, bytes: u64, now: Instant) {
+    pub fn add_delivered(&mut self, bytes: u64, now: Instant) {
         if bytes > 0 {
             self.delivered += bytes;
             self.delivered_at = now;
@@ -119,11 +120,11 @@ impl RateEstimator {
     }
 
     /// Ends the acknowledgment; `None` when it covered no packet anew.
-    pub(super) fn sample(&mut self, rtt_min: Option<Duration>, now: Instant) -> Option<Sample> {
+    pub fn sample(&mut self, rtt_min: Option<Duration>, now: Instant) -> Option<Sample> {
         if self.app_limited_until.is_some_and(|until| self.delivered > until) {
             self.app_limited_until = None;
         }
-        let Newest { sent_at, snapshot, .. } = self.newest.take()?;
+        let Departure { sent_at, snapshot, .. } = self.newest.take()?;
         self.first_sent_at = sent_at;
         let send_interval = sent_at - snapshot.first_sent_at;
         let ack_interval = now - snapshot.delivered_at;
@@ -149,16 +150,8 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    fn segment(xmit: u64, sent_at: Instant, snapshot: Snapshot) -> Delivered {
-        Delivered {
-            end: 1_000 * xmit,
-            new_bytes: 1_000,
-            was_sacked: false,
-            retransmitted: false,
-            xmit,
-            sent_at,
-            snapshot,
-        }
+    fn segment(xmit: u64, sent_at: Instant, snapshot: Snapshot) -> Departure {
+        Departure { xmit, sent_at, snapshot }
     }
 
     /// 1000 bytes a millisecond leave and are acknowledged `rtt` later.
@@ -170,7 +163,7 @@ mod tests {
             let now = Instant::from_millis(ms);
             while acked < sent.len() && acks_ms(acked as u64) <= ms {
                 let (at, snapshot) = sent[acked];
-                estimator.on_delivered(&segment(acked as u64 + 1, at, snapshot), now);
+                estimator.on_delivered(1_000, segment(acked as u64 + 1, at, snapshot), now);
                 samples.extend(estimator.sample(Some(20 * MS), now));
                 acked += 1;
             }
@@ -207,10 +200,10 @@ mod tests {
         let now = Instant::from_millis(1);
         let limited = estimator.on_sent(0, now);
         let then = now + 20 * MS;
-        estimator.on_delivered(&segment(1, now, limited), then);
+        estimator.on_delivered(1_000, segment(1, now, limited), then);
         assert!(estimator.sample(None, then).expect("one packet").app_limited);
         let free = estimator.on_sent(0, then);
-        estimator.on_delivered(&segment(2, then, free), then + 20 * MS);
+        estimator.on_delivered(1_000, segment(2, then, free), then + 20 * MS);
         assert!(!estimator.sample(None, then + 20 * MS).expect("one packet").app_limited);
     }
 
@@ -219,7 +212,7 @@ mod tests {
         let mut estimator = RateEstimator::new(Instant::ZERO);
         let snapshot = estimator.on_sent(0, Instant::ZERO);
         let now = Instant::from_millis(5);
-        estimator.on_delivered(&segment(1, Instant::ZERO, snapshot), now);
+        estimator.on_delivered(1_000, segment(1, Instant::ZERO, snapshot), now);
         let sample = estimator.sample(Some(20 * MS), now).expect("one packet");
         assert_eq!((sample.rate, sample.interval), (None, Duration::ZERO));
     }

@@ -4,18 +4,14 @@ use core::time::Duration;
 
 use tack::Acked;
 use tack_cc::{
-    AckSample, BurstFit, Config, CongestionControl, Controller, LossKind, LossSample, Pacer,
-    PacerConfig, Snapshot, WindowRules,
+    AckSample, BurstFit, CongestionControl, Controller, LossKind, LossSample, Pacer, PacerConfig,
+    RateSample, Snapshot,
 };
 use tack_units::{Instant, Rate};
 
-use crate::config::ConnConfig;
-use crate::conn::recovery_mode::Recovery;
-use crate::stats::LimitedTime;
-
 /// What kept the sender from sending more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Limit {
+pub enum Limit {
     /// Nothing more was written.
     App,
     /// The peer's window.
@@ -26,9 +22,35 @@ pub(crate) enum Limit {
     Pacing,
 }
 
+/// How long a sender with data waited for what.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LimitedTime {
+    /// The application had nothing to send.
+    pub app: Duration,
+    /// The peer's window was full.
+    pub rwnd: Duration,
+    /// The congestion window was full, or the pacer held data.
+    pub cwnd: Duration,
+}
+
+/// What loss recovery knows of the path once an acknowledgment was applied to it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PathState {
+    /// See [`AckSample::srtt`].
+    pub srtt: Option<Duration>,
+    /// See [`AckSample::rtt_min`].
+    pub rtt_min: Option<Duration>,
+    /// What the acknowledgment shows of the delivery rate.
+    pub rate: Option<RateSample>,
+    /// See [`AckSample::ack_interval`].
+    pub ack_interval: Duration,
+    /// See [`AckSample::in_recovery`].
+    pub in_recovery: bool,
+}
+
 /// Congestion state of one connection.
 #[derive(Debug)]
-pub(crate) struct Congestion {
+pub struct Congestion {
     control: CongestionControl,
     pacer: Pacer,
     burst: BurstFit,
@@ -42,21 +64,9 @@ pub(crate) struct Congestion {
 }
 
 impl Congestion {
-    /// `rules`: the configured ones as the acknowledgment strategy in force would have them.
-    pub(crate) fn new(
-        conn: &ConnConfig,
-        rules: WindowRules,
-        mss: u32,
-        seed: u64,
-        now: Instant,
-    ) -> Self {
-        let pacing = conn.pacing;
-        let config = Config { seed, rules, pacing, ..Config::new(mss) };
+    /// Of a fresh controller for packets of `mss` bytes.
+    pub fn new(control: CongestionControl, mss: u32, now: Instant) -> Self {
         let pacer = PacerConfig::new(mss);
-        let control = match &conn.controller {
-            Some(factory) => CongestionControl::own(factory, config, now),
-            None => CongestionControl::new(conn.congestion.unwrap_or_default(), config, now),
-        };
         Congestion {
             control,
             pacer: Pacer::new(pacer, now),
@@ -71,7 +81,7 @@ impl Congestion {
 
     /// The state a fallback to plain TCP goes on with: a fresh controller, whose samples have
     /// another source, with the accounts of the old one.
-    pub(crate) fn handed_over(&self, fresh: Congestion) -> Congestion {
+    pub fn handed_over(&self, fresh: Congestion) -> Congestion {
         Congestion {
             delivery_rate: self.delivery_rate,
             limit: self.limit,
@@ -81,46 +91,50 @@ impl Congestion {
     }
 
     /// Full-sized segments are of another length from now on, in bytes.
-    pub(crate) fn set_mss(&mut self, mss: u32) {
+    pub fn set_mss(&mut self, mss: u32) {
         self.control.set_mss(mss);
         self.pacer.set_mss(mss);
     }
 
-    pub(crate) fn window(&self) -> u64 {
+    /// The most that may be in flight, bytes.
+    pub fn window(&self) -> u64 {
         self.control.window()
     }
 
-    pub(crate) fn snapshot(&self) -> Snapshot {
+    /// What the controller believes.
+    pub fn snapshot(&self) -> Snapshot {
         self.control.snapshot()
     }
 
-    pub(crate) fn delivery_rate(&self) -> Option<Rate> {
+    /// The last delivery rate that was measured.
+    pub fn delivery_rate(&self) -> Option<Rate> {
         self.delivery_rate
     }
 
     /// Bytes the pacer lets go now; `None`: not before a whole burst, or all of `waiting`, can.
-    pub(crate) fn budget(&mut self, waiting: u64, now: Instant) -> Option<u64> {
+    pub fn budget(&mut self, waiting: u64, now: Instant) -> Option<u64> {
         let budget = self.pacer.budget(now);
         (budget >= self.pacer.burst().min(waiting)).then_some(budget)
     }
 
     /// When it lets the next burst go.
-    pub(crate) fn next_departure(&mut self, now: Instant) -> Instant {
+    pub fn next_departure(&mut self, now: Instant) -> Instant {
         self.pacer.next_departure(now)
     }
 
-    pub(crate) fn on_sent(&mut self, bytes: u64, in_flight: u64, app_limited: bool, now: Instant) {
+    /// See [`Controller::on_sent`].
+    pub fn on_sent(&mut self, bytes: u64, in_flight: u64, app_limited: bool, now: Instant) {
         self.control.on_sent(bytes, in_flight, app_limited, now);
         self.pacer.on_sent(bytes, now);
     }
 
     /// The acknowledgment to be applied next carries ECN-Echo.
-    pub(crate) fn note_echo(&mut self) {
+    pub fn note_echo(&mut self) {
         self.ece = true;
     }
 
-    /// An acknowledgment was applied to `recovery`.
-    pub(crate) fn on_acked(&mut self, acked: &Acked, recovery: &Recovery, now: Instant) {
+    /// An acknowledgment was applied, and `path` is what loss recovery knows now.
+    pub fn on_acked(&mut self, acked: &Acked, path: &PathState, now: Instant) {
         if acked.spurious {
             self.on_loss(LossKind::Spurious, acked, now);
         }
@@ -136,21 +150,21 @@ impl Congestion {
             prior_in_flight: acked.prior_in_flight,
             in_flight: acked.in_flight,
             rtt: acked.rtt,
-            srtt: recovery.srtt(),
-            rtt_min: recovery.rtt_min(),
-            rate: recovery.rate_sample(acked),
+            srtt: path.srtt,
+            rtt_min: path.rtt_min,
+            rate: path.rate,
             newest_sent_at: acked.newest_sent_at,
             lost_sent_at: acked.lost_sent_at,
-            ack_interval: recovery.ack_interval(),
+            ack_interval: path.ack_interval,
             cwnd_limited: self.cwnd_limited,
-            in_recovery: recovery.in_recovery(),
+            in_recovery: path.in_recovery,
             ece: core::mem::take(&mut self.ece),
         });
         if acked.acked_bytes > 0 {
             self.cwnd_limited = false;
         }
         let (delivered, lost) = (acked.acked_bytes, acked.lost_bytes);
-        let burst = self.burst.on_ack(delivered, lost, recovery.srtt(), now);
+        let burst = self.burst.on_ack(delivered, lost, path.srtt, now);
         self.pacer.set_burst_time(burst, now);
         self.pacer.set_rate(self.control.pacing_rate(), now);
     }
@@ -162,21 +176,21 @@ impl Congestion {
     }
 
     /// The retransmission timer expired with `lost_bytes` outstanding.
-    pub(crate) fn on_timeout(&mut self, lost_bytes: u64, in_flight: u64, now: Instant) {
+    pub fn on_timeout(&mut self, lost_bytes: u64, in_flight: u64, now: Instant) {
         let kind = LossKind::Timeout;
         self.control.on_loss(&LossSample { now, kind, lost_bytes, in_flight });
         self.pacer.set_rate(self.control.pacing_rate(), now);
     }
 
     /// The peer echoed a congestion mark.
-    pub(crate) fn on_mark(&mut self, in_flight: u64, now: Instant) {
+    pub fn on_mark(&mut self, in_flight: u64, now: Instant) {
         let kind = LossKind::CongestionExperienced;
         self.control.on_loss(&LossSample { now, kind, lost_bytes: 0, in_flight });
         self.pacer.set_rate(self.control.pacing_rate(), now);
     }
 
     /// Why the sender stopped; `None`: everything is acknowledged and nothing waits.
-    pub(crate) fn note_limit(&mut self, limit: Option<Limit>, in_flight: u64, now: Instant) {
+    pub fn note_limit(&mut self, limit: Option<Limit>, in_flight: u64, now: Instant) {
         self.cwnd_limited |= match limit {
             Some(Limit::Cwnd) => true,
             // A window that is paced out is used, unless most of it never is.
@@ -197,7 +211,7 @@ impl Congestion {
     }
 
     /// Times up to the last change.
-    pub(crate) fn limited(&self) -> LimitedTime {
+    pub fn limited(&self) -> LimitedTime {
         self.limited
     }
 }

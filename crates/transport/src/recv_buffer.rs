@@ -13,11 +13,11 @@ use core::ops::Range;
 
 use tack::Ranges;
 
-use crate::conn::ring::Ring;
+use crate::ring::Ring;
 
-/// See the [module's text](self).
+/// The bytes of a stream that arrived and nobody has read, islands beyond a hole included.
 #[derive(Debug)]
-pub(crate) struct RecvBuffer {
+pub struct RecvBuffer {
     ring: Ring,
     /// First byte not read.
     read: u64,
@@ -47,13 +47,13 @@ const ISLAND_MEMORY: usize = 32;
 
 /// What became of arriving data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Inserted {
+pub struct Inserted {
     /// Bytes that were new.
-    pub(crate) new_bytes: u64,
+    pub new_bytes: u64,
     /// `nxt` moved.
-    pub(crate) advanced: bool,
+    pub advanced: bool,
     /// Some of it was new and not taken: as if it had not arrived.
-    pub(crate) refused: bool,
+    pub refused: bool,
 }
 
 impl Inserted {
@@ -63,7 +63,7 @@ impl Inserted {
 
 impl RecvBuffer {
     /// An empty buffer that expects offset `start`, offering `initial` and later up to `max`.
-    pub(crate) fn new(start: u64, initial: usize, max: usize) -> Self {
+    pub fn new(start: u64, initial: usize, max: usize) -> Self {
         let max = max.max(1);
         RecvBuffer {
             ring: Ring::default(),
@@ -79,7 +79,7 @@ impl RecvBuffer {
 
     /// Stores `text` at `offset`, and FIN behind it. What lies outside the window, or behind a FIN
     /// that came before, is ignored; so is a FIN that contradicts what came before.
-    pub(crate) fn insert(&mut self, offset: u64, text: &[u8], fin: bool) -> Inserted {
+    pub fn insert(&mut self, offset: u64, text: &[u8], fin: bool) -> Inserted {
         let behind = offset + text.len() as u64;
         let mut done = self.insert_text(offset, text);
         let allowed = behind <= self.read + self.limit as u64 && self.high() <= behind;
@@ -149,54 +149,59 @@ impl RecvBuffer {
     }
 
     /// End of the highest byte held.
-    pub(crate) fn high(&self) -> u64 {
+    pub fn high(&self) -> u64 {
         self.queued.last().map_or(self.nxt, |last| last.end)
     }
 
     /// Next byte expected.
-    pub(crate) fn nxt(&self) -> u64 {
+    pub fn nxt(&self) -> u64 {
         self.nxt
     }
 
     /// Islands above `nxt`.
-    pub(crate) fn queued(&self) -> &Ranges {
+    pub fn queued(&self) -> &Ranges {
         &self.queued
     }
 
     /// The island that holds `offset`.
-    pub(crate) fn island_at(&self, offset: u64) -> Option<Range<u64>> {
+    pub fn island_at(&self, offset: u64) -> Option<Range<u64>> {
         self.queued.range_at(offset)
     }
 
     /// Bytes in order and not read.
-    pub(crate) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         (self.nxt.min(self.fin.unwrap_or(u64::MAX)) - self.read) as usize
     }
 
+    /// Nothing can be read.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
     /// FIN came and everything before it.
-    pub(crate) fn is_complete(&self) -> bool {
+    pub fn is_complete(&self) -> bool {
         self.fin.is_some_and(|fin| self.nxt > fin)
     }
 
     /// FIN came, everything before it, and all was read.
-    pub(crate) fn at_end(&self) -> bool {
-        self.is_complete() && self.len() == 0
+    pub fn at_end(&self) -> bool {
+        self.is_complete() && self.is_empty()
     }
 
     /// Room from `nxt` on.
-    pub(crate) fn window(&self) -> u64 {
+    pub fn window(&self) -> u64 {
         (self.read + self.limit as u64).saturating_sub(self.nxt)
     }
 
     /// Size offered.
-    pub(crate) fn limit(&self) -> usize {
+    pub fn limit(&self) -> usize {
         self.limit
     }
 
     /// Data waits for a TACK before its sender hears of it, an interval long: `1/beta` of a window.
     /// What the path is offered is what was configured; that much is held beyond it, or a window of
     /// W would carry `W/(RTT + alpha)` instead of `W/RTT` [TON §VIII: W_min].
-    pub(crate) fn allow_for_tacks(&mut self, beta: u32) {
+    pub fn allow_for_tacks(&mut self, beta: u32) {
         let more = |bytes: usize| bytes.saturating_add(bytes / beta.max(2) as usize);
         self.max = more(self.max);
         let later = self.confined.as_mut();
@@ -205,37 +210,37 @@ impl RecvBuffer {
     }
 
     /// Until somebody reads, no more than `bytes` are offered, whatever arrives.
-    pub(crate) fn confine(&mut self, bytes: usize) {
+    pub fn confine(&mut self, bytes: usize) {
         self.confined.get_or_insert(self.limit);
         self.limit = self.limit.min(bytes.max(1));
     }
 
     /// Somebody reads.
-    pub(crate) fn unconfine(&mut self) {
+    pub fn unconfine(&mut self) {
         if let Some(limit) = self.confined.take() {
             self.limit = self.limit.max(limit);
         }
     }
 
     /// Raises the size offered to `bytes`, within the bound.
-    pub(crate) fn grow(&mut self, bytes: usize) {
+    pub fn grow(&mut self, bytes: usize) {
         if self.confined.is_none() {
             self.limit = self.limit.max(bytes.min(self.max));
         }
     }
 
     /// Memory held.
-    pub(crate) fn memory(&self) -> usize {
+    pub fn memory(&self) -> usize {
         self.ring.capacity() + self.queued.len() * ISLAND_MEMORY
     }
 
     /// Everything in order and not read.
-    pub(crate) fn readable(&self) -> (&[u8], &[u8]) {
+    pub fn readable(&self) -> (&[u8], &[u8]) {
         self.ring.slices(self.read, self.len())
     }
 
     /// The first `n` readable bytes were read.
-    pub(crate) fn consume(&mut self, n: usize) -> usize {
+    pub fn consume(&mut self, n: usize) -> usize {
         let n = n.min(self.len());
         self.read += n as u64;
         if self.read == self.nxt && self.queued.is_empty() {
@@ -245,8 +250,8 @@ impl RecvBuffer {
     }
 
     /// Gives memory back while nothing is held.
-    pub(crate) fn release(&mut self) {
-        if self.len() == 0 && self.queued.is_empty() {
+    pub fn release(&mut self) {
+        if self.is_empty() && self.queued.is_empty() {
             self.ring.release();
         }
     }

@@ -1,0 +1,19 @@
+//! What every transport here needs beside the mechanism and a controller, once: the buffers of a
+//! stream, the round trip, the delivery rate, and the congestion state of a connection.
+//!
+//! All of it is plain state without a clock, and knows neither headers nor packet formats.
+
+mod autotune;
+mod congestion;
+mod rate;
+mod recv_buffer;
+mod ring;
+mod rtt;
+mod send_buffer;
+
+pub use autotune::Round;
+pub use congestion::{Congestion, Limit, LimitedTime, PathState};
+pub use rate::{Departure, RateEstimator, Sample, Snapshot};
+pub use recv_buffer::{Inserted, RecvBuffer};
+pub use rtt::RttEstimator;
+pub use send_buffer::SendBuffer;

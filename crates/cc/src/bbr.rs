@@ -35,8 +35,8 @@
 //!
 //! where what the receiver sees does more than measure: Startup grows by 2.89 a round while nothing
 //! waits, and ends at the bottleneck ([`overshoot`]); a probe that found bandwidth goes on
-//! ([`probe_bw`]); what a congested round left bounds the next ones ([`short_term`]). The extra `bandwidth/f` covers what waits for the next TACK. The sample says which; a
-//! connection that falls back to plain TCP changes over and keeps what it learnt.
+//! ([`probe_bw`]); a congested round bounds the next ones ([`short_term`]). `bandwidth/f` covers what
+//! waits for the next TACK. The sample says which; a fall-back to plain TCP keeps what was learnt.
 //!
 //! Constants, each next to its use: [`profile`] (filters and cycles), [`state`] (gains),
 //! [`full_pipe`], [`probe_bw`], [`probe_rtt`], [`lt_bw`], [`extra_acked`], [`delivered`].
@@ -267,7 +267,8 @@ impl Bbr {
         if news.round_started {
             self.probe_rtt.on_round();
         }
-        if ack.in_flight <= self.min_cwnd() && self.probe_rtt.flight_is_small(ack.now) {
+        let small = ack.in_flight <= self.min_cwnd();
+        if self.probe_rtt.on_ack(small, ack.newest_sent_at, ack.now) {
             self.model.round.restart(self.model.delivered());
         }
         if self.probe_rtt.is_over(ack.now) {
@@ -277,8 +278,7 @@ impl Bbr {
 
     fn leave_probe_rtt(&mut self, now: Instant) {
         self.model.min_rtt.confirm(now);
-        // As Linux: recovery or not, the window is again what it was. Grown back from a probe's
-        // few packets, it would hold the rate down until the bandwidth filter has forgotten.
+        // As Linux. Grown back from a probe's few packets, it would hold the rate down for long.
         self.cwnd = self.cwnd.max(self.conserve.window_before().unwrap_or(0));
         let full = self.model.full_pipe.reached();
         self.enter(if full { State::ProbeBw } else { State::Startup }, now);

@@ -310,7 +310,8 @@ impl Bbr3 {
         if news.round_started {
             self.probe_rtt.on_round();
         }
-        if news.ack.in_flight <= self.probe_rtt_cwnd() && self.probe_rtt.flight_is_small(now) {
+        let small = news.ack.in_flight <= self.probe_rtt_cwnd();
+        if self.probe_rtt.on_ack(small, news.ack.newest_sent_at, now) {
             self.round.restart(self.delivered);
         }
         if self.probe_rtt.is_over(now) {

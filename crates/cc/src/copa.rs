@@ -180,7 +180,7 @@ impl Copa {
     }
 
     fn measure(&mut self, rtt: Duration, now: Instant) {
-        let srtt = self.limits.srtt.unwrap_or(rtt);
+        let srtt = self.limits.srtt().unwrap_or(rtt);
         let position = u64::try_from((now - Instant::ZERO).as_nanos()).unwrap_or(u64::MAX);
         self.rtt_min.update(position, rtt);
         self.standing.update(rtt, srtt / 2, now);

@@ -24,7 +24,7 @@ use crate::controller::Controller;
 use crate::hystart::{Growth, HyStart};
 use crate::inspect::{Inspect, Snapshot};
 use crate::sample::{AckSample, LossKind, LossSample};
-use crate::window::CongestionWindow;
+use crate::window::{Answer, CongestionWindow};
 
 /// CUBIC with HyStart++.
 #[derive(Clone, Debug)]
@@ -117,7 +117,9 @@ impl Cubic {
             _ => u64::MAX,
         };
         let acked = acked.min(limit);
-        let growth = self.hystart.as_mut().map_or(Growth::Full, |hystart| hystart.on_ack(ack));
+        let mss = self.window.mss();
+        let hystart = self.hystart.as_mut();
+        let growth = hystart.map_or(Growth::Full, |hystart| hystart.on_ack(ack, mss));
         match growth {
             Growth::Full => self.window.slow_start(acked),
             Growth::Quarter => self.window.slow_start(acked / 4),
@@ -197,15 +199,13 @@ impl Controller for Cubic {
     }
 
     fn on_loss(&mut self, loss: &LossSample) {
-        if loss.kind == LossKind::Spurious {
-            if self.window.undo() {
+        match self.window.on_loss(loss) {
+            Answer::Undone => {
                 self.past = self.past_before;
                 self.epoch = None;
             }
-        } else if self.window.is_news(loss.kind) {
-            self.reduce(loss);
-        } else if loss.kind == LossKind::Timeout {
-            self.window.collapse();
+            Answer::Reduce => self.reduce(loss),
+            Answer::Done => {}
         }
     }
 

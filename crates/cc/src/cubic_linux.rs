@@ -25,7 +25,7 @@ use crate::controller::Controller;
 use crate::inspect::{Inspect, Snapshot};
 use crate::sample::{AckSample, LossKind, LossSample};
 use crate::train::Train;
-use crate::window::CongestionWindow;
+use crate::window::{Answer, CongestionWindow};
 
 /// Linux's CUBIC with its HyStart.
 #[derive(Clone, Debug)]
@@ -195,7 +195,7 @@ impl CubicLinux {
         }
         self.hystart.count_rounds(ack);
         let watch = self.segments(self.window.cwnd()) >= LOW_WINDOW;
-        if watch && self.hystart.on_ack(ack, rtt, delay_min) {
+        if watch && self.hystart.on_ack(ack, self.window.mss(), rtt, delay_min) {
             self.window.leave_slow_start();
         }
     }
@@ -243,12 +243,8 @@ impl Controller for CubicLinux {
     }
 
     fn on_loss(&mut self, loss: &LossSample) {
-        if loss.kind == LossKind::Spurious {
-            self.window.undo();
-        } else if self.window.is_news(loss.kind) {
+        if self.window.on_loss(loss) == Answer::Reduce {
             self.reduce(loss);
-        } else if loss.kind == LossKind::Timeout {
-            self.window.collapse();
         }
     }
 

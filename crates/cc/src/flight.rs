@@ -8,15 +8,14 @@ use tack_units::{Instant, Rate};
 
 use crate::config::Config;
 use crate::sample::AckSample;
-use crate::window::held_back;
+use crate::withheld::Withheld;
 
 /// The limits of a flight: the configured ones, and what waits for a TACK.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     pub(crate) mss: u64,
     max_window: u64,
-    pub(crate) srtt: Option<Duration>,
-    ack_interval: Duration,
+    acks: Withheld,
 }
 
 impl Limits {
@@ -24,8 +23,7 @@ impl Limits {
         Limits {
             mss: u64::from(config.mss),
             max_window: config.max_window,
-            srtt: None,
-            ack_interval: Duration::ZERO,
+            acks: Withheld::default(),
         }
     }
 
@@ -34,14 +32,17 @@ impl Limits {
     }
 
     pub(crate) fn on_ack(&mut self, ack: &AckSample) {
-        self.srtt = ack.srtt.or(ack.rtt).or(self.srtt);
-        self.ack_interval = ack.ack_interval;
+        let srtt = ack.srtt.or(ack.rtt).or(self.acks.srtt);
+        self.acks = Withheld { srtt, interval: ack.ack_interval };
+    }
+
+    pub(crate) fn srtt(&self) -> Option<Duration> {
+        self.acks.srtt
     }
 
     /// What may be in flight where the path is to hold `cwnd` bytes.
     pub(crate) fn window(&self, cwnd: u64) -> u64 {
-        let held_back = held_back(cwnd, self.mss, self.ack_interval, self.srtt);
-        cwnd.saturating_add(held_back).min(self.max_window).max(self.mss)
+        cwnd.saturating_add(self.acks.of(cwnd, self.mss)).min(self.max_window).max(self.mss)
     }
 
     /// `cwnd` bytes, in so many segments.
@@ -61,7 +62,7 @@ impl Limits {
 
     /// `gain * cwnd / rtt`; `None` before there is a round trip.
     pub(crate) fn pace(&self, cwnd: u64, gain: f64, rtt: Option<Duration>) -> Option<Rate> {
-        let rate = Rate::from_bytes_over(cwnd, rtt.or(self.srtt)?)?;
+        let rate = Rate::from_bytes_over(cwnd, rtt.or(self.srtt())?)?;
         Some(self.floor(rate.mul_f64(gain)))
     }
 }

@@ -53,8 +53,8 @@ const SAMPLES: u32 = 8;
 const ROUNDS: u32 = 5;
 
 impl HyStart {
-    /// One acknowledgment in slow start.
-    pub(crate) fn on_ack(&mut self, ack: &AckSample) -> Growth {
+    /// One acknowledgment in slow start, of segments of `mss` bytes.
+    pub(crate) fn on_ack(&mut self, ack: &AckSample, mss: u64) -> Growth {
         if ack.delivered >= self.round_end
             && let Some(growth) = self.end_round(ack)
         {
@@ -62,7 +62,7 @@ impl HyStart {
         }
         if let Some(rtt) = ack.rtt {
             self.least = Some(self.least.map_or(rtt, |least| least.min(rtt)));
-            self.samples = self.samples.saturating_add(1);
+            self.samples = self.samples.saturating_add(ack.rtt_samples(mss));
             self.judge();
         }
         if self.conservative.is_some() { Growth::Quarter } else { Growth::Full }
@@ -110,13 +110,9 @@ mod tests {
             for _ in 0..20 {
                 delivered += 1_000;
                 let rtt = Some(Duration::from_millis(*rtt_ms));
-                let sample = ack();
-                growth = hystart.on_ack(&crate::AckSample {
-                    delivered,
-                    in_flight: 19_999,
-                    rtt,
-                    ..sample
-                });
+                let in_flight = 19_999;
+                let sample = AckSample { delivered, in_flight, rtt, ..ack() };
+                growth = hystart.on_ack(&sample, 1_000);
                 if growth == Growth::Over {
                     break;
                 }
@@ -131,6 +127,24 @@ mod tests {
         use Growth::{Full, Over, Quarter};
         let seen = rounds(&[80, 80, 92, 92, 92, 92, 92, 92]);
         assert_eq!(seen, [Full, Full, Quarter, Quarter, Quarter, Quarter, Quarter, Over]);
+    }
+
+    #[test]
+    fn a_tack_that_covers_sixteen_segments_is_as_good_as_eight_acknowledgments() {
+        let seen = |segments: u64| {
+            let mut hystart = HyStart::default();
+            let mut delivered = 0;
+            let growth = [80, 80, 92].map(|rtt_ms| {
+                let acked_bytes = segments * 1_000;
+                delivered += acked_bytes;
+                let (rtt, ack_interval) = (Some(Duration::from_millis(rtt_ms)), Duration::MAX);
+                let in_flight = acked_bytes - 1;
+                let rates = AckSample { delivered, in_flight, rtt, ack_interval, ..ack() };
+                hystart.on_ack(&AckSample { acked_bytes, ..rates }, 1_000)
+            });
+            growth[2]
+        };
+        assert_eq!((seen(15), seen(16)), (Growth::Full, Growth::Quarter));
     }
 
     #[test]

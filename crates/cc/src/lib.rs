@@ -15,6 +15,7 @@
 //! A controller of your own implements [`Controller`] and [`Inspect`]; a [`Factory`] makes one for
 //! each connection. It is fed and asked like those here, and nothing else is needed.
 
+mod arrivals;
 mod bbr;
 mod bbr3;
 mod burst;
@@ -38,6 +39,7 @@ mod train;
 mod vegas;
 mod verus;
 mod window;
+mod withheld;
 
 pub use burst::BurstFit;
 pub use config::{AfterRto, Config, MIN_MAX_WINDOW_MSS, Pacing, WindowRules, initial_window};

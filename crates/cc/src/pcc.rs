@@ -149,7 +149,7 @@ impl<S: Search> Driver<S> {
 
     /// Begins the interval that the search wants, once the one before is over.
     fn advance(&mut self, now: Instant) {
-        let Some(srtt) = self.limits.srtt.filter(|_| now >= self.until) else { return };
+        let Some(srtt) = self.limits.srtt().filter(|_| now >= self.until) else { return };
         if self.rate.is_none() {
             let first = Rate::from_bytes_over(self.initial_window, srtt).unwrap_or(MIN_RATE);
             self.search.restart(first.clamp(MIN_RATE, MAX_RATE));
@@ -166,7 +166,7 @@ impl<S: Search> Driver<S> {
     }
 
     fn judge(&mut self) {
-        while let Some(interval) = self.monitor.take_complete(self.limits.srtt) {
+        while let Some(interval) = self.monitor.take_complete(self.limits.srtt()) {
             let Interval { rate, turn, .. } = interval;
             if turn != Some(self.turn) {
                 continue;
@@ -218,7 +218,7 @@ impl<S: Search> Controller for Driver<S> {
     }
 
     fn window(&self) -> u64 {
-        let (Some(rate), Some(srtt)) = (self.rate, self.limits.srtt) else {
+        let (Some(rate), Some(srtt)) = (self.rate, self.limits.srtt()) else {
             return self.limits.window(self.initial_window);
         };
         let flight = rate.mul_f64(WINDOW_GAIN).bytes_in(srtt);

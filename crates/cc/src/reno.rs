@@ -15,8 +15,8 @@ use tack_units::{Instant, Rate};
 use crate::config::Config;
 use crate::controller::Controller;
 use crate::inspect::{Inspect, Snapshot};
-use crate::sample::{AckSample, LossKind, LossSample};
-use crate::window::CongestionWindow;
+use crate::sample::{AckSample, LossSample};
+use crate::window::{Answer, CongestionWindow};
 
 /// NewReno with byte counting.
 #[derive(Clone, Debug)]
@@ -56,14 +56,9 @@ impl Controller for NewReno {
     }
 
     fn on_loss(&mut self, loss: &LossSample) {
-        if loss.kind == LossKind::Spurious {
-            self.window.undo();
-        } else if self.window.is_news(loss.kind) {
+        if self.window.on_loss(loss) == Answer::Reduce {
             self.acked = 0;
-            let left = self.window.left_of(self.window.flight_at(loss), 0.5, loss.kind);
-            self.window.reduce(left, loss);
-        } else if loss.kind == LossKind::Timeout {
-            self.window.collapse();
+            self.window.halve(loss);
         }
     }
 
@@ -90,6 +85,7 @@ impl Inspect for NewReno {
 mod tests {
     use super::*;
     use crate::config::{AfterRto, WindowRules};
+    use crate::sample::LossKind;
     use crate::sample::tests::ack;
     use crate::window::tests::{loss, round};
 

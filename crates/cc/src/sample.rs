@@ -90,6 +90,20 @@ pub struct AckSample {
     pub ece: bool,
 }
 
+impl AckSample {
+    /// How many round trips `rtt` is the least of, in acknowledgments of two segments: a TACK's is
+    /// the least of all that arrived in its interval [TON §V-C], so that one may be worth dozens.
+    pub(crate) fn rtt_samples(&self, mss: u64) -> u32 {
+        match self.rtt {
+            None => 0,
+            Some(_) if self.ack_interval.is_zero() => 1,
+            Some(_) => {
+                u32::try_from(self.acked_bytes / (2 * mss.max(1))).unwrap_or(u32::MAX).max(1)
+            }
+        }
+    }
+}
+
 /// Why a controller is told of loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LossKind {

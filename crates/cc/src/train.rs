@@ -64,19 +64,29 @@ impl Train {
         }
     }
 
-    /// One acknowledgment of slow start with an RTT sample; true if it is to end.
-    pub(crate) fn on_ack(&mut self, ack: &AckSample, rtt: Duration, delay_min: Duration) -> bool {
+    /// One acknowledgment of slow start with an RTT sample of `rtt`, of segments of `mss` bytes; true
+    /// if it is to end.
+    pub(crate) fn on_ack(
+        &mut self,
+        ack: &AckSample,
+        mss: u64,
+        rtt: Duration,
+        delay_min: Duration,
+    ) -> bool {
         let mut full = false;
-        if ack.now - self.last_ack <= TRAIN_GAP {
+        let gap = ack.now - self.last_ack;
+        // A TACK is of the train where what it covers arrived as densely, and without a pause.
+        let dense = gap / ack.rtt_samples(mss).max(1) <= TRAIN_GAP;
+        if dense && gap <= TRAIN_GAP.max(ack.ack_interval.saturating_mul(3) / 2) {
             self.last_ack = ack.now;
             let whole = delay_min.saturating_add(TRAIN_SLACK);
             full |= ack.now - self.round_began > if self.paced { whole } else { whole / 2 };
         }
         let least = self.least.map_or(rtt, |least| least.min(rtt));
         self.least = Some(least);
-        if self.samples < SAMPLES {
-            self.samples += 1;
-        } else {
+        self.samples = self.samples.saturating_add(ack.rtt_samples(mss));
+        // Linux judges from the ninth on.
+        if self.samples > SAMPLES {
             let rise = (delay_min / RISE_DIVISOR).clamp(RISE_MIN, RISE_MAX);
             full |= least > delay_min.saturating_add(rise);
         }

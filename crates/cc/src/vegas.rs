@@ -27,8 +27,8 @@ use crate::config::Config;
 use crate::controller::Controller;
 use crate::flight::Rounds;
 use crate::inspect::{Inspect, Snapshot};
-use crate::sample::{AckSample, LossKind, LossSample};
-use crate::window::CongestionWindow;
+use crate::sample::{AckSample, LossSample};
+use crate::window::{Answer, CongestionWindow};
 
 /// TCP Vegas.
 #[derive(Clone, Debug)]
@@ -66,7 +66,7 @@ impl Vegas {
 
     /// Segments of the window that wait in queues.
     fn waiting(&self, ack: &AckSample) -> Option<f64> {
-        // A TACK's sample is free of the receiver's delay, and there are few per round.
+        // A TACK's sample is free of the receiver's delay.
         let enough = self.samples >= MIN_SAMPLES || !ack.ack_interval.is_zero();
         let (rtt, base) = (self.least.filter(|_| enough)?, self.base_rtt?);
         let segments = self.window.cwnd() as f64 / self.window.mss() as f64;
@@ -125,13 +125,8 @@ impl Controller for Vegas {
     }
 
     fn on_loss(&mut self, loss: &LossSample) {
-        if loss.kind == LossKind::Spurious {
-            self.window.undo();
-        } else if self.window.is_news(loss.kind) {
-            let left = self.window.left_of(self.window.flight_at(loss), 0.5, loss.kind);
-            self.window.reduce(left, loss);
-        } else if loss.kind == LossKind::Timeout {
-            self.window.collapse();
+        if self.window.on_loss(loss) == Answer::Reduce {
+            self.window.halve(loss);
         }
     }
 

@@ -12,16 +12,16 @@
 //! `cwnd` is what the path holds. What a receiver has but will only acknowledge with its next TACK
 //! is beyond that: [`CongestionWindow::window`] allows for it, or a flow whose data is acknowledged
 //! later by design would send less per round trip than one that hears of each segment, on the same
-//! `cwnd` ([`withheld`](CongestionWindow::withheld)).
-
-use core::time::Duration;
+//! `cwnd` ([`withheld`](super::withheld)).
 
 use tack_units::{Instant, Rate};
 
+use crate::arrivals::Arrivals;
 use crate::config::{AfterRto, Config, Pacing, WindowRules};
 use crate::inspect::Snapshot;
 use crate::prr::Prr;
 use crate::sample::{AckSample, LossKind, LossSample};
+use crate::withheld::Withheld;
 
 /// The window of a window-based controller, in bytes.
 #[derive(Clone, Debug)]
@@ -37,9 +37,7 @@ pub(crate) struct CongestionWindow {
     prr: Option<(Prr, Instant)>,
     /// Where to return to if the last episode proves needless.
     undo: Option<Undo>,
-    srtt: Option<Duration>,
-    /// Time between two TACKs; zero for plain TCP.
-    ack_interval: Duration,
+    acks: Withheld,
     /// The newest acknowledgment found the sender held back by the window.
     cwnd_limited: bool,
     /// The timer fired and nothing new has been acknowledged since.
@@ -48,6 +46,7 @@ pub(crate) struct CongestionWindow {
     after_rto: bool,
     /// The first slow start is over.
     has_avoided: bool,
+    arrivals: Arrivals,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -65,6 +64,17 @@ const AVOIDANCE_PACING_GAIN: f64 = 1.2;
 /// No reduction goes below two segments [RFC 5681 §3.1 Eq. 4].
 const MIN_SSTHRESH_MSS: u64 = 2;
 
+/// What a loss leaves to the algorithm.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// To choose what is left, and to [reduce](CongestionWindow::reduce) to it.
+    Reduce,
+    /// To take back what it remembers of the last reduction; the window's is undone.
+    Undone,
+    /// Nothing.
+    Done,
+}
+
 impl CongestionWindow {
     pub(crate) fn new(config: &Config) -> Self {
         Self {
@@ -76,12 +86,12 @@ impl CongestionWindow {
             ssthresh: u64::MAX,
             prr: None,
             undo: None,
-            srtt: None,
-            ack_interval: Duration::ZERO,
+            acks: Withheld::default(),
             cwnd_limited: true,
             timed_out: false,
             after_rto: false,
             has_avoided: false,
+            arrivals: Arrivals::default(),
         }
     }
 
@@ -97,18 +107,9 @@ impl CongestionWindow {
         self.cwnd.saturating_add(withheld).min(self.max.max(self.mss))
     }
 
-    /// Bytes of a window `cwnd` that have arrived and are not yet acknowledged, beyond those of a
-    /// flow whose every segment is acknowledged:
-    ///
-    /// ```text
-    /// paced      max(cwnd * interval/srtt, 2 MSS) - MSS      as bdp * (1 + 1/beta) [TON §VIII]
-    /// unpaced    half of that
-    /// ```
-    ///
-    /// At the receiver, data waits half an interval in the mean. A pacer lets what a TACK allows
-    /// leave over the next interval, which is another half.
+    /// Bytes of a window `cwnd` that have arrived and are not yet acknowledged.
     fn withheld(&self, cwnd: u64) -> u64 {
-        let held = held_back(cwnd, self.mss, self.ack_interval, self.srtt);
+        let held = self.acks.of(cwnd, self.mss);
         if self.is_paced() { held } else { held / 2 }
     }
 
@@ -158,8 +159,13 @@ impl CongestionWindow {
     /// recovery, and none when the window was not what limited the sender: a window nobody has used
     /// says nothing about the path [RFC 7661 §2].
     pub(crate) fn on_ack(&mut self, ack: &AckSample) -> u64 {
-        self.srtt = ack.srtt.or(self.srtt);
-        self.ack_interval = ack.ack_interval;
+        let mut srtt = ack.srtt.or(self.acks.srtt);
+        if !ack.ack_interval.is_zero() {
+            // Few TACKs tell that a queue is gone, each of them for all that it covers.
+            srtt = srtt.map(|srtt| ack.rtt.map_or(srtt, |rtt| srtt.min(rtt)));
+        }
+        self.acks = Withheld { srtt, interval: ack.ack_interval };
+        self.arrivals.on_ack(ack);
         self.cwnd_limited = ack.cwnd_limited;
         if ack.acked_bytes > 0 {
             self.timed_out = false;
@@ -184,13 +190,25 @@ impl CongestionWindow {
     /// Grows by what was acknowledged, `L` segments at most [RFC 3465 §2.2], up to `ssthresh`;
     /// returns the bytes left over for congestion avoidance.
     pub(crate) fn slow_start(&mut self, acked: u64) -> u64 {
+        let fast = self.is_paced() && !self.has_avoided;
+        let growth = if fast { self.arrivals.growth(acked) } else { acked };
         // Never more than the window: no acknowledgment does more than double it.
-        let counted = acked.min(self.counted_at_most()).min(self.cwnd);
-        let room = self.ssthresh.saturating_sub(self.cwnd);
+        let counted = growth.min(self.counted_at_most()).min(self.cwnd);
+        let room = self.slow_start_limit().saturating_sub(self.cwnd);
         let grown = counted.min(room);
         self.set_cwnd(self.cwnd.saturating_add(grown));
         self.after_rto &= self.in_slow_start();
         counted - grown
+    }
+
+    /// Most that slow start may grow to.
+    ///
+    /// Deviation: [RFC 5681 §3.1] knows no such limit, nor growth beyond doubling. A sender that has
+    /// only acknowledgments learns that the path is full a round trip later, when the window has
+    /// doubled; a receiver that tells rates says what the path has room for.
+    fn slow_start_limit(&self) -> u64 {
+        let shown = if self.has_avoided { None } else { self.arrivals.room_for() };
+        self.ssthresh.min(shown.unwrap_or(u64::MAX))
     }
 
     /// Bytes that one acknowledgment may count in this slow start.
@@ -216,15 +234,39 @@ impl CongestionWindow {
     ///
     /// Deviation: the window itself while it is what limits the sender, and what it was falling to
     /// if it still was. What SACKs delivered before the loss was declared has left the flight, so
-    /// flight alone would cut a little deeper.
+    /// flight alone would cut a little deeper. Under TACK, where slow start has filled a queue, what
+    /// arrives in a round trip: it is a round trip ahead of what the path was seen to hold.
     pub(crate) fn flight_at(&self, loss: &LossSample) -> u64 {
         if self.in_recovery() {
             return self.ssthresh;
         }
+        let first = loss.kind == LossKind::Recovery && !self.has_avoided;
+        let seen = self.acks.srtt.filter(|_| first).and_then(|srtt| self.arrivals.held_at(srtt));
+        let held = seen.unwrap_or(u64::MAX);
         if self.cwnd_limited {
-            return self.cwnd;
+            return self.cwnd.min(held);
         }
-        self.cwnd.min(loss.in_flight.saturating_add(loss.lost_bytes))
+        self.cwnd.min(loss.in_flight.saturating_add(loss.lost_bytes)).min(held)
+    }
+
+    /// Undoes, or collapses after another timeout; what is left to the algorithm, it returns.
+    pub(crate) fn on_loss(&mut self, loss: &LossSample) -> Answer {
+        if loss.kind == LossKind::Spurious {
+            return if self.undo() { Answer::Undone } else { Answer::Done };
+        }
+        if self.is_news(loss.kind) {
+            return Answer::Reduce;
+        }
+        if loss.kind == LossKind::Timeout {
+            self.collapse();
+        }
+        Answer::Done
+    }
+
+    /// NewReno's reduction [RFC 5681 §3.1 Eq. 4].
+    pub(crate) fn halve(&mut self, loss: &LossSample) {
+        let left = self.left_of(self.flight_at(loss), 0.5, loss.kind);
+        self.reduce(left, loss);
     }
 
     /// Whether this event is to reduce the window at all: a timer that fires again for the same
@@ -292,7 +334,7 @@ impl CongestionWindow {
 
     /// `cwnd/srtt`; `None` before the first RTT sample.
     pub(crate) fn bandwidth(&self) -> Option<Rate> {
-        Rate::from_bytes_over(self.cwnd, self.srtt?)
+        Rate::from_bytes_over(self.cwnd, self.acks.srtt?)
     }
 
     /// `gain * cwnd/srtt`, never zero; `None` where acknowledgments alone are the clock.
@@ -302,28 +344,9 @@ impl CongestionWindow {
         }
         // In recovery the window only follows the flight down; the rate follows the target.
         let window = if self.in_recovery() { self.cwnd.max(self.ssthresh) } else { self.cwnd };
-        let rate = Rate::from_bytes_over(window, self.srtt?)?.mul_f64(self.pacing_gain());
+        let rate = Rate::from_bytes_over(window, self.acks.srtt?)?.mul_f64(self.pacing_gain());
         Some(rate.max(Rate::from_bps(1)))
     }
-}
-
-/// Bytes of a paced window `cwnd` that wait for the next TACK: see [`CongestionWindow::withheld`].
-/// None for plain TCP, whose `ack_interval` is zero.
-pub(crate) fn held_back(
-    cwnd: u64,
-    mss: u64,
-    ack_interval: Duration,
-    srtt: Option<Duration>,
-) -> u64 {
-    let Some(srtt) = srtt.filter(|srtt| !srtt.is_zero()) else { return 0 };
-    if ack_interval.is_zero() {
-        return 0;
-    }
-    let part = ack_interval.min(srtt).div_duration_f64(srtt);
-    // No TACK covers less than two segments, however far apart they are. The interval is the
-    // receiver's word: no more than with the least beta, which is 2.
-    let covered = ((cwnd as f64 * part) as u64).max(2 * mss).min(cwnd / 2);
-    covered.saturating_sub(mss)
 }
 
 impl CongestionWindow {
@@ -350,9 +373,12 @@ impl CongestionWindow {
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use core::time::Duration;
+
     use super::*;
     use crate::controller::Controller;
     use crate::sample::tests::ack;
+    use crate::sample::{RateSample, RateSource};
 
     pub(crate) fn loss(kind: LossKind, lost_bytes: u64, in_flight: u64) -> LossSample {
         LossSample { now: Instant::ZERO, kind, lost_bytes, in_flight }
@@ -413,6 +439,36 @@ pub(crate) mod tests {
             window.on_ack(&AckSample { srtt: Some(SRTT), ..ack() });
         }
         assert_eq!((tack.cwnd(), tack.ssthresh()), (plain.cwnd(), plain.ssthresh()));
+    }
+
+    #[test]
+    fn slow_start_goes_no_further_than_arrivals_show_room_for() {
+        let mut window = CongestionWindow::new(&Config::new(1_000));
+        let rtt = Some(SRTT);
+        // A megabyte per second arrives: 40 000 bytes in 40 ms.
+        let rate = RateSample {
+            delivery_rate: Some(Rate::from_mbps(8)),
+            app_limited: false,
+            source: RateSource::Receiver,
+            prior_delivered: 0,
+            interval: Duration::ZERO,
+        };
+        let round = AckSample { rate: Some(rate), rtt, srtt: rtt, rtt_min: rtt, ..ack() };
+        for n in 0..20u64 {
+            let now = Instant::from_millis(40 * n);
+            let acked = window.on_ack(&AckSample { now, acked_bytes: window.cwnd(), ..round });
+            window.slow_start(acked);
+        }
+        assert_eq!(window.cwnd(), 40_000 * 2 + 16_000);
+        // With 60 ms of queue, the path holds what arrives in 100 ms.
+        let srtt = Some(Duration::from_millis(100));
+        window.on_ack(&AckSample { now: Instant::from_millis(800), srtt, ..round });
+        let lost = |window: &CongestionWindow| window.flight_at(&loss(LossKind::Recovery, 1, 1));
+        assert_eq!(lost(&window), 96_000, "less than that was sent");
+        window.set_cwnd(200_000);
+        assert_eq!(lost(&window), 100_000);
+        window.leave_slow_start();
+        assert_eq!(lost(&window), 200_000);
     }
 
     #[test]

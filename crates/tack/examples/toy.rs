@@ -2,7 +2,7 @@
 //! packets both ways, in virtual time. It prints how many acknowledgments that took.
 //!
 //! ```text
-//! cargo run -p tack --example toy -- [LOSS] [ACK_LOSS] [MBIT_PER_S] [RTT_MS]
+//! cargo run -p tack-ack --example toy -- [LOSS] [ACK_LOSS] [MBIT_PER_S] [RTT_MS]
 //! ```
 
 use std::collections::{BTreeMap, VecDeque};
@@ -85,6 +85,7 @@ impl Sink {
         let pkt_seq = data.pkt_seq.expand(self.next_pkt_seq);
         self.next_pkt_seq = self.next_pkt_seq.max(pkt_seq + 1);
         let (fin, arrival_us) = (seq.end == TOTAL, now.as_micros() as u32);
+        let len = seq.end - seq.start;
         let duplicate = seq.end <= self.rcv_nxt || self.queued.contains(&seq);
         if !duplicate {
             self.queued.insert(seq.clone());
@@ -98,14 +99,23 @@ impl Sink {
         }
         self.queued.remove_below(self.rcv_nxt);
         let (push, immediate, ce) = (fin, fin, false);
-        let arrival =
-            Arrival { pkt_seq, seq, departure_us, arrival_us, push, immediate, ce, duplicate };
+        let arrival = Arrival {
+            pkt_seq,
+            bytes: len,
+            departure_us,
+            arrival_us,
+            push,
+            immediate,
+            ce,
+            duplicate,
+        };
         self.receiver.on_data(&arrival, Self::buffer(self.rcv_nxt, &self.queued), now);
     }
 
     /// The application reads at once: what is out of order waits inside the window.
     fn buffer(rcv_nxt: u64, queued: &Ranges) -> Buffer<'_> {
-        Buffer { rcv_nxt, queued, window: CAPACITY, capacity: CAPACITY }
+        let delivered = rcv_nxt + queued.covered();
+        Buffer { rcv_nxt, queued, delivered, window: CAPACITY, capacity: CAPACITY }
     }
 
     fn poll(&mut self, now: Instant) -> Option<Feedback> {

@@ -45,6 +45,9 @@ pub struct Tack {
     pub holes: Vec<Range<u64>>,
     /// `holes` names every hole below `rcv_high`: what it does not name has arrived.
     pub holes_complete: bool,
+    /// Holes that start below this are lost; any that is listed from here on may be reordering yet
+    /// ([`RbbPolicy::Every`](crate::RbbPolicy::Every)).
+    pub settled_below: u64,
     /// TACK interval in force at the receiver (`1/f` of the period rule), an echo of what the
     /// sender asked for: the sender repeats a frequency IACK that was lost.
     pub interval: Duration,

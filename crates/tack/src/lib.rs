@@ -51,6 +51,22 @@
 //! [`PktSeq::expand`] restores PKT.SEQ near the next one expected; SEQ is the host's to unwrap.
 //! `examples/toy.rs` hosts all of this in under 200 lines.
 //!
+//! # Bytes, or packets
+//!
+//! A host of one stream fills holes: what is lost is sent again as the same bytes, and what has
+//! arrived becomes contiguous. A host of many streams (QUIC) packs what a lost packet carried anew, and
+//! the number is never filled again. Its SEQ is PKT.SEQ:
+//!
+//! | | [`Bytes`] | [`Packets`] |
+//! |---|---|---|
+//! | sending | [`Sender::on_sent`] a range | [`Sender::on_packet`], `on_uncounted`, `skip` |
+//! | what became of it | [`Sender::next_lost`]: send that range | [`Sender::poll_fate`] of each packet |
+//! | [`Tack::holes`] | lost, and filled some time | told until the floor has passed them: [`RbbPolicy::Every`] |
+//! | [`Buffer::rcv_nxt`] | the next byte expected | the floor; the host raises it once the sender knows, up to [`Receiver::settled_below`] |
+//! | packets that ask for nothing | have no PKT.SEQ | [`Receiver::on_unasked`] |
+//!
+//! `examples/toy_quic` hosts that.
+//!
 //! # From the papers' symbols to this code
 //!
 //! | Symbol | Name here | Unit | Where |
@@ -74,11 +90,11 @@
 //! | `dt*` (TACK delay) | [`Timing::delay`] | time | TON §V-B, `receiver/owd.rs` |
 //! | OWD | `OneWayDelay` | us, relative | TON §V-B, `receiver/owd.rs` |
 //! | `t1` | `clock_us` of [`Sender::on_tack`] | us of the sender's clock | TON Fig. 5 |
-//! | SEQ | `seq` of [`Sender::on_sent`] and [`Arrival::seq`] | bytes, 64 bits | TON §V-A |
+//! | SEQ | `seq` of [`Sender::on_sent`]; the ranges of [`Buffer`] | bytes, 64 bits | TON §V-A |
 //! | PKT.SEQ | [`PktSeq`] on the wire, `pkt_seq: u64` inside | transmissions | TON §V-A |
 //! | Largest, second largest PKT.SEQ | the ends of a gap in [`IackReason::Loss`] | transmissions | TON Fig. 9 |
 //! | HOL.SEQ | end of the first of [`Tack::holes`] | SEQ | TON §VI-B |
-//! | RBB, "unacked list" | [`Tack::holes`] | SEQ ranges | TON §VI-B, `receiver/report.rs` |
+//! | RBB, "unacked list" | [`Tack::holes`], lost below [`Tack::settled_below`] | SEQ ranges | TON §VI-B, `receiver/report.rs` |
 //! | "acked list" | [`Ranges`], [`Buffer::queued`] | SEQ ranges | TON §V-A |
 //! | Received-inflight-data | [`Tack::received_in_flight`] | bytes | TON §VI-B |
 //! | `d_delivered`, `delivery_rate` | [`Tack::delivery_rate`] | bit/s | TON §VI-D, `receiver/delivery.rs` |
@@ -108,4 +124,4 @@ pub use params::{Params, RbbPolicy, StartupAcks};
 pub use pkt_seq::PktSeq;
 pub use ranges::Ranges;
 pub use receiver::{Arrival, Buffer, Feedback, Receiver};
-pub use sender::{Outstanding, Sender, Timeout};
+pub use sender::{Bytes, Fate, Outstanding, Packets, Sender, Timeout};

@@ -56,6 +56,9 @@ pub enum RbbPolicy {
     Rich,
     /// Always `Q` holes ("TACK-poor" at 1).
     Poor(u32),
+    /// Every hole once, also one that has not settled: where holes are never filled, what is
+    /// not a hole is the only word that it has arrived.
+    Every,
 }
 
 impl Params {

@@ -17,7 +17,6 @@ mod report;
 mod schedule;
 mod window;
 
-use core::ops::Range;
 use core::time::Duration;
 
 use tack_units::Instant;
@@ -37,8 +36,8 @@ use window::{Offer, WindowWatch};
 pub struct Arrival {
     /// Its PKT.SEQ, expanded.
     pub pkt_seq: u64,
-    /// The part of SEQ space it carries (may be empty for a bare FIN or probe).
-    pub seq: Range<u64>,
+    /// Bytes of data it carries, had before or not (0 for a bare FIN or probe).
+    pub bytes: u64,
     /// Its departure timestamp: microseconds of the sender's clock, modulo 2^32.
     pub departure_us: u32,
     /// Its arrival by our own clock in microseconds, same width; only differences matter.
@@ -54,13 +53,20 @@ pub struct Arrival {
 }
 
 /// What the host holds that a report needs; borrowed, because reassembly is the host's.
+///
+/// SEQ is the host's unit: bytes of one stream, where a hole is filled by a retransmission, or
+/// PKT.SEQ itself, where a hole stays and `rcv_nxt` is a floor that the host raises.
 #[derive(Clone, Copy, Debug)]
 pub struct Buffer<'a> {
-    /// Next byte expected.
+    /// Next byte expected; of packets, the floor below which no number is told of any more, at most
+    /// [`Receiver::settled_below`].
     pub rcv_nxt: u64,
-    /// What is queued out of order, all above `rcv_nxt`.
+    /// What has arrived above `rcv_nxt`.
     pub queued: &'a Ranges,
-    /// Receive window now offered, bytes from `rcv_nxt`.
+    /// Distinct bytes of data that arrived on the connection so far, by any constant offset.
+    pub delivered: u64,
+    /// Receive window now offered, bytes from `rcv_nxt`. `u64::MAX`, as `capacity`, where flow
+    /// control has messages of its own: there are no window IACKs then.
     pub window: u64,
     /// Size of the whole receive buffer, bytes.
     pub capacity: u64,
@@ -151,13 +157,21 @@ impl Receiver {
             self.loss.on_duplicate(now);
         }
         self.owd.on_arrival(arrival.departure_us, arrival.arrival_us, now);
-        self.delivery.on_arrival(buffer.rcv_nxt.saturating_add(buffer.queued.covered()), now);
+        self.delivery.on_arrival(buffer.delivered, now);
         self.ce.on_arrival(arrival.ce);
         let at_once = arrival.immediate || (arrival.push && self.params.ack_on_push);
-        let bytes = arrival.seq.end.saturating_sub(arrival.seq.start);
-        self.schedule.on_arrival(bytes, at_once, now);
+        self.schedule.on_arrival(arrival.bytes, at_once, now);
         self.schedule.on_queue(equations::stretching(self.owd.queued(), &self.link()));
         self.window.update(buffer.offer());
+    }
+
+    /// A packet arrived that asks for no acknowledgment, such as one that only acknowledges where
+    /// those have a PKT.SEQ, too: its number is no gap, and it starts no TACK.
+    pub fn on_unasked(&mut self, pkt_seq: u64, buffer: Buffer<'_>, now: Instant) {
+        let rcv_high = self.rcv_high.unwrap_or(buffer.rcv_nxt);
+        let expected = self.loss.on_arrival(pkt_seq, rcv_high, now);
+        self.rcv_high = Some(buffer.rcv_high());
+        self.data_loss.on_expected(expected.unwrap_or(0));
     }
 
     /// The application took data from the buffer, or its size changed.
@@ -172,9 +186,10 @@ impl Receiver {
         self.loss.set_rtt_min(rtt);
     }
 
-    /// A data packet leaves now that acknowledges everything below `buffer.rcv_nxt`.
-    pub fn on_acknowledged_by_data(&mut self, buffer: Buffer<'_>, now: Instant) {
-        self.schedule.on_data_left(buffer.queued.is_empty(), now);
+    /// A data packet leaves now that acknowledges; `says_all`: everything that has arrived, as an
+    /// ACK frame does, and a cumulative acknowledgment where nothing is queued beyond it.
+    pub fn on_acknowledged_by_data(&mut self, says_all: bool, now: Instant) {
+        self.schedule.on_data_left(says_all, now);
     }
 
     /// The peer's sender asked for another frequency.
@@ -228,7 +243,7 @@ impl Receiver {
         let rho_of_interval = self.data_loss.on_tack();
         let link = self.link();
         let settled_below = self.loss.settled_below();
-        let announced = settled_below.unwrap_or(u64::MAX).min(buffer.rcv_high());
+        let announced = self.settled_below().min(buffer.rcv_high());
         let (rtt_min, alpha) = (self.schedule.rtt_min(), self.schedule.alpha());
         let old_below = self.in_vain.on_tack(announced, rtt_min, alpha, now);
         // Holes ascend, and the oldest were announced first.
@@ -250,6 +265,7 @@ impl Receiver {
             rcv_high: buffer.rcv_high(),
             holes: listed.holes,
             holes_complete: listed.complete,
+            settled_below: announced,
             interval: self.schedule.alpha(),
             regime: self.schedule.regime(),
             duplicates: self.duplicates,
@@ -279,6 +295,13 @@ impl Receiver {
             return Some(Instant::ZERO);
         }
         [self.schedule.due(), self.loss.deadline()].into_iter().flatten().min()
+    }
+
+    /// What is missing of SEQ space below this is lost: each of its holes has settled. A host that
+    /// forgets holes forgets none above it, or a packet that is late would count as had before.
+    /// `u64::MAX` when nothing waits to settle.
+    pub fn settled_below(&self) -> u64 {
+        self.loss.settled_below().unwrap_or(u64::MAX)
     }
 
     /// Regime in force, as the peer's sender asked for.

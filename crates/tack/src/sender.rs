@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!                       ack_loss      age of the TACK, rho'
-//! on_tack ─► hostile? ─► sent         received, lost        ─► Acked ─► congestion control
+//! on_tack ─► hostile? ─► log          received, lost        ─► Acked ─► congestion control
 //! on_iack                once_per_rtt refuses early repeats
 //! on_cum_ack             rtt, rtt_min round trips
 //!                        recovery     episodes, needless    ─► next_lost ─► host ─► on_sent
@@ -12,14 +12,17 @@
 
 mod ack_loss;
 mod app_limited;
+mod bytes;
 mod frequency;
+mod log;
 mod needless;
 mod once_per_rtt;
+mod packets;
 mod recovery;
 mod return_path;
 mod rtt;
 mod rtt_min;
-mod sent;
+mod tail_probe;
 mod timer;
 mod transmissions;
 
@@ -34,14 +37,17 @@ use crate::{Params, equations};
 
 use ack_loss::{AckLoss, Age};
 use app_limited::AppLimited;
+pub use bytes::{Bytes, Outstanding};
 use frequency::{Estimates, FrequencySync};
+use log::{Receipts, Records, Segment};
 use needless::Needless;
 use once_per_rtt::OncePerRtt;
+pub use packets::{Fate, Packets};
 use recovery::{News, Recovery};
 use return_path::ReturnPath;
 use rtt::Rtt;
 use rtt_min::RttMin;
-use sent::{Receipts, Sent};
+use tail_probe::TailProbe;
 use timer::{Path, Timer};
 
 /// Why a timer of the sender fired.
@@ -53,43 +59,34 @@ pub enum Timeout {
     Rto,
 }
 
-/// A segment not yet acknowledged, for handing over to plain TCP on fallback.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Outstanding {
-    /// Its part of SEQ space.
-    pub seq: Range<u64>,
-    /// When it was last sent.
-    pub sent_at: Instant,
-    /// It was sent more than once.
-    pub retransmitted: bool,
-    /// It is declared lost and waits for retransmission.
-    pub lost: bool,
-}
-
 /// Holes read from one TACK; no MSS holds more.
 const MAX_HOLES: usize = 4_096;
 
 /// The sending half of the mechanism.
 ///
-/// - **Input**: [`on_sent`](Self::on_sent), [`on_tack`](Self::on_tack),
-///   [`on_iack`](Self::on_iack), [`on_cum_ack`](Self::on_cum_ack),
+/// Its log is the host's choice: [`Bytes`] of one stream, whose holes retransmissions fill, or
+/// [`Packets`], which are retired when they are lost.
+///
+/// - **Input**: [`on_sent`](Self::on_sent) or [`on_packet`](Self::on_packet),
+///   [`on_tack`](Self::on_tack), [`on_iack`](Self::on_iack), [`on_cum_ack`](Self::on_cum_ack),
 ///   [`on_app_limited`](Self::on_app_limited), [`on_timeout`](Self::on_timeout).
-/// - **Output**: [`next_lost`](Self::next_lost) before new data,
-///   [`poll_frequency`](Self::poll_frequency) after feedback, [`deadline`](Self::deadline).
+/// - **Output**: [`next_lost`](Self::next_lost) before new data, or [`poll_fate`](Self::poll_fate)
+///   after every input; [`poll_frequency`](Self::poll_frequency) after feedback,
+///   [`deadline`](Self::deadline).
 ///
 /// Feedback that names bytes or packets never sent is ignored as a whole: the peer lies, or the
 /// segment is not of this connection.
 #[derive(Debug)]
-pub struct Sender {
+pub struct Sender<L = Bytes> {
     params: Params,
-    sent: Sent,
-    first_seq: u64,
+    sent: L,
     delivered: u64,
     rtt: Rtt,
     rtt_min: RttMin,
     ack_loss: AckLoss,
     recovery: Recovery,
     timer: Timer,
+    tail_probe: TailProbe,
     /// As the newest TACK that had one told.
     delivery_rate: Option<Rate>,
     frequency: FrequencySync,
@@ -101,19 +98,17 @@ pub struct Sender {
     rho: f64,
 }
 
-impl Sender {
-    /// `first_pkt_seq` numbers the first transmission (0 stands for 1: a gap is named by the
-    /// packet before it, so there must be room for one), `first_seq` the first byte.
-    pub fn new(params: Params, first_pkt_seq: u64, first_seq: u64, now: Instant) -> Self {
+impl<L: Records> Sender<L> {
+    fn with_log(params: Params, sent: L, now: Instant) -> Self {
         Sender {
-            sent: Sent::new(first_pkt_seq.max(1), first_seq),
-            first_seq,
+            sent,
             delivered: 0,
             rtt: Rtt::default(),
             rtt_min: RttMin::new(params.tau),
             ack_loss: AckLoss::default(),
             recovery: Recovery::default(),
             timer: Timer::new(now),
+            tail_probe: TailProbe::default(),
             delivery_rate: None,
             frequency: FrequencySync::default(),
             app_limited: AppLimited::default(),
@@ -123,23 +118,6 @@ impl Sender {
             rho: 0.0,
             params,
         }
-    }
-
-    /// A segment leaves now; returns its PKT.SEQ. New data must continue the SEQ space; a
-    /// retransmission names (part of) what is outstanding. O(1) for new data, O(log N) for
-    /// retransmissions of whole segments.
-    ///
-    /// # Panics
-    ///
-    /// When `seq` starts beyond the end of what was sent: a bug of the host.
-    pub fn on_sent(&mut self, seq: Range<u64>, now: Instant) -> u64 {
-        self.timer.on_sent(self.sent.is_empty(), now);
-        let (pkt_seq, again) = self.sent.on_sent(seq, self.delivered, now);
-        if again {
-            self.retransmissions += 1;
-            self.recovery.on_retransmitted();
-        }
-        pkt_seq
     }
 
     /// A TACK arrived. `clock_us` is the clock that stamps departures, now.
@@ -158,8 +136,7 @@ impl Sender {
         self.rho = tack.rho;
         let largest = tack.largest_pkt_seq;
         let mut receipts = self.sent.acknowledge(tack.cum_ack, Some(largest));
-        let passed = self.sent.una() - tack.cum_ack.min(self.sent.una());
-        self.sent.set_queued_at_peer(tack.received_in_flight.saturating_sub(passed));
+        self.sent.set_queued_at_peer(tack.cum_ack, tack.received_in_flight);
         let holes = plausible_holes(tack);
         self.read_receipts(tack, &holes, &mut receipts);
         if let Some(newest) = self.sent.when_sent(largest)
@@ -172,14 +149,17 @@ impl Sender {
             self.return_path.on_sample(sample, tack.timing.map_or(Duration::ZERO, |t| t.queued));
             acked.rtt = Some(sample);
         }
-        let missing = tack.rcv_high > tack.cum_ack;
-        self.undo_timeout(News { largest, oldest: receipts.oldest, missing }, &mut acked);
+        let missing = !(tack.holes.is_empty() && tack.holes_complete);
+        let oldest = receipts.oldest;
+        self.undo_timeout(News { largest: Some(largest), oldest, missing }, &mut acked);
         let (guard, lost) = (self.guard(), Cell::new(None));
-        for hole in holes {
-            let allows = |s: &sent::Segment| guard.judges(s, &lost, now);
+        for hole in holes.into_iter().filter(|hole| hole.start < tack.settled_below) {
+            let allows = |s: &Segment| guard.judges(s, &lost, now);
             acked.lost_bytes += self.sent.lose_hole(hole, largest, allows);
         }
         acked.lost_sent_at = lost.get().filter(|_| acked.lost_bytes > 0);
+        let repaired = self.tail_probe.on_tack(tack.cum_ack, largest, tack.duplicates);
+        acked.lost_bytes += repaired.unwrap_or(0);
         self.delivery_rate = tack.delivery_rate.or(self.delivery_rate);
         acked.rate = tack.delivery_rate;
         acked.rate_interval =
@@ -198,14 +178,14 @@ impl Sender {
             self.sent.receive(at..hole.start, largest, receipts);
             at = hole.end;
         }
-        if tack.holes_complete && !holes.is_empty() {
+        if tack.holes_complete && holes.is_empty() == tack.holes.is_empty() {
             self.sent.receive(at..tack.rcv_high, largest, receipts);
         }
     }
 
     /// The first news after a timeout may prove it needless.
     fn undo_timeout(&mut self, news: News, acked: &mut Acked) {
-        if self.delivered_now() <= self.delivered {
+        if self.sent.delivered() <= self.delivered {
             return;
         }
         if let Some(lost_before) = self.recovery.on_news(news) {
@@ -220,10 +200,10 @@ impl Sender {
         if iack.cum_ack > self.sent.nxt() {
             return self.after(acked, Receipts::default(), now);
         }
-        let receipts = self.sent.acknowledge(iack.cum_ack, None);
+        let receipts = self.acknowledge(iack.cum_ack, &mut acked);
         if let IackReason::Loss { gaps } = &iack.reason {
             let (guard, lost) = (self.guard(), Cell::new(None));
-            let allows = |s: &sent::Segment| guard.judges(s, &lost, now);
+            let allows = |s: &Segment| guard.judges(s, &lost, now);
             let next = self.sent.next_pkt_seq();
             // A gap lies below a packet that arrived, hence was sent.
             for gap in gaps.iter().take(MAX_HOLES).filter(|gap| gap.end < next) {
@@ -243,11 +223,19 @@ impl Sender {
             acked.rtt = Some(rtt);
         }
         let receipts = if cum_ack <= self.sent.nxt() {
-            self.sent.acknowledge(cum_ack, None)
+            self.acknowledge(cum_ack, &mut acked)
         } else {
             Receipts::default()
         };
         self.after(acked, receipts, now)
+    }
+
+    /// A cumulative acknowledgment, without a TACK's word on what lies beyond it.
+    fn acknowledge(&mut self, cum_ack: u64, acked: &mut Acked) -> Receipts {
+        let receipts = self.sent.acknowledge(cum_ack, None);
+        let missing = self.recovery.reaches_beyond(cum_ack);
+        self.undo_timeout(News { largest: None, oldest: receipts.oldest, missing }, acked);
+        receipts
     }
 
     fn on_rtt(&mut self, rtt: Duration, now: Instant) {
@@ -259,17 +247,13 @@ impl Sender {
         OncePerRtt { rtt: self.rtt_min.get().unwrap_or_default() }
     }
 
-    fn delivered_now(&self) -> u64 {
-        self.sent.una() - self.first_seq + self.sent.arrived_beyond()
-    }
-
     fn before(&self) -> Acked {
         Acked { prior_in_flight: self.sent.in_flight(), ..Acked::default() }
     }
 
     /// Completes `acked` after `sent` has taken the feedback in.
     fn after(&mut self, mut acked: Acked, receipts: Receipts, now: Instant) -> Acked {
-        let delivered = self.delivered_now().max(self.delivered);
+        let delivered = self.sent.delivered().max(self.delivered);
         acked.acked_bytes = delivered - self.delivered;
         self.delivered = delivered;
         acked.delivered = delivered;
@@ -283,9 +267,20 @@ impl Sender {
         self.recovery.on_acknowledged(self.sent.una());
         if acked.lost_bytes > 0 {
             acked.recovery_started = self.recovery.on_lost(self.sent.nxt());
+            // A probe has repaired it already, perhaps, and there is nothing to wait for.
+            self.recovery.on_acknowledged(self.sent.una());
         }
+        self.count_repacked();
         acked.in_flight = self.sent.in_flight();
         acked
+    }
+
+    /// The host sends again, in packets that are new to the log, what was lost.
+    fn count_repacked(&mut self) {
+        for _ in 0..self.sent.take_repacked() {
+            self.retransmissions += 1;
+            self.recovery.on_retransmitted();
+        }
     }
 
     /// Full-sized segments are of another length from now on, in bytes: Eq. 4 counts by it.
@@ -293,25 +288,9 @@ impl Sender {
         self.params.mss = mss.max(1);
     }
 
-    /// Segments in flight that are longer than `bytes` did not fit the path: they are offered by
-    /// [`Self::next_lost`], each part of them under a new PKT.SEQ. No episode begins: nothing says
-    /// that a queue overflowed [RFC 8201 §5.4].
-    pub fn lose_longer_than(&mut self, bytes: u64) {
-        self.sent.lose_longer_than(bytes);
-    }
-
     /// The sender ran out of data: rate samples up to what is now in flight are a lower bound.
     pub fn on_app_limited(&mut self) {
         self.app_limited.on_pause(self.sent.next_pkt_seq());
-    }
-
-    /// The next lost segment that may be retransmitted now: each at most once per RTT however
-    /// often it is told. The caller then reports [`Self::on_sent`].
-    ///
-    /// The lowest comes first, because delivery waits for it; the range lies within one segment,
-    /// and the caller may send it in parts.
-    pub fn next_lost(&self, _now: Instant) -> Option<Range<u64>> {
-        self.sent.first_lost()
     }
 
     fn path(&self) -> Path {
@@ -341,13 +320,17 @@ impl Sender {
         // What is known to be lost waits for room in the window, and nothing comes that would make
         // some: the window is full of packets that are not in flight any more. The peer has not
         // told so, having more holes than fit a TACK. A probe's answer would look like progress.
-        if timeout == Timeout::Probe && self.sent.first_lost().is_some() {
+        if timeout == Timeout::Probe && self.sent.lost_bytes() > 0 {
             timeout = Timeout::Rto;
         }
-        if timeout == Timeout::Rto {
+        if timeout == Timeout::Probe {
+            self.tail_probe.ask();
+        } else {
+            self.tail_probe.cancel();
             let lost_before = self.sent.lose_everything();
             let (nxt, next_pkt_seq) = (self.sent.nxt(), self.sent.next_pkt_seq());
             self.recovery.on_timeout(nxt, next_pkt_seq, lost_before);
+            self.count_repacked();
         }
         Some(timeout)
     }
@@ -450,17 +433,6 @@ impl Sender {
     /// ACK-path loss rate rho', in [0, 1].
     pub fn rho_prime(&self) -> f64 {
         self.ack_loss.rho_prime()
-    }
-
-    /// What is not acknowledged, in SEQ order: the way back to plain TCP.
-    pub fn outstanding(&self) -> Vec<Outstanding> {
-        let part = |(s, lost): (sent::Segment, bool)| Outstanding {
-            seq: s.start..s.end,
-            sent_at: s.sent_at,
-            retransmitted: s.retransmitted,
-            lost,
-        };
-        self.sent.unacknowledged().map(part).collect()
     }
 
     /// The bottleneck's pipe as this side sees it, `bw * RTTmin`, bytes; `None` before RTTmin.

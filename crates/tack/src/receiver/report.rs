@@ -43,6 +43,7 @@ pub(super) struct Report {
 pub(super) struct Room {
     distinct: usize,
     fill: bool,
+    unsettled: bool,
 }
 
 /// The policy applied: `max_holes` fit the MSS, some hole was announced `in_vain` or not, and Eq. 5
@@ -56,14 +57,16 @@ pub(super) fn room(
     link: &equations::Link,
 ) -> Room {
     match policy {
-        RbbPolicy::Rich => Room { distinct: max_holes, fill: true },
+        RbbPolicy::Rich => Room { distinct: max_holes, fill: true, unsettled: false },
+        RbbPolicy::Every => Room { distinct: max_holes, fill: false, unsettled: true },
         RbbPolicy::Poor(q) => {
             let q = usize::try_from(q).unwrap_or(usize::MAX);
-            Room { distinct: max_holes.min(q.max(1)), fill: true }
+            Room { distinct: max_holes.min(q.max(1)), fill: true, unsettled: false }
         }
         RbbPolicy::OnDemand => {
             let more = in_vain || equations::more_blocks_needed(rho, MARGIN * rho_prime, 1, link);
-            Room { distinct: if more { max_holes } else { max_holes.min(1) }, fill: false }
+            let distinct = if more { max_holes } else { max_holes.min(1) };
+            Room { distinct, fill: false, unsettled: false }
         }
     }
 }
@@ -76,6 +79,7 @@ pub(super) fn report(
     settled_below: Option<u64>,
     room: Room,
 ) -> Report {
+    let settled_below = settled_below.filter(|_| !room.unsettled);
     let mut gaps = queued.gaps(rcv_nxt).peekable();
     let mut holes = Vec::new();
     while holes.len() < room.distinct
@@ -158,6 +162,13 @@ mod tests {
         assert_eq!(r, Report { holes: vec![2..4, 7..10, 2..4], complete: false });
         let none = report(2, &queued(), Some(2), all);
         assert_eq!(none, Report { holes: vec![], complete: false });
+    }
+
+    #[test]
+    fn every_hole_is_listed_once_whether_it_has_settled_or_not() {
+        let all = room(RbbPolicy::Every, 9, false, 0.0, 0.0, &LINK);
+        let r = report(2, &queued(), Some(2), all);
+        assert_eq!(r, Report { holes: vec![2..4, 7..10, 11..20], complete: true });
     }
 
     #[test]

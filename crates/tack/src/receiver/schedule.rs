@@ -15,8 +15,9 @@
 //! Patience is a timer's, 40 ms, or longer where packets come at a steady pace that is slower: their
 //! TACKs would cover one segment each. While the sender probes for bandwidth, alpha is shorter, and so is
 //! patience with packets that came close together: a window of an odd number of segments must not wait
-//! for a timer to grow. Per packet, as [TON §VI-D] has it, is one TACK per poll for packets of one instant, as GRO or A-MPDUs deliver them: a second one could not
-//! say more. Before anything is known of the path, L segments or the timer count.
+//! for a timer to grow. Per packet, as [TON §VI-D] has it, is one TACK per poll for packets of one
+//! instant, as GRO or A-MPDUs deliver them: a second one could not say more. Before anything is known of
+//! the path, L segments or the timer count.
 //!
 //! While the period rules, the next TACK counts from the *due* time of the last one, not from the
 //! time it happened to be polled: a late driver must not lower the frequency. While counting

@@ -2,6 +2,8 @@
 
 #![allow(clippy::single_range_in_vec_init)] // lists of one gap
 
+use core::ops::Range;
+
 use super::*;
 use crate::RbbPolicy;
 
@@ -68,7 +70,7 @@ impl Host {
         }
         let mut arrival = Arrival {
             pkt_seq,
-            seq,
+            bytes: seq.end - seq.start,
             departure_us: now.as_micros() as u32,
             arrival_us: now.as_micros() as u32,
             push: false,
@@ -77,14 +79,12 @@ impl Host {
             duplicate,
         };
         change(&mut arrival);
-        let (rcv_nxt, window) = (self.rcv_nxt, self.window);
-        let buffer = Buffer { rcv_nxt, queued: &self.queued, window, capacity: CAPACITY };
+        let buffer = buffer(self.rcv_nxt, &self.queued, self.window);
         self.receiver.on_data(&arrival, buffer, now);
     }
 
     fn poll(&mut self, now: Instant) -> Option<Feedback> {
-        let (rcv_nxt, window) = (self.rcv_nxt, self.window);
-        let buffer = Buffer { rcv_nxt, queued: &self.queued, window, capacity: CAPACITY };
+        let buffer = buffer(self.rcv_nxt, &self.queued, self.window);
         self.receiver.poll(buffer, self.max_holes, now)
     }
 
@@ -103,17 +103,19 @@ impl Host {
     }
 
     fn said_by_data(&mut self, now: Instant) {
-        let (rcv_nxt, window) = (self.rcv_nxt, self.window);
-        let buffer = Buffer { rcv_nxt, queued: &self.queued, window, capacity: CAPACITY };
-        self.receiver.on_acknowledged_by_data(buffer, now);
+        self.receiver.on_acknowledged_by_data(self.queued.is_empty(), now);
     }
 
     fn resize(&mut self, window: u64, now: Instant) {
         self.window = window;
-        let rcv_nxt = self.rcv_nxt;
-        let buffer = Buffer { rcv_nxt, queued: &self.queued, window, capacity: CAPACITY };
+        let buffer = buffer(self.rcv_nxt, &self.queued, self.window);
         self.receiver.on_window(buffer, now);
     }
+}
+
+fn buffer(rcv_nxt: u64, queued: &Ranges, window: u64) -> Buffer<'_> {
+    let delivered = rcv_nxt + queued.covered();
+    Buffer { rcv_nxt, queued, delivered, window, capacity: CAPACITY }
 }
 
 #[test]

@@ -14,7 +14,7 @@ use core::time::Duration;
 
 use tack_units::Instant;
 
-use super::sent::Segment;
+use super::log::Segment;
 
 /// Refuses to repeat a retransmission inside one RTT.
 #[derive(Clone, Copy, Debug)]

@@ -24,8 +24,8 @@ struct Undo {
 /// What a TACK that brought news says about a timeout before it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct News {
-    /// Largest PKT.SEQ that the peer has received.
-    pub(super) largest: u64,
+    /// Largest PKT.SEQ that the peer has received; `None`: it does not say.
+    pub(super) largest: Option<u64>,
     /// Oldest PKT.SEQ among what is newly known to have arrived.
     pub(super) oldest: Option<u64>,
     /// The peer misses something below the highest byte it has.
@@ -57,9 +57,11 @@ impl Recovery {
         true
     }
 
-    /// The retransmission timer expired; `lost_before` was lost already.
+    /// The retransmission timer expired; `lost_before` was lost already. Without news since the last
+    /// time it is that silence which goes on, and what would be undone is all of it.
     pub(super) fn on_timeout(&mut self, nxt: u64, next_pkt_seq: u64, lost_before: Ranges) {
-        let undo = Some(Undo { next_pkt_seq, lost_before });
+        let first = || Undo { next_pkt_seq, lost_before };
+        let undo = Some(self.undo.take().unwrap_or_else(first));
         *self = Recovery { until: Some(nxt), undo, ..Default::default() };
     }
 
@@ -83,12 +85,17 @@ impl Recovery {
     /// A TACK brought news. Returns what was lost before a timeout that this proves needless.
     pub(super) fn on_news(&mut self, news: News) -> Option<Ranges> {
         let undo = self.undo.take()?;
-        let none_since = news.largest < undo.next_pkt_seq;
+        let none_since = news.largest.is_some_and(|largest| largest < undo.next_pkt_seq);
         let all_before = !news.missing && news.oldest.is_some_and(|p| p < undo.next_pkt_seq);
         (none_since || all_before).then(|| {
             self.until = None;
             undo.lost_before
         })
+    }
+
+    /// Something that was outstanding at the last timeout lies beyond `cum_ack`.
+    pub(super) fn reaches_beyond(&self, cum_ack: u64) -> bool {
+        self.until.is_some_and(|until| cum_ack < until)
     }
 
     /// Everything below `una` is acknowledged.
@@ -148,7 +155,7 @@ mod tests {
             l.insert(3..4);
             l
         };
-        let news = |largest, oldest, missing| News { largest, oldest, missing };
+        let news = |largest, oldest, missing| News { largest: Some(largest), oldest, missing };
         let mut r = Recovery::default();
         let mut after_timeout = |news| {
             r.on_timeout(1_000, 50, lost.clone());
@@ -162,5 +169,22 @@ mod tests {
         assert_eq!(after_timeout(news(50, Some(49), true)), None);
         assert_eq!(after_timeout(news(50, Some(50), false)), None);
         assert_eq!(after_timeout(news(50, None, false)), None);
+    }
+
+    #[test]
+    fn a_silence_of_several_timeouts_is_undone_as_one() {
+        let mut r = Recovery::default();
+        r.on_timeout(1_000, 50, Ranges::new());
+        let mut all = Ranges::new();
+        all.insert(0..1_000);
+        r.on_timeout(1_000, 51, all);
+        let of_the_probe = News { largest: None, oldest: Some(50), missing: false };
+        assert_eq!(r.on_news(of_the_probe), None, "sent since, and nothing before has arrived");
+        let of_before = News { largest: None, oldest: Some(49), missing: false };
+        assert_eq!(r.on_news(of_before), None, "decided once");
+        let mut r = Recovery::default();
+        r.on_timeout(1_000, 50, Ranges::new());
+        r.on_timeout(1_000, 51, Ranges::new());
+        assert_eq!(r.on_news(of_before), Some(Ranges::new()));
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! probe  min( last transmission + 2 SRTT + held back + slack,  RTO )      once
-//! RTO    wait began + ( SRTT + max(G, 4 RTTVAR) + held back ) * 2^backoff  then
+//! RTO    wait began + ( SRTT + max(G, 4 RTTVAR) + held back ) * 1, 2, 4, 6, 9, 13.5, ...  then
 //!
 //! held back = alpha while L segments are outstanding, for then one must come;
 //!             else max(alpha, the receiver's patience at the pace of the last transmissions)
@@ -12,6 +12,11 @@
 //! progress, probe and timeout. Both deadlines include how long the receiver may hold a TACK back,
 //! so that neither can pass before a TACK could have arrived. The first expiry is always a probe
 //! [RFC 8985 §7.2]: it costs one packet, and the answer to it tells all that is missing.
+//!
+//! Deviation: [RFC 6298 §5.5] doubles every time. From the third timeout in a row on, the wait grows by
+//! half: a full queue answers one of three, so this is a path that is gone. When it comes back, nothing
+//! is sent for half of the time that it was gone at worst, where it would be all of that. Exponential it
+//! stays, as [RFC 8961 §4] demands.
 //!
 //! Deviation: [RFC 6298 §2.4] bounds the RTO by 1 s from below; 200 ms is what Linux uses and
 //! enough, since the delayed acknowledgment it guards against is in the sum.
@@ -34,8 +39,10 @@ const GRANULARITY: Duration = Duration::from_millis(1);
 const PROBE_SLACK: Duration = Duration::from_millis(5);
 /// No receiver holds a TACK back longer [RFC 9293 §3.8.6.3], whatever interval it claims.
 const MAX_ACK_DELAY: Duration = Duration::from_millis(500);
-/// 200 ms * 2^9 exceeds `MAX_RTO`.
-const MAX_BACKOFF: u32 = 9;
+/// Timeouts that double the next wait; later ones make it longer by half.
+const DOUBLING: u32 = 2;
+/// 200 ms * 2^2 * 1.5^11 exceeds `MAX_RTO`.
+const MAX_BACKOFF: u32 = 13;
 
 /// What the deadlines are computed from.
 #[derive(Clone, Copy, Debug)]
@@ -126,7 +133,9 @@ impl Timer {
             None => INITIAL_RTO,
             Some(srtt) => srtt + GRANULARITY.max(4 * path.rttvar) + self.held_back(path),
         };
-        (base.max(MIN_RTO) * (1 << self.backoff)).min(MAX_RTO)
+        let doubled = base.max(MIN_RTO).min(MAX_RTO) * (1 << self.backoff.min(DOUBLING));
+        let longer = |rto: Duration, _| rto + rto / 2;
+        (DOUBLING..self.backoff).fold(doubled, longer).min(MAX_RTO)
     }
 }
 
@@ -205,6 +214,25 @@ mod tests {
             assert!(t.deadline(p) > tack, "{rtt} ms");
             t.on_timeout(at(0));
             assert!(t.deadline(p) > tack, "{rtt} ms");
+        }
+    }
+
+    #[test]
+    fn a_path_that_comes_back_waits_for_half_of_its_absence_at_most() {
+        let mut t = Timer::new(Instant::ZERO);
+        t.on_sent(true, Instant::ZERO);
+        let p = path(20, 5);
+        let mut waits = Vec::new();
+        while t.backoff < 12 {
+            let now = t.deadline(p);
+            if t.on_timeout(now) == Timeout::Rto {
+                waits.push(t.rto(p));
+            }
+        }
+        assert_eq!(waits[..5], [ms(400), ms(800), ms(1_200), ms(1_800), ms(2_700)]);
+        for (n, wait) in waits.iter().enumerate().skip(5) {
+            let before: Duration = waits[..n].iter().sum();
+            assert!(*wait <= before * 3 / 5, "{wait:?} after {before:?}");
         }
     }
 }

@@ -61,7 +61,7 @@ fn random(seed: u64) -> Config {
 
 fn converse(cfg: Config) -> World {
     let (seed, shape) = (cfg.seed, format!("{cfg:?}"));
-    let again = "cargo test -p tack --test mechanism conversation";
+    let again = "cargo test -p tack-ack --test mechanism conversation";
     let mut w = World::new(cfg);
     w.run(Instant::from_secs(3_600));
     assert!(

@@ -2,11 +2,12 @@
 
 #![allow(clippy::single_range_in_vec_init)] // lists of one gap
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tack::{
-    Arrival, Buffer, Frequency, Iack, IackReason, Params, Ranges, Receiver, Regime, Sender, Tack,
-    Timing,
+    Arrival, Buffer, Fate, Frequency, Iack, IackReason, Params, Ranges, Receiver, Regime, Sender,
+    Tack, Timing,
 };
 use tack_units::{Instant, Rate};
 
@@ -36,6 +37,7 @@ fn honest(counter: u32, cum_ack: u64, largest_pkt_seq: u64) -> Tack {
         rcv_high: cum_ack,
         holes: Vec::new(),
         holes_complete: true,
+        settled_below: u64::MAX,
         interval: Duration::from_millis(10),
         regime: Regime::Steady,
         duplicates: 0,
@@ -105,6 +107,97 @@ fn telling_the_same_enormous_loss_for_ever_costs_little() {
     }
 }
 
+/// Anything, or something near what was sent.
+fn number(rng: &mut Rng, around: u64) -> u64 {
+    match rng.below(8) {
+        0 => rng.next(),
+        1 => u64::MAX,
+        2 => 0,
+        _ => rng.below(around + 3),
+    }
+}
+
+fn iack_of_lies(rng: &mut Rng, nxt: u64, next: u64) -> Iack {
+    let gaps = (0..rng.below(5)).map(|_| number(rng, next)..number(rng, next)).collect();
+    Iack { cum_ack: number(rng, nxt) / 2, window: rng.next(), reason: IackReason::Loss { gaps } }
+}
+
+fn tack_of_lies(rng: &mut Rng, nxt: u64, next: u64) -> Tack {
+    Tack {
+        counter: number(rng, 300) as u32,
+        cum_ack: number(rng, nxt) / 2,
+        timing: Some(Timing {
+            departure_us: rng.next() as u32,
+            delay: Duration::from_nanos(rng.next()),
+            queued: Duration::from_nanos(rng.next()),
+        }),
+        delivery_rate: Some(Rate::from_bps(rng.next())),
+        rho: f64::NAN,
+        received_in_flight: number(rng, nxt),
+        window: rng.next(),
+        largest_pkt_seq: number(rng, next),
+        rcv_high: number(rng, nxt),
+        holes: (0..rng.below(9)).map(|_| number(rng, nxt)..number(rng, nxt)).collect(),
+        holes_complete: rng.chance(0.5),
+        settled_below: rng.next() >> rng.below(64),
+        interval: [Duration::MAX, Duration::from_nanos(rng.next())][rng.below(2) as usize],
+        regime: Regime::Startup,
+        duplicates: rng.next() as u32,
+    }
+}
+
+#[test]
+fn random_feedback_on_packets_never_panics_and_no_packet_is_told_of_too_often() {
+    for seed in 1..=300 {
+        let mut rng = Rng::new(seed);
+        let mut s = Sender::of_packets(Params::default(), 1, Instant::ZERO);
+        let (mut now, mut sent, mut fates) = (Instant::ZERO, 0, BTreeMap::new());
+        for _ in 0..300 {
+            now += Duration::from_micros(rng.below(30_000));
+            let next = s.next_pkt_seq();
+            match rng.below(6) {
+                0 | 1 => {
+                    for _ in 0..rng.below(20) {
+                        match rng.below(5) {
+                            0 => s.skip(now),
+                            1 => drop(s.on_uncounted(now)),
+                            _ => {
+                                let bytes = 1 + rng.below(MSS) as u32;
+                                fates.insert(s.on_packet(bytes, now), vec![]);
+                                sent += u64::from(bytes);
+                            }
+                        }
+                    }
+                }
+                2 => drop(s.on_timeout(now)),
+                3 => {
+                    let lie = iack_of_lies(&mut rng, next, next);
+                    s.on_iack(&lie, now);
+                }
+                _ => {
+                    let lie = tack_of_lies(&mut rng, next, next);
+                    let acked = s.on_tack(&lie, rng.next() as u32, now);
+                    assert!(acked.in_flight <= sent && acked.delivered <= sent, "seed {seed}");
+                }
+            }
+            while let Some(fate) = s.poll_fate() {
+                match fate {
+                    Fate::Arrived(n) | Fate::Lost(n) => fates.get_mut(&n).unwrap().push(fate),
+                    Fate::Forged(n) => assert!(!fates.contains_key(&n), "seed {seed}: {n}"),
+                }
+            }
+            s.poll_frequency(Rate::from_bps(rng.next()), rng.chance(0.5), now);
+            assert!(s.in_flight() + s.delivered() <= sent, "seed {seed}");
+            let open = fates.values().any(Vec::is_empty);
+            assert_eq!(s.deadline().is_some(), open, "seed {seed}");
+        }
+        for (n, told) in fates {
+            let sound = matches!(told[..], [] | [_] | [Fate::Lost(_), Fate::Arrived(_)]);
+            assert!(sound, "seed {seed}: {n} {told:?}");
+        }
+    }
+}
+
 #[test]
 fn random_feedback_never_panics_and_the_books_stay_balanced() {
     for seed in 1..=300 {
@@ -114,12 +207,6 @@ fn random_feedback_never_panics_and_the_books_stay_balanced() {
         let mut now = Instant::ZERO;
         for _ in 0..300 {
             now += Duration::from_micros(rng.below(30_000));
-            let number = |rng: &mut Rng, around: u64| match rng.below(8) {
-                0 => rng.next(),
-                1 => u64::MAX,
-                2 => 0,
-                _ => rng.below(around + 3),
-            };
             match rng.below(6) {
                 0 | 1 => {
                     for _ in 0..rng.below(20) {
@@ -131,39 +218,11 @@ fn random_feedback_never_panics_and_the_books_stay_balanced() {
                 }
                 2 => drop(s.on_timeout(now)),
                 3 => {
-                    let gaps = (0..rng.below(5)).map(|_| {
-                        let next = s.next_pkt_seq();
-                        number(&mut rng, next)..number(&mut rng, next)
-                    });
-                    let reason = IackReason::Loss { gaps: gaps.collect() };
-                    let cum_ack = number(&mut rng, nxt) / 2;
-                    s.on_iack(&Iack { cum_ack, window: rng.next(), reason }, now);
+                    let lie = iack_of_lies(&mut rng, nxt, s.next_pkt_seq());
+                    s.on_iack(&lie, now);
                 }
                 _ => {
-                    let holes = (0..rng.below(9))
-                        .map(|_| number(&mut rng, nxt)..number(&mut rng, nxt))
-                        .collect();
-                    let lie = Tack {
-                        counter: number(&mut rng, 300) as u32,
-                        cum_ack: number(&mut rng, nxt) / 2,
-                        timing: Some(Timing {
-                            departure_us: rng.next() as u32,
-                            delay: Duration::from_nanos(rng.next()),
-                            queued: Duration::from_nanos(rng.next()),
-                        }),
-                        delivery_rate: Some(Rate::from_bps(rng.next())),
-                        rho: f64::NAN,
-                        received_in_flight: number(&mut rng, nxt),
-                        window: rng.next(),
-                        largest_pkt_seq: number(&mut rng, s.next_pkt_seq()),
-                        rcv_high: number(&mut rng, nxt),
-                        holes,
-                        holes_complete: rng.chance(0.5),
-                        interval: [Duration::MAX, Duration::from_nanos(rng.next())]
-                            [rng.below(2) as usize],
-                        regime: Regime::Startup,
-                        duplicates: rng.next() as u32,
-                    };
+                    let lie = tack_of_lies(&mut rng, nxt, s.next_pkt_seq());
                     let acked = s.on_tack(&lie, rng.next() as u32, now);
                     assert!(acked.in_flight <= nxt && acked.delivered <= nxt, "seed {seed}");
                 }
@@ -194,12 +253,13 @@ fn random_packets_and_frequencies_never_panic_the_receiver() {
             let buffer = Buffer {
                 rcv_nxt: 0,
                 queued: &queued,
+                delivered: rng.next() >> rng.below(64),
                 window: rng.next() >> rng.below(64),
                 capacity: rng.next() >> rng.below(64),
             };
             let arrival = Arrival {
                 pkt_seq: rng.next() >> rng.below(64),
-                seq: rng.next()..rng.next(),
+                bytes: rng.next() >> rng.below(64),
                 departure_us: rng.next() as u32,
                 arrival_us: rng.next() as u32,
                 push: rng.chance(0.5),

@@ -7,4 +7,5 @@ mod rate;
 mod repair;
 mod rng;
 mod rtt_min;
+mod toy_quic;
 mod world;

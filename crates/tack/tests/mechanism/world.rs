@@ -339,7 +339,7 @@ impl World {
         }
         let arrival = Arrival {
             pkt_seq,
-            seq: start..end,
+            bytes: end - start,
             departure_us,
             arrival_us: self.clock_us().wrapping_add(self.cfg.clock_offset_us),
             push: fin,
@@ -350,6 +350,7 @@ impl World {
         let buffer = Buffer {
             rcv_nxt: self.rcv_nxt,
             queued: &self.queued,
+            delivered: self.rcv_nxt + self.queued.covered(),
             window: self.cfg.capacity,
             capacity: self.cfg.capacity,
         };
@@ -361,6 +362,7 @@ impl World {
             let buffer = Buffer {
                 rcv_nxt: self.rcv_nxt,
                 queued: &self.queued,
+                delivered: self.rcv_nxt + self.queued.covered(),
                 window: self.cfg.capacity,
                 capacity: self.cfg.capacity,
             };

@@ -17,70 +17,32 @@ use std::collections::VecDeque;
 
 use tack_units::Instant;
 
-use crate::Ranges;
+use crate::{Params, Ranges};
 
+use super::Sender;
+use super::log::{Newest, Receipts, Records, Segment};
 use super::transmissions::Transmissions;
 
-/// A segment's latest transmission.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Segment {
-    pub(super) start: u64,
-    pub(super) end: u64,
-    pub(super) pkt_seq: u64,
-    pub(super) sent_at: Instant,
-    /// Bytes delivered on the connection when it was sent.
-    pub(super) delivered: u64,
-    pub(super) retransmitted: bool,
+/// A segment not yet acknowledged, for handing over to plain TCP on fallback.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outstanding {
+    /// Its part of SEQ space.
+    pub seq: Range<u64>,
+    /// When it was last sent.
+    pub sent_at: Instant,
+    /// It was sent more than once.
+    pub retransmitted: bool,
+    /// It is declared lost and waits for retransmission.
+    pub lost: bool,
 }
 
-/// The newest transmission that feedback covers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Newest {
-    pub(super) pkt_seq: u64,
-    /// Bytes delivered on the connection when it was sent.
-    pub(super) delivered: u64,
-    pub(super) sent_at: Instant,
-}
-
-impl From<&Segment> for Newest {
-    fn from(s: &Segment) -> Newest {
-        Newest { pkt_seq: s.pkt_seq, delivered: s.delivered, sent_at: s.sent_at }
-    }
-}
-
-/// What became known to have arrived.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Receipts {
-    /// Retransmissions that were needless, because the data arrived before they could have.
-    pub(super) needless: u64,
-    /// The newest transmission among them.
-    pub(super) newest: Option<Newest>,
-    /// PKT.SEQ of the oldest transmission among them.
-    pub(super) oldest: Option<u64>,
-    /// Bytes not known to have arrived before.
-    pub(super) bytes: u64,
-}
-
-impl Receipts {
-    /// `segment` has arrived; packets up to `largest` had arrived when that was told.
-    fn note(&mut self, segment: &Segment, largest: Option<u64>) {
-        if self.newest.is_none_or(|newest| newest.pkt_seq < segment.pkt_seq) {
-            self.newest = Some(segment.into());
-        }
-        if self.oldest.is_none_or(|pkt_seq| segment.pkt_seq < pkt_seq) {
-            self.oldest = Some(segment.pkt_seq);
-        }
-        if segment.retransmitted && largest.is_some_and(|l| l < segment.pkt_seq) {
-            self.needless += 1;
-        }
-    }
-}
-
-/// The table of outstanding segments.
+/// The log of a host that sends one stream of bytes and fills its holes.
 #[derive(Debug)]
-pub(super) struct Sent {
+pub struct Bytes {
     segments: VecDeque<Segment>,
     transmissions: Transmissions,
+    /// Where SEQ begins.
+    first: u64,
     una: u64,
     nxt: u64,
     /// Arrived beyond `una`, and known where.
@@ -91,11 +53,12 @@ pub(super) struct Sent {
     queued_at_peer: u64,
 }
 
-impl Sent {
+impl Bytes {
     pub(super) fn new(first_pkt_seq: u64, first_seq: u64) -> Self {
-        Sent {
+        Bytes {
             segments: VecDeque::new(),
             transmissions: Transmissions::new(first_pkt_seq),
+            first: first_seq,
             una: first_seq,
             nxt: first_seq,
             received: Ranges::new(),
@@ -104,36 +67,9 @@ impl Sent {
         }
     }
 
-    pub(super) fn una(&self) -> u64 {
-        self.una
-    }
-
-    pub(super) fn nxt(&self) -> u64 {
-        self.nxt
-    }
-
-    /// The PKT.SEQ of the next transmission.
-    pub(super) fn next_pkt_seq(&self) -> u64 {
-        self.transmissions.next()
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.una == self.nxt
-    }
-
     /// Bytes known to have arrived beyond `una`.
-    pub(super) fn arrived_beyond(&self) -> u64 {
+    fn arrived_beyond(&self) -> u64 {
         self.received.covered().max(self.queued_at_peer)
-    }
-
-    /// Bytes sent, neither known to have arrived nor declared lost.
-    pub(super) fn in_flight(&self) -> u64 {
-        let outstanding = self.nxt - self.una;
-        outstanding.saturating_sub(self.lost.covered().saturating_add(self.arrived_beyond()))
-    }
-
-    pub(super) fn lost_bytes(&self) -> u64 {
-        self.lost.covered()
     }
 
     /// A transmission leaves. Returns its PKT.SEQ and whether it carries anything again.
@@ -190,112 +126,6 @@ impl Sent {
         self.segments.partition_point(|s| s.end <= seq)
     }
 
-    /// Everything below `cum_ack` has arrived; the caller has checked that it was sent.
-    pub(super) fn acknowledge(&mut self, cum_ack: u64, largest: Option<u64>) -> Receipts {
-        let mut receipts = Receipts::default();
-        if cum_ack <= self.una {
-            return receipts;
-        }
-        while let Some(s) = self.segments.front_mut().filter(|s| s.start < cum_ack) {
-            let part = s.start..s.end.min(cum_ack);
-            let known = !self.received.is_empty() && self.received.contains(&part);
-            if !known {
-                receipts.note(s, largest);
-                receipts.bytes += part.end - part.start;
-            }
-            if s.end > cum_ack {
-                s.start = cum_ack;
-                // The rest of it was judged with this part.
-                s.retransmitted &= known;
-                break;
-            }
-            self.segments.pop_front();
-        }
-        // Where the peer's queued bytes were is not known: those just passed count as all of it.
-        self.queued_at_peer = self.queued_at_peer.saturating_sub(cum_ack - self.una);
-        self.una = cum_ack;
-        self.received.remove_below(cum_ack);
-        self.lost.remove_below(cum_ack);
-        self.transmissions.trim(cum_ack);
-        receipts
-    }
-
-    /// The peer holds `bytes` beyond `una`.
-    pub(super) fn set_queued_at_peer(&mut self, bytes: u64) {
-        self.queued_at_peer = bytes.min(self.nxt - self.una);
-    }
-
-    /// `range` has arrived beyond `una`.
-    pub(super) fn receive(
-        &mut self,
-        range: Range<u64>,
-        largest: Option<u64>,
-        receipts: &mut Receipts,
-    ) {
-        let range = range.start.max(self.una)..range.end.min(self.nxt);
-        if range.is_empty() || self.received.contains(&range) {
-            return;
-        }
-        for gap in self.received.gaps_in(range.clone()) {
-            let first = self.segments.partition_point(|s| s.end <= gap.start);
-            for s in self.segments.range(first..).take_while(|s| s.start < gap.end) {
-                receipts.note(s, largest);
-            }
-        }
-        receipts.bytes += self.received.insert(range.clone());
-        self.lost.remove(range);
-    }
-
-    /// Transmissions `pkt_seqs` were lost: what they carried is, unless it was sent again or has
-    /// arrived, or `allows` refuses. Returns the bytes newly lost.
-    pub(super) fn lose_packets(
-        &mut self,
-        pkt_seqs: Range<u64>,
-        allows: impl Fn(&Segment) -> bool,
-    ) -> u64 {
-        let before = self.lost.covered();
-        let mut from = pkt_seqs.start;
-        while let Some((pkt_seq, range)) = self.transmissions.next_live(from, pkt_seqs.end) {
-            from = pkt_seq + 1;
-            let first = self.index_of(range.start);
-            for s in self.segments.range(first..).take_while(|s| s.start < range.end) {
-                if s.pkt_seq == pkt_seq && allows(s) {
-                    for part in self.received.gaps_in(s.start..s.end) {
-                        self.lost.insert(part);
-                    }
-                }
-            }
-            self.transmissions.forget(pkt_seq);
-        }
-        self.lost.covered() - before
-    }
-
-    /// The peer misses `hole`: what of it was last sent before `largest` arrived is lost, unless
-    /// `allows` refuses. Returns the bytes newly lost.
-    pub(super) fn lose_hole(
-        &mut self,
-        hole: Range<u64>,
-        largest: u64,
-        allows: impl Fn(&Segment) -> bool,
-    ) -> u64 {
-        let hole = hole.start.max(self.una)..hole.end.min(self.nxt);
-        if hole.is_empty() {
-            return 0;
-        }
-        // The peer may have dropped what it had queued [RFC 2018 §8].
-        self.received.remove(hole.clone());
-        let mut parts = Vec::new();
-        for gap in self.lost.gaps_in(hole) {
-            let first = self.segments.partition_point(|s| s.end <= gap.start);
-            for s in self.segments.range(first..).take_while(|s| s.start < gap.end) {
-                if s.pkt_seq < largest && allows(s) {
-                    parts.push(s.start.max(gap.start)..s.end.min(gap.end));
-                }
-            }
-        }
-        parts.into_iter().map(|part| self.lost.insert(part)).sum()
-    }
-
     /// What has not arrived of segments longer than `bytes` is lost.
     pub(super) fn lose_longer_than(&mut self, bytes: u64) {
         let longer = self.segments.iter().filter(|s| s.end - s.start > bytes);
@@ -305,42 +135,11 @@ impl Sent {
         }
     }
 
-    /// Everything not known to have arrived is lost. Returns what was lost before.
-    pub(super) fn lose_everything(&mut self) -> Ranges {
-        let before = self.lost.clone();
-        let all: Vec<_> = self.received.gaps_in(self.una..self.nxt).collect();
-        for part in all {
-            self.lost.insert(part);
-        }
-        before
-    }
-
-    /// Takes back [`Self::lose_everything`]: only `before` is lost, as far as it still is.
-    pub(super) fn restore_lost(&mut self, before: &Ranges) {
-        let mut kept = Ranges::new();
-        for range in before.iter() {
-            let lost_still = range.start.max(self.una)..range.end.max(self.una);
-            let gone: Vec<_> = self.lost.gaps_in(lost_still.clone()).collect();
-            kept.insert(lost_still);
-            for part in gone {
-                kept.remove(part);
-            }
-        }
-        self.lost = kept;
-    }
-
     /// The lowest lost range, within one segment.
     pub(super) fn first_lost(&self) -> Option<Range<u64>> {
         let lost = self.lost.first()?;
         let s = self.segments.get(self.index_of(lost.start))?;
         Some(lost.start..lost.end.min(s.end))
-    }
-
-    /// What is known of the transmission `pkt_seq`, if it still is.
-    pub(super) fn when_sent(&self, pkt_seq: u64) -> Option<Newest> {
-        let range = self.transmissions.range_of(pkt_seq)?;
-        let s = self.segments.get(self.index_of(range.start))?;
-        (s.pkt_seq == pkt_seq).then_some(s.into())
     }
 
     /// Segments, in SEQ order, with whether each is lost; what has arrived is left out.
@@ -376,6 +175,231 @@ impl Sent {
     }
 }
 
+impl Records for Bytes {
+    fn una(&self) -> u64 {
+        self.una
+    }
+
+    fn nxt(&self) -> u64 {
+        self.nxt
+    }
+
+    fn next_pkt_seq(&self) -> u64 {
+        self.transmissions.next()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.una == self.nxt
+    }
+
+    fn in_flight(&self) -> u64 {
+        let outstanding = self.nxt - self.una;
+        outstanding.saturating_sub(self.lost.covered().saturating_add(self.arrived_beyond()))
+    }
+
+    fn lost_bytes(&self) -> u64 {
+        self.lost.covered()
+    }
+
+    fn delivered(&self) -> u64 {
+        self.una - self.first + self.arrived_beyond()
+    }
+
+    /// Everything below `cum_ack` has arrived; the caller has checked that it was sent.
+    fn acknowledge(&mut self, cum_ack: u64, largest: Option<u64>) -> Receipts {
+        let mut receipts = Receipts::default();
+        if cum_ack <= self.una {
+            return receipts;
+        }
+        while let Some(s) = self.segments.front_mut().filter(|s| s.start < cum_ack) {
+            let part = s.start..s.end.min(cum_ack);
+            let known = !self.received.is_empty() && self.received.contains(&part);
+            if !known {
+                note(&mut receipts, s, largest);
+                receipts.bytes += part.end - part.start;
+            }
+            if s.end > cum_ack {
+                s.start = cum_ack;
+                // The rest of it was judged with this part.
+                s.retransmitted &= known;
+                break;
+            }
+            self.segments.pop_front();
+        }
+        // Where the peer's queued bytes were is not known: those just passed count as all of it.
+        self.queued_at_peer = self.queued_at_peer.saturating_sub(cum_ack - self.una);
+        self.una = cum_ack;
+        self.received.remove_below(cum_ack);
+        self.lost.remove_below(cum_ack);
+        self.transmissions.trim(cum_ack);
+        receipts
+    }
+
+    fn set_queued_at_peer(&mut self, cum_ack: u64, bytes: u64) {
+        let passed = self.una - cum_ack.min(self.una);
+        self.queued_at_peer = bytes.saturating_sub(passed).min(self.nxt - self.una);
+    }
+
+    /// `range` has arrived beyond `una`.
+    fn receive(&mut self, range: Range<u64>, largest: Option<u64>, receipts: &mut Receipts) {
+        let range = range.start.max(self.una)..range.end.min(self.nxt);
+        if range.is_empty() || self.received.contains(&range) {
+            return;
+        }
+        for gap in self.received.gaps_in(range.clone()) {
+            let first = self.segments.partition_point(|s| s.end <= gap.start);
+            for s in self.segments.range(first..).take_while(|s| s.start < gap.end) {
+                note(receipts, s, largest);
+            }
+        }
+        receipts.bytes += self.received.insert(range.clone());
+        self.lost.remove(range);
+    }
+
+    /// Transmissions `pkt_seqs` were lost: what they carried is, unless it was sent again or has
+    /// arrived, or `allows` refuses. Returns the bytes newly lost.
+    fn lose_packets(&mut self, pkt_seqs: Range<u64>, allows: impl Fn(&Segment) -> bool) -> u64 {
+        let before = self.lost.covered();
+        let mut from = pkt_seqs.start;
+        while let Some((pkt_seq, range)) = self.transmissions.next_live(from, pkt_seqs.end) {
+            from = pkt_seq + 1;
+            let first = self.index_of(range.start);
+            for s in self.segments.range(first..).take_while(|s| s.start < range.end) {
+                if s.pkt_seq == pkt_seq && allows(s) {
+                    for part in self.received.gaps_in(s.start..s.end) {
+                        self.lost.insert(part);
+                    }
+                }
+            }
+            self.transmissions.forget(pkt_seq);
+        }
+        self.lost.covered() - before
+    }
+
+    /// The peer misses `hole`: what of it was last sent before `largest` arrived is lost, unless
+    /// `allows` refuses. Returns the bytes newly lost.
+    fn lose_hole(
+        &mut self,
+        hole: Range<u64>,
+        largest: u64,
+        allows: impl Fn(&Segment) -> bool,
+    ) -> u64 {
+        let hole = hole.start.max(self.una)..hole.end.min(self.nxt);
+        if hole.is_empty() {
+            return 0;
+        }
+        // The peer may have dropped what it had queued [RFC 2018 §8].
+        self.received.remove(hole.clone());
+        let mut parts = Vec::new();
+        for gap in self.lost.gaps_in(hole) {
+            let first = self.segments.partition_point(|s| s.end <= gap.start);
+            for s in self.segments.range(first..).take_while(|s| s.start < gap.end) {
+                if s.pkt_seq < largest && allows(s) {
+                    parts.push(s.start.max(gap.start)..s.end.min(gap.end));
+                }
+            }
+        }
+        parts.into_iter().map(|part| self.lost.insert(part)).sum()
+    }
+
+    /// Everything not known to have arrived is lost. Returns what was lost before.
+    fn lose_everything(&mut self) -> Ranges {
+        let before = self.lost.clone();
+        let all: Vec<_> = self.received.gaps_in(self.una..self.nxt).collect();
+        for part in all {
+            self.lost.insert(part);
+        }
+        before
+    }
+
+    /// Takes back [`Self::lose_everything`]: only `before` is lost, as far as it still is.
+    fn restore_lost(&mut self, before: &Ranges) {
+        let mut kept = Ranges::new();
+        for range in before.iter() {
+            let lost_still = range.start.max(self.una)..range.end.max(self.una);
+            let gone: Vec<_> = self.lost.gaps_in(lost_still.clone()).collect();
+            kept.insert(lost_still);
+            for part in gone {
+                kept.remove(part);
+            }
+        }
+        self.lost = kept;
+    }
+
+    /// What is known of the transmission `pkt_seq`, if it still is.
+    fn when_sent(&self, pkt_seq: u64) -> Option<Newest> {
+        let range = self.transmissions.range_of(pkt_seq)?;
+        let s = self.segments.get(self.index_of(range.start))?;
+        (s.pkt_seq == pkt_seq).then_some(s.into())
+    }
+
+    /// What is lost is sent again from here.
+    fn take_repacked(&mut self) -> u64 {
+        0
+    }
+}
+
+impl Sender<Bytes> {
+    /// `first_pkt_seq` numbers the first transmission (0 stands for 1: a gap is named by the
+    /// packet before it, so there must be room for one), `first_seq` the first byte.
+    pub fn new(params: Params, first_pkt_seq: u64, first_seq: u64, now: Instant) -> Self {
+        Sender::with_log(params, Bytes::new(first_pkt_seq.max(1), first_seq), now)
+    }
+
+    /// A segment leaves now; returns its PKT.SEQ. New data must continue the SEQ space; a
+    /// retransmission names (part of) what is outstanding. O(1) for new data, O(log N) for
+    /// retransmissions of whole segments.
+    ///
+    /// # Panics
+    ///
+    /// When `seq` starts beyond the end of what was sent: a bug of the host.
+    pub fn on_sent(&mut self, seq: Range<u64>, now: Instant) -> u64 {
+        self.timer.on_sent(self.sent.is_empty(), now);
+        let (pkt_seq, again) = self.sent.on_sent(seq.clone(), self.delivered, now);
+        self.tail_probe.on_sent(pkt_seq, seq, again);
+        if again {
+            self.retransmissions += 1;
+            self.recovery.on_retransmitted();
+        }
+        pkt_seq
+    }
+
+    /// Segments in flight that are longer than `bytes` did not fit the path: they are offered by
+    /// [`Self::next_lost`], each part of them under a new PKT.SEQ. No episode begins: nothing says
+    /// that a queue overflowed [RFC 8201 §5.4].
+    pub fn lose_longer_than(&mut self, bytes: u64) {
+        self.sent.lose_longer_than(bytes);
+    }
+
+    /// The next lost segment that may be retransmitted now: each at most once per RTT however
+    /// often it is told. The caller then reports [`Self::on_sent`].
+    ///
+    /// The lowest comes first, because delivery waits for it; the range lies within one segment,
+    /// and the caller may send it in parts.
+    pub fn next_lost(&self, _now: Instant) -> Option<Range<u64>> {
+        self.sent.first_lost()
+    }
+
+    /// What is not acknowledged, in SEQ order: the way back to plain TCP.
+    pub fn outstanding(&self) -> Vec<Outstanding> {
+        let part = |(s, lost): (Segment, bool)| Outstanding {
+            seq: s.start..s.end,
+            sent_at: s.sent_at,
+            retransmitted: s.retransmitted,
+            lost,
+        };
+        self.sent.unacknowledged().map(part).collect()
+    }
+}
+
+/// `segment` has arrived; packets up to `largest` had arrived when that was told.
+fn note(receipts: &mut Receipts, segment: &Segment, largest: Option<u64>) {
+    receipts.note(segment);
+    if segment.retransmitted && largest.is_some_and(|l| l < segment.pkt_seq) {
+        receipts.needless += 1;
+    }
+}
+
 #[cfg(test)]
-#[path = "sent_tests.rs"]
+#[path = "bytes_tests.rs"]
 mod tests;

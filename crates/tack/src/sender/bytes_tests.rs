@@ -20,7 +20,7 @@ struct Byte {
 
 /// The table and the oracle, which go through the same operations.
 struct Pair {
-    sent: Sent,
+    sent: Bytes,
     una: u64,
     bytes: Vec<Byte>,
 }
@@ -120,7 +120,7 @@ fn random_operations_agree_with_a_record_per_byte() {
             x % n.max(1)
         };
         let una = next(1 << 40);
-        let sent = Sent::new(1 + next(1 << 33), una);
+        let sent = Bytes::new(1 + next(1 << 33), una);
         let mut pair = Pair { sent, una, bytes: Vec::new() };
         for step in 0..200 {
             let (span, top) = (pair.nxt() - pair.una, pair.sent.next_pkt_seq());
@@ -151,7 +151,7 @@ fn random_operations_agree_with_a_record_per_byte() {
 
 #[test]
 fn a_retransmission_may_cover_part_of_a_segment_or_several() {
-    let mut s = Sent::new(1, 0);
+    let mut s = Bytes::new(1, 0);
     for i in 0..4 {
         s.on_sent(i * 100..i * 100 + 100, 0, at(0));
     }
@@ -168,7 +168,7 @@ fn a_retransmission_may_cover_part_of_a_segment_or_several() {
 
 #[test]
 fn a_transmission_may_carry_old_and_new_data_together() {
-    let mut s = Sent::new(1, 0);
+    let mut s = Bytes::new(1, 0);
     s.on_sent(0..100, 0, at(0));
     assert_eq!(s.on_sent(50..150, 0, at(1)), (2, true));
     assert_eq!((s.nxt(), s.in_flight()), (150, 150));
@@ -179,7 +179,7 @@ fn a_transmission_may_carry_old_and_new_data_together() {
 
 #[test]
 fn segments_too_long_for_the_path_are_lost_but_for_what_has_arrived_of_them() {
-    let mut s = Sent::new(1, 0);
+    let mut s = Bytes::new(1, 0);
     for range in [0..100, 100..160, 160..260] {
         s.on_sent(range, 0, at(0));
     }
@@ -199,7 +199,7 @@ fn segments_too_long_for_the_path_are_lost_but_for_what_has_arrived_of_them() {
 #[test]
 fn only_the_latest_transmission_of_a_segment_counts() {
     // [TON §V-A]: the tuple's PKT.SEQ is replaced.
-    let mut s = Sent::new(1, 0);
+    let mut s = Bytes::new(1, 0);
     s.on_sent(0..100, 0, at(0));
     s.on_sent(0..100, 0, at(1));
     assert_eq!(s.lose_packets(1..2, any), 0);
@@ -209,7 +209,7 @@ fn only_the_latest_transmission_of_a_segment_counts() {
 
 #[test]
 fn memory_is_bounded_by_what_is_outstanding() {
-    let mut s = Sent::new(1, 0);
+    let mut s = Bytes::new(1, 0);
     for i in 0..100_000u64 {
         s.on_sent(i * 10..i * 10 + 10, 0, at(i));
         if i % 3 == 0 && i > 50 {
@@ -228,7 +228,7 @@ fn memory_is_bounded_by_what_is_outstanding() {
 
 #[test]
 fn a_needless_retransmission_is_told_by_its_number() {
-    let mut s = Sent::new(1, 0);
+    let mut s = Bytes::new(1, 0);
     s.on_sent(0..100, 0, at(0));
     s.on_sent(0..100, 0, at(1));
     // Packets up to 1 have arrived, and everything is acknowledged: it was the original.
@@ -240,7 +240,7 @@ fn a_needless_retransmission_is_told_by_its_number() {
 
 #[test]
 fn a_needless_retransmission_acknowledged_in_parts_counts_once() {
-    let mut s = Sent::new(1, 0);
+    let mut s = Bytes::new(1, 0);
     s.on_sent(0..100, 0, at(0));
     s.on_sent(0..100, 0, at(1));
     assert_eq!(s.acknowledge(50, Some(1)).needless, 1);

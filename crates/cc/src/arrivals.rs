@@ -1,0 +1,156 @@
+//! What a receiver that measures rates shows a window-based slow start.
+//!
+//! ```text
+//! rate     = greatest rate told in this round trip and the one before [TON §VI-D]
+//! least    = least round trip of the same time
+//!
+//! clear    = the last round trip passed no queue    slow start grows by 2.89 a round, else by 2
+//! room     = rate * (2 least + 16 ms)               it grows no further
+//! held     = rate * srtt                            once packets wait: bdp and queue
+//! ```
+//!
+//! Growth and room are those of BBR's Startup under such rates (`bbr/overshoot.rs` says why they are
+//! safe). A window that grows so is 1.78 times what arrives in a round trip: the limit is not felt
+//! before the path is full. The 16 ms are what 802.11 and hosts gather into one burst: there the
+//! rate grows with the window. A loss then cuts what the path held, not what slow start had sent
+//! beyond it.
+
+use core::f64::consts::LN_2;
+use core::time::Duration;
+
+use tack_units::{Instant, Rate};
+
+use crate::sample::{AckSample, RateSource};
+
+/// Bytes by which the window grows for each that is acknowledged, while nothing waits.
+const CLEAR_GROWTH: f64 = 2.0 / LN_2 - 1.0;
+/// Window of slow start over what arrives in a round trip.
+const ROOM: f64 = 2.0;
+/// Gathered into one burst, at most.
+const GATHERED: Duration = Duration::from_millis(16);
+/// A round trip longer than the least by this part of it passed a queue [RFC 9406 §4.3]; by less than
+/// 4 ms, one such burst.
+const RISE_DIVISOR: u32 = 8;
+const RISE_MIN: Duration = Duration::from_millis(4);
+
+/// Follows the rates that a receiver tells.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Arrivals {
+    began: Option<Instant>,
+    now: Round,
+    before: Round,
+    rtt_min: Option<Duration>,
+    clear: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Round {
+    rate: Rate,
+    least: Option<Duration>,
+}
+
+impl Arrivals {
+    /// Takes in what a TACK tells; nothing from plain TCP.
+    pub(crate) fn on_ack(&mut self, ack: &AckSample) {
+        let told = ack.rate.filter(|sample| sample.source == RateSource::Receiver);
+        let Some((rate, rtt)) = told.and_then(|sample| sample.delivery_rate).zip(ack.rtt) else {
+            return;
+        };
+        if self.began.is_none_or(|began| ack.now - began >= rtt) {
+            self.began = Some(ack.now);
+            self.before = core::mem::take(&mut self.now);
+        }
+        self.rtt_min = ack.rtt_min;
+        let waits = |least: Duration| least.saturating_add((least / RISE_DIVISOR).max(RISE_MIN));
+        self.clear = ack.rtt_min.is_some_and(|least| rtt < waits(least));
+        self.now.rate = self.now.rate.max(rate);
+        self.now.least = Some(self.now.least.map_or(rtt, |least| least.min(rtt)));
+    }
+
+    fn rate(&self) -> Rate {
+        self.now.rate.max(self.before.rate)
+    }
+
+    /// What `acked` bytes let slow start grow by, if a pacer spreads it.
+    pub(crate) fn growth(&self, acked: u64) -> u64 {
+        if self.clear { (acked as f64 * CLEAR_GROWTH) as u64 } else { acked }
+    }
+
+    /// Bytes that slow start may put on the path; `None` before a round trip was measured.
+    pub(crate) fn room_for(&self) -> Option<u64> {
+        let least = self.now.least?.min(self.before.least?);
+        Some(self.rate().bytes_in(least.mul_f64(ROOM).saturating_add(GATHERED)))
+    }
+
+    /// Bytes that the path and its queue hold; `None` unless packets wait.
+    pub(crate) fn held_at(&self, srtt: Duration) -> Option<u64> {
+        let least = self.rtt_min?;
+        (srtt >= least.saturating_add(least / RISE_DIVISOR)).then(|| self.rate().bytes_in(srtt))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::RateSample;
+    use crate::sample::tests::ack;
+
+    const LEAST: Duration = Duration::from_millis(100);
+
+    fn told(now_ms: u64, mbps: u64, rtt_ms: u64) -> AckSample {
+        let rate = RateSample {
+            delivery_rate: Some(Rate::from_mbps(mbps)),
+            app_limited: false,
+            source: RateSource::Receiver,
+            prior_delivered: 0,
+            interval: Duration::ZERO,
+        };
+        AckSample {
+            now: Instant::from_millis(now_ms),
+            rate: Some(rate),
+            rtt: Some(Duration::from_millis(rtt_ms)),
+            rtt_min: Some(LEAST),
+            ..ack()
+        }
+    }
+
+    fn after(acks: &[AckSample]) -> Arrivals {
+        let mut arrivals = Arrivals::default();
+        acks.iter().for_each(|ack| arrivals.on_ack(ack));
+        arrivals
+    }
+
+    #[test]
+    fn the_greatest_rate_and_the_least_round_trip_of_two_rounds_make_the_room() {
+        let first = [told(0, 8, 100), told(50, 16, 104)];
+        assert_eq!(after(&first).room_for(), None, "one round trip tells of no growth");
+        // 16 Mbit/s are 2 000 bytes per ms, for 200 and 16 ms.
+        let both = [first[0], first[1], told(110, 12, 110)];
+        assert_eq!(after(&both).room_for(), Some(2_000 * 216));
+        let later = [first[0], first[1], told(110, 12, 110), told(230, 12, 120)];
+        assert_eq!(after(&later).room_for(), Some((1_500.0 * (2.0 * 110.0 + 16.0)) as u64));
+    }
+
+    #[test]
+    fn the_path_holds_what_arrives_in_a_round_trip_once_packets_wait() {
+        let arrivals = after(&[told(0, 8, 100), told(100, 8, 150)]);
+        assert_eq!(arrivals.held_at(Duration::from_millis(112)), None);
+        assert_eq!(arrivals.held_at(Duration::from_millis(150)), Some(150_000));
+    }
+
+    #[test]
+    fn growth_is_faster_while_nothing_waits() {
+        assert_eq!(after(&[told(0, 8, 112)]).growth(1_000), 1_885);
+        assert_eq!(after(&[told(0, 8, 113)]).growth(1_000), 1_000);
+    }
+
+    #[test]
+    fn rates_of_the_sender_are_no_news() {
+        let mut plain = told(0, 8, 100);
+        plain.rate.as_mut().unwrap().source = RateSource::Sender;
+        let arrivals = after(&[plain, AckSample { now: Instant::from_millis(200), ..plain }]);
+        assert_eq!(arrivals.room_for(), None);
+        assert_eq!(arrivals.held_at(LEAST * 2), None);
+        assert_eq!(arrivals.growth(1_000), 1_000);
+    }
+}

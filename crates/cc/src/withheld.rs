@@ -1,0 +1,35 @@
+//! What a receiver has and will only acknowledge with its next TACK: beyond what the path holds.
+//!
+//! ```text
+//! paced      max(cwnd * interval/srtt, 2 MSS) - MSS      as bdp * (1 + 1/beta) [TON §VIII]
+//! unpaced    half of that
+//! ```
+//!
+//! Counted beyond a flow whose every segment is acknowledged. At the receiver, data waits half an
+//! interval in the mean. A pacer lets what a TACK allows leave over the next interval, which is
+//! another half.
+
+use core::time::Duration;
+
+/// How acknowledgments come.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Withheld {
+    pub(crate) srtt: Option<Duration>,
+    /// Time between two TACKs; zero for plain TCP.
+    pub(crate) interval: Duration,
+}
+
+impl Withheld {
+    /// Bytes of a paced window `cwnd`; none for plain TCP.
+    pub(crate) fn of(&self, cwnd: u64, mss: u64) -> u64 {
+        let Some(srtt) = self.srtt.filter(|srtt| !srtt.is_zero()) else { return 0 };
+        if self.interval.is_zero() {
+            return 0;
+        }
+        let part = self.interval.min(srtt).div_duration_f64(srtt);
+        // No TACK covers less than two segments, however far apart they are. The interval is the
+        // receiver's word: no more than with the least beta, which is 2.
+        let covered = ((cwnd as f64 * part) as u64).max(2 * mss).min(cwnd / 2);
+        covered.saturating_sub(mss)
+    }
+}

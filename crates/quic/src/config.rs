@@ -1,0 +1,66 @@
+//! Every knob of a connection, and the reason for its default.
+
+use core::time::Duration;
+
+use tack_cc::Algorithm;
+
+use crate::wire::Version;
+
+/// How a connection is to behave.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The version that a client begins with.
+    pub version: Version,
+    /// Bytes of each stream that the peer may send at first.
+    pub initial_window: u64,
+    /// Most that autotuning may make of it, bytes.
+    pub max_window: u64,
+    /// Bytes of all streams that the peer may send at first, and the most of it.
+    pub initial_connection_window: u64,
+    /// See `initial_connection_window`.
+    pub max_connection_window: u64,
+    /// Bytes of each stream that wait here for an acknowledgment, at most.
+    pub send_buffer: usize,
+    /// Streams of each direction that the peer may have open at a time.
+    pub max_streams_bidi: u64,
+    /// See `max_streams_bidi`.
+    pub max_streams_uni: u64,
+    /// The connection ends after so long a silence; `None`: never on our account.
+    pub idle_timeout: Option<Duration>,
+    /// Congestion controller.
+    pub congestion: Algorithm,
+    /// TACK, offered to the peer; `None`: plain RFC 9000. The MSS is the path's.
+    pub tack: Option<tack::Params>,
+    /// A peer without TACK that knows ACK_FREQUENCY is asked for Eq. 4 by it.
+    pub ask_frequency: bool,
+    /// Largest UDP payload that is tried, bytes, 1200 at least.
+    pub max_udp_payload: u16,
+    /// Packets are marked ECN-capable.
+    pub ecn: bool,
+    /// Bytes of received DATAGRAM frames that are kept for the application; 0: none are taken.
+    pub datagram_buffer: usize,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Config {
+            version: Version::V1,
+            // What a LAN needs; autotuning does the rest.
+            initial_window: 256 << 10,
+            max_window: 16 << 20,
+            initial_connection_window: 384 << 10,
+            max_connection_window: 32 << 20,
+            send_buffer: 16 << 20,
+            max_streams_bidi: 100,
+            max_streams_uni: 100,
+            idle_timeout: Some(Duration::from_secs(30)),
+            congestion: Algorithm::default(),
+            tack: Some(tack::Params::DEFAULT),
+            ask_frequency: true,
+            // An Ethernet frame less IPv6 and UDP headers.
+            max_udp_payload: 1_452,
+            ecn: true,
+            datagram_buffer: 64 << 10,
+        }
+    }
+}

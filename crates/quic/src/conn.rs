@@ -1,0 +1,275 @@
+//! One connection [RFC 9000], client or server, without a clock.
+//!
+//! ```text
+//! datagrams ──► handle ──► arrives: packets ──► frames ──► streams, acks, recovery, tls
+//! datagrams ◄── poll_transmit ◄── transmit: what is owed, by space
+//! time      ──► handle_timeout          deadline ──► the earliest of all timers
+//! application: open, write, finish, read, stop, close          poll_event ──► what happened
+//! ```
+//!
+//! One change, then poll until there is nothing more. The parts own their state and the connection draws
+//! the conclusions: [`Recovery`] says what became of packets, [`Acks`] when to acknowledge,
+//! [`Streams`](crate::streams) what there is to send.
+//!
+//! Whether TACK governs 1-RTT packets is decided once, when their keys are there, which is when the
+//! peer's transport parameters are: of its packets none was read before, and of ours none has left.
+
+mod acks;
+mod arrives;
+mod cids;
+mod close;
+mod drive;
+mod ecn;
+mod frames;
+mod keys;
+mod log;
+mod mtu;
+mod open;
+mod path;
+mod recovery;
+mod space;
+mod tls;
+mod transmit;
+mod usage;
+
+use core::time::Duration;
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+
+use rustls::Side;
+use rustls::quic::Keys;
+use tack_transport::{Congestion, RecvBuffer};
+use tack_units::Instant;
+
+use crate::ack_frequency::AckFrequency;
+use crate::config::Config;
+use crate::error::ConnectionError;
+use crate::secret::Secret;
+use crate::streams::{SendStream, StreamEvent, Streams};
+use crate::wire::{ConnectionId, Parameters, Version};
+
+use acks::Acks;
+pub(crate) use cids::CidChange;
+use cids::{LocalCids, RemoteCids};
+use close::Closing;
+use ecn::Ecn;
+use keys::OneRtt;
+use mtu::Mtu;
+pub use open::{Accept, Connect};
+use path::Path;
+use recovery::Recovery;
+use tls::Tls;
+pub use usage::Info;
+
+/// What happened on a connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Event {
+    /// The handshake is done.
+    Connected,
+    /// Something happened to a stream.
+    Stream(StreamEvent),
+    /// A DATAGRAM frame arrived.
+    Datagram,
+    /// It has ended; nothing else happens.
+    Closed(ConnectionError),
+}
+
+/// A datagram to send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Transmit {
+    /// Whom it is for.
+    pub to: SocketAddr,
+    /// ECN field of its IP header: 2 is ECT(0).
+    pub ecn: u8,
+    /// It carries stream data.
+    pub is_data: bool,
+}
+
+/// The CRYPTO stream of a space, and what is acknowledged in it.
+#[derive(Debug)]
+struct Space {
+    acks: Acks,
+    sending: SendStream,
+    receiving: RecvBuffer,
+    /// Packets that are to ask for an acknowledgment, whatever they carry.
+    probes: u8,
+}
+
+/// Handshake bytes that may wait for those before them [RFC 9000 §7.5].
+const CRYPTO_WINDOW: usize = 64 << 10;
+
+impl Space {
+    fn new(acks: Acks) -> Space {
+        Space {
+            acks,
+            sending: SendStream::of_handshake(),
+            receiving: RecvBuffer::new(0, CRYPTO_WINDOW, CRYPTO_WINDOW),
+            probes: 0,
+        }
+    }
+}
+
+/// How far the connection is.
+#[derive(Debug)]
+enum State {
+    Handshaking,
+    Established,
+    /// Over, but for telling the peer so, or waiting until it knows [RFC 9000 §10.2].
+    Ending(Closing),
+    Over,
+}
+
+/// One connection, client or server, without a clock.
+///
+/// - **Input**: [`handle`](Self::handle) a datagram, [`handle_timeout`](Self::handle_timeout), and what the
+///   application does: [`open`](Self::open), [`write`](Self::write), [`read`](Self::read), ...
+/// - **Output**: [`poll_transmit`](Self::poll_transmit) and [`poll_event`](Self::poll_event) until `None`,
+///   then wait for [`deadline`](Self::deadline).
+pub struct Connection {
+    side: Side,
+    config: Config,
+    version: Version,
+    state: State,
+    tls: Tls,
+    initial_keys: Option<Keys>,
+    handshake_keys: Option<Keys>,
+    one_rtt: Option<OneRtt>,
+    spaces: [Space; 3],
+    recovery: Recovery,
+    congestion: Congestion,
+    ecn: Ecn,
+    mtu: Mtu,
+    path: Path,
+    local_cids: LocalCids,
+    remote_cids: RemoteCids,
+    streams: Streams,
+    /// What the peer's first flight was sent to, and what a Retry changed it to.
+    original_dcid: ConnectionId,
+    retry_scid: Option<ConnectionId>,
+    token: Vec<u8>,
+    /// The peer's; `None` before they came.
+    peer: Option<Parameters>,
+    ours: Parameters,
+    /// Asks a peer that has no TACK.
+    ack_frequency: Option<AckFrequency>,
+    /// 1-RTT packets may carry HANDSHAKE_DONE.
+    handshake_done_owed: bool,
+    confirmed: bool,
+    /// Packets that came before their keys.
+    held: Vec<(Vec<u8>, u8)>,
+    /// Since when nothing came, or left that asks for an answer.
+    idle_since: Instant,
+    /// A packet came since one left that asks for an answer.
+    heard_since_asking: bool,
+    /// Bytes that the pacer lets go at this time.
+    allowance: (Instant, u64),
+    /// When it lets more go.
+    paced_until: Option<Instant>,
+    /// Application data was sent once: its receiver is told a frequency.
+    has_sent_data: bool,
+    next_skip: u64,
+    secret: Secret,
+    number: u64,
+    datagrams_in: VecDeque<Vec<u8>>,
+    datagrams_out: VecDeque<Vec<u8>>,
+    events: VecDeque<Event>,
+    counters: Counters,
+}
+
+/// What passed, in packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// That left.
+    pub packets_sent: u64,
+    /// That arrived, were opened and not had before.
+    pub packets_received: u64,
+    /// That could not be opened, or read without keys.
+    pub packets_dropped: u64,
+    /// That arrived twice, or too late to tell.
+    pub duplicates: u64,
+    /// Acknowledgments sent in packets that had nothing else.
+    pub acks_sent: u64,
+    /// Loss IACKs among them.
+    pub loss_acks_sent: u64,
+    /// Retransmission timeouts, of TACK.
+    pub timeouts: u64,
+}
+
+impl core::fmt::Debug for Connection {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Connection")
+            .field("side", &self.side)
+            .field("state", &self.state)
+            .field("counters", &self.counters)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Connection {
+    /// The peer's address.
+    pub fn remote(&self) -> SocketAddr {
+        self.path.remote()
+    }
+
+    /// Which side this is.
+    pub fn side(&self) -> Side {
+        self.side
+    }
+
+    /// The version spoken.
+    pub fn version(&self) -> Version {
+        self.version
+    }
+
+    /// The handshake is done, and the connection has not ended.
+    pub fn is_established(&self) -> bool {
+        matches!(self.state, State::Established)
+    }
+
+    /// It has ended, and nothing more of it will leave.
+    pub fn is_over(&self) -> bool {
+        matches!(self.state, State::Over)
+    }
+
+    /// Both ends speak TACK, and 1-RTT packets go by it.
+    pub fn is_tack(&self) -> bool {
+        self.recovery.is_tack()
+    }
+
+    /// What happened; to be called until `None` after every change.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        // Streams say nothing after the end.
+        if let Some(event) = self.events.pop_front() {
+            return Some(event);
+        }
+        if self.is_ending() {
+            return None;
+        }
+        self.streams.poll_event().map(Event::Stream)
+    }
+
+    /// IDs that the endpoint finds this connection by, changed since the last call.
+    pub(crate) fn take_cid_changes(&mut self) -> Vec<CidChange> {
+        self.local_cids.take_changes()
+    }
+
+    /// IDs in force.
+    pub(crate) fn cids(&self) -> impl Iterator<Item = ConnectionId> + '_ {
+        self.local_cids.active()
+    }
+
+    fn is_ending(&self) -> bool {
+        matches!(self.state, State::Ending(_) | State::Over)
+    }
+
+    /// Nothing may leave before the peer has shown that it is where it says.
+    fn is_blocked(&self) -> bool {
+        self.path.credit() < u64::from(mtu::BASE)
+    }
+
+    /// Three probe timeouts: whatever is under way has arrived by then [RFC 9000 §10.2].
+    fn three_pto(&self) -> Duration {
+        3 * self.recovery.pto_interval()
+    }
+}

@@ -1,0 +1,329 @@
+//! What arrived in one packet number space, and when that is acknowledged.
+//!
+//! ```text
+//! Initial, Handshake      at once                                       [RFC 9000 §13.2.1]
+//! 1-RTT, plain peer       every second packet, or 25 ms; as ACK_FREQUENCY asks
+//! 1-RTT, TACK             by `tack::Receiver`
+//! ```
+//!
+//! Numbers are kept as PKT.SEQ, one more than the packet number. Below the floor nothing is told any
+//! more, and packets that come late there are dropped [RFC 9000 §13.2.3].
+
+mod plain;
+
+use core::time::Duration;
+
+use tack::{Arrival, Buffer, Feedback, Frequency, IackReason, Ranges, Receiver};
+use tack_units::Instant;
+
+use crate::ack_frequency;
+use crate::wire::{Ack, EcnCounts, Loss, Report};
+
+use plain::Plain;
+
+/// Ranges that are kept; of more, the lowest are forgotten.
+const MAX_RANGES: usize = 2_048;
+/// An ACK range of a frame takes no more bytes: a gap and a length below 2^30.
+const RANGE_BYTES: usize = 8;
+/// Ranges of a frame to a plain peer.
+const PLAIN_RANGES: usize = 32;
+
+/// A packet that arrived, opened and read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Packet {
+    pub(crate) number: u64,
+    pub(crate) eliciting: bool,
+    pub(crate) bytes: u64,
+    /// TACK_STAMP, if it had one.
+    pub(crate) stamp: Option<u32>,
+    /// IMMEDIATE_ACK, or something of the kind.
+    pub(crate) immediate: bool,
+    /// ECN field of its IP header.
+    pub(crate) ecn: u8,
+}
+
+/// An acknowledgment to send.
+#[derive(Debug)]
+pub(crate) struct Told {
+    pub(crate) ack: Ack,
+    pub(crate) report: Option<Report>,
+    pub(crate) loss: Option<Loss>,
+    /// Everything below this PKT.SEQ is told by it.
+    pub(crate) below: u64,
+    /// It should be acknowledged itself, so that the floor can rise.
+    pub(crate) ping: bool,
+}
+
+#[derive(Debug)]
+enum Policy {
+    AtOnce,
+    Plain(Plain),
+    Tack(Box<Receiver>),
+}
+
+/// See the [module's text](self).
+#[derive(Debug)]
+pub(crate) struct Acks {
+    policy: Policy,
+    arrived: Ranges,
+    floor: u64,
+    /// When the packet with the largest number arrived.
+    largest_at: Instant,
+    delivered: u64,
+    ecn: EcnCounts,
+    /// Something that asks for it was not acknowledged in any packet.
+    owed: bool,
+    /// Arrival less departure by the last stamp, microseconds of two clocks.
+    offset_us: u32,
+    /// When a TACK last had a PING.
+    pinged: Option<Instant>,
+    rtt_min: Duration,
+    sent: u64,
+}
+
+impl Acks {
+    /// Of Initial or Handshake packets.
+    pub(crate) fn at_once(now: Instant) -> Acks {
+        Acks {
+            policy: Policy::AtOnce,
+            arrived: Ranges::new(),
+            floor: 1,
+            largest_at: now,
+            delivered: 0,
+            ecn: EcnCounts::default(),
+            owed: false,
+            offset_us: 0,
+            pinged: None,
+            rtt_min: Duration::ZERO,
+            sent: 0,
+        }
+    }
+
+    /// Of 1-RTT packets of a plain peer, which was told `max_ack_delay`.
+    pub(crate) fn plain(max_ack_delay: Duration, now: Instant) -> Acks {
+        Acks { policy: Policy::Plain(Plain::new(max_ack_delay)), ..Acks::at_once(now) }
+    }
+
+    /// Of 1-RTT packets of a peer with TACK; `rtt`: as the handshake took it.
+    pub(crate) fn tack(params: tack::Params, rtt: Option<Duration>, now: Instant) -> Acks {
+        let params = tack::Params { rbb: tack::RbbPolicy::Every, ..params };
+        let mut receiver = Receiver::new(params, 1);
+        if let Some(rtt) = rtt {
+            receiver.on_handshake(rtt);
+        }
+        let rtt_min = rtt.unwrap_or_default();
+        Acks { policy: Policy::Tack(Box::new(receiver)), rtt_min, ..Acks::at_once(now) }
+    }
+
+    /// One past the largest number that arrived.
+    pub(crate) fn expected(&self) -> u64 {
+        self.arrived.last().map_or(self.floor - 1, |last| last.end - 1)
+    }
+
+    /// It has not arrived before, as far as that is known.
+    pub(crate) fn is_new(&self, number: u64) -> bool {
+        number + 1 >= self.floor && !self.arrived.contains(&(number + 1..number + 2))
+    }
+
+    /// A packet arrived that [`Self::is_new`].
+    pub(crate) fn on_packet(&mut self, packet: &Packet, now: Instant) {
+        let pkt_seq = packet.number + 1;
+        let expected = self.expected();
+        if packet.number >= expected {
+            self.largest_at = now;
+        }
+        self.arrived.insert(pkt_seq..pkt_seq + 1);
+        if self.arrived.len() > MAX_RANGES
+            && let Some(lowest) = self.arrived.first()
+        {
+            self.floor = lowest.end;
+            self.arrived.remove_below(self.floor);
+        }
+        self.count(packet.ecn);
+        self.delivered += packet.bytes;
+        self.owed |= packet.eliciting;
+        let ce = packet.ecn == 3;
+        match &mut self.policy {
+            Policy::AtOnce => {}
+            Policy::Plain(plain) if packet.eliciting => {
+                let missing = self.arrived.len() > 1;
+                plain.on_packet(packet, expected, missing, ce, now);
+            }
+            Policy::Plain(_) => {}
+            Policy::Tack(receiver) => {
+                let buffer = buffer(self.floor, &self.arrived, self.delivered);
+                if !packet.eliciting {
+                    return receiver.on_unasked(pkt_seq, buffer, now);
+                }
+                let arrival_us = now.as_micros() as u32;
+                if let Some(stamp) = packet.stamp {
+                    self.offset_us = arrival_us.wrapping_sub(stamp);
+                }
+                let arrival = Arrival {
+                    pkt_seq,
+                    bytes: packet.bytes,
+                    departure_us: arrival_us.wrapping_sub(self.offset_us),
+                    arrival_us,
+                    push: false,
+                    immediate: packet.immediate,
+                    ce,
+                    duplicate: false,
+                };
+                receiver.on_data(&arrival, buffer, now);
+            }
+        }
+    }
+
+    fn count(&mut self, ecn: u8) {
+        match ecn {
+            1 => self.ecn.ect1 += 1,
+            2 => self.ecn.ect0 += 1,
+            3 => self.ecn.ce += 1,
+            _ => {}
+        }
+    }
+
+    /// When [`Self::poll`] has something to say.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        match &self.policy {
+            Policy::AtOnce => self.owed.then_some(Instant::ZERO),
+            Policy::Plain(plain) => plain.due().filter(|_| self.owed),
+            Policy::Tack(receiver) => receiver.deadline(),
+        }
+    }
+
+    /// The acknowledgment that is due; `room` bytes are left for it.
+    pub(crate) fn poll(&mut self, room: usize, exponent: u64, now: Instant) -> Option<Told> {
+        if self.deadline().is_none_or(|at| at > now) || self.arrived.is_empty() {
+            return None;
+        }
+        match &self.policy {
+            Policy::Tack(_) => self.poll_tack(room, exponent, now),
+            _ => self.tell_all(exponent, now),
+        }
+    }
+
+    /// An acknowledgment for a packet that leaves anyway; `None`: there is nothing to tell.
+    pub(crate) fn piggyback(&mut self, exponent: u64, now: Instant) -> Option<Told> {
+        if !self.owed || self.arrived.is_empty() {
+            return None;
+        }
+        if let Policy::Tack(receiver) = &mut self.policy {
+            receiver.on_acknowledged_by_data(true, now);
+        }
+        self.tell_all(exponent, now)
+    }
+
+    /// Something asks for an acknowledgment and has none.
+    pub(crate) fn owes(&self) -> bool {
+        self.owed
+    }
+
+    /// All ranges, as many as a plain peer is told.
+    fn tell_all(&mut self, exponent: u64, now: Instant) -> Option<Told> {
+        let ranges = self.arrived.iter().rev().take(PLAIN_RANGES);
+        let ranges: Vec<_> = ranges.map(|range| range.start - 1..range.end - 1).collect();
+        let below = ranges.first()?.end + 1;
+        let ack = Ack { delay: self.delay(exponent, now), ranges, ecn: self.ecn_counts() };
+        if let Policy::Plain(plain) = &mut self.policy {
+            plain.on_told(below - 2);
+        }
+        self.owed = false;
+        self.sent += 1;
+        let below = if matches!(self.policy, Policy::Tack(_)) { 0 } else { below };
+        Some(Told { ack, report: None, loss: None, below, ping: false })
+    }
+
+    fn poll_tack(&mut self, room: usize, exponent: u64, now: Instant) -> Option<Told> {
+        let (delay, ecn) = (self.delay(exponent, now), self.ecn_counts());
+        let Policy::Tack(receiver) = &mut self.policy else { return None };
+        let buffer = buffer(self.floor, &self.arrived, self.delivered);
+        let most = (room / RANGE_BYTES).max(1);
+        let mut told = match receiver.poll(buffer, most, now)? {
+            Feedback::Tack(mut tack) => {
+                let below = if tack.holes_complete { tack.rcv_high } else { self.floor };
+                if !tack.holes_complete {
+                    // What is not listed may have arrived.
+                    let listed = tack.holes.last().map_or(self.floor, |hole| hole.end);
+                    tack.settled_below = tack.settled_below.min(listed);
+                }
+                let due = self.pinged.is_none_or(|at| now.saturating_since(at) >= self.rtt_min);
+                // Without a gap there is nothing to forget, and no end to pings of pings.
+                let ping = due && self.arrived.len() > 1;
+                self.pinged = if ping { Some(now) } else { self.pinged };
+                let (ack, report) = (Ack::from(&tack), Some(Report::of(&tack)));
+                Told { ack, report, loss: None, below, ping }
+            }
+            Feedback::Iack(iack) => {
+                let ranges = self.arrived.iter().rev();
+                let ranges: Vec<_> =
+                    ranges.map(|range| range.start - 1..range.end - 1).take(most).collect();
+                let high = ranges.first()?.end + 1;
+                let lists_all = ranges.len() == self.arrived.len();
+                let unsettled = high.saturating_sub(receiver.settled_below());
+                let is_loss = matches!(iack.reason, IackReason::Loss { .. }) && lists_all;
+                let loss = is_loss.then_some(Loss { unsettled });
+                let ack = Ack { delay: 0, ranges, ecn: None };
+                Told { ack, report: None, loss, below: 0, ping: false }
+            }
+        };
+        (told.ack.delay, told.ack.ecn) = (delay, ecn);
+        self.owed = false;
+        self.sent += 1;
+        Some(told)
+    }
+
+    fn delay(&self, exponent: u64, now: Instant) -> u64 {
+        let us = now.saturating_since(self.largest_at).as_micros();
+        u64::try_from(us).unwrap_or(u64::MAX >> 2) >> exponent
+    }
+
+    fn ecn_counts(&self) -> Option<EcnCounts> {
+        (self.ecn != EcnCounts::default()).then_some(self.ecn)
+    }
+
+    /// A packet of ours arrived that told everything below `below`.
+    pub(crate) fn on_told(&mut self, below: u64) {
+        let settled = match &self.policy {
+            Policy::Tack(receiver) => receiver.settled_below(),
+            _ => u64::MAX,
+        };
+        // The largest stays: the next number is expanded near it.
+        let largest = self.arrived.last().map_or(self.floor, |last| last.end - 1);
+        self.floor = self.floor.max(below.min(settled).min(largest));
+        self.arrived.remove_below(self.floor);
+    }
+
+    /// TACK_FREQUENCY came.
+    pub(crate) fn on_frequency(&mut self, frequency: &Frequency, now: Instant) {
+        self.rtt_min = frequency.rtt_min;
+        if let Policy::Tack(receiver) = &mut self.policy {
+            receiver.on_frequency(frequency, now);
+        }
+    }
+
+    /// ACK_FREQUENCY came.
+    pub(crate) fn on_ack_frequency(&mut self, frame: &ack_frequency::Frame) {
+        if let Policy::Plain(plain) = &mut self.policy {
+            plain.on_frequency(frame);
+        }
+    }
+
+    /// TACKs sent so far, modulo 2^32; 0 without TACK.
+    pub(crate) fn tacks(&self) -> u32 {
+        match &self.policy {
+            Policy::Tack(receiver) => receiver.tacks(),
+            _ => 0,
+        }
+    }
+
+    /// ACK frames sent so far.
+    pub(crate) fn sent(&self) -> u64 {
+        self.sent
+    }
+}
+
+/// Packets are what is received or missing; flow control is none of the mechanism's business.
+fn buffer(floor: u64, arrived: &Ranges, delivered: u64) -> Buffer<'_> {
+    Buffer { rcv_nxt: floor, queued: arrived, delivered, window: u64::MAX, capacity: u64::MAX }
+}

@@ -1,0 +1,292 @@
+//! Datagrams that arrive: packets, one after another, opened and read.
+
+use std::net::SocketAddr;
+
+use rustls::Side;
+use tack_units::Instant;
+
+use super::acks::Packet;
+use super::space::SpaceId;
+use super::{Connection, State};
+use crate::error::{ConnectionError, Violation};
+use crate::protection::{self, OpenError, initial_keys, is_valid_retry};
+use crate::secret::CID_LEN;
+use crate::wire::{ConnectionId, Header, LongKind, Protected};
+
+/// Packets that may wait for their keys.
+const MAX_HELD: usize = 8;
+const RESET_TOKEN_LEN: usize = 16;
+/// A shorter datagram is no stateless reset [RFC 9000 §10.3].
+const LEAST_RESET: usize = 21;
+
+/// A packet without protection.
+struct Open<'a> {
+    space: SpaceId,
+    number: u64,
+    dcid: ConnectionId,
+    /// Of a long header.
+    scid: Option<ConnectionId>,
+    frames: &'a [u8],
+}
+
+impl Connection {
+    /// Takes a datagram that arrived from `from`; `ecn` is the field of its IP header. Its bytes are
+    /// worthless afterwards.
+    pub fn handle(&mut self, from: SocketAddr, ecn: u8, datagram: &mut [u8], now: Instant) {
+        if matches!(self.state, State::Over) {
+            return;
+        }
+        if from == self.path.remote() {
+            self.path.on_received(datagram.len());
+        }
+        let is_reset = self.is_reset_by(datagram);
+        let before = self.counters.packets_received;
+        self.handle_packets(from, ecn, datagram, now);
+        if is_reset && self.counters.packets_received == before {
+            return self.enter_over(ConnectionError::Reset);
+        }
+        self.replay_held(from, now);
+    }
+
+    /// The datagram says that the peer has lost its state, unless it is a packet.
+    pub(crate) fn is_reset_by(&self, datagram: &[u8]) -> bool {
+        let tail = datagram.len().checked_sub(RESET_TOKEN_LEN);
+        datagram.len() >= LEAST_RESET
+            && tail.is_some_and(|tail| self.remote_cids.is_reset(&datagram[tail..]))
+    }
+
+    /// What came before its keys may be read now.
+    fn replay_held(&mut self, from: SocketAddr, now: Instant) {
+        if self.held.is_empty() || !self.has_keys_for_held() {
+            return;
+        }
+        for (mut packet, ecn) in core::mem::take(&mut self.held) {
+            self.handle_packets(from, ecn, &mut packet, now);
+        }
+    }
+
+    fn has_keys_for_held(&self) -> bool {
+        self.held.iter().any(|(packet, _)| match packet[0] & 0x80 {
+            0 => self.can_read_data(),
+            _ => self.handshake_keys.is_some(),
+        })
+    }
+
+    fn has_keys(&self, space: SpaceId) -> bool {
+        match space {
+            SpaceId::Initial => self.initial_keys.is_some(),
+            SpaceId::Handshake => self.handshake_keys.is_some(),
+            SpaceId::Data => self.can_read_data(),
+        }
+    }
+
+    /// A server reads 1-RTT packets once its handshake is done [RFC 9001 §5.7].
+    fn can_read_data(&self) -> bool {
+        self.one_rtt.is_some() && !matches!(self.state, State::Handshaking)
+    }
+
+    fn handle_packets(&mut self, from: SocketAddr, ecn: u8, datagram: &mut [u8], now: Instant) {
+        let mut at = 0;
+        while at < datagram.len() && !matches!(self.state, State::Over) {
+            let rest = &mut datagram[at..];
+            let Ok(protected) = Protected::parse(rest, CID_LEN) else {
+                self.counters.packets_dropped += 1;
+                return;
+            };
+            let end = protected.end;
+            self.handle_packet(from, ecn, &mut datagram[at..at + end], now);
+            at += end;
+        }
+    }
+
+    fn handle_packet(&mut self, from: SocketAddr, ecn: u8, packet: &mut [u8], now: Instant) {
+        let len = packet.len();
+        match self.open_packet(ecn, packet, now) {
+            Ok(Some(open)) => {
+                if let Err(violation) = self.on_packet(from, ecn, len, &open, now) {
+                    self.fail(violation, now);
+                }
+            }
+            Ok(None) => self.counters.packets_dropped += 1,
+            Err(violation) => self.fail(violation, now),
+        }
+    }
+
+    /// Takes protection off; `None`: it is to be dropped, or was dealt with.
+    fn open_packet<'a>(
+        &mut self,
+        ecn: u8,
+        packet: &'a mut [u8],
+        now: Instant,
+    ) -> Result<Option<Open<'a>>, Violation> {
+        let Ok(Protected { header, number_at, .. }) = Protected::parse(packet, CID_LEN) else {
+            return Ok(None);
+        };
+        let (space, dcid, scid) = match header {
+            Header::Retry { .. } => {
+                self.on_retry(packet, now);
+                return Ok(None);
+            }
+            Header::VersionNegotiation { versions, scid, .. } => {
+                let (versions, scid) = (versions.to_vec(), scid);
+                self.on_version_negotiation(&versions, scid);
+                return Ok(None);
+            }
+            Header::Long { kind: LongKind::ZeroRtt, .. } => return Ok(None),
+            Header::Long { version, .. } if version != self.version => return Ok(None),
+            Header::Long { kind: LongKind::Initial, dcid, scid, .. } => {
+                (SpaceId::Initial, dcid, Some(scid))
+            }
+            Header::Long { dcid, scid, .. } => (SpaceId::Handshake, dcid, Some(scid)),
+            Header::Short { dcid, .. } => (SpaceId::Data, dcid, None),
+        };
+        let Some(number_at) = number_at else { return Ok(None) };
+        let expected = self.spaces[space as usize].acks.expected();
+        if !self.has_keys(space) {
+            let is_early = match space {
+                SpaceId::Initial => false,
+                SpaceId::Handshake => !self.confirmed && self.one_rtt.is_none(),
+                SpaceId::Data => true,
+            };
+            if is_early && self.held.len() < MAX_HELD {
+                self.held.push((packet.to_vec(), ecn));
+            }
+            return Ok(None);
+        }
+        let opened = match (space, &self.initial_keys, &self.handshake_keys) {
+            (SpaceId::Initial, Some(keys), _) | (SpaceId::Handshake, _, Some(keys)) => {
+                protection::open(&keys.remote, packet, number_at, expected)
+            }
+            _ => match &mut self.one_rtt {
+                Some(keys) => keys.open(packet, number_at, expected)?,
+                None => return Ok(None),
+            },
+        };
+        match opened {
+            Ok(opened) => {
+                let (number, frames) = (opened.number, opened.frames);
+                Ok(Some(Open { space, number, dcid, scid, frames }))
+            }
+            Err(OpenError::Damaged) => Ok(None),
+            Err(OpenError::Reserved) => Err(Violation::of_protocol("reserved bits are set")),
+        }
+    }
+
+    /// The packet is the peer's.
+    fn on_packet(
+        &mut self,
+        from: SocketAddr,
+        ecn: u8,
+        len: usize,
+        open: &Open<'_>,
+        now: Instant,
+    ) -> Result<(), Violation> {
+        let space = open.space;
+        if !self.spaces[space as usize].acks.is_new(open.number) {
+            self.counters.duplicates += 1;
+            return Ok(());
+        }
+        if !self.is_peer(open.scid) {
+            return Ok(());
+        }
+        self.counters.packets_received += 1;
+        self.idle_since = now;
+        self.heard_since_asking = true;
+        if self.is_ending() {
+            return self.on_packet_at_end(open.frames, now);
+        }
+        if space == SpaceId::Handshake && self.side == Side::Server {
+            // Only who got our Initial has the keys of this one [RFC 9000 §8.1].
+            self.path.validate();
+            self.discard_initial(now);
+        }
+        let is_newest = open.number >= self.spaces[space as usize].acks.expected();
+        let read = self.read_frames(space, open.frames, &open.dcid, now)?;
+        if self.is_ending() {
+            return Ok(());
+        }
+        if !self.has_keys(space) {
+            // They have gone in between, and with them the space.
+            return Ok(());
+        }
+        let packet = Packet {
+            number: open.number,
+            eliciting: read.eliciting,
+            bytes: len as u64,
+            stamp: read.stamp,
+            immediate: read.immediate,
+            ecn,
+        };
+        self.spaces[space as usize].acks.on_packet(&packet, now);
+        self.apply_ack(space, &read, now)?;
+        if space == SpaceId::Data && is_newest && !read.only_probes {
+            self.follow(from, len, now);
+        }
+        Ok(())
+    }
+
+    /// A long header's source is the peer, or becomes it with a server's first packet.
+    fn is_peer(&mut self, scid: Option<ConnectionId>) -> bool {
+        let Some(scid) = scid else { return true };
+        let knows = self.side == Side::Server
+            || self.spaces[..2].iter().any(|space| space.acks.expected() > 0)
+            || self.confirmed;
+        if !knows {
+            self.remote_cids.replace_first(scid);
+        }
+        !knows || self.remote_cids.current() == scid || self.one_rtt.is_some()
+    }
+
+    /// The peer writes from elsewhere: a NAT has rebound, or it has moved [RFC 9000 §9.3].
+    fn follow(&mut self, from: SocketAddr, len: usize, now: Instant) {
+        if from == self.path.remote() || self.side == Side::Client {
+            return;
+        }
+        let data = self.draw().to_le_bytes();
+        let patience = self.three_pto();
+        self.path.move_to(from, data, patience, now);
+        self.path.on_received(len);
+        self.remote_cids.advance();
+    }
+
+    /// A random number, another each time.
+    pub(super) fn draw(&mut self) -> u64 {
+        let (next, _) = self.recovery.next_number(SpaceId::Data);
+        self.secret.word(self.number, (1 << 32) + next)
+    }
+
+    /// The server wants to see a token [RFC 9000 §17.2.5].
+    fn on_retry(&mut self, packet: &[u8], now: Instant) {
+        let untouched = self.side == Side::Client
+            && self.retry_scid.is_none()
+            && self.counters.packets_received == 0;
+        if !untouched || !is_valid_retry(&self.original_dcid, packet) {
+            return;
+        }
+        let Ok(Protected { header: Header::Retry { version, scid, token, .. }, .. }) =
+            Protected::parse(packet, CID_LEN)
+        else {
+            return;
+        };
+        if version != self.version || token.is_empty() {
+            return;
+        }
+        self.token = token.to_vec();
+        self.retry_scid = Some(scid);
+        self.remote_cids.replace_first(scid);
+        self.initial_keys = Some(initial_keys(version, &scid, self.side));
+        self.recovery.repeat_all(SpaceId::Initial);
+        self.read_fates(now);
+    }
+
+    /// The server does not speak our version [RFC 9000 §6.2].
+    fn on_version_negotiation(&mut self, versions: &[u8], scid: ConnectionId) {
+        let ours = self.version.number().to_be_bytes();
+        let names_ours = versions.chunks_exact(4).any(|version| version == ours);
+        let is_late = self.counters.packets_received > 0 || self.retry_scid.is_some();
+        // It must come from whom our packet went to.
+        if self.side == Side::Client && !is_late && !names_ours && scid == self.original_dcid {
+            self.enter_over(ConnectionError::VersionMismatch);
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! TLS, and what follows from its progress: keys, transport parameters, who governs 1-RTT packets.
+
+use rustls::Side;
+use rustls::quic::KeyChange;
+use tack_units::Instant;
+
+use super::acks::Acks;
+use super::keys::OneRtt;
+use super::mtu::BASE;
+use super::space::SpaceId;
+use super::{Connection, Event, State};
+use crate::ack_frequency::AckFrequency;
+use crate::error::{Violation, code};
+use crate::wire::{Parameters, Sender};
+
+/// What stock peers call a packet lost after, so what they are asked to tell at once.
+const PACKET_THRESHOLD: u64 = 3;
+
+impl Connection {
+    /// Handshake bytes came in `space`.
+    pub(super) fn on_crypto(
+        &mut self,
+        space: SpaceId,
+        offset: u64,
+        data: &[u8],
+        now: Instant,
+    ) -> Result<(), Violation> {
+        let receiving = &mut self.spaces[space as usize].receiving;
+        if receiving.insert(offset, data, false).refused {
+            let reason = "more of the handshake than is kept";
+            return Err(Violation::new(code::CRYPTO_BUFFER_EXCEEDED, reason));
+        }
+        let (a, b) = receiving.readable();
+        let bytes = [a, b].concat();
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        self.tls.read(&bytes)?;
+        self.spaces[space as usize].receiving.consume(bytes.len());
+        self.learn_parameters()?;
+        self.drive_tls(now);
+        Ok(())
+    }
+
+    /// Takes what TLS wants to say, and its keys.
+    pub(super) fn drive_tls(&mut self, now: Instant) {
+        loop {
+            let mut bytes = Vec::new();
+            let level = self.level();
+            let change = self.tls.write(&mut bytes);
+            if !bytes.is_empty() {
+                let taken = self.spaces[level as usize].sending.write(&bytes);
+                assert_eq!(taken, bytes.len(), "a handshake is shorter than its buffer");
+            }
+            match change {
+                Some(KeyChange::Handshake { keys }) => self.handshake_keys = Some(keys),
+                Some(KeyChange::OneRtt { keys, next }) => {
+                    self.one_rtt = Some(OneRtt::new(keys, next));
+                    self.begin_data(now);
+                }
+                None => break,
+            }
+        }
+        if matches!(self.state, State::Handshaking) && !self.tls.is_handshaking() {
+            self.on_handshake_done(now);
+        }
+    }
+
+    /// The space that TLS writes in.
+    fn level(&self) -> SpaceId {
+        match (&self.handshake_keys, &self.one_rtt) {
+            (_, Some(_)) => SpaceId::Data,
+            (Some(_), None) => SpaceId::Handshake,
+            (None, None) => SpaceId::Initial,
+        }
+    }
+
+    fn learn_parameters(&mut self) -> Result<(), Violation> {
+        let (sender, is_client) = match self.side {
+            Side::Client => (Sender::Server, true),
+            Side::Server => (Sender::Client, false),
+        };
+        if self.peer.is_some() {
+            return Ok(());
+        }
+        let Some(peer) = self.tls.peer_parameters(sender)? else { return Ok(()) };
+        let is_sound = peer.initial_scid == Some(self.remote_cids.current())
+            && (!is_client || peer.original_dcid == Some(self.original_dcid))
+            && (!is_client || peer.retry_scid == self.retry_scid);
+        if !is_sound {
+            let reason = "connection IDs of the handshake differ";
+            return Err(Violation::new(code::TRANSPORT_PARAMETER_ERROR, reason));
+        }
+        if let Some(token) = peer.reset_token {
+            self.remote_cids.set_token(token);
+        }
+        self.recovery.max_ack_delay = peer.max_ack_delay;
+        self.streams.on_parameters(&peer);
+        self.peer = Some(peer);
+        Ok(())
+    }
+
+    /// 1-RTT keys are there: who governs the packets that they protect?
+    fn begin_data(&mut self, now: Instant) {
+        let peer = self.peer.clone().unwrap_or_default();
+        let params = |params: tack::Params| tack::Params { mss: BASE.into(), ..params };
+        let acks = match (self.config.tack, peer.tack) {
+            (Some(ours), Some(_)) => {
+                self.recovery.begin_tack(params(ours), now);
+                Acks::tack(params(ours), self.recovery.rtt_min(), now)
+            }
+            _ => {
+                let (config, min) = (&self.config, peer.min_ack_delay);
+                if let Some(min_ack_delay) = min.filter(|_| config.ask_frequency) {
+                    let params = params(config.tack.unwrap_or_default());
+                    let delay = peer.max_ack_delay;
+                    let asks = AckFrequency::new(params, delay, min_ack_delay, PACKET_THRESHOLD);
+                    self.ack_frequency = Some(asks);
+                }
+                Acks::plain(self.ours.max_ack_delay, now)
+            }
+        };
+        self.spaces[SpaceId::Data as usize].acks = acks;
+    }
+
+    fn on_handshake_done(&mut self, now: Instant) {
+        self.state = State::Established;
+        self.events.push_back(Event::Connected);
+        let peer = self.peer.clone().unwrap_or_default();
+        if !self.remote_cids.current().as_bytes().is_empty() {
+            self.local_cids.on_parameters(&peer);
+        }
+        self.mtu.begin(peer.max_udp_payload, now);
+        if self.side == Side::Server {
+            self.handshake_done_owed = true;
+            self.on_confirmed(now);
+        }
+    }
+
+    /// Both ends have finished [RFC 9001 §4.1.2].
+    pub(super) fn on_confirmed(&mut self, now: Instant) {
+        if self.confirmed {
+            return;
+        }
+        self.confirmed = true;
+        self.recovery.confirm();
+        self.handshake_keys = None;
+        self.discard(SpaceId::Handshake, now);
+    }
+
+    /// Keys of `space` are gone, and what it had in flight is forgotten [RFC 9001 §4.9].
+    pub(super) fn discard(&mut self, space: SpaceId, now: Instant) {
+        self.recovery.discard(space, now);
+        self.spaces[space as usize] = super::Space::new(Acks::at_once(now));
+    }
+
+    /// Initial keys are gone.
+    pub(super) fn discard_initial(&mut self, now: Instant) {
+        if self.initial_keys.take().is_some() {
+            self.discard(SpaceId::Initial, now);
+        }
+    }
+
+    /// The peer's transport parameters, once the handshake brought them.
+    pub fn peer_parameters(&self) -> Option<&Parameters> {
+        self.peer.as_ref()
+    }
+
+    /// The application protocol that the handshake agreed on.
+    pub fn protocol(&self) -> Option<&[u8]> {
+        self.tls.protocol()
+    }
+
+    /// The peer's certificates, its own first; `None` if it has shown none.
+    pub fn peer_certificates(&self) -> Option<&[rustls::pki_types::CertificateDer<'static>]> {
+        self.tls.peer_certificates()
+    }
+}

@@ -1,0 +1,266 @@
+//! The frames of a packet.
+
+use core::time::Duration;
+
+use rustls::Side;
+use tack_units::Instant;
+
+use super::recovery::{Fate, Heard};
+use super::space::{Carried, SpaceId};
+use super::{Connection, Event};
+use crate::error::{Violation, code};
+use crate::streams::Dir;
+use crate::wire::{Ack, ConnectionId, Frame, Loss, Reader, Report};
+
+/// What a packet was, once its frames are read.
+#[derive(Debug, Default)]
+pub(super) struct Read {
+    pub(super) eliciting: bool,
+    pub(super) immediate: bool,
+    pub(super) stamp: Option<u32>,
+    /// It had nothing but what probes a path: the peer has not moved by it [RFC 9000 §9.1].
+    pub(super) only_probes: bool,
+    ack: Option<Ack>,
+    report: Option<Report>,
+    loss: Option<Loss>,
+}
+
+impl Connection {
+    /// Reads what a packet of `space` to `dcid` carried. Acknowledgments are returned.
+    pub(super) fn read_frames(
+        &mut self,
+        space: SpaceId,
+        frames: &[u8],
+        dcid: &ConnectionId,
+        now: Instant,
+    ) -> Result<Read, Violation> {
+        let mut read = Read { only_probes: true, ..Read::default() };
+        let mut reader = Reader::new(frames);
+        if reader.is_empty() {
+            return Err(Violation::of_protocol("a packet without frames"));
+        }
+        while !reader.is_empty() && !self.is_ending() {
+            let frame = Frame::parse(&mut reader).map_err(|_| {
+                Violation::new(code::FRAME_ENCODING_ERROR, "a frame cannot be read")
+            })?;
+            if space != SpaceId::Data && !is_of_handshake(&frame) {
+                return Err(Violation::of_protocol("a frame in a packet that may not have it"));
+            }
+            read.eliciting |= frame.is_ack_eliciting();
+            read.only_probes &= matches!(
+                frame,
+                Frame::Padding(_)
+                    | Frame::PathChallenge(_)
+                    | Frame::PathResponse(_)
+                    | Frame::NewConnectionId { .. }
+                    | Frame::Stamp(_)
+            );
+            match frame {
+                Frame::Padding(_) | Frame::Ping => {}
+                Frame::Crypto { offset, data } => self.on_crypto(space, offset, data, now)?,
+                Frame::Close(close) => self.on_close(&close, now),
+                Frame::Ack(ack) if read.ack.is_none() => read.ack = Some(ack),
+                Frame::Ack(_) => {}
+                Frame::Report(_) | Frame::Loss(_) | Frame::Frequency(_) | Frame::Stamp(_)
+                    if !self.is_tack() =>
+                {
+                    let reason = "a frame of TACK that was not negotiated";
+                    return Err(Violation::new(code::FRAME_ENCODING_ERROR, reason));
+                }
+                Frame::Report(report) => read.report = Some(report),
+                Frame::Loss(loss) => read.loss = Some(loss),
+                Frame::Stamp(stamp) => read.stamp = Some(stamp),
+                Frame::ImmediateAck => read.immediate = true,
+                Frame::Frequency(frequency) => {
+                    self.data_acks().on_frequency(&frequency, now);
+                }
+                Frame::AckFrequency(frame) => self.data_acks().on_ack_frequency(&frame),
+                frame => self.on_frame(frame, dcid, now)?,
+            }
+        }
+        Ok(read)
+    }
+
+    fn data_acks(&mut self) -> &mut super::Acks {
+        &mut self.spaces[SpaceId::Data as usize].acks
+    }
+
+    /// Frames of 1-RTT packets alone.
+    fn on_frame(
+        &mut self,
+        frame: Frame<'_>,
+        dcid: &ConnectionId,
+        now: Instant,
+    ) -> Result<(), Violation> {
+        let dir = |bidi: bool| if bidi { Dir::Bidi } else { Dir::Uni };
+        match frame {
+            Frame::Stream { id, offset, fin, data } => {
+                self.streams.on_stream(id, offset, fin, data, now)?;
+                self.streams.tune(id, self.recovery.srtt(), now);
+            }
+            Frame::ResetStream { id, code, final_size } => {
+                self.streams.on_reset(id, code, final_size, now)?;
+            }
+            Frame::StopSending { id, code } => self.streams.on_stop_sending(id, code, now)?,
+            Frame::MaxData(most) => self.streams.on_max_data(most),
+            Frame::MaxStreamData { id, most } => self.streams.on_max_stream_data(id, most, now)?,
+            Frame::MaxStreams { bidi, most } => self.streams.on_max_streams(dir(bidi), most),
+            Frame::StreamDataBlocked { id, .. } => self.streams.on_stream_data_blocked(id, now)?,
+            Frame::DataBlocked(_) | Frame::StreamsBlocked { .. } => {}
+            Frame::HandshakeDone if self.side == Side::Server => {
+                return Err(Violation::of_protocol("HANDSHAKE_DONE from a client"));
+            }
+            Frame::HandshakeDone => self.on_confirmed(now),
+            Frame::NewToken(_) if self.side == Side::Server => {
+                return Err(Violation::of_protocol("NEW_TOKEN from a client"));
+            }
+            // Whoever connects again is asked for nothing, or gets a Retry.
+            Frame::NewToken(_) => {}
+            Frame::NewConnectionId { sequence, retire_prior_to, id, token } => {
+                let cid = ConnectionId::new(id).expect("the parser bounds its length");
+                self.remote_cids.on_new(sequence, retire_prior_to, cid, token)?;
+            }
+            Frame::RetireConnectionId(sequence) => self.local_cids.on_retire(sequence, dcid)?,
+            Frame::PathChallenge(data) => self.path.on_challenge(data),
+            Frame::PathResponse(data) => {
+                if self.path.on_response(data) {
+                    // Another path has another bottleneck, perhaps; that it takes as much is not known.
+                    self.recovery.set_mss(self.mtu.size().into());
+                }
+            }
+            Frame::Datagram(data) => self.on_datagram(data)?,
+            other => unreachable!("{other:?} is read elsewhere"),
+        }
+        Ok(())
+    }
+
+    fn on_datagram(&mut self, data: &[u8]) -> Result<(), Violation> {
+        if self.config.datagram_buffer == 0 {
+            return Err(Violation::of_protocol("a datagram that was not asked for"));
+        }
+        self.datagrams_in.push_back(data.to_vec());
+        // The oldest go first: whoever sends datagrams prefers fresh ones [RFC 9221 §5.2].
+        while self.datagrams_in.iter().map(|d| d.len() + DATAGRAM_OVERHEAD).sum::<usize>()
+            > self.config.datagram_buffer
+        {
+            self.datagrams_in.pop_front();
+        }
+        self.events.retain(|event| *event != Event::Datagram);
+        self.events.push_back(Event::Datagram);
+        Ok(())
+    }
+
+    /// Applies the acknowledgment that a packet carried.
+    pub(super) fn apply_ack(
+        &mut self,
+        space: SpaceId,
+        read: &Read,
+        now: Instant,
+    ) -> Result<(), Violation> {
+        let Some(ack) = &read.ack else {
+            let alone = read.report.is_some() || read.loss.is_some();
+            let reason = "a report without an acknowledgment";
+            return if alone { Err(Violation::of_protocol(reason)) } else { Ok(()) };
+        };
+        let exponent = self.peer.as_ref().map_or(3, |peer| peer.ack_delay_exponent);
+        let delay_us = u64::try_from(u128::from(ack.delay) << exponent).unwrap_or(u64::MAX);
+        let delay = Duration::from_micros(delay_us);
+        let (report, loss) = (read.report.as_ref(), read.loss);
+        let (next, largest_before) = self.recovery.next_number(space);
+        let heard = Heard { ack, delay, report, loss };
+        let acked = self.recovery.on_ack(space, &heard, now)?;
+        if space == SpaceId::Data {
+            self.on_data_acked(ack, largest_before, next, now);
+        }
+        if let Some(acked) = acked {
+            let state = self.recovery.path_state(&acked);
+            self.congestion.on_acked(&acked, &state, now);
+            if acked.acked_bytes > 0 {
+                self.streams.tune_sending(self.congestion.window(), now);
+            }
+        }
+        self.read_fates(now);
+        Ok(())
+    }
+
+    fn on_data_acked(&mut self, ack: &Ack, before: Option<u64>, next: u64, now: Instant) {
+        if self.side == Side::Client {
+            // Whoever acknowledges 1-RTT packets has finished [RFC 9001 §4.1.2].
+            self.on_confirmed(now);
+        }
+        let largest = ack.largest();
+        if let Some(keys) = &mut self.one_rtt {
+            keys.on_acked(largest);
+        }
+        let pto = self.recovery.pto_interval();
+        let has = |number| ack.ranges.iter().any(|range| range.contains(&number));
+        if self.mtu.on_ack(has, largest, pto, now) {
+            let mss = u32::from(self.mtu.size());
+            self.congestion.set_mss(mss);
+            self.recovery.set_mss(mss);
+        }
+        let brings_news = before.is_none_or(|before| largest > before);
+        if brings_news && self.ecn.on_ack(ack, brings_news, next) {
+            self.congestion.on_mark(self.recovery.in_flight(), now);
+        }
+    }
+
+    /// Hands on what became of packets.
+    pub(super) fn read_fates(&mut self, _now: Instant) {
+        while let Some(Fate { space, arrived, carried }) = self.recovery.poll_fate() {
+            for carried in carried {
+                match arrived {
+                    true => self.on_carried_arrived(space, carried),
+                    false => self.on_carried_lost(space, carried),
+                }
+            }
+        }
+    }
+
+    fn on_carried_arrived(&mut self, space: SpaceId, carried: Carried) {
+        match carried {
+            Carried::Crypto(range) => {
+                self.spaces[space as usize].sending.on_acked(range, false);
+            }
+            Carried::Stream(carried) => self.streams.on_acked(carried),
+            Carried::Acks(below) => self.spaces[space as usize].acks.on_told(below),
+            Carried::AckFrequency(sequence) => {
+                if let Some(asks) = &mut self.ack_frequency {
+                    asks.on_acked(sequence);
+                    self.recovery.max_ack_delay = asks.max_ack_delay();
+                }
+            }
+            Carried::HandshakeDone | Carried::NewCid(_) | Carried::RetireCid(_) => {}
+        }
+    }
+
+    fn on_carried_lost(&mut self, space: SpaceId, carried: Carried) {
+        match carried {
+            Carried::Crypto(range) => {
+                self.spaces[space as usize].sending.on_lost(range, false);
+            }
+            Carried::Stream(carried) => self.streams.on_lost(carried),
+            Carried::HandshakeDone => self.handshake_done_owed = true,
+            Carried::NewCid(sequence) => self.local_cids.tell_again(sequence),
+            Carried::RetireCid(sequence) => self.remote_cids.retire_again(sequence),
+            Carried::AckFrequency(sequence) => {
+                if let Some(asks) = &mut self.ack_frequency {
+                    asks.on_lost(sequence);
+                }
+            }
+            Carried::Acks(_) => {}
+        }
+    }
+}
+
+/// What a datagram costs beside its bytes.
+const DATAGRAM_OVERHEAD: usize = 32;
+
+/// Frames of Initial and Handshake packets [RFC 9000 §12.4].
+fn is_of_handshake(frame: &Frame<'_>) -> bool {
+    match frame {
+        Frame::Padding(_) | Frame::Ping | Frame::Ack(_) | Frame::Crypto { .. } => true,
+        Frame::Close(close) => close.frame_type.is_some(),
+        _ => false,
+    }
+}

@@ -1,0 +1,218 @@
+//! How a connection begins.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ServerConfig, Side};
+use tack_cc::{Config as CcConfig, CongestionControl};
+use tack_transport::Congestion;
+use tack_units::Instant;
+
+use super::acks::Acks;
+use super::cids::{ACTIVE_LIMIT, LocalCids, RemoteCids};
+use super::ecn::Ecn;
+use super::mtu::{BASE, Mtu};
+use super::path::Path;
+use super::recovery::Recovery;
+use super::tls::Tls;
+use super::{Connection, Counters, Space, State};
+use crate::config::Config;
+use crate::protection::initial_keys;
+use crate::secret::Secret;
+use crate::streams::Streams;
+use crate::wire::{ConnectionId, Parameters, TACK_VERSION, Version};
+
+/// What a client needs.
+#[derive(Debug)]
+pub struct Connect {
+    /// Where the server is.
+    pub remote: SocketAddr,
+    /// Who it must be.
+    pub name: ServerName<'static>,
+    /// TLS 1.3, with application protocols if the server wants some.
+    pub tls: Arc<ClientConfig>,
+    /// How the connection is to behave.
+    pub config: Config,
+    /// 32 random bytes: connection IDs come from it.
+    pub seed: [u8; 32],
+}
+
+/// What a server needs for a client's first packet.
+#[derive(Debug)]
+pub struct Accept {
+    /// Where the client is.
+    pub remote: SocketAddr,
+    /// The version of its first packet.
+    pub version: Version,
+    /// What that was sent to; before a Retry, if there was one.
+    pub original_dcid: ConnectionId,
+    /// What the Retry gave, if there was one: the client's address is validated then.
+    pub retry_scid: Option<ConnectionId>,
+    /// The client's connection ID in it.
+    pub remote_cid: ConnectionId,
+    /// TLS 1.3.
+    pub tls: Arc<ServerConfig>,
+    /// How the connection is to behave.
+    pub config: Config,
+    /// 32 random bytes: connection IDs and reset tokens come from it.
+    pub seed: [u8; 32],
+}
+
+/// Of the ID that a client makes up for a server [RFC 9000 §7.2], bytes.
+const MADE_UP: u64 = u64::MAX;
+
+impl Connection {
+    /// A client's connection: the first packet waits to be sent.
+    ///
+    /// # Errors
+    /// TLS cannot do QUIC as it is configured.
+    pub fn connect(connect: Connect, now: Instant) -> Result<Connection, rustls::Error> {
+        let secret = Secret::new(connect.seed);
+        Self::connect_as(connect, secret, 0, now)
+    }
+
+    /// As [`Self::connect`], with what the endpoint derives IDs from.
+    pub(crate) fn connect_as(
+        connect: Connect,
+        secret: Secret,
+        number: u64,
+        now: Instant,
+    ) -> Result<Connection, rustls::Error> {
+        let Connect { remote, name, tls, config, .. } = connect;
+        let local = LocalCids::new(secret.clone(), number);
+        let ours = Parameters { initial_scid: Some(local.first()), ..parameters(&config) };
+        let dcid = secret.cid(number, MADE_UP);
+        let tls = Tls::client(tls, config.version, name, &ours)?;
+        let version = config.version;
+        let begin = Begin { side: Side::Client, version, dcid, remote_cid: dcid, ours, tls };
+        let mut conn = Self::begin(begin, config, local, (secret, number), remote, now);
+        conn.path.validate();
+        conn.drive_tls(now);
+        Ok(conn)
+    }
+
+    /// A server's connection: the client's first packet is to be given to [`Self::handle`] next.
+    ///
+    /// # Errors
+    /// TLS cannot do QUIC as it is configured.
+    pub fn accept(accept: Accept, now: Instant) -> Result<Connection, rustls::Error> {
+        let secret = Secret::new(accept.seed);
+        Self::accept_as(accept, secret, 0, now)
+    }
+
+    /// As [`Self::accept`], with what the endpoint derives IDs from.
+    pub(crate) fn accept_as(
+        accept: Accept,
+        secret: Secret,
+        number: u64,
+        now: Instant,
+    ) -> Result<Connection, rustls::Error> {
+        let local = LocalCids::new(secret.clone(), number);
+        let ours = Parameters {
+            original_dcid: Some(accept.original_dcid),
+            retry_scid: accept.retry_scid,
+            reset_token: Some(local.reset_token()),
+            initial_scid: Some(local.first()),
+            ..parameters(&accept.config)
+        };
+        let tls = Tls::server(accept.tls, accept.version, &ours)?;
+        let begin = Begin {
+            side: Side::Server,
+            version: accept.version,
+            dcid: accept.retry_scid.unwrap_or(accept.original_dcid),
+            remote_cid: accept.remote_cid,
+            ours,
+            tls,
+        };
+        let remote = accept.remote;
+        let mut conn = Self::begin(begin, accept.config, local, (secret, number), remote, now);
+        if accept.retry_scid.is_some() {
+            conn.path.validate();
+        }
+        Ok(conn)
+    }
+
+    fn begin(
+        begin: Begin,
+        config: Config,
+        local_cids: LocalCids,
+        (secret, number): (Secret, u64),
+        remote: SocketAddr,
+        now: Instant,
+    ) -> Connection {
+        let Begin { side, version, dcid, remote_cid, ours, tls } = begin;
+        let mss = u32::from(BASE);
+        let sizes = CcConfig { seed: secret.word(number, 0), ..CcConfig::new(mss) };
+        let control = CongestionControl::new(config.congestion, sizes, now);
+        Connection {
+            side,
+            version,
+            state: State::Handshaking,
+            tls,
+            initial_keys: Some(initial_keys(version, &dcid, side)),
+            handshake_keys: None,
+            one_rtt: None,
+            spaces: [(); 3].map(|()| Space::new(Acks::at_once(now))),
+            recovery: Recovery::new(side == Side::Client, now),
+            congestion: Congestion::new(control, mss, now),
+            ecn: Ecn::new(config.ecn),
+            mtu: Mtu::new(config.max_udp_payload),
+            path: Path::new(remote, false),
+            local_cids,
+            remote_cids: RemoteCids::new(remote_cid),
+            streams: Streams::new(side, &config, now),
+            original_dcid: dcid,
+            retry_scid: None,
+            token: Vec::new(),
+            peer: None,
+            ours,
+            ack_frequency: None,
+            handshake_done_owed: false,
+            confirmed: false,
+            held: Vec::new(),
+            idle_since: now,
+            heard_since_asking: true,
+            allowance: (now, 0),
+            paced_until: None,
+            has_sent_data: false,
+            next_skip: 16 + secret.word(number, 1) % 64,
+            secret,
+            number,
+            datagrams_in: VecDeque::new(),
+            datagrams_out: VecDeque::new(),
+            events: VecDeque::new(),
+            counters: Counters::default(),
+            config,
+        }
+    }
+}
+
+struct Begin {
+    side: Side,
+    version: Version,
+    dcid: ConnectionId,
+    remote_cid: ConnectionId,
+    ours: Parameters,
+    tls: Tls,
+}
+
+/// What the peer is told, but for connection IDs.
+fn parameters(config: &Config) -> Parameters {
+    let ms = |d: core::time::Duration| u64::try_from(d.as_millis()).unwrap_or(u64::MAX >> 2);
+    Parameters {
+        max_idle_timeout_ms: config.idle_timeout.map_or(0, ms),
+        max_data: config.initial_connection_window,
+        max_stream_data_bidi_local: config.initial_window,
+        max_stream_data_bidi_remote: config.initial_window,
+        max_stream_data_uni: config.initial_window,
+        max_streams_bidi: config.max_streams_bidi,
+        max_streams_uni: config.max_streams_uni,
+        active_cid_limit: ACTIVE_LIMIT,
+        max_datagram: if config.datagram_buffer > 0 { u64::from(u16::MAX) } else { 0 },
+        min_ack_delay: Some(core::time::Duration::from_millis(1)),
+        tack: config.tack.map(|_| TACK_VERSION),
+        ..Parameters::default()
+    }
+}

@@ -1,0 +1,200 @@
+//! Where the peer is, and how much may be sent there before it has shown so [RFC 9000 §8.1, §8.2].
+
+use core::time::Duration;
+use std::net::SocketAddr;
+
+use tack_units::Instant;
+
+/// What may be sent to an address that is not validated, in what came from it.
+const AMPLIFICATION: u64 = 3;
+/// Responses that wait; a peer that asks for more at once gets the last ones.
+const MAX_RESPONSES: usize = 4;
+
+/// Where the peer was before.
+#[derive(Debug)]
+struct Former {
+    remote: SocketAddr,
+    is_validated: bool,
+}
+
+/// See the [module's text](self).
+#[derive(Debug)]
+pub(crate) struct Path {
+    remote: SocketAddr,
+    is_validated: bool,
+    received: u64,
+    sent: u64,
+    challenge: Option<Challenge>,
+    /// To be sent back.
+    responses: Vec<[u8; 8]>,
+    former: Option<Former>,
+}
+
+#[derive(Debug)]
+struct Challenge {
+    data: [u8; 8],
+    owed: bool,
+    /// It is given up then.
+    until: Instant,
+    again_at: Option<Instant>,
+    every: Duration,
+}
+
+impl Path {
+    pub(crate) fn new(remote: SocketAddr, is_validated: bool) -> Path {
+        Path {
+            remote,
+            is_validated,
+            received: 0,
+            sent: 0,
+            challenge: None,
+            responses: Vec::new(),
+            former: None,
+        }
+    }
+
+    pub(crate) fn remote(&self) -> SocketAddr {
+        self.remote
+    }
+
+    pub(crate) fn is_validated(&self) -> bool {
+        self.is_validated
+    }
+
+    pub(crate) fn on_received(&mut self, bytes: usize) {
+        self.received += bytes as u64;
+    }
+
+    pub(crate) fn on_sent(&mut self, bytes: usize) {
+        self.sent += bytes as u64;
+    }
+
+    /// Bytes that may leave.
+    pub(crate) fn credit(&self) -> u64 {
+        match self.is_validated {
+            true => u64::MAX,
+            false => (AMPLIFICATION * self.received).saturating_sub(self.sent),
+        }
+    }
+
+    /// The peer has shown that it is there.
+    pub(crate) fn validate(&mut self) {
+        self.is_validated = true;
+        self.challenge = None;
+        self.former = None;
+    }
+
+    /// The peer writes from elsewhere: it is asked whether it is there, with `data`.
+    pub(crate) fn move_to(
+        &mut self,
+        remote: SocketAddr,
+        data: [u8; 8],
+        patience: Duration,
+        now: Instant,
+    ) {
+        let (from, was_validated) = (self.remote, self.is_validated);
+        let former = match self.former.take() {
+            // Of a place that was never validated nothing is kept.
+            Some(former) if !was_validated => Some(former),
+            _ => Some(Former { remote: from, is_validated: was_validated }),
+        };
+        let challenge = Challenge {
+            data,
+            owed: true,
+            until: now + patience,
+            again_at: None,
+            every: patience / 3,
+        };
+        *self = Path { former, challenge: Some(challenge), ..Path::new(remote, false) };
+    }
+
+    /// PATH_CHALLENGE came.
+    pub(crate) fn on_challenge(&mut self, data: [u8; 8]) {
+        if self.responses.len() == MAX_RESPONSES {
+            self.responses.remove(0);
+        }
+        self.responses.push(data);
+    }
+
+    /// PATH_RESPONSE came; true if the path is validated by it.
+    pub(crate) fn on_response(&mut self, data: [u8; 8]) -> bool {
+        let is_it = self.challenge.as_ref().is_some_and(|challenge| challenge.data == data);
+        if is_it {
+            self.validate();
+        }
+        is_it
+    }
+
+    pub(crate) fn owes(&self) -> bool {
+        !self.responses.is_empty() || self.challenge.as_ref().is_some_and(|c| c.owed)
+    }
+
+    pub(crate) fn take_response(&mut self) -> Option<[u8; 8]> {
+        self.responses.pop()
+    }
+
+    /// The challenge that is owed leaves now.
+    pub(crate) fn take_challenge(&mut self, now: Instant) -> Option<[u8; 8]> {
+        let challenge = self.challenge.as_mut().filter(|challenge| challenge.owed)?;
+        challenge.owed = false;
+        challenge.again_at = Some(now + challenge.every);
+        Some(challenge.data)
+    }
+
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        let challenge = self.challenge.as_ref().filter(|challenge| !challenge.owed)?;
+        Some(challenge.again_at.unwrap_or(challenge.until).min(challenge.until))
+    }
+
+    /// Asks again, or goes back to where the peer was; true if it went back.
+    pub(crate) fn on_timeout(&mut self, now: Instant) -> bool {
+        let Some(challenge) = &mut self.challenge else { return false };
+        if challenge.until <= now {
+            self.challenge = None;
+            if let Some(former) = self.former.take() {
+                *self = Path::new(former.remote, former.is_validated);
+                return true;
+            }
+        } else if challenge.again_at.is_some_and(|at| at <= now) {
+            (challenge.owed, challenge.again_at) = (true, None);
+        }
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address(port: u16) -> SocketAddr {
+        ([10, 0, 0, 1], port).into()
+    }
+
+    #[test]
+    fn three_times_what_came_may_leave_before_an_address_is_validated() {
+        let mut path = Path::new(address(1), false);
+        assert_eq!(path.credit(), 0);
+        path.on_received(1_200);
+        path.on_sent(3_000);
+        assert_eq!(path.credit(), 600);
+        path.on_sent(1_000);
+        assert_eq!(path.credit(), 0);
+        path.validate();
+        assert_eq!(path.credit(), u64::MAX);
+    }
+
+    #[test]
+    fn a_path_that_does_not_answer_is_left_for_the_one_that_did() {
+        let mut path = Path::new(address(1), true);
+        let second = Duration::from_secs(1);
+        path.move_to(address(2), [7; 8], 3 * second, Instant::ZERO);
+        assert_eq!(path.take_challenge(Instant::ZERO), Some([7; 8]));
+        assert_eq!(path.take_challenge(Instant::ZERO), None);
+        assert_eq!(path.deadline(), Some(Instant::ZERO + second));
+        assert!(!path.on_timeout(Instant::ZERO + second));
+        assert!(path.owes());
+        assert!(!path.on_response([8; 8]));
+        assert!(path.on_timeout(Instant::ZERO + 3 * second));
+        assert_eq!((path.remote(), path.is_validated()), (address(1), true));
+    }
+}

@@ -1,0 +1,320 @@
+//! What became of packets: loss, round trips, and when to probe.
+//!
+//! Initial and Handshake packets, and 1-RTT packets to a plain peer, go by [RFC 9002]: acknowledged by
+//! ranges, lost by count or time, probed by a timer (`plain.rs`). 1-RTT packets to a peer with TACK go
+//! by [`tack::Sender`] (`tack.rs`). Both answer in the same words: [`Acked`] for congestion control,
+//! and a [`Fate`] for each packet.
+//!
+//! Deviation: [RFC 9002 §7] has one controller for all spaces. What the handshake sends counts as in
+//! flight, but its acknowledgments and losses say nothing to the controller: of a handful of packets,
+//! half of them held up by cryptography, there is no rate to be learned.
+
+mod plain;
+mod tack_mode;
+
+use core::time::Duration;
+use std::collections::VecDeque;
+
+use tack::{Acked, Packets};
+use tack_transport::{PathState, RateEstimator, RttEstimator};
+use tack_units::Instant;
+
+pub(crate) use super::log::Sent;
+use super::log::{Log, Logged};
+use super::space::{Carried, SpaceId};
+use crate::error::Violation;
+use crate::wire::{Ack, Loss, Report};
+
+/// Before a sample [RFC 9002 §6.2.2].
+const INITIAL_RTT: Duration = Duration::from_millis(333);
+/// kGranularity [RFC 9002 §6.1.2].
+const GRANULARITY: Duration = Duration::from_millis(1);
+/// A probe timeout is no longer.
+const MAX_PTO: Duration = Duration::from_secs(60);
+/// Doublings that reach it from anywhere.
+const MAX_BACKOFF: u32 = 16;
+/// Packets whose content a probe repeats.
+const REPEATED: usize = 2;
+
+/// What became of a packet.
+#[derive(Debug)]
+pub(crate) struct Fate {
+    pub(crate) space: SpaceId,
+    /// Else it is lost.
+    pub(crate) arrived: bool,
+    pub(crate) carried: Vec<Carried>,
+}
+
+/// What a timer did.
+#[derive(Debug)]
+pub(crate) enum Expired {
+    /// Packets that were overtaken are lost.
+    Lost(Option<Acked>),
+    /// Something is to leave in this space that asks for an acknowledgment.
+    Probe(SpaceId),
+    /// Everything is taken for lost; so many bytes were in flight.
+    Rto { lost_bytes: u64 },
+}
+
+/// An acknowledgment as it came.
+#[derive(Debug)]
+pub(crate) struct Heard<'a> {
+    pub(crate) ack: &'a Ack,
+    /// How long the peer waited.
+    pub(crate) delay: Duration,
+    pub(crate) report: Option<&'a Report>,
+    pub(crate) loss: Option<Loss>,
+}
+
+/// See the [module's text](self).
+#[derive(Debug)]
+pub(crate) struct Recovery {
+    logs: [Log; 3],
+    rtt: RttEstimator,
+    latest: Duration,
+    rate: RateEstimator,
+    pto_count: u32,
+    /// Since when a client that hears nothing waits, to keep a server from a deadlock.
+    waiting_since: Instant,
+    /// When the loss episode under way began.
+    episode: Option<Instant>,
+    tack: Option<Box<tack::Sender<Packets>>>,
+    fates: VecDeque<Fate>,
+    /// The handshake is confirmed [RFC 9001 §4.1.2].
+    confirmed: bool,
+    /// The peer is a server that may yet be held back by its limit before an address is validated.
+    peer_may_be_blocked: bool,
+    /// What 1-RTT acknowledgments may wait, as the peer says.
+    pub(crate) max_ack_delay: Duration,
+    lost_packets: u64,
+    probes: u64,
+}
+
+impl Recovery {
+    pub(crate) fn new(is_client: bool, now: Instant) -> Recovery {
+        Recovery {
+            logs: Default::default(),
+            rtt: RttEstimator::default(),
+            latest: Duration::ZERO,
+            rate: RateEstimator::new(now),
+            pto_count: 0,
+            waiting_since: now,
+            episode: None,
+            tack: None,
+            fates: VecDeque::new(),
+            confirmed: false,
+            peer_may_be_blocked: is_client,
+            max_ack_delay: Duration::from_millis(25),
+            lost_packets: 0,
+            probes: 0,
+        }
+    }
+
+    /// The number of the next packet, and the largest that the peer has acknowledged.
+    pub(crate) fn next_number(&self, space: SpaceId) -> (u64, Option<u64>) {
+        let log = &self.logs[space as usize];
+        (log.next, log.largest_acked)
+    }
+
+    /// A packet with the next number leaves.
+    pub(crate) fn on_sent(&mut self, space: SpaceId, sent: Sent, now: Instant) {
+        let in_flight = self.in_flight();
+        let log = &mut self.logs[space as usize];
+        if let Some(tack) = self.tack.as_mut().filter(|_| space == SpaceId::Data) {
+            let pkt_seq = match sent.eliciting {
+                true => tack.on_packet(sent.bytes, now),
+                false => tack.on_uncounted(now),
+            };
+            assert_eq!(pkt_seq, log.next + 1, "both count alike");
+        }
+        let snapshot = self.rate.on_sent(in_flight, now);
+        log.push(Logged { sent, at: now, snapshot });
+        if space != SpaceId::Data {
+            self.waiting_since = now;
+        }
+    }
+
+    /// A packet with the next number leaves whose fate is somebody else's business, as a probe's of
+    /// the path's MTU.
+    pub(crate) fn on_untold(&mut self, now: Instant) {
+        if let Some(tack) = &mut self.tack {
+            tack.on_uncounted(now);
+        }
+        self.logs[SpaceId::Data as usize].next += 1;
+    }
+
+    /// Leaves out one number of 1-RTT packets, to find out a peer that acknowledges what it has not
+    /// seen [RFC 9000 §21.4].
+    pub(crate) fn skip(&mut self, now: Instant) {
+        if let Some(tack) = &mut self.tack {
+            tack.skip(now);
+        }
+        let log = &mut self.logs[SpaceId::Data as usize];
+        log.skipped = Some(log.next);
+        log.next += 1;
+    }
+
+    /// An acknowledgment came. What it returns is for congestion control.
+    pub(crate) fn on_ack(
+        &mut self,
+        space: SpaceId,
+        heard: &Heard<'_>,
+        now: Instant,
+    ) -> Result<Option<Acked>, Violation> {
+        let log = &mut self.logs[space as usize];
+        let largest = heard.ack.largest();
+        let covers = |number| heard.ack.ranges.iter().any(|range| range.contains(&number));
+        if largest >= log.next || log.skipped.is_some_and(covers) {
+            return Err(Violation::of_protocol("a packet is acknowledged that was never sent"));
+        }
+        log.largest_acked = log.largest_acked.max(Some(largest));
+        if space != SpaceId::Initial {
+            // A server acknowledges Handshake packets once it knows the client's address.
+            self.peer_may_be_blocked = false;
+        }
+        if space == SpaceId::Data && self.tack.is_some() {
+            return self.on_tack_ack(heard, now).map(Some);
+        }
+        let acked = self.on_plain_ack(space, heard, now);
+        Ok(Some(acked).filter(|_| space == SpaceId::Data))
+    }
+
+    /// What became of packets, in the order it became known; to be read after every input.
+    pub(crate) fn poll_fate(&mut self) -> Option<Fate> {
+        self.fates.pop_front()
+    }
+
+    /// Nothing is sent in `space` any more.
+    pub(crate) fn discard(&mut self, space: SpaceId, now: Instant) {
+        let next = self.logs[space as usize].next;
+        self.logs[space as usize] = Log { next, ..Log::default() };
+        self.pto_count = 0;
+        self.waiting_since = now;
+    }
+
+    /// All of `space` goes again, as after a Retry.
+    pub(crate) fn repeat_all(&mut self, space: SpaceId) {
+        let log = &mut self.logs[space as usize];
+        let numbers: Vec<u64> = log.packets.keys().copied().collect();
+        for number in numbers {
+            if let Some(logged) = log.remove(number) {
+                let carried = logged.sent.carried;
+                self.fates.push_back(Fate { space, arrived: false, carried });
+            }
+        }
+    }
+
+    /// The handshake is confirmed: 1-RTT packets are probed for from now on.
+    pub(crate) fn confirm(&mut self) {
+        self.confirmed = true;
+        self.peer_may_be_blocked = false;
+    }
+
+    /// When a timer fires. `blocked`: nothing may leave before the peer has shown its address;
+    /// `has_handshake_keys`: in which space a client asks when it hears nothing.
+    pub(crate) fn deadline(&self, blocked: bool) -> Option<Instant> {
+        let loss = self.logs.iter().filter_map(|log| log.loss_time).min();
+        let tack = self.tack.as_ref().filter(|_| self.confirmed).and_then(|t| t.deadline());
+        let own = loss.or_else(|| if blocked { None } else { self.pto().map(|(at, _)| at) });
+        [own, tack].into_iter().flatten().min()
+    }
+
+    /// Runs a timer that is due.
+    pub(crate) fn on_timeout(
+        &mut self,
+        blocked: bool,
+        has_handshake_keys: bool,
+        now: Instant,
+    ) -> Option<Expired> {
+        for space in SpaceId::ALL {
+            if self.logs[space as usize].loss_time.is_some_and(|at| at <= now) {
+                let acked = self.on_loss_time(space, now);
+                return Some(Expired::Lost(Some(acked).filter(|_| space == SpaceId::Data)));
+            }
+        }
+        if let Some(expired) = self.on_tack_timeout(now) {
+            return Some(expired);
+        }
+        let (_, space) = self.pto().filter(|(at, _)| !blocked && *at <= now)?;
+        self.pto_count = (self.pto_count + 1).min(MAX_BACKOFF);
+        self.waiting_since = now;
+        self.probes += 1;
+        let space = match space {
+            SpaceId::Initial if has_handshake_keys && self.logs[0].eliciting == 0 => {
+                SpaceId::Handshake
+            }
+            space => space,
+        };
+        self.logs[space as usize].last_eliciting = Some(now);
+        self.repeat_oldest(space);
+        Some(Expired::Probe(space))
+    }
+
+    /// What the oldest packets in flight carried goes once more, with a probe.
+    fn repeat_oldest(&mut self, space: SpaceId) {
+        let carried = self.logs[space as usize].oldest(REPEATED);
+        if !carried.is_empty() {
+            self.fates.push_back(Fate { space, arrived: false, carried });
+        }
+    }
+
+    /// Bytes in flight, of all spaces.
+    pub(crate) fn in_flight(&self) -> u64 {
+        let spaces = if self.tack.is_some() { 2 } else { 3 };
+        let plain: u64 = self.logs[..spaces].iter().map(|log| log.in_flight).sum();
+        plain + self.tack.as_ref().map_or(0, |tack| tack.in_flight())
+    }
+
+    pub(crate) fn srtt(&self) -> Option<Duration> {
+        self.tack.as_ref().and_then(|tack| tack.srtt()).or(self.rtt.srtt())
+    }
+
+    pub(crate) fn rtt_min(&self) -> Option<Duration> {
+        self.tack.as_ref().and_then(|tack| tack.rtt_min()).or(self.rtt.min())
+    }
+
+    /// The probe timeout without backoff, what a peer may wait included [RFC 9002 §6.2.1].
+    pub(crate) fn pto_interval(&self) -> Duration {
+        self.pto_base() + self.max_ack_delay
+    }
+
+    /// Packets declared lost.
+    pub(crate) fn lost_packets(&self) -> u64 {
+        self.lost_packets
+    }
+
+    /// Probe timeouts.
+    pub(crate) fn probes(&self) -> u64 {
+        self.probes
+    }
+
+    /// What congestion control is to know, `acked` having been applied.
+    pub(crate) fn path_state(&self, acked: &Acked) -> PathState {
+        PathState {
+            srtt: self.srtt(),
+            rtt_min: self.rtt_min(),
+            rate: self.rate_sample(acked),
+            ack_interval: self.tack.as_ref().map_or(Duration::ZERO, |tack| tack.interval()),
+            in_recovery: match &self.tack {
+                Some(tack) => tack.in_recovery(),
+                None => self.episode.is_some(),
+            },
+        }
+    }
+
+    /// There is nothing to send although it were allowed.
+    pub(crate) fn on_app_limited(&mut self) {
+        let in_flight = self.in_flight();
+        match &mut self.tack {
+            Some(tack) => tack.on_app_limited(),
+            None => self.rate.on_app_limited(in_flight),
+        }
+    }
+
+    /// Full packets are of another length from now on, in bytes.
+    pub(crate) fn set_mss(&mut self, mss: u32) {
+        if let Some(tack) = &mut self.tack {
+            tack.set_mss(mss);
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! Loss recovery by [RFC 9002].
+//!
+//! ```text
+//! lost        3 numbers below the largest acknowledged, or 9/8 RTT before it
+//! PTO         smoothed RTT + max(4 RTTVAR, 1 ms) + what the peer may wait, doubled each time
+//! ```
+
+use core::time::Duration;
+
+use tack::Acked;
+use tack_cc::{RateSample, RateSource};
+use tack_transport::Departure;
+use tack_units::Instant;
+
+use super::{Fate, GRANULARITY, Heard, INITIAL_RTT, MAX_BACKOFF, MAX_PTO, Recovery};
+use crate::conn::space::SpaceId;
+
+/// kPacketThreshold [RFC 9002 §6.1.1].
+const PACKET_THRESHOLD: u64 = 3;
+
+impl Recovery {
+    pub(super) fn pto_base(&self) -> Duration {
+        let (srtt, rttvar) = match &self.tack {
+            Some(tack) => (tack.srtt(), tack.rttvar()),
+            None => (self.rtt.srtt(), self.rtt.rttvar()),
+        };
+        let srtt = srtt.unwrap_or(INITIAL_RTT);
+        srtt + (4 * rttvar.unwrap_or(srtt / 2)).max(GRANULARITY)
+    }
+
+    /// When to probe next, and in which space [RFC 9002 §A.8].
+    pub(super) fn pto(&self) -> Option<(Instant, SpaceId)> {
+        let backoff = 1 << self.pto_count.min(MAX_BACKOFF);
+        let of = |space: SpaceId| {
+            let log = &self.logs[space as usize];
+            let own = space != SpaceId::Data || self.tack.is_none() && self.confirmed;
+            let last = log.last_eliciting.filter(|_| own && log.eliciting > 0)?;
+            let waits = if space == SpaceId::Data { self.max_ack_delay } else { Duration::ZERO };
+            Some((last + ((self.pto_base() + waits) * backoff).min(MAX_PTO), space))
+        };
+        let armed = SpaceId::ALL.into_iter().filter_map(of).min();
+        let deadlock = || {
+            let at = self.waiting_since + (self.pto_base() * backoff).min(MAX_PTO);
+            self.peer_may_be_blocked.then_some((at, SpaceId::Initial))
+        };
+        armed.or_else(deadlock)
+    }
+
+    pub(super) fn on_plain_ack(
+        &mut self,
+        space: SpaceId,
+        heard: &Heard<'_>,
+        now: Instant,
+    ) -> Acked {
+        let mut acked = Acked { prior_in_flight: self.in_flight(), ..Acked::default() };
+        let log = &mut self.logs[space as usize];
+        let mut newly: Vec<u64> = Vec::new();
+        for range in heard.ack.ranges.iter().rev() {
+            newly.extend(log.packets.range(range.clone()).map(|(number, _)| *number));
+        }
+        let (mut eliciting, mut newest) = (false, None);
+        for number in newly {
+            let Some(logged) = log.remove(number) else { continue };
+            newest = Some((number, logged.at));
+            if logged.sent.eliciting {
+                eliciting = true;
+                let bytes = u64::from(logged.sent.bytes);
+                if space == SpaceId::Data {
+                    let (sent_at, snapshot) = (logged.at, logged.snapshot);
+                    let departure = Departure { xmit: number, sent_at, snapshot };
+                    self.rate.on_delivered(bytes, departure, now);
+                }
+                acked.acked_bytes += bytes;
+            }
+            let carried = logged.sent.carried;
+            self.fates.push_back(Fate { space, arrived: true, carried });
+        }
+        if let Some((number, at)) = newest {
+            self.pto_count = 0;
+            if eliciting && number == heard.ack.largest() {
+                acked.rtt = Some(self.on_rtt(space, now.saturating_since(at), heard.delay, now));
+            }
+            if self.episode.is_some_and(|began| at > began) {
+                self.episode = None;
+            }
+        }
+        self.detect_lost(space, &mut acked, now);
+        self.complete(acked, now)
+    }
+
+    /// A sample as it is, and as it counts: what the peer waited taken off [RFC 9002 §5.3].
+    fn on_rtt(&mut self, space: SpaceId, rtt: Duration, delay: Duration, now: Instant) -> Duration {
+        self.latest = rtt;
+        self.rtt.sample_min(rtt, now);
+        let delay = match space {
+            SpaceId::Data if self.confirmed => delay.min(self.max_ack_delay),
+            SpaceId::Data => delay,
+            // These are acknowledged at once, whatever they say.
+            SpaceId::Initial | SpaceId::Handshake => Duration::ZERO,
+        };
+        let least = self.rtt.min().unwrap_or(rtt);
+        let counts = if rtt >= least + delay { rtt - delay } else { rtt };
+        self.rtt.smooth(counts);
+        counts
+    }
+
+    pub(super) fn on_loss_time(&mut self, space: SpaceId, now: Instant) -> Acked {
+        let mut acked = Acked { prior_in_flight: self.in_flight(), ..Acked::default() };
+        self.detect_lost(space, &mut acked, now);
+        self.complete(acked, now)
+    }
+
+    /// Declares lost what was overtaken long enough ago [RFC 9002 §6.1].
+    fn detect_lost(&mut self, space: SpaceId, acked: &mut Acked, now: Instant) {
+        let rtt = self.rtt.srtt().unwrap_or(INITIAL_RTT).max(self.latest);
+        let wait = (rtt * 9 / 8).max(GRANULARITY);
+        let log = &mut self.logs[space as usize];
+        log.loss_time = None;
+        let Some(largest) = log.largest_acked else { return };
+        let mut lost = Vec::new();
+        for (number, logged) in log.packets.range(..largest) {
+            if largest - number >= PACKET_THRESHOLD || logged.at + wait <= now {
+                lost.push(*number);
+            } else if log.loss_time.is_none_or(|at| logged.at + wait < at) {
+                log.loss_time = Some(logged.at + wait);
+            }
+        }
+        for number in lost {
+            let Some(logged) = log.remove(number) else { continue };
+            if logged.sent.eliciting {
+                self.lost_packets += 1;
+                acked.lost_bytes += u64::from(logged.sent.bytes);
+                acked.lost_sent_at = acked.lost_sent_at.max(Some(logged.at));
+            }
+            let carried = logged.sent.carried;
+            self.fates.push_back(Fate { space, arrived: false, carried });
+        }
+        let news = acked.lost_sent_at.filter(|_| space == SpaceId::Data);
+        if news.is_some_and(|at| self.episode.is_none_or(|began| at > began)) {
+            self.episode = Some(now);
+            acked.recovery_started = true;
+        }
+    }
+
+    fn complete(&mut self, mut acked: Acked, now: Instant) -> Acked {
+        acked.delivered = self.rate.delivered();
+        if let Some(sample) = self.rate.sample(self.rtt.min(), now) {
+            acked.newest_sent_at = Some(sample.sent_at);
+            acked.prior_delivered = sample.prior_delivered;
+            acked.rate = sample.rate;
+            acked.rate_interval = sample.interval;
+            acked.app_limited = sample.app_limited;
+        }
+        acked.in_flight = self.in_flight();
+        acked
+    }
+
+    pub(super) fn rate_sample(&self, acked: &Acked) -> Option<RateSample> {
+        let (source, shows) = match self.tack {
+            Some(_) => (RateSource::Receiver, acked.rate.is_some()),
+            // A round trip counts by what was delivered, whether or not its times allow a rate.
+            None => {
+                let known = acked.acked_bytes > 0 && acked.newest_sent_at.is_some();
+                (RateSource::Sender, acked.rate.is_some() || known)
+            }
+        };
+        shows.then_some(RateSample {
+            delivery_rate: acked.rate,
+            app_limited: acked.app_limited,
+            source,
+            prior_delivered: acked.prior_delivered,
+            interval: acked.rate_interval,
+        })
+    }
+}

@@ -1,0 +1,104 @@
+//! Loss recovery of 1-RTT packets by TACK (`docs/quic-tack.md`). Packet `n` is PKT.SEQ `n + 1`.
+
+use tack::{Acked, Frequency, Params, RbbPolicy, Timeout};
+use tack_cc::Snapshot;
+use tack_units::{Instant, Rate};
+
+use super::{Expired, Fate, Heard, Recovery};
+use crate::conn::space::SpaceId;
+use crate::error::Violation;
+
+impl Recovery {
+    /// Both ends speak TACK: it governs 1-RTT packets, of which none has left yet.
+    pub(crate) fn begin_tack(&mut self, params: Params, now: Instant) {
+        let params = Params { rbb: RbbPolicy::Every, ..params };
+        let mut sender = tack::Sender::of_packets(params, 1, now);
+        if let Some(rtt) = self.rtt.min() {
+            // As the handshake took it.
+            sender.on_cum_ack(0, Some(rtt), now);
+        }
+        self.tack = Some(Box::new(sender));
+    }
+
+    pub(crate) fn is_tack(&self) -> bool {
+        self.tack.is_some()
+    }
+
+    pub(super) fn on_tack_ack(
+        &mut self,
+        heard: &Heard<'_>,
+        now: Instant,
+    ) -> Result<Acked, Violation> {
+        let Some(tack) = &mut self.tack else { return Ok(Acked::default()) };
+        let acked = match (heard.report, heard.loss) {
+            (Some(report), _) => tack.on_tack(&report.tack(heard.ack), now.as_micros() as u32, now),
+            (None, Some(loss)) => tack.on_iack(&loss.iack(heard.ack), now),
+            (None, None) => {
+                let ranges = heard.ack.ranges.iter().rev();
+                let ranges = ranges.map(|range| range.start + 1..range.end + 1);
+                tack.on_ranges(ranges, heard.delay, now)
+            }
+        };
+        self.read_fates()?;
+        Ok(acked)
+    }
+
+    /// Hands on what the mechanism says of packets.
+    fn read_fates(&mut self) -> Result<(), Violation> {
+        let Some(tack) = &mut self.tack else { return Ok(()) };
+        let log = &mut self.logs[SpaceId::Data as usize];
+        while let Some(fate) = tack.poll_fate() {
+            let (arrived, carried) = match fate {
+                tack::Fate::Arrived(pkt_seq) => {
+                    let logged = log.remove(pkt_seq - 1);
+                    (true, logged.map(|logged| logged.sent.carried))
+                }
+                // It may be late only, and then what it carried has arrived.
+                tack::Fate::Lost(pkt_seq) => {
+                    self.lost_packets += 1;
+                    let logged = log.packets.get(&(pkt_seq - 1));
+                    (false, logged.map(|logged| logged.sent.carried.clone()))
+                }
+                tack::Fate::Forged(_) => {
+                    let reason = "a packet is acknowledged that was never sent";
+                    return Err(Violation::of_protocol(reason));
+                }
+            };
+            let carried = carried.unwrap_or_default();
+            self.fates.push_back(Fate { space: SpaceId::Data, arrived, carried });
+        }
+        let forgotten = tack.forgotten_below().saturating_sub(1);
+        while let Some((&number, _)) = log.packets.first_key_value().filter(|e| *e.0 < forgotten) {
+            log.remove(number);
+        }
+        Ok(())
+    }
+
+    pub(super) fn on_tack_timeout(&mut self, now: Instant) -> Option<Expired> {
+        let tack = self.tack.as_mut().filter(|_| self.confirmed)?;
+        let before = tack.in_flight();
+        let timeout = tack.on_timeout(now)?;
+        self.probes += 1;
+        self.read_fates().expect("a timeout acknowledges nothing, so nothing that was skipped");
+        Some(match timeout {
+            Timeout::Probe => {
+                self.repeat_oldest(SpaceId::Data);
+                Expired::Probe(SpaceId::Data)
+            }
+            Timeout::Rto => Expired::Rto { lost_bytes: before },
+        })
+    }
+
+    /// The frequency to tell the peer now, if any. `estimate`: what congestion control makes of the path.
+    pub(crate) fn poll_frequency(
+        &mut self,
+        estimate: &Snapshot,
+        now: Instant,
+    ) -> Option<Frequency> {
+        let tack = self.tack.as_mut()?;
+        // Before the first rate sample, which the receiver makes only once it knows a frequency.
+        let guess = || Rate::from_bytes_over(estimate.cwnd, tack.srtt()?);
+        let bw = estimate.bandwidth.or_else(guess)?;
+        tack.poll_frequency(bw, estimate.startup, now)
+    }
+}

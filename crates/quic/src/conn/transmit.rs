@@ -1,0 +1,317 @@
+//! Datagrams that leave: one packet of each space that has something to say, in one datagram.
+
+mod data;
+
+use rustls::Side;
+use tack_transport::Limit;
+use tack_units::Instant;
+
+use super::mtu::BASE;
+use super::recovery::Sent;
+use super::space::{Carried, SpaceId};
+use super::{Connection, State, Transmit};
+use crate::error::{ConnectionError, code};
+use crate::protection::{SealKeys, seal};
+use crate::wire::{Frame, Header, LongKind, PacketNumber, Version};
+
+/// Of every cipher suite of TLS 1.3 that QUIC has [RFC 9001 §5.3].
+const TAG_LEN: usize = 16;
+/// A length that does not fit one byte, and does two.
+const LENGTH_LEN: usize = 2;
+/// Of a PATH_CHALLENGE or PATH_RESPONSE datagram, and of every one with an Initial packet.
+const FULL: usize = BASE as usize;
+
+/// The frames of a packet, before it has a number.
+#[derive(Debug)]
+struct Payload {
+    space: SpaceId,
+    frames: Vec<u8>,
+    carried: Vec<Carried>,
+    eliciting: bool,
+    /// It has stream data.
+    is_data: bool,
+    /// The datagram is to be full-sized.
+    full: bool,
+}
+
+impl Payload {
+    fn new(space: SpaceId) -> Payload {
+        let (frames, carried) = (Vec::new(), Vec::new());
+        Payload { space, frames, carried, eliciting: false, is_data: false, full: false }
+    }
+
+    fn put(&mut self, frame: &Frame<'_>) {
+        self.eliciting |= frame.is_ack_eliciting();
+        frame.emit(&mut self.frames);
+    }
+}
+
+impl Connection {
+    /// Appends the next datagram to send to `out`; `None`: nothing may or need leave now.
+    pub fn poll_transmit(&mut self, out: &mut Vec<u8>, now: Instant) -> Option<Transmit> {
+        if self.one_rtt.as_ref().is_some_and(|keys| keys.is_worn_out()) && !self.is_ending() {
+            let reason = "keys are worn out";
+            self.fail(crate::error::Violation::new(code::AEAD_LIMIT_REACHED, reason), now);
+        }
+        if self.is_blocked() {
+            return None;
+        }
+        let payloads = match &self.state {
+            State::Over => return None,
+            State::Ending(_) => self.last_payloads()?,
+            _ => {
+                if let Some(transmit) = self.probe_mtu(out, now) {
+                    return Some(transmit);
+                }
+                self.payloads(now)
+            }
+        };
+        self.emit(payloads, out, now)
+    }
+
+    /// Bytes of a datagram that may leave.
+    fn size(&self) -> usize {
+        usize::from(self.mtu.size()).min(usize::try_from(self.path.credit()).unwrap_or(usize::MAX))
+    }
+
+    fn payloads(&mut self, now: Instant) -> Vec<Payload> {
+        let mut left = self.size();
+        let mut payloads = Vec::new();
+        for space in SpaceId::ALL {
+            let overhead = self.overhead(space);
+            let Some(room) = left.checked_sub(overhead).filter(|room| *room > 64) else { break };
+            let payload = match space {
+                SpaceId::Data if self.one_rtt.is_some() => self.build_data(room, now),
+                SpaceId::Handshake if self.handshake_keys.is_some() => {
+                    self.build_handshake(space, room, now)
+                }
+                SpaceId::Initial if self.initial_keys.is_some() => {
+                    self.build_handshake(space, room, now)
+                }
+                _ => None,
+            };
+            if let Some(payload) = payload {
+                left -= overhead + payload.frames.len();
+                payloads.push(payload);
+            }
+        }
+        payloads
+    }
+
+    /// What a packet of `space` takes beside its frames, at most.
+    fn overhead(&self, space: SpaceId) -> usize {
+        let dcid = self.remote_cids.current().as_bytes().len();
+        if space == SpaceId::Data {
+            return 1 + dcid + 4 + TAG_LEN;
+        }
+        let scid = self.local_cids.first().as_bytes().len();
+        let token_len = if self.token.len() < 64 { 1 } else { LENGTH_LEN };
+        let token = if space == SpaceId::Initial { token_len + self.token.len() } else { 0 };
+        1 + 4 + 1 + dcid + 1 + scid + token + LENGTH_LEN + 4 + TAG_LEN
+    }
+
+    /// A packet of the handshake: ACK, CRYPTO, PING.
+    fn build_handshake(&mut self, space: SpaceId, room: usize, now: Instant) -> Option<Payload> {
+        let may_send = self.recovery.in_flight() < self.congestion.window();
+        let Space { acks, sending, probes, .. } = &mut self.spaces[space as usize];
+        let may_send = may_send || *probes > 0;
+        let mut payload = Payload::new(space);
+        if let Some(told) = acks.poll(room, 0, now) {
+            payload.put(&Frame::Ack(told.ack));
+            payload.carried.push(Carried::Acks(told.below));
+        }
+        let end = room;
+        while may_send && payload.frames.len() + CRYPTO_HEADER < end {
+            let room = (end - payload.frames.len() - CRYPTO_HEADER) as u64;
+            let Some(part) = sending.next(room, u64::MAX) else { break };
+            let (a, b) = sending.slices(&part.range);
+            let data = &[a, b].concat()[..];
+            payload.eliciting = true;
+            Frame::Crypto { offset: part.range.start, data }.emit(&mut payload.frames);
+            payload.carried.push(Carried::Crypto(part.range));
+        }
+        if *probes > 0 {
+            *probes -= 1;
+            if !payload.eliciting {
+                payload.put(&Frame::Ping);
+            }
+        }
+        // A server's Initial that asks for an answer, and each of a client's [RFC 9000 §14.1].
+        payload.full =
+            space == SpaceId::Initial && (self.side == Side::Client || payload.eliciting);
+        (!payload.frames.is_empty()).then_some(payload)
+    }
+
+    /// CONNECTION_CLOSE, in every space that the peer may be able to read.
+    fn last_payloads(&mut self) -> Option<Vec<Payload>> {
+        let [in_handshake, in_data] = self.take_notice()?;
+        let mut payloads = Vec::new();
+        for space in SpaceId::ALL {
+            let frames = match space {
+                SpaceId::Initial if self.initial_keys.is_some() => &in_handshake,
+                SpaceId::Handshake if self.handshake_keys.is_some() => &in_handshake,
+                SpaceId::Data if self.one_rtt.is_some() => &in_data,
+                _ => continue,
+            };
+            let full = space == SpaceId::Initial && self.side == Side::Client;
+            payloads.push(Payload { frames: frames.clone(), full, ..Payload::new(space) });
+        }
+        Some(payloads)
+    }
+
+    /// Seals the packets of a datagram.
+    fn emit(
+        &mut self,
+        mut payloads: Vec<Payload>,
+        out: &mut Vec<u8>,
+        now: Instant,
+    ) -> Option<Transmit> {
+        let start = out.len();
+        let is_full = payloads.iter().any(|payload| payload.full);
+        let is_data = payloads.iter().any(|payload| payload.is_data);
+        let only_data = payloads.iter().all(|payload| payload.space == SpaceId::Data);
+        let mut last = payloads.pop()?;
+        for payload in payloads {
+            self.seal(payload, 0, out, now);
+        }
+        let least = if is_full { (FULL).saturating_sub(out.len() - start) } else { 0 };
+        let sealed_handshake = last.space == SpaceId::Handshake;
+        last.full = is_full;
+        self.seal(last, least, out, now);
+        if self.side == Side::Client && (sealed_handshake || only_data) {
+            self.discard_initial(now);
+        }
+        self.path.on_sent(out.len() - start);
+        let ecn = if only_data { self.ecn.mark() } else { 0 };
+        Some(Transmit { to: self.path.remote(), ecn, is_data })
+    }
+
+    /// Appends a packet of `least` bytes at least.
+    fn seal(&mut self, payload: Payload, least: usize, out: &mut Vec<u8>, now: Instant) {
+        let Payload { space, mut frames, carried, eliciting, .. } = payload;
+        if space == SpaceId::Data && eliciting {
+            self.skip_if_due(now);
+        }
+        let (number, largest_acked) = self.recovery.next_number(space);
+        let as_sent = PacketNumber::truncate(number, largest_acked);
+        let short_of = least.saturating_sub(self.overhead(space) - 4 + as_sent.len());
+        if frames.len() < short_of {
+            frames.resize(short_of, 0);
+        }
+        let (dcid, scid) = (self.remote_cids.current(), self.local_cids.first());
+        let long =
+            |kind, version: Version, token| Header::Long { version, kind, dcid, scid, token };
+        let before = out.len();
+        match (space, &self.initial_keys, &self.handshake_keys, &mut self.one_rtt) {
+            (SpaceId::Initial, Some(keys), ..) => {
+                let header = long(LongKind::Initial, self.version, &self.token);
+                seal(SealKeys::from(&keys.local), &header, number, as_sent, &frames, out);
+            }
+            (SpaceId::Handshake, _, Some(keys), _) => {
+                let header = long(LongKind::Handshake, self.version, &[]);
+                seal(SealKeys::from(&keys.local), &header, number, as_sent, &frames, out);
+            }
+            (SpaceId::Data, .., Some(keys)) => {
+                let (keys, key_phase) = keys.seal(number);
+                let header = Header::Short { dcid, key_phase };
+                seal(keys, &header, number, as_sent, &frames, out);
+            }
+            _ => unreachable!("a packet was built for a space without keys"),
+        }
+        let bytes = out.len() - before;
+        self.on_sealed(space, Sent { eliciting, bytes: bytes as u32, carried }, now);
+    }
+
+    fn on_sealed(&mut self, space: SpaceId, sent: Sent, now: Instant) {
+        let (eliciting, bytes) = (sent.eliciting, u64::from(sent.bytes));
+        self.counters.packets_sent += 1;
+        self.recovery.on_sent(space, sent, now);
+        if !eliciting {
+            return;
+        }
+        let app_limited = !self.streams.has_data();
+        self.congestion.on_sent(bytes, self.recovery.in_flight(), app_limited, now);
+        self.allowance.1 = self.allowance.1.saturating_sub(bytes);
+        if self.heard_since_asking {
+            self.heard_since_asking = false;
+            self.idle_since = now;
+        }
+    }
+
+    /// Some numbers are left out, the rarer the more there are.
+    fn skip_if_due(&mut self, now: Instant) {
+        let (number, _) = self.recovery.next_number(SpaceId::Data);
+        if number >= self.next_skip {
+            let draw = self.draw();
+            self.recovery.skip(now);
+            self.next_skip = number + number / 2 + draw % number.max(1);
+        }
+    }
+
+    /// Congestion control and the pacer let a full packet go.
+    fn may_send(&mut self, now: Instant) -> bool {
+        let size = u64::from(self.mtu.size());
+        let in_flight = self.recovery.in_flight();
+        if in_flight + size > self.congestion.window() && in_flight > 0 {
+            self.congestion.note_limit(Some(Limit::Cwnd), in_flight, now);
+            return false;
+        }
+        if self.allowance.0 != now {
+            self.allowance = (now, 0);
+        }
+        if self.allowance.1 < size {
+            match self.congestion.budget(u64::MAX, now) {
+                Some(budget) => self.allowance.1 = budget,
+                None => {
+                    self.paced_until = Some(self.congestion.next_departure(now));
+                    self.congestion.note_limit(Some(Limit::Pacing), in_flight, now);
+                    return false;
+                }
+            }
+        }
+        self.paced_until = None;
+        true
+    }
+
+    /// The next datagram may be longer than the one before.
+    pub(crate) fn may_grow(&self, now: Instant) -> bool {
+        self.mtu.wanted(now).is_some() || self.path.owes()
+    }
+
+    /// A packet that is longer than those before.
+    fn probe_mtu(&mut self, out: &mut Vec<u8>, now: Instant) -> Option<Transmit> {
+        let size = self.mtu.wanted(now).filter(|_| self.confirmed && self.path.is_validated())?;
+        // Only where data flows is it worth one, and tells of loss.
+        if !self.has_sent_data || !self.streams.has_data() || !self.may_send(now) {
+            return None;
+        }
+        let mut frames = Vec::new();
+        Frame::Ping.emit(&mut frames);
+        if self.is_tack() {
+            Frame::Stamp(now.as_micros() as u32).emit(&mut frames);
+        }
+        let (number, largest_acked) = self.recovery.next_number(SpaceId::Data);
+        let as_sent = PacketNumber::truncate(number, largest_acked);
+        let dcid = self.remote_cids.current();
+        let keys = self.one_rtt.as_mut()?;
+        frames.resize(usize::from(size) - 1 - dcid.as_bytes().len() - as_sent.len() - TAG_LEN, 0);
+        let (keys, key_phase) = keys.seal(number);
+        let start = out.len();
+        seal(keys, &Header::Short { dcid, key_phase }, number, as_sent, &frames, out);
+        self.mtu.on_sent(number, size, now);
+        self.recovery.on_untold(now);
+        self.counters.packets_sent += 1;
+        self.path.on_sent(out.len() - start);
+        Some(Transmit { to: self.path.remote(), ecn: self.ecn.mark(), is_data: false })
+    }
+
+    /// The keys of the handshake could not be agreed on in time, or some such.
+    pub(super) fn time_out(&mut self) {
+        self.enter_over(ConnectionError::TimedOut);
+    }
+}
+
+use super::Space;
+
+/// Type, offset and length of a CRYPTO frame, at most.
+const CRYPTO_HEADER: usize = 1 + 8 + 2;

@@ -1,0 +1,213 @@
+//! What a 1-RTT packet carries.
+
+use tack::Regime;
+use tack_transport::Limit;
+use tack_units::{Instant, Rate};
+
+use super::{CRYPTO_HEADER, Payload};
+use crate::ack_frequency::Path;
+use crate::conn::Connection;
+use crate::conn::space::{Carried, SpaceId};
+use crate::wire::Frame;
+
+const DATA: usize = SpaceId::Data as usize;
+/// Type and time of a TACK_STAMP.
+const STAMP_LEN: usize = 2 + 4;
+/// Frames of connection IDs, and of paths, are no longer.
+const CID_FRAME: usize = 1 + 8 + 8 + 1 + 20 + 16;
+const PATH_FRAME: usize = 1 + 8;
+/// TACK_FREQUENCY or ACK_FREQUENCY, at most.
+const FREQUENCY_FRAME: usize = 48;
+/// An acknowledgment leaves this much of a packet to others.
+const ACK_SHARE: usize = 2;
+
+impl Connection {
+    pub(super) fn build_data(&mut self, room: usize, now: Instant) -> Option<Payload> {
+        let mut payload = Payload::new(SpaceId::Data);
+        let room = room - if self.is_tack() { STAMP_LEN } else { 0 };
+        let exponent = self.ours.ack_delay_exponent;
+        let told = self.spaces[DATA].acks.poll(room / ACK_SHARE, exponent, now);
+        let acknowledges = told.is_some();
+        let pings = told.as_ref().is_some_and(|told| told.ping);
+        let is_loss = told.as_ref().is_some_and(|told| told.loss.is_some());
+        if let Some(told) = told {
+            self.put_ack(told, &mut payload);
+        }
+        if pings {
+            payload.put(&Frame::Ping);
+        }
+        let probes = self.spaces[DATA].probes > 0;
+        let wants = self.wants_data();
+        if wants && (probes || self.may_send(now)) || self.path.owes() {
+            self.put_others(room, &mut payload, now);
+        } else if !wants {
+            self.note_idle(now);
+        }
+        if probes {
+            self.spaces[DATA].probes -= 1;
+            if !payload.eliciting {
+                payload.put(&Frame::Ping);
+            }
+        }
+        if payload.eliciting && !acknowledges {
+            // Before the rest: it was made sure above that there is room for what follows only.
+            let free = room.saturating_sub(payload.frames.len());
+            if free >= PIGGYBACK
+                && let Some(told) = self.spaces[DATA].acks.piggyback(exponent, now)
+            {
+                self.put_ack(told, &mut payload);
+            }
+        }
+        if payload.eliciting && self.is_tack() {
+            payload.put(&Frame::Stamp(now.as_micros() as u32));
+        }
+        if acknowledges && !payload.is_data {
+            self.counters.acks_sent += 1;
+            self.counters.loss_acks_sent += u64::from(is_loss);
+        }
+        (!payload.frames.is_empty()).then_some(payload)
+    }
+
+    fn put_ack(&mut self, told: super::super::acks::Told, payload: &mut Payload) {
+        payload.put(&Frame::Ack(told.ack));
+        if let Some(report) = told.report {
+            payload.put(&Frame::Report(report));
+        }
+        if let Some(loss) = told.loss {
+            payload.put(&Frame::Loss(loss));
+        }
+        if told.below > 0 {
+            payload.carried.push(Carried::Acks(told.below));
+        }
+    }
+
+    /// Something waits that asks for an acknowledgment.
+    fn wants_data(&self) -> bool {
+        self.streams.has_control()
+            || self.streams.has_data()
+            || self.spaces[DATA].sending.has_data(u64::MAX)
+            || !self.datagrams_out.is_empty()
+            || self.handshake_done_owed
+            || self.local_cids.owes()
+            || self.remote_cids.owes()
+    }
+
+    fn put_others(&mut self, room: usize, payload: &mut Payload, now: Instant) {
+        self.put_frequency(payload, now);
+        self.put_connection_frames(room, payload, now);
+        if payload.full {
+            return;
+        }
+        self.put_crypto(room, payload);
+        let mut carried = Vec::new();
+        if self.streams.has_data() {
+            self.streams.note_early_limits();
+        }
+        let reserved = if self.spaces[DATA].acks.owes() { PIGGYBACK } else { 0 };
+        let room = room.saturating_sub(reserved);
+        let before = payload.frames.len();
+        let left = room.saturating_sub(payload.frames.len());
+        self.streams.put_control(left, &mut payload.frames, &mut carried);
+        self.put_datagrams(room, payload);
+        let left = room.saturating_sub(payload.frames.len());
+        let before_data = payload.frames.len();
+        self.streams.put_data(left, &mut payload.frames, &mut carried);
+        payload.is_data = payload.frames.len() > before_data;
+        self.has_sent_data |= payload.is_data;
+        payload.eliciting |= payload.frames.len() > before;
+        payload.carried.extend(carried.into_iter().map(Carried::Stream));
+    }
+
+    /// How often the peer is to acknowledge, if that is to be told.
+    fn put_frequency(&mut self, payload: &mut Payload, now: Instant) {
+        if !self.has_sent_data {
+            return;
+        }
+        let estimate = self.congestion.snapshot();
+        if let Some(frequency) = self.recovery.poll_frequency(&estimate, now) {
+            payload.put(&Frame::Frequency(frequency));
+        }
+        let (rtt_min, srtt) = (self.recovery.rtt_min(), self.recovery.srtt());
+        if let (Some(asks), Some(rtt_min), Some(srtt)) = (&mut self.ack_frequency, rtt_min, srtt) {
+            let guess = || Rate::from_bytes_over(estimate.cwnd, srtt);
+            let bw = estimate.bandwidth.or_else(guess).unwrap_or(Rate::ZERO);
+            let regime = if estimate.startup { Regime::Startup } else { Regime::Steady };
+            if let Some(frame) = asks.poll(&Path { bw, rtt_min, regime }, srtt, now) {
+                self.recovery.max_ack_delay = asks.max_ack_delay();
+                payload.carried.push(Carried::AckFrequency(frame.sequence));
+                payload.put(&Frame::AckFrequency(frame));
+            }
+        }
+    }
+
+    fn put_connection_frames(&mut self, room: usize, payload: &mut Payload, now: Instant) {
+        if self.path.owes() && room >= payload.frames.len() + 5 * PATH_FRAME {
+            while let Some(data) = self.path.take_response() {
+                payload.put(&Frame::PathResponse(data));
+            }
+            if let Some(data) = self.path.take_challenge(now) {
+                payload.put(&Frame::PathChallenge(data));
+            }
+            // It shows that the path takes as much [RFC 9000 §8.2.1].
+            payload.full = self.path.credit() >= super::FULL as u64;
+        }
+        if core::mem::take(&mut self.handshake_done_owed) {
+            payload.carried.push(Carried::HandshakeDone);
+            payload.put(&Frame::HandshakeDone);
+        }
+        while room >= payload.frames.len() + CID_FRAME {
+            let Some((sequence, cid, token)) = self.local_cids.take_untold() else { break };
+            payload.carried.push(Carried::NewCid(sequence));
+            let id = cid.as_bytes();
+            payload.put(&Frame::NewConnectionId { sequence, retire_prior_to: 0, id, token });
+        }
+        while room >= payload.frames.len() + PATH_FRAME {
+            let Some(sequence) = self.remote_cids.take_retiring() else { break };
+            payload.carried.push(Carried::RetireCid(sequence));
+            payload.put(&Frame::RetireConnectionId(sequence));
+        }
+    }
+
+    /// Session tickets.
+    fn put_crypto(&mut self, room: usize, payload: &mut Payload) {
+        while room > payload.frames.len() + CRYPTO_HEADER {
+            let left = (room - payload.frames.len() - CRYPTO_HEADER) as u64;
+            let sending = &mut self.spaces[DATA].sending;
+            let Some(part) = sending.next(left, u64::MAX) else { return };
+            let (a, b) = sending.slices(&part.range);
+            let data = &[a, b].concat()[..];
+            Frame::Crypto { offset: part.range.start, data }.emit(&mut payload.frames);
+            payload.eliciting = true;
+            payload.carried.push(Carried::Crypto(part.range));
+        }
+    }
+
+    fn put_datagrams(&mut self, room: usize, payload: &mut Payload) {
+        while let Some(next) = self.datagrams_out.front() {
+            let len = 1 + 4 + next.len();
+            if payload.frames.len() + len > room {
+                return;
+            }
+            let data = self.datagrams_out.pop_front().expect("it was there");
+            payload.put(&Frame::Datagram(&data));
+            payload.is_data = true;
+        }
+    }
+
+    /// There is nothing to send although it were allowed.
+    fn note_idle(&mut self, now: Instant) {
+        if !self.has_sent_data {
+            return;
+        }
+        let in_flight = self.recovery.in_flight();
+        let limit = if self.streams.is_blocked() { Limit::Rwnd } else { Limit::App };
+        self.congestion.note_limit(Some(limit), in_flight, now);
+        if in_flight < self.congestion.window() {
+            self.recovery.on_app_limited();
+        }
+    }
+}
+
+/// What an acknowledgment that rides along may take.
+const PIGGYBACK: usize = 32 * 8 + 48;
+const _: () = assert!(FREQUENCY_FRAME < PIGGYBACK);

@@ -1,0 +1,254 @@
+//! What an application asks of a connection, timers, and what can be seen.
+
+use core::time::Duration;
+
+use tack_cc::Snapshot;
+use tack_units::Instant;
+
+use super::recovery::Expired;
+use super::space::SpaceId;
+use super::{Connection, Counters, State};
+use crate::error::UseError;
+use crate::streams::{Dir, StreamId};
+
+/// Datagrams that wait to be sent, bytes.
+const MAX_DATAGRAMS_OUT: usize = 1 << 20;
+
+/// Everything a connection tells about itself.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Info {
+    /// Both ends speak TACK.
+    pub is_tack: bool,
+    /// Smoothed round trip; `None` before the first sample.
+    pub srtt: Option<Duration>,
+    /// Least round trip of the last 10 s.
+    pub rtt_min: Option<Duration>,
+    /// Bytes in flight.
+    pub in_flight: u64,
+    /// What the controller believes.
+    pub congestion: Snapshot,
+    /// Packets declared lost.
+    pub lost_packets: u64,
+    /// Probe and retransmission timeouts.
+    pub probes: u64,
+    /// Largest datagram that is known to pass, bytes.
+    pub mtu: u16,
+    /// Acknowledgments of 1-RTT packets in all, and the TACKs among them, modulo 2^32.
+    pub acks: u64,
+    /// See `acks`.
+    pub tacks: u32,
+    /// In packets.
+    pub counters: Counters,
+}
+
+impl Connection {
+    /// Opens a stream.
+    ///
+    /// # Errors
+    /// The peer allows no further one yet ([`StreamEvent::Available`](crate::streams::StreamEvent) tells
+    /// when it does), or the connection is ending.
+    pub fn open(&mut self, dir: Dir, now: Instant) -> Result<StreamId, UseError> {
+        self.check_open()?;
+        self.streams.open(dir, now)
+    }
+
+    /// Takes as much of `data` as there is room for; less: an event tells when there is more.
+    ///
+    /// # Errors
+    /// There is no such stream, it goes the other way, was finished, or the peer stopped it.
+    pub fn write(&mut self, id: StreamId, data: &[u8]) -> Result<usize, UseError> {
+        self.check_open()?;
+        self.streams.write(id, data)
+    }
+
+    /// No more is written; what was is delivered.
+    ///
+    /// # Errors
+    /// As [`Self::write`].
+    pub fn finish(&mut self, id: StreamId) -> Result<(), UseError> {
+        self.check_open()?;
+        self.streams.finish(id)
+    }
+
+    /// Gives a stream up, for the reason `code`: what was written may never arrive.
+    ///
+    /// # Errors
+    /// There is no such stream, or it goes the other way.
+    pub fn reset(&mut self, id: StreamId, code: u64) -> Result<(), UseError> {
+        self.check_open()?;
+        self.streams.reset(id, code)
+    }
+
+    /// Streams of greater priority are sent first, those of the same take turns; 0 at first.
+    ///
+    /// # Errors
+    /// There is no such stream, or it goes the other way.
+    pub fn set_priority(&mut self, id: StreamId, priority: i32) -> Result<(), UseError> {
+        self.streams.set_priority(id, priority)
+    }
+
+    /// Copies what arrived in order into `out`: how many bytes, 0 if there is nothing yet, `None` at the
+    /// end.
+    ///
+    /// # Errors
+    /// There is no such stream, it goes the other way, was stopped, or the peer reset it.
+    pub fn read(&mut self, id: StreamId, out: &mut [u8]) -> Result<Option<usize>, UseError> {
+        self.streams.read(id, out)
+    }
+
+    /// Wants no more of a stream, for the reason `code`; what arrives of it is dropped.
+    ///
+    /// # Errors
+    /// There is no such stream, or it goes the other way.
+    pub fn stop(&mut self, id: StreamId, code: u64) -> Result<(), UseError> {
+        self.check_open()?;
+        self.streams.stop(id, code)
+    }
+
+    /// Bytes of a stream that were written and never sent.
+    pub fn unsent(&self, id: StreamId) -> u64 {
+        self.streams.unsent(id)
+    }
+
+    /// Streams that are not done with.
+    pub fn open_streams(&self) -> usize {
+        self.streams.open_count()
+    }
+
+    /// Sends a DATAGRAM frame, once, if the path lets it through [RFC 9221].
+    ///
+    /// # Errors
+    /// The peer takes none as long, or none; or the connection is ending.
+    pub fn send_datagram(&mut self, data: &[u8]) -> Result<(), UseError> {
+        self.check_open()?;
+        if data.len() > self.max_datagram() {
+            return Err(UseError::Datagram(data.len()));
+        }
+        let mut held: usize = self.datagrams_out.iter().map(Vec::len).sum();
+        while held + data.len() > MAX_DATAGRAMS_OUT {
+            let Some(oldest) = self.datagrams_out.pop_front() else { break };
+            held -= oldest.len();
+        }
+        self.datagrams_out.push_back(data.to_vec());
+        Ok(())
+    }
+
+    /// Longest datagram that can be sent now, bytes; 0: none.
+    pub fn max_datagram(&self) -> usize {
+        /// What a packet needs beside: header, tag, stamp, acknowledgment, type and length.
+        const OVERHEAD: usize = 400;
+        let takes = self.peer.as_ref().map_or(0, |peer| peer.max_datagram);
+        let takes = usize::try_from(takes).unwrap_or(usize::MAX);
+        takes.saturating_sub(5).min(usize::from(self.mtu.size()) - OVERHEAD)
+    }
+
+    /// The oldest DATAGRAM frame that arrived.
+    pub fn recv_datagram(&mut self) -> Option<Vec<u8>> {
+        self.datagrams_in.pop_front()
+    }
+
+    /// Uses another generation of keys from now on [RFC 9001 §6]; false: it is too early for one.
+    pub fn update_keys(&mut self) -> bool {
+        self.confirmed && self.one_rtt.as_mut().is_some_and(|keys| keys.update())
+    }
+
+    fn check_open(&self) -> Result<(), UseError> {
+        if self.is_ending() { Err(UseError::Closed) } else { Ok(()) }
+    }
+
+    /// Everything it tells about itself.
+    pub fn info(&self) -> Info {
+        let acks = &self.spaces[SpaceId::Data as usize].acks;
+        Info {
+            is_tack: self.is_tack(),
+            srtt: self.recovery.srtt(),
+            rtt_min: self.recovery.rtt_min(),
+            in_flight: self.recovery.in_flight(),
+            congestion: self.congestion.snapshot(),
+            lost_packets: self.recovery.lost_packets(),
+            probes: self.recovery.probes(),
+            mtu: self.mtu.size(),
+            acks: acks.sent(),
+            tacks: acks.tacks(),
+            counters: self.counters,
+        }
+    }
+
+    /// When [`Self::handle_timeout`] is due; `None`: never.
+    pub fn deadline(&self) -> Option<Instant> {
+        match &self.state {
+            State::Over => return None,
+            State::Ending(closing) => return Some(closing.until),
+            State::Handshaking | State::Established => {}
+        }
+        let spaces = self.spaces.iter().filter_map(|space| space.acks.deadline());
+        let acks = spaces.min().filter(|_| !self.is_blocked());
+        let recovery = self.recovery.deadline(self.is_blocked());
+        let timers = [acks, recovery, self.idle_at(), self.paced_until, self.path.deadline()];
+        timers.into_iter().flatten().min()
+    }
+
+    /// When silence has lasted too long [RFC 9000 §10.1]; the lesser of what both ends say.
+    fn idle_at(&self) -> Option<Instant> {
+        let theirs = self.peer.as_ref().map_or(0, |peer| peer.max_idle_timeout_ms);
+        let theirs = (theirs > 0).then_some(Duration::from_millis(theirs));
+        let timeout = self.config.idle_timeout.into_iter().chain(theirs).min()?;
+        Some(self.idle_since + timeout.max(self.three_pto()))
+    }
+
+    /// Runs every timer that is due. Harmless when none is.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        match &self.state {
+            State::Over => return,
+            State::Ending(closing) => {
+                if closing.until <= now {
+                    self.state = State::Over;
+                }
+                return;
+            }
+            State::Handshaking | State::Established => {}
+        }
+        if self.idle_at().is_some_and(|at| at <= now) {
+            return self.time_out();
+        }
+        if self.paced_until.is_some_and(|at| at <= now) {
+            self.paced_until = None;
+        }
+        if self.path.deadline().is_some_and(|at| at <= now) {
+            self.path.on_timeout(now);
+        }
+        while self.recovery.deadline(self.is_blocked()).is_some_and(|at| at <= now) {
+            let has_keys = self.handshake_keys.is_some();
+            let blocked = self.is_blocked();
+            let Some(expired) = self.recovery.on_timeout(blocked, has_keys, now) else { break };
+            self.on_expired(expired, now);
+        }
+        self.read_fates(now);
+    }
+
+    fn on_expired(&mut self, expired: Expired, now: Instant) {
+        match expired {
+            Expired::Lost(None) => {}
+            Expired::Lost(Some(acked)) => {
+                let state = self.recovery.path_state(&acked);
+                self.congestion.on_acked(&acked, &state, now);
+            }
+            Expired::Probe(space) => self.spaces[space as usize].probes = PROBES,
+            Expired::Rto { lost_bytes } => {
+                self.counters.timeouts += 1;
+                self.congestion.on_timeout(lost_bytes, self.recovery.in_flight(), now);
+                if self.counters.timeouts >= BLACK_HOLE && self.mtu.on_black_hole(now) {
+                    let mss = u32::from(self.mtu.size());
+                    self.congestion.set_mss(mss);
+                    self.recovery.set_mss(mss);
+                }
+            }
+        }
+    }
+}
+
+/// Packets that a probe timeout sends [RFC 9002 §6.2.4]. One is enough: a second one would cost the
+/// medium as much again.
+const PROBES: u8 = 1;
+/// Timeouts of a connection from which on long packets are suspected.
+const BLACK_HOLE: u64 = 3;

@@ -1,0 +1,300 @@
+//! All streams of a connection: their IDs, who may open how many, what may be sent on them and in which
+//! order, and what the application has to know [RFC 9000 §2 to §4].
+//!
+//! ```text
+//! write, finish, reset ──► send ──► turn (by priority, then in rotation) ──► next_frame ──► packets
+//! read, stop           ◄── recv ◄── on_stream, on_reset                  ◄── packets
+//!                           └─ limits ──► owed: MAX_DATA, MAX_STREAM_DATA, MAX_STREAMS
+//! ```
+//!
+//! What a packet carried comes back as acknowledged or lost (`Carried`); what is lost is owed again.
+
+mod arrive;
+mod flow;
+mod id;
+mod leave;
+mod recv;
+mod send;
+
+use core::cmp::Reverse;
+use core::ops::Range;
+use core::time::Duration;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use rustls::Side;
+use tack_units::Instant;
+
+use crate::config::Config;
+use crate::error::UseError;
+use crate::wire::Parameters;
+
+use flow::ConnectionFlow;
+pub use id::{Dir, StreamId};
+use recv::RecvStream;
+pub(crate) use send::SendStream;
+
+/// What happened to a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum StreamEvent {
+    /// The peer opened it.
+    Opened(StreamId),
+    /// There is something to read, or its end.
+    Readable(StreamId),
+    /// A write that found no room may go on.
+    Writable(StreamId),
+    /// Everything has arrived, the end included.
+    Finished(StreamId),
+    /// The peer wants no more of it.
+    Stopped(StreamId),
+    /// The peer allows another stream of this direction after it allowed none.
+    Available(Dir),
+}
+
+/// What a packet carried of a stream, or of streams' limits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Carried {
+    Part { id: u64, range: Range<u64>, fin: bool },
+    Reset(u64),
+    Stop(u64),
+    MaxData,
+    MaxStreamData(u64),
+    MaxStreams(Dir),
+}
+
+/// Something owed about a stream that fits no queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Owed {
+    Reset(u64),
+    Stop(u64),
+    MaxData,
+    MaxStreamData(u64),
+    MaxStreams(Dir),
+    Blocked(u64),
+    StreamsBlocked(Dir),
+    DataBlocked,
+}
+
+/// How many streams one side may open in one direction, and has.
+#[derive(Clone, Copy, Debug, Default)]
+struct Opened {
+    next: u64,
+    most: u64,
+}
+
+/// See the [module's text](self).
+#[derive(Debug)]
+pub(crate) struct Streams {
+    side: Side,
+    config: Config,
+    /// The peer's; those of nothing before they come.
+    peer: Parameters,
+    send: BTreeMap<u64, SendStream>,
+    recv: BTreeMap<u64, RecvStream>,
+    /// Streams that we opened, by direction.
+    ours: [Opened; 2],
+    /// That the peer opened; `most` is what it was told.
+    theirs: [Opened; 2],
+    /// Those of them that are done with.
+    closed: [u64; 2],
+    wanted: [bool; 2],
+    flow: ConnectionFlow,
+    /// Streams with something to send, by priority.
+    turns: BTreeMap<Reverse<i32>, VecDeque<u64>>,
+    owed: BTreeSet<Owed>,
+    events: BTreeSet<StreamEvent>,
+}
+
+impl Streams {
+    pub(crate) fn new(side: Side, config: &Config, now: Instant) -> Streams {
+        let most = [config.max_streams_bidi, config.max_streams_uni];
+        Streams {
+            side,
+            peer: Parameters::default(),
+            send: BTreeMap::new(),
+            recv: BTreeMap::new(),
+            ours: [Opened::default(); 2],
+            theirs: most.map(|most| Opened { next: 0, most }),
+            closed: [0; 2],
+            wanted: [false; 2],
+            flow: ConnectionFlow::new(config, now),
+            turns: BTreeMap::new(),
+            owed: BTreeSet::new(),
+            events: BTreeSet::new(),
+            config: config.clone(),
+        }
+    }
+
+    /// The peer's transport parameters came.
+    pub(crate) fn on_parameters(&mut self, peer: &Parameters) {
+        self.flow.allow(peer.max_data);
+        self.ours[Dir::Bidi as usize].most = peer.max_streams_bidi;
+        self.ours[Dir::Uni as usize].most = peer.max_streams_uni;
+        self.peer = peer.clone();
+    }
+
+    pub(crate) fn poll_event(&mut self) -> Option<StreamEvent> {
+        self.events.pop_first()
+    }
+
+    pub(crate) fn open(&mut self, dir: Dir, now: Instant) -> Result<StreamId, UseError> {
+        let opened = &mut self.ours[dir as usize];
+        if opened.next >= opened.most {
+            self.wanted[dir as usize] = true;
+            self.owed.insert(Owed::StreamsBlocked(dir));
+            return Err(UseError::Limit);
+        }
+        let id = StreamId::new(self.side, dir, opened.next);
+        opened.next += 1;
+        self.create(id, now);
+        Ok(id)
+    }
+
+    fn create(&mut self, id: StreamId, now: Instant) {
+        let ours = id.opener() == self.side;
+        if ours || id.dir() == Dir::Bidi {
+            let max_data = match (id.dir(), ours) {
+                (Dir::Uni, _) => self.peer.max_stream_data_uni,
+                (Dir::Bidi, true) => self.peer.max_stream_data_bidi_remote,
+                (Dir::Bidi, false) => self.peer.max_stream_data_bidi_local,
+            };
+            self.send.insert(id.0, SendStream::new(max_data, self.config.send_buffer));
+        }
+        if !ours || id.dir() == Dir::Bidi {
+            let (window, most) = (self.config.initial_window, self.config.max_window);
+            self.recv.insert(id.0, RecvStream::new(window, most, now));
+        }
+    }
+
+    fn sending(&mut self, id: StreamId) -> Result<&mut SendStream, UseError> {
+        let wrong = id.dir() == Dir::Uni && id.opener() != self.side;
+        let missing = if wrong { UseError::WrongWay } else { UseError::NoStream };
+        self.send.get_mut(&id.0).ok_or(missing)
+    }
+
+    fn receiving(&mut self, id: StreamId) -> Result<&mut RecvStream, UseError> {
+        let wrong = id.dir() == Dir::Uni && id.opener() == self.side;
+        let missing = if wrong { UseError::WrongWay } else { UseError::NoStream };
+        self.recv.get_mut(&id.0).ok_or(missing)
+    }
+
+    pub(crate) fn write(&mut self, id: StreamId, data: &[u8]) -> Result<usize, UseError> {
+        let stream = self.sending(id)?;
+        if let Some(code) = stream.stopped() {
+            return Err(UseError::Stopped(code));
+        }
+        if !stream.is_open() {
+            return Err(UseError::Finished);
+        }
+        let taken = stream.write(data);
+        self.take_turn(id.0);
+        Ok(taken)
+    }
+
+    pub(crate) fn finish(&mut self, id: StreamId) -> Result<(), UseError> {
+        let stream = self.sending(id)?;
+        if let Some(code) = stream.stopped() {
+            return Err(UseError::Stopped(code));
+        }
+        if !stream.is_open() {
+            return Err(UseError::Finished);
+        }
+        stream.finish();
+        self.take_turn(id.0);
+        Ok(())
+    }
+
+    pub(crate) fn reset(&mut self, id: StreamId, code: u64) -> Result<(), UseError> {
+        if self.sending(id)?.give_up(code) {
+            self.owed.insert(Owed::Reset(id.0));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn set_priority(&mut self, id: StreamId, priority: i32) -> Result<(), UseError> {
+        self.sending(id)?.priority = priority;
+        Ok(())
+    }
+
+    pub(crate) fn unsent(&self, id: StreamId) -> u64 {
+        self.send.get(&id.0).map_or(0, SendStream::unsent)
+    }
+
+    pub(crate) fn read(&mut self, id: StreamId, out: &mut [u8]) -> Result<Option<usize>, UseError> {
+        let result = self.receiving(id)?.read(out);
+        if let Ok(Some(taken)) = result {
+            self.on_read(id.0, taken as u64);
+        }
+        self.after_reading(id.0);
+        result
+    }
+
+    pub(crate) fn stop(&mut self, id: StreamId, code: u64) -> Result<(), UseError> {
+        if self.receiving(id)?.stop(code) {
+            self.owed.insert(Owed::Stop(id.0));
+        }
+        self.after_reading(id.0);
+        Ok(())
+    }
+
+    fn on_read(&mut self, id: u64, bytes: u64) {
+        self.flow.on_consumed(bytes);
+        if self.flow.limit_to_tell(false).is_some() {
+            self.owed.insert(Owed::MaxData);
+        }
+        if self.recv.get(&id).is_some_and(|s| s.limit_to_tell(false).is_some()) {
+            self.owed.insert(Owed::MaxStreamData(id));
+        }
+    }
+
+    /// What the application will never read is no reason to hold back the peer.
+    fn after_reading(&mut self, id: u64) {
+        if let Some(stream) = self.recv.get_mut(&id) {
+            let unread = stream.take_unread();
+            self.flow.on_consumed(unread);
+            if self.flow.limit_to_tell(false).is_some() {
+                self.owed.insert(Owed::MaxData);
+            }
+        }
+        self.forget_if_done(id);
+    }
+
+    /// A round trip may have passed: windows follow what arrived in it.
+    pub(crate) fn tune(&mut self, id: u64, rtt: Option<Duration>, now: Instant) {
+        self.flow.tune(rtt, now);
+        if let Some(stream) = self.recv.get_mut(&id) {
+            stream.tune(rtt, now);
+        }
+    }
+
+    /// Forgets a stream of which nothing can come any more.
+    fn forget_if_done(&mut self, id: u64) {
+        if self.recv.get(&id).is_some_and(RecvStream::is_done) {
+            self.recv.remove(&id);
+            self.owed.remove(&Owed::MaxStreamData(id));
+            self.owed.remove(&Owed::Stop(id));
+            self.note_closed(id);
+        }
+    }
+
+    /// One half of it is gone; with the other the peer may open another stream.
+    fn note_closed(&mut self, id: u64) {
+        let stream = StreamId(id);
+        let gone = !self.send.contains_key(&id) && !self.recv.contains_key(&id);
+        if !gone || stream.opener() == self.side {
+            return;
+        }
+        let dir = stream.dir() as usize;
+        self.closed[dir] += 1;
+        let most = [self.config.max_streams_bidi, self.config.max_streams_uni][dir];
+        // A frame for each stream would be many; an eighth of them is worth one.
+        if self.closed[dir] + most >= self.theirs[dir].most + most.div_ceil(8) {
+            self.owed.insert(Owed::MaxStreams(stream.dir()));
+        }
+    }
+
+    /// Streams with unfinished business, for tests and statistics.
+    pub(crate) fn open_count(&self) -> usize {
+        self.send.len().max(self.recv.len())
+    }
+}

@@ -1,0 +1,173 @@
+//! Frames about streams that arrive.
+
+use rustls::Side;
+use tack_units::Instant;
+
+use super::{Dir, Owed, StreamEvent, StreamId, Streams};
+use crate::error::{Violation, code};
+
+const STATE: Violation =
+    Violation::new(code::STREAM_STATE_ERROR, "a frame for a stream that cannot have it");
+
+/// Which half of a stream a frame of the peer is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Half {
+    /// That we send on.
+    Send,
+    /// That we receive on.
+    Recv,
+}
+
+impl Streams {
+    /// The stream exists, has existed, or the peer opens it now, and those before it
+    /// [RFC 9000 §3.2]. True: it exists.
+    fn reach(&mut self, id: u64, half: Half, now: Instant) -> Result<bool, Violation> {
+        let stream = StreamId(id);
+        let ours = stream.opener() == self.side;
+        let one_way = stream.dir() == Dir::Uni;
+        if one_way && ours != (half == Half::Send) {
+            return Err(STATE);
+        }
+        let dir = stream.dir() as usize;
+        if ours {
+            if stream.index() >= self.ours[dir].next {
+                return Err(STATE);
+            }
+        } else if stream.index() >= self.theirs[dir].next {
+            if stream.index() >= self.theirs[dir].most {
+                return Err(Violation::new(code::STREAM_LIMIT_ERROR, "too many streams"));
+            }
+            for index in self.theirs[dir].next..=stream.index() {
+                let id = StreamId::new(opposite(self.side), stream.dir(), index);
+                self.create(id, now);
+                self.events.insert(StreamEvent::Opened(id));
+            }
+            self.theirs[dir].next = stream.index() + 1;
+        }
+        Ok(match half {
+            Half::Send => self.send.contains_key(&id),
+            Half::Recv => self.recv.contains_key(&id),
+        })
+    }
+
+    /// STREAM. Returns whether it brought anything new.
+    pub(crate) fn on_stream(
+        &mut self,
+        id: u64,
+        offset: u64,
+        fin: bool,
+        data: &[u8],
+        now: Instant,
+    ) -> Result<(), Violation> {
+        if !self.reach(id, Half::Recv, now)? {
+            return Ok(());
+        }
+        let Some(stream) = self.recv.get_mut(&id) else { return Ok(()) };
+        let more = stream.on_data(offset, data, fin)?;
+        self.flow.on_received(more)?;
+        self.after_arrival(id);
+        Ok(())
+    }
+
+    /// RESET_STREAM.
+    pub(crate) fn on_reset(
+        &mut self,
+        id: u64,
+        code: u64,
+        final_size: u64,
+        now: Instant,
+    ) -> Result<(), Violation> {
+        if !self.reach(id, Half::Recv, now)? {
+            return Ok(());
+        }
+        let Some(stream) = self.recv.get_mut(&id) else { return Ok(()) };
+        let more = stream.on_reset(code, final_size)?;
+        self.flow.on_received(more)?;
+        self.after_arrival(id);
+        Ok(())
+    }
+
+    fn after_arrival(&mut self, id: u64) {
+        if let Some(stream) = self.recv.get_mut(&id)
+            && stream.is_readable()
+            && !stream.told_readable
+        {
+            stream.told_readable = true;
+            self.events.insert(StreamEvent::Readable(StreamId(id)));
+        }
+        self.after_reading(id);
+    }
+
+    /// STOP_SENDING.
+    pub(crate) fn on_stop_sending(
+        &mut self,
+        id: u64,
+        code: u64,
+        now: Instant,
+    ) -> Result<(), Violation> {
+        if self.reach(id, Half::Send, now)?
+            && let Some(stream) = self.send.get_mut(&id)
+            && stream.on_stop(code)
+        {
+            self.owed.insert(Owed::Reset(id));
+            self.events.insert(StreamEvent::Stopped(StreamId(id)));
+        }
+        Ok(())
+    }
+
+    /// MAX_STREAM_DATA.
+    pub(crate) fn on_max_stream_data(
+        &mut self,
+        id: u64,
+        most: u64,
+        now: Instant,
+    ) -> Result<(), Violation> {
+        if self.reach(id, Half::Send, now)?
+            && let Some(stream) = self.send.get_mut(&id)
+            && stream.allow(most)
+        {
+            self.owed.remove(&Owed::Blocked(id));
+            self.take_turn(id);
+        }
+        Ok(())
+    }
+
+    /// STREAM_DATA_BLOCKED says nothing that is not known.
+    pub(crate) fn on_stream_data_blocked(
+        &mut self,
+        id: u64,
+        now: Instant,
+    ) -> Result<(), Violation> {
+        self.reach(id, Half::Recv, now).map(|_| ())
+    }
+
+    /// MAX_DATA.
+    pub(crate) fn on_max_data(&mut self, most: u64) {
+        if self.flow.allow(most) {
+            self.owed.remove(&Owed::DataBlocked);
+            let waiting: Vec<u64> = self.send.keys().copied().collect();
+            for id in waiting {
+                self.take_turn(id);
+            }
+        }
+    }
+
+    /// MAX_STREAMS.
+    pub(crate) fn on_max_streams(&mut self, dir: Dir, most: u64) {
+        let opened = &mut self.ours[dir as usize];
+        if most > opened.most {
+            opened.most = most;
+            self.owed.remove(&Owed::StreamsBlocked(dir));
+            if core::mem::take(&mut self.wanted[dir as usize]) {
+                self.events.insert(StreamEvent::Available(dir));
+            }
+        }
+    }
+}
+
+fn opposite(side: Side) -> Side {
+    match side {
+        Side::Client => Side::Server,
+        Side::Server => Side::Client,
+    }
+}

@@ -1,0 +1,94 @@
+//! Flow control of the connection as a whole [RFC 9000 §4.1].
+
+use core::time::Duration;
+
+use tack_transport::Round;
+use tack_units::Instant;
+
+use crate::config::Config;
+use crate::error::{Violation, code};
+
+/// Both directions; bytes of all streams.
+#[derive(Debug)]
+pub(crate) struct ConnectionFlow {
+    /// Sent for the first time, and what the peer allows.
+    sent: u64,
+    max_data: u64,
+    /// Known to exist, read (or given up), and what the peer was told.
+    received: u64,
+    consumed: u64,
+    told: u64,
+    window: u64,
+    max_window: u64,
+    round: Round,
+}
+
+impl ConnectionFlow {
+    pub(crate) fn new(config: &Config, now: Instant) -> ConnectionFlow {
+        ConnectionFlow {
+            sent: 0,
+            max_data: 0,
+            received: 0,
+            consumed: 0,
+            told: config.initial_connection_window,
+            window: config.initial_connection_window,
+            max_window: config.max_connection_window.max(config.initial_connection_window),
+            round: Round::new(now),
+        }
+    }
+
+    /// Fresh bytes that may leave.
+    pub(crate) fn credit(&self) -> u64 {
+        self.max_data.saturating_sub(self.sent)
+    }
+
+    pub(crate) fn max_data(&self) -> u64 {
+        self.max_data
+    }
+
+    pub(crate) fn on_sent(&mut self, fresh: u64) {
+        self.sent += fresh;
+    }
+
+    /// The peer allows more; true if that is news.
+    pub(crate) fn allow(&mut self, max_data: u64) -> bool {
+        let is_news = max_data > self.max_data;
+        self.max_data = self.max_data.max(max_data);
+        is_news
+    }
+
+    /// So many bytes more are known to exist.
+    pub(crate) fn on_received(&mut self, bytes: u64) -> Result<(), Violation> {
+        self.received += bytes;
+        self.round.on_arrived(bytes);
+        if self.received > self.told {
+            let reason = "all streams exceed their limit";
+            return Err(Violation::new(code::FLOW_CONTROL_ERROR, reason));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn on_consumed(&mut self, bytes: u64) {
+        self.consumed += bytes;
+    }
+
+    /// The limit that may be told; `None` while it is not worth a frame. `early`: a packet leaves anyway.
+    pub(crate) fn limit_to_tell(&self, early: bool) -> Option<u64> {
+        let limit = self.consumed + self.window;
+        let worth = if early { self.window / 8 } else { self.window / 2 };
+        (limit >= self.told + worth.max(1)).then_some(limit)
+    }
+
+    /// The limit was told; returns it.
+    pub(crate) fn tell_limit(&mut self) -> u64 {
+        self.told = self.told.max(self.consumed + self.window);
+        self.told
+    }
+
+    pub(crate) fn tune(&mut self, rtt: Option<Duration>, now: Instant) {
+        if let Some(wanted) = self.round.wanted(rtt, self.received - self.consumed, now) {
+            let wanted = u64::try_from(wanted).unwrap_or(u64::MAX);
+            self.window = self.window.max(wanted.min(self.max_window));
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! Frames about streams that leave, and what became of them.
+
+use core::cmp::Reverse;
+
+use tack_units::Instant;
+
+use super::{Carried, Dir, Owed, StreamEvent, StreamId, Streams};
+use crate::wire::Frame;
+
+/// Type, stream, offset and length of a STREAM frame at their longest, but for the type.
+const HEADER: usize = 1 + 8 + 8 + 2;
+/// A STREAM frame with fewer bytes than this is not begun at the end of a packet.
+const LEAST_PART: usize = 16;
+
+impl Streams {
+    /// Stream `id` may have something to send: it gets in line.
+    pub(super) fn take_turn(&mut self, id: u64) {
+        let credit = self.flow.credit();
+        let Some(stream) = self.send.get_mut(&id) else { return };
+        if stream.is_blocked() {
+            self.owed.insert(Owed::Blocked(id));
+        } else if credit == 0 && stream.unsent() > 0 {
+            self.owed.insert(Owed::DataBlocked);
+        }
+        if !stream.queued && stream.has_data(credit) {
+            stream.queued = true;
+            self.turns.entry(Reverse(stream.priority)).or_default().push_back(id);
+        }
+    }
+
+    /// Stream data waits that may leave.
+    pub(crate) fn has_data(&self) -> bool {
+        let credit = self.flow.credit();
+        self.turns
+            .values()
+            .flatten()
+            .any(|id| self.send.get(id).is_some_and(|stream| stream.has_data(credit)))
+    }
+
+    /// Something other than stream data waits.
+    pub(crate) fn has_control(&self) -> bool {
+        !self.owed.is_empty()
+    }
+
+    /// The peer's limits alone hold back what was written.
+    pub(crate) fn is_blocked(&self) -> bool {
+        self.owed.iter().any(|owed| matches!(owed, Owed::Blocked(_) | Owed::DataBlocked))
+            || !self.has_data() && self.send.values().any(|stream| stream.unsent() > 0)
+    }
+
+    /// Appends limits, resets and such to a packet with `room` bytes left.
+    pub(crate) fn put_control(
+        &mut self,
+        room: usize,
+        out: &mut Vec<u8>,
+        carried: &mut Vec<super::Carried>,
+    ) {
+        /// A frame of numbers is no longer.
+        const MOST: usize = 1 + 3 * 8;
+        let end = out.len() + room;
+        while end >= out.len() + MOST {
+            let Some(owed) = self.owed.pop_first() else { return };
+            self.put(owed, out, carried);
+        }
+    }
+
+    /// Limits that are not worth a packet, but a few bytes of one that leaves anyway.
+    pub(crate) fn note_early_limits(&mut self) {
+        if self.flow.limit_to_tell(true).is_some() {
+            self.owed.insert(Owed::MaxData);
+        }
+        // Few streams move at a time; each is looked at when it does.
+        let told: Vec<u64> = self
+            .recv
+            .iter()
+            .take(MAX_EARLY)
+            .filter(|(_, stream)| stream.limit_to_tell(true).is_some())
+            .map(|(id, _)| *id)
+            .collect();
+        self.owed.extend(told.into_iter().map(Owed::MaxStreamData));
+    }
+
+    fn put(&mut self, owed: Owed, out: &mut Vec<u8>, carried: &mut Vec<Carried>) {
+        let (frame, what) = match owed {
+            Owed::Reset(id) => {
+                let Some(reset) = self.send.get(&id).and_then(|s| s.reset()) else { return };
+                let (code, final_size) = (reset.code, reset.final_size);
+                (Frame::ResetStream { id, code, final_size }, Some(Carried::Reset(id)))
+            }
+            Owed::Stop(id) => {
+                let Some(code) = self.recv.get(&id).and_then(|s| s.stopped()) else { return };
+                (Frame::StopSending { id, code }, Some(Carried::Stop(id)))
+            }
+            Owed::MaxData => (Frame::MaxData(self.flow.tell_limit()), Some(Carried::MaxData)),
+            Owed::MaxStreamData(id) => {
+                let Some(stream) = self.recv.get_mut(&id) else { return };
+                let most = stream.tell_limit();
+                (Frame::MaxStreamData { id, most }, Some(Carried::MaxStreamData(id)))
+            }
+            Owed::MaxStreams(dir) => {
+                let most = self.closed[dir as usize] + self.most_open(dir);
+                self.theirs[dir as usize].most = self.theirs[dir as usize].most.max(most);
+                let frame = Frame::MaxStreams { bidi: dir == Dir::Bidi, most };
+                (frame, Some(Carried::MaxStreams(dir)))
+            }
+            Owed::Blocked(id) => {
+                let Some(stream) = self.send.get(&id).filter(|s| s.is_blocked()) else { return };
+                (Frame::StreamDataBlocked { id, at: stream.max_data() }, None)
+            }
+            Owed::StreamsBlocked(dir) => {
+                let at = self.ours[dir as usize].most;
+                (Frame::StreamsBlocked { bidi: dir == Dir::Bidi, at }, None)
+            }
+            Owed::DataBlocked if self.flow.credit() > 0 => return,
+            Owed::DataBlocked => (Frame::DataBlocked(self.flow.max_data()), None),
+        };
+        frame.emit(out);
+        carried.extend(what);
+    }
+
+    fn most_open(&self, dir: Dir) -> u64 {
+        match dir {
+            Dir::Bidi => self.config.max_streams_bidi,
+            Dir::Uni => self.config.max_streams_uni,
+        }
+    }
+
+    /// Appends stream data to a packet with `room` bytes left; streams of one priority take turns.
+    pub(crate) fn put_data(&mut self, room: usize, out: &mut Vec<u8>, carried: &mut Vec<Carried>) {
+        let end = out.len() + room;
+        while end >= out.len() + HEADER + LEAST_PART {
+            let Some((priority, id)) = self.next_turn() else { return };
+            let credit = self.flow.credit();
+            let room = (end - out.len() - HEADER) as u64;
+            let Some(stream) = self.send.get_mut(&id) else { continue };
+            stream.queued = false;
+            let Some(part) = stream.next(room, credit) else {
+                self.take_turn(id);
+                continue;
+            };
+            self.flow.on_sent(part.fresh);
+            let (a, b) = stream.slices(&part.range);
+            Frame::put_stream_header(id, part.range.start, part.fin, a.len() + b.len(), out);
+            out.extend_from_slice(a);
+            out.extend_from_slice(b);
+            let back = stream.has_data(self.flow.credit());
+            stream.queued = back;
+            if back {
+                self.turns.entry(priority).or_default().push_back(id);
+            } else {
+                self.take_turn(id);
+            }
+            carried.push(Carried::Part { id, range: part.range, fin: part.fin });
+        }
+    }
+
+    fn next_turn(&mut self) -> Option<(Reverse<i32>, u64)> {
+        let mut first = self.turns.first_entry()?;
+        let priority = *first.key();
+        let id = first.get_mut().pop_front();
+        if first.get().is_empty() {
+            first.remove();
+        }
+        Some((priority, id.expect("an empty queue is taken out")))
+    }
+
+    /// What a packet carried has arrived.
+    pub(crate) fn on_acked(&mut self, carried: Carried) {
+        match carried {
+            Carried::Part { id, range, fin } => {
+                let Some(stream) = self.send.get_mut(&id) else { return };
+                stream.on_acked(range, fin);
+                if stream.is_done() {
+                    self.send.remove(&id);
+                    self.events.remove(&StreamEvent::Writable(StreamId(id)));
+                    self.events.insert(StreamEvent::Finished(StreamId(id)));
+                    self.note_closed(id);
+                } else if stream.take_writable() {
+                    self.events.insert(StreamEvent::Writable(StreamId(id)));
+                }
+            }
+            Carried::Reset(id) => {
+                if self.send.remove(&id).is_some() {
+                    self.note_closed(id);
+                }
+            }
+            Carried::Stop(_)
+            | Carried::MaxData
+            | Carried::MaxStreamData(_)
+            | Carried::MaxStreams(_) => {}
+        }
+    }
+
+    /// It is lost: what of it still matters is owed again.
+    pub(crate) fn on_lost(&mut self, carried: Carried) {
+        match carried {
+            Carried::Part { id, range, fin } => {
+                if let Some(stream) = self.send.get_mut(&id) {
+                    stream.on_lost(range, fin);
+                    self.take_turn(id);
+                }
+            }
+            Carried::Reset(id) => drop(self.owed.insert(Owed::Reset(id))),
+            Carried::Stop(id) => drop(self.owed.insert(Owed::Stop(id))),
+            Carried::MaxData => drop(self.owed.insert(Owed::MaxData)),
+            Carried::MaxStreamData(id) => drop(self.owed.insert(Owed::MaxStreamData(id))),
+            Carried::MaxStreams(dir) => drop(self.owed.insert(Owed::MaxStreams(dir))),
+        }
+    }
+
+    /// Send buffers follow the congestion window.
+    pub(crate) fn tune_sending(&mut self, window: u64, now: Instant) {
+        for (id, stream) in &mut self.send {
+            stream.tune(window, now);
+            if stream.take_writable() {
+                self.events.insert(StreamEvent::Writable(StreamId(*id)));
+            }
+        }
+    }
+}
+
+/// Streams looked at for limits that ride along.
+const MAX_EARLY: usize = 8;

@@ -1,0 +1,246 @@
+//! The receiving part of a stream [RFC 9000 §3.2].
+
+use tack_transport::{RecvBuffer, Round};
+use tack_units::Instant;
+
+use crate::error::{UseError, Violation, code};
+
+/// See the [module's text](self).
+#[derive(Debug)]
+pub(crate) struct RecvStream {
+    buffer: RecvBuffer,
+    /// What was told to the peer.
+    max_data: u64,
+    /// One past the highest byte that is known to exist.
+    highest: u64,
+    final_size: Option<u64>,
+    read: u64,
+    /// The peer gave it up.
+    reset: Option<u64>,
+    /// We want no more of it.
+    stopped: Option<u64>,
+    round: Round,
+    /// The application knows that it can read.
+    pub(crate) told_readable: bool,
+    /// The application knows the end, or that there is none.
+    ended: bool,
+}
+
+impl RecvStream {
+    pub(crate) fn new(window: u64, max_window: u64, now: Instant) -> RecvStream {
+        let size = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX / 4);
+        RecvStream {
+            buffer: RecvBuffer::new(0, size(window), size(max_window)),
+            max_data: window,
+            highest: 0,
+            final_size: None,
+            read: 0,
+            reset: None,
+            stopped: None,
+            round: Round::new(now),
+            told_readable: false,
+            ended: false,
+        }
+    }
+
+    /// How far `end` is beyond what is known to exist; `fin`: the stream ends there.
+    fn extend(&mut self, end: u64, fin: bool) -> Result<u64, Violation> {
+        let changes = match self.final_size {
+            Some(size) => end > size || fin && end != size,
+            None => fin && end < self.highest,
+        };
+        if changes {
+            return Err(Violation::new(code::FINAL_SIZE_ERROR, "a stream has two lengths"));
+        }
+        if end > self.max_data {
+            return Err(Violation::new(code::FLOW_CONTROL_ERROR, "a stream exceeds its limit"));
+        }
+        if fin {
+            self.final_size = Some(end);
+        }
+        let more = end.saturating_sub(self.highest);
+        self.highest = self.highest.max(end);
+        Ok(more)
+    }
+
+    /// STREAM came. Returns bytes that count for the connection's limit.
+    pub(crate) fn on_data(
+        &mut self,
+        offset: u64,
+        data: &[u8],
+        fin: bool,
+    ) -> Result<u64, Violation> {
+        let more = self.extend(offset + data.len() as u64, fin)?;
+        if self.reset.is_some() || self.stopped.is_some() {
+            return Ok(more);
+        }
+        let inserted = self.buffer.insert(offset, data, fin);
+        self.round.on_arrived(inserted.new_bytes);
+        if inserted.refused {
+            return Err(Violation::new(code::INTERNAL_ERROR, "a stream comes in too many pieces"));
+        }
+        Ok(more)
+    }
+
+    /// RESET_STREAM came. Returns bytes that count for the connection's limit.
+    pub(crate) fn on_reset(&mut self, reset: u64, final_size: u64) -> Result<u64, Violation> {
+        let more = self.extend(final_size, true)?;
+        if !self.buffer.is_complete() {
+            self.reset.get_or_insert(reset);
+            self.buffer.release();
+        }
+        Ok(more)
+    }
+
+    /// We want no more of it; true if the peer must be told.
+    pub(crate) fn stop(&mut self, reason: u64) -> bool {
+        let news = self.stopped.is_none() && self.reset.is_none() && !self.buffer.is_complete();
+        self.stopped.get_or_insert(reason);
+        self.ended = true;
+        news
+    }
+
+    pub(crate) fn stopped(&self) -> Option<u64> {
+        self.stopped
+    }
+
+    /// Copies what can be read into `out`; `None` at the end.
+    ///
+    /// # Errors
+    /// The peer reset it, or this side stopped it.
+    pub(crate) fn read(&mut self, out: &mut [u8]) -> Result<Option<usize>, UseError> {
+        if self.stopped.is_some() {
+            return Err(UseError::Finished);
+        }
+        if let Some(code) = self.reset {
+            self.ended = true;
+            return Err(UseError::Reset(code));
+        }
+        let (a, b) = self.buffer.readable();
+        let first = a.len().min(out.len());
+        let second = b.len().min(out.len() - first);
+        out[..first].copy_from_slice(&a[..first]);
+        out[first..first + second].copy_from_slice(&b[..second]);
+        let taken = self.buffer.consume(first + second);
+        self.read += taken as u64;
+        if taken == 0 && self.buffer.at_end() {
+            self.ended = true;
+            return Ok(None);
+        }
+        if self.buffer.is_empty() {
+            self.told_readable = false;
+        }
+        Ok(Some(taken))
+    }
+
+    /// There is something to read, or the end.
+    pub(crate) fn is_readable(&self) -> bool {
+        self.stopped.is_none()
+            && !self.ended
+            && (self.reset.is_some() || !self.buffer.is_empty() || self.buffer.at_end())
+    }
+
+    /// Bytes that will never be read, of those that count for the connection's limit; told once.
+    pub(crate) fn take_unread(&mut self) -> u64 {
+        if self.reset.is_none() && self.stopped.is_none() {
+            return 0;
+        }
+        let unread = self.highest - self.read;
+        self.read = self.highest;
+        unread
+    }
+
+    /// The application is done with it, and nothing of it can come that matters.
+    pub(crate) fn is_done(&self) -> bool {
+        self.ended && (self.final_size.is_some())
+    }
+
+    /// The limit that may be told; `None` while it is not worth a frame. `early`: a packet leaves anyway.
+    pub(crate) fn limit_to_tell(&self, early: bool) -> Option<u64> {
+        if self.final_size.is_some() || self.stopped.is_some() {
+            return None;
+        }
+        let window = self.buffer.limit() as u64;
+        let limit = self.read + window;
+        let worth = if early { window / 8 } else { window / 2 };
+        (limit >= self.max_data + worth.max(1)).then_some(limit)
+    }
+
+    /// The limit was told; returns it.
+    pub(crate) fn tell_limit(&mut self) -> u64 {
+        self.max_data = self.max_data.max(self.read + self.buffer.limit() as u64);
+        self.max_data
+    }
+
+    /// A round trip may have passed: the window follows what arrived in it.
+    pub(crate) fn tune(&mut self, rtt: Option<core::time::Duration>, now: Instant) {
+        let waits = self.buffer.high() - self.buffer.nxt();
+        if let Some(wanted) = self.round.wanted(rtt, waits, now) {
+            self.buffer.grow(wanted);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stream() -> RecvStream {
+        RecvStream::new(1_000, 4_000, Instant::ZERO)
+    }
+
+    #[test]
+    fn pieces_in_any_order_are_read_in_order_up_to_the_end() {
+        let mut stream = stream();
+        assert_eq!(stream.on_data(3, b"lo", true), Ok(5));
+        assert!(!stream.is_readable());
+        assert_eq!(stream.on_data(0, b"hello", false), Ok(0));
+        let mut out = [0; 3];
+        assert_eq!(stream.read(&mut out), Ok(Some(3)));
+        assert_eq!(&out, b"hel");
+        assert_eq!(stream.read(&mut out), Ok(Some(2)));
+        assert_eq!(stream.read(&mut out), Ok(None));
+        assert!(stream.is_done());
+    }
+
+    #[test]
+    fn two_lengths_and_bytes_beyond_the_limit_are_breaches() {
+        let code = |result: Result<u64, Violation>| result.unwrap_err().code;
+        let mut s = stream();
+        s.on_data(0, b"hello", true).unwrap();
+        assert_eq!(code(s.on_data(0, b"hello!", false)), code::FINAL_SIZE_ERROR);
+        assert_eq!(code(s.on_data(0, b"hell", true)), code::FINAL_SIZE_ERROR);
+        assert_eq!(code(s.on_reset(7, 6)), code::FINAL_SIZE_ERROR);
+        let mut s = stream();
+        s.on_data(990, b"0123456789", false).unwrap();
+        assert_eq!(code(s.on_data(995, b"012345", false)), code::FLOW_CONTROL_ERROR);
+        assert_eq!(code(s.on_data(0, b"", true)), code::FINAL_SIZE_ERROR);
+    }
+
+    #[test]
+    fn a_reset_stream_gives_back_what_nobody_will_read() {
+        let mut s = stream();
+        s.on_data(0, b"hello", false).unwrap();
+        let mut out = [0; 2];
+        s.read(&mut out).unwrap();
+        assert_eq!(s.take_unread(), 0);
+        assert_eq!(s.on_reset(9, 100), Ok(95));
+        assert_eq!(s.read(&mut out), Err(UseError::Reset(9)));
+        assert_eq!(s.take_unread(), 98);
+        assert_eq!(s.take_unread(), 0);
+        assert!(s.is_done());
+    }
+
+    #[test]
+    fn a_limit_is_told_once_half_a_window_was_read() {
+        let mut s = stream();
+        s.on_data(0, &[1; 600], false).unwrap();
+        let mut out = [0; 499];
+        s.read(&mut out).unwrap();
+        assert_eq!((s.limit_to_tell(false), s.limit_to_tell(true)), (None, Some(1_499)));
+        s.read(&mut out[..1]).unwrap();
+        assert_eq!(s.limit_to_tell(false), Some(1_500));
+        assert_eq!(s.tell_limit(), 1_500);
+        assert_eq!(s.limit_to_tell(true), None);
+    }
+}

@@ -1,0 +1,31 @@
+//! What the conversations ask of a stack.
+
+use tack_units::Instant;
+
+/// What came of reading a stream.
+pub(crate) enum Read {
+    /// Nothing is there yet.
+    Nothing,
+    /// It ended.
+    End,
+}
+
+/// One end of a connection, of any stack.
+pub(crate) trait End {
+    fn connect(&mut self, now: Instant);
+    fn handle(&mut self, datagram: &mut [u8], now: Instant);
+    fn poll_transmit(&mut self, out: &mut Vec<u8>, now: Instant) -> bool;
+    fn deadline(&mut self) -> Option<Instant>;
+    fn handle_timeout(&mut self, now: Instant);
+    fn is_connected(&self) -> bool;
+    /// Opens a stream, by its number; `None`: not yet.
+    fn open(&mut self, bidi: bool, now: Instant) -> Option<u64>;
+    /// How much of `data` was taken.
+    fn write(&mut self, id: u64, data: &[u8]) -> usize;
+    fn finish(&mut self, id: u64);
+    /// Appends all that can be read.
+    fn read(&mut self, id: u64, out: &mut Vec<u8>) -> Read;
+    fn close(&mut self, now: Instant);
+    /// Why it failed, or that it was closed.
+    fn ended(&self) -> Option<String>;
+}

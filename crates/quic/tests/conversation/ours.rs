@@ -1,0 +1,152 @@
+//! Our own stack as an end.
+
+use std::net::SocketAddr;
+
+use tack_quic::streams::{Dir, StreamId};
+use tack_quic::wire::{Header, LongKind, Protected};
+use tack_quic::{Accept, Config, Connect, Connection, ConnectionError, Event, UseError};
+use tack_units::Instant;
+
+use super::end::{End, Read};
+use super::tls;
+
+pub(crate) struct Ours {
+    pub(crate) conn: Option<Connection>,
+    config: Config,
+    seed: u64,
+    peer: SocketAddr,
+    connected: bool,
+    ended: Option<String>,
+}
+
+impl Ours {
+    pub(crate) fn new(config: Config, seed: u64) -> Ours {
+        let peer = ([192, 0, 2, 1], 443).into();
+        Ours { conn: None, config, seed, peer, connected: false, ended: None }
+    }
+
+    fn seed(&self) -> [u8; 32] {
+        let mut seed = [0; 32];
+        seed[..8].copy_from_slice(&self.seed.to_le_bytes());
+        seed
+    }
+
+    fn accept(&self, datagram: &[u8], now: Instant) -> Option<Connection> {
+        let Ok(Protected { header, .. }) = Protected::parse(datagram, 8) else { return None };
+        let Header::Long { version, kind: LongKind::Initial, dcid, scid, .. } = header else {
+            return None;
+        };
+        let accept = Accept {
+            remote: self.peer,
+            version,
+            original_dcid: dcid,
+            retry_scid: None,
+            remote_cid: scid,
+            tls: tls::server(),
+            config: self.config.clone(),
+            seed: self.seed(),
+        };
+        Some(Connection::accept(accept, now).unwrap())
+    }
+
+    fn settle(&mut self) {
+        let Some(conn) = &mut self.conn else { return };
+        while let Some(event) = conn.poll_event() {
+            match event {
+                Event::Connected => self.connected = true,
+                Event::Closed(ConnectionError::Closed) => self.ended = Some(String::new()),
+                Event::Closed(ConnectionError::ClosedByApplication { .. }) => {
+                    self.ended = Some(String::new());
+                }
+                Event::Closed(error) => self.ended = Some(error.to_string()),
+                _ => {}
+            }
+        }
+    }
+}
+
+fn id(number: u64) -> StreamId {
+    let opener = if number & 1 == 0 { rustls::Side::Client } else { rustls::Side::Server };
+    StreamId::new(opener, if number & 2 == 0 { Dir::Bidi } else { Dir::Uni }, number >> 2)
+}
+
+impl End for Ours {
+    fn connect(&mut self, now: Instant) {
+        let connect = Connect {
+            remote: self.peer,
+            name: tls::NAME.try_into().unwrap(),
+            tls: tls::client(),
+            config: self.config.clone(),
+            seed: self.seed(),
+        };
+        self.conn = Some(Connection::connect(connect, now).unwrap());
+    }
+
+    fn handle(&mut self, datagram: &mut [u8], now: Instant) {
+        if self.conn.is_none() {
+            self.conn = self.accept(datagram, now);
+        }
+        if let Some(conn) = &mut self.conn {
+            conn.handle(self.peer, 0, datagram, now);
+        }
+        self.settle();
+    }
+
+    fn poll_transmit(&mut self, out: &mut Vec<u8>, now: Instant) -> bool {
+        self.conn.as_mut().is_some_and(|conn| conn.poll_transmit(out, now).is_some())
+    }
+
+    fn deadline(&mut self) -> Option<Instant> {
+        self.conn.as_ref().and_then(Connection::deadline)
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        if let Some(conn) = &mut self.conn {
+            conn.handle_timeout(now);
+        }
+        self.settle();
+    }
+
+    fn is_connected(&self) -> bool {
+        self.connected
+    }
+
+    fn open(&mut self, bidi: bool, now: Instant) -> Option<u64> {
+        let dir = if bidi { Dir::Bidi } else { Dir::Uni };
+        match self.conn.as_mut()?.open(dir, now) {
+            Ok(id) => Some(id.number()),
+            Err(UseError::Limit | UseError::Closed) => None,
+            Err(other) => panic!("{other}"),
+        }
+    }
+
+    fn write(&mut self, number: u64, data: &[u8]) -> usize {
+        self.conn.as_mut().unwrap().write(id(number), data).unwrap_or(0)
+    }
+
+    fn finish(&mut self, number: u64) {
+        self.conn.as_mut().unwrap().finish(id(number)).unwrap();
+    }
+
+    fn read(&mut self, number: u64, out: &mut Vec<u8>) -> Read {
+        let Some(conn) = &mut self.conn else { return Read::Nothing };
+        let mut buffer = [0; 3_000];
+        loop {
+            match conn.read(id(number), &mut buffer) {
+                Ok(Some(0)) | Err(UseError::NoStream) => return Read::Nothing,
+                Ok(Some(n)) => out.extend_from_slice(&buffer[..n]),
+                Ok(None) => return Read::End,
+                Err(other) => panic!("{other}"),
+            }
+        }
+    }
+
+    fn close(&mut self, now: Instant) {
+        self.conn.as_mut().unwrap().close(7, b"done", now);
+        self.settle();
+    }
+
+    fn ended(&self) -> Option<String> {
+        self.ended.clone()
+    }
+}

@@ -1,0 +1,190 @@
+//! quinn-proto as an end.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::BytesMut;
+use quinn_proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
+use quinn_proto::{
+    ClientConfig, Connection, ConnectionError, ConnectionHandle, DatagramEvent, Dir, Endpoint,
+    EndpointConfig, Event, ReadError, ServerConfig, StreamId, VarInt,
+};
+use tack_units::Instant;
+
+use super::end::{End, Read};
+use super::tls;
+
+pub(crate) struct Quinn {
+    endpoint: Endpoint,
+    conn: Option<(ConnectionHandle, Connection)>,
+    /// Time zero in its own clock, which has none: only differences count.
+    epoch: std::time::Instant,
+    peer: SocketAddr,
+    replies: Vec<Vec<u8>>,
+    connected: bool,
+    ended: Option<String>,
+}
+
+impl Quinn {
+    pub(crate) fn new(serves: bool, seed: u64) -> Quinn {
+        let config = QuicServerConfig::try_from(tls::server()).unwrap();
+        let server = serves.then(|| Arc::new(ServerConfig::with_crypto(Arc::new(config))));
+        let mut bytes = [serves as u8; 32];
+        bytes[..8].copy_from_slice(&seed.to_le_bytes());
+        let config = Arc::new(EndpointConfig::default());
+        #[expect(clippy::disallowed_methods, reason = "its instants have no other origin")]
+        let epoch = std::time::Instant::now();
+        Quinn {
+            endpoint: Endpoint::new(config, server, true, Some(bytes)),
+            conn: None,
+            epoch,
+            peer: ([192, 0, 2, 1], 443).into(),
+            replies: Vec::new(),
+            connected: false,
+            ended: None,
+        }
+    }
+
+    fn at(&self, now: Instant) -> std::time::Instant {
+        self.epoch + Duration::from_nanos(now.as_nanos())
+    }
+
+    fn settle(&mut self) {
+        let Some((handle, conn)) = &mut self.conn else { return };
+        while let Some(event) = conn.poll_endpoint_events() {
+            if let Some(answer) = self.endpoint.handle_event(*handle, event) {
+                conn.handle_event(answer);
+            }
+        }
+        while let Some(event) = conn.poll() {
+            match event {
+                Event::Connected => self.connected = true,
+                Event::ConnectionLost { reason } => {
+                    self.ended = Some(match reason {
+                        ConnectionError::LocallyClosed | ConnectionError::ApplicationClosed(_) => {
+                            String::new()
+                        }
+                        other => format!("quinn: {other}"),
+                    });
+                }
+                _ => {}
+            }
+        }
+        for dir in [Dir::Bi, Dir::Uni] {
+            while conn.streams().accept(dir).is_some() {}
+        }
+    }
+}
+
+fn id(number: u64) -> StreamId {
+    StreamId::from(VarInt::from_u64(number).unwrap())
+}
+
+impl End for Quinn {
+    fn connect(&mut self, now: Instant) {
+        let config = QuicClientConfig::try_from(tls::client()).unwrap();
+        let config = ClientConfig::new(Arc::new(config));
+        let at = self.at(now);
+        self.conn = Some(self.endpoint.connect(at, config, self.peer, tls::NAME).unwrap());
+    }
+
+    fn handle(&mut self, datagram: &mut [u8], now: Instant) {
+        let (at, mut reply) = (self.at(now), Vec::new());
+        let bytes = BytesMut::from(&*datagram);
+        match self.endpoint.handle(at, self.peer, None, None, bytes, &mut reply) {
+            Some(DatagramEvent::ConnectionEvent(_, event)) => {
+                if let Some((_, conn)) = &mut self.conn {
+                    conn.handle_event(event);
+                }
+            }
+            Some(DatagramEvent::NewConnection(incoming)) => {
+                if self.conn.is_some() {
+                    self.endpoint.ignore(incoming);
+                } else if let Ok(opened) = self.endpoint.accept(incoming, at, &mut reply, None) {
+                    self.conn = Some(opened);
+                }
+            }
+            Some(DatagramEvent::Response(transmit)) => {
+                self.replies.push(reply[..transmit.size].to_vec());
+            }
+            None => {}
+        }
+        self.settle();
+    }
+
+    fn poll_transmit(&mut self, out: &mut Vec<u8>, now: Instant) -> bool {
+        if let Some(reply) = self.replies.pop() {
+            *out = reply;
+            return true;
+        }
+        let at = self.at(now);
+        let Some((_, conn)) = &mut self.conn else { return false };
+        let sent = conn.poll_transmit(at, 1, out).is_some();
+        self.settle();
+        sent
+    }
+
+    fn deadline(&mut self) -> Option<Instant> {
+        let (_, conn) = self.conn.as_mut()?;
+        let since = conn.poll_timeout()?.saturating_duration_since(self.epoch).as_nanos();
+        Some(Instant::from_nanos(u64::try_from(since).unwrap()))
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        let at = self.at(now);
+        if let Some((_, conn)) = &mut self.conn {
+            conn.handle_timeout(at);
+        }
+        self.settle();
+    }
+
+    fn is_connected(&self) -> bool {
+        self.connected
+    }
+
+    fn open(&mut self, bidi: bool, _now: Instant) -> Option<u64> {
+        let (_, conn) = self.conn.as_mut()?;
+        let opened = conn.streams().open(if bidi { Dir::Bi } else { Dir::Uni });
+        opened.map(|id| VarInt::from(id).into_inner())
+    }
+
+    fn write(&mut self, number: u64, data: &[u8]) -> usize {
+        let (_, conn) = self.conn.as_mut().unwrap();
+        conn.send_stream(id(number)).write(data).unwrap_or(0)
+    }
+
+    fn finish(&mut self, number: u64) {
+        let (_, conn) = self.conn.as_mut().unwrap();
+        conn.send_stream(id(number)).finish().unwrap();
+    }
+
+    fn read(&mut self, number: u64, out: &mut Vec<u8>) -> Read {
+        let Some((_, conn)) = &mut self.conn else { return Read::Nothing };
+        let mut stream = conn.recv_stream(id(number));
+        let Ok(mut chunks) = stream.read(true) else { return Read::Nothing };
+        let read = loop {
+            match chunks.next(usize::MAX) {
+                Ok(Some(chunk)) => out.extend_from_slice(&chunk.bytes),
+                Ok(None) => break Read::End,
+                Err(ReadError::Blocked) => break Read::Nothing,
+                Err(ReadError::Reset(_)) => panic!("nobody resets"),
+            }
+        };
+        let _ = chunks.finalize();
+        read
+    }
+
+    fn close(&mut self, now: Instant) {
+        let at = self.at(now);
+        let (_, conn) = self.conn.as_mut().unwrap();
+        conn.close(at, VarInt::from_u32(7), "done".into());
+        // It tells nobody what it did itself.
+        self.ended = Some(String::new());
+        self.settle();
+    }
+
+    fn ended(&self) -> Option<String> {
+        self.ended.clone()
+    }
+}

@@ -1,0 +1,47 @@
+//! A certificate for the tests, and TLS that trusts it.
+
+use std::sync::{Arc, OnceLock};
+
+use rcgen::{CertificateParams, KeyPair, PKCS_ED25519};
+use rustls::crypto::ring::default_provider;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ClientConfig, RootCertStore, ServerConfig, version::TLS13};
+
+pub(crate) const NAME: &str = "conversation.test";
+
+struct Identity {
+    certificate: CertificateDer<'static>,
+    key: PrivateKeyDer<'static>,
+}
+
+fn identity() -> &'static Identity {
+    static IDENTITY: OnceLock<Identity> = OnceLock::new();
+    IDENTITY.get_or_init(|| {
+        let key = KeyPair::generate_for(&PKCS_ED25519).unwrap();
+        let params = CertificateParams::new(vec![NAME.to_owned()]).unwrap();
+        let certificate = params.self_signed(&key).unwrap().der().clone();
+        Identity { certificate, key: PrivateKeyDer::try_from(key.serialize_der()).unwrap() }
+    })
+}
+
+pub(crate) fn client() -> Arc<ClientConfig> {
+    let mut roots = RootCertStore::empty();
+    roots.add(identity().certificate.clone()).unwrap();
+    let config = ClientConfig::builder_with_provider(default_provider().into())
+        .with_protocol_versions(&[&TLS13])
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    Arc::new(config)
+}
+
+pub(crate) fn server() -> Arc<ServerConfig> {
+    let Identity { certificate, key } = identity();
+    let config = ServerConfig::builder_with_provider(default_provider().into())
+        .with_protocol_versions(&[&TLS13])
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate.clone()], key.clone_key())
+        .unwrap();
+    Arc::new(config)
+}

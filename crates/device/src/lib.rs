@@ -27,6 +27,8 @@ mod mtu;
 mod netns;
 mod prefix;
 mod recv;
+#[cfg(target_os = "linux")]
+mod redirected;
 mod socket;
 #[cfg(target_os = "linux")]
 mod sys;
@@ -46,6 +48,8 @@ pub use mtu::{UDP_IPV4_OVERHEAD, UDP_IPV6_OVERHEAD, max_payload_bytes, path_mtu}
 pub use netns::{Netns, NetnsError};
 pub use prefix::{Prefix, PrefixError};
 pub use recv::{Datagrams, RecvBatch};
+#[cfg(target_os = "linux")]
+pub use redirected::original_destination;
 pub use socket::{Ecn, SendOutcome, SocketConfig, Transmit, UdpSocket};
 #[cfg(target_os = "linux")]
 pub use timer::{Timer, sharpen_timers};

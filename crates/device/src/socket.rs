@@ -1,10 +1,13 @@
 //! UDP sockets: bursts out, batches in.
 
+#[cfg(target_os = "linux")]
+mod marked;
+
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 #[cfg(unix)]
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
 use quinn_udp::{EcnCodepoint, UdpSockRef, UdpSocketState};
 use socket2::{Domain, Protocol, Socket, Type};
@@ -44,6 +47,7 @@ impl From<Ecn> for EcnCodepoint {
 
 /// Kernel buffers of a socket. The kernel caps them silently (`net.core.rmem_max`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SocketConfig {
     /// Bytes that may wait for us to read. What does not fit is lost, so this has to hold the
     /// arrivals of the longest time we may be off the processor.
@@ -56,6 +60,15 @@ impl Default for SocketConfig {
     fn default() -> Self {
         // 8 MiB is 6 ms at 10 Gbit/s and 640 ms at 100 Mbit/s.
         SocketConfig { recv_buffer_bytes: 8 << 20, send_buffer_bytes: 4 << 20 }
+    }
+}
+
+impl SocketConfig {
+    /// The same with changes: fields may be added in later versions, so none is written as a whole.
+    #[must_use]
+    pub fn with(mut self, change: impl FnOnce(&mut Self)) -> Self {
+        change(&mut self);
+        self
     }
 }
 
@@ -101,6 +114,8 @@ pub struct UdpSocket {
     refused: AtomicU64,
     /// IP may split what is too large for an interface.
     fragments: AtomicBool,
+    /// Codepoint of what leaves.
+    dscp: AtomicU8,
 }
 
 impl UdpSocket {
@@ -130,12 +145,20 @@ impl UdpSocket {
             local,
             refused: AtomicU64::new(0),
             fragments: AtomicBool::new(false),
+            dscp: AtomicU8::new(0),
         })
     }
 
     /// The bound address.
     pub fn local_addr(&self) -> SocketAddr {
         self.local
+    }
+
+    /// Marks what is sent from now on with a differentiated services codepoint, 6 bits [RFC 2474].
+    /// Returns whether that can be done here: on Linux, or where it is 0.
+    pub fn set_dscp(&self, dscp: u8) -> bool {
+        self.dscp.store(dscp & 0x3f, Ordering::Relaxed);
+        cfg!(target_os = "linux") || dscp == 0
     }
 
     /// Datagrams one system call can carry now; 1 without segmentation offload.
@@ -211,6 +234,11 @@ impl UdpSocket {
     }
 
     fn send_step(&self, transmit: &Transmit<'_>, bytes: &[u8]) -> io::Result<()> {
+        #[cfg(target_os = "linux")]
+        if let dscp @ 1.. = self.dscp.load(Ordering::Relaxed) {
+            let ecn = transmit.ecn.map_or(0, |ecn| EcnCodepoint::from(ecn) as u8);
+            return marked::send(self.socket.as_fd(), transmit, bytes, dscp << 2 | ecn);
+        }
         let segmented = bytes.len() > transmit.segment_bytes;
         self.state.try_send(
             UdpSockRef::from(&self.socket),

@@ -43,6 +43,7 @@ pub const MAX_PACKET_BYTES: usize = 1 << 16;
 
 /// How to make an interface, and how to configure the kernel's end of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct TunConfig {
     /// Name of the interface, at most 15 bytes; `%d` becomes the first free number. A persistent
     /// interface of this name that exists already (`ip tuntap add`) is used as it is configured,
@@ -70,6 +71,15 @@ impl Default for TunConfig {
             queue_packets: 1_000,
             offload: false,
         }
+    }
+}
+
+impl TunConfig {
+    /// The same with changes: fields may be added in later versions, so none is written as a whole.
+    #[must_use]
+    pub fn with(mut self, change: impl FnOnce(&mut Self)) -> Self {
+        change(&mut self);
+        self
     }
 }
 

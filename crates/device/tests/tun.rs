@@ -64,12 +64,11 @@ fn next_packet(tun: &Tun, protocol: u8) -> Vec<u8> {
 #[test]
 fn a_datagram_goes_out_as_a_packet_and_its_echo_comes_back() {
     let Some(netns) = namespace() else { return };
-    let config = TunConfig {
-        addresses: prefixes(&["10.7.0.1/24", "fd07::1/64"]),
-        routes: prefixes(&["192.0.2.0/24", "2001:db8::/32"]),
-        mtu: 1_400,
-        ..TunConfig::default()
-    };
+    let config = TunConfig::default().with(|it| {
+        it.addresses = prefixes(&["10.7.0.1/24", "fd07::1/64"]);
+        it.routes = prefixes(&["192.0.2.0/24", "2001:db8::/32"]);
+        it.mtu = 1_400;
+    });
     let Some(tun) = tun_in(&netns, &config) else { return };
     assert!(tun.name().starts_with("tack"), "{}", tun.name());
     for peer in ["10.7.0.2", "192.0.2.9", "fd07::2", "2001:db8::9"] {
@@ -123,11 +122,12 @@ fn relay(a: &Tun, b: &Tun, stop: &AtomicBool) -> usize {
 /// A kernel's TCP to another's through two devices; returns the longest packet on the way.
 fn tcp_through_a_relay(offload: bool) -> Option<usize> {
     let (left, right) = (namespace()?, namespace()?);
-    let device = |addresses: &[&str], routes: &[&str]| TunConfig {
-        addresses: prefixes(addresses),
-        routes: prefixes(routes),
-        offload,
-        ..TunConfig::default()
+    let device = |addresses: &[&str], routes: &[&str]| {
+        TunConfig::default().with(|it| {
+            it.addresses = prefixes(addresses);
+            it.routes = prefixes(routes);
+            it.offload = offload;
+        })
     };
     let a = tun_in(&left, &device(&["10.7.1.1/24", "fd07:1::1/64"], &["0.0.0.0/0", "::/0"]))?;
     let b = tun_in(&right, &device(&["10.7.2.1/24", "fd07:2::1/64"], &["0.0.0.0/0", "::/0"]))?;
@@ -181,7 +181,7 @@ fn what_is_left_to_the_kernel_needs_a_header_to_say_so() {
     let offload = Offload { gso: None, checksum: partial };
     let error = plain.send_super(&[&[0x45; 40]], &offload).unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
-    let Some(offloading) = tun_in(&netns, &TunConfig { offload: true, ..TunConfig::default() })
+    let Some(offloading) = tun_in(&netns, &TunConfig::default().with(|it| it.offload = true))
     else {
         return;
     };
@@ -192,14 +192,14 @@ fn what_is_left_to_the_kernel_needs_a_header_to_say_so() {
 #[test]
 fn a_name_that_is_taken_or_impossible_is_told_apart() {
     let Some(netns) = namespace() else { return };
-    let named = |name: &str| TunConfig { name: name.to_owned(), ..TunConfig::default() };
+    let named = |name: &str| TunConfig::default().with(|it| it.name = name.to_owned());
     let Some(_first) = tun_in(&netns, &named("only0")) else { return };
     let again = netns.enter(|| Tun::open(&named("only0"))).unwrap();
     assert!(matches!(again, Err(TunError::Busy(name)) if name == "only0"));
     for bad in ["", "a/b", "sixteen-bytes-16", "two words", ".."] {
         assert!(matches!(Tun::open(&named(bad)), Err(TunError::BadName(_))), "{bad:?}");
     }
-    let refused = TunConfig { mtu: 20, ..named("only1") };
+    let refused = (named("only1")).with(|it| it.mtu = 20);
     let error = netns.enter(|| Tun::open(&refused)).unwrap().unwrap_err();
     assert!(matches!(&error, TunError::Configure(_)), "{error}");
 }
@@ -213,13 +213,13 @@ fn a_persistent_interface_is_taken_as_it_is() {
         Err(e) => return eprintln!("skipped: {e}"),
     }
     netns.ip(&["link set dev mine0 up mtu 1333"]).unwrap();
-    let config = TunConfig {
-        name: "mine0".to_owned(),
+    let config = TunConfig::default().with(|it| {
+        it.name = "mine0".to_owned();
+
         // Not applied.
-        addresses: prefixes(&["10.10.0.1/24"]),
-        offload: true,
-        ..TunConfig::default()
-    };
+        it.addresses = prefixes(&["10.10.0.1/24"]);
+        it.offload = true;
+    });
     let Some(tun) = tun_in(&netns, &config) else { return };
     assert_eq!((tun.name(), tun.mtu()), ("mine0", 1_333));
     let bound = netns.enter(|| TcpListener::bind("10.9.0.1:0").is_ok()).unwrap();

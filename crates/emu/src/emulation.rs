@@ -265,14 +265,14 @@ fn side(end: End, mtu: u16) -> Result<(Netns, Tun), EmulationError> {
             result => result?,
         }
     }
-    let config = TunConfig {
-        name: INTERFACE.to_owned(),
-        addresses: vec![prefix(ipv4(end), 24), prefix(ipv6(end), 64)],
-        routes: vec![prefix(Ipv4Addr::UNSPECIFIED, 0), prefix(Ipv6Addr::UNSPECIFIED, 0)],
-        mtu,
-        queue_packets: QUEUE_PACKETS,
-        offload: false,
-    };
+    let config = TunConfig::default().with(|it| {
+        it.name = INTERFACE.to_owned();
+        it.addresses = vec![prefix(ipv4(end), 24), prefix(ipv6(end), 64)];
+        it.routes = vec![prefix(Ipv4Addr::UNSPECIFIED, 0), prefix(Ipv6Addr::UNSPECIFIED, 0)];
+        it.mtu = mtu;
+        it.queue_packets = QUEUE_PACKETS;
+        it.offload = false;
+    });
     let tun = netns.enter(|| Tun::open(&config))??;
     Ok((netns, tun))
 }

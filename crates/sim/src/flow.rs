@@ -9,6 +9,7 @@ use tack_units::Instant;
 
 use crate::app::App;
 use crate::delays::Delays;
+use crate::guest::{Guest, GuestInfo};
 
 /// Names a flow of a simulation; numbered from zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -35,14 +36,12 @@ impl Transport {
 
     /// As the stack wants it.
     pub fn conn_config(&self) -> ConnConfig {
-        let usual = ConnConfig::default();
-        ConnConfig {
-            ack: self.ack,
-            congestion: self.congestion,
-            send_buffer: self.send_buffer.unwrap_or(usual.send_buffer),
-            recv_buffer: self.recv_buffer.unwrap_or(usual.recv_buffer),
-            ..usual
-        }
+        ConnConfig::default().with(|it| {
+            it.ack = self.ack;
+            it.congestion = self.congestion;
+            it.send_buffer = self.send_buffer.unwrap_or(it.send_buffer);
+            it.recv_buffer = self.recv_buffer.unwrap_or(it.recv_buffer);
+        })
     }
 }
 
@@ -80,11 +79,30 @@ impl FlowConfig {
     }
 }
 
+/// A flow's settings where both ends are guests.
+#[derive(Debug)]
+pub struct GuestFlow {
+    /// Connects, and sends the application's data or requests.
+    pub from: HostId,
+    /// Listens.
+    pub to: HostId,
+    /// What is sent.
+    pub app: App,
+    /// The stacks of the connecting end and the listening one.
+    pub stacks: [Box<dyn Guest>; 2],
+    /// When it connects.
+    pub start: Instant,
+    /// When the application falls silent and ends its stream; `None` is never.
+    pub stop: Option<Instant>,
+}
+
 /// What one end of a flow did so far.
 #[derive(Debug)]
 pub struct SideReport<'a> {
     /// What the stack says; `None` before there is a connection.
     pub info: Option<Info>,
+    /// What a guest's stack says; `None` of our own, and before there is a connection.
+    pub guest: Option<GuestInfo>,
     /// Bytes the application wrote.
     pub written: u64,
     /// Bytes it read, every one of them compared with what was written.

@@ -16,6 +16,7 @@ use tack_units::Instant;
 use crate::app::{App, Client, Pattern};
 use crate::endpoint::{Endpoint, Outgoing};
 use crate::flow::{FlowId, SideReport};
+use crate::guest::{Guest, GuestEnd, udp};
 use crate::open_loop::{AckRule, Blast, OpenLoop, Received};
 use crate::side::{Role, Side};
 use crate::stall::EndCounts;
@@ -40,6 +41,8 @@ pub struct Node {
     timers: BTreeSet<(Instant, usize)>,
     armed: Vec<Option<Instant>>,
     open_loop: OpenLoop,
+    /// Ends of flows that foreign stacks carry.
+    guests: BTreeMap<FlowId, GuestEnd>,
     /// Segments of the last burst that were not sent on yet.
     outbox: VecDeque<Outgoing>,
     burst: Vec<u8>,
@@ -56,11 +59,10 @@ impl Node {
         secret: [u8; 32],
         now: Instant,
     ) -> Self {
-        let config = HostConfig {
-            encapsulation: Encapsulation::Ip { local: vec![IpAddr::V4(address(id))] },
-            codepoints,
-            ..HostConfig::default()
-        };
+        let config = HostConfig::default().with(|it| {
+            it.encapsulation = Encapsulation::Ip { local: vec![IpAddr::V4(address(id))] };
+            it.codepoints = codepoints;
+        });
         Node {
             tcp: Host::new(config, secret, now),
             codepoints,
@@ -71,6 +73,7 @@ impl Node {
             timers: BTreeSet::new(),
             armed: Vec::new(),
             open_loop: OpenLoop::new(),
+            guests: BTreeMap::new(),
             outbox: VecDeque::new(),
             burst: Vec::new(),
             damaged: 0,
@@ -89,18 +92,49 @@ impl Node {
 
     /// What this end of a flow did; `None` if the flow does not end here.
     pub fn flow(&self, flow: FlowId) -> Option<SideReport<'_>> {
+        if let Some(guest) = self.guests.get(&flow) {
+            return Some(SideReport { guest: guest.info(), ..guest.side.report(None) });
+        }
         let side = &self.sides[*self.by_flow.get(&flow)?];
         Some(side.report(side.conn().and_then(|conn| self.tcp.info(conn))))
     }
 
     /// What tells whether a flow that ends here moves.
     pub(crate) fn flow_counts(&self, flow: FlowId) -> Option<EndCounts> {
+        if let Some(guest) = self.guests.get(&flow) {
+            return Some(guest.side.counts());
+        }
         Some(self.sides[*self.by_flow.get(&flow)?].counts())
     }
 
     /// What the stack says of a flow; `None` before there is a connection.
     pub(crate) fn flow_info(&self, flow: FlowId) -> Option<Info> {
         self.tcp.info(self.sides[*self.by_flow.get(&flow)?].conn()?)
+    }
+
+    /// A flow of this host, with the stack that carries it; `hosts` are this one and the far one.
+    pub(crate) fn add_guest(
+        &mut self,
+        flow: FlowId,
+        role: Role,
+        stack: Box<dyn Guest>,
+        hosts: [HostId; 2],
+    ) {
+        let [local, peer] = hosts;
+        let pattern = Arc::clone(&self.pattern);
+        let peer = (peer, address(peer));
+        let end = GuestEnd::new((flow, port(flow)), role, pattern, stack, address(local), peer);
+        self.guests.insert(flow, end);
+    }
+
+    /// The guest that a UDP packet is for.
+    fn guest_of<'a, 'b>(&'a mut self, bytes: &'b [u8]) -> Option<(&'a mut GuestEnd, &'b [u8])> {
+        if self.guests.is_empty() {
+            return None;
+        }
+        let (port, payload) = udp(bytes)?;
+        let flow = FlowId(u32::from(port.checked_sub(FIRST_PORT)?));
+        Some((self.guests.get_mut(&flow)?, payload))
     }
 
     /// What arrived of `src`'s open-loop traffic.
@@ -133,7 +167,11 @@ impl Node {
     }
 
     pub(crate) fn listen(&mut self, flow: FlowId, app: App, conn: ConnConfig) {
-        let config = ListenConfig { conn, backlog: 1, syn_backlog: 1, ..ListenConfig::default() };
+        let config = ListenConfig::default().with(|it| {
+            it.conn = conn;
+            it.backlog = 1;
+            it.syn_backlog = 1;
+        });
         self.tcp.listen(port(flow), config).expect("each flow has a port of its own");
         self.add_side(flow, Role::Server { app });
     }
@@ -238,6 +276,10 @@ impl Endpoint for Node {
             self.open_loop.handle(&packet, now);
             return;
         }
+        if let Some((guest, payload)) = self.guest_of(&packet.bytes) {
+            guest.handle(&packet, payload, now);
+            return;
+        }
         self.account(&packet, now);
         let from = SocketAddr::new(IpAddr::V4(address(packet.src)), 0);
         let ecn = Ecn::from_bits(packet.ecn);
@@ -251,12 +293,17 @@ impl Endpoint for Node {
             // Sending frees nothing an application waits for, but a failed retry ends it.
             self.run_events(now);
         }
-        self.outbox.pop_front().or_else(|| self.open_loop.poll_transmit(now))
+        self.outbox
+            .pop_front()
+            .or_else(|| self.guests.values_mut().find_map(|guest| guest.poll_transmit(now)))
+            .or_else(|| self.open_loop.poll_transmit(now))
     }
 
     fn deadline(&self) -> Option<Instant> {
         let app = self.timers.first().map(|(at, _)| *at);
-        [self.tcp.deadline(), app, self.open_loop.deadline()].into_iter().flatten().min()
+        let ours = [self.tcp.deadline(), app, self.open_loop.deadline()];
+        let guests = self.guests.values().map(GuestEnd::deadline);
+        ours.into_iter().chain(guests).flatten().min()
     }
 
     fn handle_timeout(&mut self, now: Instant) {
@@ -265,6 +312,11 @@ impl Endpoint for Node {
         }
         while let Some(&(_, index)) = self.timers.first().filter(|(at, _)| *at <= now) {
             self.run_side(index, now);
+        }
+        for guest in self.guests.values_mut() {
+            if guest.deadline().is_some_and(|at| at <= now) {
+                guest.handle_timeout(now);
+            }
         }
         self.run_events(now);
     }

@@ -76,12 +76,13 @@ pub struct FlowSample {
 impl FlowSample {
     pub(crate) fn new(from: &SideReport<'_>, to: &SideReport<'_>) -> Self {
         let info = from.info.as_ref();
+        let guest = from.guest.as_ref();
         FlowSample {
-            cwnd: info.map_or(0, |i| i.cwnd),
+            cwnd: info.map(|i| i.cwnd).or(guest.map(|g| g.cwnd)).unwrap_or(0),
             pacing_rate: info.and_then(|i| i.pacing_rate),
             in_flight: info.map_or(0, |i| i.in_flight),
-            srtt: info.and_then(|i| i.srtt),
-            rtt_min: info.and_then(|i| i.rtt_min),
+            srtt: info.and_then(|i| i.srtt).or(guest.map(|g| g.srtt)),
+            rtt_min: info.and_then(|i| i.rtt_min).or(guest.and_then(|g| g.rtt_min)),
             delivered: to.received,
             blocked: to.info.as_ref().map_or(0, |i| i.recv_blocked),
         }

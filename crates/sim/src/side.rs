@@ -17,6 +17,63 @@ use crate::stall::EndCounts;
 /// slower: what does not fit the processor's caches is copied slowly.
 const WRITE_AHEAD_BYTES: u64 = 256 << 10;
 
+/// What an application sees of a connection, whichever stack carries it.
+pub trait Stream {
+    /// Hands every byte that can be read to `take`, in order.
+    fn read(&mut self, take: &mut dyn FnMut(&[u8]), now: Instant);
+
+    /// The peer's stream ended, and all of it was read.
+    fn at_end(&self) -> bool;
+
+    /// Bytes written and not sent yet.
+    fn unsent(&self) -> u64;
+
+    /// Takes the first of `bytes`: how many; `None` when the connection is over.
+    fn write(&mut self, bytes: &[u8], now: Instant) -> Option<usize>;
+
+    /// Nothing more will be written. False when that cannot be said yet, or any more.
+    fn finish(&mut self, now: Instant) -> bool;
+}
+
+/// A connection of one of our hosts; no socket.
+struct HostStream<'a> {
+    host: &'a mut Host,
+    conn: ConnId,
+}
+
+impl Stream for HostStream<'_> {
+    fn read(&mut self, take: &mut dyn FnMut(&[u8]), now: Instant) {
+        loop {
+            let (head, tail) = self.host.readable(self.conn);
+            let bytes = head.len() + tail.len();
+            if bytes == 0 {
+                return;
+            }
+            take(head);
+            take(tail);
+            self.host.consume(self.conn, bytes, now);
+        }
+    }
+
+    fn at_end(&self) -> bool {
+        self.host.at_end(self.conn)
+    }
+
+    fn unsent(&self) -> u64 {
+        self.host.unsent(self.conn)
+    }
+
+    fn write(&mut self, bytes: &[u8], now: Instant) -> Option<usize> {
+        // An error means that the connection is over; its event says why.
+        self.host.write(self.conn, bytes, now).ok()
+    }
+
+    fn finish(&mut self, now: Instant) -> bool {
+        // As above: an ended connection has nothing left to shut.
+        self.host.shutdown_write(self.conn, now).is_ok()
+    }
+}
+
 #[derive(Debug)]
 pub(crate) enum Role {
     /// `config` until the connection is opened.
@@ -103,6 +160,11 @@ impl Side {
         }
     }
 
+    /// How the connection ended, where no event tells it.
+    pub(crate) fn set_closed(&mut self, closed: Option<Result<(), ConnectionError>>) {
+        self.closed = closed;
+    }
+
     pub(crate) fn account(&mut self, packet: &Packet, now: Instant) {
         self.arrived.count(packet.kind, packet.ip_bytes);
         match packet.kind {
@@ -121,12 +183,17 @@ impl Side {
     pub(crate) fn run(&mut self, tcp: &mut Host, now: Instant) -> Option<ConnId> {
         let opened = self.connect(tcp, now);
         if let Some(conn) = self.conn {
-            self.read(tcp, conn, now);
-            if self.closed.is_none() {
-                self.write(tcp, conn, now);
-            }
+            self.exchange(&mut HostStream { host: tcp, conn }, now);
         }
         opened
+    }
+
+    /// Reads, writes and ends the stream as far as possible at `now`.
+    pub(crate) fn exchange<S: Stream + ?Sized>(&mut self, stream: &mut S, now: Instant) {
+        self.read(stream, now);
+        if self.closed.is_none() {
+            self.write(stream, now);
+        }
     }
 
     fn connect(&mut self, tcp: &mut Host, now: Instant) -> Option<ConnId> {
@@ -140,24 +207,20 @@ impl Side {
         self.conn
     }
 
-    fn read(&mut self, tcp: &mut Host, conn: ConnId, now: Instant) {
-        loop {
-            let (head, tail) = tcp.readable(conn);
-            let bytes = head.len() + tail.len();
-            if bytes == 0 {
-                break;
+    fn read<S: Stream + ?Sized>(&mut self, stream: &mut S, now: Instant) {
+        let mut take = |bytes: &[u8]| {
+            if bytes.is_empty() {
+                return;
             }
-            let at = self.in_phase + self.received;
-            let intact = self.pattern.matches(at, head)
-                && self.pattern.matches(at + head.len() as u64, tail);
+            let intact = self.pattern.matches(self.in_phase + self.received, bytes);
             if !intact && self.first_wrong_byte.is_none() {
                 self.first_wrong_byte = Some(self.received);
             }
-            tcp.consume(conn, bytes, now);
-            self.received += bytes as u64;
+            self.received += bytes.len() as u64;
             self.last_read_at = Some(now);
-        }
-        self.at_end = tcp.at_end(conn);
+        };
+        stream.read(&mut take, now);
+        self.at_end = stream.at_end();
     }
 
     /// Writes on after the stack sent some of what was written before.
@@ -166,31 +229,29 @@ impl Side {
             && self.waits
             && tcp.unsent(conn) <= WRITE_AHEAD_BYTES / 2
         {
-            self.write(tcp, conn, now);
+            self.write(&mut HostStream { host: tcp, conn }, now);
         }
     }
 
-    fn write(&mut self, tcp: &mut Host, conn: ConnId, now: Instant) {
+    fn write<S: Stream + ?Sized>(&mut self, stream: &mut S, now: Instant) {
         let (target, done) = self.wanted(now);
         self.waits = false;
         while self.written < target {
-            let ahead = tcp.unsent(conn);
+            let ahead = stream.unsent();
             if ahead >= WRITE_AHEAD_BYTES {
                 self.waits = true;
                 return;
             }
             let most = (target - self.written).min(WRITE_AHEAD_BYTES - ahead);
             let chunk = self.pattern.at(self.out_phase + self.written, most);
-            // An error means that the connection is over; its event says why.
-            let Ok(taken) = tcp.write(conn, chunk, now) else { return };
+            let Some(taken) = stream.write(chunk, now) else { return };
             self.written += taken as u64;
             if taken < chunk.len() {
                 return;
             }
         }
         if done && !self.shut {
-            // As above: an ended connection has nothing left to shut.
-            self.shut = tcp.shutdown_write(conn, now).is_ok();
+            self.shut = stream.finish(now);
         }
     }
 
@@ -216,6 +277,7 @@ impl Side {
     pub(crate) fn report(&self, info: Option<Info>) -> SideReport<'_> {
         SideReport {
             info,
+            guest: None,
             written: self.written,
             received: self.received,
             first_wrong_byte: self.first_wrong_byte,

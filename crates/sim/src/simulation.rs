@@ -8,11 +8,12 @@ use tack_tcp::wire::Codepoints;
 use tack_units::Instant;
 
 use crate::app::{Client, Pattern};
-use crate::flow::{FlowConfig, FlowId, SideReport};
+use crate::flow::{FlowConfig, FlowId, GuestFlow, SideReport};
 use crate::node::{MAX_FLOWS, Node};
 use crate::open_loop::{AckRule, Blast};
 use crate::record::{FlowSample, Series};
 use crate::seed::Seed;
+use crate::side::Role;
 use crate::stall::{Stall, WATCH_PERIOD, Watch, describe};
 use crate::topology::{LinkId, Site};
 use crate::world::World;
@@ -65,6 +66,8 @@ pub struct Simulation<L = Box<dyn Link + Send>> {
 struct Flow {
     from: HostId,
     to: HostId,
+    /// Foreign stacks carry it.
+    is_guest: bool,
     series: Series<FlowSample>,
     /// From the connecting end on, and back.
     watches: [Watch; 2],
@@ -132,7 +135,27 @@ impl<L: Link> Simulation<L> {
         self.world.with_host(to, |node, _| node.listen(id, app, to_conn));
         self.world.with_host(from, |node, _| node.connect_at(id, to, client, from_conn));
         let (series, watches) = (Series::default(), Default::default());
-        self.flows.push(Flow { from, to, series, watches });
+        self.flows.push(Flow { from, to, is_guest: false, series, watches });
+        id
+    }
+
+    /// Adds a flow that foreign stacks carry. It is never found to [stall](Self::stall): what the
+    /// watch asks, they do not tell.
+    ///
+    /// # Panics
+    /// As [`Self::add_flow`].
+    pub fn add_guest_flow(&mut self, config: GuestFlow) -> FlowId {
+        let id = FlowId(self.flows.len() as u32);
+        assert!(id.0 < MAX_FLOWS, "at most {MAX_FLOWS} flows");
+        let GuestFlow { from, to, app, stacks: [client_stack, server_stack], start, stop } = config;
+        let rng = self.seed.stream(&format!("flow {}", id.0));
+        let client = Client::new(app.clone(), rng, start, stop);
+        let server = Role::Server { app };
+        self.world.with_host(to, |n, _| n.add_guest(id, server, server_stack, [to, from]));
+        let client = Role::Client { client, config: None };
+        self.world.with_host(from, |n, _| n.add_guest(id, client, client_stack, [from, to]));
+        let (series, watches) = (Series::default(), Default::default());
+        self.flows.push(Flow { from, to, is_guest: true, series, watches });
         id
     }
 
@@ -267,7 +290,8 @@ impl<L: Link> Simulation<L> {
         if self.stall.is_some() {
             return;
         }
-        for (number, flow) in self.flows.iter_mut().enumerate() {
+        let ours = self.flows.iter_mut().enumerate().filter(|(_, flow)| !flow.is_guest);
+        for (number, flow) in ours {
             let id = FlowId(number as u32);
             let (one, other) = (self.world.host(flow.from), self.world.host(flow.to));
             for (backwards, watch) in flow.watches.iter_mut().enumerate() {

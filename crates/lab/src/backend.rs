@@ -1,4 +1,4 @@
-//! What makes figures of a scenario: the simulator, open-loop traffic, or a formula.
+//! What makes figures of a scenario: the simulator, open-loop traffic, a formula, or real time.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -14,8 +14,10 @@ use crate::formula;
 use crate::metric;
 use crate::plan::Item;
 use crate::record::Record;
-use crate::scenario::{App, Scenario, Strategy};
+use crate::response;
+use crate::scenario::{App, Scenario, Stack, StockAcks, Strategy};
 use crate::simulate::{Wanted, simulate_wanted};
+use crate::stock::GaveUp;
 
 /// What makes figures of a scenario.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
@@ -26,17 +28,24 @@ pub enum Backend {
     Sim,
     /// The same, and what open-loop traffic with as many ACKs reaches on the same air.
     SimAndIdeal,
+    /// The same, and the mean window that its losses allow by theory: see `response.rs`.
+    SimAndResponse,
     /// Open-loop traffic over the first hop, acknowledged as the strategy's formula says.
     OpenLoop,
     /// The same from the first station to the second through the access point.
     OpenLoopRelay,
     /// The strategy's formula of frequency at the scenario's rate and round trip.
     Formula,
+    /// Real packets over an emulated path, of the scenario's `stack`. Needs namespaces.
+    Live,
 }
+
+/// How often a run in real time is made on a machine that is busy with something else.
+const TRIES: u32 = 3;
 
 /// Raised when the same scenario gives other figures than before: stores of older ones are not
 /// resumed then.
-const EPOCH: u32 = 1;
+const EPOCH: u32 = 2;
 
 /// IP bytes of a full-sized packet; application bytes in one: UDP, TCP with timestamps, TCP with
 /// TACK's packet number.
@@ -54,6 +63,22 @@ pub fn identity(scenario: &Scenario, backend: Backend, series: bool) -> Result<S
 }
 
 impl Backend {
+    /// Whether it can run `scenario`; else the key in the way, and what is wrong with it.
+    ///
+    /// # Errors
+    /// That.
+    pub(crate) fn check(self, scenario: &Scenario) -> Result<(), (String, String)> {
+        let is_live = self == Backend::Live;
+        if is_live && cfg!(not(target_os = "linux")) {
+            return Err(("backend".to_owned(), "live needs Linux".to_owned()));
+        }
+        if !is_live && scenario.stack.is_some() {
+            let what = "is for real time: say backend = \"live\" at the top".to_owned();
+            return Err(("stack".to_owned(), what));
+        }
+        if is_live { scenario.check_live() } else { Ok(()) }
+    }
+
     /// The record of one item of a plan. A flow that stalled makes it void.
     ///
     /// # Errors
@@ -72,9 +97,20 @@ impl Backend {
                 }
                 Ok(figures)
             }),
+            Backend::SimAndResponse => simulated(item, &mut record).map(|mut figures| {
+                let measured = record_rtt(&figures).zip(response::losses(&item.scenario));
+                if let Some((rtt, losses)) = measured {
+                    figures.extend(response::figures(item.scenario.flow[0].cc, losses, rtt));
+                }
+                figures
+            }),
             Backend::OpenLoop => open_loop(&item.scenario, Mode::UdpAck),
             Backend::OpenLoopRelay => open_loop(&item.scenario, Mode::Relay),
             Backend::Formula => formula::figures(&item.scenario),
+            Backend::Live if item.scenario.stack == Some(Stack::Simulated) => {
+                simulated(item, &mut record)
+            }
+            Backend::Live => live(&item.scenario, &mut record),
         };
         record.metrics = figures.with_context(|| format!("run {}", describe(item)))?;
         Ok(record)
@@ -91,6 +127,12 @@ fn describe(item: &Item) -> String {
     )
 }
 
+/// The round trip over which a window of theory is counted: delays of acknowledgments are part.
+fn record_rtt(figures: &Figures) -> Option<Duration> {
+    let us = figures.get("srtt_mean_us").filter(|us| **us > 0.0)?;
+    Some(Duration::from_secs_f64(us / 1e6))
+}
+
 type Figures = BTreeMap<String, f64>;
 
 fn simulated(item: &Item, record: &mut Record) -> Result<Figures> {
@@ -101,14 +143,30 @@ fn simulated(item: &Item, record: &mut Record) -> Result<Figures> {
             record.samples = run.samples;
             Ok(metric::of_run(&item.scenario, &run.result, &run.extra))
         }
-        Err(e) => match e.downcast_ref::<Stall>() {
-            Some(stall) => {
-                record.void = Some(format!("seed {}: {stall}", item.scenario.seed));
-                Ok(Figures::new())
-            }
-            None => Err(e),
-        },
+        Err(e) if e.is::<Stall>() || e.is::<GaveUp>() => {
+            record.void = Some(format!("seed {}: {e}", item.scenario.seed));
+            Ok(Figures::new())
+        }
+        Err(e) => Err(e),
     }
+}
+
+/// In real time, again until the machine was quiet enough or it was tried often enough.
+#[cfg(target_os = "linux")]
+fn live(scenario: &Scenario, record: &mut Record) -> Result<Figures> {
+    for _ in 0..TRIES {
+        let run = crate::live::run(scenario, None)?;
+        record.void = run.void;
+        if record.void.is_none() {
+            return Ok(metric::of_live(scenario, &run.result, &run.extra));
+        }
+    }
+    Ok(Figures::new())
+}
+
+#[cfg(not(target_os = "linux"))]
+fn live(_: &Scenario, _: &mut Record) -> Result<Figures> {
+    bail!("real time needs Linux, not {TRIES} tries")
 }
 
 /// Open-loop traffic over the Wi-Fi of a scenario with the ACKs of its first flow: the "ideal
@@ -134,13 +192,17 @@ fn open_loop(scenario: &Scenario, way: Mode) -> Result<Figures> {
     let unacknowledged = || anyhow::Ok(run(AckRule::Never)?.l3_mbps * 1e6);
     let (ack, payload) = match flow.strategy {
         Strategy::Udp => (AckRule::Never, UDP_PAYLOAD_BYTES),
-        Strategy::Tcp(ack) if ack.tack().is_some() => {
+        _ if flow.strategy.is_eq4() => {
             let params = flow.tack_params(tack::Params::default());
             let per_time = rtt / params.beta;
             let counted = f64::from(params.segments_per_ack) * PACKET_BYTES * 8.0;
             let by_time = per_time.as_secs_f64() > counted / unacknowledged()?;
             let count = AckRule::EveryPackets(params.segments_per_ack);
             (if by_time { AckRule::Every(per_time) } else { count }, TACK_PAYLOAD_BYTES)
+        }
+        Strategy::Quic(stock) => {
+            let packets = if let StockAcks::Every(packets) = stock.acks { packets } else { 2 };
+            (AckRule::EveryPackets(packets.into()), TACK_PAYLOAD_BYTES)
         }
         Strategy::Tcp(ack) => {
             // At the rate that data without acknowledgments reaches, by the strategy's formula.

@@ -4,16 +4,24 @@ macro_rules! files {
     ($($path:literal,)*) => {
         /// Paths under `experiments/`, and texts.
         pub const FILES: &[(&str, &str)] = &[
-            $(($path, include_str!(concat!("../../../experiments/", $path))),)*
+            $(($path, include_str!(concat!("../experiments/", $path))),)*
         ];
     };
 }
 
 files! {
+    "custura/C2.toml",
     "custura/C3.toml",
     "custura/C5.toml",
     "lab/acks.toml",
     "lab/compare.toml",
+    "lab/controllers.toml",
+    "lab/fairness.toml",
+    "lab/pairs.toml",
+    "lab/response.toml",
+    "live/fairness-live.toml",
+    "live/kernel.toml",
+    "live/kernel-heavy.toml",
     "landstrom/L1.toml",
     "landstrom/L3.toml",
     "landstrom/L4.toml",
@@ -21,10 +29,15 @@ files! {
     "landstrom/L6-100.toml",
     "landstrom/L8.toml",
     "landstrom/L10.toml",
+    "measures/company.toml",
+    "measures/files.toml",
+    "measures/limits.toml",
+    "measures/links.toml",
     "tack/T-1.toml",
     "tack/T-3.toml",
     "tack/T-6a.toml",
     "tack/T-6b.toml",
+    "tack/T-6b-rate.toml",
     "tack/T-7a.toml",
     "tack/T-7b.toml",
     "tack/T-12.toml",
@@ -34,6 +47,7 @@ files! {
     "tack/T-16c.toml",
     "tack/T-18.toml",
     "tack/A2.toml",
+    "tack/S14.toml",
     "tack/S15.toml",
 }
 
@@ -42,6 +56,7 @@ pub const PAPERS: &[(&str, &str)] = &[
     ("tack", "Li et al., TACK (SIGCOMM 2020, ToN 2021)"),
     ("landstrom", "Landström & Larzon, Reducing the TCP Acknowledgment Frequency (2007)"),
     ("custura", "Custura, Jones & Fairhurst, Rethinking ACKs at the Transport Layer (2020)"),
+    ("measures", "What we hold ourselves to beside the papers"),
 ];
 
 /// The name of a file without directory and ending.
@@ -59,7 +74,7 @@ pub fn find(which: &str) -> Vec<(&'static str, &'static str)> {
     FILES.iter().filter(|(path, _)| fits(path)).copied().collect()
 }
 
-/// Every figure of the papers.
+/// Every figure of the papers, and the measures.
 pub fn figures() -> Vec<(&'static str, &'static str)> {
     PAPERS.iter().flat_map(|(dir, _)| find(dir)).collect()
 }

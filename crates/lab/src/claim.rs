@@ -8,6 +8,7 @@
 //! metric = "utilisation"           # of the metric table; "GROUP.NAME" of one kind of flows
 //! at = { variant = "rich" }        # which records
 //! versus = { variant = "poor" }    # held against those, pair by pair: same seed, same rest
+//!                                  # (`group = "AE"`, `metric = ".."`: of the same run)
 //! how = "ratio"                    # ratio, change, difference
 //! each = ["phy"]                   # one row for each value; {} in `what` stands for it
 //! along = "wan.up.loss"            # judged over the values of this axis, in order
@@ -22,11 +23,12 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::backend::Backend;
 use crate::draw::{Word, Words};
 use crate::experiment::Experiment;
 use crate::judge;
 use crate::metric;
-use crate::pivot::{How, Quantity, Results, label, number, with_interval};
+use crate::pivot::{How, Quantity, Results, SAME_RUN, label, number, with_interval};
 use crate::stats::Estimate;
 
 /// A text, or one for each value.
@@ -116,6 +118,9 @@ pub enum Expect {
     Rust {
         /// Its name.
         name: String,
+        /// What the paper has, by the value of `along`.
+        #[serde(default)]
+        values: BTreeMap<String, f64>,
     },
 }
 
@@ -205,14 +210,15 @@ impl Claim {
         if !distribution && metric::unit(&self.metric).is_none() {
             return Err(("metric", format!("is `{}`, which no record has", self.metric)));
         }
-        let versus = self.versus.iter().flat_map(|w| w.keys()).filter(|k| *k != "metric");
+        let versus = self.versus.iter().flat_map(|w| w.keys());
+        let versus = versus.filter(|k| !SAME_RUN.contains(&k.as_str()));
         let keys = versus.map(|k| ("versus", k)).chain(self.at.keys().map(|k| ("at", k)));
         let each = self.each.iter().map(|k| ("each", k));
         for (key, name) in keys.chain(each).chain(self.along.iter().map(|k| ("along", k))) {
             axis(key, name)?;
         }
         match &self.expect {
-            Expect::Rust { name } if judge::function(name).is_none() => {
+            Expect::Rust { name, .. } if judge::function(name).is_none() => {
                 let what = format!("names `{name}`, there are {}", judge::names());
                 Err(("expect.name", what))
             }
@@ -257,11 +263,15 @@ impl Claim {
         if selected.is_empty() {
             return None;
         }
-        if let Some(why) = selected.iter().find_map(|(_, r)| r.void.as_ref()) {
-            return Some((format!("void: {why}"), false));
+        // What the machine spoiled is left out as long as something is left; what stalled is not.
+        let spoiled = |i: usize| results.plan.items[i].backend == Backend::Live;
+        let mut voids = selected.iter().filter(|(_, r)| r.void.is_some());
+        let all = voids.clone().count() == selected.len();
+        if let Some((_, void)) = voids.find(|(i, _)| all || !spoiled(*i)) {
+            return Some((format!("void: {}", void.void.as_deref().unwrap_or_default()), false));
         }
         match &self.expect {
-            Expect::Rust { name } => return judge::function(name)?(self, results, at),
+            Expect::Rust { name, .. } => return judge::function(name)?(self, results, at),
             Expect::LeftOf { than, times } => {
                 return Some(left_of(&self.metric, results, (at, than), times));
             }

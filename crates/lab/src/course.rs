@@ -44,7 +44,7 @@ impl<'a> Course<'a> {
 
     fn id(&self, flow: usize) -> Option<FlowId> {
         match self.setup.flows.get(flow)? {
-            Placed::Tcp(id) => Some(*id),
+            Placed::Flow(id) => Some(*id),
             Placed::Udp { .. } => None,
         }
     }

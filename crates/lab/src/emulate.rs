@@ -14,17 +14,24 @@ use anyhow::{Context, Result, bail};
 use serde::Serialize;
 use tack_device::Netns;
 use tack_emu::{Emulation, EmulationConfig, LatenessBound, Report, Tally};
-use tack_link::End;
 use tack_link::path::Path;
 use tack_link::wired::Wired;
 use tack_link::wlan::Wlan;
+use tack_link::{End, PacketKind};
 use tack_sim::Seed;
+use tack_tcp::wire::checksum::PROTOCOL_TCP;
+use tack_tcp::wire::ip::IpPacket;
+use tack_tcp::wire::{Codepoints, Segment};
 use tack_units::Instant;
 
 use crate::link::Hop;
 use crate::reading::shares;
 use crate::result::AirtimeShares;
-use crate::scenario::{Scenario, Wan, Wifi};
+use crate::scenario::{Scenario, Wan, WanDirection, Wifi};
+
+/// [RFC 768]
+const PROTOCOL_UDP: u8 = 17;
+const UDP_HEADER_BYTES: usize = 8;
 
 /// What lies between client and server.
 #[derive(Clone, Debug, PartialEq)]
@@ -38,19 +45,26 @@ pub struct EmulatedPath {
 }
 
 impl EmulatedPath {
-    /// That of a scenario.
-    ///
-    /// # Errors
-    /// It has access links: there are only two hosts here.
-    pub fn of(scenario: &Scenario) -> Result<EmulatedPath> {
-        if scenario.access.is_some() {
-            bail!("[access] is for many hosts, but an emulated path has two");
+    /// That of a scenario. There are only two hosts: of access links their mean delay is left.
+    pub fn of(scenario: &Scenario) -> EmulatedPath {
+        let Scenario { wifi, mut wan, seed, .. } = scenario.clone();
+        if let (Some(access), Some(wan)) = (&scenario.access, &mut wan) {
+            let ms = 2e3 * access.mean_delay().as_secs_f64();
+            let longer = |way: WanDirection| WanDirection {
+                delay_ms: Some(way.delay_ms.unwrap_or(0.0) + ms),
+                ..way
+            };
+            (wan.down, wan.up) = (Some(longer(wan.down())), Some(longer(wan.up())));
         }
-        let Scenario { wifi, wan, seed, .. } = scenario.clone();
-        Ok(EmulatedPath { wifi, wan, seed })
+        EmulatedPath { wifi, wan, seed }
     }
 
-    /// As a link, with the links' names. The same draws as in the simulator.
+    /// As a link. The same draws as in the simulator.
+    pub(crate) fn link(&self) -> Result<Path<Hop>> {
+        Ok(Path::new(self.build()?.into_iter().map(|(_, hop)| hop).collect()))
+    }
+
+    /// Its links, with their names.
     fn build(&self) -> Result<Vec<(&'static str, Hop)>> {
         let seed = Seed(self.seed);
         let mut hops = Vec::new();
@@ -68,6 +82,24 @@ impl EmulatedPath {
             bail!("the path has neither Wi-Fi nor a wire");
         }
         Ok(hops)
+    }
+}
+
+/// As the emulator tells it, and of our own segments, over IP and over UDP, by what they say: TACKs
+/// have a body.
+pub(crate) fn kind(bytes: &[u8]) -> PacketKind {
+    let Ok(ip) = IpPacket::parse(bytes) else { return PacketKind::Data };
+    let segment = match ip.protocol {
+        PROTOCOL_TCP => Segment::parse(ip.payload, Codepoints::default()).ok(),
+        PROTOCOL_UDP => ip
+            .payload
+            .get(UDP_HEADER_BYTES..)
+            .and_then(|datagram| Segment::parse_datagram(datagram, Codepoints::default()).ok()),
+        _ => None,
+    };
+    match segment {
+        Some(s) if s.payload.is_empty() || s.header.options.ack_type.is_some() => PacketKind::Ack,
+        _ => PacketKind::Data,
     }
 }
 
@@ -97,7 +129,8 @@ impl Emulated {
     pub fn start(path: &EmulatedPath, settings: EmulateSettings) -> Result<Emulated> {
         let (names, hops) = path.build()?.into_iter().unzip();
         let EmulateSettings { quantum, bound, capture } = settings;
-        let config = EmulationConfig { quantum, bound, capture, ..EmulationConfig::default() };
+        let config =
+            EmulationConfig { quantum, bound, capture, classify: kind, ..Default::default() };
         Ok(Emulated { emulation: Emulation::new(Path::new(hops), config)?, names })
     }
 
@@ -141,7 +174,7 @@ pub struct Account {
 pub struct Way {
     /// Packets with data that entered.
     pub data_packets: u64,
-    /// TCP segments without data that entered.
+    /// TCP segments without data, and TACKs, that entered.
     pub ack_packets: u64,
     /// Packets that left.
     pub delivered: u64,
@@ -251,5 +284,50 @@ impl fmt::Display for Account {
             Some(why) => writeln!(f, "do not use figures from this run: {why}"),
             None => Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tack_tcp::Ecn;
+    use tack_tcp::wire::header::FIXED_LEN;
+    use tack_tcp::wire::ip::IpHeader;
+    use tack_tcp::wire::{AckType, Flags, Header};
+
+    use super::*;
+
+    /// A segment of ours with `text` bytes behind it, over IP or in a datagram.
+    fn packet(udp: bool, ack_type: Option<AckType>, text: usize) -> Vec<u8> {
+        let mut header = Header { flags: Flags::ACK, ..Header::default() };
+        header.options.ack_type = ack_type;
+        let mut segment = Vec::new();
+        header.emit(Codepoints::default(), &mut segment);
+        assert!(segment.len() >= FIXED_LEN);
+        segment.resize(segment.len() + text, 0);
+        let ip = IpHeader {
+            src: std::net::Ipv4Addr::new(10, 77, 0, 1).into(),
+            dst: std::net::Ipv4Addr::new(10, 77, 0, 2).into(),
+            protocol: if udp { PROTOCOL_UDP } else { PROTOCOL_TCP },
+            hop_limit: 64,
+            dscp: 0,
+            ecn: Ecn::NotEct,
+            flow_label: 0,
+        };
+        let udp_header = if udp { UDP_HEADER_BYTES } else { 0 };
+        let mut bytes = Vec::new();
+        ip.emit(udp_header + segment.len(), &mut bytes).expect("it is short");
+        bytes.resize(bytes.len() + udp_header, 0);
+        bytes.extend(segment);
+        bytes
+    }
+
+    #[test]
+    fn acknowledgments_of_ours_count_as_such_over_udp_and_with_a_body() {
+        for udp in [false, true] {
+            assert_eq!(kind(&packet(udp, None, 0)), PacketKind::Ack, "{udp}");
+            assert_eq!(kind(&packet(udp, Some(AckType::Tack), 24)), PacketKind::Ack, "{udp}");
+            assert_eq!(kind(&packet(udp, None, 1_000)), PacketKind::Data, "{udp}");
+        }
+        assert_eq!(kind(b"no packet"), PacketKind::Data);
     }
 }

@@ -21,8 +21,8 @@ pub use adversary::{Adversary, Found};
 pub use property::{PROPERTIES, Pair, Property, property};
 pub use shape::{Range, WORDS, range, scenario};
 pub use shrink::{Case, file, shrink};
-pub use trial::{Draw, Trial, trial};
+pub use trial::{Draw, Trial, judged, trial};
 pub use view::{View, view};
 
 /// The experiment that runs unless another is named.
-pub const RANDOM: &str = include_str!("../../../experiments/envelope/random.toml");
+pub const RANDOM: &str = include_str!("../experiments/envelope/random.toml");

@@ -172,6 +172,19 @@ pub struct Changes {
 }
 
 impl Extents {
+    fn of_mut(&mut self, extent: Extent) -> &mut Changes {
+        match extent {
+            Extent::Short => &mut self.short,
+            Extent::Usual => &mut self.usual,
+            Extent::Full => &mut self.full,
+        }
+    }
+
+    /// Runs only what `names` say, cases and variants, at `extent`.
+    pub fn keep_only(&mut self, extent: Extent, names: &[String]) {
+        self.of_mut(extent).only = names.to_vec();
+    }
+
     /// What `extent` changes.
     pub fn of(&self, extent: Extent) -> &Changes {
         match extent {
@@ -285,6 +298,32 @@ impl Experiment {
     pub fn set(&mut self, key: &str, value: impl Into<toml::Value>) {
         let base = self.base.get_or_insert_default();
         set(base, key, value.into()).unwrap_or_else(|what| panic!("`{key}` {what}"));
+    }
+
+    /// Changes one word of the file, as `--set` does: `seeds` and `draws` of `extent`, the list of a
+    /// swept key, or a key of the base.
+    ///
+    /// # Errors
+    /// What is wrong with the key or its value.
+    pub fn change(&mut self, extent: Extent, key: &str, value: toml::Value) -> Result<(), String> {
+        let changes = self.extent.of_mut(extent);
+        if let Some(count) = match key {
+            "seeds" => Some(&mut changes.seeds),
+            "draws" => Some(&mut changes.draws),
+            _ => None,
+        } {
+            let n = value.as_integer().and_then(|n| u64::try_from(n).ok()).filter(|n| *n > 0);
+            *count = Some(n.ok_or("must be a number from 1 on")?);
+            return Ok(());
+        }
+        changes.set.remove(key);
+        if self.sweep.contains_key(key) {
+            changes.sweep.remove(key);
+            let list = if value.is_array() { value } else { vec![value].into() };
+            self.sweep.insert(key.to_owned(), list);
+            return Ok(());
+        }
+        set(self.base.get_or_insert_default(), key, value)
     }
 
     /// Takes a key of one of the base's tables away.

@@ -22,7 +22,7 @@ pub(crate) fn figures(scenario: &Scenario) -> Result<BTreeMap<String, f64>> {
     let mbps = wan.down().rate_mbps.context("a formula needs wan.rate_mbps")?;
     let flow = scenario.flow.first().context("a formula needs a flow")?;
     let Strategy::Tcp(mut ack) = flow.strategy else {
-        bail!("udp has no acknowledgments, and no formula");
+        bail!("{} has no acknowledgments of ours, and no formula", flow.strategy);
     };
     let mss = flow.segment_bytes.map_or(PAPER_MSS, u32::from);
     if let Some(params) = ack.tack_mut() {
@@ -39,6 +39,7 @@ pub(crate) fn figures(scenario: &Scenario) -> Result<BTreeMap<String, f64>> {
         ("data_packets_per_s".to_owned(), path.segments_per_s()),
         ("acks_per_packet".to_owned(), frequency / path.segments_per_s().max(1e-9)),
     ]);
+    out.extend(crate::encoding::figures());
     if let Some(params) = ack.tack() {
         let bdp = equations::bdp(bw, rtt_min).max(1);
         let of_bdp = |bytes: Option<u64>| bytes.map(|b| b as f64 / bdp as f64);

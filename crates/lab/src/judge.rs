@@ -1,14 +1,21 @@
 //! Judgments that no form of claim can say, by name.
 
-use crate::claim::Claim;
+use crate::claim::{Claim, Expect};
 use crate::draw::{Word, Words};
 use crate::pivot::{Results, number};
+use crate::ranks::ks_p_value;
+use crate::stats::quantile;
 
 /// What our runs say at a key, and whether that agrees; `None` where nothing ran.
 pub(crate) type Judge = fn(&Claim, &Results<'_>, &Words) -> Option<(String, bool)>;
 
-const FUNCTIONS: &[(&str, Judge)] =
-    &[("buffer-beyond", buffer_beyond), ("turns-no-later", turns_no_later), ("eq4-cut", eq4_cut)];
+const FUNCTIONS: &[(&str, Judge)] = &[
+    ("buffer-beyond", buffer_beyond),
+    ("turns-no-later", turns_no_later),
+    ("eq4-cut", eq4_cut),
+    ("same-distribution", same_distribution),
+    ("ranks", ranks),
+];
 
 /// The function of that name.
 pub(crate) fn function(name: &str) -> Option<Judge> {
@@ -91,4 +98,78 @@ fn eq4_cut(claim: &Claim, results: &Results<'_>, at: &Words) -> Option<(String, 
     let (own, by_formula) = (cut(mean("ack_packets_per_s", at)?), cut(mean("eq4_rate", at)?));
     let text = format!("-{own:.1} %, Eq. 4: -{by_formula:.1} %");
     Some((text, (own - by_formula).abs() <= 1.0))
+}
+
+/// Whether two samples, paired or not, can be of one distribution: where runs scatter over several
+/// modes their mean says nothing. Less likely than 5 % by Kolmogorov and Smirnov is no accident.
+fn same_distribution(claim: &Claim, results: &Results<'_>, at: &Words) -> Option<(String, bool)> {
+    const SIGNIFICANT: f64 = 0.05;
+    let plain = Claim { versus: None, ..claim.clone() };
+    let samples = |at: &Words| results.samples(&plain.quantity(), at);
+    let (own, others) = (samples(at), samples(&other(claim, at)));
+    let p = ks_p_value(&own, &others);
+    let median = |mut v: Vec<f64>| quantile(&mut v, 0.5).map(number);
+    let text = format!("medians {} and {}, p = {p:.3}", median(own)?, median(others)?);
+    Some((text, p >= SIGNIFICANT))
+}
+
+/// Ranks along an axis, run by run (the greatest is 1), and their medians beside the paper's
+/// `values`: alike where Spearman's correlation of the two is 0.5 and more.
+fn ranks(claim: &Claim, results: &Results<'_>, at: &Words) -> Option<(String, bool)> {
+    const ALIKE: f64 = 0.5;
+    let Expect::Rust { values, .. } = &claim.expect else { return None };
+    let along = claim.along.as_deref()?;
+    let names = results.values(along, at);
+    let samples = |name: &Word| {
+        let mut at = at.clone();
+        at.insert(along.to_owned(), name.clone());
+        results.samples(&claim.quantity(), &at)
+    };
+    let all: Vec<Vec<f64>> = names.iter().map(samples).collect();
+    let runs = all.iter().map(Vec::len).min().filter(|n| *n > 0)?;
+    let median = |own: &Vec<f64>| {
+        let above = |run: usize| all.iter().filter(|other| other[run] > own[run]).count();
+        quantile(&mut (0..runs).map(|run| above(run) as f64 + 1.0).collect::<Vec<_>>(), 0.5)
+    };
+    let medians: Vec<f64> = all.iter().filter_map(median).collect();
+    let named = names.iter().map(Word::to_string).zip(&medians);
+    let pairs: Vec<(f64, f64)> =
+        named.clone().filter_map(|(name, own)| Some((*values.get(&name)?, *own))).collect();
+    let correlation = spearman(&pairs);
+    let mut sorted: Vec<(String, &f64)> = named.collect();
+    sorted.sort_by(|a, b| a.1.total_cmp(b.1));
+    let list: Vec<String> = sorted.iter().map(|(name, rank)| format!("{name} {rank}")).collect();
+    let text = format!("{}; correlation {correlation:.2}", list.join(", "));
+    Some((text, correlation >= ALIKE))
+}
+
+/// Correlation of ranks, those of equal values their mean; 0 of fewer than three pairs.
+fn spearman(pairs: &[(f64, f64)]) -> f64 {
+    let rank = |of: fn(&(f64, f64)) -> f64| -> Vec<f64> {
+        let below = |v: f64| pairs.iter().filter(|p| of(p) < v).count() as f64;
+        let same = |v: f64| pairs.iter().filter(|p| of(p) == v).count() as f64;
+        pairs.iter().map(|p| below(of(p)) + (same(of(p)) + 1.0) / 2.0).collect()
+    };
+    let (x, y) = (rank(|p| p.0), rank(|p| p.1));
+    let middle = (pairs.len() as f64 + 1.0) / 2.0;
+    let product = |a: &[f64], b: &[f64]| -> f64 {
+        a.iter().zip(b).map(|(a, b)| (a - middle) * (b - middle)).sum()
+    };
+    let spread = (product(&x, &x) * product(&y, &y)).sqrt();
+    if pairs.len() < 3 || spread == 0.0 { 0.0 } else { product(&x, &y) / spread }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::spearman;
+
+    #[test]
+    fn correlation_is_one_for_one_order_and_minus_one_for_its_reverse() {
+        let pairs = |y: [f64; 4]| [1.0, 2.0, 3.0, 4.0].into_iter().zip(y).collect::<Vec<_>>();
+        assert_eq!(spearman(&pairs([10.0, 20.0, 30.0, 99.0])), 1.0);
+        assert_eq!(spearman(&pairs([4.0, 3.0, 2.0, 1.0])), -1.0);
+        // Two that share a rank: 1 - 6 * 0.5 / 60 by the mean of their ranks, nearly.
+        assert!((spearman(&pairs([1.0, 2.0, 2.0, 3.0])) - 0.9487).abs() < 1e-3);
+        assert_eq!(spearman(&pairs([1.0; 4])), 0.0);
+    }
 }

@@ -2,34 +2,34 @@
 
 pub mod airtime;
 pub mod backend;
-pub mod batch;
 pub mod bundle;
 pub mod claim;
-pub mod controllers;
 mod course;
 pub mod draw;
-pub mod dumbbell;
 #[cfg(target_os = "linux")]
 pub mod emulate;
+mod encoding;
 pub mod envelope;
 pub mod experiment;
-pub mod fairness;
 mod formula;
 pub mod html;
 mod judge;
-#[cfg(target_os = "linux")]
-pub mod kernel;
 pub mod lines;
 mod link;
+#[cfg(target_os = "linux")]
+pub mod live;
 pub mod metric;
 mod network;
 pub mod output;
 pub mod pivot;
 pub mod plan;
-pub mod ranks;
+#[cfg(target_os = "linux")]
+pub mod program;
+mod ranks;
 mod reading;
 pub mod record;
 pub mod reproduce;
+mod response;
 pub mod result;
 pub mod results;
 pub mod runner;
@@ -37,6 +37,7 @@ pub mod scenario;
 mod series;
 mod simulate;
 pub mod stats;
+mod stock;
 pub mod store;
 pub mod svg;
 pub mod table;

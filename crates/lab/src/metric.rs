@@ -12,13 +12,17 @@ use tack_tcp::PathFacts;
 use tack_units::Rate;
 
 use crate::result::FlowResult;
-use crate::scenario::{Scenario, Strategy};
+use crate::scenario::{Scenario, StockAcks, Strategy};
 
-pub use run::{OTHERS, RUN_METRICS, RunMetric, of_run, unit};
+#[cfg(target_os = "linux")]
+pub(crate) use run::of_live;
+pub use run::{LIVE, OTHERS, RUN_METRICS, RunMetric, of_run, unit};
 
 /// Text of a full segment with timestamps, and under TACK, bytes.
 const TEXT_BYTES: u32 = 1_448;
 const TACK_TEXT_BYTES: u32 = 1_440;
+/// Stream data in a full packet of a stock QUIC stack, as near as a constant can be.
+const QUIC_TEXT_BYTES: u32 = 1_400;
 /// Of an Ethernet frame around a packet, bytes.
 const ETHERNET_BYTES: f64 = 14.0;
 
@@ -259,10 +263,54 @@ pub const METRICS: &[Metric] = &[
         of: Of::All(|_, flows| mean(flows, |f| Some(f.cwnd_mean_bytes / f64::from(TEXT_BYTES)))),
     },
     Metric {
+        name: "round_ms",
+        unit: "ms",
+        what: "time in which a mean congestion window leaves: the round trip its controller lives",
+        of: Of::All(|scenario, flows| {
+            let segment = scenario.flow.first()?.segment_bytes.map_or(TEXT_BYTES, u32::from);
+            let windows = |f: &FlowResult| f.cwnd_mean_bytes * 1e3 / f64::from(segment);
+            ratio(flows, windows, |f| f.data_packets_per_s)
+        }),
+    },
+    Metric {
+        name: "events_per_packet",
+        unit: "",
+        what: "window reductions, losses and timeouts alike, per packet with text",
+        of: Of::All(|_, flows| {
+            let events = |f: &FlowResult| f.loss_episodes_per_s + f.timeouts_per_s;
+            ratio(flows, events, |f| f.data_packets_per_s)
+        }),
+    },
+    Metric {
+        name: "lost_per_event",
+        unit: "packets",
+        what: "packets with text that did not arrive, per window reduction",
+        of: Of::All(|_, flows| {
+            let events = |f: &FlowResult| f.loss_episodes_per_s + f.timeouts_per_s;
+            ratio(flows, |f| f.data_lost_per_s, events)
+        }),
+    },
+    Metric {
+        name: "window",
+        unit: "segments",
+        what: "goodput over one mean smoothed round trip",
+        of: Of::All(|_, flows| {
+            let segments =
+                |f: &FlowResult| f.goodput_bps / 8.0 * f.srtt_mean_us / 1e6 / f64::from(TEXT_BYTES);
+            mean(flows, |f| Some(segments(f)).filter(|s| *s > 0.0))
+        }),
+    },
+    Metric {
         name: "rtt_p50_us",
         unit: "us",
         what: "median of the smoothed round trip, the mean of the flows",
         of: Of::All(|_, flows| mean(flows, |f| f.rtt_p50_us)),
+    },
+    Metric {
+        name: "srtt_mean_us",
+        unit: "us",
+        what: "mean smoothed round trip, the mean of the flows",
+        of: Of::All(|_, flows| mean(flows, |f| Some(f.srtt_mean_us).filter(|us| *us > 0.0))),
     },
     Metric {
         name: "rtt_p95_us",
@@ -295,10 +343,12 @@ pub const METRICS: &[Metric] = &[
     Metric {
         name: "power",
         unit: "",
-        what: "log2 of goodput in Mbit/s over the 95th percentile of the round trip in ms [SIG §6]",
-        of: Of::All(|_, flows| {
+        what: "log2 of goodput in Mbit/s over the 95th percentile of the one-way delay in ms \
+               [SIG §6]",
+        of: Of::All(|scenario, flows| {
             let mbps = flows.iter().map(|f| f.goodput_bps).sum::<f64>() / 1e6;
-            let ms = mean(flows, |f| f.rtt_p95_us)? / 1e3;
+            let queue_ms = mean(flows, |f| f.queue_delay_p95_us)? / 1e3;
+            let ms = queue_ms + scenario.base_rtt().as_secs_f64() * 500.0;
             (mbps > 0.0 && ms > 0.0).then(|| (mbps / ms).log2())
         }),
     },
@@ -359,15 +409,20 @@ fn sum(flows: &[FlowResult], of: impl Fn(&FlowResult) -> u64) -> f64 {
 /// Of the first entry's settings, which the flows under test share.
 fn eq4(scenario: &Scenario, flow: &FlowResult) -> Option<f64> {
     let entry = scenario.flow.first()?;
-    let Strategy::Tcp(ack) = entry.strategy else { return None };
-    ack.tack()?;
+    let text_bytes = match entry.strategy {
+        Strategy::Tcp(ack) => ack.tack().map(|_| TACK_TEXT_BYTES)?,
+        Strategy::Quic(stock) if stock.acks == StockAcks::Eq4 => QUIC_TEXT_BYTES,
+        Strategy::Quic(_) | Strategy::Udp => return None,
+    };
     let bw = Rate::from_bps(flow.goodput_bps as u64);
     // A queue that never empties makes the sender's RTTmin grow in the end; what it was all the while
     // is not known, but it was not less than this.
-    let rtt_min_us = flow.rtt_min_us?.min(flow.owd_floor_us.unwrap_or(f64::INFINITY));
+    let least = |a: f64, b: Option<f64>| b.map_or(a, |b| a.min(b));
+    let rtt_min_us =
+        flow.rtt_min_us.or(flow.owd_floor_us).map(|us| least(us, flow.owd_floor_us))?;
     let rtt_min = Duration::from_secs_f64(rtt_min_us / 1e6);
     let params = entry.tack_params(tack::Params::default());
     let l = f64::from(params.segments_per_ack);
-    let counting = bw.as_bps() as f64 / (8.0 * l * f64::from(TACK_TEXT_BYTES));
+    let counting = bw.as_bps() as f64 / (8.0 * l * f64::from(text_bytes));
     Some(counting.min(f64::from(params.beta) / rtt_min.as_secs_f64().max(1e-9)))
 }

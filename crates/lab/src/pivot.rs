@@ -67,6 +67,9 @@ impl Quantity<'_> {
     }
 }
 
+/// Keys of `versus` that name another figure, or the same of another group, and no axis.
+pub(crate) const SAME_RUN: [&str; 2] = ["metric", "group"];
+
 fn place(key: &Words) -> String {
     key.iter().map(|(name, word)| format!("{name}={word};")).collect()
 }
@@ -129,15 +132,15 @@ impl<'a> Results<'a> {
         let own = record.get(of.metric)?;
         let Some(versus) = of.versus else { return Some(own) };
         let mut key = self.plan.items[i].key.clone();
-        // A group of the same run is named by the metric alone.
-        let metric = match versus.get("metric") {
-            Some(Word::Text(name)) => name.as_str(),
-            _ => of.metric,
+        let base = of.metric.rsplit_once('.').map_or(of.metric, |parts| parts.1);
+        let metric = match (versus.get("metric"), versus.get("group")) {
+            (Some(Word::Text(name)), _) => name.clone(),
+            (_, Some(Word::Text(group))) => format!("{group}.{base}"),
+            _ => of.metric.to_owned(),
         };
-        key.extend(
-            versus.iter().filter(|(k, _)| *k != "metric").map(|(k, w)| (k.clone(), w.clone())),
-        );
-        let other = self.records[*self.places.get(&place(&key))?].get(metric)?;
+        let axes = versus.iter().filter(|(k, _)| !SAME_RUN.contains(&k.as_str()));
+        key.extend(axes.map(|(k, w)| (k.clone(), w.clone())));
+        let other = self.records[*self.places.get(&place(&key))?].get(&metric)?;
         match of.how {
             How::Difference => Some(own - other),
             _ if other == 0.0 => None,

@@ -220,19 +220,22 @@ impl Planner<'_> {
         let mut items = Vec::new();
         let mut most = 1;
         for point in points {
-            let mut scenario =
-                Scenario::from_table(point.table.clone()).map_err(|(key, what)| {
-                    let at = if key.is_empty() { "base".to_owned() } else { format!("base.{key}") };
-                    let key = if experiment.id == experiment.title { key } else { at };
-                    let swept: Vec<String> =
-                        point.key.iter().map(|(k, v)| format!("{k} = {v}")).collect();
-                    let with = if swept.is_empty() {
-                        String::new()
-                    } else {
-                        format!(" (with {})", swept.join(", "))
-                    };
-                    self.wrong(&key, format!("{what}{with}"))
-                })?;
+            let checked = Scenario::from_table(point.table.clone()).and_then(|scenario| {
+                experiment.backend.check(&scenario)?;
+                Ok(scenario)
+            });
+            let mut scenario = checked.map_err(|(key, what)| {
+                let at = if key.is_empty() { "base".to_owned() } else { format!("base.{key}") };
+                let key = if experiment.id == experiment.title { key } else { at };
+                let swept: Vec<String> =
+                    point.key.iter().map(|(k, v)| format!("{k} = {v}")).collect();
+                let with = if swept.is_empty() {
+                    String::new()
+                } else {
+                    format!(" (with {})", swept.join(", "))
+                };
+                self.wrong(&key, format!("{what}{with}"))
+            })?;
             let seeds = seeds.unwrap_or(scenario.runs);
             self.bounded(points.len(), usize::try_from(seeds).unwrap_or(usize::MAX), "seeds")?;
             most = most.max(seeds);

@@ -1,50 +1,9 @@
 //! Two small samples, told apart without a law of their distribution.
 
-use serde::Serialize;
-
-/// Least, quartiles and greatest of a sample, by the nearest rank.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Spread {
-    /// How many.
-    pub n: usize,
-    /// Least.
-    pub min: f64,
-    /// Lower quartile.
-    pub q1: f64,
-    /// Median.
-    pub median: f64,
-    /// Upper quartile.
-    pub q3: f64,
-    /// Greatest.
-    pub max: f64,
-}
-
-impl Spread {
-    /// `None` of nothing.
-    pub fn of(samples: &[f64]) -> Option<Spread> {
-        let mut sorted = samples.to_vec();
-        let mut at = |q| crate::stats::quantile(&mut sorted, q);
-        let (min, q1, median) = (at(0.0)?, at(0.25)?, at(0.5)?);
-        Some(Spread { n: samples.len(), min, q1, median, q3: at(0.75)?, max: at(1.0)? })
-    }
-}
-
-/// Share of all pairs of one of `a` and one of `b` in which that of `b` is the greater, ties
-/// counted half: 0.5 where neither tends to be (the statistic of Mann and Whitney).
-pub fn superiority(a: &[f64], b: &[f64]) -> f64 {
-    let won = |x: &f64, y: &f64| match y.total_cmp(x) {
-        core::cmp::Ordering::Greater => 1.0,
-        core::cmp::Ordering::Equal => 0.5,
-        core::cmp::Ordering::Less => 0.0,
-    };
-    let sum: f64 = a.iter().flat_map(|x| b.iter().map(move |y| won(x, y))).sum();
-    sum / (a.len() * b.len()).max(1) as f64
-}
-
 /// Probability that two samples of one distribution differ at least as much as these, by the test
 /// of Kolmogorov and Smirnov: it sees a second mode as well as a shift. Exact for any size where no
 /// value occurs twice; below 0.05 needs four of each at least.
-pub fn ks_p_value(a: &[f64], b: &[f64]) -> f64 {
+pub(crate) fn ks_p_value(a: &[f64], b: &[f64]) -> f64 {
     let (n, m) = (a.len(), b.len());
     let mut all: Vec<(f64, bool)> =
         a.iter().map(|v| (*v, true)).chain(b.iter().map(|v| (*v, false))).collect();
@@ -127,14 +86,5 @@ mod tests {
         assert!(ks_p_value(&a, &b) > 0.99);
         let far: Vec<f64> = a.iter().map(|v| v + 300.0).collect();
         assert!(ks_p_value(&a, &far) < 1e-9);
-    }
-
-    #[test]
-    fn superiority_counts_pairs_and_a_spread_has_its_quartiles() {
-        assert_eq!(superiority(&[1.0, 2.0], &[3.0, 4.0]), 1.0);
-        assert_eq!(superiority(&[1.0, 2.0], &[1.0, 2.0]), 0.5);
-        let s = Spread::of(&[5.0, 1.0, 4.0, 2.0, 3.0, 6.0, 8.0, 7.0]).unwrap();
-        assert_eq!((s.n, s.min, s.q1, s.median, s.q3, s.max), (8, 1.0, 2.0, 4.0, 6.0, 8.0));
-        assert_eq!(Spread::of(&[]), None);
     }
 }

@@ -83,12 +83,16 @@ impl FlowReading {
                     ..FlowReading::default()
                 }
             }
-            Placed::Tcp(id) => {
+            Placed::Flow(id) => {
                 let (from, to) = setup.sim.flow(*id);
                 let counters = from.info.as_ref().map(|i| i.counters);
+                let guest = from.guest.as_ref();
+                let loss_episodes = counters.map(|c| c.loss_episodes);
                 FlowReading {
                     timeouts: counters.map_or(0, |c| c.timeouts),
-                    loss_episodes: counters.map_or(0, |c| c.loss_episodes),
+                    loss_episodes: loss_episodes
+                        .or(guest.map(|g| g.congestion_events))
+                        .unwrap_or(0),
                     // Request-response data goes both ways: what both applications read counts.
                     app_bytes: from.received + to.received,
                     data_packets: data_sent(&from) + data_sent(&to),
@@ -116,7 +120,6 @@ impl Period<'_> {
         let links = self.setup.sim.world().links();
         let air = self.before.air.as_ref().zip(self.after.air.as_ref());
         RunResult {
-            total: total(&flows),
             airtime: air.map(|(b, a)| shares(&a.0.since(&b.0))),
             collision_share: air.map(|(b, a)| {
                 let nodes = a.1.since(&b.1);
@@ -153,7 +156,7 @@ impl Period<'_> {
             iacks_per_s: per_s(before.iacks, after.iacks),
             ..FlowResult::default()
         };
-        if let Placed::Tcp(id) = self.setup.flows[index] {
+        if let Placed::Flow(id) = self.setup.flows[index] {
             self.sender(id, &mut result);
             let delays = after.delays.since(&before.delays);
             let us = |d: Duration| d.as_secs_f64() * 1e6;
@@ -176,9 +179,12 @@ impl Period<'_> {
         let us = |d: Duration| d.as_secs_f64() * 1e6;
         if let Some(info) = &from.info {
             result.retransmissions = info.counters.retransmissions;
-            result.needless_retransmissions = info.counters.needless;
             result.timeouts = info.counters.timeouts;
             result.rtt_min_us = info.rtt_min.map(us);
+        }
+        if let Some(guest) = &from.guest {
+            result.retransmissions = guest.lost_packets;
+            result.rtt_min_us = guest.rtt_min.map(us);
         }
         if to.at_end {
             let since_zero = |at: Instant| at.saturating_since(Instant::ZERO).as_secs_f64();
@@ -189,7 +195,6 @@ impl Period<'_> {
             all.filter(|(at, _)| *at >= self.before.now).map(|(_, sample)| sample).collect()
         };
         result.cwnd_mean_bytes = mean(samples.iter().map(|s| s.cwnd as f64));
-        result.in_flight_mean_bytes = mean(samples.iter().map(|s| s.in_flight as f64));
         let mut rtts: Vec<f64> = samples.iter().filter_map(|s| s.srtt.map(us)).collect();
         result.srtt_mean_us = mean(rtts.iter().copied());
         result.rtt_p50_us = quantile(&mut rtts, 0.5);
@@ -201,28 +206,6 @@ impl Period<'_> {
 fn mean(values: impl Iterator<Item = f64>) -> f64 {
     let (sum, n) = values.fold((0.0, 0.0), |(sum, n), value| (sum + value, n + 1.0));
     if n > 0.0 { sum / n } else { 0.0 }
-}
-
-/// All flows together; what cannot be added is that of the first.
-fn total(flows: &[FlowResult]) -> FlowResult {
-    let mut total = flows.first().cloned().unwrap_or_default();
-    for flow in flows.iter().skip(1) {
-        total.goodput_bps += flow.goodput_bps;
-        total.data_packets_per_s += flow.data_packets_per_s;
-        total.ack_packets_per_s += flow.ack_packets_per_s;
-        total.ack_bytes_per_s += flow.ack_bytes_per_s;
-        total.retransmissions += flow.retransmissions;
-        total.needless_retransmissions += flow.needless_retransmissions;
-        total.timeouts += flow.timeouts;
-        total.timeouts_per_s += flow.timeouts_per_s;
-        total.loss_episodes_per_s += flow.loss_episodes_per_s;
-        total.data_lost_per_s += flow.data_lost_per_s;
-        total.delivered_bytes += flow.delivered_bytes;
-        total.data_packets += flow.data_packets;
-        total.bare_packets += flow.bare_packets;
-        total.iacks_per_s += flow.iacks_per_s;
-    }
-    total
 }
 
 fn direction(before: &Counters, after: &Counters, time: Duration) -> DirectionResult {
@@ -241,11 +224,13 @@ fn lost_share(departed: u64, arrived: u64) -> f64 {
 }
 
 fn data_sent(side: &SideReport<'_>) -> u64 {
-    side.info.as_ref().map_or(0, |i| i.counters.data_segments_sent)
+    let guest = side.guest.as_ref().map(|_| side.departed.data_packets);
+    side.info.as_ref().map(|i| i.counters.data_segments_sent).or(guest).unwrap_or(0)
 }
 
 fn acks_sent(side: &SideReport<'_>) -> u64 {
-    side.info.as_ref().map_or(0, |i| i.counters.acks_sent.total())
+    let guest = side.guest.as_ref().map(|_| side.departed.ack_packets);
+    side.info.as_ref().map(|i| i.counters.acks_sent.total()).or(guest).unwrap_or(0)
 }
 
 /// Of the packets that arrived here.

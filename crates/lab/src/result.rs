@@ -20,8 +20,6 @@ pub struct FlowResult {
     pub data_loss: f64,
     /// Segments sent again.
     pub retransmissions: u64,
-    /// Of those, shown by the receiver to have been needless.
-    pub needless_retransmissions: u64,
     /// Retransmission timeouts.
     #[serde(default)]
     pub timeouts: u64,
@@ -37,9 +35,6 @@ pub struct FlowResult {
     /// Mean congestion window of the data sender, bytes; 0 without samples.
     #[serde(default)]
     pub cwnd_mean_bytes: f64,
-    /// Mean of what was in flight, bytes; 0 without samples.
-    #[serde(default)]
-    pub in_flight_mean_bytes: f64,
     /// Mean smoothed round trip of the data sender, microseconds; 0 without samples.
     #[serde(default)]
     pub srtt_mean_us: f64,
@@ -117,8 +112,6 @@ pub struct WanResult {
 /// One run.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub struct RunResult {
-    /// All flows together; RTTs, delays, losses and completion are those of the first.
-    pub total: FlowResult,
     /// Each flow, in the scenario's order.
     pub flows: Vec<FlowResult>,
     /// Absent where the scenario has no Wi-Fi.

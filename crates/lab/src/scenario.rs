@@ -23,7 +23,7 @@
 //! delay_ms = 1.0         # one way over it; a list has one value per pair
 //!
 //! [[flow]]
-//! strategy = "tack"      # udp, tcp-l1, tcp-l2, tcp-l4, tcp-l8, tcp-l16, tack
+//! strategy = "tack"      # udp, tcp-l1, tcp-l2, tcp-l4, tcp-l8, tcp-l16, tack, quinn, noq-eq4, ...
 //! count = 4              # that many of it, on station (pair) 0, 1, 2 and 3
 //! start_s = 1.0          # joins here, and leaves at stop_s; the next of `count` stagger_s later
 //! delay_ms = 20.0        # one way, on top of the path's: flows with unlike round trips
@@ -41,6 +41,8 @@
 mod access;
 mod error;
 mod flow;
+mod stack;
+mod stock;
 mod sweep;
 mod tack;
 mod wan;
@@ -53,6 +55,9 @@ use serde::{Deserialize, Serialize};
 pub use access::{Access, PerPair};
 pub use error::ScenarioError;
 pub use flow::{App, Direction, Flow, Strategy};
+pub use stack::Stack;
+pub(crate) use stack::kernel_name;
+pub use stock::{Stock, StockAcks, StockStack};
 pub use sweep::{Plan, Run};
 pub(crate) use sweep::{line_of_quoted, set};
 pub use tack::TackWords;
@@ -96,6 +101,9 @@ pub struct Scenario {
     pub access: Option<Access>,
     /// Traffic; at least one.
     pub flow: Vec<Flow>,
+    /// Whose TCP a run in real time has; ours if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stack: Option<Stack>,
 }
 
 fn unnamed() -> String {

@@ -116,7 +116,8 @@ fn run(scenario: &Scenario, capture: Capture) -> Result<(RunResult, Setup)> {
 fn build(scenario: &Scenario, capture: Capture) -> Result<Setup> {
     let mut network = Network::build(scenario, capture)?;
     network.sim.record_every(SAMPLE_PERIOD, Hop::queue_bytes);
-    let flows = scenario.flows().map(|f| place(&mut network, scenario, &f)).collect();
+    let flows =
+        scenario.flows().map(|f| place(&mut network, scenario, &f)).collect::<Result<_>>()?;
     let Network { sim, wlan, wan, .. } = network;
     Ok(Setup { sim, wlan, wan, flows })
 }
@@ -125,7 +126,7 @@ impl Setup {
     fn write_series(&self, out: &mut dyn Write) -> std::io::Result<()> {
         series::write_header(out)?;
         for (number, placed) in self.flows.iter().enumerate() {
-            if let Placed::Tcp(id) = placed {
+            if let Placed::Flow(id) = placed {
                 series::write_flow(out, number, self.sim.flow_series(*id))?;
             }
         }
@@ -154,8 +155,9 @@ impl Setup {
             ensure!((shares - 1.0).abs() < 1e-6, "airtime shares sum to {shares}");
         }
         for placed in &self.flows {
-            if let Placed::Tcp(id) = placed {
+            if let Placed::Flow(id) = placed {
                 let (from, to) = self.sim.flow(*id);
+                crate::stock::check(*id, &from, &to)?;
                 for side in [&from, &to] {
                     let wrong = side.first_wrong_byte;
                     ensure!(wrong.is_none(), "byte {wrong:?} of flow {} arrived wrong", id.0);

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use crate::backend::Backend;
 use crate::lines::{Lines, LinesError, read};
 use crate::plan::Item;
 use crate::record::Record;
@@ -37,9 +38,14 @@ impl Store {
         &self.records
     }
 
-    /// Those of `items` that have no record yet, in order.
+    /// Those of `items` that have no record yet, in order; nor one of a run in real time that the
+    /// machine spoiled.
     pub fn missing(&self, items: &[Item]) -> Vec<Item> {
-        items.iter().filter(|item| !self.records.contains_key(&item.id)).cloned().collect()
+        let is_done = |item: &&Item| {
+            let record = self.records.get(&item.id);
+            record.is_some_and(|r| r.void.is_none() || item.backend != Backend::Live)
+        };
+        items.iter().filter(|item| !is_done(item)).cloned().collect()
     }
 
     /// Writes a record; it is in the file when this returns.

@@ -2,10 +2,11 @@
 
 use core::time::Duration;
 
+use anyhow::Result;
 use rand::Rng as _;
 use tack_cc::Pacing;
 use tack_link::HostId;
-use tack_sim::{AckStrategy, Blast, FlowConfig, FlowId, Seed, Transport};
+use tack_sim::{Blast, FlowConfig, FlowId, Seed, Transport};
 use tack_units::{Instant, Rate};
 
 use crate::network::Network;
@@ -23,30 +24,55 @@ const PKT_SEQ_BYTES: u16 = 8;
 
 /// Where a flow of the scenario lives in the simulation.
 pub(crate) enum Placed {
-    Tcp(FlowId),
+    Flow(FlowId),
     Udp { src: HostId, dst: HostId },
 }
 
+/// When a flow begins and ends.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Times {
+    pub(crate) start: Instant,
+    pub(crate) stop: Option<Instant>,
+}
+
 /// Puts the next of the scenario's flows into the simulation.
-pub(crate) fn place(network: &mut Network, scenario: &Scenario, flow: &Flow) -> Placed {
+pub(crate) fn place(network: &mut Network, scenario: &Scenario, flow: &Flow) -> Result<Placed> {
     let (client, server) = (network.client(flow.station), network.next_server(flow));
     let (src, dst) = match flow.direction {
         Direction::Down => (server, client),
         Direction::Up => (client, server),
     };
-    let start = at(flow.start_s + flow.start_jitter_s * jitter(network, scenario));
+    let start = Instant::ZERO + start_after(scenario, network.sim.flows().count(), flow);
     let stop = flow.stop_s.map(at);
-    let ack = match flow.strategy {
-        Strategy::Udp => {
-            let rate = udp_rate(scenario, flow);
-            let stop = stop.unwrap_or(Instant::MAX).min(at(scenario.duration_s));
-            let blast = Blast { dst, ip_bytes: UDP_IP_BYTES, rate, start, stop };
-            network.sim.add_blast(src, blast);
-            return Placed::Udp { src, dst };
-        }
-        Strategy::Tcp(ack) => ack,
+    if let Strategy::Quic(stock) = flow.strategy {
+        let times = Times { start, stop };
+        let id = crate::stock::place(network, scenario, flow, stock, [src, dst], times)?;
+        return Ok(Placed::Flow(id));
+    }
+    let Some(mut config) = flow_config(flow) else {
+        let rate = udp_rate(scenario, flow);
+        let stop = stop.unwrap_or(Instant::MAX).min(at(scenario.duration_s));
+        let blast = Blast { dst, ip_bytes: UDP_IP_BYTES, rate, start, stop };
+        network.sim.add_blast(src, blast);
+        return Ok(Placed::Udp { src, dst });
     };
-    let mut config = FlowConfig::bulk(src, dst, &transport(flow, ack));
+    (config.from, config.to) = (src, dst);
+    config.app = app(&flow.app);
+    config.start = start;
+    config.stop = stop;
+    Ok(Placed::Flow(network.sim.add_flow(config)))
+}
+
+/// Both ends of a flow as our stack wants them, hosts and application apart; `None` of UDP.
+pub(crate) fn flow_config(flow: &Flow) -> Option<FlowConfig> {
+    let Strategy::Tcp(ack) = flow.strategy else { return None };
+    let transport = Transport {
+        send_buffer: Some(BUFFER_BYTES),
+        recv_buffer: Some(BUFFER_BYTES),
+        congestion: Some(flow.cc),
+        ..Transport::new(ack)
+    };
+    let mut config = FlowConfig::bulk(0, 0, &transport);
     for conn in [&mut config.from_conn, &mut config.to_conn] {
         conn.ecn = flow.ecn;
         conn.pacing = if flow.paced { Pacing::Always } else { Pacing::OnlyIfRateBased };
@@ -60,30 +86,18 @@ pub(crate) fn place(network: &mut Network, scenario: &Scenario, flow: &Flow) -> 
             conn.initial_recv_buffer = window;
         }
     }
-    config.app = app(&flow.app);
-    config.start = start;
-    config.stop = stop;
-    Placed::Tcp(network.sim.add_flow(config))
-}
-
-fn transport(flow: &Flow, ack: AckStrategy) -> Transport {
-    Transport {
-        send_buffer: Some(BUFFER_BYTES),
-        recv_buffer: Some(BUFFER_BYTES),
-        congestion: Some(flow.cc),
-        ..Transport::new(ack)
-    }
+    Some(config)
 }
 
 fn at(s: f64) -> Instant {
     Instant::ZERO + Duration::from_secs_f64(s)
 }
 
-/// The random part of the next flow's start, in 0..1: its own, whatever other flows there are.
-fn jitter(network: &Network, scenario: &Scenario) -> f64 {
-    let number = network.sim.flows().count();
+/// When flow `number` starts: its random part is its own, whatever other flows there are.
+pub(crate) fn start_after(scenario: &Scenario, number: usize, flow: &Flow) -> Duration {
     let mut rng = Seed(scenario.seed).stream(&format!("start {number}"));
-    (rng.next_u64() >> 11) as f64 / (1u64 << 53) as f64
+    let share = (rng.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
+    Duration::from_secs_f64(flow.start_s + flow.start_jitter_s * share)
 }
 
 fn rwnd_bytes(flow: &Flow) -> Option<usize> {
@@ -91,7 +105,7 @@ fn rwnd_bytes(flow: &Flow) -> Option<usize> {
     flow.rwnd_segments.map(|n| n as usize * segment)
 }
 
-fn app(app: &App) -> tack_sim::App {
+pub(crate) fn app(app: &App) -> tack_sim::App {
     let ms = |v: f64| Duration::from_secs_f64(v / 1e3);
     match *app {
         App::Bulk => tack_sim::App::Bulk { bytes: None },
@@ -111,7 +125,7 @@ fn app(app: &App) -> tack_sim::App {
 }
 
 /// What a UDP flow offers: its own rate, or more than the first bottleneck can carry.
-fn udp_rate(scenario: &Scenario, flow: &Flow) -> Rate {
+pub(crate) fn udp_rate(scenario: &Scenario, flow: &Flow) -> Rate {
     if let App::Cbr { mbps } = flow.app {
         return Rate::from_bps(
             (mbps * 1e6 * f64::from(UDP_IP_BYTES) / UDP_PAYLOAD_BYTES as f64) as u64,

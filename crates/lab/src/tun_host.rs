@@ -63,26 +63,18 @@ impl TunHost {
         L: Link + Send + 'static,
     {
         let (ours, kernel) = addresses(end);
-        let config = TunConfig {
-            addresses: Prefix::new(kernel.into(), 24).into_iter().collect(),
-            queue_packets: 10_000,
-            ..TunConfig::default()
-        };
+        let config = TunConfig::default().with(|it| {
+            it.addresses = Prefix::new(kernel.into(), 24).into_iter().collect();
+            it.queue_packets = 10_000;
+        });
         let tun = emulation.netns(end).enter(|| Tun::open(&config))??;
         let clock = emulation.clock();
-        let config = HostConfig {
-            encapsulation: Encapsulation::Ip { local: vec![IpAddr::V4(ours)] },
-            ..HostConfig::default()
-        };
+        let config = HostConfig::default()
+            .with(|it| it.encapsulation = Encapsulation::Ip { local: vec![IpAddr::V4(ours)] });
         let mut secret = [0; 32];
         secret[..8].copy_from_slice(&seed.to_le_bytes());
         secret[8] = ours.octets()[2];
         Ok(TunHost { host: Host::new(config, secret, clock.now()), tun, clock })
-    }
-
-    /// The path's time.
-    pub(crate) fn now(&self) -> Instant {
-        self.clock.now()
     }
 
     /// Runs until told to stop.

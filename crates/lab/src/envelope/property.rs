@@ -57,10 +57,14 @@ pub const PROPERTIES: &[Property] = &[
         what: "never more packets without text than TCP's, for as many bytes",
         excess: acks,
     },
-    Property { name: "goodput", what: "at least 97 % of TCP's goodput", excess: goodput },
+    Property {
+        name: "goodput",
+        what: "at least 97 % of TCP's goodput; in company, of its fair share where TCP took more",
+        excess: goodput,
+    },
     Property {
         name: "completion",
-        what: "a file is there after at most 103 % of TCP's time",
+        what: "a file is there after at most 103 % of TCP's time; in company, of its time at a fair share",
         excess: completion,
     },
     Property {
@@ -133,6 +137,8 @@ fn goodput(pair: &Pair) -> Option<f64> {
     }
     let (_, bytes) = pair.both("delivered")?;
     let (tack, tcp) = pair.both("goodput")?;
+    // What TCP takes from others beyond its share is nothing to be equalled.
+    let tcp = pair.tcp.get("fair_share").map_or(tcp, |fair| tcp.min(fair));
     let spare = SPARE_SEGMENTS * pair.flows() * SEGMENT_BYTES / bytes.max(1.0) * tcp;
     let least = 0.97 * tcp - spare - pair.spread("goodput");
     Some(if least <= 0.0 { 0.0 } else { 1.0 - tack / least })
@@ -145,7 +151,11 @@ fn completion(pair: &Pair) -> Option<f64> {
     }
     // Not at all is later than any time.
     let Some(tack) = pair.tack.get("completion") else { return Some(f64::from(u8::MAX)) };
-    Some(tack / (1.03 * tcp + SPARE_SECONDS + pair.spread("completion")) - 1.0)
+    // As for goodput: TCP may have been early at the cost of others.
+    let fair = pair.tcp.get("fair_share").zip(pair.tcp.get("delivered"));
+    let at_fair_share = fair.map_or(0.0, |(rate, bytes)| bytes * 8.0 / rate.max(1e-9));
+    let latest = 1.03 * tcp.max(at_fair_share) + SPARE_SECONDS + pair.spread("completion");
+    Some(tack / latest - 1.0)
 }
 
 fn eq4(pair: &Pair) -> Option<f64> {

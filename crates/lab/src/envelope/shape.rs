@@ -166,6 +166,7 @@ impl Shape<'_> {
         let duration_s = three_digits(self.duration_s(&app, rate, loaded_s, flows));
         let warmup_s = three_digits((10.0 * loaded_s).max(duration_s - MEASURED_S).max(0.0));
         Ok(Scenario {
+            stack: None,
             name: "envelope".to_owned(),
             duration_s,
             warmup_s: if warmup_s < duration_s { warmup_s } else { 0.0 },

@@ -1,5 +1,6 @@
 //! One draw, run: both variants with the same seed, and more seeds where the first breaks anything.
 
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use anyhow::{Context, Result, bail};
@@ -10,8 +11,9 @@ use super::property::Pair;
 use super::shape::scenario;
 use crate::draw::{Word, Words, draw, three_digits};
 use crate::experiment::{Experiment, Limits, Variant};
-use crate::metric::figures;
+use crate::metric::figures as figures_of;
 use crate::record::Record;
+use crate::result::FlowResult;
 use crate::scenario::Scenario;
 use crate::simulate;
 
@@ -99,18 +101,29 @@ pub fn trial(experiment: &Experiment, draw: &Draw, judged: &[&str]) -> Result<Tr
     Ok(trial)
 }
 
+/// The figures of the flows under test, which are those of the first entry, and their fair share of
+/// what all flows got.
+#[must_use]
+pub fn judged(scenario: &Scenario, flows: &[FlowResult]) -> BTreeMap<String, f64> {
+    let tested = scenario.flow.first().map_or(0, |f| f.count) as usize;
+    let mut figures = figures_of(scenario, flows.get(..tested).unwrap_or_default());
+    if flows.len() > tested
+        && let Some(all) = figures_of(scenario, flows).get("goodput")
+    {
+        figures.insert("fair_share".to_owned(), all * tested as f64 / flows.len() as f64);
+    }
+    figures
+}
+
 fn run_variant(variant: &Variant, base: &Scenario, record: &mut Record) -> Result<()> {
     if record.void.is_some() {
         return Ok(());
     }
     let scenario = variant.of(base)?;
-    let tested = scenario.flow.first().map_or(0, |f| f.count) as usize;
     // A search goes on after a panic of the stack, which is a finding like any other.
     match catch_unwind(AssertUnwindSafe(|| simulate(&scenario))) {
         Ok(Ok(result)) => {
-            let flows = result.flows.get(..tested).unwrap_or_default();
-            let figures = figures(&scenario, flows);
-            record.add(&figures);
+            record.add(&judged(&scenario, &result.flows));
         }
         Ok(Err(e)) => match e.downcast_ref::<Stall>() {
             Some(stall) => record.void = Some(format!("seed {}: {stall}", scenario.seed)),

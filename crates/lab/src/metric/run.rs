@@ -81,6 +81,11 @@ pub const OTHERS: &[(&str, &str, &str)] = &[
     ("rtt_min_mean_us", "us", "RTTmin in force, mean over time"),
     ("latency_p50_us", "us", "request to complete response, median"),
     ("latency_p95_us", "us", "the same, 95th percentile"),
+    ("late_p999_us", "us", "in real time: 999 of 1000 packets left the path no later than this"),
+    ("late_max_us", "us", "in real time: the greatest lateness of a packet"),
+    ("window_formula", "segments", "mean window by the published formula for periodic losses"),
+    ("window_ideal", "segments", "the same for these losses, reductions at once"),
+    ("window_expected", "segments", "the same with reductions a round trip after their loss"),
     ("settle_up_s", "s", "from a rise of the path's rate until the pacing rate is within 5 %"),
     ("settle_down_s", "s", "from a fall of the path's rate until the pacing rate is within 5 %"),
 ];
@@ -131,6 +136,46 @@ pub fn of_run(
         let figures = figures(&own, &flows).into_iter();
         all.extend(figures.map(|(metric, v)| (format!("{name}.{metric}"), v)));
     }
+    all
+}
+
+/// What a run in real time knows of: what passed its path.
+pub const LIVE: &[&str] = &[
+    "flows",
+    "measured",
+    "goodput",
+    "delivered",
+    "acks",
+    "data",
+    "ack_rate",
+    "goodput_bps",
+    "data_packets_per_s",
+    "ack_packets_per_s",
+    "ack_bytes_per_s",
+    "data_lost_per_s",
+    "acks_per_packet",
+    "ack_bytes_per_packet",
+    "bytes_per_ack",
+    "data_loss",
+    "lost_packets",
+    "jain",
+    "share",
+    "utilisation",
+    "queue_drops",
+    "link_losses",
+    "late_p999_us",
+    "late_max_us",
+];
+
+/// Those figures of a run in real time.
+#[cfg(target_os = "linux")]
+pub(crate) fn of_live(
+    scenario: &Scenario,
+    run: &RunResult,
+    extra: &BTreeMap<String, f64>,
+) -> BTreeMap<String, f64> {
+    let mut all = of_run(scenario, run, extra);
+    all.retain(|name, _| LIVE.contains(&name.rsplit_once('.').map_or(name.as_str(), |p| p.1)));
     all
 }
 

@@ -9,6 +9,7 @@ use tack_cc::Algorithm;
 use tack_sim::AckStrategy;
 
 use super::error::Problem;
+use super::stock::{Stock, StockAcks};
 use super::tack::TackWords;
 
 /// How a flow is carried and acknowledged.
@@ -18,6 +19,8 @@ pub enum Strategy {
     Udp,
     /// TCP of our stack, acknowledged so; TCP-TACK among them.
     Tcp(AckStrategy),
+    /// A stock QUIC stack.
+    Quic(Stock),
 }
 
 impl Strategy {
@@ -27,6 +30,15 @@ impl Strategy {
     /// TCP with an acknowledgment per `L` full-sized segments.
     pub const fn every(segments_per_ack: u32) -> Strategy {
         Strategy::Tcp(AckStrategy::every(segments_per_ack))
+    }
+
+    /// Acknowledged by Eq. 4: TACK, and stock stacks that are asked for it.
+    pub fn is_eq4(self) -> bool {
+        match self {
+            Strategy::Udp => false,
+            Strategy::Tcp(ack) => ack.tack().is_some(),
+            Strategy::Quic(stock) => stock.acks == StockAcks::Eq4,
+        }
     }
 
     /// Every strategy with the parameters of papers and stacks.
@@ -39,12 +51,6 @@ impl Strategy {
         let is_it = |s: &Strategy| matches!(s, Strategy::Tcp(AckStrategy::EverySegment(_)));
         Strategy::all().find(is_it).unwrap_or(Strategy::every(1))
     }
-
-    /// All but [`Self::every_segment`] and counting to one, which is the same.
-    pub fn contenders() -> Vec<Strategy> {
-        let reference = [Strategy::every_segment(), Strategy::every(1)];
-        Strategy::all().filter(|s| !reference.contains(s)).collect()
-    }
 }
 
 impl fmt::Display for Strategy {
@@ -52,6 +58,7 @@ impl fmt::Display for Strategy {
         match self {
             Strategy::Udp => f.pad("udp"),
             Strategy::Tcp(ack) => ack.fmt(f),
+            Strategy::Quic(stock) => stock.fmt(f),
         }
     }
 }
@@ -63,7 +70,11 @@ impl FromStr for Strategy {
         if s == "udp" {
             return Ok(Strategy::Udp);
         }
-        let known = || format!("`{s}` is no strategy: udp, {}", AckStrategy::names());
+        if let Ok(stock) = s.parse() {
+            return Ok(Strategy::Quic(stock));
+        }
+        let stock = Stock::WORDS;
+        let known = || format!("`{s}` is no strategy: udp, {}, {stock}", AckStrategy::names());
         s.parse().map(Strategy::Tcp).map_err(|_| known())
     }
 }
@@ -322,6 +333,9 @@ impl Flow {
         if self.stop_s.is_some_and(|stop| !(stop > self.start_s && stop <= 1e6)) {
             return bad("stop_s", "must come after start_s, 1000000 at the latest".to_owned());
         }
+        if let Strategy::Quic(stock) = self.strategy {
+            self.check_stock(i, stock)?;
+        }
         if !(2..=64).contains(&self.beta) {
             return bad("beta", format!("is {}, 2 to 64 can keep a link busy", self.beta));
         }
@@ -331,6 +345,29 @@ impl Flow {
                 format!("is {}, 1 to 64 can run", self.segments_per_ack),
             );
         }
+        self.check_app(bad)
+    }
+
+    /// What a stock stack does not do is not asked of it.
+    fn check_stock(&self, i: usize, stock: Stock) -> Result<(), Problem> {
+        let bad = |key: &str, what: String| Err(Problem::new(format!("flow.{i}.{key}"), what));
+        let has = stock.controllers();
+        if !has.contains(&self.cc) {
+            let has = has.iter().map(|cc| cc.name()).collect::<Vec<_>>().join(", ");
+            return bad("cc", format!("is {}, but {stock} has {has}", self.cc.name()));
+        }
+        let only_ours = [
+            ("paced", !self.paced),
+            ("rwnd_segments", self.rwnd_segments.is_some()),
+            ("segment_bytes", self.segment_bytes.is_some()),
+        ];
+        match only_ours.into_iter().find(|(_, set)| *set) {
+            Some((key, _)) => bad(key, format!("cannot be set for {stock}: it has its own way")),
+            None => Ok(()),
+        }
+    }
+
+    fn check_app(&self, bad: impl Fn(&str, String) -> Result<(), Problem>) -> Result<(), Problem> {
         let positive = |key: &str, v: f64| {
             if v > 0.0 && v <= 1e6 {
                 Ok(())

@@ -64,6 +64,10 @@ direction! {
     loss: f64,
     /// Mean length of a burst of losses; left out or 1: independent losses.
     loss_burst: f64,
+    /// Instead: every so manieth packet is lost, the first ten thousand times.
+    loss_every: f64,
+    /// Instead: exactly the packets with these numbers, from 0, ascending.
+    loss_at: Vec<u64>,
     /// Share of packets with flipped bits.
     corruption: f64,
     /// Share of packets that arrive twice.
@@ -72,7 +76,8 @@ direction! {
     reordering: f64,
     /// How long those are held at most, milliseconds (10).
     reordering_ms: f64,
-    /// Buffer in packets (1000, with `fq-codel` 10240, unless `buffer_bytes` is given).
+    /// Buffer in packets; if nothing says, a second of the rate, at least 20 and at most 1000, with
+    /// `fq-codel` 10240.
     buffer_packets: u32,
     /// Buffer in bytes.
     buffer_bytes: u64,
@@ -111,6 +116,9 @@ pub enum QueueKind {
     FqCodel,
 }
 
+/// How many times a packet is lost where every so manieth is.
+const LOSSES_EVERY: u32 = 10_000;
+
 /// Ethernet's.
 const DEFAULT_PACKET_BYTES: u32 = 1_500;
 
@@ -131,12 +139,6 @@ impl Wan {
     /// Client to server, as meant.
     pub fn up(&self) -> WanDirection {
         self.up.clone().unwrap_or_default().over(self)
-    }
-
-    /// A path without bottleneck or loss of the given round trip.
-    pub fn delay_only(rtt: Duration) -> Wan {
-        let delay_ms = Some(rtt.as_secs_f64() * 500.0);
-        Wan { delay_ms, ..Wan::default() }
     }
 
     /// There and back over this path, without queues.
@@ -191,6 +193,18 @@ impl WanDirection {
             range(key, v, 0.0, 1.0)?;
         }
         range("loss_burst", self.loss_burst, 1.0, 1e6)?;
+        range("loss_every", self.loss_every, 2.0, 1e9)?;
+        let kinds = [self.loss.is_some(), self.loss_every.is_some(), self.loss_at.is_some()];
+        if kinds.iter().filter(|k| **k).count() > 1 {
+            let what = "is given twice: one of loss, loss_every, loss_at".to_owned();
+            return Err(Problem::new("loss", what));
+        }
+        if let Some(numbers) = &self.loss_at
+            && !(numbers.is_sorted() && numbers.len() <= LOSSES_EVERY as usize)
+        {
+            let what = format!("must list at most {LOSSES_EVERY} numbers, ascending");
+            return Err(Problem::new("loss_at", what));
+        }
         range("reordering_ms", self.reordering_ms, 0.0, 1e4)?;
         if self.loss_burst.is_some_and(|b| b > 1.0) && self.loss == Some(1.0) {
             return Err(Problem::new("loss_burst", "needs a loss below 1".to_owned()));
@@ -295,8 +309,16 @@ impl WanDirection {
             (Some(bytes), _) => Limit::Bytes(bytes),
             (None, Some(packets)) => Limit::Packets(packets),
             (None, None) if self.queue == Some(QueueKind::FqCodel) => FqCodelConfig::LIMIT,
-            (None, None) => Limit::Packets(1_000),
+            (None, None) => Limit::Packets(self.usual_packets()),
         }
+    }
+
+    /// As many as leave within a second: interfaces have a thousand whatever their rate, which at
+    /// 1 Mbit/s would be twelve seconds of delay that nobody asked for.
+    fn usual_packets(&self) -> u32 {
+        let packet = f64::from(self.packet_bytes.unwrap_or(DEFAULT_PACKET_BYTES));
+        let per_s = self.rate_mbps.map(|mbps| mbps * 1e6 / 8.0 / packet);
+        per_s.map_or(1_000.0, |n| n.ceil().clamp(20.0, 1_000.0)) as u32
     }
 
     fn queue(&self, base_rtt: Duration) -> QueueConfig {
@@ -351,9 +373,14 @@ impl WanDirection {
                 }
                 _ => Outages::Never,
             },
-            loss: match self.loss_burst {
+            loss: match (&self.loss_at, self.loss_every, self.loss_burst) {
+                (Some(numbers), ..) => LossConfig::Listed(numbers.clone()),
+                (_, Some(every), _) => {
+                    let times = (1..=LOSSES_EVERY).map(|n| (f64::from(n) * every) as u64);
+                    LossConfig::Listed(times.collect())
+                }
                 _ if loss == 0.0 => LossConfig::None,
-                Some(burst) if burst > 1.0 => LossConfig::bursts(loss, burst),
+                (.., Some(burst)) if burst > 1.0 => LossConfig::bursts(loss, burst),
                 _ => LossConfig::Bernoulli(loss),
             },
             corruption: Corruption { probability: self.corruption.unwrap_or(0.0), max_flips: 1 },

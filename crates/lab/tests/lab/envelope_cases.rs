@@ -1,9 +1,9 @@
-//! Draws of the envelope that once broke a property: `scenarios/envelope/PROPERTY-WHAT.toml`.
+//! Draws of the envelope that once broke a property: the files of `scenarios/envelope/`, each named
+//! after the property and what broke it.
 
 use std::path::{Path, PathBuf};
 
-use tack_lab::envelope::{Pair, property};
-use tack_lab::metric::figures;
+use tack_lab::envelope::{Pair, judged, property};
 use tack_lab::record::Record;
 use tack_lab::scenario::{Plan, Scenario};
 use tack_lab::simulate;
@@ -23,8 +23,7 @@ fn record(scenario: &Scenario) -> Record {
     for seed in scenario.seed..scenario.seed + SEEDS {
         let scenario = Scenario { seed, ..scenario.clone() };
         let result = simulate(&scenario).unwrap();
-        let tested = scenario.flow[0].count as usize;
-        record.add(&figures(&scenario, &result.flows[..tested]));
+        record.add(&judged(&scenario, &result.flows));
     }
     record
 }

@@ -3,6 +3,7 @@
 mod airtime;
 mod capture;
 mod controllers;
+mod course;
 mod envelope;
 mod envelope_cases;
 mod experiments;
@@ -10,6 +11,8 @@ mod files;
 mod fuzz;
 mod opponents;
 mod plans;
+mod quic;
 mod scenarios;
+mod stock;
 mod strategies;
 mod sweeps;

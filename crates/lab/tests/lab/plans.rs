@@ -41,14 +41,14 @@ pub(crate) fn items(text: &str) -> Vec<Item> {
 /// A record that depends on the run alone and has numbers that are hard to print.
 pub(crate) fn invented(item: &Item) -> Record {
     let x = (item.id.bytes().map(f64::from).sum::<f64>() + 0.1).sqrt() / 3.0;
-    let total = FlowResult {
+    let flow = FlowResult {
         goodput_bps: x * 1e8,
         ack_packets_per_s: 1e-7 / x,
         retransmissions: 1000 - item.scenario.seed,
         rtt_p50_us: item.scenario.seed.is_multiple_of(2).then_some(x),
         ..FlowResult::default()
     };
-    let result = RunResult { flows: vec![total.clone()], total, ..RunResult::default() };
+    let result = RunResult { flows: vec![flow], ..RunResult::default() };
     Record::of(item, &result).unwrap()
 }
 

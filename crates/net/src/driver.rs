@@ -105,11 +105,11 @@ impl Future for Driver {
         if state.is_blocked() {
             more = send_when_possible(shared, &mut state, cx);
         }
-        if state.is_idle() {
+        if state.waiters.somebody_awaits_idle() && state.nothing_is_left() {
             state.waiters.wake_idle();
-            if state.handles == 0 {
-                return Poll::Ready(());
-            }
+        }
+        if state.handles == 0 && state.is_idle() {
+            return Poll::Ready(());
         }
         if turn_used || more {
             cx.waker().wake_by_ref();

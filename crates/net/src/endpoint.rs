@@ -7,22 +7,15 @@ use std::task::Poll;
 use std::time::Duration;
 use std::{fmt, io};
 
-#[cfg(target_os = "linux")]
-use tack_device::Tun;
-use tack_device::{Clock, SocketConfig, UdpSocket};
-use tack_tcp::{
-    ConnConfig, ConnectionError, Encapsulation, Host, HostConfig, HostCounters, ListenConfig,
-    Remote,
-};
+use tack_tcp::{ConnConfig, ConnectionError, HostCounters, ListenConfig, Remote};
+use tokio::net::ToSocketAddrs;
 
-use crate::driver::Driver;
+use crate::dial::{Reach, first_of, refused, resolve};
 use crate::link::Link;
 use crate::shared::Shared;
 use crate::stream::Conn;
-use crate::{ConnectError, ListenError, TackListener, TackStream, tls};
-
-/// How long [`Endpoint::connect`] waits unless told otherwise.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
+use crate::tap::Gauge;
+use crate::{Builder, ConnectError, ListenError, TackListener, TackStream};
 
 /// What passed an endpoint's socket, or its device, where packets take the place of datagrams.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -44,7 +37,7 @@ pub struct IoCounters {
     pub receive_errors: u64,
 }
 
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", feature = "tun"))]
 impl IoCounters {
     pub(crate) fn add(&mut self, other: &IoCounters) {
         self.datagrams_sent += other.datagrams_sent;
@@ -57,148 +50,6 @@ impl IoCounters {
     }
 }
 
-/// Configures an [`Endpoint`].
-#[derive(Clone, Debug)]
-pub struct Builder {
-    socket: SocketConfig,
-    host: HostConfig,
-    conn: ConnConfig,
-    connect_timeout: Option<Duration>,
-    answer_each_datagram: bool,
-}
-
-impl Default for Builder {
-    fn default() -> Self {
-        Builder {
-            socket: SocketConfig::default(),
-            host: HostConfig::default(),
-            conn: ConnConfig::default(),
-            connect_timeout: Some(CONNECT_TIMEOUT),
-            answer_each_datagram: false,
-        }
-    }
-}
-
-impl Builder {
-    /// The defaults.
-    pub fn new() -> Builder {
-        Builder::default()
-    }
-
-    /// Kernel buffers of the socket.
-    #[must_use]
-    pub fn socket(mut self, config: SocketConfig) -> Builder {
-        self.socket = config;
-        self
-    }
-
-    /// Limits and codepoints of the host. Its encapsulation is what the endpoint is bound to.
-    #[must_use]
-    pub fn host(mut self, config: HostConfig) -> Builder {
-        self.host = config;
-        self
-    }
-
-    /// What connections get unless told otherwise: buffers, congestion control, TACK or not.
-    #[must_use]
-    pub fn conn(mut self, config: ConnConfig) -> Builder {
-        self.conn = config;
-        self
-    }
-
-    /// How long a connection attempt may take; `None`: until the host's SYNs are used up, about
-    /// two minutes by default. 15 s if not set.
-    #[must_use]
-    pub fn connect_timeout(mut self, timeout: Option<Duration>) -> Builder {
-        self.connect_timeout = timeout;
-        self
-    }
-
-    /// Answers each datagram before it looks at the next, as a host without receive offload does.
-    ///
-    /// Off by default: datagrams that arrive together are answered together, which saves
-    /// acknowledgments of plain TCP and processor time. On, plain TCP acknowledges every `L`
-    /// segments [RFC 5681 §4.2] however they arrive.
-    #[must_use]
-    pub fn answer_each_datagram(mut self, each: bool) -> Builder {
-        self.answer_each_datagram = each;
-        self
-    }
-
-    /// Opens the endpoint on `local`; port 0 takes a free one. Must be called in a tokio runtime
-    /// with I/O enabled; its driver task runs there.
-    ///
-    /// # Errors
-    /// The address is taken or not ours, or no file descriptor is left.
-    ///
-    /// # Panics
-    /// Outside a runtime.
-    pub fn bind(self, local: SocketAddr) -> io::Result<Endpoint> {
-        self.with_socket(UdpSocket::bind(local, &self.socket)?)
-    }
-
-    /// Opens the endpoint on a socket bound elsewhere.
-    ///
-    /// # Errors
-    /// As for [`Builder::bind`].
-    pub fn from_std(self, socket: std::net::UdpSocket) -> io::Result<Endpoint> {
-        self.with_socket(UdpSocket::from_std(socket)?)
-    }
-
-    /// Opens the endpoint on a TUN device of its own, for peers that speak TCP over IP; see
-    /// [`TunConfig`](crate::TunConfig) for who is reached how. Takes privileges, which the error
-    /// names.
-    ///
-    /// # Errors
-    /// [`tack_device::TunError`], inside the [`io::Error`].
-    ///
-    /// # Panics
-    /// Outside a runtime.
-    #[cfg(target_os = "linux")]
-    pub fn bind_tun(self, config: &crate::TunConfig) -> io::Result<Endpoint> {
-        self.from_tun(Tun::open(&config.device)?, &config.local)
-    }
-
-    /// Opens the endpoint on a device opened elsewhere, in another network namespace say, and
-    /// answers for these addresses.
-    ///
-    /// # Errors
-    /// No address (`InvalidInput`), or no file descriptor is left.
-    ///
-    /// # Panics
-    /// Outside a runtime.
-    #[cfg(target_os = "linux")]
-    pub fn from_tun(self, tun: Tun, local: &[std::net::IpAddr]) -> io::Result<Endpoint> {
-        use crate::tun::{TunConfigError, TunLink, host_config};
-
-        let no_address = || io::Error::new(io::ErrorKind::InvalidInput, TunConfigError::NoAddress);
-        let first = SocketAddr::new(*local.first().ok_or_else(no_address)?, 0);
-        let host = host_config(&self.host, &tun, local);
-        self.with_link(Link::Tun(TunLink(tun)), host, first)
-    }
-
-    fn with_socket(&self, socket: UdpSocket) -> io::Result<Endpoint> {
-        let local = socket.local_addr();
-        let host = HostConfig { encapsulation: Encapsulation::Udp, ..self.host.clone() };
-        self.with_link(Link::Udp(socket), host, local)
-    }
-
-    fn with_link(&self, link: Link, host: HostConfig, local: SocketAddr) -> io::Result<Endpoint> {
-        let clock = Clock::start();
-        let secret = tls::random_bytes::<32>()?;
-        let host = Host::new(host, secret, clock.now());
-        let shared = Arc::new(Shared::new(link, host, clock, self.answer_each_datagram)?);
-        let handle = Handle::new(shared.clone());
-        tokio::spawn(Driver(shared));
-        Ok(Endpoint {
-            handle,
-            local,
-            conn: Arc::new(self.conn.clone()),
-            connect_timeout: self.connect_timeout,
-        })
-    }
-}
-
 /// One UDP socket, or TUN device, with any number of connections behind it. Clones are the same
 /// endpoint.
 ///
@@ -206,10 +57,11 @@ impl Builder {
 /// delivered.
 #[derive(Clone, Debug)]
 pub struct Endpoint {
-    handle: Handle,
-    local: SocketAddr,
-    conn: Arc<ConnConfig>,
-    connect_timeout: Option<Duration>,
+    pub(crate) handle: Handle,
+    pub(crate) local: SocketAddr,
+    pub(crate) reach: Reach,
+    pub(crate) conn: Arc<ConnConfig>,
+    pub(crate) connect_timeout: Option<Duration>,
 }
 
 impl Endpoint {
@@ -218,23 +70,13 @@ impl Endpoint {
         Builder::new()
     }
 
-    /// An endpoint to connect from, with defaults. `local` is usually the wildcard address of the
-    /// peers' family with port 0.
+    /// An endpoint with defaults: to serve from, on a port that peers know, or to connect from, on
+    /// the wildcard address of the peers' family with port 0 (`[::]:0` reaches both).
     ///
     /// # Errors
     /// As for [`Builder::bind`].
-    pub fn client(local: SocketAddr) -> io::Result<Endpoint> {
+    pub fn bind(local: SocketAddr) -> io::Result<Endpoint> {
         Builder::new().bind(local)
-    }
-
-    /// An endpoint to serve from, with defaults, and a listener on its port.
-    ///
-    /// # Errors
-    /// As for [`Builder::bind`].
-    pub fn server(local: SocketAddr) -> Result<(Endpoint, TackListener), ListenError> {
-        let endpoint = Builder::new().bind(local)?;
-        let listener = endpoint.listen()?;
-        Ok((endpoint, listener))
     }
 
     /// The socket's address; of a TUN endpoint the first address, with port 0.
@@ -243,7 +85,7 @@ impl Endpoint {
     }
 
     /// Name of the TUN device's interface; `None` over UDP.
-    #[cfg(target_os = "linux")]
+    #[cfg(all(target_os = "linux", feature = "tun"))]
     pub fn interface(&self) -> Option<&str> {
         match self.handle.0.link.get_ref() {
             Link::Udp(_) => None,
@@ -251,22 +93,34 @@ impl Endpoint {
         }
     }
 
-    /// Connects to a listener at `peer`, whose TCP port is its UDP port if there is one.
+    /// Connects to a listener at `host` without encryption: an address, or a name with a port, of
+    /// which all addresses are tried. The TCP port is the UDP port, if there is one.
     ///
-    /// Cancel safe: dropping the future gives the attempt up.
+    /// Cancel safe: an attempt that is given up ends.
     ///
     /// # Errors
-    /// Refused, timed out, or out of ports.
-    pub async fn connect(&self, peer: SocketAddr) -> Result<TackStream, ConnectError> {
-        self.connect_with(peer, (*self.conn).clone()).await
+    /// The name is unknown, or has no address in reach; nobody answered, or refused.
+    pub async fn connect_plain(
+        &self,
+        host: impl ToSocketAddrs,
+    ) -> Result<TackStream, ConnectError> {
+        let addresses = resolve(host, self.reach).await?;
+        first_of(addresses, |peer| {
+            let endpoint = self.clone();
+            async move {
+                let config = (*endpoint.conn).clone();
+                endpoint.connect_plain_with(peer, config).await
+            }
+        })
+        .await
     }
 
-    /// As [`Endpoint::connect`], to a TCP port that differs from the UDP port, or with a
+    /// As [`Endpoint::connect_plain`], to a TCP port that differs from the UDP port, or with a
     /// configuration of its own.
     ///
     /// # Errors
-    /// As for [`Endpoint::connect`].
-    pub async fn connect_with(
+    /// As there.
+    pub async fn connect_plain_with(
         &self,
         peer: impl Into<Remote>,
         config: ConnConfig,
@@ -304,24 +158,25 @@ impl Endpoint {
         Ok(Conn::new(self.handle.clone(), id, self.local, peer))
     }
 
-    /// Listens on the TCP port that equals the UDP port, so that peers need one number only.
+    /// Listens without encryption on the TCP port that equals the UDP port, so that peers need one
+    /// number only.
     ///
     /// # Errors
     /// Somebody listens there already, or there is no UDP port: over a TUN device, choose a port
-    /// for [`Endpoint::listen_with`].
-    pub fn listen(&self) -> Result<TackListener, ListenError> {
+    /// for [`Endpoint::listen_plain_with`].
+    pub fn listen_plain(&self) -> Result<TackListener, ListenError> {
         if self.local.port() == 0 {
             return Err(ListenError::NoPort);
         }
         let conn = (*self.conn).clone();
-        self.listen_with(self.local.port(), ListenConfig { conn, ..ListenConfig::default() })
+        self.listen_plain_with(self.local.port(), ListenConfig::default().with(|it| it.conn = conn))
     }
 
-    /// Listens on a TCP port of this endpoint.
+    /// Listens without encryption on a TCP port of this endpoint.
     ///
     /// # Errors
     /// Somebody listens there already.
-    pub fn listen_with(
+    pub fn listen_plain_with(
         &self,
         port: u16,
         config: ListenConfig,
@@ -336,9 +191,26 @@ impl Endpoint {
         Ok(TackListener::new(self.handle.clone(), self.local, port))
     }
 
+    /// Marks every datagram of this endpoint with a differentiated services codepoint, 6 bits
+    /// [RFC 2474], from now on. Returns whether that can be done: over UDP on Linux; packets over IP
+    /// carry that of their connection ([`ConnConfig::dscp`]).
+    pub fn set_dscp(&self, dscp: u8) -> bool {
+        match self.handle.0.link.get_ref() {
+            Link::Udp(socket) => socket.set_dscp(dscp),
+            #[cfg(target_os = "linux")]
+            #[cfg(feature = "tun")]
+            Link::Tun(_) => false,
+        }
+    }
+
     /// What passed the socket or device so far.
     pub fn io_counters(&self) -> IoCounters {
         self.handle.0.lock().io
+    }
+
+    /// Reads the state of the endpoint and its connections from elsewhere.
+    pub fn gauge(&self) -> Gauge {
+        Gauge(Arc::downgrade(&self.handle.0))
     }
 
     /// Segments that belonged to no connection, and what was done about them.
@@ -354,45 +226,20 @@ impl Endpoint {
     }
 
     /// Waits until no stream is open and what dropped streams wrote is delivered (or given up).
+    /// After [`Endpoint::close`], streams that are still held need not end: that what was written to
+    /// them is delivered is enough.
     ///
     /// Cancel safe.
     pub async fn wait_idle(&self) {
         poll_fn(|cx| {
             let mut state = self.handle.0.lock();
-            if state.is_idle() {
+            if state.nothing_is_left() {
                 return Poll::Ready(());
             }
             state.waiters.await_idle(cx);
             Poll::Pending
         })
         .await;
-    }
-}
-
-/// How long an answer is waited for before we ask whether there is anybody.
-const PATIENCE: Duration = Duration::from_millis(300);
-/// How often we ask: one datagram may be lost.
-const QUESTIONS: usize = 3;
-
-/// Waits until the network says that nobody has `peer`'s port. The kernel tells only a socket that
-/// has no other peers, and only what was answered to that socket; so an empty datagram goes from one
-/// of its own. Nobody who listens takes notice of it.
-async fn refused(peer: SocketAddr) {
-    let asking = async {
-        let socket = tokio::net::UdpSocket::bind(any_addr_like(peer)).await?;
-        socket.connect(peer).await?;
-        for _ in 0..QUESTIONS {
-            tokio::time::sleep(PATIENCE).await;
-            socket.send(&[]).await?;
-            let answer = tokio::time::timeout(PATIENCE, socket.recv(&mut [])).await;
-            answer.map_or(Ok(0), |answer| answer)?;
-        }
-        Ok::<(), io::Error>(())
-    };
-    match asking.await {
-        Err(e) if e.kind() == io::ErrorKind::ConnectionRefused => {}
-        // It cannot be found out so.
-        _ => std::future::pending().await,
     }
 }
 
@@ -408,7 +255,7 @@ pub(crate) fn any_addr_like(peer: SocketAddr) -> SocketAddr {
 pub(crate) struct Handle(pub(crate) Arc<Shared>);
 
 impl Handle {
-    fn new(shared: Arc<Shared>) -> Handle {
+    pub(crate) fn new(shared: Arc<Shared>) -> Handle {
         shared.lock().handles += 1;
         Handle(shared)
     }

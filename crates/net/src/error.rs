@@ -5,16 +5,34 @@ use std::time::Duration;
 
 use tack_tcp::{ConnectionError, UseError};
 
+use crate::HostError;
+#[cfg(feature = "tls")]
+use crate::tls::TlsError;
+
 /// Why no connection was made.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConnectError {
+    /// The host is not written as a host and a port.
+    #[error(transparent)]
+    Host(#[from] HostError),
+    /// The host's name could not be resolved.
+    #[error("cannot find the host: {0}")]
+    NoSuchHost(io::Error),
+    /// The host has no address of a family that the endpoint reaches.
+    #[error("the host has no address that can be reached from here")]
+    OutOfReach,
     /// The attempt could not start.
     #[error(transparent)]
     Start(#[from] tack_tcp::ConnectError),
-    /// The peer refused, or the attempt ended otherwise.
+    /// The peer refused, the network said why it cannot be reached, or the attempt ended otherwise.
     #[error(transparent)]
     Failed(#[from] ConnectionError),
+    /// The server is not to be believed, or would not have us; in the latter case with its own
+    /// reason ([`TlsError::Refused`]).
+    #[cfg(feature = "tls")]
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// Nobody answered in time.
     #[error("no answer within {0:?}")]
     TimedOut(Duration),
@@ -29,6 +47,11 @@ pub enum ConnectError {
 impl From<ConnectError> for io::Error {
     fn from(e: ConnectError) -> io::Error {
         let kind = match &e {
+            ConnectError::Host(_) => io::ErrorKind::InvalidInput,
+            ConnectError::NoSuchHost(e) => e.kind(),
+            ConnectError::OutOfReach => io::ErrorKind::AddrNotAvailable,
+            #[cfg(feature = "tls")]
+            ConnectError::Tls(e) => e.kind(),
             ConnectError::Start(_) => io::ErrorKind::AddrNotAvailable,
             ConnectError::Failed(ended) => kind_of(*ended),
             ConnectError::TimedOut(_) => io::ErrorKind::TimedOut,

@@ -1,28 +1,33 @@
-//! Async TCP-TACK on tokio: endpoint, listener, stream, TLS.
+//! Async TCP-TACK on tokio: endpoint, listener, stream, encrypted unless you say `plain`.
 //!
 //! A thin shell: everything a transport decides is decided by [`tack_tcp`]; here are the socket,
 //! the clock, the wake-ups and the locks. An [`Endpoint`] is one UDP socket, or on Linux one TUN
-//! device, with any number of connections behind it; a [`TackStream`] is used like a `TcpStream`.
+//! device, with any number of connections behind it; a stream is used like a `TcpStream`.
 //!
 //! ```
-//! use tack_net::{Endpoint, TackListener};
-//! use tokio::io::{AsyncReadExt, AsyncWriteExt};
-//!
+//! # #[cfg(not(feature = "tls"))] fn main() {}
+//! # #[cfg(feature = "tls")]
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let listener = TackListener::bind("127.0.0.1:0".parse()?)?;
-//! let address = listener.local_addr();
+//! use tack_net::tls::{Acceptor, ClientTrust, Connector, ServerIdentity};
+//! use tack_net::{SecureListener, SecureStream};
+//! use tokio::io::{AsyncReadExt, AsyncWriteExt};
+//!
+//! let identity = ServerIdentity::generate(&["localhost"])?;
+//! let listener = SecureListener::bind("127.0.0.1:0".parse()?, Acceptor::new(&identity)?)?;
+//! let port = listener.local_addr().port();
 //! let server = tokio::spawn(async move {
 //!     let (mut stream, _peer) = listener.accept().await?;
 //!     let mut request = String::new();
 //!     stream.read_to_string(&mut request).await?;
 //!     stream.write_all(request.to_uppercase().as_bytes()).await?;
 //!     stream.shutdown().await?;
-//!     stream.finished().await
+//!     stream.get_ref().finished().await
 //! });
 //!
-//! let client = Endpoint::client("127.0.0.1:0".parse()?)?;
-//! let mut stream = client.connect(address).await?;
+//! let trust = ClientTrust::Pinned(identity.fingerprint());
+//! let connector = Connector::new(trust)?;
+//! let mut stream = SecureStream::connect(&format!("localhost:{port}"), &connector).await?;
 //! stream.write_all(b"hello").await?;
 //! stream.shutdown().await?;
 //! let mut answer = String::new();
@@ -32,6 +37,16 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! Whoever wants it without encryption says so: [`TackStream::connect_plain`],
+//! [`TackListener::bind_plain`], [`Endpoint::connect_plain`], [`Endpoint::listen_plain`]. What serves
+//! many connections, or wants buffers or a controller of its own, begins with an [`Endpoint::builder`].
+//! `examples/` has an echo, a file, statistics, a thousand connections and a controller.
+//!
+//! # Features
+//!
+//! Both are on by default. `tls`: everything encrypted, which takes rustls. `tun`: endpoints on a TUN
+//! device, on Linux.
 //!
 //! # What differs from a kernel's TCP
 //!
@@ -46,32 +61,48 @@
 //! connection. Timers come from [`tack_device::Timer`], because those of the runtime are too coarse
 //! to pace with.
 
+pub mod budget;
+mod builder;
+mod dial;
 mod driver;
 mod endpoint;
 mod error;
+mod host_port;
 mod link;
 mod listener;
+#[cfg(feature = "tls")]
+mod secure;
 mod shared;
 mod split;
 mod stream;
+mod tap;
+#[cfg(feature = "tls")]
 pub mod tls;
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", feature = "tun"))]
 pub mod tun;
 mod waiters;
 
-pub use endpoint::{Builder, Endpoint, IoCounters};
+pub use builder::Builder;
+pub use endpoint::{Endpoint, IoCounters};
 pub use error::{ConnectError, ListenError};
+pub use host_port::{HostError, HostPort};
 pub use listener::TackListener;
+#[cfg(feature = "tls")]
+pub use secure::{HandshakeLimits, SecureListener, SecureStream};
 pub use split::{OwnedReadHalf, OwnedWriteHalf};
-pub use stream::TackStream;
+pub use stream::{StreamWatch, TackStream};
+pub use tack_cc as cc;
 pub use tack_device::SocketConfig;
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", feature = "tun"))]
 pub use tack_device::{Prefix, Tun, TunError};
+pub use tack_tcp::seq::SeqNum;
 pub use tack_tcp::wire;
 pub use tack_tcp::{
     AckCounts, AckStrategy, ConnConfig, ConnectionError, Counters, FallbackReason, HostConfig,
     Info as TackInfo, Keepalive, LimitedTime, ListenConfig, Mode, OwdHistogram, PathFacts, Remote,
     State,
 };
-#[cfg(target_os = "linux")]
+pub use tack_units as units;
+pub use tap::{Direction, Gauge, Reading, SharedTap, Tap};
+#[cfg(all(target_os = "linux", feature = "tun"))]
 pub use tun::{TunConfig, TunConfigError};

@@ -5,7 +5,7 @@ use std::os::fd::{AsRawFd, RawFd};
 
 use tack_device::{RecvBatch, UdpSocket, max_payload_bytes, path_mtu};
 
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", feature = "tun"))]
 use crate::tun::TunLink;
 
 /// What connections assume of a path unless they know better.
@@ -21,7 +21,7 @@ pub(crate) enum Link {
     /// Segments are the payload of datagrams.
     Udp(UdpSocket),
     /// Segments are the payload of IP packets.
-    #[cfg(target_os = "linux")]
+    #[cfg(all(target_os = "linux", feature = "tun"))]
     Tun(TunLink),
 }
 
@@ -30,7 +30,7 @@ impl Link {
     pub(crate) fn is_wildcard(&self) -> bool {
         match self {
             Link::Udp(socket) => socket.local_addr().ip().is_unspecified(),
-            #[cfg(target_os = "linux")]
+            #[cfg(all(target_os = "linux", feature = "tun"))]
             Link::Tun(_) => false,
         }
     }
@@ -40,7 +40,7 @@ impl Link {
         match self {
             Link::Udp(_) => narrow_mss(peer),
             // The host knows its device's MTU.
-            #[cfg(target_os = "linux")]
+            #[cfg(all(target_os = "linux", feature = "tun"))]
             Link::Tun(_) => None,
         }
     }
@@ -58,7 +58,7 @@ impl AsRawFd for Link {
     fn as_raw_fd(&self) -> RawFd {
         match self {
             Link::Udp(socket) => socket.as_raw_fd(),
-            #[cfg(target_os = "linux")]
+            #[cfg(all(target_os = "linux", feature = "tun"))]
             Link::Tun(link) => link.as_raw_fd(),
         }
     }
@@ -70,7 +70,7 @@ pub(crate) enum Inbox {
     /// Of a socket.
     Datagrams(Box<RecvBatch>),
     /// Of a TUN device: one packet.
-    #[cfg(target_os = "linux")]
+    #[cfg(all(target_os = "linux", feature = "tun"))]
     Packet(Box<[u8]>),
 }
 
@@ -78,7 +78,7 @@ impl Inbox {
     pub(crate) fn of(link: &Link) -> Inbox {
         match link {
             Link::Udp(_) => Inbox::Datagrams(Box::default()),
-            #[cfg(target_os = "linux")]
+            #[cfg(all(target_os = "linux", feature = "tun"))]
             Link::Tun(_) => {
                 Inbox::Packet(vec![0; tack_device::MAX_PACKET_BYTES].into_boxed_slice())
             }

@@ -18,15 +18,16 @@ pub struct TackListener {
 }
 
 impl TackListener {
-    /// An endpoint of its own on `local` with defaults, and a listener on its port.
+    /// An endpoint of its own on `local` with defaults, and a listener without encryption on its
+    /// port.
     ///
     /// # Errors
     /// The address is taken or not ours.
     ///
     /// # Panics
     /// Outside a tokio runtime.
-    pub fn bind(local: SocketAddr) -> Result<TackListener, ListenError> {
-        Ok(Endpoint::server(local)?.1)
+    pub fn bind_plain(local: SocketAddr) -> Result<TackListener, ListenError> {
+        Endpoint::bind(local)?.listen_plain()
     }
 
     pub(crate) fn new(handle: Handle, local: SocketAddr, port: u16) -> TackListener {

@@ -19,7 +19,8 @@ use tokio::io::unix::AsyncFd;
 use crate::driver::Alarm;
 use crate::endpoint::IoCounters;
 use crate::link::{Inbox, Link};
-#[cfg(target_os = "linux")]
+use crate::tap::{Direction, Tapped};
+#[cfg(all(target_os = "linux", feature = "tun"))]
 use crate::tun::TunLink;
 use crate::waiters::Waiters;
 
@@ -47,6 +48,7 @@ impl Shared {
         host: Host,
         clock: Clock,
         answer_each_datagram: bool,
+        tapped: Option<Tapped>,
     ) -> io::Result<Shared> {
         let wildcard = link.is_wildcard();
         let state = State {
@@ -60,6 +62,7 @@ impl Shared {
             burst: Vec::with_capacity(BURST_BYTES),
             unsent: None,
             local: wildcard.then(BTreeMap::new),
+            tapped,
         };
         Ok(Shared {
             link: watch(link)?,
@@ -103,6 +106,8 @@ pub(crate) struct State {
     /// Of a socket bound to the wildcard address: which of our addresses a peer talks to, so that
     /// answers come from it.
     local: Option<BTreeMap<SocketAddr, IpAddr>>,
+    /// Who is told of every datagram.
+    tapped: Option<Tapped>,
 }
 
 /// How reading the socket ended.
@@ -123,16 +128,16 @@ impl State {
             (Link::Udp(socket), Inbox::Datagrams(batch)) => {
                 self.receive_datagrams(socket, batch, shared)
             }
-            #[cfg(target_os = "linux")]
+            #[cfg(all(target_os = "linux", feature = "tun"))]
             (Link::Tun(tun), Inbox::Packet(packet)) => self.receive_packets(tun, packet, shared),
-            #[cfg(target_os = "linux")]
+            #[cfg(all(target_os = "linux", feature = "tun"))]
             _ => unreachable!("an inbox is of its link"),
         };
         self.inbox = Some(inbox);
         received
     }
 
-    #[cfg(target_os = "linux")]
+    #[cfg(all(target_os = "linux", feature = "tun"))]
     fn receive_packets(&mut self, tun: &TunLink, packet: &mut [u8], shared: &Shared) -> Received {
         let now = shared.clock.now();
         let mut io = core::mem::take(&mut self.io);
@@ -171,6 +176,9 @@ impl State {
                 remember(local, message.from, to);
             }
             let (from, ecn) = (message.from, message.ecn.map_or(Ecn::NotEct, from_device));
+            if let Some(tapped) = &self.tapped {
+                tapped.tell(Direction::Received, from, message.bytes(), message.stride(), now);
+            }
             if !shared.answer_each_datagram {
                 self.host.handle(from, message.bytes(), message.stride(), ecn, now);
                 continue;
@@ -220,6 +228,10 @@ impl State {
             };
             sent_bytes += transmit.bytes;
             self.unsent = Some(Unsent { transmit, offset: 0 });
+            if let Some(tapped) = &self.tapped {
+                let bytes = &self.burst[..transmit.bytes];
+                tapped.tell(Direction::Sent, transmit.to, bytes, transmit.segment_size, now);
+            }
             if !self.send_unsent(link) {
                 return true;
             }
@@ -243,7 +255,7 @@ impl State {
                     segment_bytes: transmit.segment_size,
                 })
             }
-            #[cfg(target_os = "linux")]
+            #[cfg(all(target_os = "linux", feature = "tun"))]
             Link::Tun(tun) => tun.send(&transmit, bytes),
         };
         match outcome {
@@ -273,6 +285,11 @@ impl State {
         if let Some(waker) = &self.driver {
             waker.wake_by_ref();
         }
+    }
+
+    /// What [`Endpoint::wait_idle`](crate::Endpoint::wait_idle) waits for.
+    pub(crate) fn nothing_is_left(&self) -> bool {
+        self.is_idle() || self.closed && self.unsent.is_none() && self.host.is_delivered()
     }
 
     /// Nothing the peers are owed is left.

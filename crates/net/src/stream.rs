@@ -4,13 +4,15 @@ use std::future::poll_fn;
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, ready};
 
 use tack_tcp::{ConnId, ConnectionError, Info, Keepalive, Remote};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::ToSocketAddrs;
 use tokio::task::coop::poll_proceed;
 
+use crate::dial::{Reach, first_of, resolve};
 use crate::endpoint::{Handle, any_addr_like};
 use crate::error::{ended, misused};
 use crate::waiters::park;
@@ -29,15 +31,20 @@ pub struct TackStream {
 }
 
 impl TackStream {
-    /// Connects to a listener at `peer` from an endpoint of its own, with defaults.
+    /// Connects to a listener at `host` without encryption, from an endpoint of its own with
+    /// defaults; see [`Endpoint::connect_plain`].
     ///
     /// # Errors
-    /// Refused, timed out, or no socket.
+    /// As there, or no socket.
     ///
     /// # Panics
     /// Outside a tokio runtime.
-    pub async fn connect(peer: SocketAddr) -> Result<TackStream, ConnectError> {
-        Endpoint::client(any_addr_like(peer))?.connect(peer).await
+    pub async fn connect_plain(host: impl ToSocketAddrs) -> Result<TackStream, ConnectError> {
+        let addresses = resolve(host, Reach::ALL).await?;
+        first_of(addresses, |peer| async move {
+            Endpoint::bind(any_addr_like(peer))?.connect_plain(peer).await
+        })
+        .await
     }
 
     pub(crate) fn new(conn: Conn) -> TackStream {
@@ -94,6 +101,11 @@ impl TackStream {
         poll_fn(|cx| self.conn.poll_finished(cx)).await.map_err(ended)
     }
 
+    /// Looks on from beside whoever uses the stream.
+    pub fn watch(&self) -> StreamWatch {
+        StreamWatch(Arc::downgrade(&self.conn))
+    }
+
     /// Two halves for two tasks. Dropping the writing half ends our direction.
     pub fn into_split(self) -> (OwnedReadHalf, OwnedWriteHalf) {
         (OwnedReadHalf::new(self.conn.clone()), OwnedWriteHalf::new(self.conn))
@@ -101,6 +113,26 @@ impl TackStream {
 
     pub(crate) fn from_halves(conn: Arc<Conn>) -> TackStream {
         TackStream { conn }
+    }
+}
+
+/// Looks at a stream that somebody else uses, and may end it. Does not keep it open.
+#[derive(Clone, Debug)]
+pub struct StreamWatch(Weak<Conn>);
+
+impl StreamWatch {
+    /// See [`TackStream::info`]; `None` once the stream was dropped.
+    pub fn info(&self) -> Option<Info> {
+        self.0.upgrade().map(|conn| conn.info())
+    }
+
+    /// See [`TackStream::abort`]. Whoever uses the stream finds it ended.
+    pub fn abort(&self) {
+        let Some(conn) = self.0.upgrade() else { return };
+        let shared = &conn.handle.0;
+        let mut state = shared.lock();
+        state.host.abort(conn.id, shared.clock.now());
+        state.settle(shared);
     }
 }
 

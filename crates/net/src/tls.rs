@@ -4,6 +4,9 @@
 //! first use. A client needs a [`ClientTrust`]: certificate authorities, a fingerprint it was told,
 //! or a file of keys seen before, the way ssh does it.
 //!
+//! [`Endpoint::connect`](crate::Endpoint::connect) and [`Endpoint::listen`](crate::Endpoint::listen) do
+//! the rest; the two halves here work over any stream.
+//!
 //! ```
 //! use tack_net::tls::{ClientTrust, Connector, Acceptor, ServerIdentity};
 //!
@@ -21,6 +24,7 @@ mod connect;
 mod fingerprint;
 mod identity;
 mod known_hosts;
+mod secrets;
 mod session;
 mod stream;
 #[cfg(test)]
@@ -30,6 +34,7 @@ mod trust;
 use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use rustls::crypto::CryptoProvider;
 use rustls::crypto::ring::cipher_suite::{
@@ -40,7 +45,8 @@ pub use connect::{Acceptor, Connector};
 pub use fingerprint::Fingerprint;
 pub use identity::ServerIdentity;
 pub use known_hosts::KnownHosts;
-pub use rustls::Error as ProtocolError;
+pub use rustls::{AlertDescription, Error as ProtocolError};
+pub use secrets::Secrets;
 pub use stream::TlsStream;
 pub use trust::ClientTrust;
 
@@ -116,19 +122,58 @@ pub enum TlsError {
         /// The server's.
         found: Fingerprint,
     },
+    /// A host that was never met, where nobody is to be believed at first sight. Its key may be
+    /// compared and [remembered](Connector::remember).
+    #[error("{host} was never met before, and its key is {found}")]
+    NotKnown {
+        /// The host as the caller named it.
+        host: String,
+        /// The server's key.
+        found: Fingerprint,
+    },
+    /// The other side broke it off, for this reason of its own [RFC 8446 §6].
+    #[error("the other side refused: {0:?}")]
+    Refused(AlertDescription),
+    /// The other side took too long over the handshake.
+    #[error("no handshake within {0:?}")]
+    TimedOut(Duration),
+    /// A handshake that was under way had to make room for another.
+    #[error("too many handshakes at once")]
+    Displaced,
     /// The protocol was violated, or a certificate is not valid.
     #[error(transparent)]
-    Protocol(#[from] rustls::Error),
+    Protocol(rustls::Error),
     /// The stream beneath failed.
     #[error(transparent)]
     Io(#[from] io::Error),
+}
+
+impl From<rustls::Error> for TlsError {
+    fn from(e: rustls::Error) -> TlsError {
+        match e {
+            rustls::Error::AlertReceived(reason) => TlsError::Refused(reason),
+            e => TlsError::Protocol(e),
+        }
+    }
+}
+
+impl TlsError {
+    /// What a stream reports it as.
+    pub(crate) fn kind(&self) -> io::ErrorKind {
+        match self {
+            TlsError::Io(e) | TlsError::File { source: e, .. } => e.kind(),
+            TlsError::TimedOut(_) => io::ErrorKind::TimedOut,
+            TlsError::Refused(_) => io::ErrorKind::ConnectionAborted,
+            _ => io::ErrorKind::InvalidData,
+        }
+    }
 }
 
 impl From<TlsError> for io::Error {
     fn from(e: TlsError) -> io::Error {
         match e {
             TlsError::Io(e) => e,
-            e => io::Error::new(io::ErrorKind::InvalidData, e),
+            e => io::Error::new(e.kind(), e),
         }
     }
 }
@@ -156,16 +201,6 @@ fn has_aes() -> bool {
     return std::arch::is_aarch64_feature_detected!("aes");
     #[cfg(not(any(target_arch = "x86_64", target_arch = "x86", target_arch = "aarch64")))]
     false
-}
-
-/// Bytes nobody can guess.
-pub(crate) fn random_bytes<const N: usize>() -> io::Result<[u8; N]> {
-    let mut bytes = [0; N];
-    provider()
-        .secure_random
-        .fill(&mut bytes)
-        .map_err(|_| io::Error::other("the system has no random numbers"))?;
-    Ok(bytes)
 }
 
 /// Where this user's identity and known hosts live: `tack` in the configuration directory.

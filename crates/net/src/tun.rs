@@ -32,7 +32,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsRawFd, RawFd};
 
 use tack_device::{Checksum, Gso, GsoKind, Prefix, SendOutcome, Tun, kernel_end};
-use tack_tcp::{Encapsulation, HostConfig, Incoming, IpConfig, Transmit};
+use tack_tcp::{Encapsulation, HostConfig, Incoming, Transmit};
 
 use crate::endpoint::IoCounters;
 use crate::shared::Received;
@@ -45,6 +45,7 @@ const BATCH_BYTES: usize = 128 << 10;
 
 /// A TUN device and whom its endpoint answers for.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct TunConfig {
     /// The interface and the kernel's end of it.
     pub device: tack_device::TunConfig,
@@ -78,26 +79,23 @@ impl TunConfig {
         }
         let kernels = |p: &Prefix| kernel_end(*p, None).ok_or(TunConfigError::NoRoom(*p));
         let addresses = ours.iter().map(kernels).collect::<Result<_, _>>()?;
-        let device = tack_device::TunConfig {
-            addresses,
-            offload: true,
-            ..tack_device::TunConfig::default()
-        };
+        let device = tack_device::TunConfig::default().with(|it| {
+            it.addresses = addresses;
+            it.offload = true;
+        });
         Ok(TunConfig { device, local: ours.iter().map(Prefix::addr).collect() })
     }
 }
 
 /// The host's configuration for a device.
 pub(crate) fn host_config(base: &HostConfig, tun: &Tun, local: &[IpAddr]) -> HostConfig {
-    HostConfig {
-        encapsulation: Encapsulation::Ip { local: local.to_vec() },
-        ip: IpConfig {
-            mtu: tun.mtu(),
-            segmentation_offload: tun.is_offloading(),
-            ..base.ip.clone()
-        },
-        ..base.clone()
-    }
+    base.clone().with(|it| {
+        it.encapsulation = Encapsulation::Ip { local: local.to_vec() };
+        it.ip = base.ip.clone().with(|it| {
+            it.mtu = tun.mtu();
+            it.segmentation_offload = tun.is_offloading();
+        });
+    })
 }
 
 /// A device as an endpoint uses it.

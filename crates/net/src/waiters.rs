@@ -73,6 +73,10 @@ impl Waiters {
         }
     }
 
+    pub(crate) fn somebody_awaits_idle(&self) -> bool {
+        !self.idle.is_empty()
+    }
+
     pub(crate) fn wake_idle(&mut self) {
         self.idle.drain(..).for_each(Waker::wake);
     }

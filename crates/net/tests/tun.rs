@@ -1,5 +1,5 @@
 //! Endpoints over TUN devices against the kernel's TCP, each test in network namespaces of its own.
-#![cfg(target_os = "linux")]
+#![cfg(all(target_os = "linux", feature = "tun"))]
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -109,7 +109,7 @@ async fn the_kernel_connects(offload: bool) {
     let Some(netns) = namespace() else { return };
     let tun = config(&OURS, offload);
     let Some(endpoint) = endpoint_in(&netns, &tun, ConnConfig::default()) else { return };
-    let listener = endpoint.listen_with(80, ListenConfig::default()).unwrap();
+    let listener = endpoint.listen_plain_with(80, ListenConfig::default()).unwrap();
     for (ours, kernels) in OURS.into_iter().zip(KERNEL) {
         let connecting = kernel_connect(&netns, at(ours, 80));
         let (mut stream, peer) = listener.accept().await.unwrap();
@@ -133,7 +133,7 @@ async fn we_connect(offload: bool) {
         let listener = netns.enter(|| TcpListener::bind(at(kernels, 0)).unwrap()).unwrap();
         let to = listener.local_addr().unwrap();
         let accepting = spawn_blocking(move || listener.accept().unwrap());
-        let mut stream = endpoint.connect(to).await.unwrap();
+        let mut stream = endpoint.connect_plain(to).await.unwrap();
         let (socket, from) = accepting.await.unwrap();
         assert_eq!(from.ip(), at(ours, 0).ip());
         assert_eq!(stream.local_addr(), from);
@@ -178,9 +178,9 @@ async fn two_endpoints_behind_forwarding_kernels_speak_tack() {
             return;
         };
         join(&left, &right);
-        let listener = b.listen_with(443, ListenConfig::default()).unwrap();
+        let listener = b.listen_plain_with(443, ListenConfig::default()).unwrap();
         for to in [at("10.8.2.2", 443), at("fd08:2::2", 443)] {
-            let (connected, accepted) = tokio::join!(a.connect(to), listener.accept());
+            let (connected, accepted) = tokio::join!(a.connect_plain(to), listener.accept());
             let (mut near, (mut far, _)) = (connected.unwrap(), accepted.unwrap());
             tokio::join!(
                 we_talk(&mut near, pattern(5), pattern(6)),
@@ -221,7 +221,7 @@ async fn a_port_where_nobody_listens_refuses_either_way() {
     let tun = config(&OURS, true);
     let Some(endpoint) = endpoint_in(&netns, &tun, ConnConfig::default()) else { return };
     for (ours, kernels) in OURS.into_iter().zip(KERNEL) {
-        let error = io::Error::from(endpoint.connect(at(kernels, 9)).await.unwrap_err());
+        let error = io::Error::from(endpoint.connect_plain(at(kernels, 9)).await.unwrap_err());
         assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused, "{error}");
         let error = kernel_connect(&netns, at(ours, 9)).await.unwrap().unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused, "{error}");
@@ -235,7 +235,7 @@ async fn a_device_has_no_port_of_its_own() {
     let tun = config(&OURS, true);
     let Some(endpoint) = endpoint_in(&netns, &tun, ConnConfig::default()) else { return };
     assert_eq!(endpoint.local_addr(), at(OURS[0], 0));
-    assert!(matches!(endpoint.listen(), Err(ListenError::NoPort)));
+    assert!(matches!(endpoint.listen_plain(), Err(ListenError::NoPort)));
 }
 
 #[tokio::test]
@@ -249,7 +249,7 @@ async fn segments_fit_a_device_of_small_packets() {
             let listener = netns.enter(|| TcpListener::bind(at(kernels, 0)).unwrap()).unwrap();
             let to = listener.local_addr().unwrap();
             let accepting = spawn_blocking(move || listener.accept().unwrap());
-            let mut stream = endpoint.connect(to).await.unwrap();
+            let mut stream = endpoint.connect_plain(to).await.unwrap();
             let (socket, _) = accepting.await.unwrap();
             let kernel_done = kernel_talks(socket, pattern(7), pattern(8));
             we_talk(&mut stream, pattern(8), pattern(7)).await;

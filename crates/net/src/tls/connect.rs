@@ -1,17 +1,24 @@
 //! From a plain stream to an encrypted one.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, OnceLock, PoisonError};
+use std::time::Duration;
 
 use rustls::client::{Resumption, UnbufferedClientConnection, WantsClientCert};
 use rustls::pki_types::ServerName;
 use rustls::server::{NoServerSessionStorage, UnbufferedServerConnection};
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::version::TLS13;
-use rustls::{ClientConfig, ConfigBuilder, ServerConfig};
+use rustls::{ClientConfig, ConfigBuilder, KeyLog, KeyLogFile, NoKeyLog, ServerConfig};
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::time::timeout;
 
+use super::secrets::{Secrets, Told};
 use super::session::{Session, Side};
 use super::trust::{AnyClient, KeyVerifier};
 use super::{ClientTrust, Fingerprint, ServerIdentity, TlsError, TlsStream, provider};
+
+/// Time for a handshake unless told otherwise.
+const HANDSHAKE_LIMIT: Duration = Duration::from_secs(10);
 
 /// The name sent where the host's own cannot stand in a certificate and is not checked either.
 const UNCHECKED_NAME: &str = "tack.invalid";
@@ -41,7 +48,26 @@ impl Acceptor {
         Ok(Acceptor { config: Arc::new(config) })
     }
 
-    /// Does the handshake on `stream`.
+    /// The same, and the secrets of each connection are appended to the file that the environment
+    /// names in `SSLKEYLOGFILE`, if it does: for reading a capture. Whoever has that file reads
+    /// everything.
+    #[must_use]
+    pub fn with_key_log(self) -> Acceptor {
+        let mut config = ServerConfig::clone(&self.config);
+        config.key_log = Arc::new(KeyLogFile::new());
+        Acceptor { config: Arc::new(config) }
+    }
+
+    /// The same, and `secrets` is told those of each connection, too.
+    #[must_use]
+    pub fn with_secrets(self, secrets: Arc<dyn Secrets>) -> Acceptor {
+        let mut config = ServerConfig::clone(&self.config);
+        config.key_log = Arc::new(Told { also: config.key_log.clone(), secrets });
+        Acceptor { config: Arc::new(config) }
+    }
+
+    /// Does the handshake on `stream`, however long it takes: a
+    /// [`SecureListener`](crate::SecureListener) bounds it.
     ///
     /// # Errors
     /// The stream failed, or the client violated the protocol or would not believe us.
@@ -61,6 +87,10 @@ impl Acceptor {
 pub struct Connector {
     trust: ClientTrust,
     identity: Option<Arc<ServerIdentity>>,
+    /// The key as rustls signs with it, read once and not for each handshake.
+    signer: Arc<OnceLock<Arc<SingleCertAndKey>>>,
+    key_log: Option<Arc<dyn KeyLog>>,
+    limit: Duration,
 }
 
 impl Connector {
@@ -72,13 +102,39 @@ impl Connector {
         if matches!(&trust, ClientTrust::Authorities(roots) if roots.is_empty()) {
             return Err(TlsError::NoCertificate);
         }
-        Ok(Connector { trust, identity: None })
+        Ok(Connector {
+            trust,
+            identity: None,
+            signer: Arc::default(),
+            key_log: None,
+            limit: HANDSHAKE_LIMIT,
+        })
     }
 
     /// The same, and shows the server this key.
     #[must_use]
     pub fn with_identity(self, identity: Arc<ServerIdentity>) -> Connector {
-        Connector { identity: Some(identity), ..self }
+        Connector { identity: Some(identity), signer: Arc::default(), ..self }
+    }
+
+    /// The same, and the secrets of each connection are appended to the file that the environment
+    /// names in `SSLKEYLOGFILE`; see [`Acceptor::with_key_log`].
+    #[must_use]
+    pub fn with_key_log(self) -> Connector {
+        Connector { key_log: Some(Arc::new(KeyLogFile::new())), ..self }
+    }
+
+    /// The same, and `secrets` is told those of each connection, too.
+    #[must_use]
+    pub fn with_secrets(self, secrets: Arc<dyn Secrets>) -> Connector {
+        let also = self.key_log.unwrap_or_else(|| Arc::new(NoKeyLog {}));
+        Connector { key_log: Some(Arc::new(Told { also, secrets })), ..self }
+    }
+
+    /// The same, with so much time for a handshake instead of 10 s.
+    #[must_use]
+    pub fn with_limit(self, limit: Duration) -> Connector {
+        Connector { limit, ..self }
     }
 
     /// The key that servers see.
@@ -101,8 +157,8 @@ impl Connector {
     /// with a port (`host:port`) where known hosts should be told apart by it.
     ///
     /// # Errors
-    /// The stream failed, or the server violated the protocol or is not to be believed; see
-    /// [`TlsError::KeyChanged`], [`TlsError::PinMismatch`].
+    /// The stream failed, the server took too long, violated the protocol or is not to be believed;
+    /// see [`TlsError::KeyChanged`], [`TlsError::PinMismatch`].
     pub async fn connect<S>(&self, host: &str, stream: S) -> Result<TlsStream<S>, TlsError>
     where
         S: AsyncRead + AsyncWrite + Unpin,
@@ -112,7 +168,9 @@ impl Connector {
         let name = self.server_name(host)?;
         let conn = UnbufferedClientConnection::new(self.config(verifier)?, name)?;
         let mut tls = TlsStream::new(stream, Session::new(Side::Client(conn)));
-        let shaken = tls.handshake().await;
+        let limit = self.limit;
+        let shaken = timeout(limit, tls.handshake()).await;
+        let shaken = shaken.map_err(|_| TlsError::TimedOut(limit))?;
         let Some(verdict) = verdict else { return shaken.map(|()| tls) };
         let mut verdict = verdict.lock().unwrap_or_else(PoisonError::into_inner);
         match (shaken, verdict.error.take()) {
@@ -155,6 +213,9 @@ impl Connector {
         };
         // A resumed session would skip the verifier.
         config.resumption = Resumption::disabled();
+        if let Some(key_log) = &self.key_log {
+            config.key_log = key_log.clone();
+        }
         Ok(Arc::new(config))
     }
 
@@ -162,11 +223,13 @@ impl Connector {
         &self,
         builder: ConfigBuilder<ClientConfig, WantsClientCert>,
     ) -> Result<ClientConfig, TlsError> {
-        Ok(match &self.identity {
-            Some(identity) => {
-                builder.with_client_auth_cert(identity.chain.clone(), identity.key.clone_key())?
-            }
-            None => builder.with_no_client_auth(),
-        })
+        let Some(identity) = &self.identity else { return Ok(builder.with_no_client_auth()) };
+        if let Some(signer) = self.signer.get() {
+            return Ok(builder.with_client_cert_resolver(signer.clone()));
+        }
+        let (chain, key) = (identity.chain.clone(), identity.key.clone_key());
+        let signer = Arc::new(CertifiedKey::from_der(chain, key, &provider())?.into());
+        let signer = self.signer.get_or_init(|| signer);
+        Ok(builder.with_client_cert_resolver(signer.clone()))
     }
 }

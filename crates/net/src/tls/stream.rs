@@ -88,8 +88,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> TlsStream<S> {
         loop {
             match self.session.step(Send::Nothing, &mut nothing)? {
                 Step::Progress | Step::Encrypted(_) => continue,
-                Step::PeerClosed => return Poll::Ready(Err(truncated().into())),
-                Step::Ready | Step::NeedsInput => {}
+                // Whoever asks briefly ends its direction in the flight that ends the handshake.
+                Step::PeerClosed if self.session.common().is_handshaking() => {
+                    return Poll::Ready(Err(truncated().into()));
+                }
+                Step::PeerClosed | Step::Ready | Step::NeedsInput => {}
             }
             let drained = self.poll_drain(cx)?;
             if !self.session.common().is_handshaking() {

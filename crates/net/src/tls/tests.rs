@@ -123,7 +123,17 @@ async fn a_key_other_than_the_pinned_one_is_named_in_the_error() {
         }
         e => panic!("{e}"),
     }
-    assert!(matches!(server.unwrap_err(), TlsError::Protocol(rustls::Error::AlertReceived(_))));
+    assert!(matches!(server.unwrap_err(), TlsError::Refused(_)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_says_nothing_is_given_up() {
+    let identity = ServerIdentity::generate(&["localhost"]).unwrap();
+    let limit = Duration::from_secs(3);
+    let connector = Connector::new(ClientTrust::Pinned(identity.fingerprint())).unwrap();
+    let (near, _silent) = duplex(1 << 16);
+    let error = connector.with_limit(limit).connect("localhost", near).await.unwrap_err();
+    assert!(matches!(error, TlsError::TimedOut(l) if l == limit), "{error}");
 }
 
 #[tokio::test]

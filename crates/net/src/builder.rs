@@ -1,0 +1,180 @@
+//! How an endpoint is made.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+#[cfg(all(target_os = "linux", feature = "tun"))]
+use tack_device::Tun;
+use tack_device::{Clock, SocketConfig, UdpSocket};
+use tack_tcp::{ConnConfig, Encapsulation, Host, HostConfig};
+
+use crate::Endpoint;
+use crate::dial::Reach;
+use crate::driver::Driver;
+use crate::endpoint::Handle;
+use crate::link::Link;
+use crate::shared::Shared;
+use crate::tap::{SharedTap, Tapped};
+
+/// How long [`Endpoint::connect_plain`] waits for an address unless told otherwise.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// Configures an [`Endpoint`].
+#[derive(Clone, Debug)]
+pub struct Builder {
+    socket: SocketConfig,
+    host: HostConfig,
+    conn: ConnConfig,
+    connect_timeout: Option<Duration>,
+    answer_each_datagram: bool,
+    tap: Option<SharedTap>,
+}
+
+impl Default for Builder {
+    fn default() -> Self {
+        Builder {
+            socket: SocketConfig::default(),
+            host: HostConfig::default(),
+            conn: ConnConfig::default(),
+            connect_timeout: Some(CONNECT_TIMEOUT),
+            answer_each_datagram: false,
+            tap: None,
+        }
+    }
+}
+
+impl Builder {
+    /// The defaults.
+    pub fn new() -> Builder {
+        Builder::default()
+    }
+
+    /// Kernel buffers of the socket.
+    #[must_use]
+    pub fn socket(mut self, config: SocketConfig) -> Builder {
+        self.socket = config;
+        self
+    }
+
+    /// Limits and codepoints of the host. Its encapsulation is what the endpoint is bound to.
+    #[must_use]
+    pub fn host(mut self, config: HostConfig) -> Builder {
+        self.host = config;
+        self
+    }
+
+    /// What connections get unless told otherwise: buffers, congestion control, TACK or not.
+    #[must_use]
+    pub fn conn(mut self, config: ConnConfig) -> Builder {
+        self.conn = config;
+        self
+    }
+
+    /// How long an attempt at one address may take; `None`: until the host's SYNs are used up, about
+    /// two minutes by default. 15 s if not set.
+    #[must_use]
+    pub fn connect_timeout(mut self, timeout: Option<Duration>) -> Builder {
+        self.connect_timeout = timeout;
+        self
+    }
+
+    /// Answers each datagram before it looks at the next, as a host without receive offload does.
+    ///
+    /// Off by default: datagrams that arrive together are answered together, which saves
+    /// acknowledgments of plain TCP and processor time. On, plain TCP acknowledges every `L`
+    /// segments [RFC 5681 §4.2] however they arrive.
+    #[must_use]
+    pub fn answer_each_datagram(mut self, each: bool) -> Builder {
+        self.answer_each_datagram = each;
+        self
+    }
+
+    /// Tells `tap` of every datagram.
+    #[must_use]
+    pub fn tap(mut self, tap: SharedTap) -> Builder {
+        self.tap = Some(tap);
+        self
+    }
+
+    /// Opens the endpoint on `local`; port 0 takes a free one. Must be called in a tokio runtime
+    /// with I/O enabled; its driver task runs there.
+    ///
+    /// # Errors
+    /// The address is taken or not ours, or no file descriptor is left.
+    ///
+    /// # Panics
+    /// Outside a runtime.
+    pub fn bind(self, local: SocketAddr) -> io::Result<Endpoint> {
+        self.with_socket(UdpSocket::bind(local, &self.socket)?)
+    }
+
+    /// Opens the endpoint on a socket bound elsewhere.
+    ///
+    /// # Errors
+    /// As for [`Builder::bind`].
+    pub fn from_std(self, socket: std::net::UdpSocket) -> io::Result<Endpoint> {
+        self.with_socket(UdpSocket::from_std(socket)?)
+    }
+
+    /// Opens the endpoint on a TUN device of its own, for peers that speak TCP over IP; see
+    /// [`TunConfig`](crate::TunConfig) for who is reached how. Takes privileges, which the error
+    /// names.
+    ///
+    /// # Errors
+    /// [`tack_device::TunError`], inside the [`io::Error`].
+    ///
+    /// # Panics
+    /// Outside a runtime.
+    #[cfg(all(target_os = "linux", feature = "tun"))]
+    pub fn bind_tun(self, config: &crate::TunConfig) -> io::Result<Endpoint> {
+        self.from_tun(Tun::open(&config.device)?, &config.local)
+    }
+
+    /// Opens the endpoint on a device opened elsewhere, in another network namespace say, and
+    /// answers for these addresses.
+    ///
+    /// # Errors
+    /// No address (`InvalidInput`), or no file descriptor is left.
+    ///
+    /// # Panics
+    /// Outside a runtime.
+    #[cfg(all(target_os = "linux", feature = "tun"))]
+    pub fn from_tun(self, tun: Tun, local: &[std::net::IpAddr]) -> io::Result<Endpoint> {
+        use crate::tun::{TunConfigError, TunLink, host_config};
+
+        let no_address = || io::Error::new(io::ErrorKind::InvalidInput, TunConfigError::NoAddress);
+        let first = SocketAddr::new(*local.first().ok_or_else(no_address)?, 0);
+        let host = host_config(&self.host, &tun, local);
+        let reach = Reach::through_device(local);
+        self.with_link(Link::Tun(TunLink(tun)), host, first, reach)
+    }
+
+    fn with_socket(&self, socket: UdpSocket) -> io::Result<Endpoint> {
+        let local = socket.local_addr();
+        let host = self.host.clone().with(|it| it.encapsulation = Encapsulation::Udp);
+        self.with_link(Link::Udp(socket), host, local, Reach::from_socket(local))
+    }
+
+    fn with_link(
+        &self,
+        link: Link,
+        host: HostConfig,
+        local: SocketAddr,
+        reach: Reach,
+    ) -> io::Result<Endpoint> {
+        let clock = Clock::start();
+        let mut secret = [0; 32];
+        getrandom::fill(&mut secret)?;
+        let host = Host::new(host, secret, clock.now());
+        let tap = self.tap.clone().filter(|_| matches!(link, Link::Udp(_)));
+        let tapped = tap.map(|tap| Tapped { tap, local });
+        let shared = Shared::new(link, host, clock, self.answer_each_datagram, tapped)?;
+        let shared = Arc::new(shared);
+        let handle = Handle::new(shared.clone());
+        tokio::spawn(Driver(shared));
+        let conn = Arc::new(self.conn.clone());
+        Ok(Endpoint { handle, local, reach, conn, connect_timeout: self.connect_timeout })
+    }
+}

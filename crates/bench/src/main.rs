@@ -9,12 +9,23 @@
 //! cargo run --release -p tack-bench                  # loopback, and veth and tbf if root
 //! cargo run --release -p tack-bench -- --path veth --seconds 3 --rounds 3
 //! cargo run --release -p tack-bench -- tun           # over TUN devices against the kernel's TCP
+//! cargo run --release -p tack-bench -- connects      # many connections, against the kernel's TCP
+//! cargo run --release -p tack-bench -- siege         # a server under attack, beside sftp
+//! cargo run --release -p tack-bench -- soak --minutes 60
+//! cargo run --release -p tack-bench -- speed --help  # of the model and the simulator
 //! ```
 
+#[cfg(target_os = "linux")]
+mod connects;
 mod contestant;
 mod path;
 mod quic;
 mod report;
+#[cfg(target_os = "linux")]
+mod siege;
+#[cfg(target_os = "linux")]
+mod soak;
+mod speed;
 mod tack;
 #[cfg(target_os = "linux")]
 mod tun;
@@ -78,6 +89,18 @@ enum Command {
     /// TCP over TUN devices, ours and the kernel's, and the devices' own limit (Linux, root).
     #[cfg(target_os = "linux")]
     Tun(tun::TunArgs),
+    /// Thousands of connections to one server, beside the kernel's TCP (Linux).
+    #[cfg(target_os = "linux")]
+    Connects(connects::ConnectsArgs),
+    /// A server under each attack, beside sftp (Linux).
+    #[cfg(target_os = "linux")]
+    Siege(siege::SiegeArgs),
+    /// Transfers over a bad path for as long as you like; memory must not grow (Linux).
+    #[cfg(target_os = "linux")]
+    Soak(soak::SoakArgs),
+    /// The speed of the 802.11 model and of the simulator.
+    #[command(subcommand)]
+    Speed(speed::Speed),
 }
 
 fn main() -> Result<()> {
@@ -85,7 +108,14 @@ fn main() -> Result<()> {
     match &args.command {
         #[cfg(target_os = "linux")]
         Some(Command::Tun(args)) => return tun::run(args),
-        _ => {}
+        #[cfg(target_os = "linux")]
+        Some(Command::Connects(args)) => return connects::run(args),
+        #[cfg(target_os = "linux")]
+        Some(Command::Siege(args)) => return siege::run(args),
+        #[cfg(target_os = "linux")]
+        Some(Command::Soak(args)) => return soak::run(args),
+        Some(Command::Speed(what)) => return speed::run(what),
+        None => {}
     }
     match (args.role, args.address, &args.keys) {
         (Some(role), Some(address), Some(keys)) => {

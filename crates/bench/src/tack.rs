@@ -26,7 +26,7 @@ fn identity(keys: &Path) -> Result<ServerIdentity> {
 
 pub(crate) async fn serve(contestant: Contestant, local: SocketAddr, keys: &Path) -> Result<Share> {
     let endpoint = endpoint(contestant, local)?;
-    let listener = endpoint.listen()?;
+    let listener = endpoint.listen_plain()?;
     println!("{}", endpoint.local_addr());
     let (stream, _peer) = listener.accept().await?;
     let (bytes, elapsed, info) = match contestant {
@@ -53,7 +53,7 @@ pub(crate) async fn send(
     duration: Duration,
 ) -> Result<Share> {
     let endpoint = endpoint(contestant, SocketAddr::new(any(peer), 0))?;
-    let stream = endpoint.connect(peer).await?;
+    let stream = endpoint.connect_plain(peer).await?;
     let (bytes, elapsed, info) = match contestant {
         Contestant::TackClear => {
             let mut stream = stream;

@@ -30,8 +30,8 @@ use spake2::{Ed25519Group, Identity, Password, Spake2};
 use tack_net::tls::Fingerprint;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-use crate::budget::Peer;
 use crate::exit::{ExitCode, Failure};
+use tack_net::budget::Peer;
 
 /// Bytes of either message of SPAKE2 over Ed25519.
 const MESSAGE: usize = 33;

@@ -1,18 +1,20 @@
 //! The command line as typed. Each command is a unit of its own; what the user meant is decided by
 //! each unit's `resolve`, which is where clear errors come from.
 
+pub mod doctor;
 pub mod extras;
-pub mod host;
 pub mod key;
 pub mod lab;
 pub mod nc;
 pub mod perf;
 pub mod recv;
 pub mod send;
+pub mod top;
 pub mod transport;
 pub mod tun;
+pub mod tunnel;
 
-use clap::{ArgAction, Parser, Subcommand};
+use clap::{ArgAction, Command as Definition, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::exit::EXIT_STATUS_HELP;
 
@@ -24,6 +26,8 @@ Examples:
   tack recv - > dir.tar            ... and receive one
   tack perf -s                     measure: one side serves ...
   tack perf -c HOST                ... the other asks, like iperf3
+  tack tunnel serve                any program over TACK: one side serves ...
+  tack tunnel HOST -D 1080         ... the other is a proxy: curl -x socks5h://localhost:1080
   tack nc --tun --tun-addr 10.7.0.2/24 10.7.0.1 80
                                    talk TCP over real IP packets with any TCP";
 
@@ -38,9 +42,36 @@ pub struct Cli {
     /// Log to standard error: -v what happens, -vv in detail, -vvv everything
     #[arg(short, long, action = ArgAction::Count, global = true)]
     pub verbose: u8,
+    /// What to see.
+    #[command(flatten)]
+    pub observe: crate::observe::ObserveArgs,
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
+}
+
+impl Cli {
+    /// Reads a command line. Numbers below zero are values, of which each option says what it thinks.
+    ///
+    /// # Errors
+    /// What clap has to say, help included.
+    pub fn read<T: Into<std::ffi::OsString> + Clone>(
+        line: impl IntoIterator<Item = T>,
+    ) -> Result<Self, clap::Error> {
+        Self::from_arg_matches(&with_negative_values(Self::command()).try_get_matches_from(line)?)
+    }
+}
+
+/// Without this, `-t -1` is an option `-1` after one that lacks its value.
+fn with_negative_values(command: Definition) -> Definition {
+    command
+        .mut_args(|arg| {
+            let valued = arg.get_action().takes_values() && !arg.is_positional();
+            // An optional value is left out more often than it is below zero.
+            let needed = arg.get_num_args().is_none_or(|n| n.min_values() > 0);
+            if valued && needed { arg.allow_negative_numbers(true) } else { arg }
+        })
+        .mut_subcommands(with_negative_values)
 }
 
 /// The commands.
@@ -54,6 +85,12 @@ pub enum Command {
     Perf(Box<perf::PerfArgs>),
     /// Connect standard input and output to a stream, like nc
     Nc(nc::NcArgs),
+    /// Measure what TACK saves on the path to a host, and say when it is not worth it
+    Doctor(doctor::DoctorArgs),
+    /// Look at running commands: rates, acknowledgments by kind, round trips, queues, limits
+    Top(top::TopArgs),
+    /// Let other programs use TACK: port forwards, a SOCKS and HTTP proxy, a transparent gateway
+    Tunnel(Box<tunnel::TunnelArgs>),
     /// Compare TACK with plain TCP over an emulated path, in this process
     Demo(crate::demo::DemoArgs),
     /// Simulate: every ACK strategy on the same Wi-Fi, scenario files, sweeps

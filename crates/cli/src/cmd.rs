@@ -1,20 +1,27 @@
 //! Each command: what the user meant, done.
 
+pub mod another_way;
+pub mod doctor;
 pub mod extras;
 pub mod lab;
 pub mod nc;
 pub mod perf;
 pub mod recv;
 pub mod send;
+pub mod top;
+pub mod tunnel;
 
 use crate::args::{Cli, Command};
 use crate::exit::{ExitCode, Failure};
+use crate::observe;
 use crate::stop::{self, Stop};
 
 /// Runs the command line and says how it ended.
 pub fn run(cli: Cli) -> ExitCode {
     log_to_stderr(cli.verbose);
-    match dispatch(cli.command) {
+    let done = observe::begin(&cli.observe).and_then(|()| dispatch(cli.command));
+    observe::end();
+    match done {
         Ok(code) => code,
         Err(failure) => {
             eprintln!("tack: {failure}");
@@ -29,6 +36,9 @@ fn dispatch(command: Command) -> Result<ExitCode, Failure> {
         Command::Recv(args) => heeding(args.resolve()?, recv::run),
         Command::Perf(args) => heeding(args.resolve()?, perf::run),
         Command::Nc(args) => heeding(args.resolve()?, nc::run),
+        Command::Doctor(args) => heeding(args.resolve()?, doctor::run),
+        Command::Top(args) => heeding(args.resolve()?, top::run),
+        Command::Tunnel(args) => heeding(args.resolve()?, tunnel::run),
         Command::Demo(args) => heeding(args, async |args, stop: Stop| {
             // It talks to itself only: there is nobody to tell.
             stop.or(crate::demo::run(args)).await.unwrap_or_else(|| Err(Failure::interrupted()))
@@ -51,7 +61,10 @@ fn heeding<A>(
     let failed = |e| Failure::new(ExitCode::Failed, format!("cannot start: {e}"));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(failed)?;
-    let result = runtime.block_on(stop::heeding(|stop| work(args, stop)));
+    let result = runtime.block_on(stop::heeding(async |stop| {
+        observe::serve_metrics().await?;
+        work(args, stop).await
+    }));
     // A thread that waits for standard input cannot be stopped, and need not be waited for.
     runtime.shutdown_background();
     result.map_err(failed)?.unwrap_or(Ok(ExitCode::Interrupted))

@@ -36,6 +36,12 @@ impl Connection for tokio::net::TcpStream {
     fn addresses(&self) -> Option<(SocketAddr, SocketAddr)> {
         Some((self.local_addr().ok()?, self.peer_addr().ok()?))
     }
+
+    /// With RST, as the kernel does where nothing may linger.
+    fn abort(self) {
+        // If that fails, the connection is over already.
+        let _ = self.set_zero_linger();
+    }
 }
 
 /// Opens connections to one peer.
@@ -54,6 +60,12 @@ pub trait Accept {
 
     /// The next connection. An error concerns that connection only, not the listener.
     fn accept(&mut self) -> impl Future<Output = io::Result<Self::Conn>>;
+
+    /// Marks what is sent from now on with a differentiated services codepoint, 6 bits. Returns
+    /// whether that can be done.
+    fn mark(&mut self, dscp: u8) -> bool {
+        dscp == 0
+    }
 }
 
 /// A snapshot of one connection's counters, as `tack perf` reports them.

@@ -5,15 +5,18 @@
 
 pub mod admission;
 pub mod args;
-pub mod budget;
 pub mod cmd;
 pub mod conn;
 pub mod demo;
+pub mod doctor;
 pub mod exit;
 pub mod net;
+pub mod observe;
 pub mod perf;
 pub mod progress;
 pub mod stop;
 pub mod terminal;
+pub mod top;
 pub mod transfer;
+pub mod tunnel;
 pub mod units;

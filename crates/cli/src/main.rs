@@ -1,7 +1,6 @@
 //! The command `tack`.
 
-use clap::Parser;
-
 fn main() -> std::process::ExitCode {
-    tack_cli::cmd::run(tack_cli::args::Cli::parse()).into()
+    let cli = tack_cli::args::Cli::read(std::env::args_os()).unwrap_or_else(|e| e.exit());
+    tack_cli::cmd::run(cli).into()
 }

@@ -1,5 +1,8 @@
 //! The commands' connections over [`tack_net`]: encrypted unless the user said otherwise.
 
+mod origin;
+mod way;
+
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -7,83 +10,30 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tack_net::tls::{Acceptor, Connector, Fingerprint, TlsError, TlsStream};
-use tack_net::{AckCounts, ConnConfig, Endpoint, Mode, TackInfo, TackListener, TackStream};
+use tack_net::budget::Peer;
+use tack_net::tls::{Acceptor, Connector, Fingerprint, TlsError};
+use tack_net::{
+    AckCounts, ConnConfig, Endpoint, HostPort, Keepalive, Mode, SecureListener, SecureStream,
+    StreamWatch, TackInfo, TackListener, TackStream,
+};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
-use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use crate::admission::{self, Admission, Code, Door, Welcome};
-use crate::args::host::HostPort;
-use crate::budget::{Budget, Peer};
 use crate::conn::{Accept, Connection, Dial, Flow};
 use crate::exit::{ExitCode, Failure};
 use crate::stop::Stop;
 use crate::terminal;
 use crate::transfer::disk::blocking;
 
-/// Time for a TLS handshake.
-const HANDSHAKE_LIMIT: Duration = Duration::from_secs(10);
+pub use origin::{Family, Origin};
+pub use way::Way;
 
-/// Most handshakes under way at once, and of one peer: what strangers may make us hold.
-const MAX_HANDSHAKES: (usize, usize) = (128, 32);
+/// Time for being let in once the handshake is done.
+const WELCOME_LIMIT: Duration = Duration::from_secs(10);
 
 /// How long to wait, at the end, for the peer to acknowledge our last bytes.
 const LINGER: Duration = Duration::from_secs(5);
-
-/// Which way packets go.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Way {
-    /// In UDP datagrams.
-    #[default]
-    Udp,
-    /// As IP packets through a TUN interface.
-    #[cfg(target_os = "linux")]
-    Tun(Box<tack_net::TunConfig>),
-}
-
-impl Way {
-    /// An endpoint with this configuration; `local` is where a UDP socket is bound.
-    fn endpoint(&self, config: ConnConfig, local: SocketAddr) -> Result<Endpoint, Failure> {
-        let builder = Endpoint::builder().conn(config);
-        match self {
-            Way::Udp => builder.bind(local).map_err(|e| {
-                let hint = if local.port() == 0 { "" } else { "; choose another port with -p" };
-                let why = format!("cannot open a UDP socket on {local}: {e}{hint}");
-                Failure::new(ExitCode::Failed, why)
-            }),
-            #[cfg(target_os = "linux")]
-            Way::Tun(tun) => {
-                let failed = |e| Failure::new(ExitCode::Failed, format!("--tun: {e}"));
-                let endpoint = builder.bind_tun(tun).map_err(failed)?;
-                let name = endpoint.interface().unwrap_or_default();
-                tracing::info!(name, ours = ?tun.local, kernels = ?tun.device.addresses, "interface");
-                Ok(endpoint)
-            }
-        }
-    }
-
-    /// Whether peers of this address's family can be reached.
-    fn reaches(&self, peer: IpAddr) -> bool {
-        match self {
-            Way::Udp => true,
-            #[cfg(target_os = "linux")]
-            Way::Tun(tun) => tun.local.iter().any(|ip| ip.is_ipv4() == peer.is_ipv4()),
-        }
-    }
-
-    /// What to look at when nobody answers.
-    fn hint(&self) -> &'static str {
-        match self {
-            Way::Udp => "is the other side started, and does a firewall let UDP through?",
-            #[cfg(target_os = "linux")]
-            Way::Tun(_) => {
-                "is the other side started? Beyond this machine the kernel must forward, and \
-                 translate our address unless the other side knows the way back"
-            }
-        }
-    }
-}
 
 /// A stream, encrypted or not.
 #[derive(Debug)]
@@ -91,7 +41,7 @@ pub enum NetConn {
     /// As it is. Boxed like the other, so that neither makes the enum large.
     Plain(Box<TackStream>),
     /// TLS 1.3.
-    Tls(Box<TlsStream<TackStream>>),
+    Tls(Box<SecureStream>),
 }
 
 impl NetConn {
@@ -108,6 +58,12 @@ impl NetConn {
             NetConn::Plain(_) => None,
             NetConn::Tls(stream) => stream.peer_fingerprint(),
         }
+    }
+
+    /// Looks on from beside whoever uses it; a peer that is silent is asked for a sign of life.
+    pub fn watched(&self, probes: Keepalive) -> StreamWatch {
+        self.tack().set_keepalive(Some(probes));
+        self.tack().watch()
     }
 
     /// Waits until both directions have ended and the peer has acknowledged everything.
@@ -216,6 +172,7 @@ pub struct NetDial {
     connector: Option<Connector>,
     code: Option<Code>,
     hint: &'static str,
+    connect_timeout: Option<Duration>,
 }
 
 impl NetDial {
@@ -227,30 +184,62 @@ impl NetDial {
         connector: Option<Connector>,
         code: Option<Code>,
     ) -> Result<Self, Failure> {
+        Self::open_from(&Origin::default(), way, host, config, connector, code).await
+    }
+
+    /// The same, with a say in where connections come from.
+    pub async fn open_from(
+        origin: &Origin,
+        way: &Way,
+        host: &HostPort,
+        config: ConnConfig,
+        connector: Option<Connector>,
+        code: Option<Code>,
+    ) -> Result<Self, Failure> {
         let failed = |why: String| Failure::new(ExitCode::Failed, why);
         let found = tokio::net::lookup_host((host.name.as_str(), host.port))
             .await
             .map_err(|e| failed(format!("cannot find host `{}`: {e}", host.name)))?;
-        let mut reachable = found.filter(|address| way.reaches(address.ip()));
+        let reaches = |ip| way.reaches(ip) && origin.reaches(ip);
+        let mut reachable = found.filter(|address| reaches(address.ip()));
         let peer = reachable.next().ok_or_else(|| {
             failed(format!("host `{}` has no address of a family that we have", host.name))
         })?;
-        let local = SocketAddr::new(unspecified(peer.is_ipv6()), 0);
-        let endpoint = way.endpoint(config, local)?;
-        Ok(Self { endpoint, peer, host: host.to_string(), connector, code, hint: way.hint() })
+        let config = config.with(|it| it.dscp = origin.dscp);
+        let endpoint = way.endpoint(config, origin.local(peer))?;
+        if *way == Way::Udp && !endpoint.set_dscp(origin.dscp) {
+            return Err(Failure::usage("-S, --dscp: this system cannot mark datagrams"));
+        }
+        let (host, hint) = (host.to_string(), way.hint());
+        Ok(Self { endpoint, peer, host, connector, code, hint, connect_timeout: None })
+    }
+
+    /// Connections that take longer than this fail.
+    #[must_use]
+    pub fn within(mut self, limit: Option<Duration>) -> Self {
+        self.connect_timeout = limit;
+        self
     }
 
     /// A connection; failures say what could be wrong.
     pub async fn connect(&self) -> Result<NetConn, Failure> {
-        let stream = self.endpoint.connect(self.peer).await.map_err(|e| {
+        let Some(limit) = self.connect_timeout else { return self.connect_at_leisure().await };
+        let late = || {
+            let why = format!("no connection to {} within {} ms", self.host, limit.as_millis());
+            Failure::new(ExitCode::Failed, why)
+        };
+        timeout(limit, self.connect_at_leisure()).await.unwrap_or_else(|_| Err(late()))
+    }
+
+    async fn connect_at_leisure(&self) -> Result<NetConn, Failure> {
+        let stream = self.endpoint.connect_plain(self.peer).await.map_err(|e| {
             let why = format!("cannot connect to {}: {e}; {}", self.host, self.hint);
             Failure::new(ExitCode::Failed, why)
         })?;
         let Some(connector) = &self.connector else {
             return Ok(NetConn::Plain(Box::new(stream)));
         };
-        let tls = timeout(HANDSHAKE_LIMIT, connector.connect(&self.host, stream)).await;
-        let tls = tls.map_err(|_| self.handshake_failed(&handshake_timeout()))?;
+        let tls = connector.connect(&self.host, stream).await;
         let tls = self.enter(connector, tls.map_err(|e| self.handshake_failed(&e))?).await?;
         Ok(NetConn::Tls(Box::new(tls)))
     }
@@ -259,8 +248,8 @@ impl NetDial {
     async fn enter(
         &self,
         connector: &Connector,
-        mut tls: TlsStream<TackStream>,
-    ) -> Result<TlsStream<TackStream>, Failure> {
+        mut tls: SecureStream,
+    ) -> Result<SecureStream, Failure> {
         let server = tls.peer_fingerprint().ok_or(TlsError::NoCertificate);
         let server = server.map_err(|e| self.handshake_failed(&e))?;
         let own = connector.fingerprint();
@@ -271,8 +260,9 @@ impl NetDial {
             known = true;
         }
         let asking = admission::ask(&mut tls, own, server, self.code.as_ref());
-        let welcome = timeout(HANDSHAKE_LIMIT, asking).await;
-        let welcome = welcome.map_err(|_| self.handshake_failed(&handshake_timeout()))?;
+        let welcome = timeout(WELCOME_LIMIT, asking).await;
+        let welcome =
+            welcome.map_err(|_| self.handshake_failed(&TlsError::TimedOut(WELCOME_LIMIT)))?;
         match welcome.map_err(|e| Failure::new(e.code, format!("{}: {}", self.host, e.message)))? {
             Welcome::ByCode => {}
             Welcome::ByKey if known => {}
@@ -306,7 +296,7 @@ impl NetDial {
 
     fn handshake_failed(&self, error: &TlsError) -> Failure {
         let code = match error {
-            TlsError::Io(_) => ExitCode::Failed,
+            TlsError::Io(_) | TlsError::TimedOut(_) => ExitCode::Failed,
             _ => ExitCode::Untrusted,
         };
         let hint = match error {
@@ -316,6 +306,11 @@ impl NetDial {
             _ => "",
         };
         Failure::new(code, format!("no secure connection to {}: {error}{hint}", self.host))
+    }
+
+    /// The server's address.
+    pub fn peer(&self) -> SocketAddr {
+        self.peer
     }
 
     /// Waits until what was written is acknowledged, for a while.
@@ -339,20 +334,20 @@ impl Dial for NetDial {
     }
 }
 
-fn handshake_timeout() -> TlsError {
-    TlsError::Io(io::Error::new(io::ErrorKind::TimedOut, "the handshake took too long"))
-}
-
-/// Takes connections in; handshakes run beside each other, so that a silent stranger delays nobody.
+/// Takes connections in.
 #[derive(Debug)]
 pub struct NetAccept {
     endpoint: Endpoint,
-    listener: TackListener,
-    acceptor: Option<Acceptor>,
+    listener: Listener,
     fingerprint: Option<Fingerprint>,
     door: Door,
-    handshakes: JoinSet<Result<NetConn, TlsError>>,
-    places: Budget,
+}
+
+/// Encrypted or not.
+#[derive(Debug)]
+enum Listener {
+    Plain(TackListener),
+    Tls(Box<SecureListener>),
 }
 
 impl NetAccept {
@@ -374,22 +369,33 @@ impl NetAccept {
             #[cfg(target_os = "linux")]
             (Way::Tun(_), _) => local.port(),
         };
-        let listen = tack_net::ListenConfig { conn: config, any_port: true, ..Default::default() };
-        let listener = endpoint.listen_with(port, listen).map_err(|e| {
-            Failure::new(ExitCode::Failed, format!("cannot listen on port {port}: {e}"))
-        })?;
-        let (acceptor, fingerprint, door) = match identity {
-            Some((acceptor, key, door)) => (Some(acceptor), Some(key), door),
-            None => (None, None, Door::open()),
+        let listen = tack_net::ListenConfig::default().with(|it| {
+            it.conn = config;
+            it.any_port = true;
+        });
+        let failed =
+            |e| Failure::new(ExitCode::Failed, format!("cannot listen on port {port}: {e}"));
+        let (listener, fingerprint, door) = match identity {
+            Some((acceptor, key, door)) => {
+                let listener = endpoint.listen_with(port, listen, acceptor).map_err(failed)?;
+                let at = door.clone();
+                let listener = listener.admitting(move |tls| let_in(at.clone(), key, tls));
+                (Listener::Tls(Box::new(listener)), Some(key), door)
+            }
+            None => {
+                let listener = endpoint.listen_plain_with(port, listen).map_err(failed)?;
+                (Listener::Plain(listener), None, Door::open())
+            }
         };
-        let places = Budget::new(MAX_HANDSHAKES.0, MAX_HANDSHAKES.1);
-        let handshakes = JoinSet::new();
-        Ok(Self { endpoint, listener, acceptor, fingerprint, door, handshakes, places })
+        Ok(Self { endpoint, listener, fingerprint, door })
     }
 
     /// Where it listens.
     pub fn local_addr(&self) -> SocketAddr {
-        self.listener.local_addr()
+        match &self.listener {
+            Listener::Plain(listener) => listener.local_addr(),
+            Listener::Tls(listener) => listener.local_addr(),
+        }
     }
 
     /// What clients have to speak: `UDP`, or TCP and through which interface.
@@ -413,9 +419,11 @@ impl NetAccept {
 
     /// Turns away who has not been let in, and waits until what was written is acknowledged, for a
     /// while.
-    pub async fn settle(mut self, stop: &Stop) {
-        self.handshakes.shutdown().await;
-        drop(self.listener);
+    pub async fn settle(self, stop: &Stop) {
+        match self.listener {
+            Listener::Plain(listener) => drop(listener),
+            Listener::Tls(listener) => listener.close().await,
+        }
         settle(&self.endpoint, stop).await;
     }
 }
@@ -428,50 +436,29 @@ async fn settle(endpoint: &Endpoint, stop: &Stop) {
 impl Accept for NetAccept {
     type Conn = NetConn;
 
+    fn mark(&mut self, dscp: u8) -> bool {
+        self.endpoint.set_dscp(dscp) || dscp == 0
+    }
+
     async fn accept(&mut self) -> io::Result<NetConn> {
-        loop {
-            tokio::select! {
-                arrived = self.listener.accept() => {
-                    let (stream, peer) = arrived?;
-                    tracing::info!(%peer, "connection");
-                    let Some((acceptor, own)) = self.acceptor.clone().zip(self.fingerprint) else {
-                        return Ok(NetConn::Plain(Box::new(stream)));
-                    };
-                    let Ok(place) = self.places.take_or_displace(Peer::of(Some(peer)), 1) else {
-                        tracing::warn!(%peer, "too many handshakes");
-                        stream.abort();
-                        continue;
-                    };
-                    let door = self.door.clone();
-                    self.handshakes.spawn(async move {
-                        let shaking = timeout(HANDSHAKE_LIMIT, let_in(acceptor, own, door, stream));
-                        let tls = tokio::select! {
-                            biased;
-                            tls = shaking => tls.map_err(|_| handshake_timeout())??,
-                            () = place.revoked() => return Err(handshake_timeout()),
-                        };
-                        Ok(NetConn::Tls(Box::new(tls)))
-                    });
-                }
-                Some(shaken) = self.handshakes.join_next() => match shaken {
-                    Ok(Ok(conn)) => return Ok(conn),
-                    Ok(Err(error)) => tracing::warn!(%error, "a handshake failed"),
-                    Err(error) => tracing::warn!(%error, "a handshake was aborted"),
-                },
+        Ok(match &self.listener {
+            Listener::Plain(listener) => {
+                let (stream, peer) = listener.accept().await?;
+                tracing::info!(%peer, "connection");
+                NetConn::Plain(Box::new(stream))
             }
-        }
+            Listener::Tls(listener) => NetConn::Tls(Box::new(listener.accept().await?.0)),
+        })
     }
 }
 
-/// Shakes hands, and lets in who may come in.
+/// Lets in who may come in.
 async fn let_in(
-    acceptor: Acceptor,
-    own: Fingerprint,
     door: Door,
-    stream: TackStream,
-) -> Result<TlsStream<TackStream>, TlsError> {
-    let peer = stream.peer_addr();
-    let mut tls = acceptor.accept(stream).await?;
+    own: Fingerprint,
+    mut tls: SecureStream,
+) -> Result<SecureStream, TlsError> {
+    let peer = tls.get_ref().peer_addr();
     let key = tls.peer_fingerprint();
     match door.admit(&mut tls, own, key, Peer::of(Some(peer))).await? {
         Admission::In => Ok(tls),

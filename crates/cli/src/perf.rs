@@ -1,7 +1,7 @@
 //! `tack perf`: how much goes through, measured the way iperf3 does, with what it cost in
 //! acknowledgments.
 //!
-//! # Protocol, version 1
+//! # Protocol, version 2
 //!
 //! Every connection opens with `tackperf` and a byte: 0 is the control connection, 1 a stream,
 //! followed by the test's cookie (16 bytes) and the stream's number (u16). On the control
@@ -16,6 +16,7 @@
 //!   end                          ->        at the deadline, or when all bytes are through
 //!   results {…}                  ->
 //!                                <-        results {…}
+//!                                <-        output {…}   where the client asked for it
 //! ```
 //!
 //! Whoever is interrupted by its user says `end {interrupted}` before that and then its results;
@@ -24,12 +25,17 @@
 //! A stream carries bytes in one direction only: streams `0..n` from the client, or from the
 //! server with `-R`; with `--bidir` streams `n..2n` come from the server besides.
 
+pub mod affinity;
+#[cfg(unix)]
+pub mod background;
 pub mod client;
 pub mod control;
 pub mod cpu;
 pub mod ending;
 pub mod engine;
 pub mod json;
+pub mod out;
+pub mod pace;
 pub mod params;
 pub mod pump;
 pub mod report;

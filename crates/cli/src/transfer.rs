@@ -52,6 +52,7 @@
 //! opens every component without following symbolic links ([`store`]) and replaces nothing unless
 //! `--overwrite` says so. Symbolic links come last, and never lead out of the directory.
 
+pub mod calls;
 pub mod disk;
 pub mod error;
 pub mod frame;

@@ -14,7 +14,39 @@ pub fn bytes_text(bytes: u64) -> String {
 /// `941 Mbits/sec`; zero time is no rate.
 pub fn rate_text(bytes: u64, seconds: f64) -> String {
     let bits = if seconds > 0.0 { bytes as f64 * 8.0 / seconds } else { 0.0 };
-    format!("{}/sec", scaled(bits, 1000.0, &BIT_UNITS))
+    format!("{}/sec", scaled_bits(bits))
+}
+
+/// A unit that rates are shown in, as iperf3's `-f` names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RateUnit {
+    /// Bytes instead of bits.
+    bytes: bool,
+    /// Which power.
+    scale: usize,
+}
+
+impl std::str::FromStr for RateUnit {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let scale = ["k", "m", "g", "t"].iter().position(|&u| text.eq_ignore_ascii_case(u));
+        let scale = scale.ok_or("units are k, m, g, t (bits) and K, M, G, T (bytes)")? + 1;
+        Ok(Self { bytes: text.bytes().all(|b| b.is_ascii_uppercase()), scale })
+    }
+}
+
+impl RateUnit {
+    /// `941 Mbits/sec`, `112 MBytes/sec`; zero time is no rate.
+    pub fn text(self, bytes: u64, seconds: f64) -> String {
+        let per_second = if seconds > 0.0 { bytes as f64 / seconds } else { 0.0 };
+        let power = i32::try_from(self.scale).expect("four powers");
+        let (value, unit) = match self.bytes {
+            true => (per_second / 1024_f64.powi(power), BYTE_UNITS[self.scale]),
+            false => (per_second * 8.0 / 1000_f64.powi(power), BIT_UNITS[self.scale]),
+        };
+        format!("{value:.0$} {unit}/sec", digits(value))
+    }
 }
 
 fn scaled(mut value: f64, base: f64, units: &[&str; 5]) -> String {
@@ -24,12 +56,21 @@ fn scaled(mut value: f64, base: f64, units: &[&str; 5]) -> String {
         value /= base;
         unit += 1;
     }
-    let digits = match value {
+    format!("{value:.0$} {1}", digits(value), units[unit])
+}
+
+/// Digits behind the point, for three that matter.
+fn digits(value: f64) -> usize {
+    match value {
         v if v < 9.995 => 2,
         v if v < 99.95 => 1,
         _ => 0,
-    };
-    format!("{value:.digits$} {}", units[unit])
+    }
+}
+
+/// `941 Mbits`.
+pub fn scaled_bits(bits: f64) -> String {
+    scaled(bits, 1000.0, &BIT_UNITS)
 }
 
 /// Reads an amount as iperf3 does: `128K`, `1.5M`, `10G` in powers of 1024.
@@ -70,6 +111,16 @@ mod tests {
         }
         assert_eq!(rate_text(125_000_000, 1.0), "1.00 Gbits/sec");
         assert_eq!(rate_text(1, 0.0), "0.00 bits/sec");
+    }
+
+    #[test]
+    fn a_rate_may_be_shown_in_one_unit_whatever_it_is() {
+        let shown = |unit: &str, bytes| unit.parse::<RateUnit>().unwrap().text(bytes, 1.0);
+        assert_eq!(shown("k", 125_000_000), "1000000 Kbits/sec");
+        assert_eq!(shown("m", 125_000), "1.00 Mbits/sec");
+        assert_eq!(shown("M", 3 << 20), "3.00 MBytes/sec");
+        assert_eq!(shown("g", 0), "0.00 Gbits/sec");
+        assert!("x".parse::<RateUnit>().is_err() && "".parse::<RateUnit>().is_err());
     }
 
     #[test]

@@ -163,8 +163,8 @@ impl World {
     /// # Panics
     /// If the port is taken.
     pub fn listen(&self, port: u16, conn: ConnConfig) -> TackListener {
-        let config = ListenConfig { conn, ..ListenConfig::default() };
-        self.endpoint.listen_with(port, config).expect("nobody else listens there")
+        let config = ListenConfig::default().with(|it| it.conn = conn);
+        self.endpoint.listen_plain_with(port, config).expect("nobody else listens there")
     }
 
     /// Sets a parameter of the peer.

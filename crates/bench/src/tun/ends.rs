@@ -69,7 +69,7 @@ fn endpoint(contestant: Contestant, role: Role) -> Result<(Endpoint, ConnConfig)
     let conn = match contestant {
         Contestant::Tack => ConnConfig::default(),
         // As the kernel's in this comparison.
-        _ => ConnConfig { congestion: Some(Algorithm::Cubic), ..ConnConfig::plain() },
+        _ => ConnConfig::plain().with(|it| it.congestion = Some(Algorithm::Cubic)),
     };
     let tun = tun_config(role, contestant != Contestant::PlainNoOffload)?;
     Ok((Endpoint::builder().conn(conn.clone()).bind_tun(&tun)?, conn))
@@ -82,8 +82,8 @@ fn share(bytes: u64, elapsed: Duration, note: String) -> Result<Share> {
 
 async fn our_server(contestant: Contestant) -> Result<Share> {
     let (endpoint, conn) = endpoint(contestant, Role::Server)?;
-    let listen = ListenConfig { conn, ..ListenConfig::default() };
-    let listener = endpoint.listen_with(PORT, listen)?;
+    let listen = ListenConfig::default().with(|it| it.conn = conn);
+    let listener = endpoint.listen_plain_with(PORT, listen)?;
     println!("{READY}");
     let (mut stream, _peer) = listener.accept().await?;
     let (bytes, elapsed) = receive(&mut stream).await?;
@@ -95,7 +95,7 @@ async fn our_server(contestant: Contestant) -> Result<Share> {
 
 async fn our_client(contestant: Contestant, duration: Duration) -> Result<Share> {
     let (endpoint, _) = endpoint(contestant, Role::Client)?;
-    let mut stream = endpoint.connect(server_at(contestant)).await?;
+    let mut stream = endpoint.connect_plain(server_at(contestant)).await?;
     let (bytes, elapsed) = transmit(&mut stream, duration).await?;
     let share = share(bytes, elapsed, note(&stream.info(), endpoint.io_counters()))?;
     drop(stream);

@@ -59,13 +59,12 @@ impl Stage {
     /// Starts to carry packets between two further devices.
     pub(super) fn relay(&self) -> Result<Relay> {
         let open = |here: usize| {
-            let config = TunConfig {
-                name: "relay".to_owned(),
-                addresses: vec![network(RELAYED[here])],
-                routes: vec![Prefix::new(RELAYED[1 - here].into(), 32).expect("32 bits")],
-                offload: true,
-                ..TunConfig::default()
-            };
+            let config = TunConfig::default().with(|it| {
+                it.name = "relay".to_owned();
+                it.addresses = vec![network(RELAYED[here])];
+                it.routes = vec![Prefix::new(RELAYED[1 - here].into(), 32).expect("32 bits")];
+                it.offload = true;
+            });
             self.namespaces[here].enter(move || tack_device::Tun::open(&config))
         };
         Relay::start(open(0)??, open(1)??)

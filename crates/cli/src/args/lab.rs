@@ -2,14 +2,10 @@
 
 mod acks;
 mod compare;
-mod controllers;
 #[cfg(target_os = "linux")]
 mod emulate;
 mod envelope;
 mod experiment;
-mod fairness;
-#[cfg(target_os = "linux")]
-mod kernel;
 
 use std::time::Duration;
 
@@ -18,14 +14,10 @@ use tack_lab::airtime::AirtimeSettings;
 
 pub use self::acks::AcksArgs;
 pub use self::compare::CompareArgs;
-pub use self::controllers::ControllersArgs;
 #[cfg(target_os = "linux")]
 pub use self::emulate::EmulateArgs;
 pub use self::envelope::EnvelopeArgs;
-pub use self::experiment::{ReproduceArgs, RunArgs, StoreArgs};
-pub use self::fairness::FairnessArgs;
-#[cfg(target_os = "linux")]
-pub use self::kernel::KernelArgs;
+pub use self::experiment::{FigureArgs, ReproduceArgs, RunArgs, StoreArgs, files};
 use crate::exit::Failure;
 
 const AFTER: &str = "\
@@ -34,9 +26,9 @@ Examples:
   tack lab run scenarios/satellite.toml       a scenario or an experiment of your own
   tack lab airtime --phy ac --mode udpack --l 2
   tack lab acks --rate 20 --rtt 50ms          every ACK strategy on the same wire
-  tack lab fairness                           each against acknowledging every segment
   tack lab envelope --draws 200               where TACK breaks a promise, path by path
   tack lab reproduce T-6b custura             the papers' figures beside ours
+  tack lab fairness --set flow.1.strategy=tack   against as many that acknowledge every segment
   tack lab controllers                        the congestion controllers side by side";
 
 /// Experiments in a deterministic simulator: the real stack over a model of 802.11 and wires.
@@ -60,19 +52,19 @@ pub enum LabCommand {
     /// Put every ACK strategy on the same path, its formula beside its count
     Acks(Box<AcksArgs>),
     /// Set each ACK strategy against as many flows that acknowledge every segment
-    Fairness(Box<FairnessArgs>),
+    Fairness(FigureArgs),
     /// Look for paths and traffic, at random, where TACK breaks a promise
     Envelope(Box<EnvelopeArgs>),
     /// Run the papers' figures, put theirs beside ours, and judge
     Reproduce(ReproduceArgs),
     /// Put the congestion controllers side by side, against theory and each other
-    Controllers(ControllersArgs),
+    Controllers(FigureArgs),
     /// Run programs in two network namespaces with a modelled path between them, in real time
     #[cfg(target_os = "linux")]
     Emulate(Box<EmulateArgs>),
     /// Compare our TCP with the kernel's over the same emulated path
     #[cfg(target_os = "linux")]
-    Kernel(KernelArgs),
+    Kernel(FigureArgs),
 }
 
 /// What every longer experiment has.

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use clap::Args;
 
-use crate::args::host::HostPort;
 use crate::args::transport::{ClientSecurity, ServerSecurity, Transport};
 use crate::args::tun::TunArgs;
 use crate::exit::Failure;
 use crate::net::Way;
+use tack_net::HostPort;
 
 const AFTER: &str = "\
 Our direction ends with standard input, as with nc -N; the command ends when both directions have.

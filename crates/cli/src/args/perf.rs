@@ -1,18 +1,25 @@
 //! `tack perf`: iperf3's flags where they mean the same.
 
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+pub mod foreign;
+pub mod output;
+pub mod traffic;
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 use clap::Args;
 
-use crate::args::host::HostPort;
+use crate::args::perf::foreign::Foreign;
+use crate::args::perf::output::OutputArgs;
+use crate::args::perf::traffic::TrafficArgs;
 use crate::args::transport::{ClientSecurity, ServerSecurity, Transport};
 use crate::args::tun::TunArgs;
 use crate::exit::Failure;
-use crate::net::Way;
+use crate::net::{Family, Origin, Way};
 use crate::perf::DEFAULT_PORT;
 use crate::perf::params::{Direction, TestParams, Until, VERSION};
 use crate::units::parse_bytes;
+use tack_net::HostPort;
 
 const AFTER: &str = "\
 Ctrl-C on either side ends a test early: both sides report what was measured until then.
@@ -24,11 +31,17 @@ Examples:
   tack perf -c HOST --plain-tcp   the same stack with TCP's acknowledgments
   tack perf -c HOST --tun --tun-addr 10.7.0.2/24
                                   over real IP packets, in a TUN interface
-  tack perf -c HOST -J            the result as JSON, with iperf3's keys and a `tack` object";
+  tack perf -c HOST -b 20M/10     an application with 20 Mbit/s to send, in bursts of ten blocks
+  tack perf -c HOST -t 0          until Ctrl-C
+  tack perf -s -D -I pid --logfile log
+                                  serve tests in the background
+  tack perf -c HOST -J            the result as JSON, with iperf3's keys and a `tack` object
+
+iperf3's other flags are understood, and say why they mean nothing here.";
 
 /// Measure throughput and what it costs in acknowledgments, with iperf3's flags and output.
 #[derive(Clone, Debug, Args)]
-#[command(after_help = AFTER)]
+#[command(after_help = AFTER, disable_version_flag = true)]
 #[command(group = clap::ArgGroup::new("side").required(true).args(["server", "client"]))]
 pub struct PerfArgs {
     /// Serve tests
@@ -43,16 +56,13 @@ pub struct PerfArgs {
     /// Seconds between reports; 0 reports only at the end
     #[arg(short, long, default_value_t = 1.0, value_name = "SECONDS")]
     pub interval: f64,
-    /// Report as JSON at the end
-    #[arg(short = 'J', long)]
-    pub json: bool,
-    /// Server: address to listen on [default: all]
-    #[arg(short = 'B', long, value_name = "ADDRESS", conflicts_with_all = ["client", "tun"])]
+    /// Address to listen on, or to connect from [default: all, or what the way there takes]
+    #[arg(short = 'B', long, value_name = "ADDRESS", conflicts_with = "tun")]
     pub bind: Option<IpAddr>,
     /// Server: serve one test and exit
     #[arg(short = '1', long, conflicts_with = "client")]
     pub one_off: bool,
-    /// Client: seconds to measure [default: 10]
+    /// Client: seconds to measure; 0 is until Ctrl-C [default: 10]
     #[arg(short, long, value_name = "SECONDS", conflicts_with_all = ["server", "bytes", "blockcount"])]
     pub time: Option<f64>,
     /// Client: send this many bytes (K, M, G, T) instead of for a time
@@ -94,9 +104,21 @@ pub struct PerfArgs {
     /// Which mechanism.
     #[command(flatten)]
     pub transport: Transport,
+    /// What is sent.
+    #[command(flatten)]
+    pub traffic: TrafficArgs,
+    /// What is shown.
+    #[command(flatten)]
+    pub output: OutputArgs,
     /// Which way.
     #[command(flatten)]
     pub tun: TunArgs,
+    /// Flags of iperf3 that mean nothing here.
+    #[command(flatten)]
+    pub foreign: Foreign,
+    /// This is the one in the background.
+    #[arg(long, hide = true, requires = "daemon")]
+    pub detached: bool,
 }
 
 /// A `tack perf` that makes sense.
@@ -106,10 +128,20 @@ pub struct PerfConfig {
     pub side: Side,
     /// Time between reports; `None` reports only at the end.
     pub interval: Option<Duration>,
-    /// JSON instead of text.
-    pub json: bool,
+    /// How it is shown.
+    pub output: OutputArgs,
+    /// What to tell the user before.
+    pub notes: Vec<String>,
+    /// Whether this is the one in the background.
+    pub detached: bool,
+    /// Blocks asked for; 0 without.
+    pub blocks: u64,
     /// Bound on the connections' buffers in bytes.
     pub window_bytes: Option<usize>,
+    /// Largest segment in bytes.
+    pub mss: Option<u16>,
+    /// The processor to run on.
+    pub processor: Option<u16>,
     /// Which mechanism.
     pub transport: Transport,
     /// Which way.
@@ -134,6 +166,10 @@ pub enum Side {
         host: HostPort,
         /// For what.
         params: TestParams,
+        /// From where.
+        origin: Origin,
+        /// For how long a connection is waited for.
+        connect_timeout: Option<Duration>,
         /// Whom to trust.
         security: ClientSecurity,
     },
@@ -156,10 +192,16 @@ impl PerfArgs {
         });
         let window_bytes = window_bytes.transpose()?;
         let plaintext = self.no_tls || self.client_security.insecure_plaintext;
-        let (json, transport, way) = (self.json, self.transport.clone(), self.tun.way()?);
+        let notes = self.foreign.notes()?;
+        let origin = self.traffic.origin(self.bind)?;
+        let (transport, way) = (self.transport.clone(), self.tun.way()?);
         let side = match &self.client {
             None => {
-                let address = self.bind.unwrap_or(Ipv6Addr::UNSPECIFIED.into());
+                let any = match origin.family {
+                    Some(Family::V4) => Ipv4Addr::UNSPECIFIED.into(),
+                    Some(Family::V6) | None => Ipv6Addr::UNSPECIFIED.into(),
+                };
+                let address = self.bind.unwrap_or(any);
                 Side::Server {
                     local: SocketAddr::new(address, self.port),
                     one_off: self.one_off,
@@ -170,13 +212,27 @@ impl PerfArgs {
                 host: HostPort::parse(host, self.port)
                     .map_err(|e| Failure::usage(format!("-c: {e}")))?,
                 params: self.params()?,
+                origin,
+                connect_timeout: self.traffic.connect_timeout.map(Duration::from_millis),
                 security: ClientSecurity {
                     insecure_plaintext: plaintext,
                     ..self.client_security.clone()
                 },
             },
         };
-        Ok(PerfConfig { side, interval, json, window_bytes, transport, way })
+        Ok(PerfConfig {
+            side,
+            interval,
+            output: self.output,
+            notes,
+            detached: self.detached,
+            blocks: self.blockcount.unwrap_or(0),
+            window_bytes,
+            mss: self.traffic.set_mss,
+            processor: self.traffic.affinity.and_then(|affinity| affinity.here),
+            transport,
+            way,
+        })
     }
 
     fn params(&self) -> Result<TestParams, Failure> {
@@ -186,7 +242,10 @@ impl PerfArgs {
             (None, Some(blocks)) => Until::Bytes(
                 blocks.checked_mul(length).ok_or_else(|| Failure::usage("-k: too many blocks"))?,
             ),
-            (None, None) => Until::Seconds(self.time.unwrap_or(10.0)),
+            (None, None) => match self.time {
+                Some(0.0) => Until::Stopped,
+                seconds => Until::Seconds(seconds.unwrap_or(10.0)),
+            },
         };
         let params = TestParams {
             version: VERSION,
@@ -199,6 +258,13 @@ impl PerfArgs {
             until,
             omit_seconds: self.omit.unwrap_or(0.0),
             block_bytes: u32::try_from(length).unwrap_or(u32::MAX),
+            pace: self.traffic.bitrate.filter(|pace| pace.bits_per_second > 0),
+            dscp: self.traffic.codepoint(),
+            server_processor: self.traffic.affinity.and_then(|affinity| affinity.there),
+            server_output: self.output.get_server_output,
+            mss: self.traffic.set_mss,
+            title: self.output.title.clone(),
+            extra_data: self.output.extra_data.clone(),
         };
         params.check().map_err(|e| Failure::usage(e.to_string()))?;
         Ok(params)

@@ -4,12 +4,12 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::args::host::HostPort;
 use crate::args::transport::{ClientSecurity, Transport};
 use crate::args::tun::TunArgs;
 use crate::exit::Failure;
 use crate::net::Way;
 use crate::transfer::DEFAULT_PORT;
+use tack_net::HostPort;
 
 const AFTER: &str = "\
 Start `tack recv` on the other machine first; it prints the command to type here.

@@ -12,6 +12,7 @@ use tack_net::{AckStrategy, ConnConfig};
 
 use crate::admission::{Code, Door, authorized_keys};
 use crate::exit::{ExitCode, Failure};
+use crate::observe;
 
 /// For the side that connects.
 #[derive(Clone, Debug, Default, Args)]
@@ -47,7 +48,11 @@ impl ClientSecurity {
         let connector = trust.and_then(Connector::new);
         let connector = connector.map_err(|e| Failure::new(ExitCode::Untrusted, e.to_string()))?;
         let identity = own_identity()?;
-        Ok(Some(connector.with_identity(Arc::new(identity))))
+        let connector = connector.with_identity(Arc::new(identity)).with_key_log();
+        Ok(Some(match observe::secrets() {
+            Some(secrets) => connector.with_secrets(secrets),
+            None => connector,
+        }))
     }
 }
 
@@ -108,7 +113,14 @@ impl ServerSecurity {
             (Some(cert), Some(key)) => ServerIdentity::from_pem_files(cert, key),
             _ => config_dir().and_then(|dir| ServerIdentity::load_or_generate(&dir)),
         };
-        let made = identity.and_then(|i| Ok((Acceptor::new(&i)?, i.fingerprint())));
+        let made = identity.and_then(|identity| {
+            let acceptor = Acceptor::new(&identity)?.with_key_log();
+            let acceptor = match observe::secrets() {
+                Some(secrets) => acceptor.with_secrets(secrets),
+                None => acceptor,
+            };
+            Ok((acceptor, identity.fingerprint()))
+        });
         made.map_err(|e| {
             let why =
                 format!("no identity to show to clients: {e}; give one with --cert and --key");
@@ -138,7 +150,9 @@ impl Transport {
     /// The connections' configuration.
     pub fn conn_config(&self) -> ConnConfig {
         let named = self.plain_tcp.then_some(AckStrategy::PLAIN).or(self.strategy);
-        let base = ConnConfig::default();
-        ConnConfig { congestion: self.congestion, ack: named.unwrap_or(base.ack), ..base }
+        ConnConfig::default().with(|it| {
+            it.congestion = self.congestion;
+            it.ack = named.unwrap_or(it.ack);
+        })
     }
 }

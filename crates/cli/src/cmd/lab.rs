@@ -1,25 +1,18 @@
 //! `tack lab`: plans, progress bars and files around `tack-lab`.
 
-mod controllers;
 #[cfg(target_os = "linux")]
 mod emulate;
 mod envelope;
 mod experiment;
-mod fairness;
-#[cfg(target_os = "linux")]
-mod kernel;
 
 use std::io::{IsTerminal, stderr};
 use std::path::Path;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
-use tack_lab::batch::run_all;
-use tack_lab::result::RunResult;
-use tack_lab::scenario::Scenario;
 
 use super::extras::print;
-use crate::args::lab::{AirtimeArgs, HowArgs, LabArgs, LabCommand};
+use crate::args::lab::{AirtimeArgs, LabArgs, LabCommand};
 use crate::exit::{ExitCode, Failure};
 
 /// Runs an experiment.
@@ -30,13 +23,15 @@ pub fn run(args: LabArgs) -> Result<ExitCode, Failure> {
         LabCommand::Airtime(args) => airtime(&args),
         LabCommand::Acks(args) => experiment::acks(&args),
         LabCommand::Envelope(args) => envelope::envelope(&args),
-        LabCommand::Fairness(args) => fairness::fairness(&args),
+        LabCommand::Fairness(args) => experiment::figures(&["fairness"], &args),
         LabCommand::Reproduce(args) => experiment::reproduce(&args),
-        LabCommand::Controllers(args) => controllers::controllers(&args),
+        LabCommand::Controllers(args) => {
+            experiment::figures(&["controllers", "pairs", "response"], &args)
+        }
         #[cfg(target_os = "linux")]
         LabCommand::Emulate(args) => emulate::emulate(&args),
         #[cfg(target_os = "linux")]
-        LabCommand::Kernel(args) => kernel::kernel(&args),
+        LabCommand::Kernel(args) => experiment::figures(&["kernel"], &args),
     }
 }
 
@@ -111,43 +106,6 @@ fn interruptible<T: Send + 'static>(
         Some(Ok(done)) => Ok(Some(done)),
         Some(Err(e)) => std::panic::resume_unwind(e.into_panic()),
     }
-}
-
-/// Runs `scenarios` with a bar, after making sure that there is a directory for what comes of it.
-fn run_batch(
-    scenarios: Vec<Scenario>,
-    how: &HowArgs,
-    out: Option<&Path>,
-) -> Result<Vec<RunResult>, Failure> {
-    if let Some(dir) = out {
-        // Not after minutes of work.
-        std::fs::create_dir_all(dir).map_err(|e| at(dir, e))?;
-    }
-    let bar = progress(how.quiet);
-    bar.set_length(scenarios.len() as u64);
-    let (jobs, watched) = (how.jobs, bar.clone());
-    let done = interruptible(move || run_all(&scenarios, jobs, &|| watched.inc(1)))?;
-    let done = done.ok_or_else(|| Failure::new(ExitCode::Interrupted, "stopped"))?;
-    bar.finish_and_clear();
-    done.map_err(failed)
-}
-
-/// Prints the table or the JSON, and writes both to files of that name in a directory.
-fn show(
-    text: &str,
-    json: &impl Serialize,
-    as_json: bool,
-    files: Option<(&Path, &str)>,
-) -> Result<ExitCode, Failure> {
-    if let Some((dir, name)) = files {
-        let mut pretty = serde_json::to_vec_pretty(json).map_err(failed)?;
-        pretty.push(b'\n');
-        for (extension, bytes) in [("txt", text.as_bytes()), ("json", &pretty)] {
-            let path = dir.join(name).with_extension(extension);
-            std::fs::write(&path, bytes).map_err(|e| at(&path, e))?;
-        }
-    }
-    if as_json { print_json(json) } else { print(text.as_bytes()) }
 }
 
 fn print_json(value: &impl Serialize) -> Result<ExitCode, Failure> {

@@ -7,10 +7,8 @@ use std::sync::Arc;
 
 use tokio::task::JoinSet;
 
-use crate::args::host::HostPort;
 use crate::args::recv::{Destination, RecvConfig};
 use crate::args::transport::ServerSecurity;
-use crate::budget::{Budget, Exhausted, Peer};
 use crate::conn::{Accept, Connection};
 use crate::exit::{ExitCode, Failure};
 use crate::net::{NetAccept, Way};
@@ -23,6 +21,8 @@ use crate::transfer::recv::{Intake, Limits, Received, busy, decline, receive_tre
 use crate::transfer::sessions::Sessions;
 use crate::transfer::store::{Durability, Store};
 use crate::units::bytes_text;
+use tack_net::HostPort;
+use tack_net::budget::{Budget, Exhausted, Peer};
 
 /// Most connections that are served at once, if only by being turned away; and of one peer.
 const MAX_CONNECTIONS: (usize, usize) = (256, 64);
@@ -267,7 +267,7 @@ fn listener_failed(error: io::Error) -> Failure {
 }
 
 /// The address by which others probably reach us: that of the default route. Nothing is sent.
-async fn outward_address() -> Option<IpAddr> {
+pub(super) async fn outward_address() -> Option<IpAddr> {
     let socket = tokio::net::UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).await.ok()?;
     // A documentation address [RFC 5737]: it is routed by the default route and never exists.
     socket.connect((Ipv4Addr::new(192, 0, 2, 1), 9)).await.ok()?;

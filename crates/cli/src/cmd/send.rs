@@ -6,6 +6,7 @@ use tack_net::tls::{ServerIdentity, config_dir};
 use tokio::time::{Duration, Instant, sleep};
 
 use crate::args::send::{SendConfig, What};
+use crate::cmd::another_way::{PROBES, another_way};
 use crate::exit::{ExitCode, Failure};
 use crate::net::{NetConn, NetDial};
 use crate::progress::Progress;
@@ -45,13 +46,15 @@ async fn send_paths(
 ) -> Result<ExitCode, Failure> {
     let progress = Progress::new(config.quiet);
     let started = Instant::now();
-    let mut lost: Option<(Instant, TransferError)> = None;
+    let mut lost: Option<Instant> = None;
+    let mut next = None;
     let sent = loop {
-        let opened = stop.or(begin(config, &paths, lost.is_some())).await;
+        let opening = begin(config, &paths, lost.is_some(), next.take());
+        let opened = stop.or(opening).await;
         let (found, (dial, conn)) = match opened.unwrap_or_else(|| Err(Failure::interrupted())) {
             Ok(opened) => opened,
             Err(failure) => {
-                let Some((since, _)) = &lost else { return Err(failure) };
+                let Some(since) = lost else { return Err(failure) };
                 // Whoever does not want us need not be asked again.
                 if failure.code != ExitCode::Failed || since.elapsed() > RETURN_LIMIT {
                     return Err(failure);
@@ -61,21 +64,29 @@ async fn send_paths(
             }
         };
         let sender = sender_id(config, &conn);
-        let sent = send_tree(conn, sender, found, &progress, stop).await;
-        dial.settle_unless(sent.is_err(), stop).await;
-        match sent {
-            Err(error) if error.may_be_resumed_at_once() && !stop.is_asked() => {
-                if lost.as_ref().is_some_and(|(since, _)| since.elapsed() < LEAST_SPELL) {
-                    // No sooner back than lost again: not without end.
-                    stop.or(sleep(RETRY_INTERVAL)).await;
+        let watch = conn.watched(PROBES);
+        let error = tokio::select! {
+            biased;
+            sent = send_tree(conn, sender, found, &progress, stop) => {
+                dial.settle_unless(sent.is_err(), stop).await;
+                match sent {
+                    Err(error) if error.may_be_resumed_at_once() && !stop.is_asked() => error,
+                    sent => break sent?,
                 }
-                if !config.quiet {
-                    eprintln!("tack: {error}; reconnecting");
-                }
-                lost = Some((Instant::now(), error));
             }
-            sent => break sent?,
+            moved = another_way(&watch, || open_owned(config.clone())) => {
+                next = Some(moved);
+                TransferError::Moved
+            }
+        };
+        if next.is_none() && lost.is_some_and(|since| since.elapsed() < LEAST_SPELL) {
+            // No sooner back than lost again: not without end.
+            stop.or(sleep(RETRY_INTERVAL)).await;
         }
+        if !config.quiet {
+            eprintln!("tack: {error}; reconnecting");
+        }
+        lost = Some(Instant::now());
     };
     let files = if sent.files == 1 { "1 file".into() } else { format!("{} files", sent.files) };
     let mut what = format!("sent {files}, {}, verified", bytes_text(sent.bytes));
@@ -96,19 +107,26 @@ const RETRY_INTERVAL: Duration = Duration::from_millis(500);
 /// A connection that lasts no longer is not worth one more at once.
 const LEAST_SPELL: Duration = Duration::from_secs(2);
 
-/// Looks at what is to be sent, and connects. What was left out is said once.
+/// Looks at what is to be sent, and connects, unless somebody has. What was left out, and what
+/// arrives otherwise than it is, is said once.
 async fn begin(
     config: &SendConfig,
     paths: &[PathBuf],
     again: bool,
+    opened: Option<(NetDial, NetConn)>,
 ) -> Result<(Scan, (NetDial, NetConn)), Failure> {
     // What is wrong with the paths should show before anything is connected.
     let (paths, follow) = (paths.to_owned(), config.follow);
     let found = blocking(move || scan(&paths, follow)).await?;
-    for why in found.skipped.iter().filter(|_| !again) {
-        eprintln!("tack: left out: {why}");
+    if !again {
+        found.skipped.iter().for_each(|why| eprintln!("tack: left out: {why}"));
+        found.notes.iter().for_each(|note| eprintln!("tack: {note}"));
     }
-    Ok((found, open(config).await?))
+    let opened = match opened {
+        Some(opened) => opened,
+        None => open(config).await?,
+    };
+    Ok((found, opened))
 }
 
 /// Who we are to this receiver, and to no other.
@@ -134,6 +152,10 @@ async fn open(config: &SendConfig) -> Result<(NetDial, NetConn), Failure> {
     let dial = NetDial::open(way, host, transport, connector, config.security.code.clone()).await?;
     let conn = dial.connect().await?;
     Ok((dial, conn))
+}
+
+async fn open_owned(config: SendConfig) -> Result<(NetDial, NetConn), Failure> {
+    open(&config).await
 }
 
 fn report(config: &SendConfig, what: &str, bytes: u64, started: Instant) {

@@ -54,7 +54,7 @@ pub(crate) async fn run(strategy: Strategy, file: &SourceFile, path: &Path) -> i
     // is to decide how often it is acknowledged.
     let end = || Endpoint::builder().conn(strategy.config()).answer_each_datagram(true);
     let server = end().bind(loopback)?;
-    let listener = server.listen()?;
+    let listener = server.listen_plain()?;
     let relay = Relay::start(path, server.local_addr(), clock)?;
     let client = end().bind(loopback)?;
     let remote = Remote { path: relay.address(), port: server.local_addr().port() };
@@ -79,7 +79,7 @@ pub(crate) async fn run(strategy: Strategy, file: &SourceFile, path: &Path) -> i
         stream.shutdown().await?;
         io::Result::Ok((received, arrival))
     });
-    let mut stream = client.connect_with(remote, strategy.config()).await?;
+    let mut stream = client.connect_plain_with(remote, strategy.config()).await?;
     let started_at = clock.now();
     let mut source = file.open()?;
     let mut chunk = vec![0; CHUNK_BYTES];

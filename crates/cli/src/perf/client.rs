@@ -2,21 +2,27 @@
 
 use std::time::Duration;
 
+use tokio::io::AsyncRead;
+
 use crate::conn::{Connection, Dial};
 use crate::perf::PerfError;
-use crate::perf::control::{Inbox, Message, open_control, open_stream, send};
+use crate::perf::control::{Inbox, Message, Output, open_control, open_stream, send};
 use crate::perf::ending::{Conclusion, Side, conclude, ended};
 use crate::perf::engine::Engine;
 use crate::perf::params::TestParams;
-use crate::perf::report::{Interval, Lane, Report};
+use crate::perf::report::{Interval, Lane, Report, Start};
 use crate::stop::Stop;
 
 /// What is shown while a test runs.
 pub trait Observer {
     /// All streams are connected.
-    fn connected(&mut self, params: &TestParams, lanes: &[Lane]);
+    fn connected(&mut self, start: &Start);
     /// An interval is over.
-    fn interval(&mut self, interval: &Interval);
+    fn interval(&mut self, start: &Start, interval: &Interval);
+    /// A test that we serve is over. What is shown of it, for a client that wants to see it.
+    fn served(&mut self, _report: &Report) -> Option<Output> {
+        None
+    }
 }
 
 /// Runs one test. `interval` is the time between reports; `None` reports only at the end.
@@ -32,22 +38,34 @@ pub async fn run<D: Dial>(
 ) -> Result<Report, PerfError> {
     params.check()?;
     let opened = stop.or(open(dial, params)).await;
-    let Opened { control, streams, lanes } = opened.ok_or(PerfError::Interrupted)??;
+    let Opened { control, streams, start } = opened.ok_or(PerfError::Interrupted)??;
     let (from, mut to) = tokio::io::split(control);
     let mut inbox = Inbox::new(from);
-    observer.connected(params, &lanes);
+    observer.connected(&start);
 
     let mut intervals = Vec::new();
     let mut engine = Engine::start(params, streams);
     let observe = |interval: Interval| {
-        observer.interval(&interval);
+        observer.interval(&start, &interval);
         intervals.push(interval);
     };
     let ended = ended(Side::Client, &mut inbox, stop);
     let ended = engine.run(interval, params.duration(), ended, observe).await?;
     let conclusion = conclude(Side::Client, engine, ended, &mut inbox, &mut to, stop).await?;
     let Conclusion { local, remote, interrupted } = conclusion;
-    Ok(Report { params: params.clone(), lanes, intervals, local, remote, interrupted })
+    let server_output = match params.server_output && remote.is_some() {
+        true => output(&mut inbox, stop).await,
+        false => None,
+    };
+    Ok(Report { start, intervals, local, remote, interrupted, server_output })
+}
+
+/// What the server shows. Nothing depends on it.
+async fn output<R: AsyncRead + Unpin>(inbox: &mut Inbox<R>, stop: &Stop) -> Option<Output> {
+    match stop.or_soon(Duration::MAX, inbox.soon()).await {
+        Some(Ok(Message::Output { output })) => Some(output),
+        _ => None,
+    }
 }
 
 /// A test that may start.
@@ -55,7 +73,7 @@ struct Opened<C> {
     control: C,
     /// Each with whether this side sends on it.
     streams: Vec<(C, bool)>,
-    lanes: Vec<Lane>,
+    start: Start,
 }
 
 async fn open<D: Dial>(dial: &D, params: &TestParams) -> Result<Opened<D::Conn>, PerfError> {
@@ -76,11 +94,15 @@ async fn open<D: Dial>(dial: &D, params: &TestParams) -> Result<Opened<D::Conn>,
         let mut conn = dial.dial().await.map_err(PerfError::Dial)?;
         let number = u16::try_from(index).expect("streams are at most 256");
         open_stream(&mut conn, &cookie, number).await?;
-        lanes.push(Lane { id: Lane::id_of(index), sends, addresses: conn.addresses() });
+        lanes.push(Lane::new(index, sends, &conn));
         streams.push((conn, sends));
     }
     match Inbox::new(&mut control).soon().await? {
-        Message::Start => Ok(Opened { control, streams, lanes }),
+        Message::Start => {
+            let peer = control.addresses().map(|(_, peer)| peer);
+            let start = Start { params: params.clone(), lanes, cookie, peer };
+            Ok(Opened { control, streams, start })
+        }
         _ => Err(PerfError::Protocol("no start")),
     }
 }

@@ -58,6 +58,28 @@ pub enum Message {
         /// Everything.
         results: Results,
     },
+    /// What the server shows of the test, for a client that asked for it.
+    Output {
+        /// All of it.
+        output: Output,
+    },
+}
+
+/// What a side shows of a test.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Output {
+    /// Lines.
+    Text(String),
+    /// A document.
+    Json(serde_json::Value),
+}
+
+impl Output {
+    /// Whether it fits a message.
+    pub fn fits(&self) -> bool {
+        serde_json::to_vec(self).is_ok_and(|bytes| bytes.len() < MAX_MESSAGE / 2)
+    }
 }
 
 /// What one side counted.

@@ -12,7 +12,7 @@ use crate::perf::PerfError;
 use crate::perf::control::{Results, StreamResult};
 use crate::perf::cpu::CpuMeter;
 use crate::perf::params::TestParams;
-use crate::perf::pump::{self, Budget, Gauge, Signal};
+use crate::perf::pump::{self, Budget, Gauge, Signal, Supply};
 use crate::perf::report::{Interrupted, Interval, Span};
 
 /// Time without a byte on any stream after which a test is given up.
@@ -77,8 +77,9 @@ impl Engine {
     /// Starts all streams; each says whether this side sends on it.
     pub fn start<C: Connection>(params: &TestParams, streams: Vec<(C, bool)>) -> Self {
         let (signals, listen) = watch::channel(Signal::Tick(0));
+        let block_bytes = params.block_bytes as usize;
         let budget = Budget::new(params.bytes());
-        let block = params.block_bytes as usize;
+        let supply = Supply { block_bytes, budget, pace: params.pace };
         let mut pumps = JoinSet::new();
         let mut gauges = Vec::new();
         for (conn, sends) in streams {
@@ -86,9 +87,9 @@ impl Engine {
             gauges.push(Arc::clone(&gauge));
             let listen = listen.clone();
             if sends {
-                pumps.spawn(pump::send(conn, block, budget.clone(), gauge, listen));
+                pumps.spawn(pump::send(conn, supply.clone(), gauge, listen));
             } else {
-                pumps.spawn(pump::receive(conn, block, gauge, listen));
+                pumps.spawn(pump::receive(conn, block_bytes, gauge, listen));
             }
         }
         let now = Instant::now();

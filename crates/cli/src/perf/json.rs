@@ -1,11 +1,13 @@
 //! A test as JSON with iperf3's key names, and a `tack` object beside them.
 
-use serde_json::{Map, Value, json};
+pub mod start;
+
+use serde_json::{Value, json};
 
 use crate::conn::Flow;
-use crate::perf::control::StreamResult;
+use crate::perf::control::{Output, StreamResult};
 use crate::perf::params::Direction;
-use crate::perf::report::{Extremes, Interrupted, Interval, Report};
+use crate::perf::report::{Extremes, Interrupted, Interval, Report, Start};
 
 /// What only the command knows.
 #[derive(Clone, Debug, Default)]
@@ -20,20 +22,59 @@ pub struct Context {
     pub congestion: Option<String>,
     /// Seconds between reports; 0 for none.
     pub interval: f64,
+    /// Blocks asked for with `-k`; 0 is without.
+    pub blocks: u64,
+    /// Bound on buffers asked for with `-w`.
+    pub window_bytes: Option<usize>,
+    /// Bounds of the send and the receive buffer.
+    pub buffer_bytes: (usize, usize),
 }
 
 /// The whole document. Of an interrupted test it has what was measured, and iperf3's `error`.
 pub fn document(report: &Report, context: &Context) -> Value {
     let mut document = json!({
-        "start": start(report, context),
-        "intervals": intervals(report),
+        "start": start::start(&report.start, context),
+        "intervals": report.intervals.iter().map(|i| interval(&report.start, i)).collect::<Vec<_>>(),
         "end": end(report, context),
         "tack": tack(report, context),
     });
+    let params = &report.start.params;
+    for (key, text) in [("title", &params.title), ("extra_data", &params.extra_data)] {
+        if let Some(text) = text {
+            document[key] = text.as_str().into();
+        }
+    }
+    if let Some(output) = &report.server_output {
+        let (key, value) = server_output(output);
+        document[key] = value;
+    }
     if let Some(interrupted) = report.interrupted {
         document["error"] = interruption(interrupted, context.connecting_to.is_some()).into();
     }
     document
+}
+
+/// One line of `--json-stream`.
+pub fn event(name: &str, data: Value) -> Value {
+    json!({ "event": name, "data": data })
+}
+
+/// The last lines of `--json-stream`.
+pub fn last_events(report: &Report, context: &Context) -> Vec<Value> {
+    let output = report.server_output.as_ref().map(server_output);
+    let error = report.interrupted.map(|i| interruption(i, context.connecting_to.is_some()));
+    let mut events = vec![event("tack", tack(report, context)), event("end", end(report, context))];
+    events.extend(output.map(|(key, value)| event(key, value)));
+    events.extend(error.map(|why| event("error", why.into())));
+    events
+}
+
+/// What the server showed, under iperf3's name for its kind.
+fn server_output(output: &Output) -> (&'static str, Value) {
+    match output {
+        Output::Text(text) => ("server_output_text", text.as_str().into()),
+        Output::Json(document) => ("server_output_json", document.clone()),
+    }
 }
 
 /// What iperf3 says of an interrupted test.
@@ -51,57 +92,6 @@ pub fn failure(reason: &str) -> Value {
     json!({ "start": {}, "intervals": [], "end": {}, "error": reason })
 }
 
-fn start(report: &Report, context: &Context) -> Value {
-    let connected: Vec<_> = report
-        .lanes
-        .iter()
-        .map(|lane| {
-            let mut one = Map::new();
-            one.insert("socket".into(), lane.id.into());
-            if let Some((local, remote)) = lane.addresses {
-                one.insert("local_host".into(), local.ip().to_string().into());
-                one.insert("local_port".into(), local.port().into());
-                one.insert("remote_host".into(), remote.ip().to_string().into());
-                one.insert("remote_port".into(), remote.port().into());
-            }
-            Value::Object(one)
-        })
-        .collect();
-    let params = &report.params;
-    let mut start = json!({
-        "connected": connected,
-        "version": concat!("tack ", env!("CARGO_PKG_VERSION")),
-        "system_info": system_info(),
-        "timestamp": { "timesecs": context.timestamp },
-        "tcp_mss_default": flows(report).map(|f| f.mss).max().unwrap_or(0),
-        "test_start": {
-            "protocol": if uses_tack(report) { "TACK" } else { "TCP" },
-            "num_streams": params.streams,
-            "blksize": params.block_bytes,
-            "omit": params.omit_seconds,
-            "duration": params.duration().map_or(0.0, |d| d.as_secs_f64()),
-            "bytes": params.bytes().unwrap_or(0),
-            "blocks": 0,
-            "reverse": u8::from(params.direction == Direction::Reverse),
-            "bidir": u8::from(params.direction == Direction::Both),
-            "tos": 0,
-            "target_bitrate": 0,
-            "interval": context.interval,
-        },
-    });
-    if let Some((host, port)) = &context.connecting_to {
-        start["connecting_to"] = json!({ "host": host, "port": port });
-    }
-    start
-}
-
-fn system_info() -> String {
-    let uname = rustix::system::uname();
-    let parts =
-        [uname.sysname(), uname.nodename(), uname.release(), uname.version(), uname.machine()];
-    parts.map(|part| part.to_string_lossy().into_owned()).join(" ")
-}
-
 fn flows(report: &Report) -> impl Iterator<Item = &Flow> {
     report.local.streams.iter().filter_map(|s| s.flow.as_ref())
 }
@@ -110,12 +100,9 @@ fn uses_tack(report: &Report) -> bool {
     flows(report).any(|f| f.tack)
 }
 
-fn intervals(report: &Report) -> Vec<Value> {
-    report.intervals.iter().map(|i| interval(report, i)).collect()
-}
-
-fn interval(report: &Report, interval: &Interval) -> Value {
-    let lanes = report.lanes.iter().zip(&interval.spans);
+/// One interval.
+pub fn interval(start: &Start, interval: &Interval) -> Value {
+    let lanes = start.lanes.iter().zip(&interval.spans);
     let streams: Vec<_> = lanes
         .map(|(lane, span)| {
             let mut one = amounts(interval.start, interval.end, span.bytes);
@@ -135,7 +122,7 @@ fn interval(report: &Report, interval: &Interval) -> Value {
         })
         .collect();
     let sum = |sends: bool| {
-        let these = report.lanes.iter().zip(&interval.spans).filter(|(l, _)| l.sends == sends);
+        let these = start.lanes.iter().zip(&interval.spans).filter(|(l, _)| l.sends == sends);
         let mut sum =
             amounts(interval.start, interval.end, these.clone().map(|(_, s)| s.bytes).sum());
         sum["omitted"] = interval.omitted.into();
@@ -145,12 +132,13 @@ fn interval(report: &Report, interval: &Interval) -> Value {
         }
         sum
     };
-    if report.params.direction == Direction::Both {
-        return json!({
-            "streams": streams, "sum": sum(true), "sum_bidir_reverse": sum(false),
-        });
+    // From the client, whichever side this is; and back.
+    let first = start.lanes[0].sends;
+    let mut value = json!({ "streams": streams, "sum": sum(first) });
+    if start.params.direction == Direction::Both {
+        value["sum_bidir_reverse"] = sum(!first);
     }
-    json!({ "streams": streams, "sum": sum(report.lanes[0].sends) })
+    value
 }
 
 fn amounts(start: f64, end: f64, bytes: u64) -> Value {
@@ -175,7 +163,7 @@ fn total(one: Option<&StreamResult>, sends: bool, is_sender: bool) -> Value {
 
 fn end(report: &Report, context: &Context) -> Value {
     let stream = |index: usize| {
-        let lane = &report.lanes[index];
+        let lane = &report.start.lanes[index];
         let (sender, receiver) = report.ends(index);
         let (mut s, mut r) = (total(sender, lane.sends, true), total(receiver, lane.sends, false));
         if let Some(s) = s.as_object_mut() {
@@ -191,8 +179,8 @@ fn end(report: &Report, context: &Context) -> Value {
         }
         json!({ "sender": s, "receiver": r })
     };
-    let streams: Vec<_> = (0..report.lanes.len()).map(stream).collect();
-    let first_sends = report.lanes[0].sends;
+    let streams: Vec<_> = (0..report.start.lanes.len()).map(stream).collect();
+    let first_sends = report.start.lanes[0].sends;
     let (sent, received) = report.sums(first_sends);
     let (local, remote) = (report.local.cpu, report.remote.as_ref().map(|r| r.cpu));
     let congestion = context.congestion.as_deref().unwrap_or("bbr");
@@ -208,7 +196,7 @@ fn end(report: &Report, context: &Context) -> Value {
         "sender_tcp_congestion": congestion,
         "receiver_tcp_congestion": congestion,
     });
-    if report.params.direction == Direction::Both {
+    if report.start.params.direction == Direction::Both {
         let (sent, received) = report.sums(!first_sends);
         end["sum_sent_bidir_reverse"] = total(sent.as_ref(), !first_sends, true);
         end["sum_received_bidir_reverse"] = total(received.as_ref(), !first_sends, false);

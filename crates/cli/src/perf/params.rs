@@ -4,8 +4,10 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::perf::pace::Pace;
+
 /// Version of the measuring protocol.
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;
 
 /// Most streams in each direction, as in iperf3.
 pub const MAX_STREAMS: u16 = 128;
@@ -15,6 +17,9 @@ pub const MAX_BLOCK_BYTES: u32 = 1 << 20;
 
 /// Longest test in seconds, as in iperf3.
 pub const MAX_SECONDS: f64 = 86_400.0;
+
+/// Longest time between two bursts: after a minute in which nothing moves a test is given up.
+const MAX_GAP: Duration = Duration::from_secs(20);
 
 /// Longest warm-up in seconds.
 pub const MAX_OMIT_SECONDS: f64 = 600.0;
@@ -39,6 +44,8 @@ pub enum Until {
     Seconds(f64),
     /// After so many bytes in each direction.
     Bytes(u64),
+    /// When a user says so (`-t 0`).
+    Stopped,
 }
 
 /// The parameters of one test.
@@ -56,6 +63,48 @@ pub struct TestParams {
     pub omit_seconds: f64,
     /// Bytes per read and write.
     pub block_bytes: u32,
+    /// What each stream has to send; `None` is as much as there is room for.
+    #[serde(default)]
+    pub pace: Option<Pace>,
+    /// Differentiated services codepoint of both sides' packets, 6 bits.
+    #[serde(default)]
+    pub dscp: u8,
+    /// The processor that the server is to run on.
+    #[serde(default)]
+    pub server_processor: Option<u16>,
+    /// Whether the client wants to see what the server says.
+    #[serde(default)]
+    pub server_output: bool,
+    /// Largest segment in bytes that the client asked its connections for.
+    #[serde(default)]
+    pub mss: Option<u16>,
+    /// What the client calls the test.
+    #[serde(default)]
+    pub title: Option<String>,
+    /// What the client wants to find in the results.
+    #[serde(default)]
+    pub extra_data: Option<String>,
+}
+
+impl Default for TestParams {
+    /// Ten seconds of one stream from here to there, as iperf3 does.
+    fn default() -> Self {
+        Self {
+            version: VERSION,
+            streams: 1,
+            direction: Direction::Forward,
+            until: Until::Seconds(10.0),
+            omit_seconds: 0.0,
+            block_bytes: 128 << 10,
+            pace: None,
+            dscp: 0,
+            server_processor: None,
+            server_output: false,
+            mss: None,
+            title: None,
+            extra_data: None,
+        }
+    }
 }
 
 /// Why parameters make no sense.
@@ -82,6 +131,15 @@ pub enum ParamsError {
     /// Too small or too large.
     #[error("blocks of {0} bytes: from 1 to {MAX_BLOCK_BYTES} are possible")]
     Block(u32),
+    /// It is for connections over UDP, on Linux.
+    #[error("codepoint {0}: the server cannot mark its packets")]
+    Dscp(u8),
+    /// Not there, or not the server's.
+    #[error("processor {0}: the server has no such")]
+    Processor(u16),
+    /// So slow that it looks dead.
+    #[error("-b: a burst every {0:.0} s is too seldom; smaller blocks (-l) come more often")]
+    Gap(f64),
 }
 
 impl TestParams {
@@ -95,6 +153,11 @@ impl TestParams {
         }
         if !(0.0..=MAX_OMIT_SECONDS).contains(&self.omit_seconds) {
             return Err(ParamsError::Omit(self.omit_seconds));
+        }
+        if let Some(gap) = self.pace.map(|pace| pace.gap(self.block_bytes as usize))
+            && gap > MAX_GAP
+        {
+            return Err(ParamsError::Gap(gap.as_secs_f64()));
         }
         match self.until {
             Until::Seconds(s) if !(s > 0.0 && s <= MAX_SECONDS) => Err(ParamsError::Seconds(s)),
@@ -122,18 +185,18 @@ impl TestParams {
         Duration::from_secs_f64(self.omit_seconds)
     }
 
-    /// The time counted; `None` if the test ends by bytes.
+    /// The time counted; `None` if the test ends by bytes, or by a user.
     pub fn duration(&self) -> Option<Duration> {
         match self.until {
             Until::Seconds(s) => Some(Duration::from_secs_f64(s)),
-            Until::Bytes(_) => None,
+            Until::Bytes(_) | Until::Stopped => None,
         }
     }
 
     /// The bytes each direction carries; `None` if the test ends by time.
     pub fn bytes(&self) -> Option<u64> {
         match self.until {
-            Until::Seconds(_) => None,
+            Until::Seconds(_) | Until::Stopped => None,
             Until::Bytes(bytes) => Some(bytes),
         }
     }
@@ -144,14 +207,7 @@ mod tests {
     use super::*;
 
     fn params() -> TestParams {
-        TestParams {
-            version: VERSION,
-            streams: 1,
-            direction: Direction::Forward,
-            until: Until::Seconds(10.0),
-            omit_seconds: 0.0,
-            block_bytes: 128 * 1024,
-        }
+        TestParams::default()
     }
 
     #[test]
@@ -162,7 +218,7 @@ mod tests {
             change(&mut p);
             p.check().unwrap_err()
         };
-        assert_eq!(bad(|p| p.version = 2), ParamsError::Version(2));
+        assert_eq!(bad(|p| p.version = 1), ParamsError::Version(1));
         assert_eq!(bad(|p| p.streams = 0), ParamsError::Streams(0));
         assert_eq!(bad(|p| p.streams = 129), ParamsError::Streams(129));
         assert_eq!(bad(|p| p.block_bytes = 0), ParamsError::Block(0));
@@ -172,6 +228,19 @@ mod tests {
         assert_eq!(bad(|p| p.until = Until::Bytes(0)), ParamsError::NoBytes);
         assert!(matches!(bad(|p| p.omit_seconds = f64::INFINITY), ParamsError::Omit(_)));
         assert!(matches!(bad(|p| p.omit_seconds = -1.0), ParamsError::Omit(_)));
+        let slow = Pace { bits_per_second: 1, blocks: 1 };
+        assert!(params_with(slow).check().is_err_and(|e| e.to_string().contains("-l")));
+    }
+
+    fn params_with(pace: Pace) -> TestParams {
+        TestParams { pace: Some(pace), ..params() }
+    }
+
+    #[test]
+    fn a_test_may_go_on_until_somebody_ends_it() {
+        let endless = TestParams { until: Until::Stopped, omit_seconds: 3.0, ..params() };
+        assert_eq!(endless.check(), Ok(()));
+        assert_eq!((endless.duration(), endless.bytes()), (None, None));
     }
 
     #[test]

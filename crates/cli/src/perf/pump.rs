@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::watch;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::conn::{Connection, Flow};
+use crate::perf::pace::Pace;
 
 /// How long a stream may take to end after its last byte.
 const WIND_DOWN: Duration = Duration::from_secs(2);
@@ -71,17 +72,42 @@ impl Budget {
     }
 }
 
+/// What a sender has to send.
+#[derive(Clone, Debug)]
+pub struct Supply {
+    /// Bytes per write.
+    pub block_bytes: usize,
+    /// How much there is, for all senders together.
+    pub budget: Budget,
+    /// How fast there is more of it; `None` is at once.
+    pub pace: Option<Pace>,
+}
+
 /// Sends blocks until told to stop or the budget is spent, then closes.
 pub async fn send<C: Connection>(
     mut conn: C,
-    block_bytes: usize,
-    budget: Budget,
+    supply: Supply,
     gauge: Arc<Gauge>,
     mut signals: watch::Receiver<Signal>,
 ) -> io::Result<()> {
+    let Supply { block_bytes, budget, pace } = supply;
     let block = pattern(block_bytes);
+    let started = Instant::now();
     let mut stopped = None;
     'running: loop {
+        let due = pace.map(|pace| started + pace.due(gauge.bytes(), block_bytes));
+        while let Some(due) = due.filter(|due| *due > Instant::now()) {
+            tokio::select! {
+                until = signaled(&mut signals) => {
+                    gauge.publish(&conn);
+                    if until.is_some() {
+                        stopped = until;
+                        break 'running;
+                    }
+                }
+                () = sleep_until(due) => break,
+            }
+        }
         let mut left = budget.take(block.len());
         if left == 0 {
             break;

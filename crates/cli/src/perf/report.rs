@@ -2,8 +2,8 @@
 
 use std::net::SocketAddr;
 
-use crate::conn::Flow;
-use crate::perf::control::{Results, StreamResult};
+use crate::conn::{Connection, Flow};
+use crate::perf::control::{Cookie, Output, Results, StreamResult};
 use crate::perf::params::TestParams;
 
 /// One stream's ends and direction.
@@ -15,13 +15,37 @@ pub struct Lane {
     pub sends: bool,
     /// This end and the other, where there are addresses.
     pub addresses: Option<(SocketAddr, SocketAddr)>,
+    /// Largest segment payload in bytes when it began; 0 where nobody knows.
+    pub mss: u64,
+    /// Whether TACK was agreed on.
+    pub tack: bool,
 }
 
 impl Lane {
+    /// The stream at `index`, on `conn`.
+    pub fn new(index: usize, sends: bool, conn: &impl Connection) -> Self {
+        let flow = conn.flow().unwrap_or_default();
+        let (mss, tack) = (flow.mss, flow.tack);
+        Self { id: Self::id_of(index), sends, addresses: conn.addresses(), mss, tack }
+    }
+
     /// The number shown for the stream at `index`.
     pub fn id_of(index: usize) -> u32 {
         5 + 2 * u32::try_from(index).expect("streams are at most 256")
     }
+}
+
+/// A test that begins: all streams are connected.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Start {
+    /// What is measured.
+    pub params: TestParams,
+    /// The streams.
+    pub lanes: Vec<Lane>,
+    /// The test's name between the two sides.
+    pub cookie: Cookie,
+    /// The other end of the control connection, where there are addresses.
+    pub peer: Option<SocketAddr>,
 }
 
 /// What happened on one stream in one interval.
@@ -91,10 +115,8 @@ pub enum Interrupted {
 /// Everything about a test, as one side knows it at the end.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Report {
-    /// What was measured.
-    pub params: TestParams,
-    /// The streams.
-    pub lanes: Vec<Lane>,
+    /// What was measured, on which streams.
+    pub start: Start,
     /// The intervals, in order.
     pub intervals: Vec<Interval>,
     /// What this side counted.
@@ -103,6 +125,8 @@ pub struct Report {
     pub remote: Option<Results>,
     /// Whether it ended before its time.
     pub interrupted: Option<Interrupted>,
+    /// What the server showed, if that was asked for.
+    pub server_output: Option<Output>,
 }
 
 impl Report {
@@ -110,12 +134,12 @@ impl Report {
     pub fn ends(&self, index: usize) -> (Option<&StreamResult>, Option<&StreamResult>) {
         let local = Some(&self.local.streams[index]);
         let remote = self.remote.as_ref().map(|remote| &remote.streams[index]);
-        if self.lanes[index].sends { (local, remote) } else { (remote, local) }
+        if self.start.lanes[index].sends { (local, remote) } else { (remote, local) }
     }
 
     /// Streams on which this side sends, or receives.
     pub fn lanes_that(&self, sends: bool) -> impl Iterator<Item = usize> + '_ {
-        (0..self.lanes.len()).filter(move |&i| self.lanes[i].sends == sends)
+        (0..self.start.lanes.len()).filter(move |&i| self.start.lanes[i].sends == sends)
     }
 
     /// Sums over the streams on which this side sends, or receives: what the senders and what the

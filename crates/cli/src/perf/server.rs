@@ -6,16 +6,19 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
-use crate::budget::{Budget, Peer};
 use crate::conn::{Accept, Connection};
 use crate::perf::PerfError;
+use crate::perf::affinity::Pinned;
 use crate::perf::client::Observer;
-use crate::perf::control::{ANSWER_LIMIT, Cookie, Inbox, Message, Opening, read_opening, send};
+use crate::perf::control::{
+    ANSWER_LIMIT, Cookie, Inbox, Message, Opening, Output, read_opening, send,
+};
 use crate::perf::ending::{Conclusion, Side, conclude, ended};
 use crate::perf::engine::Engine;
-use crate::perf::params::TestParams;
-use crate::perf::report::{Interval, Lane, Report};
+use crate::perf::params::{ParamsError, TestParams};
+use crate::perf::report::{Interval, Lane, Report, Start};
 use crate::stop::Stop;
+use tack_net::budget::{Budget, Peer};
 
 /// Most connections that have not yet said what they are, and of one peer: a test has up to 256.
 const MAX_OPENING: (usize, usize) = (512, 257);
@@ -142,16 +145,18 @@ pub async fn serve_one<A: Accept>(
     observer: &mut impl Observer,
     stop: &Stop,
 ) -> Result<Report, PerfError> {
+    let peer = control.addresses().map(|(_, peer)| peer);
     let (from, mut to) = tokio::io::split(control);
     let mut inbox = Inbox::new(from);
     let opened = stop.or(open(door, &mut inbox, &mut to)).await;
-    let (params, streams, lanes) = opened.ok_or(PerfError::Interrupted)??;
-    observer.connected(&params, &lanes);
+    let Opened { start, streams, pinned } = opened.ok_or(PerfError::Interrupted)??;
+    let start = Start { peer, ..start };
+    observer.connected(&start);
 
-    let mut engine = Engine::start(&params, streams);
+    let mut engine = Engine::start(&start.params, streams);
     let mut intervals = Vec::new();
     let observe = |interval: Interval| {
-        observer.interval(&interval);
+        observer.interval(&start, &interval);
         intervals.push(interval);
     };
     let ended = ended(Side::Server, &mut inbox, stop);
@@ -161,11 +166,30 @@ pub async fn serve_one<A: Accept>(
     };
     let conclusion = conclude(Side::Server, engine, ended, &mut inbox, &mut to, stop).await?;
     let Conclusion { local, remote, interrupted } = conclusion;
-    if remote.is_some() {
+    drop(pinned);
+    door.accept.mark(0);
+    let report = Report { start, intervals, local, remote, interrupted, server_output: None };
+    let output = observer.served(&report);
+    if report.remote.is_some() {
+        if let Some(output) = output.filter(|_| report.start.params.server_output) {
+            let too_long = || Output::Text("(more than a message holds)".to_owned());
+            let output = Some(output).filter(Output::fits).unwrap_or_else(too_long);
+            // The test is over: who is gone needs nothing any more.
+            let _ = send(&mut to, &Message::Output { output }).await;
+        }
         // Until the client has our results and closes; it may be gone without a word.
         stop.or_soon(Duration::from_secs(2), inbox.closed()).await;
     }
-    Ok(Report { params, lanes, intervals, local, remote, interrupted })
+    Ok(report)
+}
+
+/// A test that may start.
+struct Opened<C> {
+    start: Start,
+    /// Each with whether this side sends on it.
+    streams: Vec<(C, bool)>,
+    /// The processor asked for is ours as long as this lives.
+    pinned: Option<Pinned>,
 }
 
 /// Agrees to what the client asks for, and waits for its streams.
@@ -173,19 +197,35 @@ async fn open<A: Accept>(
     door: &mut Door<'_, A>,
     inbox: &mut Inbox<impl AsyncRead + Unpin>,
     to: &mut (impl AsyncWrite + Unpin),
-) -> Result<(TestParams, Vec<(A::Conn, bool)>, Vec<Lane>), PerfError> {
+) -> Result<Opened<A::Conn>, PerfError> {
     let Message::Open { params } = inbox.soon().await? else {
         return Err(PerfError::Protocol("no request for a test"));
     };
-    if let Err(error) = params.check() {
-        send(to, &Message::Refused { reason: error.to_string() }).await?;
-        return Err(error.into());
-    }
+    let pinned = match possible(door, &params) {
+        Ok(pinned) => pinned,
+        Err(error) => {
+            send(to, &Message::Refused { reason: error.to_string() }).await?;
+            return Err(error.into());
+        }
+    };
     let cookie = new_cookie()?;
     send(to, &Message::Accepted { cookie }).await?;
     let (streams, lanes) = gather(door, &params, &cookie).await?;
     send(to, &Message::Start).await?;
-    Ok((params, streams, lanes))
+    Ok(Opened { start: Start { params, lanes, cookie, peer: None }, streams, pinned })
+}
+
+/// Does here what a test asks for beside its streams.
+fn possible<A: Accept>(
+    door: &mut Door<'_, A>,
+    params: &TestParams,
+) -> Result<Option<Pinned>, ParamsError> {
+    params.check()?;
+    if !door.accept.mark(params.dscp) {
+        return Err(ParamsError::Dscp(params.dscp));
+    }
+    let pin = |processor| Pinned::to(processor).map_err(|_| ParamsError::Processor(processor));
+    params.server_processor.map(pin).transpose()
 }
 
 /// Streams with whether this side sends on each, and what is shown of them.
@@ -215,12 +255,8 @@ async fn gather<A: Accept>(
     let with_direction = |(conn, client_sends): (Option<_>, bool)| Some((conn?, !client_sends));
     let streams: Vec<(A::Conn, bool)> =
         streams.into_iter().zip(client_sends).filter_map(with_direction).collect();
-    let lane = |(index, (conn, sends)): (usize, &(A::Conn, bool))| Lane {
-        id: Lane::id_of(index),
-        sends: *sends,
-        addresses: conn.addresses(),
-    };
-    let lanes = streams.iter().enumerate().map(lane).collect();
+    let lanes = streams.iter().enumerate();
+    let lanes = lanes.map(|(index, (conn, sends))| Lane::new(index, *sends, conn)).collect();
     Ok((streams, lanes))
 }
 

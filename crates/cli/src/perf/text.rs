@@ -3,30 +3,44 @@
 use crate::conn::Flow;
 use crate::perf::client::Observer;
 use crate::perf::control::StreamResult;
-use crate::perf::params::{Direction, TestParams};
-use crate::perf::report::{Interrupted, Interval, Lane, Report};
-use crate::units::{bytes_text, rate_text};
+use crate::perf::cpu::CpuUse;
+use crate::perf::json::start::hex;
+use crate::perf::params::{Direction, Until};
+use crate::perf::report::{Interrupted, Interval, Report, Start};
+use crate::units::{RateUnit, bytes_text, rate_text};
 
 const RULE: &str = "- - - - - - - - - - - - - - - - - - - - - - - - -";
+
+/// How a test is written.
+#[derive(Clone, Debug, Default)]
+pub struct Style {
+    /// The unit of rates; `None` is what fits.
+    pub unit: Option<RateUnit>,
+    /// Says more, the controller by this name.
+    pub details: Option<String>,
+}
 
 /// Writes lines as things happen.
 #[derive(Debug)]
 pub struct Text<F> {
     line: F,
+    style: Style,
     is_client: bool,
     bidir: bool,
-    lanes: Vec<Lane>,
 }
 
 impl<F: FnMut(&str)> Text<F> {
     /// `line` takes each line, without its end.
-    pub fn new(is_client: bool, line: F) -> Self {
-        Self { line, is_client, bidir: false, lanes: Vec::new() }
+    pub fn new(is_client: bool, style: Style, line: F) -> Self {
+        Self { line, style, is_client, bidir: false }
     }
 
     /// The summary at the end.
     pub fn summary(&mut self, report: &Report) {
         (self.line)(RULE);
+        if self.style.details.is_some() {
+            (self.line)("Test Complete. Summary Results:");
+        }
         if let Some(interrupted) = report.interrupted {
             let whose = match interrupted {
                 Interrupted::Here => "Interrupted",
@@ -37,7 +51,7 @@ impl<F: FnMut(&str)> Text<F> {
         let role = if self.bidir { "[Role]" } else { "" };
         let header = format!("[ ID]{role} Interval           Transfer     Bitrate         Retr");
         (self.line)(&header);
-        for (index, lane) in report.lanes.iter().enumerate() {
+        for (index, lane) in report.start.lanes.iter().enumerate() {
             let (sender, receiver) = report.ends(index);
             let id = self.id(&format!("{:3}", lane.id), lane.sends);
             self.total(&id, sender, "sender");
@@ -51,14 +65,53 @@ impl<F: FnMut(&str)> Text<F> {
                 self.total(&id, receiver.as_ref(), "receiver");
             }
         }
-        let remote = report.remote.as_ref().map_or("unknown".to_owned(), |r| percent(r.cpu.total));
-        (self.line)(&format!("CPU: local {}, remote {remote}", percent(report.local.cpu.total)));
+        self.cpu(report);
         for sends in [true, false] {
             if report.lanes_that(sends).count() > 0 {
                 self.tack(report, sends);
             }
         }
         (self.line)("");
+    }
+
+    fn cpu(&mut self, report: &Report) {
+        let remote = report.remote.as_ref().map(|remote| remote.cpu);
+        let Some(congestion) = &self.style.details else {
+            let remote = remote.map_or("unknown".to_owned(), |cpu| percent(cpu.total));
+            let local = percent(report.local.cpu.total);
+            (self.line)(&format!("CPU: local {local}, remote {remote}"));
+            return;
+        };
+        let share = |cpu: CpuUse| {
+            format!("{} ({:.1} % user, {:.1} % system)", percent(cpu.total), cpu.user, cpu.system)
+        };
+        let remote = remote.map_or("unknown".to_owned(), share);
+        let (here, there) = match report.start.lanes.first().is_some_and(|lane| lane.sends) {
+            true => ("sender", "receiver"),
+            false => ("receiver", "sender"),
+        };
+        let local = share(report.local.cpu);
+        (self.line)(&format!("CPU Utilization: local/{here} {local}, remote/{there} {remote}"));
+        (self.line)(&format!("snd_tcp_congestion {congestion}"));
+    }
+
+    /// What the test is, for those who want to know.
+    fn parameters(&mut self, start: &Start) {
+        let params = &start.params;
+        let until = match params.until {
+            Until::Seconds(s) => format!("{s} second test"),
+            Until::Bytes(n) => format!("{n} bytes to send"),
+            Until::Stopped => "until it is stopped".to_owned(),
+        };
+        (self.line)(&format!(
+            "Starting Test: protocol: {}, {} streams, {} byte blocks, omitting {} seconds, {until}, \
+             tos {}",
+            if start.lanes.iter().any(|lane| lane.tack) { "TACK" } else { "TCP" },
+            params.streams,
+            params.block_bytes,
+            params.omit_seconds,
+            params.dscp << 2,
+        ));
     }
 
     /// `[  5]`, or `[  5][TX-C]` when both directions are measured.
@@ -79,7 +132,7 @@ impl<F: FnMut(&str)> Text<F> {
             (Some(flow), "sender") => flow.retransmits.to_string(),
             _ => String::new(),
         };
-        let amounts = amounts(one.bytes, one.seconds);
+        let amounts = self.amounts(one.bytes, one.seconds);
         let times = times(0.0, one.seconds);
         (self.line)(format!("{id} {times}  {amounts}  {retransmits:>4}  {who:>14}").trim_end());
     }
@@ -107,9 +160,17 @@ impl<F: FnMut(&str)> Text<F> {
         }
     }
 
+    fn amounts(&self, bytes: u64, seconds: f64) -> String {
+        let rate = match self.style.unit {
+            Some(unit) => unit.text(bytes, seconds),
+            None => rate_text(bytes, seconds),
+        };
+        format!("{:>11}  {rate:>14}", bytes_text(bytes))
+    }
+
     fn span(&mut self, id: &str, interval: &Interval, bytes: u64, sender: Option<(u64, &Flow)>) {
         let seconds = interval.end - interval.start;
-        let amounts = amounts(bytes, seconds);
+        let amounts = self.amounts(bytes, seconds);
         let times = times(interval.start, interval.end);
         let tail = sender.map_or(String::new(), |(retransmits, flow)| {
             format!("  {retransmits:>4}   {:>11}", bytes_text(flow.snd_cwnd))
@@ -120,9 +181,14 @@ impl<F: FnMut(&str)> Text<F> {
 }
 
 impl<F: FnMut(&str)> Observer for Text<F> {
-    fn connected(&mut self, params: &TestParams, lanes: &[Lane]) {
-        self.bidir = params.direction == Direction::Both;
-        self.lanes = lanes.to_vec();
+    fn connected(&mut self, start: &Start) {
+        let lanes = &start.lanes;
+        self.bidir = start.params.direction == Direction::Both;
+        if self.style.details.is_some() {
+            (self.line)(&format!("      Cookie: {}", hex(&start.cookie)));
+            let mss = lanes.iter().map(|lane| lane.mss).max().unwrap_or(0);
+            (self.line)(&format!("      TCP MSS: {mss}"));
+        }
         for lane in lanes {
             if let Some((local, remote)) = lane.addresses {
                 let ((a, p), (b, q)) = ((local.ip(), local.port()), (remote.ip(), remote.port()));
@@ -130,13 +196,16 @@ impl<F: FnMut(&str)> Observer for Text<F> {
                 (self.line)(&format!("{id} local {a} port {p} connected to {b} port {q}"));
             }
         }
+        if self.style.details.is_some() {
+            self.parameters(start);
+        }
         let role = if self.bidir { "[Role]" } else { "" };
         let sender = if lanes.iter().any(|l| l.sends) { "         Retr  Cwnd" } else { "" };
         (self.line)(&format!("[ ID]{role} Interval           Transfer     Bitrate{sender}"));
     }
 
-    fn interval(&mut self, interval: &Interval) {
-        let lanes = std::mem::take(&mut self.lanes);
+    fn interval(&mut self, start: &Start, interval: &Interval) {
+        let lanes = &start.lanes;
         if lanes.len() > 1 && interval.start > 0.0 {
             (self.line)(RULE);
         }
@@ -153,7 +222,6 @@ impl<F: FnMut(&str)> Observer for Text<F> {
                 self.span(&id, interval, bytes, None);
             }
         }
-        self.lanes = lanes;
     }
 }
 
@@ -163,8 +231,4 @@ fn times(start: f64, end: f64) -> String {
 
 fn percent(value: f64) -> String {
     format!("{value:.1} %")
-}
-
-fn amounts(bytes: u64, seconds: f64) -> String {
-    format!("{:>11}  {:>14}", bytes_text(bytes), rate_text(bytes, seconds))
 }

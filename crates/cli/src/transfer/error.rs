@@ -129,6 +129,9 @@ pub enum TransferError {
     /// A newer session goes on with what this one began.
     #[error("a newer transfer of the same sender goes on with it")]
     Superseded,
+    /// Another connection goes on with it.
+    #[error("nothing was heard on this connection any more, and another one is there")]
+    Moved,
     /// The user stopped it.
     #[error("stopped{0}")]
     Stopped(Standing),
@@ -226,7 +229,9 @@ impl TransferError {
     /// What to tell the peer; `None` where it is gone or told us itself.
     pub fn code_for_peer(&self) -> Option<Code> {
         Some(match self {
-            Self::Connection { .. } | Self::Closed { .. } | Self::Peer { .. } => return None,
+            Self::Connection { .. } | Self::Closed { .. } | Self::Peer { .. } | Self::Moved => {
+                return None;
+            }
             Self::Disk { .. } | Self::Incomplete { .. } => Code::Io,
             Self::Silent { .. } | Self::TooSlow { .. } => Code::Busy,
             Self::NotOurs | Self::Version { .. } => Code::Protocol,

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::budget::Grant;
 use crate::transfer::name::{NameError, RelPath, check_link_target, printable};
+use tack_net::budget::Grant;
 
 /// Most entries of one transfer.
 pub const MAX_ENTRIES: usize = 1 << 20;

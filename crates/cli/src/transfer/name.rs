@@ -262,7 +262,7 @@ mod tests {
 
     #[test]
     fn printed_names_cannot_drive_a_terminal() {
-        let shown = printable(b"a\x1b[2Jb\n\xff\xe2\x80\xaec");
+        let shown = printable(b"a\x1b[2Jb\n\r\xff\xe2\x80\xaec");
         assert!(!shown.chars().any(|c| c.is_control() || is_bidi_control(c)), "{shown:?}");
     }
 }

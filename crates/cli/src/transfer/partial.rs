@@ -10,6 +10,7 @@ use std::io::{self, Seek, Write};
 use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
+use crate::transfer::calls::{Call, Calls};
 use crate::transfer::error::TransferError;
 use crate::transfer::name::RelPath;
 use crate::transfer::sessions::SenderId;
@@ -18,11 +19,20 @@ use crate::transfer::store::{Store, size_of};
 /// How often a file is opened anew because it got its name while we waited for its lock.
 const MAX_TRIES: usize = 16;
 
+/// The least that becomes a hole, in bytes: fewer are not worth a call.
+const HOLE: usize = 64 << 10;
+
+fn is_zero(bytes: &[u8]) -> bool {
+    // By words that need not agree with the file's: what is left over counts as well.
+    bytes.iter().fold(0, |all, byte| all | byte) == 0
+}
+
 /// A file under way. Nobody else writes it while this lives, not even another process.
 #[derive(Debug)]
 pub struct Partial {
     pub(super) file: File,
     pub(super) name: OsString,
+    calls: Calls,
 }
 
 impl Partial {
@@ -39,13 +49,40 @@ impl Partial {
 
     /// Cuts it to `bytes`; what is written goes on from there.
     pub fn keep(&mut self, bytes: u64) -> io::Result<()> {
+        self.resize(bytes)
+    }
+
+    /// Appends. What is zero becomes a hole, and takes no room, where the file system has such.
+    pub fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let mut runs = bytes.chunks(HOLE).peekable();
+        let mut done = 0;
+        while let Some(run) = runs.next() {
+            let zero = is_zero(run);
+            let mut length = run.len();
+            while let Some(more) = runs.next_if(|next| is_zero(next) == zero) {
+                length += more.len();
+            }
+            if zero {
+                let at = self.file.stream_position()?;
+                self.resize(at + length as u64)?;
+            } else {
+                self.write_all(&bytes[done..done + length])?;
+            }
+            done += length;
+        }
+        Ok(())
+    }
+
+    fn resize(&mut self, bytes: u64) -> io::Result<()> {
+        self.calls.ask(Call::Resize(&self.file, bytes))?;
         self.file.set_len(bytes)?;
         self.file.seek(io::SeekFrom::Start(bytes)).map(drop)
     }
 
-    /// Appends.
-    pub fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.file.write_all(bytes)
+    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let passes = self.calls.may_write(&self.file, bytes.len())?;
+        self.file.write_all(&bytes[..passes])?;
+        if passes < bytes.len() { Err(Errno::NOSPC.into()) } else { Ok(()) }
     }
 }
 
@@ -90,6 +127,9 @@ impl Store {
         for _ in 0..MAX_TRIES {
             let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
             let mode = Mode::RUSR | Mode::WUSR;
+            if !create.is_empty() {
+                self.calls().ask_os(Call::Make).map_err(fail)?;
+            }
             let fd = match rustix::fs::openat(self.partials(), &name, flags | create, mode) {
                 Err(Errno::NOENT) if create.is_empty() => return Ok(None),
                 opened => opened.map_err(fail)?,
@@ -98,7 +138,8 @@ impl Store {
                 Err(Errno::WOULDBLOCK) => break,
                 locked => locked.map_err(fail)?,
             }
-            let partial = Partial { file: File::from(fd), name: name.clone() };
+            let calls = self.calls().clone();
+            let partial = Partial { file: File::from(fd), name: name.clone(), calls };
             // Whoever had it locked until now may have given it its name: then it is in its place,
             // where nobody may write it.
             if self.is_still(&partial).map_err(fail)? {

@@ -7,7 +7,6 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use crate::budget::{Budget, Exhausted, Peer};
 use crate::conn::Connection;
 use crate::progress::Progress;
 use crate::stop::Stop;
@@ -23,6 +22,7 @@ use crate::transfer::sessions::{SenderId, Sessions};
 use crate::transfer::sink::{Job, Proved, Reply, Sink};
 use crate::transfer::store::Store;
 use crate::transfer::wire::{OPENING_LIMIT, unexpected};
+use tack_net::budget::{Budget, Exhausted, Peer};
 
 /// Most skipped files whose reasons are kept.
 const MAX_SKIPPED: usize = 1000;
@@ -237,10 +237,11 @@ impl<C: Connection> TreeReceiver<'_, C> {
         }
         self.framed.writer.send(&Frame::Planned).await?;
 
+        // A file that is here whole gets its name as soon as that is proved.
+        self.busy(sink, |sink| sink.make_dirs()).await?;
         let resumed = self.check_proofs(sink, held).await?;
         self.course.here = self.course.done.kept;
         self.progress.start(list.total_bytes(), self.course.done.kept);
-        self.busy(sink, |sink| sink.make_dirs()).await?;
         self.framed.writer.send(&Frame::Go).await?;
 
         self.store_files(sink, resumed).await?;

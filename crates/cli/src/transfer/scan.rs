@@ -1,5 +1,6 @@
 //! What the sender's paths contain.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs::{self, Metadata};
 use std::os::unix::ffi::OsStrExt;
@@ -19,8 +20,12 @@ pub struct Scan {
     pub origins: Vec<PathBuf>,
     /// Left out on purpose: devices, links that lead outside.
     pub skipped: Vec<String>,
+    /// What arrives otherwise than it is here.
+    pub notes: Vec<String>,
     /// Left out because it couldn't be read.
     pub unreadable: Vec<String>,
+    /// Files, hard links to one of them not counted.
+    files_once: usize,
 }
 
 /// A place still to look at.
@@ -39,14 +44,22 @@ struct Todo {
 /// If a given path is missing, two have one name, or the list is over its limits.
 pub fn scan(paths: &[PathBuf], follow: bool) -> Result<Scan, TransferError> {
     let mut scan = Scan::default();
+    let mut linked = BTreeSet::new();
     for given in paths {
         let name = name_of(given)?;
         let path = RelPath::from_bytes(name.as_bytes()).map_err(ListError::Name)?;
         fs::metadata(given).map_err(TransferError::disk("send", given))?;
         let mut todo = vec![Todo { origin: given.clone(), path, follow: true, above: Vec::new() }];
         while let Some(next) = todo.pop() {
-            scan.visit(next, follow, &mut todo)?;
+            scan.visit(next, follow, &mut todo, &mut linked)?;
         }
+    }
+    let again = scan.list.files().count() - scan.files_once;
+    if again > 0 {
+        let files = if again == 1 { "1 file is" } else { &format!("{again} files are") };
+        scan.notes.push(format!(
+            "{files} a hard link to another one that is sent; each arrives as a file of its own"
+        ));
     }
     Ok(scan)
 }
@@ -70,6 +83,7 @@ impl Scan {
         here: Todo,
         follow: bool,
         todo: &mut Vec<Todo>,
+        linked: &mut BTreeSet<(u64, u64)>,
     ) -> Result<(), TransferError> {
         let look = if here.follow { fs::metadata } else { fs::symlink_metadata };
         let meta = match look(&here.origin) {
@@ -96,6 +110,9 @@ impl Scan {
             return Ok(());
         }
         let children = if is_dir { self.children(&here.origin) } else { Vec::new() };
+        if meta.is_file() && (meta.nlink() == 1 || linked.insert(id)) {
+            self.files_once += 1;
+        }
         match self.list.push(entry(here.path.clone(), &meta, kind)) {
             Ok(()) => self.origins.push(here.origin.clone()),
             Err(ListError::Name(e @ NameError::Escapes { .. })) => {

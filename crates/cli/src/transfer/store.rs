@@ -5,6 +5,7 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{
@@ -12,6 +13,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
+use crate::transfer::calls::{Call, Calls, FileSystem};
 use crate::transfer::error::TransferError;
 use crate::transfer::list::Mtime;
 use crate::transfer::name::{PARTIAL_DIR, RelPath};
@@ -56,6 +58,7 @@ pub struct Store {
     shown: PathBuf,
     durability: Durability,
     umask: Mode,
+    calls: Calls,
 }
 
 impl Store {
@@ -79,7 +82,13 @@ impl Store {
                     .map_err(TransferError::disk("write", &above))?;
             }
         }
-        Ok(Self { root, partial, shown: dir.to_owned(), durability, umask: umask() })
+        let calls = Calls::default();
+        Ok(Self { root, partial, shown: dir.to_owned(), durability, umask: umask(), calls })
+    }
+
+    /// From here on every change goes through `file_system`, which may have it fail.
+    pub fn through(self, file_system: Arc<dyn FileSystem>) -> Self {
+        Self { calls: Calls::through(file_system), ..self }
     }
 
     /// A path of this store as the user knows it, for messages.
@@ -162,6 +171,7 @@ impl Store {
     ) -> Result<bool, TransferError> {
         let fail = |e| TransferError::disk("put in place", self.show(path))(e);
         let file = &partial.file;
+        self.calls.ask_os(Call::Attributes).map_err(fail)?;
         rustix::fs::fchmod(file, self.permissions(mode)).map_err(fail)?;
         rustix::fs::futimens(file, &timestamps(mtime)).map_err(fail)?;
         self.sync_file(file, path).inspect_err(|_| {
@@ -174,7 +184,7 @@ impl Store {
         }
         let parent = self.parent_of(path).map_err(fail)?;
         let new = path.file_name();
-        match rename(&self.partial, &partial.name, &parent, new, overwrite) {
+        match self.rename(&partial.name, &parent, new, overwrite) {
             Ok(()) => Ok(true),
             Err(Errno::EXIST) => Ok(false),
             Err(e) => Err(fail(e)),
@@ -202,7 +212,10 @@ impl Store {
     fn sync_file(&self, file: &File, path: &RelPath) -> Result<(), TransferError> {
         match self.durability {
             Durability::Synced => {
-                file.sync_all().map_err(TransferError::disk("write", self.show(path)))
+                let asked = self.calls.ask(Call::Sync(file));
+                asked
+                    .and_then(|()| file.sync_all())
+                    .map_err(TransferError::disk("write", self.show(path)))
             }
             Durability::Lazy => Ok(()),
         }
@@ -213,7 +226,7 @@ impl Store {
     pub fn sync_root(&self) -> Result<(), TransferError> {
         match self.durability {
             Durability::Synced => {
-                sync_dir(&self.root).map_err(TransferError::disk("write", &self.shown))
+                self.sync_names(&self.root).map_err(TransferError::disk("write", &self.shown))
             }
             Durability::Lazy => Ok(()),
         }
@@ -223,10 +236,15 @@ impl Store {
     pub fn make_dir(&self, path: &RelPath) -> Result<(), TransferError> {
         let made = (|| {
             let parent = self.parent_of(path)?;
-            match rustix::fs::mkdirat(&parent, path.file_name(), Mode::RWXU) {
-                Ok(()) => self.mark_unfinished(path)?,
-                Err(Errno::EXIST) => {}
-                Err(e) => return Err(e),
+            let there = rustix::fs::statat(&parent, path.file_name(), AtFlags::SYMLINK_NOFOLLOW);
+            if matches!(there, Err(Errno::NOENT)) {
+                // First: a folder that is there without the mark would keep the mode it is made with.
+                self.mark_unfinished(path)?;
+                self.calls.ask_os(Call::Make)?;
+                match rustix::fs::mkdirat(&parent, path.file_name(), Mode::RWXU) {
+                    Ok(()) | Err(Errno::EXIST) => {}
+                    Err(e) => return Err(e),
+                }
             }
             // Opened once more to be sure that it is a folder and no link to one.
             rustix::fs::openat(&parent, path.file_name(), DIR_FLAGS, Mode::empty()).map(drop)
@@ -237,6 +255,7 @@ impl Store {
     /// Remembers across interruptions that we made this folder and owe it its mode and time.
     fn mark_unfinished(&self, path: &RelPath) -> rustix::io::Result<()> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        self.calls.ask_os(Call::Make)?;
         rustix::fs::openat(
             &self.partial,
             partial_name(&EVERYBODY, path, "dir"),
@@ -260,11 +279,12 @@ impl Store {
         let made = (|| {
             let parent = self.parent_of(path)?;
             let _ = rustix::fs::unlinkat(&self.partial, &temporary, AtFlags::empty());
+            self.calls.ask_os(Call::Make)?;
             rustix::fs::symlinkat(OsStr::from_bytes(target), &self.partial, &temporary)?;
             let flags = AtFlags::SYMLINK_NOFOLLOW;
             // A file system without times on links is no reason to fail.
             let _ = rustix::fs::utimensat(&self.partial, &temporary, &timestamps(mtime), flags);
-            let placed = rename(&self.partial, &temporary, &parent, path.file_name(), overwrite);
+            let placed = self.rename(&temporary, &parent, path.file_name(), overwrite);
             placed.inspect_err(|_| {
                 let _ = rustix::fs::unlinkat(&self.partial, &temporary, AtFlags::empty());
             })
@@ -289,11 +309,12 @@ impl Store {
         let dir = dir.map_err(fail)?;
         let ours = rustix::fs::statat(&self.partial, &marker, AtFlags::SYMLINK_NOFOLLOW).is_ok();
         if ours || overwrite {
+            self.calls.ask_os(Call::Attributes).map_err(fail)?;
             rustix::fs::fchmod(&dir, self.permissions(mode)).map_err(fail)?;
             rustix::fs::futimens(&dir, &timestamps(mtime)).map_err(fail)?;
         }
         if self.durability == Durability::Synced {
-            sync_dir(&dir).map_err(TransferError::disk("write", self.show(path)))?;
+            self.sync_names(&dir).map_err(TransferError::disk("write", self.show(path)))?;
         }
         // Only now: whoever is cut off before owes it still.
         let _ = rustix::fs::unlinkat(&self.partial, &marker, AtFlags::empty());
@@ -311,6 +332,26 @@ impl Store {
 
     pub(super) fn partials(&self) -> &OwnedFd {
         &self.partial
+    }
+
+    pub(super) fn calls(&self) -> &Calls {
+        &self.calls
+    }
+
+    fn rename(
+        &self,
+        old: &OsStr,
+        to: &OwnedFd,
+        new: &OsStr,
+        overwrite: bool,
+    ) -> rustix::io::Result<()> {
+        self.calls.ask_os(Call::Rename { old, to: to.as_fd(), new })?;
+        rename(&self.partial, old, to, new, overwrite)
+    }
+
+    fn sync_names(&self, dir: &OwnedFd) -> rustix::io::Result<()> {
+        self.calls.ask_os(Call::SyncNames(dir.as_fd()))?;
+        sync_dir(dir)
     }
 
     /// What our user lets a file have of what its sender says.

@@ -1,17 +1,19 @@
 //! The command line: what is understood, and what is said about the rest.
 
-use clap::{CommandFactory, Parser};
+use clap::CommandFactory;
 use tack_cli::args::nc;
 use tack_cli::args::perf::{PerfConfig, Side};
 use tack_cli::args::send::What;
 use tack_cli::args::{Cli, Command};
 use tack_cli::exit::{ExitCode, Failure};
+use tack_cli::net::Family;
 #[cfg(target_os = "linux")]
 use tack_cli::net::Way;
+use tack_cli::perf::pace::Pace;
 use tack_cli::perf::params::{Direction, Until};
 
 fn parse(line: &str) -> Result<Command, clap::Error> {
-    Cli::try_parse_from(line.split_whitespace()).map(|cli| cli.command)
+    Cli::read(line.split_whitespace()).map(|cli| cli.command)
 }
 
 fn perf(line: &str) -> Result<PerfConfig, Failure> {
@@ -66,7 +68,8 @@ fn recv_refuses_flags_that_mean_nothing_for_a_stream() {
 #[test]
 fn perf_takes_iperf3s_flags() {
     let config = perf("tack perf -c h -p 9 -i 0 -t 3 -P 4 -R -w 2M -l 64K -O 1 -J").unwrap();
-    assert_eq!((config.interval, config.json, config.window_bytes), (None, true, Some(2 << 20)));
+    assert_eq!((config.interval, config.window_bytes), (None, Some(2 << 20)));
+    assert!(config.output.json);
     let Side::Client { host, params, .. } = config.side else { panic!() };
     assert_eq!(host.port, 9);
     assert_eq!((params.streams, params.block_bytes), (4, 65_536));
@@ -81,6 +84,27 @@ fn perf_takes_iperf3s_flags() {
     assert_eq!(params.until, Until::Bytes(10_000));
     let served = perf("tack perf -s -1 -B 127.0.0.1 -p 0").unwrap().side;
     assert!(matches!(served, Side::Server { one_off: true, security: Some(_), .. }));
+    let config = perf("tack perf -c h -t 0 -b 20M/10 -6 --dscp ef -M 1400 -A 1,0 --cport 77 -V");
+    let config = config.unwrap();
+    let Side::Client { params, origin, .. } = config.side else { panic!() };
+    assert_eq!((params.until, params.dscp, params.server_processor), (Until::Stopped, 46, Some(0)));
+    assert_eq!(params.pace, Some(Pace { bits_per_second: 20_000_000, blocks: 10 }));
+    assert_eq!((origin.port, origin.dscp, origin.family), (77, 46, Some(Family::V6)));
+    assert_eq!((config.mss, config.processor), (Some(1_400), Some(1)));
+    assert!(config.output.details && config.notes.is_empty());
+}
+
+#[test]
+fn iperf3s_flags_that_mean_nothing_here_say_why() {
+    for flag in ["-Z", "-N", "-d", "--forceflush", "--fq-rate 1M", "--pacing-timer 100"] {
+        let notes = perf(&format!("tack perf -c h {flag}")).unwrap().notes;
+        assert!(notes.len() == 1 && notes[0].contains(" means nothing here: "), "{notes:?}");
+    }
+    for flag in ["-u", "--sctp", "-X a", "-F a", "-L 7", "--username me", "--bind-dev lo"] {
+        let failure = perf(&format!("tack perf -c h {flag}")).unwrap_err();
+        assert_eq!(failure.code, ExitCode::Usage, "{flag}");
+        assert!(failure.message.contains(" means nothing here: "), "{failure}");
+    }
 }
 
 #[test]
@@ -92,7 +116,9 @@ fn perf_says_what_is_wrong_with_its_arguments() {
     for (flags, word) in [
         ("-P 0", "streams"),
         ("-P 500", "128"),
-        ("-t 0", "more than 0"),
+        ("-t 1e6", "at most 86400"),
+        ("-4 -B ::1", "no address of the family"),
+        ("-b 1k -l 1M", "smaller blocks"),
         ("-l 2M", "blocks of 2097152"),
         ("-i 0.01", "0.1 to 60"),
         ("-w 1", "4K"),
@@ -103,6 +129,28 @@ fn perf_says_what_is_wrong_with_its_arguments() {
         assert!(failure.message.contains(word), "{flags}: {failure}");
         assert_eq!(failure.code, ExitCode::Usage);
     }
+}
+
+#[test]
+fn a_number_below_zero_is_a_value_and_the_option_says_what_it_thinks_of_it() {
+    for (line, word) in [
+        ("perf -c h -P -1", "--parallel"),
+        ("perf -c h -n -5", "no amount"),
+        ("recv -p -1", "--port"),
+        ("lab emulate --rate -1", "1.5G"),
+        ("demo --rate 1e40", "1000G at most"),
+        ("lab emulate --rate 1e40", "1000G at most"),
+    ] {
+        let error = parse(&format!("tack {line}")).unwrap_err().to_string();
+        assert!(error.contains(word), "{line}: {error}");
+    }
+    for (flags, word) in [("-t -1", "more than 0"), ("-O -2", "warm-up"), ("-i -1", "0.1 to 60")] {
+        let failure = perf(&format!("tack perf -c h {flags}")).unwrap_err();
+        assert!(failure.message.contains(word), "{flags}: {failure}");
+    }
+    // An option that is a digit stays one.
+    let served = perf("tack perf -s -1").unwrap().side;
+    assert!(matches!(served, Side::Server { one_off: true, .. }));
 }
 
 #[test]

@@ -1,12 +1,20 @@
 //! Both ends of each command in one process. One binary, a module per topic: it links once.
 
 mod args;
+#[cfg(target_os = "linux")]
+mod dissector;
+mod doctor;
+mod faults;
 mod hostile;
 mod kills;
 mod nc;
 mod network;
 mod patience;
 mod perf;
+#[cfg(target_os = "linux")]
+mod perf_flags;
+#[cfg(target_os = "linux")]
+mod qlog_schema;
 mod rebinding;
 #[cfg(target_os = "linux")]
 mod ssh;
@@ -15,6 +23,11 @@ mod stop;
 mod strangers;
 mod support;
 mod takeover;
+#[cfg(target_os = "linux")]
+mod top;
 mod transfer;
 #[cfg(target_os = "linux")]
 mod tun;
+mod tunnel;
+#[cfg(target_os = "linux")]
+mod tunnel_programs;

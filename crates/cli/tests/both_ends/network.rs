@@ -7,7 +7,6 @@ use std::process::Stdio;
 
 use serde_json::Value;
 use tack_cli::admission::Door;
-use tack_cli::args::host::HostPort;
 use tack_cli::conn::Accept;
 use tack_cli::net::{NetAccept, NetDial, Way};
 use tack_cli::progress::Progress;
@@ -17,6 +16,7 @@ use tack_cli::transfer::scan::scan;
 use tack_cli::transfer::send::send_tree;
 use tack_cli::transfer::store::{Durability, Store};
 use tack_net::ConnConfig;
+use tack_net::HostPort;
 use tack_net::tls::{Acceptor, ClientTrust, Connector, ServerIdentity};
 use tempfile::tempdir;
 
@@ -53,7 +53,7 @@ fn tree_over_network(encrypted: bool, config: ConnConfig, seed: u64) {
             let intake = Intake::alone(Store::open(&into, Durability::Synced).unwrap());
             let received = receive_tree(conn, &intake, &quiet, &Stop::never()).await;
             drop(intake);
-            Store::open(&into, Durability::Synced).unwrap().tidy();
+            crate::support::tidied(&into);
             received
         };
         let (sent, received) = tokio::join!(sending, receiving);

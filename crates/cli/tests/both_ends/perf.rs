@@ -11,10 +11,10 @@ use tack_cli::perf::PerfError;
 use tack_cli::perf::client::{self, Observer};
 use tack_cli::perf::control::{Inbox, Message, Results, open_control, open_stream, send};
 use tack_cli::perf::json::{Context, document};
-use tack_cli::perf::params::{Direction, TestParams, Until, VERSION};
-use tack_cli::perf::report::{Interrupted, Interval, Lane, Report};
+use tack_cli::perf::params::{Direction, TestParams, Until};
+use tack_cli::perf::report::{Interrupted, Interval, Report, Start};
 use tack_cli::perf::server::{Door, serve_one};
-use tack_cli::perf::text::Text;
+use tack_cli::perf::text::{Style, Text};
 use tack_cli::stop::Stop;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -51,19 +51,12 @@ async fn loopback() -> (Loopback, To) {
 struct Silent;
 
 impl Observer for Silent {
-    fn connected(&mut self, _: &TestParams, _: &[Lane]) {}
-    fn interval(&mut self, _: &Interval) {}
+    fn connected(&mut self, _: &Start) {}
+    fn interval(&mut self, _: &Start, _: &Interval) {}
 }
 
 fn params(direction: Direction, until: Until) -> TestParams {
-    TestParams {
-        version: VERSION,
-        streams: 2,
-        direction,
-        until,
-        omit_seconds: 0.0,
-        block_bytes: 64 * 1024,
-    }
+    TestParams { streams: 2, direction, until, block_bytes: 64 * 1024, ..TestParams::default() }
 }
 
 /// Asks for a test without being told of its course.
@@ -107,7 +100,7 @@ fn a_test_by_bytes_carries_exactly_these_bytes_in_each_direction() {
     {
         let n = 3_000_001;
         let (asked, served) = measure(&params(direction, Until::Bytes(n)));
-        assert_eq!(asked.lanes.len(), streams);
+        assert_eq!(asked.start.lanes.len(), streams);
         for report in [&asked, &served] {
             for sends in [true, false] {
                 let (sent, received) = report.sums(sends);
@@ -191,9 +184,9 @@ fn the_document_has_iperf3s_keys_and_a_tack_object() {
 fn the_text_looks_like_iperf3s() {
     let (asked, _) = measure(&params(Direction::Both, Until::Bytes(5_000_000)));
     let mut lines = Vec::new();
-    let mut text = Text::new(true, |line: &str| lines.push(line.to_owned()));
-    text.connected(&asked.params, &asked.lanes);
-    asked.intervals.iter().for_each(|i| text.interval(i));
+    let mut text = Text::new(true, Style::default(), |line: &str| lines.push(line.to_owned()));
+    text.connected(&asked.start);
+    asked.intervals.iter().for_each(|i| text.interval(&asked.start, i));
     text.summary(&asked);
     assert!(lines[0].starts_with("[  5] local 127.0.0.1 port "), "{}", lines[0]);
     assert!(lines.iter().any(|l| l.starts_with("[ ID][Role] Interval           Transfer")));

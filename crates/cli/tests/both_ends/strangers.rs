@@ -205,7 +205,7 @@ fn lists_of_one_peer_take_no_more_memory_together_than_its_share() {
     let dir = tempdir().unwrap();
     let mut intake = Intake::alone(Store::open(dir.path(), Durability::Lazy).unwrap());
     // Two such lists fit for one peer.
-    intake.limits.lists = tack_cli::budget::Budget::new(4 << 20, 2 << 20);
+    intake.limits.lists = tack_net::budget::Budget::new(4 << 20, 2 << 20);
     let list: Vec<u8> =
         (0..4_000).flat_map(|n| raw_entry(1, 1, format!("file{n}").as_bytes(), b"")).collect();
     run(async {

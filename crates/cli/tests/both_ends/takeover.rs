@@ -3,14 +3,11 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use rand::RngExt;
 use rand_pcg::Pcg64;
-use tack_cli::conn::Connection;
 use tack_cli::exit::ExitCode;
 use tack_cli::progress::Progress;
 use tack_cli::stop::Stop;
@@ -24,12 +21,12 @@ use tack_cli::transfer::store::{Durability, Store};
 use tack_cli::transfer::wire::{FrameReader, FrameWriter};
 use tack_cli::transfer::{TransferError, VERSION};
 use tempfile::tempdir;
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, DuplexStream, ReadBuf, duplex};
+use tokio::io::{AsyncWriteExt, DuplexStream, duplex};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use crate::hostile::{frames, opening_of, raw_entry};
-use crate::support::{ME, random_bytes, rng, run};
+use crate::support::{Death, ME, Mortal, random_bytes, rng, run};
 
 const OTHER: SenderId = [8; 32];
 
@@ -240,78 +237,6 @@ fn a_file_replaced_between_its_check_and_its_confirmation_is_not_called_kept() {
         let refused = puppet.session.await.unwrap().unwrap_err();
         assert!(matches!(refused, TransferError::Exists { .. }), "{refused}");
     });
-}
-
-/// How a connection ends before its time.
-#[derive(Clone, Copy, Debug)]
-enum Death {
-    /// Both ends see it.
-    Cut,
-    /// Nobody hears anything any more.
-    Silence,
-}
-
-/// A connection that dies after so many bytes written, or read.
-struct Mortal {
-    inner: DuplexStream,
-    bytes_left: usize,
-    death: Death,
-}
-
-impl Connection for Mortal {}
-
-impl Mortal {
-    fn dead<T>(&self) -> Poll<std::io::Result<T>> {
-        match self.death {
-            Death::Cut => Poll::Ready(Err(std::io::ErrorKind::ConnectionReset.into())),
-            Death::Silence => Poll::Pending,
-        }
-    }
-}
-
-impl AsyncRead for Mortal {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<std::io::Result<()>> {
-        if self.bytes_left == 0 {
-            return self.dead();
-        }
-        let before = buf.filled().len();
-        let read = Pin::new(&mut self.inner).poll_read(cx, buf);
-        self.bytes_left = self.bytes_left.saturating_sub(buf.filled().len() - before);
-        read
-    }
-}
-
-impl AsyncWrite for Mortal {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &[u8],
-    ) -> Poll<std::io::Result<usize>> {
-        let n = buf.len().min(self.bytes_left);
-        if n == 0 {
-            return self.dead();
-        }
-        let written = Pin::new(&mut self.inner).poll_write(cx, &buf[..n]);
-        if let Poll::Ready(Ok(n)) = written {
-            self.bytes_left -= n;
-        }
-        written
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
-        Pin::new(&mut self.inner).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
-        if self.bytes_left == 0 {
-            return self.dead();
-        }
-        Pin::new(&mut self.inner).poll_shutdown(cx)
-    }
 }
 
 /// Two to four senders that send a folder of one name into one directory.

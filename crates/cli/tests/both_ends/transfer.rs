@@ -19,7 +19,7 @@ use tempfile::tempdir;
 use tokio::io::duplex;
 
 use crate::support::{
-    Breaking, ME, random_bytes, random_tree, rng, run, snapshot, transfer, transfer_over,
+    Death, ME, Mortal, random_bytes, random_tree, rng, run, snapshot, transfer, transfer_over,
 };
 
 #[test]
@@ -64,7 +64,7 @@ fn a_transfer_cut_at_a_random_byte_resumes_without_resending_what_arrived() {
                 0..3 => rng.random_range(1..total),
                 _ => usize::MAX,
             };
-            let breaking = Breaking { inner: to_receiver, bytes_left };
+            let breaking = Mortal { inner: to_receiver, bytes_left, death: Death::Cut };
             let ends = (breaking, to_sender);
             let (sent, received) = run(transfer_over(ends, &from, &into, false));
             if let Ok(sent) = sent {
@@ -98,7 +98,7 @@ fn a_partial_file_that_is_no_prefix_is_not_trusted() {
     let mut rng = rng(3);
     fs::write(&from, random_bytes(&mut rng, 1_000_000)).unwrap();
     let (to_receiver, to_sender) = duplex(16 * 1024);
-    let breaking = Breaking { inner: to_receiver, bytes_left: 600_000 };
+    let breaking = Mortal { inner: to_receiver, bytes_left: 600_000, death: Death::Cut };
     run(transfer_over((breaking, to_sender), &from, &into, false)).0.unwrap_err();
     // The source changes; the partial file is now a prefix of nothing.
     fs::write(&from, random_bytes(&mut rng, 1_000_000)).unwrap();
@@ -227,7 +227,7 @@ fn a_stream_arrives_whole_whatever_its_length() {
 fn a_stream_that_is_cut_is_a_failure_on_both_sides() {
     let bytes = random_bytes(&mut rng(1), 500_000);
     let (here, there) = duplex(10_000);
-    let here = Breaking { inner: here, bytes_left: 300_000 };
+    let here = Mortal { inner: here, bytes_left: 300_000, death: Death::Cut };
     let (quiet, never) = (Progress::hidden(), Stop::never());
     let mut out = Vec::new();
     let (sent, received) = run(async {
@@ -283,7 +283,7 @@ fn a_transfer_stopped_at_a_random_moment_on_either_side_is_understood_and_resume
                 let receiving = receive_tree(to_sender, &intake, &quiet, &there);
                 let done =
                     tokio::join!(send_tree(to_receiver, ME, found, &quiet, &here), receiving);
-                Store::open(&into, Durability::Lazy).unwrap().tidy();
+                crate::support::tidied(&into);
                 done
             });
             let context = format!("seed {seed} round {round} attempt {attempt} {whose:?}");

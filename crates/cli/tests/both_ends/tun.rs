@@ -141,7 +141,9 @@ fn nc_talks_with_the_kernels_nc() {
     }
     let output = output.unwrap();
     succeeded(&output);
-    assert!(output.stdout == theirs && reading.join().unwrap().stdout == ours);
+    let heard = reading.join().unwrap().stdout;
+    assert!(output.stdout == theirs, "{} of {} bytes came", output.stdout.len(), theirs.len());
+    assert!(heard == ours, "{} of {} bytes arrived", heard.len(), ours.len());
 }
 
 #[test]

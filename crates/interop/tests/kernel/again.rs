@@ -75,9 +75,10 @@ async fn we_connect_from_the_same_port_while_the_kernel_still_waits() {
         let to = world.kernel(family, 6_200);
         let listener = sockets::listen(world.far(), to).unwrap();
         for round in 0..3 {
-            let conn = ConnConfig { local_port: Some(6_201), ..ConnConfig::default() };
-            let opening =
-                async { tokio::join!(world.endpoint.connect_with(to, conn), listener.accept()) };
+            let conn = ConnConfig::default().with(|it| it.local_port = Some(6_201));
+            let opening = async {
+                tokio::join!(world.endpoint.connect_plain_with(to, conn), listener.accept())
+            };
             let what = format!("{family:?}, round {round}");
             let (ours, theirs) = within(LIMIT, &what, opening).await;
             let (mut ours, mut theirs) = (ours.unwrap(), theirs.unwrap().0);

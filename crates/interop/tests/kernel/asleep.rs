@@ -20,11 +20,10 @@ const BYTES: u64 = 8 << 20;
 #[tokio::test]
 async fn a_window_shut_for_a_minute_is_probed_and_opens_again() {
     let Some(world) = Setup::over(way(50, 5)).start() else { return };
-    let conn = ConnConfig {
-        recv_buffer: 256 << 10,
-        initial_recv_buffer: 64 << 10,
-        ..ConnConfig::default()
-    };
+    let conn = ConnConfig::default().with(|it| {
+        it.recv_buffer = 256 << 10;
+        it.initial_recv_buffer = 64 << 10;
+    });
     let (mut they_read, mut we_read) = (Vec::new(), Vec::new());
     for (family, opener) in Family::BOTH.into_iter().zip(Opener::BOTH) {
         let (ours, theirs) = pair(&world, family, opener, conn.clone()).await;

@@ -51,7 +51,7 @@ async fn a_gigabyte_to_the_kernel_arrives_whole_over_a_rough_path() {
     let to = world.kernel(Family::V4, 7_000);
     let listener = sockets::listen(world.far(), to).unwrap();
     let ours = async {
-        let mut ours = world.endpoint.connect(to).await.unwrap();
+        let mut ours = world.endpoint.connect_plain(to).await.unwrap();
         let sent = stream::send_all(&mut ours, 11, GIB).await.unwrap();
         ours.finished().await.unwrap();
         (sent, ours.info())

@@ -137,9 +137,10 @@ async fn syns_that_cross_open_one_connection() {
         let socket = sockets::socket(world.far(), theirs).unwrap();
         socket.bind(theirs).unwrap();
         let base = if tack { ConnConfig::default() } else { ConnConfig::plain() };
-        let conn = ConnConfig { local_port: Some(ours.port()), ..base };
-        let opening =
-            async { tokio::join!(world.endpoint.connect_with(theirs, conn), socket.connect(ours)) };
+        let conn = base.with(|it| it.local_port = Some(ours.port()));
+        let opening = async {
+            tokio::join!(world.endpoint.connect_plain_with(theirs, conn), socket.connect(ours))
+        };
         let (ours, theirs) = within(LIMIT, "opening", opening).await;
         let (mut ours, mut theirs) = (ours.unwrap(), theirs.unwrap());
         let mut syns = world.log.all();

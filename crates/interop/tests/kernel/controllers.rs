@@ -47,7 +47,7 @@ fn repaired_what_was_lost(log: &[Seen], end: End, lost: Counters, who: &str) {
 async fn we_send_with(algorithm: Algorithm) {
     for (family, opener) in Family::BOTH.into_iter().zip(Opener::BOTH) {
         let Some(world) = start() else { return };
-        let conn = ConnConfig { congestion: Some(algorithm), ..ConnConfig::plain() };
+        let conn = ConnConfig::plain().with(|it| it.congestion = Some(algorithm));
         let (mut ours, mut theirs) = pair(&world, family, opener, conn).await;
         we_send(&mut ours, &mut theirs, BYTES).await;
         let log = world.log.clone();

@@ -11,7 +11,7 @@ async fn talks(offload: bool) {
     for family in Family::BOTH {
         for (opener, algorithm) in Opener::BOTH.into_iter().zip([Algorithm::Bbr, Algorithm::Cubic])
         {
-            let conn = ConnConfig { congestion: Some(algorithm), ..ConnConfig::default() };
+            let conn = ConnConfig::default().with(|it| it.congestion = Some(algorithm));
             let (mut ours, mut theirs) = pair(&world, family, opener, conn).await;
             talk(&mut ours, &mut theirs, 48 << 20).await;
             ours.finished().await.unwrap();

@@ -18,7 +18,7 @@ impl Forwarder {
             while let Ok((mut from, _)) = listener.accept().await {
                 let endpoint = endpoint.clone();
                 connections.spawn(async move {
-                    let mut onward = endpoint.connect(to).await?;
+                    let mut onward = endpoint.connect_plain(to).await?;
                     // Passes each half's end on, as everything here relies on.
                     tokio::io::copy_bidirectional(&mut from, &mut onward).await?;
                     Ok::<(), std::io::Error>(())

@@ -145,7 +145,7 @@ async fn our_client_fetches_from_nginx_over_one_connection_and_over_many() {
     for family in Family::BOTH {
         let to = world.kernel(family, 80);
         let fetching = async {
-            let stream = world.endpoint.connect(to).await.unwrap();
+            let stream = world.endpoint.connect_plain(to).await.unwrap();
             let (got, stream) = get(stream, "/large").await.unwrap();
             assert_eq!(got, large);
             let (got, mut stream) = get(stream.into_inner(), "/small").await.unwrap();
@@ -158,7 +158,7 @@ async fn our_client_fetches_from_nginx_over_one_connection_and_over_many() {
         for _ in 0..20 {
             let (endpoint, small) = (world.endpoint.clone(), small.clone());
             many.spawn(async move {
-                let stream = endpoint.connect(to).await.unwrap();
+                let stream = endpoint.connect_plain(to).await.unwrap();
                 assert_eq!(get(stream, "/small").await.unwrap().0, small);
             });
         }

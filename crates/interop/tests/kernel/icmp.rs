@@ -16,7 +16,8 @@ use crate::support::{LIMIT, Opener, pair, roomy, they_send, way, we_send};
 async fn a_port_without_listener_refuses_either_way() {
     let Some(world) = Setup::over(way(100, 5)).start() else { return };
     for family in Family::BOTH {
-        let error = within(LIMIT, "refusal", world.endpoint.connect(world.kernel(family, 9))).await;
+        let error =
+            within(LIMIT, "refusal", world.endpoint.connect_plain(world.kernel(family, 9))).await;
         assert_eq!(io::Error::from(error.unwrap_err()).kind(), ErrorKind::ConnectionRefused);
         let error = sockets::connect(world.far(), world.ours(family, 9)).await;
         assert_eq!(error.unwrap_err().kind(), ErrorKind::ConnectionRefused);
@@ -29,9 +30,9 @@ async fn an_unreachable_host_ends_the_attempt_as_soon_as_the_network_says_so_twi
     let routes = ["route add unreachable 10.99.0.0/16", "route add unreachable fd99::/16"];
     world.far().ip(&routes).unwrap();
     for host in ["10.99.0.1", "fd99::1"] {
-        let to = (host.parse::<std::net::IpAddr>().unwrap(), 80).into();
+        let to = (host.parse::<std::net::IpAddr>().unwrap(), 80);
         let clock = tack_device::Clock::start();
-        let error = within(LIMIT, host, world.endpoint.connect(to)).await.unwrap_err();
+        let error = within(LIMIT, host, world.endpoint.connect_plain(to)).await.unwrap_err();
         let took = clock.now() - tack_units::Instant::ZERO;
         assert!(error.to_string().contains("unreachable"), "{error}");
         // A SYN, a second later another one [RFC 6298 §5.7]; connecting alone would take 15 s.
@@ -65,7 +66,8 @@ impl Site {
         };
         let address = (ip.parse::<std::net::IpAddr>().unwrap(), 80).into();
         let listener = sockets::listen(&self.netns, address).unwrap();
-        let opening = async { tokio::join!(world.endpoint.connect(address), listener.accept()) };
+        let opening =
+            async { tokio::join!(world.endpoint.connect_plain(address), listener.accept()) };
         let (ours, theirs) = within(LIMIT, "opening", opening).await;
         (ours.unwrap(), theirs.unwrap().0)
     }

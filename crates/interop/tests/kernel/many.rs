@@ -37,7 +37,7 @@ async fn a_hundred_at_once_from_us_to_the_kernel() {
         for number in 0..CONNECTIONS / 2 {
             let endpoint = world.endpoint.clone();
             tasks.spawn(async move {
-                let mut stream = endpoint.connect(to).await.unwrap();
+                let mut stream = endpoint.connect_plain(to).await.unwrap();
                 ask(&mut stream, number).await;
             });
         }
@@ -49,8 +49,8 @@ async fn a_hundred_at_once_from_us_to_the_kernel() {
 async fn a_hundred_at_once_from_the_kernel_to_us() {
     let loss = LossConfig::Bernoulli(0.002);
     let Some(world) = Setup::over(DirectionConfig { loss, ..way(200, 5) }).start() else { return };
-    let config = ListenConfig { conn: ConnConfig::default(), ..ListenConfig::default() };
-    let listener = world.endpoint.listen_with(80, config).unwrap();
+    let config = ListenConfig::default().with(|it| it.conn = ConnConfig::default());
+    let listener = world.endpoint.listen_plain_with(80, config).unwrap();
     let mut tasks = JoinSet::new();
     tasks.spawn(async move {
         let mut answers = JoinSet::new();

@@ -142,8 +142,10 @@ async fn a_marking_queue_slows_both_down_without_a_loss() {
     let Some(world) = Setup::over(DirectionConfig { queue, ..way(40, 5) }).start() else { return };
     world.set("net.ipv4.tcp_ecn", "1");
     for (family, opener) in Family::BOTH.into_iter().zip(Opener::BOTH) {
-        let conn =
-            ConnConfig { ecn: true, congestion: Some(Algorithm::Cubic), ..ConnConfig::plain() };
+        let conn = ConnConfig::plain().with(|it| {
+            it.ecn = true;
+            it.congestion = Some(Algorithm::Cubic);
+        });
         world.log.clear();
         let (mut ours, mut theirs) = pair(&world, family, opener, conn).await;
         let log = world.log.all();

@@ -11,8 +11,8 @@ const BYTES: u64 = 32 << 20;
 /// 32 MiB from left to right, then from right to left; what each end says of the connection.
 async fn there_and_back(routed: &Routed, family: Family) -> [TackInfo; 2] {
     let to = routed.right_address(family, 443);
-    let listener = routed.right.listen_with(443, ListenConfig::default()).unwrap();
-    let opening = async { tokio::join!(routed.left.connect(to), listener.accept()) };
+    let listener = routed.right.listen_plain_with(443, ListenConfig::default()).unwrap();
+    let opening = async { tokio::join!(routed.left.connect_plain(to), listener.accept()) };
     let (left, right) = within(LIMIT, "opening", opening).await;
     let (mut left, (mut right, _)) = (left.unwrap(), right.unwrap());
     one_way(&mut left, &mut right, "to the right").await;

@@ -47,7 +47,7 @@ async fn nc_listens_for_our_file_and_answers_after_its_end() {
         let mut nc = Program::start(world.far(), "nc", &args, stream::file(23, 2 << 20)).unwrap();
         let mut ours = loop {
             // It takes one connection only: a probe would be it.
-            match within(LIMIT, "connecting", world.endpoint.connect(to)).await {
+            match within(LIMIT, "connecting", world.endpoint.connect_plain(to)).await {
                 Ok(stream) => break stream,
                 Err(_) => assert!(nc.is_running().unwrap(), "{}", nc.stderr().unwrap()),
             }

@@ -14,7 +14,7 @@ const POLL_MARK: u8 = 0x08;
 async fn every_strategy_talks_to_the_kernel_and_polls_end_with_the_syn() {
     let Some(world) = Setup::over(way(100, 5)).start() else { return };
     for (i, ack) in AckStrategy::ALL.iter().enumerate() {
-        let conn = ConnConfig { ack: *ack, ..ConnConfig::default() };
+        let conn = ConnConfig::default().with(|it| it.ack = *ack);
         for opener in Opener::BOTH {
             world.log.clear();
             let family = Family::BOTH[i % 2];

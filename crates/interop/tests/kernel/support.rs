@@ -49,7 +49,7 @@ pub(crate) async fn pair(
                 let any_port = world.kernel(family, 0);
                 let listener = sockets::listen(world.far(), any_port).unwrap();
                 let to = listener.local_addr().unwrap();
-                let connecting = world.endpoint.connect_with(to, conn);
+                let connecting = world.endpoint.connect_plain_with(to, conn);
                 let (ours, theirs) = tokio::join!(connecting, listener.accept());
                 (ours.unwrap(), theirs.unwrap().0)
             }

@@ -116,9 +116,9 @@ async fn nothing_of_tack_is_said_to_a_kernel_that_connects() {
 /// Both kernels between us only forward.
 async fn through_two_routers(world: &World, family: Family, bytes: u64) {
     let Some((far, ip)) = world.far_endpoint(ConnConfig::default(), family) else { return };
-    let listener = far.listen_with(443, ListenConfig::default()).unwrap();
+    let listener = far.listen_plain_with(443, ListenConfig::default()).unwrap();
     let opening =
-        async { tokio::join!(world.endpoint.connect((ip, 443).into()), listener.accept()) };
+        async { tokio::join!(world.endpoint.connect_plain((ip, 443)), listener.accept()) };
     let (near, far) = within(LIMIT, "opening", opening).await;
     let (mut near, (mut far, _)) = (near.unwrap(), far.unwrap());
     let talking =

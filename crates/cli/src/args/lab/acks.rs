@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use clap::Args;
 use tack_cc::Algorithm;
-use tack_lab::dumbbell::Queue;
 use tack_lab::experiment::Experiment;
 use tack_lab::scenario::{Strategy, Wifi};
 
@@ -20,6 +19,31 @@ Examples:
   tack lab acks
   tack lab acks --rate 100 --rtt 80ms --loss 0.001 --cc cubic
   tack lab acks --wifi n --rtt 80ms --strategies tcp-l2,ar10,tack";
+
+/// What a queue is in a scenario: keys and values.
+#[derive(Clone, Debug)]
+pub struct QueueKeys(Vec<(&'static str, toml::Value)>);
+
+/// Reads `drop-tail`, `drop-tail:2.5` (bandwidth-delay products), `red` and `codel`.
+fn parse_queue(text: &str) -> Result<QueueKeys, String> {
+    let (kind, bdp) = match text {
+        // Gentle RED drops everything at twice its upper threshold: room for that.
+        "red" => ("red", 2.5),
+        "codel" => ("codel", 4.0),
+        "drop-tail" => ("drop-tail", 1.0),
+        _ => {
+            let bdp = text.strip_prefix("drop-tail:").and_then(|bdp| bdp.parse::<f64>().ok());
+            let bdp = bdp.filter(|bdp| (0.001..=10_000.0).contains(bdp));
+            let known = "drop-tail, drop-tail:BDPS, red or codel";
+            ("drop-tail", bdp.ok_or_else(|| format!("`{text}` is no queue: {known}"))?)
+        }
+    };
+    let mut keys = vec![("wan.queue", kind.into()), ("wan.buffer_bdp", bdp.into())];
+    if kind == "red" {
+        keys.push(("wan.red_bdp", vec![0.25, 1.25].into()));
+    }
+    Ok(QueueKeys(keys))
+}
 
 /// Put every acknowledgment strategy on the same path.
 #[derive(Clone, Debug, Args)]
@@ -38,8 +62,8 @@ pub struct AcksArgs {
     #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
     pub ack_loss: f64,
     /// At the bottleneck: drop-tail, drop-tail:BDPS, red, codel
-    #[arg(long, value_name = "QUEUE", default_value = "drop-tail")]
-    pub queue: Queue,
+    #[arg(long, value_name = "QUEUE", default_value = "drop-tail", value_parser = parse_queue)]
+    pub queue: QueueKeys,
     /// 802.11 generation of a wireless hop: b, g, n, ac, ax
     #[arg(long, value_name = "PHY")]
     pub wifi: Option<String>,
@@ -108,8 +132,8 @@ impl AcksArgs {
         experiment.set("wan.up.loss", self.ack_loss);
         if let Some(rate) = rate {
             experiment.set("wan.rate_mbps", rate);
-            for (key, value) in self.queue.keys() {
-                experiment.set(key, value);
+            for (key, value) in &self.queue.0 {
+                experiment.set(key, value.clone());
             }
         }
         experiment.set("flow.0.cc", self.cc.name());

@@ -173,7 +173,7 @@ impl EmulateArgs {
                 plan.scenarios.len()
             )));
         };
-        EmulatedPath::of(scenario).map_err(|e| wrong(e.to_string()))
+        Ok(EmulatedPath::of(scenario))
     }
 }
 

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, Args};
 use tack_lab::bundle;
-use tack_lab::experiment::Extent;
+use tack_lab::experiment::{Experiment, Extent};
+use toml::Value;
 
 use super::HowArgs;
 use crate::exit::Failure;
@@ -46,6 +47,57 @@ impl StoreArgs {
     }
 }
 
+/// What is changed of a file on the command line.
+#[derive(Clone, Debug, Args)]
+pub struct ChangeArgs {
+    /// Another value of a key of the scenario, another list of a swept one, or `seeds=N`
+    #[arg(long, value_name = "KEY=VALUE", value_parser = parse_change)]
+    pub set: Vec<(String, Value)>,
+    /// Only these cases and variants
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    pub only: Vec<String>,
+}
+
+impl ChangeArgs {
+    /// Changes `experiment` at `extent` so.
+    pub fn apply(&self, experiment: &mut Experiment, extent: Extent) -> Result<(), Failure> {
+        for (key, value) in &self.set {
+            let done = experiment.change(extent, key, value.clone());
+            done.map_err(|what| Failure::usage(format!("--set {key}={value}: `{key}` {what}")))?;
+        }
+        if !self.only.is_empty() {
+            let all = experiment.case.iter().chain(&experiment.variant);
+            let names: Vec<&str> = all.map(|v| v.name.as_str()).collect();
+            if let Some(name) = self.only.iter().find(|name| !names.contains(&name.as_str())) {
+                let names = names.join(", ");
+                return Err(Failure::usage(format!("--only {name}: there are {names}")));
+            }
+            experiment.extent.keep_only(extent, &self.only);
+        }
+        Ok(())
+    }
+}
+
+/// Reads `wan.delay_ms=40`, `flow.0.strategy=tack,ae` and TOML such as `flow.0.cc=["bbr"]`.
+fn parse_change(text: &str) -> Result<(String, Value), String> {
+    let (key, value) = text
+        .split_once('=')
+        .filter(|(key, _)| !key.is_empty())
+        .ok_or_else(|| format!("`{text}` is no change: write KEY=VALUE, as in wan.delay_ms=40"))?;
+    let read = |text: &str| {
+        let table = format!("value = {text}").parse::<toml::Table>().ok();
+        let value = table.and_then(|mut table| table.remove("value"));
+        value.unwrap_or_else(|| Value::String(text.to_owned()))
+    };
+    let is_list = value.contains(',') && !value.starts_with(['[', '{', '"', '\'']);
+    let value = if is_list {
+        Value::Array(value.split(',').map(|one| read(one.trim())).collect())
+    } else {
+        read(value)
+    };
+    Ok((key.to_owned(), value))
+}
+
 const RUN_AFTER: &str = "\
 Results are JSON lines, one per run, with every parameter and the seed. What is there already is not
 run again: an interrupted sweep goes on, and after a change of the file only what changed runs.
@@ -53,6 +105,7 @@ run again: an interrupted sweep goes on, and after a change of the file only wha
 Examples:
   tack lab run scenarios/sweep-beta.toml --out results/ --csv
   tack lab run experiments/tack/T-6b.toml --short --report t6b.html
+  tack lab run my.toml --set wan.delay_ms=10,40 --set seeds=3
   tack lab run my.toml --shard 1/4 --out part1.jsonl
   tack lab run my.toml --merge part*.jsonl --out whole.jsonl
   tack lab run my.toml --pcap packets.pcapng --series cwnd.csv";
@@ -73,6 +126,9 @@ pub struct RunArgs {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
+    /// What is changed of it.
+    #[command(flatten)]
+    pub change: ChangeArgs,
     /// Where results are kept.
     #[command(flatten)]
     pub store: StoreArgs,
@@ -108,6 +164,7 @@ Examples:
   tack lab reproduce                          every figure, usual extent
   tack lab reproduce T-6b L8 custura --short
   tack lab reproduce --out figures/ --report figures.html
+  tack lab reproduce T-6b --set seeds=20 --set wan.up.loss=0.1 --only poor
   tack lab reproduce tack --shard 1/4 --out part1/
   tack lab reproduce tack --merge part*/runs.jsonl --out all/";
 
@@ -118,16 +175,27 @@ pub struct ReproduceArgs {
     /// Papers (tack, landstrom, custura) or figures by id [default: all]
     #[arg(value_name = "WHICH")]
     pub which: Vec<String>,
+    /// Write the tables of the short extent beside the files under DIR/experiments, and DIR/RESULTS.md
+    #[arg(long, value_name = "DIR", requires = "short", conflicts_with_all = ["set", "only"])]
+    pub bless: Option<PathBuf>,
+    /// How they run and what is shown.
+    #[command(flatten)]
+    pub figure: FigureArgs,
+}
+
+/// How figures run, and what is shown of them.
+#[derive(Clone, Debug, Args)]
+pub struct FigureArgs {
     /// Keep runs.jsonl in this directory, and write findings, an SVG, a CSV and a JSON file of each
     /// figure
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Write the tables of the short extent beside the files under DIR/experiments, and DIR/RESULTS.md
-    #[arg(long, value_name = "DIR", requires = "short")]
-    pub bless: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
+    /// What is changed of the files.
+    #[command(flatten)]
+    pub change: ChangeArgs,
     /// Where results are kept.
     #[command(flatten)]
     pub store: StoreArgs,
@@ -139,20 +207,22 @@ pub struct ReproduceArgs {
 impl ReproduceArgs {
     /// The files that were named: paths under `experiments/`, and texts.
     pub fn files(&self) -> Result<Vec<(&'static str, &'static str)>, Failure> {
-        if self.which.is_empty() {
-            return Ok(bundle::figures());
-        }
-        let mut files = Vec::new();
-        for which in &self.which {
-            let found = bundle::find(which);
-            if found.is_empty() {
-                let why = format!("`{which}` is no paper and no figure: {}", bundle::names());
-                return Err(Failure::usage(why));
-            }
-            files.extend(found.into_iter().filter(|f| !files.contains(f)).collect::<Vec<_>>());
-        }
-        Ok(files)
+        if self.which.is_empty() { Ok(bundle::figures()) } else { files(&self.which) }
     }
+}
+
+/// The files that `all` name.
+pub fn files(all: &[String]) -> Result<Vec<(&'static str, &'static str)>, Failure> {
+    let mut files = Vec::new();
+    for which in all {
+        let found = bundle::find(which);
+        if found.is_empty() {
+            let why = format!("`{which}` is no paper and no figure: {}", bundle::names());
+            return Err(Failure::usage(why));
+        }
+        files.extend(found.into_iter().filter(|f| !files.contains(f)).collect::<Vec<_>>());
+    }
+    Ok(files)
 }
 
 /// Reads `2/4`.

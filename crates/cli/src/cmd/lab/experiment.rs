@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use indicatif::ProgressBar;
 use serde::Serialize;
 use serde_json::{Value, json};
+use tack_lab::backend::Backend;
 use tack_lab::claim::Finding;
 use tack_lab::experiment::{Experiment, Extent};
 use tack_lab::output::write_csv;
@@ -22,7 +23,9 @@ use tack_lab::svg::{Plot, stacked};
 use tack_lab::{Recordings, bundle, html, results, simulate_recorded};
 
 use super::{at, failed, interruptible, print_json, progress};
-use crate::args::lab::{AcksArgs, CompareArgs, HowArgs, ReproduceArgs, RunArgs, StoreArgs};
+use crate::args::lab::{
+    AcksArgs, CompareArgs, FigureArgs, HowArgs, ReproduceArgs, RunArgs, StoreArgs, files,
+};
 use crate::cmd::extras::print;
 use crate::exit::{ExitCode, Failure};
 
@@ -89,7 +92,10 @@ fn execute(
     bar.set_position((own.len() - missing.len()) as u64);
     bar.reset_eta();
     let recorder = Arc::new(Recorder { store: Mutex::new(store), bar });
-    let (work, jobs) = (Arc::clone(&recorder), how.jobs);
+    // What runs in real time wants the machine for itself.
+    let is_live = missing.iter().any(|item| item.backend == Backend::Live);
+    let jobs = if is_live && how.jobs == 0 { 1 } else { how.jobs };
+    let work = Arc::clone(&recorder);
     let done = interruptible(move || run(&missing, jobs, &*work, |item| item.backend.run(item)))?;
     recorder.bar.finish_and_clear();
     let records = recorder.store().records().clone();
@@ -144,7 +150,8 @@ pub(super) fn run_file(args: &RunArgs) -> Result<ExitCode, Failure> {
     let text = std::fs::read_to_string(&args.file).map_err(|e| at(&args.file, e))?;
     let wrong = |e| Failure::usage(format!("{}, {e}", args.file.display()));
     let stem = args.file.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();
-    let experiment = experiment_or_scenario(&text, &stem).map_err(wrong)?;
+    let mut experiment = experiment_or_scenario(&text, &stem).map_err(wrong)?;
+    args.change.apply(&mut experiment, args.store.extent())?;
     let loaded = Loaded::of(experiment, &text, args.store.extent()).map_err(wrong)?;
     if args.pcap.is_some() || args.series.is_some() {
         return record(args, &loaded);
@@ -225,10 +232,31 @@ fn as_json(loaded: &Loaded, report: &Report, records: &BTreeMap<String, Record>)
 
 /// `tack lab reproduce`.
 pub(super) fn reproduce(args: &ReproduceArgs) -> Result<ExitCode, Failure> {
+    let which = args.which.iter().map(|w| format!(" {w}")).collect::<String>();
+    let command = format!("tack lab reproduce{which}");
+    show(&args.files()?, &args.figure, args.bless.as_deref(), &command)
+}
+
+/// A command that is named after files: those, as `reproduce` runs them.
+pub(super) fn figures(which: &[&str], args: &FigureArgs) -> Result<ExitCode, Failure> {
+    let which: Vec<String> = which.iter().map(|w| (*w).to_owned()).collect();
+    show(&files(&which)?, args, None, &format!("tack lab reproduce {}", which.join(" ")))
+}
+
+fn show(
+    files: &[(&'static str, &'static str)],
+    args: &FigureArgs,
+    bless: Option<&Path>,
+    command: &str,
+) -> Result<ExitCode, Failure> {
     let extent = args.store.extent();
     let mut all = Vec::new();
-    for (path, text) in args.files()? {
-        let loaded = Loaded::parse(text, extent).map_err(|e| failed(format!("{path}, {e}")))?;
+    for (path, text) in files {
+        let wrong = |e| failed(format!("{path}, {e}"));
+        let mut experiment = Experiment::parse(text).map_err(wrong)?;
+        args.change.apply(&mut experiment, extent)?;
+        let loaded = Loaded::of(experiment, text, extent)
+            .map_err(|e| Failure::usage(format!("{path}, {e}")))?;
         all.push((path, loaded));
     }
     let plans: Vec<&Plan> = all.iter().map(|(_, loaded)| &loaded.plan).collect();
@@ -245,18 +273,17 @@ pub(super) fn reproduce(args: &ReproduceArgs) -> Result<ExitCode, Failure> {
     let mut whole = Vec::new();
     for (path, loaded) in all {
         let report = loaded.report(&outcome.records).ok_or_else(|| failed("runs are missing"))?;
-        if let Some(dir) = &args.bless {
+        if let Some(dir) = bless {
             let file = dir.join("experiments").join(path).with_extension("md");
             write(&file, results::blessed(&report).as_bytes())?;
         }
         whole.push((loaded, report));
     }
-    if let Some(dir) = &args.bless {
+    if let Some(dir) = bless {
         let text = results::document(&dir.join("experiments")).map_err(|e| at(dir, e))?;
         write(&dir.join("RESULTS.md"), text.as_bytes())?;
     }
-    let which = args.which.iter().map(|w| format!(" {w}")).collect::<String>();
-    let command = format!("tack lab reproduce{which}{}", extent_flag(extent));
+    let command = format!("{command}{}", extent_flag(extent));
     write_page(args.store.report.as_deref(), &whole, &command)?;
     if let Some(dir) = &args.out {
         for (loaded, report) in &whole {
@@ -269,9 +296,15 @@ pub(super) fn reproduce(args: &ReproduceArgs) -> Result<ExitCode, Failure> {
     }
     if args.json {
         let findings = whole.iter().flat_map(|(_, r)| &r.findings).collect();
-        return print_json(&Findings { findings });
+        print_json(&Findings { findings })?;
+    } else {
+        print(summary(&whole).as_bytes())?;
     }
-    print(summary(&whole).as_bytes())
+    if items.iter().all(|i| outcome.records.get(&i.id).is_some_and(|r| r.void.is_some())) {
+        let why = "no run gave figures: leave the machine alone, or try `chrt -r 1`";
+        return Err(failed(why));
+    }
+    Ok(ExitCode::Success)
 }
 
 fn extent_flag(extent: Extent) -> &'static str {

@@ -1,0 +1,216 @@
+//! What a server holds and spends under each attack, and what a legitimate transfer gets meanwhile.
+//!
+//! `tack recv --keep` runs as a process of its own; attackers come from one other address of the
+//! loopback, as fast as they can, and a legitimate `tack send` of some size from ours is timed. Beside
+//! it, where the same can be done to it, stands OpenSSH's server with sftp.
+
+mod attack;
+mod sftp;
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use clap::Args;
+use tack_device::Clock;
+
+use attack::Attack;
+
+/// Where attackers come from.
+pub(crate) const ATTACKER: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 66));
+
+/// Options of `siege`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct SiegeArgs {
+    /// The command `tack`. Default: beside this program.
+    #[arg(long)]
+    tack: Option<PathBuf>,
+
+    /// MiB of the legitimate transfer.
+    #[arg(long, default_value_t = 64)]
+    mib: usize,
+
+    /// Seconds of attack before it begins.
+    #[arg(long, default_value_t = 3.0)]
+    head_start: f64,
+}
+
+/// A row of the table.
+struct Row {
+    held_mb: f64,
+    cpu_share: f64,
+    /// What the attackers did.
+    did: String,
+    transfer: Result<f64>,
+}
+
+pub(crate) fn run(args: &SiegeArgs) -> Result<()> {
+    let tack = match &args.tack {
+        Some(tack) => tack.clone(),
+        None => std::env::current_exe()?.with_file_name("tack"),
+    };
+    ensure!(tack.is_file(), "{} is not there: build it, or give --tack", tack.display());
+    println!(
+        "{:<22} {:>9} {:>12} {:>10} {:>9}  attackers",
+        "attack", "MB held", "CPU of a core", "transfer s", "MiB/s"
+    );
+    for attack in Attack::ALL {
+        show(attack.name(), args.mib, &besieged(&tack, args, attack)?);
+    }
+    match sftp::Server::start() {
+        Ok(server) => {
+            for attack in [Attack::Nothing, Attack::Silent] {
+                let row = sftp_besieged(&server, args, attack)?;
+                show(&format!("sftp: {}", attack.name()), args.mib, &row);
+            }
+        }
+        Err(e) => eprintln!("without sftp: {e:#}"),
+    }
+    Ok(())
+}
+
+fn show(name: &str, mib: usize, row: &Row) {
+    let (seconds, rate) = match &row.transfer {
+        Ok(seconds) => (format!("{seconds:.2}"), format!("{:.1}", mib as f64 / seconds)),
+        Err(_) => ("failed".to_owned(), "-".to_owned()),
+    };
+    println!(
+        "{name:<22} {:>9.1} {:>12.0}% {seconds:>10} {rate:>9}  {}",
+        row.held_mb,
+        100.0 * row.cpu_share,
+        row.did
+    );
+    if let Err(why) = &row.transfer {
+        println!("    {why:#}");
+    }
+}
+
+/// A process that does not outlive its use.
+pub(crate) struct Running(pub(crate) Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _gone = self.0.kill();
+        let _reaped = self.0.wait();
+    }
+}
+
+fn command(tack: &Path, home: &Path, line: &str) -> Command {
+    let mut command = Command::new(tack);
+    command.args(line.split(' ')).current_dir(home).env("XDG_CONFIG_HOME", home);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    command
+}
+
+fn besieged(tack: &Path, args: &SiegeArgs, attack: Attack) -> Result<Row> {
+    let (here, there) = (tempfile::tempdir()?, tempfile::tempdir()?);
+    fs::write(there.path().join("film"), vec![0x5a; args.mib << 20])?;
+    let line = "recv in --keep --open -p 0 -B 0.0.0.0";
+    let mut server = Running(command(tack, here.path(), line).spawn()?);
+    let (port, key) = told(&mut server.0)?;
+    let address = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), port);
+    let transfer = || {
+        let line = format!("send film {address} -q --fingerprint {key}");
+        timed(&mut command(tack, there.path(), &line))
+    };
+    under(attack, address, server.0.id(), args, transfer)
+}
+
+fn sftp_besieged(server: &sftp::Server, args: &SiegeArgs, attack: Attack) -> Result<Row> {
+    let film = server.home().join("film");
+    fs::write(&film, vec![0x5a; args.mib << 20])?;
+    under(attack, server.address(), server.pid(), args, || timed(&mut server.put(&film)?))
+}
+
+/// Port and key that the server says.
+fn told(server: &mut Child) -> Result<(u16, String)> {
+    let mut lines = BufReader::new(server.stderr.take().context("it is piped")?).lines();
+    let (mut port, mut key) = (None, None);
+    while port.is_none() || key.is_none() {
+        let line = lines.next().context("the server ended early")??;
+        if let Some((_, rest)) = line.split_once("listening on ") {
+            let address = rest.split(' ').next().unwrap_or_default();
+            port = Some(address.parse::<SocketAddr>()?.port());
+        }
+        key = key.or(line.strip_prefix("Key: ").map(str::to_owned));
+    }
+    thread::Builder::new().spawn(move || lines.for_each(drop))?;
+    port.zip(key).context("both are there")
+}
+
+/// How long it takes, in seconds.
+fn timed(command: &mut Command) -> Result<f64> {
+    let clock = Clock::start();
+    let output = command.output()?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{}: {}", output.status, said.trim());
+    Ok(clock.now().as_nanos() as f64 / 1e9)
+}
+
+fn under(
+    attack: Attack,
+    server: SocketAddr,
+    pid: u32,
+    args: &SiegeArgs,
+    transfer: impl FnOnce() -> Result<f64>,
+) -> Result<Row> {
+    let over = Arc::new(AtomicBool::new(false));
+    let attacking = {
+        let over = over.clone();
+        thread::Builder::new().spawn(move || attack.run(server, &over))?
+    };
+    let (clock, before) = (Clock::start(), cpu_seconds(pid)?);
+    pause(Duration::from_secs_f64(args.head_start));
+    let transfer = transfer();
+    let spent = cpu_seconds(pid)? - before;
+    let seconds = clock.now().as_nanos() as f64 / 1e9;
+    let held_mb = most_held_mb(pid)?;
+    over.store(true, Relaxed);
+    let did = attacking.join().map_err(|_| anyhow::anyhow!("an attacker panicked"))??;
+    Ok(Row { held_mb, cpu_share: spent / seconds, did, transfer })
+}
+
+/// The most that a process and its children ever held.
+fn most_held_mb(pid: u32) -> Result<f64> {
+    let mut kilobytes = 0.0;
+    for pid in family(pid) {
+        let Ok(status) = fs::read_to_string(format!("/proc/{pid}/status")) else { continue };
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let number = line.and_then(|line| line.trim().split(' ').next()).unwrap_or("0");
+        kilobytes += number.parse::<f64>()?;
+    }
+    Ok(kilobytes / 1e3)
+}
+
+/// User and system time of a process and its children, those that have ended included.
+fn cpu_seconds(pid: u32) -> Result<f64> {
+    let mut ticks = 0.0;
+    for pid in family(pid) {
+        let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else { continue };
+        let fields = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
+        // utime, stime, cutime, cstime: fields 14 to 17 of proc(5).
+        for field in fields.split_whitespace().skip(11).take(4) {
+            ticks += field.parse::<f64>()?;
+        }
+    }
+    Ok(ticks / rustix::param::clock_ticks_per_second() as f64)
+}
+
+fn family(pid: u32) -> Vec<u32> {
+    let path = format!("/proc/{pid}/task/{pid}/children");
+    let children = fs::read_to_string(path).unwrap_or_default();
+    let children = children.split_whitespace().filter_map(|pid| pid.parse().ok());
+    core::iter::once(pid).chain(children.flat_map(family)).collect()
+}
+
+#[expect(clippy::disallowed_methods, reason = "an attack takes real time")]
+pub(crate) fn pause(long: Duration) {
+    thread::sleep(long);
+}

@@ -1,0 +1,79 @@
+//! `tack doctor`.
+
+use tack_net::{AckStrategy, ConnConfig};
+
+use crate::args::doctor::DoctorConfig;
+use crate::doctor::{Findings, Sample, numbers, verdict};
+use crate::exit::{ExitCode, Failure};
+use crate::net::{NetDial, Way};
+use crate::perf::client::{self, Observer};
+use crate::perf::params::{Direction, TestParams, Until};
+use crate::perf::report::{Interval, Start};
+use crate::stop::Stop;
+
+/// Share of a run that is not counted: slow start is no path's rate.
+const WARM_UP: f64 = 0.25;
+
+/// Measures and says what was found.
+pub async fn run(config: DoctorConfig, stop: Stop) -> Result<ExitCode, Failure> {
+    let base = ConnConfig::default().with(|it| it.congestion = config.congestion);
+    let plain = base.clone().with(|it| it.ack = AckStrategy::PLAIN);
+    let [tack, plain] = [open(&config, base).await?, open(&config, plain).await?];
+    eprintln!(
+        "Measuring the path to {} for {:.0} s, as fast as it goes.",
+        config.host,
+        8.0 * config.run_seconds
+    );
+    for (direction, towards) in
+        [(Direction::Forward, "From here to there"), (Direction::Reverse, "From there to here")]
+    {
+        let mut found = Findings::default();
+        for with_tack in [true, false, false, true] {
+            let dial = if with_tack { &tack } else { &plain };
+            let sample = one(dial, direction, config.run_seconds, &stop).await?;
+            let samples = if with_tack { &mut found.tack } else { &mut found.plain };
+            samples.push(sample);
+        }
+        let lines: Vec<String> =
+            verdict(towards, &found).into_iter().chain(numbers(&found)).collect();
+        super::extras::print(format!("{}\n", lines.join("\n")).as_bytes())?;
+    }
+    for dial in [&tack, &plain] {
+        dial.settle(&stop).await;
+    }
+    Ok(ExitCode::Success)
+}
+
+async fn open(config: &DoctorConfig, transport: ConnConfig) -> Result<NetDial, Failure> {
+    let (connector, code) = (config.security.connector()?, config.security.code.clone());
+    NetDial::open(&Way::Udp, &config.host, transport, connector, code).await
+}
+
+async fn one(
+    dial: &NetDial,
+    direction: Direction,
+    seconds: f64,
+    stop: &Stop,
+) -> Result<Sample, Failure> {
+    let params = TestParams {
+        direction,
+        until: Until::Seconds(seconds * (1.0 - WARM_UP)),
+        omit_seconds: seconds * WARM_UP,
+        ..TestParams::default()
+    };
+    let interval = std::time::Duration::from_millis(250);
+    let report = client::run(dial, &params, Some(interval), &mut Silent, stop).await?;
+    if report.interrupted.is_some() {
+        return Err(Failure::interrupted());
+    }
+    Sample::of(&report)
+        .ok_or_else(|| Failure::new(ExitCode::Failed, "the other side did not say what it counted"))
+}
+
+/// Shows nothing while a test runs.
+struct Silent;
+
+impl Observer for Silent {
+    fn connected(&mut self, _: &Start) {}
+    fn interval(&mut self, _: &Start, _: &Interval) {}
+}

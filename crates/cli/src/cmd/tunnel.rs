@@ -1,0 +1,154 @@
+//! `tack tunnel`.
+
+use std::net::SocketAddr;
+
+use tokio::net::TcpListener;
+
+use crate::args::transport::ServerSecurity;
+use crate::args::tunnel::{ClientConfig, ServeConfig, TunnelConfig};
+use crate::cmd::recv::outward_address;
+use crate::exit::{ExitCode, Failure};
+use crate::net::{NetAccept, Way};
+use crate::stop::Stop;
+use crate::tunnel::client::{Service, Streams};
+use crate::tunnel::forward::Local;
+use crate::tunnel::link::{Keeper, Server, keepalive};
+use crate::tunnel::{raise_descriptor_limit, server};
+use tack_net::HostPort;
+
+/// Either end, until it is told to end.
+pub async fn run(config: TunnelConfig, stop: Stop) -> Result<ExitCode, Failure> {
+    raise_descriptor_limit();
+    match config {
+        TunnelConfig::Client(config) => connect(*config, stop).await,
+        TunnelConfig::Server(config) => serve(*config, stop).await,
+    }
+}
+
+async fn serve(config: ServeConfig, stop: Stop) -> Result<ExitCode, Failure> {
+    let admitting = |s: &ServerSecurity| s.admitting(true);
+    let identity = config.security.as_ref().map(admitting).transpose()?;
+    let mut transport = config.transport.conn_config();
+    transport.keepalive = Some(keepalive());
+    let mut server = NetAccept::listen(&Way::Udp, config.local, transport, identity)?;
+    if !config.quiet {
+        explain(&server).await;
+    }
+    let served = server::serve(&mut server, config.allow, &stop).await;
+    server.settle(&stop).await;
+    served
+}
+
+/// Tells what to type on the other machine.
+async fn explain(server: &NetAccept) {
+    let local = server.local_addr();
+    let shown = match local.ip() {
+        ip if ip.is_unspecified() => {
+            outward_address().await.map_or("HOST".to_owned(), |ip| ip.to_string())
+        }
+        ip => ip.to_string(),
+    };
+    let host = HostPort { name: shown, port: local.port() };
+    eprintln!("Serving a tunnel, listening on {local} ({}).", server.medium());
+    let proof = match server.fingerprint() {
+        Some(key) => {
+            eprintln!("Key: {key}");
+            match server.door().code() {
+                Some(code) => format!("--code {code}"),
+                None => format!("--fingerprint {key}"),
+            }
+        }
+        None => {
+            eprintln!("Without encryption: anybody on the way can read and change what passes.");
+            "--insecure-plaintext".to_owned()
+        }
+    };
+    if server.door().is_open() {
+        eprintln!("Anybody who reaches this port may use it.");
+    }
+    eprintln!("On the other machine:\n  tack tunnel {host} {proof} -D 1080");
+}
+
+async fn connect(config: ClientConfig, stop: Stop) -> Result<ExitCode, Failure> {
+    // What is wrong with the ports should show before anything is connected.
+    let mut listeners = Vec::new();
+    for forward in &config.forwards {
+        let service = Service::Forward(forward.target.clone());
+        listeners.extend(listen(&forward.local, &service).await?);
+    }
+    for proxy in &config.proxies {
+        listeners.extend(listen(proxy, &Service::Proxy { eager: config.eager }).await?);
+    }
+    if let Some(port) = config.transparent {
+        listeners.extend(listen(&Local::everywhere(port), &Service::Intercepted).await?);
+    }
+    let server = Server {
+        host: config.host.clone(),
+        way: Way::Udp,
+        transport: config.transport.conn_config(),
+        connector: config.security.connector()?,
+        code: config.security.code.clone(),
+    };
+    let started = stop.or(Keeper::start(server)).await;
+    let (keeper, link) = started.unwrap_or_else(|| Err(Failure::interrupted()))?;
+    let rules = redirect(&config, keeper.peer())?;
+    let (streams, mut gone) = Streams::new(link, stop.clone());
+    for (listener, service) in listeners {
+        if !config.quiet {
+            announce(&listener, &service, &config.host);
+        }
+        tokio::spawn(streams.clone().take_in(listener, service));
+    }
+    drop(streams);
+    let kept = keeper.run(&stop).await;
+    // Nothing should be redirected to a port that nobody listens on.
+    drop(rules);
+    let _ = stop.or_soon(std::time::Duration::ZERO, gone.recv()).await;
+    kept.map(|()| ExitCode::Interrupted)
+}
+
+async fn listen(local: &Local, service: &Service) -> Result<Vec<(TcpListener, Service)>, Failure> {
+    let listening = local.listen().await.map_err(|e| {
+        Failure::new(ExitCode::Failed, format!("cannot listen on port {}: {e}", local.port))
+    })?;
+    Ok(listening.into_iter().map(|listener| (listener, service.clone())).collect())
+}
+
+fn announce(listener: &TcpListener, service: &Service, host: &HostPort) {
+    let Ok(local) = listener.local_addr() else { return };
+    match service {
+        Service::Forward(target) => eprintln!("Port {local} leads to {target} at {host}."),
+        Service::Proxy { .. } => {
+            eprintln!("Proxy on {local} (SOCKS5, HTTP CONNECT) leads to {host}.");
+        }
+        Service::Intercepted => eprintln!("What is redirected to {local} leads to {host}."),
+    }
+}
+
+/// The kernel's rules, installed as long as what is returned lives, or printed.
+#[cfg(target_os = "linux")]
+fn redirect(
+    config: &ClientConfig,
+    server: SocketAddr,
+) -> Result<Option<crate::tunnel::intercept::Installed>, Failure> {
+    let Some(port) = config.transparent else { return Ok(None) };
+    let server = server.ip().to_canonical();
+    let networks = config.networks.clone();
+    let redirect = crate::tunnel::intercept::Redirect { port, networks, server };
+    if config.install_rules {
+        return redirect.install().map(Some);
+    }
+    super::extras::print(redirect.rules().as_bytes())?;
+    if !config.quiet {
+        eprintln!("Above are rules for `nft -f -`; `{}` removes them.", redirect.removal());
+    }
+    Ok(None)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn redirect(config: &ClientConfig, _: SocketAddr) -> Result<Option<()>, Failure> {
+    match config.transparent {
+        None => Ok(None),
+        Some(_) => Err(Failure::usage("--transparent needs Linux")),
+    }
+}

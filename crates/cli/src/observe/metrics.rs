@@ -1,0 +1,246 @@
+//! Counters in Prometheus' text format 0.0.4, over HTTP.
+//!
+//! What is counted over the life of the process comes from the datagrams that passed; what is
+//! measured, from the connections that are open: their sum or greatest, not one series each, which
+//! a tunnel of ten thousand would make many of.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use tack_net::wire::{AckType, Codepoints, Segment};
+use tack_net::{Direction, Mode, Reading, Tap};
+use tack_units::Instant;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::timeout;
+
+/// Most bytes of a request's head.
+const MAX_HEAD_BYTES: usize = 8 << 10;
+/// Time to ask and be answered.
+const LIMIT: Duration = Duration::from_secs(5);
+
+/// What passed, counted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Passed {
+    packets: BTreeMap<(Direction, &'static str), u64>,
+    bytes: BTreeMap<Direction, u64>,
+}
+
+impl Tap for Passed {
+    fn passed(
+        &mut self,
+        direction: Direction,
+        _local: SocketAddr,
+        _peer: SocketAddr,
+        datagram: &[u8],
+        _at: Instant,
+    ) {
+        let kind = match Segment::parse_datagram(datagram, Codepoints::Experimental) {
+            Err(_) => "unreadable",
+            Ok(segment) => match segment.header.options.ack_type {
+                Some(kind) => ack_name(kind),
+                None if !segment.payload.is_empty() => "data",
+                None => "control",
+            },
+        };
+        *self.packets.entry((direction, kind)).or_default() += 1;
+        *self.bytes.entry(direction).or_default() += datagram.len() as u64;
+    }
+}
+
+fn ack_name(kind: AckType) -> &'static str {
+    match kind {
+        AckType::Tack => "tack",
+        AckType::LossIack => "loss_iack",
+        AckType::WindowIack => "window_iack",
+        AckType::FrequencyIack => "frequency_iack",
+        AckType::RttIack => "rtt_iack",
+        AckType::CeIack => "ce_iack",
+        AckType::Unknown(_) => "unknown_ack",
+    }
+}
+
+fn direction_name(direction: Direction) -> &'static str {
+    match direction {
+        Direction::Sent => "sent",
+        Direction::Received => "received",
+    }
+}
+
+/// Answers whoever asks, for ever.
+pub async fn serve(listener: TcpListener) {
+    loop {
+        match listener.accept().await {
+            Ok((stream, peer)) => {
+                tokio::spawn(async move {
+                    let answered = timeout(LIMIT, answer(stream)).await;
+                    tracing::debug!(%peer, ?answered, "metrics");
+                });
+            }
+            Err(error) => {
+                tracing::warn!(%error, "--metrics");
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        }
+    }
+}
+
+async fn answer(mut stream: TcpStream) -> io::Result<()> {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") && head.len() < MAX_HEAD_BYTES {
+        head.push(stream.read_u8().await?);
+    }
+    let (status, body) = match head.starts_with(b"GET /metrics ") || head.starts_with(b"GET / ") {
+        true => ("200 OK", render(&super::passed(), &super::readings())),
+        false => ("404 Not Found", "metrics are at /metrics\n".to_owned()),
+    };
+    let head = format!(
+        "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\n\
+         Content-Length: {}\r\nConnection: close\r\n\r\n",
+        body.len()
+    );
+    stream.write_all(&[head.as_bytes(), body.as_bytes()].concat()).await?;
+    stream.shutdown().await
+}
+
+/// The text.
+fn render(passed: &Passed, readings: &[Reading]) -> String {
+    let mut out = String::new();
+    let mut metric = |name: &str, kind: &str, help: &str, values: &[(String, f64)]| {
+        let _ = writeln!(out, "# HELP tack_{name} {help}\n# TYPE tack_{name} {kind}");
+        for (labels, value) in values {
+            let _ = writeln!(out, "tack_{name}{labels} {value}");
+        }
+    };
+    let packets = passed.packets.iter().map(|((direction, kind), count)| {
+        let direction = direction_name(*direction);
+        (format!("{{direction=\"{direction}\",kind=\"{kind}\"}}"), *count as f64)
+    });
+    let bytes = passed.bytes.iter().map(|(direction, count)| {
+        (format!("{{direction=\"{}\"}}", direction_name(*direction)), *count as f64)
+    });
+    let (packets, bytes): (Vec<_>, Vec<_>) = (packets.collect(), bytes.collect());
+    metric("packets_total", "counter", "Packets by kind; acknowledgments by reason.", &packets);
+    metric("bytes_total", "counter", "Bytes of datagrams.", &bytes);
+    let io = |of: fn(&Reading) -> u64| {
+        vec![(String::new(), readings.iter().map(of).sum::<u64>() as f64)]
+    };
+    metric(
+        "sends_blocked",
+        "gauge",
+        "Times a socket's buffer was full.",
+        &io(|r| r.io.sends_blocked),
+    );
+    metric(
+        "datagrams_refused",
+        "gauge",
+        "Datagrams the kernel would not send.",
+        &io(|r| r.io.datagrams_refused),
+    );
+    let infos = || readings.iter().flat_map(|r| r.connections.iter().map(|(_, info)| info));
+    let count = |tack: bool| infos().filter(|i| (i.mode == Mode::Tack) == tack).count() as f64;
+    let modes = [("{mode=\"tack\"}", true), ("{mode=\"plain\"}", false)];
+    let modes = modes.map(|(labels, tack)| (labels.to_owned(), count(tack)));
+    metric("connections", "gauge", "Connections that are open.", &modes);
+    let sum = |of: fn(&tack_net::TackInfo) -> f64| vec![(String::new(), infos().map(of).sum())];
+    let most = |of: fn(&tack_net::TackInfo) -> f64| {
+        vec![(String::new(), infos().map(of).fold(0.0, f64::max))]
+    };
+    metric(
+        "in_flight_bytes",
+        "gauge",
+        "Bytes in flight, all connections.",
+        &sum(|i| i.in_flight as f64),
+    );
+    metric(
+        "send_buffered_bytes",
+        "gauge",
+        "Bytes written and not acknowledged, all connections.",
+        &sum(|i| i.send_buffered as f64),
+    );
+    metric(
+        "recv_buffered_bytes",
+        "gauge",
+        "Bytes received and not read, all connections.",
+        &sum(|i| i.recv_buffered as f64),
+    );
+    metric(
+        "buffer_memory_bytes",
+        "gauge",
+        "Memory of buffers, all connections.",
+        &sum(|i| i.buffer_memory as f64),
+    );
+    metric(
+        "open_retransmissions",
+        "gauge",
+        "Segments sent again by connections that are open.",
+        &sum(|i| i.counters.retransmissions as f64),
+    );
+    metric(
+        "rtt_seconds_max",
+        "gauge",
+        "Greatest smoothed round-trip time.",
+        &most(|i| i.srtt.map_or(0.0, |d| d.as_secs_f64())),
+    );
+    metric(
+        "rtt_min_seconds_max",
+        "gauge",
+        "Greatest of the least round-trip times.",
+        &most(|i| i.rtt_min.map_or(0.0, |d| d.as_secs_f64())),
+    );
+    let limited = |of: fn(&tack_net::LimitedTime) -> Duration| {
+        infos().map(|info| of(&info.limited).as_secs_f64()).sum::<f64>()
+    };
+    let limits = [
+        ("{by=\"application\"}", limited(|l| l.app)),
+        ("{by=\"peer\"}", limited(|l| l.rwnd)),
+        ("{by=\"congestion\"}", limited(|l| l.cwnd)),
+    ];
+    metric(
+        "limited_seconds",
+        "gauge",
+        "What senders waited for so far: something to send, the peer's window, the congestion \
+         window or pacer; open connections.",
+        &limits.map(|(labels, seconds)| (labels.to_owned(), seconds)),
+    );
+    metric(
+        "delivery_rate_bps",
+        "gauge",
+        "Delivery rates, all connections, bit/s.",
+        &sum(|i| i.delivery_rate.map_or(0.0, |r| r.as_bps() as f64)),
+    );
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_line_is_a_comment_or_a_name_with_a_number() {
+        let mut passed = Passed::default();
+        let peer = "127.0.0.1:1".parse().unwrap();
+        passed.passed(Direction::Received, peer, peer, b"not a segment", Instant::ZERO);
+        let text = render(&passed, &[]);
+        assert!(
+            text.contains("tack_packets_total{direction=\"received\",kind=\"unreadable\"} 1\n")
+        );
+        assert!(text.contains("tack_bytes_total{direction=\"received\"} 13\n"));
+        let (mut helped, mut typed) = (0, 0);
+        for line in text.lines() {
+            match line.strip_prefix("# ") {
+                Some(comment) if comment.starts_with("HELP tack_") => helped += 1,
+                Some(comment) if comment.starts_with("TYPE tack_") => typed += 1,
+                Some(other) => panic!("{other}"),
+                None => {
+                    let (name, value) = line.rsplit_once(' ').unwrap();
+                    assert!(name.starts_with("tack_") && value.parse::<f64>().is_ok(), "{line}");
+                }
+            }
+        }
+        assert!(helped > 10 && helped == typed);
+    }
+}

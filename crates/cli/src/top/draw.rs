@@ -1,0 +1,238 @@
+//! The picture.
+//!
+//! ```text
+//! endpoints     one line each: rates, ACKs, round trip, queue
+//! curves        sent, received
+//! packets       by kind, both ways | round trip, buffers, what senders wait for
+//! keys
+//! ```
+
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::Line;
+use ratatui::widgets::{Block, Cell, Paragraph, Row, Sparkline, Table};
+
+use super::state::{DIRECTIONS, Endpoint, KINDS, Reading, State};
+use crate::units::{bytes_text, scaled_bits};
+
+/// Draws everything.
+pub fn draw(frame: &mut Frame<'_>, state: &State) {
+    let list = u16::try_from(state.endpoints.len()).unwrap_or(8).min(8) + 3;
+    let parts = [
+        Constraint::Length(list),
+        Constraint::Length(5),
+        Constraint::Min(8),
+        Constraint::Length(1),
+    ];
+    let [top, curves, details, keys] = Layout::vertical(parts).areas(frame.area());
+    endpoints(frame, top, state);
+    let endpoint = &state.endpoints[state.selected];
+    let halves = Layout::horizontal([Constraint::Fill(1), Constraint::Fill(1)]);
+    let [sent, received] = halves.areas(curves);
+    for (direction, area) in [sent, received].into_iter().enumerate() {
+        curve(frame, area, endpoint, direction);
+    }
+    let [left, right] = halves.areas(details);
+    packets(frame, left, endpoint.reading());
+    measures(frame, right, endpoint.reading());
+    let paused = if state.paused { "   paused" } else { "" };
+    let help = format!(" q quit   p pause   arrows another endpoint{paused}");
+    frame.render_widget(Paragraph::new(help).style(dim()), keys);
+}
+
+fn dim() -> Style {
+    Style::new().add_modifier(Modifier::DIM)
+}
+
+fn endpoints(frame: &mut Frame<'_>, area: Rect, state: &State) {
+    let head = ["endpoint", "conns", "sent", "received", "ACKs/s out", "ACKs/s in", "RTT", "queue"];
+    let rows = state.endpoints.iter().enumerate().map(|(index, endpoint)| {
+        let mut cells = vec![endpoint.name.clone()];
+        match (endpoint.reading(), &endpoint.trouble) {
+            (Some(reading), _) => cells.extend(summary(reading)),
+            (None, Some(trouble)) => cells.extend(["-".to_owned(), trouble.clone()]),
+            (None, None) => cells.extend(["-".to_owned(), "asked".to_owned()]),
+        }
+        let selected = index == state.selected && state.endpoints.len() > 1;
+        let style =
+            if selected { Style::new().add_modifier(Modifier::REVERSED) } else { Style::new() };
+        Row::new(cells).style(style)
+    });
+    let widths = [
+        Constraint::Fill(2),
+        Constraint::Length(6),
+        Constraint::Length(14),
+        Constraint::Length(14),
+        Constraint::Length(10),
+        Constraint::Length(10),
+        Constraint::Length(10),
+        Constraint::Length(10),
+    ];
+    let table = Table::new(rows, widths)
+        .header(Row::new(head).style(dim()))
+        .block(Block::bordered().title(" tack top "));
+    frame.render_widget(table, area);
+}
+
+fn summary(reading: &Reading) -> [String; 7] {
+    let [sent, received] = reading.bits_per_second;
+    [
+        format!("{:.0}", reading.connections.iter().sum::<f64>()),
+        rate(sent),
+        rate(received),
+        count(reading.acks_per_second(0)),
+        count(reading.acks_per_second(1)),
+        time(reading.rtt_seconds[0]),
+        time(reading.queue_seconds()),
+    ]
+}
+
+fn curve(frame: &mut Frame<'_>, area: Rect, endpoint: &Endpoint, direction: usize) {
+    let past = endpoint.history(direction);
+    let now = past.last().map_or("-".to_owned(), |&bits| rate(bits as f64));
+    let most = past.iter().max().map_or("-".to_owned(), |&bits| rate(bits as f64));
+    let title = format!(" {}: {now}, at most {most} ", DIRECTIONS[direction]);
+    let block = Block::bordered().title(title);
+    let columns = usize::from(block.inner(area).width);
+    let latest = &past[past.len().saturating_sub(columns)..];
+    let color = if direction == 0 { Color::Green } else { Color::Cyan };
+    let line = Sparkline::default().data(latest).style(Style::new().fg(color)).block(block);
+    frame.render_widget(line, area);
+}
+
+fn packets(frame: &mut Frame<'_>, area: Rect, reading: Option<&Reading>) {
+    let of = |direction: usize, kind: &str| {
+        let kinds = reading.map(|reading| &reading.packets_per_second[direction]);
+        kinds.and_then(|kinds| kinds.get(kind).copied())
+    };
+    let seen = KINDS.into_iter().filter(|kind| (0..2).any(|d| of(d, kind).is_some()));
+    let rows = seen.map(|kind| {
+        let cell = |direction| Cell::from(of(direction, kind).map_or("-".to_owned(), count));
+        Row::new([Cell::from(kind.replace('_', " ")), cell(0), cell(1)])
+    });
+    let widths = [Constraint::Fill(1), Constraint::Length(10), Constraint::Length(10)];
+    let table = Table::new(rows, widths)
+        .header(Row::new(["kind", "sent/s", "received/s"]).style(dim()))
+        .block(Block::bordered().title(" packets "));
+    frame.render_widget(table, area);
+}
+
+fn measures(frame: &mut Frame<'_>, area: Rect, reading: Option<&Reading>) {
+    let block = Block::bordered().title(" round trip, buffers, limits ");
+    let Some(reading) = reading else {
+        frame.render_widget(Paragraph::new("waiting for two answers").block(block), area);
+        return;
+    };
+    let [rtt, rtt_min] = reading.rtt_seconds.map(time);
+    let [in_flight, unacknowledged, unread, memory] =
+        reading.bytes.map(|bytes| bytes_text(bytes as u64));
+    let [application, peer, congestion] =
+        reading.limited.map(|share| format!("{:.0} %", 100.0 * share));
+    let [blocked, refused, again] = reading.trouble_per_second.map(count);
+    let [tack, plain] = reading.connections;
+    let lines = [
+        format!("connections   {tack:.0} TACK, {plain:.0} plain"),
+        format!("round trip    {rtt}, least {rtt_min}, queue {}", time(reading.queue_seconds())),
+        format!("in flight     {in_flight} of {unacknowledged} not acknowledged"),
+        format!("received      {unread} not read; buffers {memory}"),
+        format!("waits for     application {application}, peer {peer}, window {congestion}"),
+        format!("sent again    {again}/s"),
+        format!("socket full   {blocked}/s, refused {refused}/s"),
+    ];
+    let lines: Vec<Line<'_>> = lines.into_iter().map(Line::from).collect();
+    frame.render_widget(Paragraph::new(lines).block(block), area);
+}
+
+fn rate(bits_per_second: f64) -> String {
+    format!("{}/s", scaled_bits(bits_per_second))
+}
+
+fn count(per_second: f64) -> String {
+    if per_second < 10.0 { format!("{per_second:.1}") } else { format!("{per_second:.0}") }
+}
+
+fn time(seconds: f64) -> String {
+    match seconds {
+        0.0 => "-".to_owned(),
+        s if s < 1e-3 => format!("{:.0} us", 1e6 * s),
+        s if s < 0.1 => format!("{:.1} ms", 1e3 * s),
+        s => format!("{:.0} ms", 1e3 * s),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use ratatui::Terminal;
+    use ratatui::backend::TestBackend;
+    use tack_units::Instant;
+
+    use super::*;
+    use crate::top::scrape::{Sample, ScrapeError};
+
+    /// What is drawn, line by line.
+    fn drawn(state: &State, columns: u16, rows: u16) -> Vec<String> {
+        let mut terminal = Terminal::new(TestBackend::new(columns, rows)).unwrap();
+        terminal.draw(|frame| draw(frame, state)).unwrap();
+        let buffer = terminal.backend().buffer();
+        let row = |y| (0..columns).map(|x| buffer[(x, y)].symbol().to_owned()).collect();
+        (0..rows).map(row).collect()
+    }
+
+    fn busy() -> State {
+        let mut state = State::new(["here:1".to_owned(), "there:2".to_owned()]);
+        for second in 1..=3_u64 {
+            let text = format!(
+                "tack_bytes_total{{direction=\"sent\"}} {}\n\
+                 tack_packets_total{{direction=\"sent\",kind=\"data\"}} {}\n\
+                 tack_packets_total{{direction=\"received\",kind=\"tack\"}} {}\n\
+                 tack_packets_total{{direction=\"received\",kind=\"loss_iack\"}} {}\n\
+                 tack_connections{{mode=\"tack\"}} 2\ntack_rtt_seconds_max 0.0843\n\
+                 tack_rtt_min_seconds_max 0.08\ntack_in_flight_bytes 1048576\n\
+                 tack_limited_seconds{{by=\"congestion\"}} {second}\n",
+                second * 12_500_000,
+                second * 9_000,
+                second * 50,
+                second * 2,
+            );
+            let at = Instant::ZERO + Duration::from_secs(second);
+            state.endpoints[0].answered(Ok(Sample::read(&text)), at);
+        }
+        let nobody = std::io::Error::from(std::io::ErrorKind::ConnectionRefused);
+        state.endpoints[1].answered(Err(ScrapeError::Io(nobody)), Instant::ZERO);
+        state
+    }
+
+    #[test]
+    fn rates_acks_by_kind_round_trip_queue_and_limits_are_shown() {
+        let lines = drawn(&busy(), 110, 24);
+        let line = |part: &str| {
+            let found = lines.iter().find(|line| line.contains(part));
+            found.unwrap_or_else(|| panic!("no {part}:\n{}", lines.join("\n")))
+        };
+        let row = line("here:1");
+        for part in ["100 Mbits/s", "0.00 bits/s", " 52 ", "84.3 ms", "4.3 ms"] {
+            assert!(row.contains(part), "{part}: {row}");
+        }
+        assert!(line("there:2").contains("no answer"));
+        assert!(line("loss iack").contains(" 2.0"));
+        assert!(line("data").contains("9000"));
+        assert!(line("in flight").contains("1.00 MBytes"));
+        assert!(line("waits for").contains("window 50 %"));
+        assert!(line("sent: 100 Mbits/s").contains("at most"));
+        assert!(lines.iter().any(|line| line.contains('█')), "a curve");
+    }
+
+    #[test]
+    fn no_terminal_is_too_small() {
+        let mut state = busy();
+        state.select(1);
+        state.paused = true;
+        for (columns, rows) in [(1, 1), (3, 2), (20, 5), (200, 3), (5, 60)] {
+            drawn(&state, columns, rows);
+        }
+        assert!(drawn(&state, 80, 30)[29].contains("paused"));
+    }
+}

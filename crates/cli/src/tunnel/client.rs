@@ -1,0 +1,241 @@
+//! `tack tunnel HOST`: takes programs' connections in and gives each a stream.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream, UdpSocket};
+use tokio::sync::{Semaphore, mpsc};
+use tokio::time::{sleep, timeout};
+
+use super::MAX_STREAMS;
+#[cfg(target_os = "linux")]
+use super::intercept::destination;
+use super::link::Link;
+use super::protocol::{Answer, Cause, Open, Refusal};
+use super::proxy::{Handshake, Output, Speech};
+use super::relay::{Opening, RelayError, read_message, relay};
+use super::target::Target;
+use super::udp;
+use crate::conn::Connection;
+use crate::stop::Stop;
+
+/// How long a program may take to say what it wants.
+const PROXY_LIMIT: Duration = Duration::from_secs(30);
+/// How long a server may take to open a stream: longer than its own limits together.
+const ANSWER_LIMIT: Duration = Duration::from_secs(30);
+/// Pause where no descriptor is left.
+const BREATHER: Duration = Duration::from_millis(50);
+
+/// What a port does with the connections that programs make to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Service {
+    /// They all lead to one target.
+    Forward(Target),
+    /// They say where they lead to, in SOCKS5 or HTTP; with `eager`, they hear that they are there
+    /// before they are.
+    Proxy {
+        /// Whether to answer before the server has.
+        eager: bool,
+    },
+    /// They lead to where they went before the kernel redirected them here.
+    Intercepted,
+}
+
+/// What all streams of a client share.
+#[derive(Clone, Debug)]
+pub struct Streams {
+    link: Link,
+    places: Arc<Semaphore>,
+    stop: Stop,
+    /// As long as somebody holds one, streams are open.
+    _alive: mpsc::Sender<()>,
+}
+
+impl Streams {
+    /// For connections from `link`, until `stop`; the receiver ends when all streams have.
+    pub fn new(link: Link, stop: Stop) -> (Streams, mpsc::Receiver<()>) {
+        let (alive, gone) = mpsc::channel(1);
+        let places = Arc::new(Semaphore::new(MAX_STREAMS));
+        (Streams { link, places, stop, _alive: alive }, gone)
+    }
+
+    /// Takes in what comes to `listener` until told to stop.
+    pub async fn take_in(self, listener: TcpListener, service: Service) {
+        loop {
+            // Where there are as many streams as there may be, programs wait in the kernel's queue.
+            let places = self.places.clone().acquire_owned();
+            let Some(Ok(place)) = self.stop.or(places).await else { return };
+            let (program, peer) = match self.stop.or(listener.accept()).await {
+                None => return,
+                Some(Ok(accepted)) => accepted,
+                Some(Err(error)) => {
+                    tracing::warn!(%error, "taking a program's connection");
+                    sleep(BREATHER).await;
+                    continue;
+                }
+            };
+            let (streams, service) = (self.clone(), service.clone());
+            tokio::spawn(async move {
+                tracing::debug!(%peer, ?service, "a program");
+                match streams.serve(program, &service).await {
+                    Ok(()) => {}
+                    Err(StreamError::Relay(RelayError::Refused(refusal)))
+                    | Err(StreamError::Refused(refusal)) => {
+                        eprintln!("tack: {}", refusal.why);
+                    }
+                    Err(error) => tracing::info!(%peer, %error, "a stream ended"),
+                }
+                drop((place, streams));
+            });
+        }
+    }
+
+    async fn serve(&self, program: TcpStream, service: &Service) -> Result<(), StreamError> {
+        program.set_nodelay(true)?;
+        match service {
+            Service::Forward(target) => self.at_once(program, target.clone(), Vec::new()).await,
+            Service::Proxy { eager } => self.proxy(program, *eager).await,
+            Service::Intercepted => {
+                let target = destination(&program)?;
+                self.at_once(program, target, Vec::new()).await
+            }
+        }
+    }
+
+    /// The program believes itself connected already: its bytes go out with the opening, and a
+    /// target that cannot be reached resets it.
+    async fn at_once(
+        &self,
+        program: TcpStream,
+        target: Target,
+        early: Vec<u8>,
+    ) -> Result<(), StreamError> {
+        let stream = match self.stop.or(self.link.conn()).await {
+            Some(Ok(stream)) => stream,
+            refused => {
+                program.abort();
+                return Err(refused
+                    .and_then(Result::err)
+                    .map_or_else(stopped, StreamError::Refused));
+            }
+        };
+        let up = [Open::Connect(target).bytes(), early].concat();
+        let opening = Opening { up, answer: true, ..Opening::default() };
+        relay(stream, program, opening, &self.stop).await?;
+        Ok(())
+    }
+
+    /// A program that speaks SOCKS5 or HTTP.
+    async fn proxy(&self, mut program: TcpStream, eager: bool) -> Result<(), StreamError> {
+        let asking = timeout(PROXY_LIMIT, wishes(&mut program));
+        let asked = self.stop.or(asking).await.ok_or_else(stopped)?;
+        let (open, speech, early) =
+            asked.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
+        let target = match open {
+            Open::Associate => return self.associate(program, speech).await,
+            Open::Connect(target) => target,
+        };
+        if eager {
+            let nowhere = (std::net::Ipv4Addr::UNSPECIFIED, 0).into();
+            program.write_all(&speech.opened(nowhere)).await?;
+            return self.at_once(program, target, early).await;
+        }
+        let opened = self.stop.or(self.open(&Open::Connect(target))).await.ok_or_else(stopped)?;
+        let (stream, bound) = match opened {
+            Ok(opened) => opened,
+            Err(refusal) => {
+                program.write_all(&speech.refused(&refusal)).await?;
+                program.shutdown().await?;
+                return Err(refusal.into());
+            }
+        };
+        let opening = Opening { up: early, down: speech.opened(bound), answer: false };
+        relay(stream, program, opening, &self.stop).await?;
+        Ok(())
+    }
+
+    /// Datagrams, as long as the program keeps its connection.
+    async fn associate(&self, mut program: TcpStream, speech: Speech) -> Result<(), StreamError> {
+        let socket = UdpSocket::bind((program.local_addr()?.ip(), 0)).await?;
+        let opened = self.stop.or(self.open(&Open::Associate)).await.ok_or_else(stopped)?;
+        match opened {
+            Ok((stream, _)) => {
+                program.write_all(&speech.opened(socket.local_addr()?)).await?;
+                self.stop.or(udp::relay(stream, socket, program)).await.unwrap_or(Ok(()))?;
+                Ok(())
+            }
+            Err(refusal) => {
+                program.write_all(&speech.refused(&refusal)).await?;
+                Err(refusal.into())
+            }
+        }
+    }
+
+    /// A stream that the server has opened, and the address it did so from.
+    async fn open(
+        &self,
+        open: &Open,
+    ) -> Result<(impl Connection + use<>, std::net::SocketAddr), Refusal> {
+        let broke = |e: io::Error| Refusal::new(Cause::Unreachable, format!("the tunnel: {e}"));
+        let mut stream = self.link.conn().await?;
+        stream.write_all(&open.bytes()).await.map_err(broke)?;
+        stream.flush().await.map_err(broke)?;
+        let answered = timeout(ANSWER_LIMIT, read_message(&mut stream, Answer::read)).await;
+        let answered = answered.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
+        match answered.map_err(broke)? {
+            Ok(Answer::Opened(from)) => Ok((stream, from)),
+            Ok(Answer::Refused(refusal)) => Err(refusal),
+            Err(error) => Err(Refusal::new(Cause::Failed, error.to_string())),
+        }
+    }
+}
+
+/// What a program wants, how it wants to be answered, and what it sent behind that.
+async fn wishes(program: &mut TcpStream) -> Result<(Open, Speech, Vec<u8>), StreamError> {
+    let mut handshake = Handshake::default();
+    let mut buffer = [0; 4_096];
+    loop {
+        match handshake.poll() {
+            Ok(Output::Wants(open, speech, rest)) => return Ok((open, speech, rest)),
+            Ok(Output::Send(bytes)) => program.write_all(&bytes).await?,
+            Ok(Output::Wait) => match program.read(&mut buffer).await? {
+                0 => return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
+                read => handshake.handle(&buffer[..read]),
+            },
+            Err(error) => {
+                program.write_all(&error.answer()).await?;
+                program.shutdown().await?;
+                return Err(Refusal::new(Cause::Failed, error.to_string()).into());
+            }
+        }
+    }
+}
+
+/// How a stream ended, if not in order.
+#[derive(Debug, thiserror::Error)]
+enum StreamError {
+    #[error("the program: {0}")]
+    Program(#[from] io::Error),
+    #[error("{}", .0.why)]
+    Refused(Refusal),
+    #[error(transparent)]
+    Relay(#[from] RelayError),
+}
+
+impl From<Refusal> for StreamError {
+    fn from(refusal: Refusal) -> StreamError {
+        StreamError::Refused(refusal)
+    }
+}
+
+fn stopped() -> StreamError {
+    StreamError::Relay(RelayError::Stopped)
+}
+
+/// Nothing is redirected here.
+#[cfg(not(target_os = "linux"))]
+fn destination(_: &TcpStream) -> io::Result<Target> {
+    Err(io::ErrorKind::Unsupported.into())
+}

@@ -1,0 +1,170 @@
+//! Where programs find the tunnel: `-L`, `-D`, `--transparent` as they are typed, and the sockets
+//! behind them.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::str::FromStr;
+
+use tokio::net::TcpListener;
+
+use super::target::{Host, Target};
+use tack_net::HostPort;
+
+/// `[BIND:]PORT`: where programs connect to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Local {
+    /// Which of our addresses; `None` is this machine only.
+    bind: Option<Bind>,
+    /// Which port; 0 is any.
+    pub port: u16,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Bind {
+    All,
+    Ip(IpAddr),
+}
+
+/// `[BIND:]PORT:HOST:PORT`: a port that leads to one target.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PortForward {
+    /// Where programs connect to.
+    pub local: Local,
+    /// Where they get.
+    pub target: Target,
+}
+
+/// Text that is neither.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ForwardError {
+    /// Not enough parts, or too many.
+    #[error("`{0}` is no forward; write [BIND:]PORT:HOST:PORT, IPv6 addresses in brackets")]
+    Parts(String),
+    /// A port that is none.
+    #[error("`{0}` is no port; ports are numbers up to 65535")]
+    Port(String),
+    /// An address that is none.
+    #[error("`{0}` is no address to listen on; write an address, localhost or *")]
+    Bind(String),
+    /// A host that is none.
+    #[error("{0}")]
+    Host(String),
+}
+
+impl FromStr for Local {
+    type Err = ForwardError;
+
+    fn from_str(text: &str) -> Result<Local, ForwardError> {
+        let (bind, port) = match text.rsplit_once(':') {
+            Some((bind, port)) => (Some(bind), port),
+            None => (None, text),
+        };
+        let port = port.parse().map_err(|_| ForwardError::Port(port.to_owned()))?;
+        let bind = match bind {
+            None | Some("localhost") => None,
+            Some("" | "*") => Some(Bind::All),
+            Some(address) => {
+                let bare = address.strip_prefix('[').and_then(|a| a.strip_suffix(']'));
+                let ip = bare.unwrap_or(address).parse::<IpAddr>().ok();
+                let ip = ip.filter(|ip| ip.is_ipv4() || bare.is_some());
+                Some(Bind::Ip(ip.ok_or_else(|| ForwardError::Bind(address.to_owned()))?))
+            }
+        };
+        Ok(Local { bind, port })
+    }
+}
+
+impl FromStr for PortForward {
+    type Err = ForwardError;
+
+    fn from_str(text: &str) -> Result<PortForward, ForwardError> {
+        // From the right: the target's port, its host, and the rest is ours.
+        let parts = || ForwardError::Parts(text.to_owned());
+        let (front, port) = text.rsplit_once(':').ok_or_else(parts)?;
+        let (local, host) = match front.strip_suffix(']') {
+            // The bracket stays: it says that an IPv6 address is meant.
+            Some(inner) => {
+                let at = inner.rfind('[').ok_or_else(parts)?;
+                (front[..at].strip_suffix(':').ok_or_else(parts)?, &front[at..])
+            }
+            None => front.rsplit_once(':').ok_or_else(parts)?,
+        };
+        let target = HostPort::parse(&format!("{host}:{port}"), 0);
+        let target = target.map_err(|e| ForwardError::Host(e.to_string()))?;
+        let host = Host::parse(&target.name).map_err(|e| ForwardError::Host(e.to_string()))?;
+        Ok(PortForward { local: local.parse()?, target: Target::new(host, target.port) })
+    }
+}
+
+impl Local {
+    /// This port of all addresses.
+    pub fn everywhere(port: u16) -> Local {
+        Local { bind: Some(Bind::All), port }
+    }
+
+    /// Listens: on both loopback addresses where there is no other, as far as the system has them.
+    ///
+    /// # Errors
+    /// The address is taken or not ours.
+    pub async fn listen(&self) -> io::Result<Vec<TcpListener>> {
+        match self.bind {
+            Some(Bind::Ip(ip)) => Ok(vec![TcpListener::bind((ip, self.port)).await?]),
+            Some(Bind::All) => match TcpListener::bind((Ipv6Addr::UNSPECIFIED, self.port)).await {
+                // It takes IPv4 as well.
+                Ok(both) => Ok(vec![both]),
+                Err(e) if e.kind() == io::ErrorKind::AddrInUse => Err(e),
+                Err(_) => Ok(vec![TcpListener::bind((Ipv4Addr::UNSPECIFIED, self.port)).await?]),
+            },
+            None => {
+                let four = TcpListener::bind((Ipv4Addr::LOCALHOST, self.port)).await?;
+                let port = four.local_addr()?.port();
+                let six = TcpListener::bind(SocketAddr::from((Ipv6Addr::LOCALHOST, port))).await;
+                Ok([Some(four), six.ok()].into_iter().flatten().collect())
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn forwards_are_read_as_ssh_reads_them() {
+        let local = |bind, port| Local { bind, port };
+        let ip = |text: &str| Some(Bind::Ip(text.parse().unwrap()));
+        for (text, expected, target) in [
+            ("8080:host:80", local(None, 8080), "host:80"),
+            ("localhost:8080:host:80", local(None, 8080), "host:80"),
+            ("*:8080:10.0.0.1:80", local(Some(Bind::All), 8080), "10.0.0.1:80"),
+            (":8080:10.0.0.1:80", local(Some(Bind::All), 8080), "10.0.0.1:80"),
+            ("127.0.0.2:1:[::1]:22", local(ip("127.0.0.2"), 1), "[::1]:22"),
+            ("[::1]:0:[2001:db8::1]:22", local(ip("::1"), 0), "[2001:db8::1]:22"),
+        ] {
+            let forward: PortForward = text.parse().unwrap();
+            assert_eq!((&forward.local, forward.target.to_string().as_str()), (&expected, target));
+        }
+    }
+
+    #[test]
+    fn what_is_no_forward_is_refused_with_a_reason() {
+        for text in [
+            "",
+            "80",
+            "8080:host",
+            "8080:host:",
+            "8080::80",
+            "x:host:80",
+            "::1:80:host:80",
+            "8080:host:0",
+            "8080:[host]:80",
+            "1:2:3:4:5",
+            "8080:a b:80",
+            "70000:host:80",
+        ] {
+            assert!(text.parse::<PortForward>().is_err(), "{text}");
+        }
+        assert!("1080".parse::<Local>().is_ok() && "*:1080".parse::<Local>().is_ok());
+        assert!("::1:1080".parse::<Local>().is_err() && "x:1080".parse::<Local>().is_err());
+    }
+}

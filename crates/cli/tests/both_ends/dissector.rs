@@ -1,0 +1,182 @@
+//! Wireshark's dissector, held against our own reading of a captured transfer.
+//!
+//! `docs/wireshark/transfer.pcap` is `tack send` of 150 000 bytes on a loopback that loses every
+//! sixtieth datagram, without segmentation offload.
+
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tack_interop::program::is_installed;
+use tack_net::wire::{Codepoints, Segment};
+use tempfile::tempdir;
+
+use crate::network::listen;
+use crate::qlog_schema;
+use crate::support::{random_bytes, rng, succeeded, tack};
+
+fn docs(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/wireshark").join(name)
+}
+
+/// What tshark says of each packet of `file` that `filter` selects: these fields, `;` between them.
+fn tshark(file: &Path, filter: &str, fields: &[&str]) -> Vec<String> {
+    let script = format!("lua_script:{}", docs("tack.lua").display());
+    let mut command = Command::new("tshark");
+    command.args(["-n", "-X", &script, "-Y", filter, "-T", "fields", "-E", "separator=;", "-r"]);
+    command.arg(file);
+    for field in fields {
+        command.args(["-e", field]);
+    }
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && !said.contains("Lua"), "{said}");
+    String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn a_captured_transfer_is_decoded_as_we_read_it_and_nothing_is_malformed() {
+    if !is_installed("tshark") {
+        return;
+    }
+    let file = docs("transfer.pcap");
+    let wrong = tshark(&file, "!tack || _ws.malformed || tack.too_short", &["frame.number"]);
+    assert!(wrong.is_empty(), "{wrong:?}");
+    let fields =
+        ["udp.payload", "tack.seq", "tack.pkt_seq", "tack.ack_type", "tack.len", "tack.tsval"];
+    let rows = tshark(&file, "tack", &fields);
+    assert!(rows.len() > 100, "{} packets", rows.len());
+    let mut kinds = [0; 3];
+    for row in rows {
+        let mut columns = row.split(';');
+        let payload = columns.next().unwrap().as_bytes();
+        let byte = |hex: &[u8]| u8::from_str_radix(std::str::from_utf8(hex).unwrap(), 16).unwrap();
+        let bytes: Vec<u8> = payload.chunks(2).map(byte).collect();
+        let ours = Segment::parse_datagram(&bytes, Codepoints::Experimental).unwrap();
+        let options = &ours.header.options;
+        let number = |value: Option<u32>| value.map(|v| v.to_string()).unwrap_or_default();
+        let text = options.ack_type.is_none().then_some(ours.payload.len() as u32);
+        let expected = [
+            ours.header.seq.0.to_string(),
+            number(options.pkt_seq),
+            number(options.ack_type.map(|kind| kind.code().into())),
+            number(text),
+            number(options.timestamps.map(|stamps| stamps.val)),
+        ];
+        assert_eq!(columns.collect::<Vec<_>>(), expected, "{row}");
+        kinds[0] += u32::from(options.pkt_seq.is_some());
+        kinds[1] += u32::from(options.ack_type.is_some_and(|kind| kind.code() == 1));
+        kinds[2] += u32::from(options.ack_type.is_some_and(|kind| kind.code() == 2));
+    }
+    assert!(kinds.iter().all(|&count| count > 0), "data, TACKs, loss IACKs: {kinds:?}");
+}
+
+#[test]
+fn damaged_packets_are_shown_and_end_nothing() {
+    if !is_installed("tshark") || !is_installed("editcap") {
+        return;
+    }
+    let dir = tempdir().unwrap();
+    for seed in ["1", "2", "3"] {
+        let damaged = dir.path().join(format!("{seed}.pcap"));
+        let mut command = Command::new("editcap");
+        // Every fiftieth byte behind the headers of Ethernet, IP and UDP.
+        command.args(["-F", "pcap", "-E", "0.02", "-o", "42", "--seed", seed]);
+        assert!(command.arg(docs("transfer.pcap")).arg(&damaged).status().unwrap().success());
+        let (all, errors) = ["frame", "_ws.lua.error"]
+            .map(|filter| tshark(&damaged, filter, &["frame.number"]).len())
+            .into();
+        assert!(all > 100 && errors == 0, "seed {seed}: {errors} errors in {all} packets");
+    }
+}
+
+/// A transfer of the built command whose sender is looked at with `options`; how it was said.
+fn transfer(home: &Path, options: &str) {
+    let (mut receiver, send) = listen(home, "recv in -p 0 -B 127.0.0.1", "file");
+    std::fs::write(home.join("file"), random_bytes(&mut rng(91), 400_000)).unwrap();
+    let sent = tack(home, &format!("{send} {options}"))
+        .env("SSLKEYLOGFILE", home.join("keys"))
+        .output()
+        .unwrap();
+    succeeded(&sent);
+    assert!(receiver.0.wait().unwrap().success());
+}
+
+#[test]
+fn capture_and_qlog_have_the_same_packets_and_keys_are_written() {
+    let home = tempdir().unwrap();
+    transfer(home.path(), "--capture all.pcapng --qlog all.sqlog");
+    let log = std::fs::read(home.path().join("all.sqlog")).unwrap();
+    let events = qlog_schema::events(&log).unwrap();
+    let named = |name: &str| events.iter().filter(|e| e["name"] == name).count();
+    assert_eq!(named("tack:packet_sent") + named("tack:packet_received"), events.len());
+    assert!(named("tack:packet_sent") > 250, "{}", events.len());
+    let received = events.iter().filter(|e| e["name"] == "tack:packet_received");
+    let acks: Vec<_> = received.filter(|e| !e["data"]["acknowledgment"].is_null()).collect();
+    assert!(acks.iter().any(|e| e["data"]["acknowledgment"]["reason"] == "tack"), "no TACK");
+    for ack in acks {
+        let ack = &ack["data"]["acknowledgment"];
+        assert!(ack["reason"].is_string() && ack["error"].is_null(), "{ack}");
+    }
+    // TLS 1.3: a line per secret.
+    let keys = std::fs::read_to_string(home.path().join("keys")).unwrap();
+    assert!(keys.contains("CLIENT_TRAFFIC_SECRET_0 "), "{keys}");
+    if !is_installed("tshark") {
+        return;
+    }
+    let file = home.path().join("all.pcapng");
+    let wrong = "!tack || _ws.malformed || tack.too_short || udp.length.bad";
+    let wrong = tshark(&file, wrong, &["frame.number", "_ws.col.Info"]);
+    assert!(wrong.is_empty(), "{wrong:?}");
+    assert_eq!(tshark(&file, "tack", &["frame.number"]).len(), events.len());
+}
+
+#[test]
+fn a_capture_with_its_secrets_is_decrypted_and_one_without_is_not() {
+    if !is_installed("tshark") {
+        return;
+    }
+    // Only a handshake that was decrypted shows its end.
+    let finished = |home: &Path| {
+        let file = home.join("all.pcapng");
+        let wrong = tshark(&file, "!tack || _ws.malformed || _ws.lua.error", &["frame.number"]);
+        assert!(wrong.is_empty(), "{wrong:?}");
+        tshark(&file, "tls.handshake.type == 20", &["frame.number"]).len()
+    };
+    for (options, handshakes) in
+        [("--capture all.pcapng", 0), ("--capture all.pcapng --capture-secrets", 2)]
+    {
+        let home = tempdir().unwrap();
+        transfer(home.path(), options);
+        assert_eq!(finished(home.path()), handshakes, "{options}");
+    }
+}
+
+#[test]
+fn metrics_are_served_while_a_command_runs() {
+    let home = tempdir().unwrap();
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let (_receiver, send) =
+        listen(home.path(), &format!("recv in -p 0 -B 127.0.0.1 --keep --metrics {free}"), "file");
+    std::fs::write(home.path().join("file"), random_bytes(&mut rng(92), 100_000)).unwrap();
+    succeeded(&tack(home.path(), &send).output().unwrap());
+    let ask = |path: &str| {
+        #[expect(clippy::disallowed_methods, reason = "a collector's HTTP client is the kernel's")]
+        let mut stream = std::net::TcpStream::connect(free).unwrap();
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    };
+    let answer = ask("/metrics");
+    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+    let value = |name: &str| {
+        let line = answer.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        line.and_then(|value| value.parse::<f64>().ok())
+            .unwrap_or_else(|| panic!("{name}: {answer}"))
+    };
+    assert!(value("tack_packets_total{direction=\"received\",kind=\"data\"}") > 60.0);
+    assert!(value("tack_packets_total{direction=\"sent\",kind=\"tack\"}") > 0.0);
+    assert!(value("tack_bytes_total{direction=\"received\"}") > 100_000.0);
+    assert!(ask("/other").starts_with("HTTP/1.1 404 "));
+}

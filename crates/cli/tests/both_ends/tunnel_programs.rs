@@ -1,0 +1,262 @@
+//! `tack tunnel` with programs as they are installed, each test in a machine of its own or on both
+//! sides of an emulated path.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use rustix::process::Signal;
+use tack_device::Netns;
+use tack_interop::program::{is_installed, path_of};
+use tack_interop::world::within;
+use tack_interop::{Family, Program, Setup, Sshd, World, stream};
+use tack_link::queue::Limit;
+use tack_link::wired::DirectionConfig;
+use tack_units::Rate;
+use tempfile::{TempDir, tempdir};
+
+use crate::support::{Listening, run, tack};
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// The built command inside, once it has said `ready`.
+async fn tack_in(netns: &Netns, home: &Path, line: &str, ready: &str) -> Program {
+    let config = format!("XDG_CONFIG_HOME={}", home.display());
+    let args: Vec<&str> = [config.as_str(), env!("CARGO_BIN_EXE_tack")]
+        .into_iter()
+        .chain(line.split_whitespace())
+        .collect();
+    let mut program = Program::start(netns, "env", &args, Stdio::null()).unwrap();
+    let listening = async {
+        while !program.stderr().unwrap().contains(ready) {
+            assert!(program.is_running().unwrap(), "{line}: {}", program.stderr().unwrap());
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    within(LIMIT, line, listening).await;
+    program
+}
+
+/// 100 Mbit/s, 20 ms there and back, and a server of tunnels at the far machine.
+async fn served() -> Option<(World, TempDir, Program)> {
+    let rate = Rate::from_mbps(100);
+    let way = DirectionConfig::clean(rate, Duration::from_millis(10), Limit::Bytes(250_000));
+    let world = Setup::over(way).start()?;
+    // What is behind the server; the server itself is never redirected to.
+    world.far().ip(&["addr add 10.99.0.1/32 dev lo"]).unwrap();
+    world.near().ip(&["route add 10.99.0.0/24 via 10.77.0.2"]).unwrap();
+    // No route of IPv6 leads there but the tunnel's; this one is for the kernel to begin with.
+    world.far().ip(&["addr add fd99::1/128 dev lo nodad"]).unwrap();
+    world.near().ip(&["route add fd99::/64 dev lo"]).unwrap();
+    let home = tempdir().unwrap();
+    let serve = "tunnel serve --allow any";
+    let server = tack_in(world.far(), home.path(), serve, "On the other machine").await;
+    Some((world, home, server))
+}
+
+/// A client's command line. Whoever is started in the server's home has its key, and so is let in.
+fn line(world: &World, options: &str) -> String {
+    format!("tunnel {} {options}", world.kernel(Family::V4, 8226))
+}
+
+/// The same, and a client at the near machine.
+async fn world(options: &str) -> Option<(World, TempDir, [Program; 2])> {
+    let (world, home, server) = served().await?;
+    let client = tack_in(world.near(), home.path(), &line(&world, options), "leads to").await;
+    Some((world, home, [server, client]))
+}
+
+async fn succeeds(netns: &Netns, name: &str, args: &[&str]) -> Vec<u8> {
+    let program = Program::start(netns, name, args, Stdio::null()).unwrap();
+    program.wait(LIMIT).await.unwrap().expect_success(name).stdout
+}
+
+/// Starts a server of somebody else's, and gives it time to listen on `port`.
+async fn started(netns: &Netns, name: &str, args: &[&str], port: u16) -> Program {
+    let program = Program::start(netns, name, args, Stdio::null()).unwrap();
+    let hex = format!(":{port:04X} ");
+    let listens = || {
+        let read = || {
+            ["tcp", "tcp6"].map(|f| {
+                std::fs::read_to_string(format!("/proc/thread-self/net/{f}")).unwrap_or_default()
+            })
+        };
+        let tables = netns.enter(read).unwrap();
+        tables.iter().flat_map(|t| t.lines()).any(|l| l.contains(&hex) && l.contains(" 0A "))
+    };
+    let listening = async {
+        while !listens() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    within(LIMIT, name, listening).await;
+    program
+}
+
+/// A web server of what is in `home`, which logs there who asks.
+async fn nginx(world: &World, home: &Path) -> Program {
+    let at = home.display();
+    let config = home.join("nginx.conf");
+    let text = format!(
+        "daemon off; pid {at}/pid; error_log stderr; user root; events {{}}\n\
+         http {{ access_log {at}/log; types {{ text/html html; }} server {{ \
+         listen 10.99.0.1:80; listen [fd99::1]:80; root {at}; }} }}\n"
+    );
+    std::fs::write(&config, text).unwrap();
+    started(world.far(), "nginx", &["-c", &config.display().to_string()], 80).await
+}
+
+#[test]
+fn a_browser_loads_a_page_of_many_objects_through_socks() {
+    const OBJECTS: usize = 40;
+
+    run(async {
+        // Hundreds of megabytes that no test setup should bring along: tried where it is there.
+        let Some(chromium) = path_of("chromium") else {
+            eprintln!("skipped: no chromium (a package of Debian); this test does not ask for it");
+            return;
+        };
+        if !is_installed("nginx") {
+            return;
+        }
+        let Some((world, home, _ends)) = world("-D 1080").await else { return };
+        let names = (0..OBJECTS).map(|n| format!("object{n}"));
+        for (n, name) in names.enumerate() {
+            std::fs::write(home.path().join(name), "x".repeat(n * 1_000)).unwrap();
+        }
+        let page = format!(
+            "<!doctype html><body>loading<script>\n\
+             const one = n => fetch('/object' + n).then(a => a.text()).then(t => t.length);\n\
+             Promise.all([...Array({OBJECTS}).keys()].map(one)).then(all =>\n\
+             document.body.textContent = 'arrived: ' + all.reduce((a, b) => a + b));\n\
+             </script></body>"
+        );
+        std::fs::write(home.path().join("index.html"), page).unwrap();
+        let _nginx = nginx(&world, home.path()).await;
+        let profile = format!("--user-data-dir={}", home.path().join("profile").display());
+        let args = [
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--disable-dev-shm-usage",
+            "--disable-quic",
+            "--no-first-run",
+            "--disable-background-networking",
+            "--disable-component-update",
+            "--disable-sync",
+            "--proxy-server=socks5://127.0.0.1:1080",
+            "--virtual-time-budget=30000",
+            "--dump-dom",
+            &profile,
+            "http://10.99.0.1/index.html",
+        ];
+        let dom = succeeds(world.near(), &chromium.display().to_string(), &args).await;
+        let dom = String::from_utf8(dom).unwrap();
+        let bytes = 1_000 * OBJECTS * (OBJECTS - 1) / 2;
+        assert!(dom.contains(&format!("arrived: {bytes}<")), "{dom}");
+        let log = std::fs::read_to_string(home.path().join("log")).unwrap();
+        let asked = log.lines().filter(|line| line.contains("GET /object")).count();
+        assert!(asked == OBJECTS && log.lines().all(|l| l.starts_with("10.99.0.1 ")), "{log}");
+    });
+}
+
+#[test]
+fn git_clones_over_a_forward() {
+    run(async {
+        if !is_installed("git") {
+            return;
+        }
+        let Some((world, home, _ends)) = world("-L 9418:10.99.0.1:9418").await else { return };
+        let (from, to) = (home.path().join("repo"), home.path().join("clone"));
+        let bytes = stream::Source::new(81, 2 << 20).bytes();
+        std::fs::create_dir(&from).unwrap();
+        std::fs::write(from.join("file"), &bytes).unwrap();
+        let at = from.display().to_string();
+        let script = "cd \"$0\" && git init -q && git add file && \
+                      git -c user.name=n -c user.email=e commit -qm m";
+        succeeds(world.far(), "sh", &["-ec", script, &at]).await;
+        let base = format!("--base-path={}", home.path().display());
+        let args = ["daemon", "--export-all", "--reuseaddr", &base, "--listen=10.99.0.1"];
+        let _daemon = started(world.far(), "git", &args, 9418).await;
+        let clone = to.display().to_string();
+        succeeds(world.near(), "git", &["clone", "-q", "git://127.0.0.1/repo", &clone]).await;
+        assert!(std::fs::read(to.join("file")).unwrap() == bytes);
+    });
+}
+
+#[test]
+fn ssh_copies_bytes_both_ways_through_socks() {
+    run(async {
+        if !is_installed("nc") {
+            return;
+        }
+        let Some((world, _home, _ends)) = world("-D 1080").await else { return };
+        let Some(sshd) = Sshd::start(world.far(), 2_222).await else { return };
+        let proxy = "ProxyCommand nc -X 5 -x 127.0.0.1:1080 %h %p";
+        let config = sshd.client_config("tunnelled", &format!("Port 2222\n{proxy}"));
+        let config = config.display().to_string();
+        let sent = stream::of(&stream::Source::new(82, 3 << 20).bytes());
+        let args = ["-F", &config, "10.99.0.1", "cat"];
+        let ssh = Program::start(world.near(), "ssh", &args, stream::file(82, 3 << 20)).unwrap();
+        let back = ssh.wait(LIMIT).await.unwrap().expect_success("ssh").stdout;
+        assert_eq!(stream::of(&back), sent);
+    });
+}
+
+#[test]
+fn iperf3_measures_both_ways_through_a_forward() {
+    run(async {
+        if !is_installed("iperf3") {
+            return;
+        }
+        let Some((world, _home, _ends)) = world("-L 5201:10.99.0.1:5201").await else { return };
+        let _server = started(world.far(), "iperf3", &["-s"], 5201).await;
+        // By time: iperf3 counts a test by bytes as over once it has written them, and the server
+        // then says what it has received so far.
+        for reverse in [None, Some("-R")] {
+            let args: Vec<&str> = ["-c", "127.0.0.1", "-t", "2", "-P", "2", "-J"]
+                .into_iter()
+                .chain(reverse)
+                .collect();
+            let said = succeeds(world.near(), "iperf3", &args).await;
+            let json: serde_json::Value = serde_json::from_slice(&said).unwrap();
+            let bytes = json["end"]["sum_received"]["bytes"].as_u64().unwrap();
+            assert!(bytes > 1 << 20, "{bytes} bytes, {reverse:?}");
+        }
+    });
+}
+
+#[test]
+fn curl_is_redirected_and_the_rules_are_gone_afterwards() {
+    run(async {
+        if !is_installed("nft") || !is_installed("nginx") || !is_installed("curl") {
+            return;
+        }
+        let options = "--transparent 1081 --networks 10.99.0.0/24 --networks fd99::/64 \
+                       --install-rules";
+        let Some((world, home, _server)) = served().await else { return };
+        let mut command = tack(home.path(), &line(&world, options));
+        let mut client = Listening(world.near().spawn(&mut command).unwrap());
+        let mut said = BufReader::new(client.0.stderr.take().unwrap()).lines();
+        let ready = said.next().unwrap().unwrap();
+        assert!(ready.contains("is redirected to"), "{ready}");
+        let bytes = stream::Source::new(83, 2 << 20).bytes();
+        std::fs::write(home.path().join("file"), &bytes).unwrap();
+        let _nginx = nginx(&world, home.path()).await;
+        for url in ["http://10.99.0.1/file", "http://[fd99::1]/file"] {
+            let got = succeeds(world.near(), "curl", &["-sS", url]).await;
+            assert!(got == bytes, "{url}: {} bytes", got.len());
+        }
+        // It was the tunnel that fetched it: the far machine talked to itself.
+        let log = std::fs::read_to_string(home.path().join("log")).unwrap();
+        let from: Vec<_> = log.lines().filter_map(|line| line.split(' ').next()).collect();
+        assert_eq!(from, ["10.99.0.1", "fd99::1"], "{log}");
+        let rules = || async { succeeds(world.near(), "nft", &["list", "ruleset"]).await };
+        assert!(String::from_utf8(rules().await).unwrap().contains("tack_tunnel_1081"));
+        rustix::process::kill_process(rustix::process::Pid::from_child(&client.0), Signal::TERM)
+            .unwrap();
+        assert_eq!(client.0.wait().unwrap().code(), Some(130));
+        assert!(!String::from_utf8(rules().await).unwrap().contains("tack_tunnel"));
+    });
+}

@@ -91,21 +91,26 @@ impl World {
     fn new(choice: u8) -> World {
         let codepoints = if choice & 1 == 0 { Codepoints::Experimental } else { Codepoints::Paper };
         let udp = choice & 128 != 0;
-        let conn = |plain: bool| ConnConfig {
-            sack: choice & 8 == 0,
-            timestamps: choice & 16 == 0,
-            // Sequence numbers, or PKT.SEQ too, about to wrap.
-            initial_seq: (choice & 32 != 0).then_some(u32::MAX - 5_000),
-            first_pkt_seq: if choice & 64 != 0 { u32::MAX - 3 } else { 1 },
-            ack: if plain { strategy(choice) } else { AckStrategy::TACK },
-            ..ConnConfig::default()
+        let conn = |plain: bool| {
+            ConnConfig::default().with(|it| {
+                it.sack = choice & 8 == 0;
+                it.timestamps = choice & 16 == 0;
+
+                // Sequence numbers, or PKT.SEQ too, about to wrap.
+                it.initial_seq = (choice & 32 != 0).then_some(u32::MAX - 5_000);
+                it.first_pkt_seq = if choice & 64 != 0 { u32::MAX - 3 } else { 1 };
+                it.ack = if plain { strategy(choice) } else { AckStrategy::TACK };
+            })
         };
         let end = |i: usize| {
             let encapsulation = match udp {
                 true => Encapsulation::Udp,
                 false => Encapsulation::Ip { local: vec![IpAddr::V4(address(i))] },
             };
-            let config = HostConfig { encapsulation, codepoints, ..HostConfig::default() };
+            let config = HostConfig::default().with(|it| {
+                it.encapsulation = encapsulation;
+                it.codepoints = codepoints;
+            });
             End {
                 host: Host::new(config, [i as u8 + 1; 32], Instant::ZERO),
                 conn: None,
@@ -117,7 +122,7 @@ impl World {
             }
         };
         let mut ends = [end(0), end(1)];
-        let listen = ListenConfig { conn: conn(choice & 4 != 0), ..ListenConfig::default() };
+        let listen = ListenConfig::default().with(|it| it.conn = conn(choice & 4 != 0));
         ends[1].host.listen(PORT, listen).expect("nobody else listens");
         let remote = SocketAddr::new(IpAddr::V4(address(1)), PORT);
         let conn = ends[0].host.connect(remote, conn(choice & 2 != 0), Instant::ZERO);

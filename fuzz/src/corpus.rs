@@ -34,6 +34,25 @@ pub fn script(rng: &mut Pcg64) -> Vec<u8> {
     (0..len).map(|_| byte(rng)).collect()
 }
 
+/// Handshakes of many peers, most of them carried through, and some text.
+pub fn peers(rng: &mut Pcg64) -> Vec<u8> {
+    let mut out = vec![rng.random_range(0..16)];
+    for _ in 0..rng.random_range(1..60) {
+        let who: u8 = rng.random_range(0..12);
+        out.extend([0, who, rng.random_range(0..16)]);
+        if rng.random_bool(0.7) {
+            out.extend([4, who, 7, 7, who, rng.random()]);
+        }
+        if rng.random_bool(0.5) {
+            out.extend([10, 0, 0]);
+        }
+        if rng.random_bool(0.2) {
+            out.extend(bytes(rng, 3));
+        }
+    }
+    out
+}
+
 /// A flow of tiny segments of which every other one is lost, or more, and some feedback.
 pub fn islands(rng: &mut Pcg64) -> Vec<u8> {
     // Small windows more often: they take less time.

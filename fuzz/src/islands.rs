@@ -79,19 +79,18 @@ impl<'a> Flow<'a> {
         let choice = input.byte();
         let recv_buffer = (32 << 10) << (choice & 7).min(5);
         let mss = 88 + u16::from(input.byte());
-        let conn = ConnConfig {
-            congestion: Some(if choice & 8 == 0 { Algorithm::Bbr } else { Algorithm::Cubic }),
-            mss: Some(mss),
-            recv_buffer,
-            initial_recv_buffer: recv_buffer,
-            initial_seq: Some(0),
-            first_pkt_seq: if choice & 16 == 0 { 1 } else { u32::MAX - 300 },
-            probe_mtu: false,
-            ..ConnConfig::default()
-        };
+        let conn = ConnConfig::default().with(|it| {
+            it.congestion = Some(if choice & 8 == 0 { Algorithm::Bbr } else { Algorithm::Cubic });
+            it.mss = Some(mss);
+            it.recv_buffer = recv_buffer;
+            it.initial_recv_buffer = recv_buffer;
+            it.initial_seq = Some(0);
+            it.first_pkt_seq = if choice & 16 == 0 { 1 } else { u32::MAX - 300 };
+            it.probe_mtu = false;
+        });
         let host = |i: u8| Host::new(HostConfig::default(), [i; 32], Instant::ZERO);
         let mut hosts = [host(1), host(2)];
-        let listen = ListenConfig { conn: conn.clone(), ..ListenConfig::default() };
+        let listen = ListenConfig::default().with(|it| it.conn = conn.clone());
         hosts[1].listen(PORT, listen).expect("nobody else listens");
         let remote = tack_tcp::Remote { path: address(1), port: PORT };
         let client = hosts[0].connect(remote, conn, Instant::ZERO).expect("the first connection");

@@ -9,12 +9,14 @@ pub mod corpus;
 mod input;
 mod islands;
 mod packets;
+mod peers;
 mod recovery;
 mod wire;
 
 pub use conversation::conversation;
 pub use islands::islands;
 pub use packets::packets;
+pub use peers::peers;
 pub use recovery::recovery;
 pub use wire::{iack_body, icmp, ip_packet, options, segment, tack_body};
 
@@ -39,6 +41,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "ip_packet", run: ip_packet, valid: corpus::ip_packet, cost: 1 },
     Target { name: "icmp", run: icmp, valid: corpus::icmp, cost: 1 },
     Target { name: "packets", run: packets, valid: corpus::packets, cost: 20 },
+    Target { name: "peers", run: peers, valid: corpus::peers, cost: 20 },
     Target { name: "recovery", run: recovery, valid: corpus::noise, cost: 2 },
     Target { name: "conversation", run: conversation, valid: corpus::script, cost: 100 },
     Target { name: "islands", run: islands, valid: corpus::islands, cost: 1_000 },

@@ -83,17 +83,15 @@ fn drain(host: &mut Host, us: IpAddr, now: Instant) {
 
 fn connected(ipv6: bool, segmentation_offload: bool, now: Instant) -> (Host, ConnId) {
     let (us, peer) = addresses(ipv6);
-    let config = HostConfig {
-        encapsulation: Encapsulation::Ip { local: vec![us] },
-        ip: IpConfig { segmentation_offload, ..IpConfig::default() },
-        ..HostConfig::default()
-    };
+    let config = HostConfig::default().with(|it| {
+        it.encapsulation = Encapsulation::Ip { local: vec![us] };
+        it.ip = IpConfig::default().with(|it| it.segmentation_offload = segmentation_offload);
+    });
     let mut host = Host::new(config, [3; 32], now);
-    let config = ConnConfig {
-        local_port: Some(LOCAL_PORT),
-        initial_seq: Some(ISS - 1),
-        ..ConnConfig::plain()
-    };
+    let config = ConnConfig::plain().with(|it| {
+        it.local_port = Some(LOCAL_PORT);
+        it.initial_seq = Some(ISS - 1);
+    });
     let remote = Remote { path: SocketAddr::new(peer, 0), port: REMOTE_PORT };
     let conn = host.connect(remote, config, now).expect("the first connection");
     drain(&mut host, us, now);

@@ -4,7 +4,7 @@
 //! or why it does not. Then the new one lets go of the terminal, and the old one ends.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -12,6 +12,9 @@ use crate::exit::{ExitCode, Failure};
 
 /// The flag of the one that was started.
 pub const DETACHED: &str = "--detached";
+
+/// The last byte that one says: it listens.
+const LISTENS: u8 = 0;
 
 /// Starts this command line anew, and returns once that one listens or has ended.
 ///
@@ -24,13 +27,19 @@ pub fn start() -> Result<ExitCode, Failure> {
     command.args(std::env::args_os().skip(1)).arg(DETACHED);
     command.stdin(Stdio::null()).stdout(Stdio::piped());
     let mut child = command.spawn().map_err(failed)?;
-    if let Some(mut said) = child.stdout.take() {
-        io::copy(&mut said, &mut io::stdout()).map_err(failed)?;
+    let mut said = Vec::new();
+    if let Some(mut stdout) = child.stdout.take() {
+        stdout.read_to_end(&mut said).map_err(failed)?;
     }
-    match child.try_wait().map_err(failed)? {
-        None => Ok(ExitCode::Success),
-        Some(_) => Err(Failure::new(ExitCode::Failed, "-D: the server in the background ended")),
+    // Its output ends in both cases, and one that ends is not at once one that has ended.
+    let listens = said.last() == Some(&LISTENS);
+    said.truncate(said.len() - usize::from(listens));
+    io::stdout().write_all(&said).map_err(failed)?;
+    if listens {
+        return Ok(ExitCode::Success);
     }
+    child.wait().map_err(failed)?;
+    Err(Failure::new(ExitCode::Failed, "-D: the server in the background ended"))
 }
 
 /// Lets go of the terminal and of whoever started us.
@@ -44,6 +53,8 @@ pub fn detach() -> io::Result<()> {
     std::env::set_current_dir("/")?;
     rustix::stdio::dup2_stdin(&nothing)?;
     rustix::stdio::dup2_stderr(&nothing)?;
+    io::stdout().write_all(&[LISTENS])?;
+    io::stdout().flush()?;
     // The last: whoever waits goes on.
     rustix::stdio::dup2_stdout(&nothing)?;
     Ok(())

@@ -28,8 +28,8 @@ struct Course {
     rebinds_after: usize,
     /// For how long nothing passes then, either way.
     silent: Duration,
-    /// One in so many has a few bits turned, and a checksum that is right.
-    damages: Option<u32>,
+    /// One in so many of those with data has a few bits turned, and a checksum that is right.
+    damages: Option<usize>,
     seed: u64,
 }
 
@@ -49,6 +49,7 @@ fn forward(server: u16, path: Course, over: &Arc<AtomicBool>) -> u16 {
             server: ([127, 0, 0, 1], server).into(),
             client: None,
             passed: 0,
+            with_data: 0,
             silent_until: Instant::now(),
             rng: rng(path.seed),
             path,
@@ -74,6 +75,7 @@ struct Carrier {
     server: SocketAddr,
     client: Option<SocketAddr>,
     passed: usize,
+    with_data: usize,
     silent_until: Instant,
     path: Course,
     rng: Pcg64,
@@ -106,11 +108,16 @@ impl Carrier {
         busy
     }
 
+    /// Behind the headers: what is turned there, TLS alone can notice.
     fn damage(&mut self, datagram: &mut [u8]) {
-        let Some(one_in) = self.path.damages.filter(|_| !datagram.is_empty()) else { return };
-        if self.rng.random_ratio(1, one_in) {
+        const HEADERS: usize = 200;
+        let Some(one_in) = self.path.damages.filter(|_| datagram.len() > 2 * HEADERS) else {
+            return;
+        };
+        self.with_data += 1;
+        if self.with_data.is_multiple_of(one_in) {
             for _ in 0..self.rng.random_range(1..4) {
-                let at = self.rng.random_range(0..datagram.len());
+                let at = self.rng.random_range(HEADERS..datagram.len());
                 datagram[at] ^= 1 << self.rng.random_range(0..8);
             }
         }

@@ -156,8 +156,8 @@ impl Receiver {
             self.duplicates = self.duplicates.wrapping_add(1);
             self.loss.on_duplicate(now);
         }
-        self.owd.on_arrival(arrival.departure_us, arrival.arrival_us, now);
-        self.delivery.on_arrival(buffer.delivered, now);
+        let departed = self.owd.on_arrival(arrival.departure_us, arrival.arrival_us, now);
+        self.delivery.on_arrival(buffer.delivered, departed, now);
         self.ce.on_arrival(arrival.ce);
         let at_once = arrival.immediate || (arrival.push && self.params.ack_on_push);
         self.schedule.on_arrival(arrival.bytes, at_once, now);
@@ -257,7 +257,7 @@ impl Receiver {
             counter: self.counter,
             cum_ack: buffer.rcv_nxt,
             timing: self.owd.take(now),
-            delivery_rate: self.delivery.on_tack(self.measuring_window()),
+            delivery_rate: self.delivery.on_tack(self.measuring_window(), self.owd.queued()),
             rho: rho_of_interval,
             received_in_flight: buffer.queued.covered(),
             window: buffer.window,

@@ -1,7 +1,8 @@
 //! Delivery rate over two TACK intervals [TON §VI-D], and rho [TON §VI-C].
 //!
 //! ```text
-//! rate = (delivered now - delivered then) / (last arrival now - last arrival then)
+//! rate = (delivered now - delivered then)
+//!        / max(last arrival now - last arrival then, its departure now - its departure then)
 //! ```
 //!
 //! "Then" is the TACK before the last, and at least `2 * alpha` (RTTmin/2 at beta = 4) ago: in
@@ -9,8 +10,14 @@
 //! GRO), two intervals can be arbitrarily short and the quotient arbitrarily large. Time runs from
 //! arrival to arrival, so that neither a late poll nor the phase of a burst counts.
 //!
+//! Where packets wait on the way, the window is longer by as much: a station among many sends in turns
+//! that are far apart, and a part of them says nothing of its share. It does not reach back over a pause
+//! of the sender, of which the path has no part, unless `2 * alpha` does. And what a medium held up and
+//! then lets go at once came no faster than it left, by the sender's own clock: as the senders of TCP
+//! take the longer of sending and acknowledging [draft-cheng-iccrg-delivery-rate-estimation].
+//!
 //! Deviation: the paper divides by the nominal two intervals, `f/2`; real elapsed time is the
-//! same in steady state and right in the other cases.
+//! same in steady state and right in the other cases. It knows no queue, and no departures here.
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -19,7 +26,8 @@ use tack_units::{Instant, Rate};
 
 /// Snapshots per measuring window: enough to find one that is at most 1/8 too old.
 const PER_WINDOW: u32 = 8;
-/// Snapshots kept. The window holds `PER_WINDOW`; the rest is for TACK intervals that vary.
+/// Snapshots kept. Two TACK intervals hold `PER_WINDOW`; the rest is for intervals that vary, and for
+/// what packets wait.
 const MAX_SNAPSHOTS: usize = 32;
 
 #[derive(Clone, Copy, Debug)]
@@ -28,6 +36,8 @@ struct Snapshot {
     opened: Instant,
     /// Last arrival before the TACK.
     arrived: Instant,
+    /// When what arrived then had left, by the sender's clock.
+    departed: Duration,
     /// Bytes delivered by then.
     delivered: u64,
     /// Number of the TACK.
@@ -39,35 +49,64 @@ struct Snapshot {
 pub(super) struct Delivery {
     delivered: u64,
     last_arrival: Option<Instant>,
+    /// By the sender's clock.
+    last_departure: Duration,
     tacks: u64,
+    /// Two TACK intervals.
+    window: Duration,
+    /// The sender has not paused since.
+    unbroken: Instant,
     snapshots: VecDeque<Snapshot>,
 }
 
 impl Delivery {
     pub(super) fn new() -> Self {
-        Delivery { delivered: 0, last_arrival: None, tacks: 0, snapshots: VecDeque::new() }
+        Delivery {
+            delivered: 0,
+            last_arrival: None,
+            last_departure: Duration::ZERO,
+            tacks: 0,
+            window: Duration::ZERO,
+            unbroken: Instant::ZERO,
+            snapshots: VecDeque::new(),
+        }
     }
 
-    /// `delivered` distinct bytes are here in all, the last of them since `now`.
-    pub(super) fn on_arrival(&mut self, delivered: u64, now: Instant) {
+    /// `delivered` distinct bytes are here in all, the last of them since `now`. They had left by
+    /// `departed` of the sender's clock.
+    pub(super) fn on_arrival(&mut self, delivered: u64, departed: Duration, now: Instant) {
+        if departed - self.last_departure > self.window / 2 {
+            self.unbroken = now;
+        }
+        self.last_departure = departed;
         self.delivered = self.delivered.max(delivered);
         if self.last_arrival.replace(now).is_none() {
             self.snapshot(now);
         }
     }
 
-    /// A TACK leaves: the rate over `window`, two TACK intervals; `None` before they have passed or
-    /// while they are unknown (zero).
-    pub(super) fn on_tack(&mut self, window: Duration) -> Option<Rate> {
+    /// A TACK leaves: the rate over `window`, two TACK intervals, and the time for which packets are
+    /// `queued` on the way; `None` before two intervals have passed or while they are unknown (zero).
+    pub(super) fn on_tack(&mut self, window: Duration, queued: Duration) -> Option<Rate> {
         let arrived = self.last_arrival?;
         self.tacks += 1;
+        self.window = window;
         // A driver that polls a little early or late must not turn two intervals into three.
-        let enough = window - window / 8;
-        let old = |s: &Snapshot| arrived - s.arrived >= enough && self.tacks >= s.tack + 2;
-        let base = self.snapshots.iter().rposition(old);
+        let enough = |window: Duration| window - window / 8;
+        let old = |s: &Snapshot, window: Duration| {
+            arrived - s.arrived >= enough(window) && self.tacks >= s.tack + 2
+        };
+        let unbroken = |s: &Snapshot| s.arrived >= self.unbroken;
+        let all = &self.snapshots;
+        let base = all
+            .iter()
+            .rposition(|s| unbroken(s) && old(s, window + queued))
+            .or_else(|| all.iter().position(|s| unbroken(s) && old(s, window)))
+            .or_else(|| all.iter().rposition(|s| old(s, window)));
         let rate = base.filter(|_| !window.is_zero()).and_then(|i| {
             let s = self.snapshots[i];
-            Rate::from_bytes_over(self.delivered - s.delivered, arrived - s.arrived)
+            let elapsed = (arrived - s.arrived).max(self.last_departure - s.departed);
+            Rate::from_bytes_over(self.delivered - s.delivered, elapsed)
         });
         // What lies before the base will not be needed again, unless alpha grows.
         if let Some(i) = base {
@@ -78,7 +117,8 @@ impl Delivery {
         let slot = window / PER_WINDOW;
         match self.snapshots.back_mut() {
             Some(s) if arrived - s.opened < slot => {
-                (s.arrived, s.delivered, s.tack) = (arrived, self.delivered, self.tacks);
+                (s.arrived, s.departed) = (arrived, self.last_departure);
+                (s.delivered, s.tack) = (self.delivered, self.tacks);
             }
             _ => self.snapshot(arrived),
         }
@@ -87,7 +127,7 @@ impl Delivery {
 
     fn snapshot(&mut self, arrived: Instant) {
         if self.snapshots.len() == MAX_SNAPSHOTS {
-            // Alpha shrank: every other snapshot still spans the window.
+            // A queue grew, or alpha shrank: every other snapshot still spans the window.
             let mut keep = false;
             self.snapshots.retain(|_| {
                 keep = !keep;
@@ -95,7 +135,8 @@ impl Delivery {
             });
         }
         let (delivered, tack) = (self.delivered, self.tacks);
-        self.snapshots.push_back(Snapshot { opened: arrived, arrived, delivered, tack });
+        let departed = self.last_departure;
+        self.snapshots.push_back(Snapshot { opened: arrived, arrived, departed, delivered, tack });
     }
 }
 
@@ -158,9 +199,9 @@ mod tests {
         // 1000 bytes per millisecond, a TACK every 5 ms (alpha 5 ms), polled up to 0.4 ms late.
         let mut d = Delivery::new();
         for t in 1..=1_000u64 {
-            d.on_arrival(t * 1_000, Instant::from_millis(t));
+            d.on_arrival(t * 1_000, ms(t), Instant::from_millis(t));
             if t % 5 == 0 {
-                let rate = d.on_tack(ms(5));
+                let rate = d.on_tack(ms(5), Duration::ZERO);
                 assert_eq!(rate, (t >= 10).then_some(Rate::from_mbps(8)), "at {t} ms");
             }
         }
@@ -173,8 +214,8 @@ mod tests {
         let mut delivered = 0;
         for i in 0..50u64 {
             delivered += if i % 2 == 0 { 1_000 } else { 3_000 };
-            d.on_arrival(delivered, Instant::from_millis(20 * i));
-            let rate = d.on_tack(ms(1));
+            d.on_arrival(delivered, ms(20 * i), Instant::from_millis(20 * i));
+            let rate = d.on_tack(ms(1), Duration::ZERO);
             assert_eq!(rate, (i >= 2).then_some(Rate::from_kbps(800)), "TACK {i}");
         }
     }
@@ -188,8 +229,9 @@ mod tests {
         for burst in 0..50u64 {
             for i in 0..20 {
                 delivered += 1_000;
-                d.on_arrival(delivered, Instant::from_micros(burst * 10_000 + i * 10));
-                rates.extend(d.on_tack(ms(10)));
+                let t = burst * 10_000 + i * 10;
+                d.on_arrival(delivered, Duration::from_micros(t), Instant::from_micros(t));
+                rates.extend(d.on_tack(ms(10), Duration::ZERO));
             }
             assert!(d.snapshots.len() <= MAX_SNAPSHOTS);
         }
@@ -200,11 +242,65 @@ mod tests {
     }
 
     #[test]
+    fn what_a_medium_held_up_and_let_go_at_once_came_no_faster_than_it_left() {
+        // A packet leaves each millisecond; the medium takes 100 of them at once, each 100 ms.
+        let mut d = Delivery::new();
+        let mut rates = Vec::new();
+        for burst in 1..=50u64 {
+            for i in 1..=100u64 {
+                let now = Instant::from_micros(burst * 100_000 + i * 100);
+                let sent = (burst - 1) * 100 + i;
+                d.on_arrival(sent * 1_000, ms(sent), now);
+                if i % 50 == 0 {
+                    rates.extend(d.on_tack(ms(10), Duration::ZERO));
+                }
+            }
+        }
+        assert!(rates.len() > 90);
+        assert!(rates.iter().all(|r| *r <= Rate::from_mbps(8)), "{rates:?}");
+    }
+
+    /// Two packets a millisecond leave in turns of 20 ms, which the path delivers at their pace; 60 ms
+    /// apart. Rates that are told, of packets that waited 160 ms.
+    fn of_turns(departed: impl Fn(u64, u64) -> Duration) -> Vec<Rate> {
+        let mut d = Delivery::new();
+        let mut rates = Vec::new();
+        for turn in 0..50u64 {
+            for i in 1..=20u64 {
+                let delivered = (turn * 20 + i) * 2_000;
+                d.on_arrival(delivered, departed(turn, i), Instant::from_millis(turn * 80 + i));
+                if i % 5 == 0 {
+                    rates.extend(d.on_tack(ms(10), ms(160)));
+                }
+            }
+        }
+        rates.split_off(20)
+    }
+
+    #[test]
+    fn turns_of_a_shared_medium_are_averaged_over_what_packets_wait() {
+        // The sender paces: 40 KB leave evenly over 80 ms.
+        let rates = of_turns(|turn, i| ms(turn * 80 + i * 4));
+        let (least, most) = (rates.iter().min().unwrap(), rates.iter().max().unwrap());
+        assert!(
+            *least > Rate::from_kbps(3_000) && *most < Rate::from_kbps(5_000),
+            "{least} {most}"
+        );
+    }
+
+    #[test]
+    fn a_pause_of_the_sender_is_not_the_paths() {
+        // It sends 40 KB in 20 ms, then nothing for 60 ms; the path adds nothing.
+        let rates = of_turns(|turn, i| ms(turn * 80 + i));
+        assert_eq!(rates.iter().max(), Some(&Rate::from_mbps(16)));
+    }
+
+    #[test]
     fn nothing_is_measured_before_alpha_is_known() {
         let mut d = Delivery::new();
         for t in 1..100u64 {
-            d.on_arrival(t * 1_000, Instant::from_micros(t));
-            assert_eq!(d.on_tack(Duration::ZERO), None);
+            d.on_arrival(t * 1_000, Duration::from_micros(t), Instant::from_micros(t));
+            assert_eq!(d.on_tack(Duration::ZERO, Duration::ZERO), None);
         }
     }
 
@@ -212,8 +308,9 @@ mod tests {
     fn snapshots_stay_bounded_when_alpha_changes_wildly() {
         let mut d = Delivery::new();
         for t in 1..10_000u64 {
-            d.on_arrival(t, Instant::from_micros(t * 7));
-            d.on_tack(Duration::from_micros(t * 7_919 % 100_000));
+            d.on_arrival(t, Duration::from_micros(t), Instant::from_micros(t * 7));
+            let queued = Duration::from_micros(t * 104_729 % 3_000_000);
+            d.on_tack(Duration::from_micros(t * 7_919 % 100_000), queued);
             assert!(d.snapshots.len() <= MAX_SNAPSHOTS);
         }
     }

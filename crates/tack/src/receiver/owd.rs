@@ -40,6 +40,9 @@ pub(super) struct OneWayDelay {
     /// Off: the newest packet is always picked.
     least: bool,
     last_relative_us: u32,
+    last_departure_us: u32,
+    /// Latest departure, since the first.
+    departed: Duration,
     /// Unwrapped relative delay, microseconds; its zero is arbitrary.
     owd_us: i64,
     /// Smoothed relative delay, in 1/256 us so that the gain of 1/8 loses nothing.
@@ -55,6 +58,8 @@ impl OneWayDelay {
         OneWayDelay {
             least,
             last_relative_us: 0,
+            last_departure_us: 0,
+            departed: Duration::ZERO,
             owd_us: 0,
             smoothed: 0,
             last_arrival: None,
@@ -64,7 +69,13 @@ impl OneWayDelay {
     }
 
     /// A packet that left at `departure_us` by the sender's clock arrived at `arrival_us` by ours.
-    pub(super) fn on_arrival(&mut self, departure_us: u32, arrival_us: u32, now: Instant) {
+    /// Returns the latest departure, since the first, by the sender's clock.
+    pub(super) fn on_arrival(
+        &mut self,
+        departure_us: u32,
+        arrival_us: u32,
+        now: Instant,
+    ) -> Duration {
         let relative = arrival_us.wrapping_sub(departure_us);
         let step = i64::from(relative.wrapping_sub(self.last_relative_us) as i32);
         self.last_relative_us = relative;
@@ -87,6 +98,13 @@ impl OneWayDelay {
             self.candidate =
                 Some(Candidate { smoothed: self.smoothed, departure_us, arrived: now });
         }
+        let after = departure_us.wrapping_sub(self.last_departure_us) as i32;
+        if first || after > 0 {
+            self.last_departure_us = departure_us;
+            let after = if first { 0 } else { u64::from(after.unsigned_abs()) };
+            self.departed += Duration::from_micros(after);
+        }
+        self.departed
     }
 
     /// What the TACK leaving now reports; the next interval starts.

@@ -271,6 +271,7 @@ impl<L: Records> Sender<L> {
             self.recovery.on_acknowledged(self.sent.una());
         }
         self.count_repacked();
+        self.fill_timer(now);
         acked.in_flight = self.sent.in_flight();
         acked
     }
@@ -300,9 +301,13 @@ impl<L: Records> Sender<L> {
             alpha: self.interval(),
             segments_per_ack: self.params.segments_per_ack,
             flush: self.params.flush,
-            full: self.sent.in_flight()
-                >= u64::from(self.params.segments_per_ack) * u64::from(self.params.mss),
         }
+    }
+
+    /// What is in flight has changed.
+    fn fill_timer(&mut self, now: Instant) {
+        let quota = u64::from(self.params.segments_per_ack) * u64::from(self.params.mss);
+        self.timer.set_full(self.sent.in_flight() >= quota, now);
     }
 
     /// When a timer of the sender fires; `None` when nothing is outstanding.
@@ -331,6 +336,7 @@ impl<L: Records> Sender<L> {
             let (nxt, next_pkt_seq) = (self.sent.nxt(), self.sent.next_pkt_seq());
             self.recovery.on_timeout(nxt, next_pkt_seq, lost_before);
             self.count_repacked();
+            self.fill_timer(now);
         }
         Some(timeout)
     }

@@ -100,7 +100,7 @@ impl Delivery {
         let all = &self.snapshots;
         let base = all
             .iter()
-            .rposition(|s| unbroken(s) && old(s, window + queued))
+            .rposition(|s| unbroken(s) && old(s, window.saturating_add(queued)))
             .or_else(|| all.iter().position(|s| unbroken(s) && old(s, window)))
             .or_else(|| all.iter().rposition(|s| old(s, window)));
         let rate = base.filter(|_| !window.is_zero()).and_then(|i| {

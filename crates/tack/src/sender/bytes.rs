@@ -356,6 +356,7 @@ impl Sender<Bytes> {
     pub fn on_sent(&mut self, seq: Range<u64>, now: Instant) -> u64 {
         self.timer.on_sent(self.sent.is_empty(), now);
         let (pkt_seq, again) = self.sent.on_sent(seq.clone(), self.delivered, now);
+        self.fill_timer(now);
         self.tail_probe.on_sent(pkt_seq, seq, again);
         if again {
             self.retransmissions += 1;

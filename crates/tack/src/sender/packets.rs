@@ -307,7 +307,9 @@ impl Sender<Packets> {
     /// What counts as its bytes is the host's choice, the same throughout. O(1).
     pub fn on_packet(&mut self, bytes: u32, now: Instant) -> u64 {
         self.timer.on_sent(self.sent.is_empty(), now);
-        self.sent.on_sent(bytes.max(1), self.delivered, now)
+        let pkt_seq = self.sent.on_sent(bytes.max(1), self.delivered, now);
+        self.fill_timer(now);
+        pkt_seq
     }
 
     /// A packet leaves now that asks for no acknowledgment; returns its PKT.SEQ.

@@ -4,9 +4,12 @@
 //! probe  min( last transmission + 2 SRTT + held back + slack,  RTO )      once
 //! RTO    wait began + ( SRTT + max(G, 4 RTTVAR) + held back ) * 1, 2, 4, 6, 9, 13.5, ...  then
 //!
-//! held back = alpha while L segments are outstanding, for then one must come;
+//! held back = alpha once L segments are outstanding, for then one must come;
 //!             else max(alpha, the receiver's patience at the pace of the last transmissions)
 //! ```
+//!
+//! The segment that made them `L` may have left just now, while an older one waited for it at the
+//! receiver: then the RTO counts from it, or from the older one with patience, whichever is sooner.
 //!
 //! The wait begins with the first transmission when nothing was outstanding, and again with each
 //! progress, probe and timeout. Both deadlines include how long the receiver may hold a TACK back,
@@ -56,8 +59,6 @@ pub(super) struct Path {
     pub(super) segments_per_ack: u32,
     /// The receiver's flush timer.
     pub(super) flush: Duration,
-    /// `L` segments are outstanding.
-    pub(super) full: bool,
 }
 
 /// Probe and retransmission timer.
@@ -67,6 +68,8 @@ pub(super) struct Timer {
     last_sent: Instant,
     /// Between the last two transmissions.
     gap: Duration,
+    /// Since when `L` segments are outstanding.
+    full_since: Option<Instant>,
     /// A probe was sent since the last progress.
     probed: bool,
     backoff: u32,
@@ -74,7 +77,14 @@ pub(super) struct Timer {
 
 impl Timer {
     pub(super) fn new(now: Instant) -> Self {
-        Timer { waiting_since: now, last_sent: now, gap: Duration::ZERO, probed: false, backoff: 0 }
+        Timer {
+            waiting_since: now,
+            last_sent: now,
+            gap: Duration::ZERO,
+            full_since: None,
+            probed: false,
+            backoff: 0,
+        }
     }
 
     /// A transmission leaves; `idle`: nothing was outstanding.
@@ -87,6 +97,11 @@ impl Timer {
         }
     }
 
+    /// Whether `L` segments are outstanding now.
+    pub(super) fn set_full(&mut self, full: bool, now: Instant) {
+        self.full_since = full.then(|| self.full_since.unwrap_or(now));
+    }
+
     /// Something new arrived at the peer.
     pub(super) fn on_progress(&mut self, now: Instant) {
         self.waiting_since = now;
@@ -96,12 +111,14 @@ impl Timer {
 
     /// When the next timer fires, given that something is outstanding.
     pub(super) fn deadline(&self, path: Path) -> Instant {
-        let rto = self.waiting_since + self.rto(path);
+        let patient = self.waiting_since + self.rto_if(false, path);
+        let full = self.full_since.map(|since| self.waiting_since.max(since));
+        let rto = full.map_or(patient, |since| patient.min(since + self.rto_if(true, path)));
         if self.probed {
             return rto;
         }
         let srtt = path.srtt.unwrap_or(INITIAL_RTO / 2);
-        let wait = 2 * srtt + self.held_back(path) + PROBE_SLACK;
+        let wait = 2 * srtt + self.held_back(self.full_since.is_some(), path) + PROBE_SLACK;
         rto.min(self.last_sent.max(self.waiting_since) + wait)
     }
 
@@ -120,18 +137,23 @@ impl Timer {
 
     /// How long the receiver may wait before it acknowledges what left last. The path may have changed
     /// the pace a little, and the pace may be just too slow to count as one.
-    fn held_back(&self, path: Path) -> Duration {
+    fn held_back(&self, full: bool, path: Path) -> Duration {
         let patience = |gap: Duration| equations::patience(gap, path.segments_per_ack, path.flush);
         let patience = patience(self.gap * 3 / 4).max(patience(self.gap * 5 / 4));
-        let patience = if path.full { Duration::ZERO } else { patience };
+        let patience = if full { Duration::ZERO } else { patience };
         path.alpha.max(patience).min(MAX_ACK_DELAY)
     }
 
     /// `RTO = SRTT + max(G, 4 RTTVAR)` and what the receiver may wait, backed off.
     pub(super) fn rto(&self, path: Path) -> Duration {
+        self.rto_if(self.full_since.is_some(), path)
+    }
+
+    /// If `L` segments are outstanding, or not.
+    fn rto_if(&self, full: bool, path: Path) -> Duration {
         let base = match path.srtt {
             None => INITIAL_RTO,
-            Some(srtt) => srtt + GRANULARITY.max(4 * path.rttvar) + self.held_back(path),
+            Some(srtt) => srtt + GRANULARITY.max(4 * path.rttvar) + self.held_back(full, path),
         };
         let doubled = base.max(MIN_RTO).min(MAX_RTO) * (1 << self.backoff.min(DOUBLING));
         let longer = |rto: Duration, _| rto + rto / 2;
@@ -158,7 +180,6 @@ mod tests {
             alpha: ms(srtt / 4),
             segments_per_ack: 2,
             flush: ms(25),
-            full: false,
         }
     }
 
@@ -178,7 +199,24 @@ mod tests {
         t.on_sent(true, at(10));
         let lone = path(20, 1);
         assert_eq!(t.deadline(lone), at(10 + 40 + 25 + 5));
-        assert_eq!(t.deadline(Path { full: true, ..lone }), at(10 + 40 + 5 + 5));
+        t.set_full(true, at(10));
+        assert_eq!(t.deadline(lone), at(10 + 40 + 5 + 5));
+    }
+
+    #[test]
+    fn the_packet_that_makes_them_full_leaves_an_older_one_its_patience() {
+        // 100 ms apart over a round trip of 145 ms: the receiver waits 150 ms for the next, which with
+        // the third on its way is nothing that alpha bounds.
+        let mut t = Timer::new(at(0));
+        for (n, full) in [(0, false), (100, false), (200, true)] {
+            t.on_sent(n == 0, at(n));
+            t.set_full(full, at(n));
+        }
+        let p = path(145, 0);
+        assert!(t.deadline(p) > at(145 + 150), "the first is acknowledged by then");
+        t.on_progress(at(295));
+        t.set_full(true, at(295));
+        assert_eq!(t.deadline(p), at(295) + MIN_RTO, "alpha is enough from here on");
     }
 
     #[test]

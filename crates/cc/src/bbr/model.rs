@@ -149,7 +149,7 @@ impl Model {
         }
         // A sample that the application held down is a lower bound: it counts only when higher.
         let known = self.bandwidth.get();
-        let counts = |m: &Rate| !app_limited || known.is_some_and(|known| *m >= known);
+        let counts = |m: &Rate| !app_limited || known.is_none_or(|known| *m >= known);
         if let Some(measured) = measured.filter(counts) {
             let position = self.position(ack.now);
             self.bandwidth.update(position, measured);

@@ -7,11 +7,11 @@ use std::sync::Mutex;
 
 use tack_lab::draw::Word;
 use tack_lab::experiment::{Experiment, Extent};
-use tack_lab::plan::{Item, distinct};
+use tack_lab::item::{Item, distinct};
 use tack_lab::record::Record;
 use tack_lab::reproduce::Loaded;
 use tack_lab::view::Kind;
-use tack_lab::{bundle, html, results, runner};
+use tack_lab::{backend, bundle, html, results, runner};
 
 use crate::plans::{load, records};
 
@@ -61,7 +61,7 @@ impl runner::Sink<Record> for Collected {
 pub(crate) fn run(loaded: &Loaded) -> BTreeMap<String, Record> {
     let records = Collected(Mutex::default());
     let items = distinct(&[&loaded.plan]);
-    runner::run(&items, 0, &records, |item| item.backend.run(item)).unwrap();
+    runner::run(&items, 0, &records, backend::run).unwrap();
     records.0.into_inner().unwrap()
 }
 

@@ -308,6 +308,9 @@ fn hold(paper: &str) {
         let blessed = std::fs::read_to_string(dir.join(path).with_extension("md"));
         let blessed = blessed.unwrap_or_else(|e| panic!("{path}: {e}"));
         assert_eq!(results::blessed(&report), blessed, "{path}");
+        let differ = report.findings.iter().filter(|f| !f.agrees);
+        let without: Vec<_> = differ.filter(|f| f.why.is_none()).map(|f| &f.what).collect();
+        assert!(without.is_empty(), "{path}: rows differ and no cause stands there: {without:?}");
         let page = html::page(&[(loaded.clone(), report.clone())], "x");
         let plots: usize = report.shown.iter().map(|s| s.plots.len()).sum();
         assert_eq!(page.matches("<figure>").count(), plots, "{path}");

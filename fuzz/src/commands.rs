@@ -3,6 +3,8 @@
 //! Not in the library of the transport's targets, which need less to build. Each of these says whether
 //! its input was well-formed.
 
+pub mod target;
+
 use std::future::Future;
 use std::io;
 use std::path::Path;
@@ -25,20 +27,11 @@ use tack_cli::transfer::recv::{Intake, receive_tree};
 use tack_cli::transfer::store::{Durability, Store};
 use tack_net::tls::{Acceptor, ClientTrust, Connector, ServerIdentity, TlsStream};
 use tokio::io::{
-    AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, ReadBuf, duplex,
+    AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, Join, ReadBuf, ReadHalf,
+    WriteHalf, duplex, join, split,
 };
 
-/// A target, as those of the transport are.
-pub struct Target {
-    /// Its name.
-    pub name: &'static str,
-    /// Panics when a promise breaks; whether the input was well-formed.
-    pub run: fn(&[u8]) -> bool,
-    /// Valid input.
-    pub valid: fn(&mut Pcg64) -> Vec<u8>,
-    /// How much dearer a run is than parsing a frame.
-    pub cost: u64,
-}
+use target::Target;
 
 /// Every target there is here.
 pub const TARGETS: &[Target] = &[
@@ -195,17 +188,19 @@ pub fn tls(data: &[u8]) -> bool {
     }
     let (near, far) = duplex(1 << (usize::from(how >> 1) % 8 + 6));
     let at = usize::from(*high) << 8 | usize::from(*low);
-    let far = Damaged {
-        inner: far,
-        left: at,
-        flips: if how >> 4 & 3 == 0 { 0 } else { 1 << (how >> 5) },
-    };
+    let (inner, write) = split(far);
+    let flips = if how >> 4 & 3 == 0 { 0 } else { 1 << (how >> 5) };
+    let far = join(Damaged { inner, left: at, flips }, write);
     let shaken = now_both(connector.connect("localhost", near), acceptor.accept(far));
     let (Some(Ok(near)), Some(Ok(far))) = shaken else { return false };
     carry(near, far, sizes)
 }
 
-fn carry(near: TlsStream<DuplexStream>, far: TlsStream<Damaged>, sizes: &[u8]) -> bool {
+fn carry(
+    near: TlsStream<DuplexStream>,
+    far: TlsStream<Join<Damaged, WriteHalf<DuplexStream>>>,
+    sizes: &[u8],
+) -> bool {
     let (mut near, mut far) = (near, far);
     let (mut written, mut read) = (0_u32, 0_u32);
     for pair in sizes.chunks(2).take(200) {
@@ -317,9 +312,9 @@ impl AsyncWrite for Script {
     }
 }
 
-/// A stream of which one byte arrives changed.
+/// What is read of a stream, one byte changed.
 struct Damaged {
-    inner: DuplexStream,
+    inner: ReadHalf<DuplexStream>,
     left: usize,
     flips: u8,
 }
@@ -340,24 +335,6 @@ impl AsyncRead for Damaged {
         // Once it is passed it does not come again.
         self.left = left.checked_sub(came.len()).unwrap_or(usize::MAX);
         done
-    }
-}
-
-impl AsyncWrite for Damaged {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.inner).poll_write(cx, buf)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.inner).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.inner).poll_shutdown(cx)
     }
 }
 

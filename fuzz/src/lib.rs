@@ -11,6 +11,7 @@ mod islands;
 mod packets;
 mod peers;
 mod recovery;
+pub mod target;
 mod wire;
 
 pub use conversation::conversation;
@@ -18,19 +19,8 @@ pub use islands::islands;
 pub use packets::packets;
 pub use peers::peers;
 pub use recovery::recovery;
+pub use target::Target;
 pub use wire::{iack_body, icmp, ip_packet, options, segment, tack_body};
-
-/// A fuzz target, and a maker of input worth mutating.
-pub struct Target {
-    /// Its name, as `cargo fuzz run` knows it.
-    pub name: &'static str,
-    /// Panics when a promise breaks; whether the input was well-formed.
-    pub run: fn(&[u8]) -> bool,
-    /// Valid input, different for every state of the generator.
-    pub valid: fn(&mut rand_pcg::Pcg64) -> Vec<u8>,
-    /// How much dearer a run is than parsing a segment: so much fewer are made in tests.
-    pub cost: u64,
-}
 
 /// Every target there is.
 pub const TARGETS: &[Target] = &[

@@ -1,6 +1,8 @@
 //! Scenario files: what is accepted must survive being written down, and must run.
 
-use tack_lab::scenario::{Plan, Scenario};
+use tack_lab::experiment::Extent;
+use tack_lab::plan::{experiment_or_scenario, plan};
+use tack_lab::scenario::Scenario;
 
 /// Larger ones are left to those who want to wait for them.
 const MAX_PARTIES: usize = 16;
@@ -8,7 +10,9 @@ const MAX_PARTIES: usize = 16;
 /// Reads a scenario file and runs a millisecond of its first scenario.
 pub fn scenario(data: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(data) else { return false };
-    let plan = match Plan::parse(text) {
+    let plan = experiment_or_scenario(text, "fuzz")
+        .and_then(|experiment| plan(&experiment, Extent::Usual, text));
+    let plan = match plan {
         Ok(plan) => plan,
         Err(e) => {
             assert!(!e.to_string().is_empty());
@@ -16,7 +20,7 @@ pub fn scenario(data: &[u8]) -> bool {
             return false;
         }
     };
-    let (_, mut scenario) = plan.scenarios.into_iter().next().expect("a plan is never empty");
+    let mut scenario = plan.items.into_iter().next().expect("a plan is never empty").scenario;
     let written = toml::to_string(&scenario).expect("what was read can be written");
     assert_eq!(Scenario::parse(&written).as_ref(), Ok(&scenario), "{written}");
     let others = scenario.wifi.as_ref().map_or(0, |w| {

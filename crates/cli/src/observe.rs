@@ -59,10 +59,10 @@ struct Observer {
 /// # Errors
 /// A file cannot be made.
 pub fn begin(args: &ObserveArgs) -> Result<(), Failure> {
-    let mut taps: Vec<Box<dyn Tap>> = Vec::new();
+    let mut taps: Vec<SharedTap> = Vec::new();
     let passed = Arc::<Mutex<metrics::Passed>>::default();
     if args.metrics.is_some() {
-        taps.push(Box::new(Also(passed.clone())));
+        taps.push(passed.clone());
     }
     let mut secrets = None;
     if let Some(path) = &args.capture {
@@ -72,11 +72,11 @@ pub fn begin(args: &ObserveArgs) -> Result<(), Failure> {
         });
         let capture = Arc::new(Mutex::new(capture.map_err(|e| cannot_write(path, &e))?));
         secrets = args.capture_secrets.then(|| Arc::new(Within(capture.clone())));
-        taps.push(Box::new(Also(capture)));
+        taps.push(capture);
     }
     if let Some(path) = &args.qlog {
         let log = create(path).and_then(qlog::Log::new);
-        taps.push(Box::new(log.map_err(|e| cannot_write(path, &e))?));
+        taps.push(Arc::new(Mutex::new(log.map_err(|e| cannot_write(path, &e))?)));
     }
     let tap = (!taps.is_empty()).then(|| Arc::new(Mutex::new(All(taps))) as SharedTap);
     let observer =
@@ -154,9 +154,9 @@ fn cannot_write(path: &Path, error: &io::Error) -> Failure {
     Failure::new(ExitCode::Failed, format!("cannot write to `{}`: {error}", path.display()))
 }
 
-/// Several taps as one.
+/// Several taps as one; others may look at them, too.
 #[derive(Debug)]
-struct All(Vec<Box<dyn Tap>>);
+struct All(Vec<SharedTap>);
 
 impl Tap for All {
     fn passed(
@@ -167,27 +167,10 @@ impl Tap for All {
         datagram: &[u8],
         at: Instant,
     ) {
-        for tap in &mut self.0 {
+        for tap in &self.0 {
+            let mut tap = tap.lock().unwrap_or_else(PoisonError::into_inner);
             tap.passed(direction, local, peer, datagram, at);
         }
-    }
-}
-
-/// A tap that others look at, too.
-#[derive(Debug)]
-struct Also<T>(Arc<Mutex<T>>);
-
-impl<T: Tap> Tap for Also<T> {
-    fn passed(
-        &mut self,
-        direction: Direction,
-        local: SocketAddr,
-        peer: SocketAddr,
-        datagram: &[u8],
-        at: Instant,
-    ) {
-        let mut passed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        passed.passed(direction, local, peer, datagram, at);
     }
 }
 

@@ -4,48 +4,23 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, bail};
-use serde::{Deserialize, Serialize};
 use tack_link::open_loop::{AckRule, Mode, OpenLoop};
 use tack_sim::Stall;
 use tack_tcp::PathFacts;
 use tack_units::Rate;
 
 use crate::formula;
+use crate::item::{Backend, Item};
 use crate::metric;
-use crate::plan::Item;
 use crate::record::Record;
 use crate::response;
+use crate::result::RunResult;
 use crate::scenario::{App, Scenario, Stack, StockAcks, Strategy};
 use crate::simulate::{Wanted, simulate_wanted};
 use crate::stock::GaveUp;
 
-/// What makes figures of a scenario.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Backend {
-    /// The real stack in virtual time.
-    #[default]
-    Sim,
-    /// The same, and what open-loop traffic with as many ACKs reaches on the same air.
-    SimAndIdeal,
-    /// The same, and the mean window that its losses allow by theory: see `response.rs`.
-    SimAndResponse,
-    /// Open-loop traffic over the first hop, acknowledged as the strategy's formula says.
-    OpenLoop,
-    /// The same from the first station to the second through the access point.
-    OpenLoopRelay,
-    /// The strategy's formula of frequency at the scenario's rate and round trip.
-    Formula,
-    /// Real packets over an emulated path, of the scenario's `stack`. Needs namespaces.
-    Live,
-}
-
 /// How often a run in real time is made on a machine that is busy with something else.
 const TRIES: u32 = 3;
-
-/// Raised when the same scenario gives other figures than before: stores of older ones are not
-/// resumed then.
-const EPOCH: u32 = 2;
 
 /// IP bytes of a full-sized packet; application bytes in one: UDP, TCP with timestamps, TCP with
 /// TACK's packet number.
@@ -54,77 +29,58 @@ const UDP_PAYLOAD_BYTES: f64 = 1_472.0;
 const TCP_PAYLOAD_BYTES: f64 = 1_448.0;
 const TACK_PAYLOAD_BYTES: f64 = 1_440.0;
 
-/// What a run is known by: everything its figures depend on.
-pub fn identity(scenario: &Scenario, backend: Backend, series: bool) -> Result<String> {
-    let nameless = Scenario { name: String::new(), ..scenario.clone() };
-    let version = env!("CARGO_PKG_VERSION");
-    let text = serde_json::to_string(&(version, EPOCH, backend, series, nameless))?;
-    Ok(blake3::hash(text.as_bytes()).to_hex()[..16].to_owned())
-}
-
-impl Backend {
-    /// Whether it can run `scenario`; else the key in the way, and what is wrong with it.
-    ///
-    /// # Errors
-    /// That.
-    pub(crate) fn check(self, scenario: &Scenario) -> Result<(), (String, String)> {
-        let is_live = self == Backend::Live;
-        if is_live && cfg!(not(target_os = "linux")) {
-            return Err(("backend".to_owned(), "live needs Linux".to_owned()));
-        }
-        if !is_live && scenario.stack.is_some() {
-            let what = "is for real time: say backend = \"live\" at the top".to_owned();
-            return Err(("stack".to_owned(), what));
-        }
-        if is_live { scenario.check_live() } else { Ok(()) }
-    }
-
-    /// The record of one item of a plan. A flow that stalled makes it void.
-    ///
-    /// # Errors
-    /// When the run cannot be built or broke a promise of the simulator.
-    pub fn run(self, item: &Item) -> Result<Record> {
-        let mut record = Record { key: item.key.clone(), ..Record::default() };
-        record.run = item.id.clone();
-        record.scenario = serde_json::to_value(&item.scenario)?;
-        let figures = match self {
-            Backend::Sim => simulated(item, &mut record),
-            Backend::SimAndIdeal => simulated(item, &mut record).and_then(|mut figures| {
-                if record.void.is_none() {
-                    let ideal = open_loop(&item.scenario, Mode::UdpAck)?;
-                    let goodput = ideal.get("goodput_bps").copied();
-                    figures.extend(goodput.map(|v| ("ideal_goodput_bps".to_owned(), v)));
-                }
-                Ok(figures)
-            }),
-            Backend::SimAndResponse => simulated(item, &mut record).map(|mut figures| {
-                let measured = record_rtt(&figures).zip(response::losses(&item.scenario));
-                if let Some((rtt, losses)) = measured {
-                    figures.extend(response::figures(item.scenario.flow[0].cc, losses, rtt));
-                }
-                figures
-            }),
-            Backend::OpenLoop => open_loop(&item.scenario, Mode::UdpAck),
-            Backend::OpenLoopRelay => open_loop(&item.scenario, Mode::Relay),
-            Backend::Formula => formula::figures(&item.scenario),
-            Backend::Live if item.scenario.stack == Some(Stack::Simulated) => {
-                simulated(item, &mut record)
+/// The record of one item of a plan. A flow that stalled makes it void.
+///
+/// # Errors
+/// When the run cannot be built or broke a promise of the simulator.
+pub fn run(item: &Item) -> Result<Record> {
+    let mut record = blank(item)?;
+    let figures = match item.backend {
+        Backend::Sim => simulated(item, &mut record),
+        Backend::SimAndIdeal => simulated(item, &mut record).and_then(|mut figures| {
+            if record.void.is_none() {
+                let ideal = open_loop(&item.scenario, Mode::UdpAck)?;
+                let goodput = ideal.get("goodput_bps").copied();
+                figures.extend(goodput.map(|v| ("ideal_goodput_bps".to_owned(), v)));
             }
-            Backend::Live => live(&item.scenario, &mut record),
-        };
-        record.metrics = figures.with_context(|| format!("run {}", describe(item)))?;
-        Ok(record)
-    }
+            Ok(figures)
+        }),
+        Backend::SimAndResponse => simulated(item, &mut record).map(|mut figures| {
+            let measured = record_rtt(&figures).zip(response::losses(&item.scenario));
+            if let Some((rtt, losses)) = measured {
+                figures.extend(response::figures(item.scenario.flow[0].cc, losses, rtt));
+            }
+            figures
+        }),
+        Backend::OpenLoop => open_loop(&item.scenario, Mode::UdpAck),
+        Backend::OpenLoopRelay => open_loop(&item.scenario, Mode::Relay),
+        Backend::Formula => formula::figures(&item.scenario),
+        Backend::Live if item.scenario.stack == Some(Stack::Simulated) => {
+            simulated(item, &mut record)
+        }
+        Backend::Live => live(&item.scenario, &mut record),
+    };
+    record.metrics = figures.with_context(|| format!("run {}", item.describe()))?;
+    Ok(record)
 }
 
-fn describe(item: &Item) -> String {
-    let words = item.key.iter().map(|(key, word)| format!("{key} = {word}"));
-    format!(
-        "{} ({}seed {})",
-        item.id,
-        words.map(|w| w + ", ").collect::<String>(),
-        item.scenario.seed
-    )
+/// A record without figures.
+fn blank(item: &Item) -> serde_json::Result<Record> {
+    Ok(Record {
+        run: item.id.clone(),
+        key: item.key.clone(),
+        scenario: serde_json::to_value(&item.scenario)?,
+        ..Record::default()
+    })
+}
+
+/// The record of a run whose result is there already, with only its figures.
+///
+/// # Errors
+/// When the scenario cannot be written down.
+pub fn record_of(item: &Item, result: &RunResult) -> serde_json::Result<Record> {
+    let metrics = metric::of_run(&item.scenario, result, &BTreeMap::new());
+    Ok(Record { metrics, ..blank(item)? })
 }
 
 /// The round trip over which a window of theory is counted: delays of acknowledgments are part.

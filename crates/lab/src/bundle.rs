@@ -48,7 +48,9 @@ files! {
     "tack/T-18.toml",
     "tack/A2.toml",
     "tack/S14.toml",
+    "tack/S14-shallow.toml",
     "tack/S15.toml",
+    "tack/S15-buffer.toml",
 }
 
 /// Whose figures they are: directories, and what they are of.

@@ -19,14 +19,14 @@
 //! `paper`, `because` and `values` may be tables by the value of `each` (or of `along`).
 //! Numbers are in the unit that is shown: Mbit/s, ms, per cent; `scale` and `unit` change it.
 
+mod judge;
+
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::backend::Backend;
 use crate::draw::{Word, Words};
-use crate::experiment::Experiment;
-use crate::judge;
+use crate::item::Backend;
 use crate::metric;
 use crate::pivot::{How, Quantity, Results, SAME_RUN, label, number, with_interval};
 use crate::stats::Estimate;
@@ -176,9 +176,9 @@ pub struct Finding {
     pub why: Option<String>,
 }
 
-/// The judgment of every claim of `experiment` that its results have anything to say of.
-pub fn judge(experiment: &Experiment, results: &Results<'_>) -> Vec<Finding> {
-    experiment.claim.iter().flat_map(|claim| claim.findings(experiment, results)).collect()
+/// The judgment of every claim of experiment `id` that its results have anything to say of.
+pub fn judge(id: &str, claims: &[Claim], results: &Results<'_>) -> Vec<Finding> {
+    claims.iter().flat_map(|claim| claim.findings(id, results)).collect()
 }
 
 /// Points along an axis.
@@ -237,7 +237,7 @@ impl Claim {
         }
     }
 
-    fn findings(&self, experiment: &Experiment, results: &Results<'_>) -> Vec<Finding> {
+    fn findings(&self, id: &str, results: &Results<'_>) -> Vec<Finding> {
         let each = results.combinations(&self.each, &self.at);
         let finding = |own: Words| {
             let label = label(&own, &self.each);
@@ -246,7 +246,7 @@ impl Claim {
             let (ours, agrees) = self.verdict(results, &at, &label)?;
             let why = self.because.as_ref().and_then(|b| b.of(&label)).filter(|_| !agrees);
             Some(Finding {
-                row: self.row.clone().unwrap_or_else(|| experiment.id.clone()),
+                row: self.row.clone().unwrap_or_else(|| id.to_owned()),
                 what: self.what.replace("{}", &label),
                 paper: self.paper.of(&label).unwrap_or_default(),
                 ours,

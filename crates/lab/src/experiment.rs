@@ -51,9 +51,9 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use toml::Table;
 
-use crate::backend::Backend;
 use crate::claim::Claim;
 use crate::draw::Distribution;
+use crate::item::Backend;
 use crate::scenario::{Scenario, ScenarioError, set};
 use crate::view::View;
 
@@ -112,6 +112,9 @@ pub struct Experiment {
     /// What the tests run of an envelope.
     #[serde(default)]
     pub sample: Sample,
+    /// The file is a plain scenario: its keys are those of the base.
+    #[serde(skip)]
+    pub(crate) is_scenario: bool,
 }
 
 /// How much to run.

@@ -1,6 +1,5 @@
 //! Experiments: scenarios, sweeps, comparisons and reports.
 
-pub mod airtime;
 pub mod backend;
 pub mod bundle;
 pub mod claim;
@@ -13,7 +12,7 @@ pub mod envelope;
 pub mod experiment;
 mod formula;
 pub mod html;
-mod judge;
+pub mod item;
 pub mod lines;
 mod link;
 #[cfg(target_os = "linux")]

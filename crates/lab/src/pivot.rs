@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use crate::draw::{Word, Words};
+use crate::item::Plan;
 use crate::metric;
-use crate::plan::Plan;
 use crate::record::Record;
 use crate::stats::{Estimate, quantile};
 

@@ -1,38 +1,12 @@
 //! From an experiment to its runs: each has a key, a scenario and a seed.
 
-use std::collections::BTreeMap;
-
 use toml::{Table, Value};
 
-use crate::backend::{Backend, identity};
 use crate::draw::{Word, Words, draw};
 use crate::experiment::{Experiment, Extent, Variant};
+use crate::item::{Item, Plan, identity};
 use crate::scenario::{MAX_RUNS, Scenario, ScenarioError, line_of_quoted, set};
 use crate::view::Kind;
-
-/// One run.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Item {
-    /// Names of the plan's axes and this run's values.
-    pub key: Words,
-    /// What runs; `seed` is this run's alone.
-    pub scenario: Scenario,
-    /// What makes figures of it.
-    pub backend: Backend,
-    /// What the run is known by.
-    pub id: String,
-    /// Series over time are kept, too.
-    pub series: bool,
-}
-
-/// Every run of an experiment.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Plan {
-    /// Axes and their values, in the order in which they vary, the last fastest.
-    pub axes: Vec<(String, Vec<Word>)>,
-    /// In order.
-    pub items: Vec<Item>,
-}
 
 /// A point of the plan: its key, and the scenario so far.
 #[derive(Clone)]
@@ -59,13 +33,20 @@ pub fn experiment_or_scenario(text: &str, id: &str) -> Result<Experiment, Scenar
     if base.contains_key("id") {
         return Experiment::parse(text);
     }
-    crate::scenario::Plan::parse(text)?;
     let sweep = match base.remove("sweep") {
         Some(Value::Table(sweep)) => sweep,
-        _ => Table::new(),
+        Some(_) => {
+            let what = "must be a table of keys and lists".to_owned();
+            return Err(ScenarioError::at(text, "sweep", what));
+        }
+        None => {
+            // The text has the positions of what is wrong, which its table has not.
+            Scenario::parse(text)?;
+            Table::new()
+        }
     };
     let id = base.get("name").and_then(Value::as_str).unwrap_or(id).to_owned();
-    Ok(Experiment { id, base: Some(base), sweep, ..Experiment::default() })
+    Ok(Experiment { id, base: Some(base), sweep, is_scenario: true, ..Experiment::default() })
 }
 
 struct Planner<'a> {
@@ -80,7 +61,8 @@ impl Planner<'_> {
         let own = ScenarioError::at(self.text, key, what.into());
         // Keys of sweeps and sets are written in quotes.
         let last = key.split_once('.').map_or(key, |parts| parts.1);
-        let quoted = line_of_quoted(self.text, last);
+        let is_swept = self.experiment.is_scenario && self.experiment.sweep.contains_key(key);
+        let quoted = line_of_quoted(self.text, if is_swept { key } else { last });
         ScenarioError { line: quoted.or(own.line), ..own }
     }
 
@@ -110,6 +92,21 @@ impl Planner<'_> {
         }
         points = self.drawn(points, changes.draws.unwrap_or(1))?;
         self.items(&points, changes.seeds)
+    }
+
+    /// A point that makes no scenario: `key` of it may be unknown.
+    fn refused(&self, key: &str, what: &str, point: &Words) -> ScenarioError {
+        let words: Vec<String> = point.iter().map(|(k, v)| format!("{k} = {v}")).collect();
+        let with =
+            if words.is_empty() { String::new() } else { format!(" (with {})", words.join(", ")) };
+        let swept = self.experiment.sweep.keys().next();
+        let key = match (self.experiment.is_scenario, key) {
+            (true, "") => swept.map_or("", String::as_str).to_owned(),
+            (true, key) => key.to_owned(),
+            (false, "") => "base".to_owned(),
+            (false, key) => format!("base.{key}"),
+        };
+        self.wrong(&key, format!("{what}{with}"))
     }
 
     fn bounded(&self, points: usize, by: usize, key: &str) -> Result<(), ScenarioError> {
@@ -224,18 +221,8 @@ impl Planner<'_> {
                 experiment.backend.check(&scenario)?;
                 Ok(scenario)
             });
-            let mut scenario = checked.map_err(|(key, what)| {
-                let at = if key.is_empty() { "base".to_owned() } else { format!("base.{key}") };
-                let key = if experiment.id == experiment.title { key } else { at };
-                let swept: Vec<String> =
-                    point.key.iter().map(|(k, v)| format!("{k} = {v}")).collect();
-                let with = if swept.is_empty() {
-                    String::new()
-                } else {
-                    format!(" (with {})", swept.join(", "))
-                };
-                self.wrong(&key, format!("{what}{with}"))
-            })?;
+            let mut scenario =
+                checked.map_err(|(key, what)| self.refused(&key, &what, &point.key))?;
             let seeds = seeds.unwrap_or(scenario.runs);
             self.bounded(points.len(), usize::try_from(seeds).unwrap_or(usize::MAX), "seeds")?;
             most = most.max(seeds);
@@ -273,11 +260,4 @@ fn to_toml(word: &Word) -> Value {
         Word::Text(text) => Value::String(text.clone()),
         Word::List(values) => Value::Array(values.iter().map(|v| Value::Float(*v)).collect()),
     }
-}
-
-/// The runs of several plans, each once.
-pub fn distinct(plans: &[&Plan]) -> Vec<Item> {
-    let mut seen = BTreeMap::new();
-    let all = plans.iter().flat_map(|plan| &plan.items);
-    all.filter(|item| seen.insert(item.id.clone(), ()).is_none()).cloned().collect()
 }

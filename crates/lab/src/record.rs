@@ -5,8 +5,6 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::draw::Words;
-use crate::plan::Item;
-use crate::result::RunResult;
 
 /// One run of a plan, or several of them together.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
@@ -35,20 +33,6 @@ pub struct Record {
 }
 
 impl Record {
-    /// That of a run with only its figures.
-    ///
-    /// # Errors
-    /// When the scenario cannot be written down.
-    pub fn of(item: &Item, result: &RunResult) -> serde_json::Result<Record> {
-        Ok(Record {
-            run: item.id.clone(),
-            key: item.key.clone(),
-            metrics: crate::metric::of_run(&item.scenario, result, &BTreeMap::new()),
-            scenario: serde_json::to_value(&item.scenario)?,
-            ..Record::default()
-        })
-    }
-
     /// Adds a run's figures.
     pub fn add(&mut self, figures: &BTreeMap<String, f64>) {
         for (name, value) in figures {

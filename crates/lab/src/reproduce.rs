@@ -11,8 +11,9 @@ use serde_json::{Value, json};
 use crate::claim::{Finding, judge};
 use crate::draw::Word;
 use crate::experiment::{Experiment, Extent};
+use crate::item::Plan;
 use crate::pivot::Results;
-use crate::plan::{Plan, plan};
+use crate::plan::plan;
 use crate::record::Record;
 use crate::scenario::ScenarioError;
 use crate::table::Table;
@@ -82,7 +83,7 @@ impl Loaded {
         });
         Some(Report {
             shown: views.iter().map(|view| view.show(&results)).collect(),
-            findings: judge(&self.experiment, &results),
+            findings: judge(&self.experiment.id, &self.experiment.claim, &results),
             void: void.collect(),
         })
     }

@@ -41,9 +41,9 @@
 mod access;
 mod error;
 mod flow;
+mod keys;
 mod stack;
 mod stock;
-mod sweep;
 mod tack;
 mod wan;
 mod wifi;
@@ -54,12 +54,12 @@ use serde::{Deserialize, Serialize};
 
 pub use access::{Access, PerPair};
 pub use error::ScenarioError;
+pub(crate) use error::line_of_quoted;
 pub use flow::{App, Direction, Flow, Strategy};
+pub(crate) use keys::set;
 pub use stack::Stack;
 pub(crate) use stack::kernel_name;
 pub use stock::{Stock, StockAcks, StockStack};
-pub use sweep::{Plan, Run};
-pub(crate) use sweep::{line_of_quoted, set};
 pub use tack::TackWords;
 pub use wan::{QueueKind, Wan, WanDirection};
 pub use wifi::{Wifi, WifiQueue};
@@ -124,11 +124,10 @@ impl Scenario {
     /// # Errors
     /// What is wrong, with line, key and the remedy.
     pub fn parse(text: &str) -> Result<Scenario, ScenarioError> {
-        let plan = Plan::parse(text)?;
-        match plan.scenarios.into_iter().next() {
-            Some((_, scenario)) => Ok(scenario),
-            None => Err(ScenarioError::at(text, "sweep", "has an empty list".to_owned())),
-        }
+        let scenario: Scenario =
+            toml::from_str(text).map_err(|e| ScenarioError::from_toml(text, &e))?;
+        scenario.check().map_err(|p| ScenarioError::at(text, &p.key, p.what))?;
+        Ok(scenario)
     }
 
     /// A scenario as a table of keys, checked.

@@ -1,90 +1,113 @@
-//! Where records are kept as JSON lines: found again by what was run, so that interrupted work goes
+//! Where results are kept as JSON lines: found again by what was run, so that interrupted work goes
 //! on, an edited file runs only what it changed, and parts from several machines make one whole.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::path::Path;
 
-use crate::backend::Backend;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::item::{Backend, Item};
 use crate::lines::{Lines, LinesError, read};
-use crate::plan::Item;
 use crate::record::Record;
 
-/// An open file of records.
-#[derive(Debug)]
-pub struct Store {
-    /// `None`: nothing is kept.
-    lines: Option<Lines<Record>>,
-    records: BTreeMap<String, Record>,
+/// A result that is found again.
+pub trait Kept: Serialize + DeserializeOwned {
+    /// What was run.
+    type Run: Ord + Clone + Display;
+
+    /// The run that it is of.
+    fn run(&self) -> Self::Run;
 }
 
-impl Store {
-    /// Opens `path`. With `resume`, its records are kept; without, they are deleted.
+impl Kept for Record {
+    type Run = String;
+
+    fn run(&self) -> String {
+        self.run.clone()
+    }
+}
+
+/// An open file of results.
+#[derive(Debug)]
+pub struct Store<T: Kept> {
+    /// `None`: nothing is kept.
+    lines: Option<Lines<T>>,
+    kept: BTreeMap<T::Run, T>,
+}
+
+impl<T: Kept> Store<T> {
+    /// Opens `path`. With `resume`, what it holds is kept; without, it is deleted.
     ///
     /// # Errors
     /// The file is out of reach or holds something else; it stays as it is then.
-    pub fn open(path: &Path, resume: bool) -> Result<Store, LinesError> {
-        let (mut lines, kept) = Lines::<Record>::open(path, resume)?;
+    pub fn open(path: &Path, resume: bool) -> Result<Store<T>, LinesError> {
+        let (mut lines, kept) = Lines::open(path, resume)?;
         lines.mend().map_err(|e| LinesError::Io(path.to_owned(), e))?;
-        Ok(Store { lines: Some(lines), records: by_run(kept) })
+        Ok(Store { lines: Some(lines), kept: by_run(kept) })
     }
 
     /// One in memory.
-    pub fn transient() -> Store {
-        Store { lines: None, records: BTreeMap::new() }
+    pub fn transient() -> Store<T> {
+        Store { lines: None, kept: BTreeMap::new() }
     }
 
-    /// Records so far, by run.
-    pub fn records(&self) -> &BTreeMap<String, Record> {
-        &self.records
+    /// Results so far, by run.
+    pub fn kept(&self) -> &BTreeMap<T::Run, T> {
+        &self.kept
     }
 
-    /// Those of `items` that have no record yet, in order; nor one of a run in real time that the
-    /// machine spoiled.
-    pub fn missing(&self, items: &[Item]) -> Vec<Item> {
-        let is_done = |item: &&Item| {
-            let record = self.records.get(&item.id);
-            record.is_some_and(|r| r.void.is_none() || item.backend != Backend::Live)
-        };
-        items.iter().filter(|item| !is_done(item)).cloned().collect()
-    }
-
-    /// Writes a record; it is in the file when this returns.
+    /// Writes a result; it is in the file when this returns.
     ///
     /// # Errors
     /// Those of the file.
-    pub fn append(&mut self, record: Record) -> std::io::Result<()> {
+    pub fn append(&mut self, result: T) -> std::io::Result<()> {
         if let Some(lines) = &mut self.lines {
-            lines.append(&record)?;
+            lines.append(&result)?;
         }
-        self.records.insert(record.run.clone(), record);
+        self.kept.insert(result.run(), result);
         Ok(())
     }
 }
 
-fn by_run(records: Vec<Record>) -> BTreeMap<String, Record> {
-    records.into_iter().map(|r| (r.run.clone(), r)).collect()
+impl Store<Record> {
+    /// Those of `items` that have no record yet, in order; nor one of a run in real time that the
+    /// machine spoiled.
+    pub fn missing(&self, items: &[Item]) -> Vec<Item> {
+        let is_done = |item: &&Item| {
+            let record = self.kept.get(&item.id);
+            record.is_some_and(|r| r.void.is_none() || item.backend != Backend::Live)
+        };
+        items.iter().filter(|item| !is_done(item)).cloned().collect()
+    }
 }
 
-/// The records of `texts` together, in the order of `items`: what one machine would have written.
+fn by_run<T: Kept>(results: Vec<T>) -> BTreeMap<T::Run, T> {
+    results.into_iter().map(|r| (r.run(), r)).collect()
+}
+
+/// The results of `texts` together, in the order of `runs`: what one machine would have written.
+/// `describe` says which run one is.
 ///
 /// # Errors
-/// Which text holds something else, or how many runs have no record and the first of them.
-pub fn merge(texts: &[(String, String)], items: &[Item]) -> Result<Vec<Record>, String> {
+/// Which text holds something else, or how many runs have no result and the first of them.
+pub fn merge<T: Kept>(
+    texts: &[(String, String)],
+    runs: &[T::Run],
+    describe: impl Fn(&T::Run) -> String,
+) -> Result<Vec<T>, String> {
     let mut all = BTreeMap::new();
     for (name, text) in texts {
-        let records: Vec<Record> = read(text).map_err(|e| format!("{name}: {e}"))?;
-        all.extend(by_run(records));
+        all.extend(by_run(read(text).map_err(|e| format!("{name}: {e}"))?));
     }
-    let missing: Vec<&Item> = items.iter().filter(|i| !all.contains_key(&i.id)).collect();
+    let missing: Vec<&T::Run> = runs.iter().filter(|run| !all.contains_key(*run)).collect();
     if let Some(first) = missing.first() {
-        let words: Vec<String> = first.key.iter().map(|(k, v)| format!("{k} = {v}")).collect();
+        let (have, want) = (runs.len() - missing.len(), runs.len());
         return Err(format!(
-            "{} of {} runs are there; the first that is not: {} ({})",
-            items.len() - missing.len(),
-            items.len(),
-            first.id,
-            words.join(", ")
+            "{have} of {want} runs are there; the first that is not: {}",
+            describe(first)
         ));
     }
-    Ok(items.iter().filter_map(|i| all.get(&i.id).cloned()).collect())
+    Ok(runs.iter().filter_map(|run| all.remove(run)).collect())
 }

@@ -13,6 +13,7 @@
 //! ae              n
 //! tcp-lL          Eq. 3 with alpha = 40 ms;           n / min(L, 1 + floor(alpha * n))
 //! tcp-lL-Nms      the same with another alpha
+//! linux           as tcp-l2; behind a hole one for up to 44 segments
 //! aNlN            n / min(N, floor(W/MSS / 2))                                by poll marks
 //! 2w, 4w, ..af    n / max(W/MSS / x, 1): x per window                          by poll marks
 //! arN             Eq. 3 with alpha = min(25 ms, R/4); n / min(N, 1 + floor(alpha * n))
@@ -80,6 +81,7 @@ mod byte_counting;
 mod counter;
 mod every_segment;
 mod fixes;
+mod linux;
 mod per_window;
 mod picoquic;
 mod polled;
@@ -99,6 +101,7 @@ pub use bounded::Bounded;
 pub use byte_counting::ByteCounting;
 pub use every_segment::EverySegment;
 pub(crate) use fixes::AckSeen;
+pub use linux::Linux;
 pub use per_window::PerWindow;
 pub use picoquic::Picoquic;
 pub(crate) use poller::{Last, Leaving};
@@ -330,6 +333,8 @@ strategies! {
         ByteCounting::new(4),
         ByteCounting::new(8),
         ByteCounting::new(16);
+    /// Linux's: every second segment, and SACKs compressed.
+    Linux(Linux): Linux;
     /// Every N-th segment and two per window at least, by poll marks.
     Bounded(Bounded): Bounded::new(4), Bounded::new(8), Bounded::new(16);
     /// So many per send window, by poll marks.

@@ -1,6 +1,7 @@
 //! `tack lab`.
 
 mod acks;
+mod airtime;
 mod compare;
 #[cfg(target_os = "linux")]
 mod emulate;
@@ -10,9 +11,9 @@ mod experiment;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use tack_lab::airtime::AirtimeSettings;
 
 pub use self::acks::AcksArgs;
+pub use self::airtime::AirtimeArgs;
 pub use self::compare::CompareArgs;
 #[cfg(target_os = "linux")]
 pub use self::emulate::EmulateArgs;
@@ -76,91 +77,6 @@ pub struct HowArgs {
     /// No progress bar
     #[arg(short, long)]
     pub quiet: bool,
-}
-
-const AIRTIME_AFTER: &str = "\
-The default preset `ns3` is the textbook's with what every ns-3 run adds, so that figures can be
-held against ns-3's. l3_mbps counts 1500 bytes per data packet.
-
-Examples:
-  tack lab airtime --phy n --mode udpack --l 2 --ap-ampdu-bytes 20100 --uplink-rate 60 --json
-  tack lab airtime --phy n --mode relay --offered-mbps 96.97 --l 4";
-
-/// Run open-loop traffic on the 802.11 model.
-#[derive(Clone, Debug, Args)]
-#[command(after_help = AIRTIME_AFTER)]
-pub struct AirtimeArgs {
-    /// 802.11 generation: b, g, n, ac, ax
-    #[arg(long, default_value = "n")]
-    pub phy: String,
-    /// textbook, paper-a, paper-b or ns3
-    #[arg(long, value_name = "NAME", default_value = "ns3")]
-    pub preset: String,
-    /// udp (down, no ACKs), udpack (down), relay (station to station), up (no ACKs)
-    #[arg(long, default_value = "udpack")]
-    pub mode: String,
-    /// Data packets per ACK, 0 for none by count [default: 2; 0 in a relay or with a period]
-    #[arg(long, value_name = "N")]
-    pub l: Option<u32>,
-    /// An ACK per this time instead, 0 for none
-    #[arg(long, value_name = "MS", default_value_t = 0.0)]
-    pub period_ms: f64,
-    /// Stations [default: 1, 2 for relay]
-    #[arg(long, value_name = "N", default_value_t = 1, hide_default_value = true)]
-    pub stations: u32,
-    /// Largest A-MPDU of the access point, 0 for none [default: the preset's]
-    #[arg(long, value_name = "BYTES")]
-    pub ap_ampdu_bytes: Option<u32>,
-    /// Largest A-MPDU of a station, 0 for none [default: the preset's]
-    #[arg(long, value_name = "BYTES")]
-    pub sta_ampdu_bytes: Option<u32>,
-    /// PHY rate of stations in Mbit/s; the nearest there is [default: the preset's]
-    #[arg(long, value_name = "MBPS")]
-    pub uplink_rate: Option<f64>,
-    /// UDP payload rate of each sender in Mbit/s; 0 is as much as goes
-    #[arg(long, value_name = "MBPS", default_value_t = 0.0)]
-    pub offered_mbps: f64,
-    /// One-way delay between wired host and access point
-    #[arg(long, value_name = "MS", default_value_t = 0.5)]
-    pub wired_delay_ms: f64,
-    /// Simulated seconds measured
-    #[arg(long, value_name = "S", default_value_t = 10.0)]
-    pub seconds: f64,
-    /// Seed
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub seed: u64,
-    /// A BlockAckReq follows a lost BlockAck, as in ns-3's defaults
-    #[arg(long)]
-    pub explicit_bar: bool,
-    /// RTS/CTS around frames above this [default: ns-3's 65535 with --explicit-bar, else none]
-    #[arg(long, value_name = "BYTES")]
-    pub rts_threshold: Option<u32>,
-    /// Print JSON
-    #[arg(long)]
-    pub json: bool,
-}
-
-impl AirtimeArgs {
-    /// What the user meant.
-    pub fn resolve(&self) -> AirtimeSettings {
-        AirtimeSettings {
-            phy: self.phy.clone(),
-            preset: self.preset.clone(),
-            mode: self.mode.clone(),
-            l: self.l,
-            period_ms: self.period_ms,
-            stations: self.stations,
-            ap_ampdu_bytes: self.ap_ampdu_bytes,
-            sta_ampdu_bytes: self.sta_ampdu_bytes,
-            uplink_rate: self.uplink_rate,
-            offered_mbps: Some(self.offered_mbps),
-            wired_delay_ms: self.wired_delay_ms,
-            seconds: self.seconds,
-            seed: self.seed,
-            explicit_bar: self.explicit_bar,
-            rts_threshold: self.rts_threshold,
-        }
-    }
 }
 
 /// Refuses the first flag whose value is not between its least and its most.

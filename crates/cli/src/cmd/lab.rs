@@ -1,18 +1,22 @@
 //! `tack lab`: plans, progress bars and files around `tack-lab`.
 
+mod airtime;
 #[cfg(target_os = "linux")]
 mod emulate;
 mod envelope;
 mod experiment;
 
 use std::io::{IsTerminal, stderr};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
+use tack_lab::runner::{Sink, Stopped};
+use tack_lab::store::{Kept, Store};
 
 use super::extras::print;
-use crate::args::lab::{AirtimeArgs, LabArgs, LabCommand};
+use crate::args::lab::{LabArgs, LabCommand};
 use crate::exit::{ExitCode, Failure};
 
 /// Runs an experiment.
@@ -20,7 +24,7 @@ pub fn run(args: LabArgs) -> Result<ExitCode, Failure> {
     match args.command {
         LabCommand::Compare(args) => experiment::compare(&args),
         LabCommand::Run(args) => experiment::run_file(&args),
-        LabCommand::Airtime(args) => airtime(&args),
+        LabCommand::Airtime(args) => airtime::airtime(&args),
         LabCommand::Acks(args) => experiment::acks(&args),
         LabCommand::Envelope(args) => envelope::envelope(&args),
         LabCommand::Fairness(args) => experiment::figures(&["fairness"], &args),
@@ -43,31 +47,71 @@ fn at(path: &Path, e: impl std::fmt::Display) -> Failure {
     failed(format!("{}: {e}", path.display()))
 }
 
-fn airtime(args: &AirtimeArgs) -> Result<ExitCode, Failure> {
-    let settings = args.resolve();
-    // What cannot run is a mistake on the command line: the model itself has no way to fail.
-    let report = settings.run().map_err(|e| Failure::usage(format!("{e:#}")))?;
-    if args.json {
-        return print_json(&report);
+/// Results on their way into a store.
+struct Recorder<T: Kept> {
+    store: Mutex<Store<T>>,
+    bar: ProgressBar,
+}
+
+impl<T: Kept> Recorder<T> {
+    /// Into `path`, or nowhere; `bar` says how far the work is.
+    fn open(path: Option<&Path>, resume: bool, bar: ProgressBar) -> Result<Arc<Self>, Failure> {
+        let store = match path {
+            None => Store::transient(),
+            Some(path) => {
+                if let Some(dir) = path.parent() {
+                    std::fs::create_dir_all(dir).map_err(|e| at(dir, e))?;
+                }
+                Store::open(path, resume).map_err(|e| {
+                    let remedy = "name another file with --out, or delete it with --no-resume";
+                    failed(format!("{e}; {remedy}"))
+                })?
+            }
+        };
+        Ok(Arc::new(Recorder { store: Mutex::new(store), bar }))
     }
-    let mut text = format!(
-        "{:.2} Mbit/s at the IP level, {:.2} Mbit/s of UDP payload\n{} data packets, {} ACKs sent, \
-         {} arrived\n",
-        report.l3_mbps, report.goodput_mbps, report.data_packets, report.acks, report.acks_received,
-    );
-    for (name, node) in [("access point", &report.ap), ("stations", &report.stations)] {
-        text += &format!(
-            "{name:<13} {:>8} accesses, {:>5.1} % collided, {:>5.1} MPDUs per PPDU, {} drops\n",
-            node.accesses,
-            node.collision_probability * 100.0,
-            node.mpdus_per_ppdu,
-            node.queue_drops + node.retry_drops,
-        );
+
+    fn store(&self) -> MutexGuard<'_, Store<T>> {
+        self.store.lock().unwrap_or_else(PoisonError::into_inner)
     }
-    for (name, share) in report.airtime.iter().filter(|(_, share)| **share > 0.0) {
-        text += &format!("{name:<13} {:>7.2} % of the airtime\n", share * 100.0);
+}
+
+impl<T: Kept + Send> Sink<T> for Recorder<T>
+where
+    T::Run: Send,
+{
+    fn take(&self, _position: usize, result: T) -> std::io::Result<()> {
+        self.store().append(result)
     }
-    print(text.as_bytes())
+
+    fn progressed(&self) {
+        self.bar.inc(1);
+    }
+}
+
+/// Why work ended before its end; `done` is `None` where the user ended it.
+fn why_stopped(done: Option<Result<(), Stopped>>, kept: Option<String>) -> Option<Failure> {
+    match done {
+        Some(Ok(())) => None,
+        Some(Err(Stopped::Item { error, .. })) => Some(failed(format!("{error:#}"))),
+        Some(Err(e)) => Some(failed(e)),
+        None => {
+            let kept = match kept {
+                Some(kept) => format!("{kept}, the same command goes on"),
+                None => "nothing is kept without --out".to_owned(),
+            };
+            Some(Failure::new(ExitCode::Interrupted, format!("stopped; {kept}")))
+        }
+    }
+}
+
+/// Files of results with their names.
+fn texts(files: &[PathBuf]) -> Result<Vec<(String, String)>, Failure> {
+    let read = |file: &PathBuf| {
+        let text = std::fs::read_to_string(file).map_err(|e| at(file, e))?;
+        Ok((file.display().to_string(), text))
+    };
+    files.iter().map(read).collect()
 }
 
 /// A bar on standard error, shown if a person is looking.

@@ -16,6 +16,7 @@ use crate::record::Record;
 use crate::result::FlowResult;
 use crate::scenario::Scenario;
 use crate::simulate;
+use crate::store::Kept;
 
 /// What is to be run.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
@@ -35,6 +36,14 @@ pub struct Trial {
     pub draw: Draw,
     /// A record for each variant, in the file's order.
     pub records: Vec<Record>,
+}
+
+impl Kept for Trial {
+    type Run = u64;
+
+    fn run(&self) -> u64 {
+        self.draw.index
+    }
 }
 
 impl Trial {

@@ -101,3 +101,12 @@ fn line_of(text: &str, key: &str) -> Option<usize> {
     }
     found
 }
+
+/// The line of a key written in quotes, as `[sweep]` has them.
+pub(crate) fn line_of_quoted(text: &str, key: &str) -> Option<usize> {
+    let quoted = format!("\"{key}\"");
+    let plain = format!("{key} ");
+    text.lines()
+        .position(|l| l.trim_start().starts_with(&quoted) || l.trim_start().starts_with(&plain))
+        .map(|i| i + 1)
+}

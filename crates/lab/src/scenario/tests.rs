@@ -1,4 +1,7 @@
 use super::*;
+use crate::experiment::Extent;
+use crate::item::Plan;
+use crate::plan::{experiment_or_scenario, plan};
 
 const GOOD: &str = r#"
 name = "n-80ms"
@@ -17,8 +20,12 @@ down.loss = 0.01
 strategy = "tack"
 "#;
 
+fn read(text: &str) -> Result<Plan, ScenarioError> {
+    plan(&experiment_or_scenario(text, "test")?, Extent::Usual, text)
+}
+
 fn error(text: &str) -> String {
-    Plan::parse(text).unwrap_err().to_string()
+    read(text).unwrap_err().to_string()
 }
 
 #[test]
@@ -40,9 +47,9 @@ fn a_sweep_runs_every_combination_and_seed_in_order() {
     let text = format!(
         "{GOOD}\n[sweep]\n\"wifi.phy\" = [\"g\", \"ac\"]\n\"flow.0.strategy\" = [\"tcp-l2\", \"tack\"]\n"
     );
-    let runs = Plan::parse(&text).unwrap().runs();
+    let runs = read(&text).unwrap().items;
     assert_eq!(runs.len(), 2 * 2 * 3);
-    assert!(runs.iter().enumerate().all(|(i, r)| r.index == i && r.scenario.runs == 1));
+    assert!(runs.iter().all(|r| r.scenario.runs == 1));
     let seen: std::collections::BTreeSet<_> = runs
         .iter()
         .map(|r| {
@@ -157,7 +164,7 @@ fn random_damage_is_read_or_refused() {
             }
         }
         let text = String::from_utf8_lossy(&bytes);
-        if let Err(e) = Plan::parse(&text) {
+        if let Err(e) = read(&text) {
             assert!(!e.to_string().is_empty());
         }
     }

@@ -8,7 +8,8 @@ use tack_lab::envelope::{
 };
 use tack_lab::experiment::Experiment;
 use tack_lab::runner::{Sink, run};
-use tack_lab::scenario::{Plan, Scenario};
+
+use crate::plans::items;
 
 fn experiment() -> Experiment {
     Experiment::parse(RANDOM).unwrap()
@@ -137,12 +138,8 @@ fn what_breaks_a_property_is_shrunk_to_a_file_that_runs() {
     let draw = broken.expect("one of the draws acknowledges more");
     let case = shrink(&experiment, &draw, "acks").unwrap().expect("it breaks the property");
     assert!(case.excess > 0.0 && case.smallest.words.len() < 8, "{:?}", case.smallest.words);
-    let plan = Plan::parse(&case.toml).unwrap_or_else(|e| panic!("{e}\n{}", case.toml));
-    let strategies: Vec<String> = plan
-        .scenarios
-        .iter()
-        .map(|(_, s): &(_, Scenario)| s.flow[0].strategy.to_string())
-        .collect();
+    let strategies: Vec<String> =
+        items(&case.toml).iter().map(|i| i.scenario.flow[0].strategy.to_string()).collect();
     assert_eq!(strategies, ["tcp-l1", "tcp-l16"], "{}", case.toml);
     assert_eq!(shrink(&experiment, &draw, "acks").unwrap(), Some(case), "the same again");
 }

@@ -5,8 +5,10 @@ use std::path::{Path, PathBuf};
 
 use tack_lab::envelope::{Pair, judged, property};
 use tack_lab::record::Record;
-use tack_lab::scenario::{Plan, Scenario};
+use tack_lab::scenario::Scenario;
 use tack_lab::simulate;
+
+use crate::plans::items;
 
 /// Seeds of each case: its own and those that follow.
 const SEEDS: u64 = 4;
@@ -38,9 +40,8 @@ fn what_once_broke_a_property_holds_it() {
         let name = stem.split('-').next().unwrap();
         let property = property(name).unwrap_or_else(|| panic!("{stem}: no such property"));
         let text = std::fs::read_to_string(&file).unwrap();
-        let plan = Plan::parse(&text).unwrap_or_else(|e| panic!("{stem}: {e}"));
-        let [(_, tack), (_, tcp)] = &plan.scenarios[..] else { panic!("{stem}: not a pair") };
-        let pair = Pair { tack: record(tack), tcp: record(tcp) };
+        let [tack, tcp] = &items(&text)[..] else { panic!("{stem}: not a pair") };
+        let pair = Pair { tack: record(&tack.scenario), tcp: record(&tcp.scenario) };
         let excess = (property.excess)(&pair).unwrap_or_else(|| panic!("{stem}: not judged"));
         println!("{stem}: {:+.0} % of its bar", excess * 100.0);
         if excess > 0.0 {

@@ -1,6 +1,5 @@
 //! Experiments from their settings to their files.
 
-mod airtime;
 mod capture;
 mod controllers;
 mod course;

@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use tack_lab::backend::record_of;
 use tack_lab::experiment::Extent;
-use tack_lab::plan::{Item, experiment_or_scenario};
+use tack_lab::item::Item;
+use tack_lab::plan::experiment_or_scenario;
 use tack_lab::record::Record;
 use tack_lab::reproduce::Loaded;
 use tack_lab::result::{FlowResult, RunResult};
@@ -49,7 +51,7 @@ pub(crate) fn invented(item: &Item) -> Record {
         ..FlowResult::default()
     };
     let result = RunResult { flows: vec![flow], ..RunResult::default() };
-    Record::of(item, &result).unwrap()
+    record_of(item, &result).unwrap()
 }
 
 /// Records of all of a plan's runs, with one figure as `value` has it.

@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
-use tack_lab::scenario::Plan;
 use tack_lab::simulate;
+
+use crate::plans::items;
 
 #[test]
 fn every_scenario_of_the_repository_runs() {
@@ -15,9 +16,8 @@ fn every_scenario_of_the_repository_runs() {
     assert!(files.len() >= 4, "{files:?}");
     for file in files {
         let text = std::fs::read_to_string(&file).unwrap();
-        let plan = Plan::parse(&text).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
         // The last combination is the one that differs most from the file's own values.
-        let (_, mut scenario) = plan.scenarios.into_iter().next_back().unwrap();
+        let mut scenario = items(&text).pop().unwrap().scenario;
         (scenario.duration_s, scenario.warmup_s) = (3.0, 2.0);
         let result = simulate(&scenario).unwrap_or_else(|e| panic!("{}: {e:#}", file.display()));
         for (i, flow) in result.flows.iter().enumerate() {

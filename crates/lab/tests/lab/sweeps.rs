@@ -6,7 +6,8 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use tack_lab::plan::Item;
+use tack_lab::backend;
+use tack_lab::item::Item;
 use tack_lab::record::Record;
 use tack_lab::runner::{Sink, Stopped, run};
 use tack_lab::store::{Store, merge};
@@ -53,7 +54,7 @@ fn the_same_seeds_give_the_same_records_on_one_thread_and_on_two() {
     let items = items(SWEEP);
     let rows = |jobs| {
         let lines = Lines::default();
-        run(&items, jobs, &lines, |item| item.backend.run(item)).unwrap();
+        run(&items, jobs, &lines, backend::run).unwrap();
         lines.into_rows()
     };
     let one = rows(1);
@@ -115,7 +116,7 @@ fn cancelled_work_keeps_what_is_done() {
     assert_eq!(lines.into_rows().len(), 3);
 }
 
-struct Kept(Mutex<Store>);
+struct Kept(Mutex<Store<Record>>);
 
 impl Sink<Record> for Kept {
     fn take(&self, _position: usize, record: Record) -> io::Result<()> {
@@ -125,7 +126,7 @@ impl Sink<Record> for Kept {
 
 /// Runs what is missing of `items` in `path`; how many that were.
 fn go_on(path: &Path, items: &[Item]) -> usize {
-    let store = Store::open(path, true).unwrap();
+    let store = Store::<Record>::open(path, true).unwrap();
     let missing = store.missing(items);
     let kept = Kept(Mutex::new(store));
     run(&missing, 1, &kept, |item| Ok(invented(item))).unwrap();
@@ -169,10 +170,10 @@ fn what_is_no_store_is_refused_and_left_alone() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("results.jsonl");
     std::fs::write(&path, "not a record\nneither\n").unwrap();
-    let refused = Store::open(&path, true).unwrap_err();
+    let refused = Store::<Record>::open(&path, true).unwrap_err();
     assert!(refused.to_string().contains("line 1"), "{refused}");
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "not a record\nneither\n");
-    assert!(Store::open(&path, false).is_ok());
+    assert!(Store::<Record>::open(&path, false).is_ok());
     assert_eq!(std::fs::metadata(&path).unwrap().len(), 0);
 }
 
@@ -190,11 +191,13 @@ fn parts_together_are_the_whole_byte_by_byte() {
         go_on(&path, &own);
         texts.push((part.to_string(), std::fs::read_to_string(&path).unwrap()));
     }
-    let merged = merge(&texts, &items).unwrap();
+    let runs: Vec<String> = items.iter().map(|item| item.id.clone()).collect();
+    let merge = |texts: &[(String, String)]| merge::<Record>(texts, &runs, String::clone);
+    let merged = merge(&texts).unwrap();
     let lines: String = merged.iter().map(|r| serde_json::to_string(r).unwrap() + "\n").collect();
     assert_eq!(lines, std::fs::read_to_string(&whole).unwrap());
-    let missing = merge(&texts[..2], &items).unwrap_err();
+    let missing = merge(&texts[..2]).unwrap_err();
     assert!(missing.contains("5 of 8") && missing.contains(&items[1].id), "{missing}");
     let foreign = [("x.jsonl".to_owned(), "{}\n".to_owned())];
-    assert!(merge(&foreign, &items).unwrap_err().starts_with("x.jsonl: line 1"));
+    assert!(merge(&foreign).unwrap_err().starts_with("x.jsonl: line 1"));
 }

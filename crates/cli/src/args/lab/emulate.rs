@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 use tack_lab::emulate::EmulatedPath;
-use tack_lab::scenario::{Plan, Wan, WanDirection, Wifi};
+use tack_lab::scenario::{Scenario, Wan, WanDirection, Wifi};
 use tack_link::wlan::{Preset, Standard};
 use tack_units::Rate;
 
@@ -166,14 +166,17 @@ impl EmulateArgs {
         let Some(file) = &self.scenario else { return Ok(self.knobs.path()) };
         let wrong = |e: String| Failure::usage(format!("{}: {e}", file.display()));
         let text = std::fs::read_to_string(file).map_err(|e| wrong(e.to_string()))?;
-        let plan = Plan::parse(&text).map_err(|e| wrong(e.to_string()))?;
-        let [(_, scenario)] = plan.scenarios.as_slice() else {
-            return Err(wrong(format!(
-                "its sweep stands for {} scenarios, and one path can be emulated at a time",
-                plan.scenarios.len()
-            )));
-        };
-        Ok(EmulatedPath::of(scenario))
+        let scenario = Scenario::parse(&text).map_err(|e| {
+            wrong(match e.key.as_str() {
+                "sweep" => {
+                    "its sweep stands for several scenarios, and one path can be emulated at a \
+                        time"
+                        .to_owned()
+                }
+                _ => e.to_string(),
+            })
+        })?;
+        Ok(EmulatedPath::of(&scenario))
     }
 }
 
@@ -255,6 +258,6 @@ mod tests {
         assert_eq!(args.path().unwrap().wan.unwrap().rate_mbps, Some(10.0));
         std::fs::write(&file, format!("{plain}[sweep]\n\"wan.delay_ms\" = [1, 2]\n")).unwrap();
         let failure = args.path().unwrap_err();
-        assert!(failure.message.contains("2 scenarios"), "{failure}");
+        assert!(failure.message.contains("several scenarios"), "{failure}");
     }
 }

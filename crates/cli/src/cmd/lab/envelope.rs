@@ -3,51 +3,19 @@
 use std::collections::BTreeMap;
 use std::io::{Write, stdout};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use indicatif::ProgressBar;
 use serde::Serialize;
 use tack_lab::envelope::{Adversary, Case, Draw, Trial, View, file, property, shrink, trial, view};
 use tack_lab::experiment::Experiment;
-use tack_lab::lines::{Lines, read};
-use tack_lab::runner::{Sink, Stopped, run};
+use tack_lab::runner::{Sink, run};
+use tack_lab::store::merge;
 
-use super::{at, failed, interruptible, print_json, progress};
+use super::{Recorder, at, failed, interruptible, print_json, progress, texts, why_stopped};
 use crate::args::lab::EnvelopeArgs;
 use crate::cmd::extras::print;
 use crate::exit::{ExitCode, Failure};
-
-/// Draws that are done, in memory and on disk.
-struct Done {
-    held: Mutex<Held>,
-    bar: ProgressBar,
-}
-
-struct Held {
-    trials: BTreeMap<u64, Trial>,
-    lines: Option<Lines<Trial>>,
-}
-
-impl Done {
-    fn held(&self) -> MutexGuard<'_, Held> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Sink<Trial> for Done {
-    fn take(&self, _position: usize, trial: Trial) -> std::io::Result<()> {
-        let mut held = self.held();
-        if let Some(lines) = &mut held.lines {
-            lines.append(&trial)?;
-        }
-        held.trials.insert(trial.draw.index, trial);
-        Ok(())
-    }
-
-    fn progressed(&self) {
-        self.bar.inc(1);
-    }
-}
 
 /// What is printed as JSON.
 #[derive(Serialize)]
@@ -88,22 +56,12 @@ fn search(
     experiment: &Experiment,
     names: &[&'static str],
 ) -> Result<BTreeMap<u64, Trial>, Failure> {
-    let (lines, kept) = match &args.out {
-        None => (None, Vec::new()),
-        Some(path) => {
-            let (lines, trials) = Lines::open(path, !args.no_resume).map_err(|e| {
-                failed(format!("{e}; name another file with --out, or add --no-resume"))
-            })?;
-            (Some(lines), trials)
-        }
-    };
-    let held = Mutex::new(Held { trials: BTreeMap::new(), lines });
-    let done = Arc::new(Done { held, bar: progress(args.how.quiet) });
-    let mut work = Work { args, experiment, names, kept: by_number(kept), done: Arc::clone(&done) };
+    let bar = progress(args.how.quiet);
+    let done = Recorder::open(args.out.as_deref(), !args.no_resume, bar)?;
+    let mut work = Work { args, experiment, names, trials: BTreeMap::new(), done };
     let outcome = if args.adversarial { work.adversarial() } else { work.random() };
-    done.bar.finish_and_clear();
-    outcome?;
-    Ok(std::mem::take(&mut done.held().trials))
+    work.done.bar.finish_and_clear();
+    outcome.map(|()| work.trials)
 }
 
 /// A search under way.
@@ -111,9 +69,9 @@ struct Work<'a> {
     args: &'a EnvelopeArgs,
     experiment: &'a Experiment,
     names: &'a [&'static str],
-    /// Of earlier runs of the same search.
-    kept: BTreeMap<u64, Trial>,
-    done: Arc<Done>,
+    /// Of this search; the store may hold those of a longer one.
+    trials: BTreeMap<u64, Trial>,
+    done: Arc<Recorder<Trial>>,
 }
 
 impl Work<'_> {
@@ -121,7 +79,7 @@ impl Work<'_> {
         let numbers = self.args.indices();
         self.done.bar.set_length(numbers.len() as u64);
         let draw = |i| Draw::new(self.experiment, i, self.args.seed);
-        self.run(numbers.into_iter().map(draw).collect())
+        self.run(&numbers.into_iter().map(draw).collect::<Vec<_>>())
     }
 
     /// Generation after generation; those of an interrupted search come from its file.
@@ -132,65 +90,53 @@ impl Work<'_> {
         while have < self.args.draws {
             let draws = adversary.generation();
             have += draws.len() as u64;
-            self.run(draws.clone())?;
-            let held = self.done.held();
-            let generation = draws.iter().filter_map(|d| held.trials.get(&d.index)).cloned();
+            self.run(&draws)?;
+            let generation = draws.iter().filter_map(|d| self.trials.get(&d.index)).cloned();
             adversary.learn(&generation.collect::<Vec<Trial>>());
         }
         Ok(())
     }
 
     /// Runs those of `draws` that were not kept.
-    fn run(&mut self, draws: Vec<Draw>) -> Result<(), Failure> {
-        let mut missing = Vec::new();
-        for draw in draws {
-            match self.kept.remove(&draw.index) {
-                None => missing.push(draw),
-                Some(trial) if trial.draw == draw => {
-                    self.done.held().trials.insert(draw.index, trial);
-                    self.done.bar.inc(1);
-                }
-                Some(_) => {
-                    let path = self.args.out.as_deref().unwrap_or_else(|| Path::new("--out"));
-                    return Err(other(path, draw.index));
-                }
-            }
-        }
+    fn run(&mut self, draws: &[Draw]) -> Result<(), Failure> {
+        let kept = self.take(draws)?;
+        let missing: Vec<Draw> =
+            draws.iter().filter(|d| !self.trials.contains_key(&d.index)).cloned().collect();
+        self.done.bar.inc(kept);
         self.done.bar.reset_eta();
         let (work, jobs) = (Arc::clone(&self.done), self.args.how.jobs);
         let (experiment, names) = (self.experiment.clone(), self.names.to_vec());
         let outcome = interruptible(move || {
             run(&missing, jobs, &*work, |draw| trial(&experiment, draw, &names))
         })?;
-        match outcome {
-            Some(Ok(())) => Ok(()),
-            Some(Err(Stopped::Item { error, .. })) => Err(failed(format!("{error:#}"))),
-            Some(Err(e)) => Err(failed(e)),
-            None => {
-                let why = match &self.args.out {
-                    Some(path) => {
-                        format!(
-                            "stopped; {} has what is done, the same command goes on",
-                            path.display()
-                        )
-                    }
-                    None => "stopped; nothing is kept without --out".to_owned(),
-                };
-                Err(Failure::new(ExitCode::Interrupted, why))
-            }
+        let kept = self.args.out.as_deref().map(|p| format!("{} has what is done", p.display()));
+        why_stopped(outcome, kept).map_or(Ok(()), Err)?;
+        self.take(draws).map(drop)
+    }
+
+    /// What the store has of `draws`; how many that are.
+    fn take(&mut self, draws: &[Draw]) -> Result<u64, Failure> {
+        let store = self.done.store();
+        let path = self.args.out.as_deref().unwrap_or_else(|| Path::new("--out"));
+        let mut have = 0;
+        for trial in draws.iter().filter_map(|d| store.kept().get(&d.index).map(|t| (d, t))) {
+            self.trials.insert(trial.0.index, same(path, trial.0, trial.1)?.clone());
+            have += 1;
         }
+        Ok(have)
     }
 }
 
-fn by_number(trials: Vec<Trial>) -> BTreeMap<u64, Trial> {
-    trials.into_iter().map(|t| (t.draw.index, t)).collect()
-}
-
-fn other(path: &Path, index: u64) -> Failure {
+/// `trial` if it is that of `draw`.
+fn same<'a>(path: &Path, draw: &Draw, trial: &'a Trial) -> Result<&'a Trial, Failure> {
+    if trial.draw == *draw {
+        return Ok(trial);
+    }
     let why = format!(
-        "draw {index} is that of another seed or experiment; name another file, or add --no-resume"
+        "draw {} is that of another seed or experiment; name another file, or add --no-resume",
+        draw.index
     );
-    at(path, why)
+    Err(at(path, why))
 }
 
 /// Makes the worst draws small, and shows or writes what is left.
@@ -253,28 +199,12 @@ fn merged(
     experiment: &Experiment,
     files: &[PathBuf],
 ) -> Result<BTreeMap<u64, Trial>, Failure> {
-    let numbers = args.indices().into_iter();
-    let draws: BTreeMap<u64, Draw> =
-        numbers.map(|i| (i, Draw::new(experiment, i, args.seed))).collect();
-    let mut all = BTreeMap::new();
-    for path in files {
-        let text = std::fs::read_to_string(path).map_err(|e| at(path, e))?;
-        let trials: Vec<Trial> = read(&text).map_err(|e| at(path, e))?;
-        for trial in trials {
-            let own = draws.get(&trial.draw.index);
-            if own.is_some_and(|draw| *draw != trial.draw) {
-                return Err(other(path, trial.draw.index));
-            }
-            if own.is_some() {
-                all.insert(trial.draw.index, trial);
-            }
-        }
+    let numbers = args.indices();
+    let trials: Vec<Trial> =
+        merge(&texts(files)?, &numbers, |n| format!("draw {n}")).map_err(failed)?;
+    for trial in &trials {
+        let draw = Draw::new(experiment, trial.draw.index, args.seed);
+        same(Path::new("--merge"), &draw, trial)?;
     }
-    match draws.keys().find(|index| !all.contains_key(index)) {
-        None => Ok(all),
-        Some(first) => {
-            let (have, want) = (all.len(), draws.len());
-            Err(failed(format!("{have} of {want} draws are there; the first that is not: {first}")))
-        }
-    }
+    Ok(numbers.into_iter().zip(trials).collect())
 }

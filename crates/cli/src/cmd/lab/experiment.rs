@@ -5,51 +5,30 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use indicatif::ProgressBar;
 use serde::Serialize;
 use serde_json::{Value, json};
-use tack_lab::backend::Backend;
+use tack_lab::backend::{self, record_of};
 use tack_lab::claim::Finding;
 use tack_lab::experiment::{Experiment, Extent};
+use tack_lab::item::{Backend, Item, Plan, distinct};
 use tack_lab::output::write_csv;
-use tack_lab::plan::{Item, Plan, distinct, experiment_or_scenario};
+use tack_lab::plan::experiment_or_scenario;
 use tack_lab::record::Record;
 use tack_lab::reproduce::{Loaded, Report, findings_text};
-use tack_lab::runner::{Sink, Stopped, run};
-use tack_lab::store::{Store, merge};
+use tack_lab::runner::run;
+use tack_lab::store::merge;
 use tack_lab::svg::{Plot, stacked};
 use tack_lab::{Recordings, bundle, html, results, simulate_recorded};
 
-use super::{at, failed, interruptible, print_json, progress};
+use super::{Recorder, at, failed, interruptible, print_json, progress, texts, why_stopped};
 use crate::args::lab::{
     AcksArgs, CompareArgs, FigureArgs, HowArgs, ReproduceArgs, RunArgs, StoreArgs, files,
 };
 use crate::cmd::extras::print;
 use crate::exit::{ExitCode, Failure};
-
-/// Records on their way into the store.
-struct Recorder {
-    store: Mutex<Store>,
-    bar: ProgressBar,
-}
-
-impl Recorder {
-    fn store(&self) -> MutexGuard<'_, Store> {
-        self.store.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Sink<Record> for Recorder {
-    fn take(&self, _position: usize, record: Record) -> std::io::Result<()> {
-        self.store().append(record)
-    }
-
-    fn progressed(&self) {
-        self.bar.inc(1);
-    }
-}
 
 /// What came of the runs.
 struct Outcome {
@@ -69,76 +48,42 @@ fn execute(
     if let Some(args) = args.filter(|a| !a.merge.is_empty()) {
         return merged(items, path, &args.merge);
     }
-    let resume = args.is_none_or(|a| !a.no_resume);
-    let store = match path {
-        None => Store::transient(),
-        Some(path) => {
-            if let Some(dir) = path.parent() {
-                std::fs::create_dir_all(dir).map_err(|e| at(dir, e))?;
-            }
-            Store::open(path, resume).map_err(|e| {
-                failed(format!("{e}; name another file with --out, or delete it with --no-resume"))
-            })?
-        }
-    };
     let shard = args.and_then(|a| a.shard);
     let own: Vec<Item> = match shard {
         None => items.to_vec(),
         Some((i, n)) => items.iter().skip(i - 1).step_by(n).cloned().collect(),
     };
-    let missing = store.missing(&own);
-    let bar = progress(how.quiet);
+    let resume = args.is_none_or(|a| !a.no_resume);
+    let recorder = Recorder::<Record>::open(path, resume, progress(how.quiet))?;
+    let missing = recorder.store().missing(&own);
+    let bar = &recorder.bar;
     bar.set_length(own.len() as u64);
     bar.set_position((own.len() - missing.len()) as u64);
     bar.reset_eta();
-    let recorder = Arc::new(Recorder { store: Mutex::new(store), bar });
     // What runs in real time wants the machine for itself.
     let is_live = missing.iter().any(|item| item.backend == Backend::Live);
     let jobs = if is_live && how.jobs == 0 { 1 } else { how.jobs };
     let work = Arc::clone(&recorder);
-    let done = interruptible(move || run(&missing, jobs, &*work, |item| item.backend.run(item)))?;
+    let done = interruptible(move || run(&missing, jobs, &*work, backend::run))?;
     recorder.bar.finish_and_clear();
-    let records = recorder.store().records().clone();
+    let records = recorder.store().kept().clone();
     let have = own.iter().filter(|item| records.contains_key(&item.id)).count();
-    let stopped = match done {
-        Some(Ok(())) => None,
-        Some(Err(Stopped::Item { error, .. })) => Some(failed(format!("{error:#}"))),
-        Some(Err(e)) => Some(failed(e)),
-        None => {
-            let kept = match path {
-                Some(path) => format!(
-                    "{have} of {} runs are in {}, the same command goes on",
-                    own.len(),
-                    path.display()
-                ),
-                None => "nothing is kept without --out".to_owned(),
-            };
-            Some(Failure::new(ExitCode::Interrupted, format!("stopped; {kept}")))
-        }
-    };
-    Ok(Outcome { records, stopped })
+    let kept = path.map(|p| format!("{have} of {} runs are in {}", own.len(), p.display()));
+    Ok(Outcome { records, stopped: why_stopped(done, kept) })
 }
 
 fn merged(items: &[Item], path: Option<&Path>, files: &[PathBuf]) -> Result<Outcome, Failure> {
-    let read = |file: &PathBuf| {
-        let text = std::fs::read_to_string(file).map_err(|e| at(file, e))?;
-        Ok((file.display().to_string(), text))
+    let runs: Vec<String> = items.iter().map(|item| item.id.clone()).collect();
+    let describe = |run: &String| {
+        items.iter().find(|item| item.id == *run).map_or(run.clone(), Item::describe)
     };
-    let texts: Vec<(String, String)> = files.iter().map(read).collect::<Result<_, Failure>>()?;
-    let records = merge(&texts, items).map_err(failed)?;
-    if let Some(path) = path {
-        if let Some(dir) = path.parent() {
-            std::fs::create_dir_all(dir).map_err(|e| at(dir, e))?;
-        }
-        let mut lines = Vec::new();
-        for record in &records {
-            serde_json::to_writer(&mut lines, record).map_err(failed)?;
-            lines.push(b'\n');
-        }
-        write(path, &lines)?;
+    let records: Vec<Record> = merge(&texts(files)?, &runs, describe).map_err(failed)?;
+    let recorder = Recorder::open(path, false, ProgressBar::hidden())?;
+    let mut store = recorder.store();
+    for record in records {
+        store.append(record).map_err(failed)?;
     }
-    let records = records.into_iter().map(|r| (r.run.clone(), r)).collect();
-    Ok(Outcome { records, stopped: None })
+    Ok(Outcome { records: store.kept().clone(), stopped: None })
 }
 
 fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
@@ -210,7 +155,7 @@ fn record(args: &RunArgs, loaded: &Loaded) -> Result<ExitCode, Failure> {
         return Err(Failure::new(ExitCode::Interrupted, "stopped; recordings are incomplete"));
     };
     let result = result.map_err(|e| at(&args.file, format!("{e:#}")))?;
-    let record = Record::of(item, &result).map_err(failed)?;
+    let record = record_of(item, &result).map_err(failed)?;
     let records = BTreeMap::from([(item.id.clone(), record)]);
     let text = loaded.report(&records).map(|r| r.text()).unwrap_or_default();
     print(text.as_bytes())

@@ -1,21 +1,37 @@
 //! `tack lab airtime` on every ns-3 row, by its flags alone.
 
-use std::time::Duration;
+use std::path::Path;
 
-use tack_lab::airtime::AirtimeSettings;
+use clap::Parser;
 use tack_link::open_loop::ns3::Ns3Row;
-use tack_link::open_loop::{AckRule, Mode};
 
-const TABLE: &str = include_str!("../../../link/tests/data/ns3-wlan.csv");
+use super::*;
+
+#[derive(Parser)]
+struct Only {
+    #[command(flatten)]
+    args: AirtimeArgs,
+}
+
+/// `mode` on `phy`, all else as nobody has said otherwise.
+fn plain(phy: &str, mode: &str) -> AirtimeArgs {
+    Only::parse_from(["airtime", "--phy", phy, "--mode", mode]).args
+}
+
+fn l3_mbps(args: &AirtimeArgs) -> Result<f64> {
+    Ok(args.experiment()?.run()?.l3_mbps)
+}
 
 fn rows() -> Vec<Ns3Row> {
-    let mut lines = TABLE.lines().filter(|l| !l.starts_with('#'));
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../link/tests/data/ns3-wlan.csv");
+    let table = std::fs::read_to_string(file).unwrap();
+    let mut lines = table.lines().filter(|l| !l.starts_with('#'));
     let header = lines.next().unwrap();
     lines.map(|l| Ns3Row::parse(header, l).unwrap()).collect()
 }
 
 /// What a person types for a row: rates in Mbit/s, bytes, milliseconds.
-fn settings(row: &Ns3Row) -> AirtimeSettings {
+fn settings(row: &Ns3Row) -> AirtimeArgs {
     let uplink_rate = match row.ul_mode.as_str() {
         "same" => None,
         "HtMcs9" => Some(60.0),
@@ -24,19 +40,19 @@ fn settings(row: &Ns3Row) -> AirtimeSettings {
         "DsssRate2Mbps" => Some(2.0),
         other => panic!("no rate is known for {other}"),
     };
-    AirtimeSettings {
+    AirtimeArgs {
         l: Some(row.l),
         period_ms: row.period_ms,
         stations: row.n_sta,
         ap_ampdu_bytes: Some(row.max_ampdu),
         sta_ampdu_bytes: Some(row.sta_max_ampdu),
         uplink_rate,
-        offered_mbps: Some(row.offered_mbps),
+        offered_mbps: row.offered_mbps,
         wired_delay_ms: row.wired_delay_ms,
         seconds: 2.0,
         explicit_bar: row.explicit_bar,
         rts_threshold: row.phy.aggregates().then_some(row.rts_thr),
-        ..AirtimeSettings::new(row.phy.name(), row.mode.name())
+        ..plain(row.phy.name(), row.mode.name())
     }
 }
 
@@ -64,8 +80,8 @@ fn flags_reach_the_experiment_of_every_ns3_row() {
 #[test]
 fn without_a_threshold_the_rows_are_met_as_well() {
     for row in rows().iter().filter(|r| r.n_sta == 1 && r.l3_mbps > 20.0).step_by(5) {
-        let settings = AirtimeSettings { rts_threshold: None, ..settings(row) };
-        let got = settings.run().unwrap().l3_mbps;
+        let settings = AirtimeArgs { rts_threshold: None, ..settings(row) };
+        let got = l3_mbps(&settings).unwrap();
         let tolerance = if row.explicit_bar { 0.08 } else { 0.04 };
         assert!((got / row.l3_mbps - 1.0).abs() < tolerance, "{got} Mbit/s for {row:?}");
     }
@@ -86,33 +102,32 @@ fn either_rule_of_acknowledging_may_be_left_out_or_zero() {
         ("udp", Some(2), 20.0, AckRule::Never),
         ("up", Some(2), 0.0, AckRule::Never),
     ] {
-        let settings = AirtimeSettings { l, period_ms, ..AirtimeSettings::new("n", mode) };
+        let settings = AirtimeArgs { l, period_ms, ..plain("n", mode) };
         assert_eq!(settings.experiment().unwrap().ack, rule, "{mode} {l:?} {period_ms}");
     }
-    let both =
-        AirtimeSettings { l: Some(2), period_ms: 20.0, ..AirtimeSettings::new("n", "udpack") };
-    assert!(both.run().unwrap_err().to_string().contains("--period-ms"));
+    let both = AirtimeArgs { l: Some(2), period_ms: 20.0, ..plain("n", "udpack") };
+    assert!(l3_mbps(&both).unwrap_err().to_string().contains("--period-ms"));
 }
 
 #[test]
 fn settings_out_of_range_are_named() {
-    let good = || AirtimeSettings { seconds: 0.1, ..AirtimeSettings::new("n", "udp") };
-    assert!(good().run().unwrap().l3_mbps > 200.0);
+    let good = || AirtimeArgs { seconds: 0.1, ..plain("n", "udp") };
+    assert!(l3_mbps(&good()).unwrap() > 200.0);
     for (wrong, word) in [
-        (AirtimeSettings { phy: "z".into(), ..good() }, "--phy"),
-        (AirtimeSettings { preset: "z".into(), ..good() }, "--preset"),
-        (AirtimeSettings { mode: "z".into(), ..good() }, "--mode"),
-        (AirtimeSettings { stations: 0, ..good() }, "--stations"),
-        (AirtimeSettings { uplink_rate: Some(-1.0), ..good() }, "--uplink-rate"),
-        (AirtimeSettings { uplink_rate: Some(f64::NAN), ..good() }, "--uplink-rate"),
-        (AirtimeSettings { offered_mbps: Some(f64::NAN), ..good() }, "offered"),
-        (AirtimeSettings { offered_mbps: Some(-1.0), ..good() }, "offered"),
-        (AirtimeSettings { period_ms: f64::NAN, ..good() }, "--period-ms"),
-        (AirtimeSettings { wired_delay_ms: -1.0, ..good() }, "--wired-delay-ms"),
-        (AirtimeSettings { seconds: 0.0, ..good() }, "duration"),
-        (AirtimeSettings { seconds: f64::INFINITY, ..good() }, "--seconds"),
+        (AirtimeArgs { phy: "z".into(), ..good() }, "--phy"),
+        (AirtimeArgs { preset: "z".into(), ..good() }, "--preset"),
+        (AirtimeArgs { mode: "z".into(), ..good() }, "--mode"),
+        (AirtimeArgs { stations: 0, ..good() }, "--stations"),
+        (AirtimeArgs { uplink_rate: Some(-1.0), ..good() }, "--uplink-rate"),
+        (AirtimeArgs { uplink_rate: Some(f64::NAN), ..good() }, "--uplink-rate"),
+        (AirtimeArgs { offered_mbps: f64::NAN, ..good() }, "offered"),
+        (AirtimeArgs { offered_mbps: -1.0, ..good() }, "offered"),
+        (AirtimeArgs { period_ms: f64::NAN, ..good() }, "--period-ms"),
+        (AirtimeArgs { wired_delay_ms: -1.0, ..good() }, "--wired-delay-ms"),
+        (AirtimeArgs { seconds: 0.0, ..good() }, "duration"),
+        (AirtimeArgs { seconds: f64::INFINITY, ..good() }, "--seconds"),
     ] {
-        let error = wrong.run().unwrap_err().to_string();
+        let error = l3_mbps(&wrong).unwrap_err().to_string();
         assert!(error.contains(word), "{error} lacks {word}");
     }
 }

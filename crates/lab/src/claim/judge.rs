@@ -1,6 +1,6 @@
 //! Judgments that no form of claim can say, by name.
 
-use crate::claim::{Claim, Expect};
+use super::{Claim, Expect};
 use crate::draw::{Word, Words};
 use crate::pivot::{Results, number};
 use crate::ranks::ks_p_value;

@@ -1,0 +1,105 @@
+//! What runs: a plan's items, each with a key, a scenario, a seed, and what makes figures of it.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::draw::{Word, Words};
+use crate::scenario::Scenario;
+
+/// What makes figures of a scenario.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Backend {
+    /// The real stack in virtual time.
+    #[default]
+    Sim,
+    /// The same, and what open-loop traffic with as many ACKs reaches on the same air.
+    SimAndIdeal,
+    /// The same, and the mean window that its losses allow by theory: see `response.rs`.
+    SimAndResponse,
+    /// Open-loop traffic over the first hop, acknowledged as the strategy's formula says.
+    OpenLoop,
+    /// The same from the first station to the second through the access point.
+    OpenLoopRelay,
+    /// The strategy's formula of frequency at the scenario's rate and round trip.
+    Formula,
+    /// Real packets over an emulated path, of the scenario's `stack`. Needs namespaces.
+    Live,
+}
+
+/// Raised when the same scenario gives other figures than before: stores of older ones are not
+/// resumed then.
+const EPOCH: u32 = 2;
+
+impl Backend {
+    /// Whether it can run `scenario`; else the key in the way, and what is wrong with it.
+    ///
+    /// # Errors
+    /// That.
+    pub(crate) fn check(self, scenario: &Scenario) -> Result<(), (String, String)> {
+        let is_live = self == Backend::Live;
+        if is_live && cfg!(not(target_os = "linux")) {
+            return Err(("backend".to_owned(), "live needs Linux".to_owned()));
+        }
+        if !is_live && scenario.stack.is_some() {
+            let what = "is for real time: say backend = \"live\" at the top".to_owned();
+            return Err(("stack".to_owned(), what));
+        }
+        if is_live { scenario.check_live() } else { Ok(()) }
+    }
+}
+
+/// One run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Item {
+    /// Names of the plan's axes and this run's values.
+    pub key: Words,
+    /// What runs; `seed` is this run's alone.
+    pub scenario: Scenario,
+    /// What makes figures of it.
+    pub backend: Backend,
+    /// What the run is known by.
+    pub id: String,
+    /// Series over time are kept, too.
+    pub series: bool,
+}
+
+impl Item {
+    /// Which run it is, in words.
+    pub fn describe(&self) -> String {
+        let words: Vec<String> = self.key.iter().map(|(k, v)| format!("{k} = {v}")).collect();
+        format!("{} ({})", self.id, words.join(", "))
+    }
+}
+
+/// Every run of an experiment.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    /// Axes and their values, in the order in which they vary, the last fastest.
+    pub axes: Vec<(String, Vec<Word>)>,
+    /// In order.
+    pub items: Vec<Item>,
+}
+
+/// The runs of several plans, each once.
+pub fn distinct(plans: &[&Plan]) -> Vec<Item> {
+    let mut seen = BTreeMap::new();
+    let all = plans.iter().flat_map(|plan| &plan.items);
+    all.filter(|item| seen.insert(item.id.clone(), ()).is_none()).cloned().collect()
+}
+
+/// What a run is known by: everything its figures depend on.
+///
+/// # Errors
+/// When the scenario cannot be written down.
+pub(crate) fn identity(
+    scenario: &Scenario,
+    backend: Backend,
+    series: bool,
+) -> serde_json::Result<String> {
+    let nameless = Scenario { name: String::new(), ..scenario.clone() };
+    let version = env!("CARGO_PKG_VERSION");
+    let text = serde_json::to_string(&(version, EPOCH, backend, series, nameless))?;
+    Ok(blake3::hash(text.as_bytes()).to_hex()[..16].to_owned())
+}

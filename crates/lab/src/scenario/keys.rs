@@ -1,0 +1,28 @@
+//! Dotted keys of a scenario as a table.
+
+use toml::{Table, Value};
+
+/// Puts `value` at a dotted key, making tables on the way; list entries go by number.
+pub(crate) fn set(table: &mut Table, key: &str, value: Value) -> Result<(), String> {
+    let (head, rest) = match key.split_once('.') {
+        None => {
+            table.insert(key.to_owned(), value);
+            return Ok(());
+        }
+        Some(parts) => parts,
+    };
+    match table.entry(head.to_owned()).or_insert_with(|| Value::Table(Table::new())) {
+        Value::Table(inner) => set(inner, rest, value),
+        Value::Array(items) => {
+            let (number, rest) =
+                rest.split_once('.').ok_or("names a list, not one of its entries' keys")?;
+            let count = items.len();
+            let item = number.parse::<usize>().ok().and_then(|i| items.get_mut(i));
+            match item {
+                Some(Value::Table(inner)) => set(inner, rest, value),
+                _ => Err(format!("asks for entry {number} of {count}, counted from 0")),
+            }
+        }
+        _ => Err(format!("goes through `{head}`, which is a plain value")),
+    }
+}

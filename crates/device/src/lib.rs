@@ -47,7 +47,7 @@ pub use mtu::{UDP_IPV4_OVERHEAD, UDP_IPV6_OVERHEAD, max_payload_bytes, path_mtu}
 #[cfg(target_os = "linux")]
 pub use netns::{Netns, NetnsError};
 pub use prefix::{Prefix, PrefixError};
-pub use recv::{Datagrams, RecvBatch};
+pub use recv::{Datagrams, Message, RecvBatch};
 #[cfg(target_os = "linux")]
 pub use redirected::original_destination;
 pub use socket::{Ecn, SendOutcome, SocketConfig, Transmit, UdpSocket};

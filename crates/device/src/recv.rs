@@ -72,6 +72,18 @@ impl RecvBatch {
         self.wanted
     }
 
+    /// As [`RecvBatch::messages`], for whoever decrypts where it lies.
+    pub fn messages_mut(&mut self) -> impl Iterator<Item = Message<'_>> {
+        let chunks = self.buffers.chunks_exact_mut(MESSAGE_BYTES);
+        chunks.zip(&self.meta[..self.filled]).map(|(b, m)| Message {
+            from: m.addr,
+            to: m.dst_ip,
+            ecn: m.ecn.map(Ecn::from),
+            bytes: &mut b[..m.len.min(MESSAGE_BYTES)],
+            stride: m.stride.max(1),
+        })
+    }
+
     /// What arrived, in order. Each item holds one or more datagrams of one flow.
     pub fn messages(&self) -> impl Iterator<Item = Datagrams<'_>> {
         self.buffers.chunks_exact(MESSAGE_BYTES).zip(&self.meta[..self.filled]).map(|(b, m)| {
@@ -99,6 +111,28 @@ pub struct Datagrams<'a> {
     bytes: &'a [u8],
     /// Bytes per datagram; the last may be shorter.
     stride: usize,
+}
+
+/// Datagrams that arrived together from one sender, as one piece that may be changed.
+#[derive(Debug)]
+pub struct Message<'a> {
+    /// See [`Datagrams::from`].
+    pub from: SocketAddr,
+    /// See [`Datagrams::to`].
+    pub to: Option<IpAddr>,
+    /// See [`Datagrams::ecn`].
+    pub ecn: Option<Ecn>,
+    /// The payloads, one behind the other.
+    pub bytes: &'a mut [u8],
+    /// Bytes per datagram; the last may be shorter. At least 1.
+    pub stride: usize,
+}
+
+impl Message<'_> {
+    /// How many datagrams it holds.
+    pub fn datagrams(&self) -> usize {
+        self.bytes.len().div_ceil(self.stride)
+    }
 }
 
 impl<'a> Datagrams<'a> {

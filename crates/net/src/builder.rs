@@ -15,7 +15,7 @@ use crate::dial::Reach;
 use crate::driver::Driver;
 use crate::endpoint::Handle;
 use crate::link::Link;
-use crate::shared::Shared;
+use crate::shared::{Machine, Shared};
 use crate::tap::{SharedTap, Tapped};
 
 /// How long [`Endpoint::connect_plain`] waits for an address unless told otherwise.
@@ -170,11 +170,22 @@ impl Builder {
         let host = Host::new(host, secret, clock.now());
         let tap = self.tap.clone().filter(|_| matches!(link, Link::Udp(_)));
         let tapped = tap.map(|tap| Tapped { tap, local });
-        let shared = Shared::new(link, host, clock, self.answer_each_datagram, tapped)?;
-        let shared = Arc::new(shared);
-        let handle = Handle::new(shared.clone());
-        tokio::spawn(Driver(shared));
+        let handle = start(link, host, clock, self.answer_each_datagram, tapped)?;
         let conn = Arc::new(self.conn.clone());
         Ok(Endpoint { handle, local, reach, conn, connect_timeout: self.connect_timeout })
     }
+}
+
+/// Has `machine` driven on the runtime that this is called in.
+pub(crate) fn start<M: Machine>(
+    link: Link,
+    machine: M,
+    clock: Clock,
+    answer_each_datagram: bool,
+    tapped: Option<Tapped>,
+) -> io::Result<Handle<M>> {
+    let shared = Arc::new(Shared::new(link, machine, clock, answer_each_datagram, tapped)?);
+    let handle = Handle::new(shared.clone());
+    tokio::spawn(Driver(shared));
+    Ok(handle)
 }

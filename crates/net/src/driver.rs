@@ -13,7 +13,7 @@ use tack_units::Instant;
 #[cfg(target_os = "linux")]
 use tokio::io::unix::AsyncFd;
 
-use crate::shared::{Received, Shared, State, watch};
+use crate::shared::{Machine, Received, Shared, State, watch};
 use crate::waiters::park;
 
 /// Batches read before other tasks get a turn: what arrived is read while the cache still holds it.
@@ -33,7 +33,7 @@ impl Alarm {
     }
 
     /// Be due at `at`. Called under the lock, as the timer asks.
-    pub(crate) fn set(&self, at: Option<Instant>, _state: &State) {
+    pub(crate) fn set<M: Machine>(&self, at: Option<Instant>, _state: &State<M>) {
         if let Err(e) = self.timer.get_ref().arm(at) {
             // Only bad arguments can fail, and ours are in range by construction.
             tracing::error!(error = %e, "cannot arm a timer");
@@ -68,7 +68,7 @@ impl Alarm {
     }
 
     /// Be due at `at`: the driver has to look, because only it can register for the sleep.
-    pub(crate) fn set(&self, at: Option<Instant>, state: &State) {
+    pub(crate) fn set<M: Machine>(&self, at: Option<Instant>, state: &State<M>) {
         let mut sleep = self.sleep.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let Some(at) = at else { return };
         if sleep.0.is_some_and(|armed| armed <= at) {
@@ -90,9 +90,9 @@ impl Alarm {
 
 /// Runs until no handle is left and the peers have everything they are owed.
 #[derive(Debug)]
-pub(crate) struct Driver(pub(crate) Arc<Shared>);
+pub(crate) struct Driver<M: Machine>(pub(crate) Arc<Shared<M>>);
 
-impl Future for Driver {
+impl<M: Machine> Future for Driver<M> {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
@@ -105,7 +105,8 @@ impl Future for Driver {
         if state.is_blocked() {
             more = send_when_possible(shared, &mut state, cx);
         }
-        if state.waiters.somebody_awaits_idle() && state.nothing_is_left() {
+        let is_done = |state: &State<M>| state.nothing_is_left() || state.is_delivered();
+        if state.waiters.somebody_awaits_idle() && is_done(&state) {
             state.waiters.wake_idle();
         }
         if state.handles == 0 && state.is_idle() {
@@ -120,7 +121,11 @@ impl Future for Driver {
 
 /// Reads what arrived. Returns whether the turn ended before the socket was empty; else `cx` is
 /// registered for the next arrival.
-fn receive_turn(shared: &Shared, state: &mut State, cx: &mut Context<'_>) -> bool {
+fn receive_turn<M: Machine>(
+    shared: &Shared<M>,
+    state: &mut State<M>,
+    cx: &mut Context<'_>,
+) -> bool {
     for _ in 0..RECV_TURN_BATCHES {
         match shared.link.poll_read_ready(cx) {
             Poll::Pending => return false,
@@ -142,7 +147,11 @@ fn receive_turn(shared: &Shared, state: &mut State, cx: &mut Context<'_>) -> boo
 
 /// A burst waits for room in the socket's buffer. Sends once there is some, else registers `cx`
 /// for when there will be. Returns whether there is more to send at once.
-fn send_when_possible(shared: &Shared, state: &mut State, cx: &mut Context<'_>) -> bool {
+fn send_when_possible<M: Machine>(
+    shared: &Shared<M>,
+    state: &mut State<M>,
+    cx: &mut Context<'_>,
+) -> bool {
     while let Poll::Ready(Ok(mut guard)) = shared.link.poll_write_ready(cx) {
         guard.clear_ready();
         drop(guard);

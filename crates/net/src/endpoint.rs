@@ -7,12 +7,12 @@ use std::task::Poll;
 use std::time::Duration;
 use std::{fmt, io};
 
-use tack_tcp::{ConnConfig, ConnectionError, HostCounters, ListenConfig, Remote};
+use tack_tcp::{ConnConfig, ConnectionError, Host, HostCounters, ListenConfig, Remote};
 use tokio::net::ToSocketAddrs;
 
 use crate::dial::{Reach, first_of, refused, resolve};
 use crate::link::Link;
-use crate::shared::Shared;
+use crate::shared::{Machine, Shared};
 use crate::stream::Conn;
 use crate::tap::Gauge;
 use crate::{Builder, ConnectError, ListenError, TackListener, TackStream};
@@ -152,7 +152,6 @@ impl Endpoint {
             return Err(ConnectError::EndpointClosed);
         }
         let id = state.host.connect(peer, config, shared.clock.now())?;
-        state.waiters.add_conn(id);
         state.settle(shared);
         drop(state);
         Ok(Conn::new(self.handle.clone(), id, self.local, peer))
@@ -186,7 +185,6 @@ impl Endpoint {
             return Err(ListenError::EndpointClosed);
         }
         state.host.listen(port, config)?;
-        state.waiters.add_listener(port);
         drop(state);
         Ok(TackListener::new(self.handle.clone(), self.local, port))
     }
@@ -195,12 +193,7 @@ impl Endpoint {
     /// [RFC 2474], from now on. Returns whether that can be done: over UDP on Linux; packets over IP
     /// carry that of their connection ([`ConnConfig::dscp`]).
     pub fn set_dscp(&self, dscp: u8) -> bool {
-        match self.handle.0.link.get_ref() {
-            Link::Udp(socket) => socket.set_dscp(dscp),
-            #[cfg(target_os = "linux")]
-            #[cfg(feature = "tun")]
-            Link::Tun(_) => false,
-        }
+        self.handle.0.link.get_ref().set_dscp(dscp)
     }
 
     /// What passed the socket or device so far.
@@ -231,16 +224,35 @@ impl Endpoint {
     ///
     /// Cancel safe.
     pub async fn wait_idle(&self) {
-        poll_fn(|cx| {
-            let mut state = self.handle.0.lock();
-            if state.nothing_is_left() {
-                return Poll::Ready(());
-            }
-            state.waiters.await_idle(cx);
-            Poll::Pending
-        })
-        .await;
+        wait_idle(&self.handle).await;
     }
+}
+
+/// Waits until whatever was written has arrived.
+#[cfg(feature = "quic")]
+pub(crate) async fn wait_delivered<M: Machine>(handle: &Handle<M>) {
+    poll_fn(|cx| {
+        let mut state = handle.0.lock();
+        if state.is_delivered() {
+            return Poll::Ready(());
+        }
+        state.waiters.await_idle(cx);
+        Poll::Pending
+    })
+    .await;
+}
+
+/// Waits until nothing is left to do.
+pub(crate) async fn wait_idle<M: Machine>(handle: &Handle<M>) {
+    poll_fn(|cx| {
+        let mut state = handle.0.lock();
+        if state.nothing_is_left() {
+            return Poll::Ready(());
+        }
+        state.waiters.await_idle(cx);
+        Poll::Pending
+    })
+    .await;
 }
 
 /// The wildcard address of the same family, with a port of the system's choice.
@@ -252,22 +264,22 @@ pub(crate) fn any_addr_like(peer: SocketAddr) -> SocketAddr {
 }
 
 /// Keeps an endpoint's driver running.
-pub(crate) struct Handle(pub(crate) Arc<Shared>);
+pub(crate) struct Handle<M: Machine = Host>(pub(crate) Arc<Shared<M>>);
 
-impl Handle {
-    pub(crate) fn new(shared: Arc<Shared>) -> Handle {
+impl<M: Machine> Handle<M> {
+    pub(crate) fn new(shared: Arc<Shared<M>>) -> Handle<M> {
         shared.lock().handles += 1;
         Handle(shared)
     }
 }
 
-impl Clone for Handle {
-    fn clone(&self) -> Handle {
+impl<M: Machine> Clone for Handle<M> {
+    fn clone(&self) -> Handle<M> {
         Handle::new(self.0.clone())
     }
 }
 
-impl Drop for Handle {
+impl<M: Machine> Drop for Handle<M> {
     fn drop(&mut self) {
         let mut state = self.0.lock();
         state.handles -= 1;
@@ -277,7 +289,7 @@ impl Drop for Handle {
     }
 }
 
-impl fmt::Debug for Handle {
+impl<M: Machine> fmt::Debug for Handle<M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Handle").field(&self.0.link).finish()
     }

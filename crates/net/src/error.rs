@@ -33,6 +33,10 @@ pub enum ConnectError {
     #[cfg(feature = "tls")]
     #[error(transparent)]
     Tls(#[from] TlsError),
+    /// The handshake of QUIC failed, or nobody answered.
+    #[cfg(feature = "quic")]
+    #[error(transparent)]
+    Quic(tack_quic::ConnectionError),
     /// Nobody answered in time.
     #[error("no answer within {0:?}")]
     TimedOut(Duration),
@@ -54,6 +58,8 @@ impl From<ConnectError> for io::Error {
             ConnectError::Tls(e) => e.kind(),
             ConnectError::Start(_) => io::ErrorKind::AddrNotAvailable,
             ConnectError::Failed(ended) => kind_of(*ended),
+            #[cfg(feature = "quic")]
+            ConnectError::Quic(ended) => crate::quic::kind_of(ended),
             ConnectError::TimedOut(_) => io::ErrorKind::TimedOut,
             ConnectError::Socket(e) => e.kind(),
             ConnectError::EndpointClosed => io::ErrorKind::NotConnected,

@@ -45,8 +45,8 @@
 //!
 //! # Features
 //!
-//! Both are on by default. `tls`: everything encrypted, which takes rustls. `tun`: endpoints on a TUN
-//! device, on Linux.
+//! On by default: `tls`, everything encrypted, which takes rustls; `tun`, endpoints on a TUN device, on
+//! Linux. `quic` is not: QUIC-TACK on the same driver, module `quic`.
 //!
 //! # What differs from a kernel's TCP
 //!
@@ -67,9 +67,12 @@ mod dial;
 mod driver;
 mod endpoint;
 mod error;
+mod host;
 mod host_port;
 mod link;
 mod listener;
+#[cfg(feature = "quic")]
+pub mod quic;
 #[cfg(feature = "tls")]
 mod secure;
 mod shared;

@@ -35,6 +35,15 @@ impl Link {
         }
     }
 
+    /// Marks what is sent with a codepoint; false: it cannot be done here.
+    pub(crate) fn set_dscp(&self, dscp: u8) -> bool {
+        match self {
+            Link::Udp(socket) => socket.set_dscp(dscp),
+            #[cfg(all(target_os = "linux", feature = "tun"))]
+            Link::Tun(_) => false,
+        }
+    }
+
     /// What connections assume of their path when nothing else is known, by the way out alone.
     pub(crate) fn narrow_mss(&self, peer: SocketAddr) -> Option<u16> {
         match self {

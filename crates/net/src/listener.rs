@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use std::task::{Context, Poll};
 
 use crate::endpoint::Handle;
+use crate::host::Key;
 use crate::stream::Conn;
-use crate::waiters::park;
 use crate::{Endpoint, ListenError, TackStream};
 
 /// A listening port of an [`Endpoint`]. Dropping it aborts what was not accepted.
@@ -59,13 +59,12 @@ impl TackListener {
         while let Some(id) = state.host.accept(self.port) {
             // A connection may end while it waits; then nobody is there any more.
             let Some(peer) = state.host.remote(id) else { continue };
-            state.waiters.add_conn(id);
             state.settle(&self.handle.0);
             drop(state);
             let conn = Conn::new(self.handle.clone(), id, self.local_addr(), peer);
             return Poll::Ready(Ok((TackStream::new(conn), peer.path)));
         }
-        park(state.waiters.listener(self.port), cx);
+        state.waiters.park(Key::Listener(self.port), cx);
         Poll::Pending
     }
 }
@@ -74,7 +73,8 @@ impl Drop for TackListener {
     fn drop(&mut self) {
         let shared = &self.handle.0;
         let mut state = shared.lock();
-        state.waiters.remove_listener(self.port);
+        let listener = Key::Listener(self.port);
+        state.waiters.forget(listener..=listener);
         state.host.close_listener(self.port, shared.clock.now());
         state.settle(shared);
     }

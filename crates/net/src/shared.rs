@@ -1,10 +1,11 @@
-//! One host, one way to the network, one lock: what the driver and every handle of an endpoint share.
+//! One endpoint without a clock, one way to the network, one lock: what the driver and every handle of an endpoint share.
 //!
-//! Whoever holds the lock drives: applies an operation to the host, then [`State::settle`]s, which
+//! Whoever holds the lock drives: applies an operation to the [`Machine`], then [`State::settle`]s, which
 //! sends what became sendable, wakes whom it concerns and arms the timer. Nothing is left for
 //! later except what exceeds a bound, and then the driver is woken.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsRawFd;
@@ -12,7 +13,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
 use tack_device::{Clock, RecvBatch, SendOutcome, UdpSocket};
-use tack_tcp::{Ecn, Host, Transmit};
+use tack_tcp::Host;
+use tack_transport::{Ecn, Transmit};
 use tack_units::Instant;
 use tokio::io::unix::AsyncFd;
 
@@ -31,29 +33,38 @@ const SEND_TURN_BYTES: usize = 1 << 20;
 /// Peers of a wildcard socket whose local address is remembered.
 const MAX_LOCAL_ADDRESSES: usize = 4_096;
 
+/// What is driven: an endpoint without a clock, and what tasks wait for of it.
+pub(crate) trait Machine: tack_transport::Endpoint + fmt::Debug + Send + 'static {
+    /// What a task may wait for; all of one connection is a range.
+    type Key: Ord + Copy + fmt::Debug + Send + 'static;
+
+    /// Wakes whom `event` concerns.
+    fn wake(&mut self, event: &Self::Event, waiters: &mut Waiters<Self::Key>);
+}
+
 /// What an endpoint's handles share.
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct Shared<M: Machine = Host> {
     pub(crate) link: AsyncFd<Link>,
     pub(crate) alarm: Alarm,
     pub(crate) clock: Clock,
     /// See [`Builder::answer_each_datagram`](crate::Builder::answer_each_datagram).
     answer_each_datagram: bool,
-    state: Mutex<State>,
+    state: Mutex<State<M>>,
 }
 
-impl Shared {
+impl<M: Machine> Shared<M> {
     pub(crate) fn new(
         link: Link,
-        host: Host,
+        host: M,
         clock: Clock,
         answer_each_datagram: bool,
         tapped: Option<Tapped>,
-    ) -> io::Result<Shared> {
+    ) -> io::Result<Shared<M>> {
         let wildcard = link.is_wildcard();
         let state = State {
             host,
-            waiters: Waiters::default(),
+            waiters: Waiters::new(),
             driver: None,
             handles: 0,
             closed: false,
@@ -75,7 +86,7 @@ impl Shared {
 
     /// The state. A panic elsewhere under the lock is a bug there; the host's own assertions have
     /// already reported it, and the other connections go on.
-    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State<M>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -89,9 +100,9 @@ struct Unsent {
 
 /// What the lock guards.
 #[derive(Debug)]
-pub(crate) struct State {
-    pub(crate) host: Host,
-    pub(crate) waiters: Waiters,
+pub(crate) struct State<M: Machine = Host> {
+    pub(crate) host: M,
+    pub(crate) waiters: Waiters<M::Key>,
     /// Wakes the driver task.
     pub(crate) driver: Option<Waker>,
     /// Endpoints, listeners and streams that the application holds.
@@ -119,9 +130,9 @@ pub(crate) enum Received {
     Drained,
 }
 
-impl State {
+impl<M: Machine> State<M> {
     /// Receives one batch and hands it to the host.
-    pub(crate) fn receive(&mut self, shared: &Shared) -> Received {
+    pub(crate) fn receive(&mut self, shared: &Shared<M>) -> Received {
         let link = shared.link.get_ref();
         let mut inbox = self.inbox.take().unwrap_or_else(|| Inbox::of(link));
         let received = match (link, &mut inbox) {
@@ -138,7 +149,12 @@ impl State {
     }
 
     #[cfg(all(target_os = "linux", feature = "tun"))]
-    fn receive_packets(&mut self, tun: &TunLink, packet: &mut [u8], shared: &Shared) -> Received {
+    fn receive_packets(
+        &mut self,
+        tun: &TunLink,
+        packet: &mut [u8],
+        shared: &Shared<M>,
+    ) -> Received {
         let now = shared.clock.now();
         let mut io = core::mem::take(&mut self.io);
         let received = tun.receive(packet, &mut io, |incoming| {
@@ -155,7 +171,7 @@ impl State {
         &mut self,
         socket: &UdpSocket,
         batch: &mut RecvBatch,
-        shared: &Shared,
+        shared: &Shared<M>,
     ) -> Received {
         let more = match socket.recv(batch) {
             Ok(more) => more,
@@ -169,21 +185,21 @@ impl State {
             }
         };
         let now = shared.clock.now();
-        for message in batch.messages() {
+        for message in batch.messages_mut() {
             self.io.messages_received += 1;
-            self.io.datagrams_received += message.len() as u64;
+            self.io.datagrams_received += message.datagrams() as u64;
             if let (Some(local), Some(to)) = (&mut self.local, message.to) {
                 remember(local, message.from, to);
             }
             let (from, ecn) = (message.from, message.ecn.map_or(Ecn::NotEct, from_device));
             if let Some(tapped) = &self.tapped {
-                tapped.tell(Direction::Received, from, message.bytes(), message.stride(), now);
+                tapped.tell(Direction::Received, from, message.bytes, message.stride, now);
             }
             if !shared.answer_each_datagram {
-                self.host.handle(from, message.bytes(), message.stride(), ecn, now);
+                self.host.handle(from, message.bytes, message.stride, ecn, now);
                 continue;
             }
-            for datagram in message {
+            for datagram in message.bytes.chunks_mut(message.stride) {
                 self.host.handle(from, datagram, datagram.len().max(1), ecn, now);
                 // What does not leave now is left to the driver, which advances after this.
                 self.transmit(shared, now);
@@ -193,7 +209,7 @@ impl State {
     }
 
     /// After any change by an application's task: does what follows from it.
-    pub(crate) fn settle(&mut self, shared: &Shared) {
+    pub(crate) fn settle(&mut self, shared: &Shared<M>) {
         if self.advance(shared) {
             self.wake_driver();
         }
@@ -201,21 +217,21 @@ impl State {
 
     /// Runs due timers, sends, tells whom it concerns, arms the timer. Returns whether there is
     /// more to send.
-    pub(crate) fn advance(&mut self, shared: &Shared) -> bool {
+    pub(crate) fn advance(&mut self, shared: &Shared<M>) -> bool {
         let now = shared.clock.now();
         if self.host.deadline().is_some_and(|at| at <= now) {
             self.host.handle_timeout(now);
         }
         let more = self.transmit(shared, now);
         while let Some(event) = self.host.poll_event() {
-            self.waiters.on_event(&event);
+            self.host.wake(&event, &mut self.waiters);
         }
         shared.alarm.set(self.host.deadline(), self);
         more
     }
 
     /// Sends what may leave. Returns whether it stopped before there was nothing more to send.
-    fn transmit(&mut self, shared: &Shared, mut now: Instant) -> bool {
+    fn transmit(&mut self, shared: &Shared<M>, mut now: Instant) -> bool {
         let link = shared.link.get_ref();
         if !self.send_unsent(link) {
             return true;
@@ -289,7 +305,12 @@ impl State {
 
     /// What [`Endpoint::wait_idle`](crate::Endpoint::wait_idle) waits for.
     pub(crate) fn nothing_is_left(&self) -> bool {
-        self.is_idle() || self.closed && self.unsent.is_none() && self.host.is_delivered()
+        self.is_idle() || self.closed && self.is_delivered()
+    }
+
+    /// Whatever was written has arrived.
+    pub(crate) fn is_delivered(&self) -> bool {
+        self.unsent.is_none() && self.host.is_delivered()
     }
 
     /// Nothing the peers are owed is left.

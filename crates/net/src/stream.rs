@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, ready};
 
-use tack_tcp::{ConnId, ConnectionError, Info, Keepalive, Remote};
+use tack_tcp::{ConnId, ConnectionError, Info, Keepalive, Remote, State};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::ToSocketAddrs;
 use tokio::task::coop::poll_proceed;
@@ -15,7 +15,7 @@ use tokio::task::coop::poll_proceed;
 use crate::dial::{Reach, first_of, resolve};
 use crate::endpoint::{Handle, any_addr_like};
 use crate::error::{ended, misused};
-use crate::waiters::park;
+use crate::host::{Key, What};
 use crate::{ConnectError, Endpoint, OwnedReadHalf, OwnedWriteHalf};
 
 /// A connection as a byte stream, used like tokio's `TcpStream`.
@@ -211,11 +211,11 @@ impl Conn {
         if let Some(how) = state.host.closed(self.id) {
             return Poll::Ready(Err(how.err().unwrap_or(ConnectionError::Aborted)));
         }
-        let waiters = state.waiters.conn(self.id);
-        if waiters.connected {
+        let attempting = |info: &Info| matches!(info.state, State::SynSent | State::SynReceived);
+        if !state.host.info(self.id).as_ref().is_some_and(attempting) {
             return Poll::Ready(Ok(()));
         }
-        park(&mut waiters.state, cx);
+        state.waiters.park(Key::Conn(self.id, What::State), cx);
         Poll::Pending
     }
 
@@ -224,7 +224,7 @@ impl Conn {
         if let Some(how) = state.host.closed(self.id) {
             return Poll::Ready(how);
         }
-        park(&mut state.waiters.conn(self.id).state, cx);
+        state.waiters.park(Key::Conn(self.id, What::State), cx);
         Poll::Pending
     }
 
@@ -260,7 +260,7 @@ impl Conn {
                 state.settle(shared);
             }
         }
-        park(&mut state.waiters.conn(self.id).read, cx);
+        state.waiters.park(Key::Conn(self.id, What::Read), cx);
         Poll::Pending
     }
 
@@ -289,7 +289,7 @@ impl Conn {
                 state.settle(shared);
             }
         }
-        park(&mut state.waiters.conn(self.id).write, cx);
+        state.waiters.park(Key::Conn(self.id, What::Write), cx);
         Poll::Pending
     }
 
@@ -310,7 +310,7 @@ impl Drop for Conn {
     fn drop(&mut self) {
         let shared = &self.handle.0;
         let mut state = shared.lock();
-        state.waiters.remove_conn(self.id);
+        state.waiters.forget(Key::all_of(self.id));
         state.host.close(self.id, shared.clock.now());
         state.settle(shared);
         // It may have been the last one somebody waits for.

@@ -41,6 +41,8 @@ use rustls::crypto::ring::cipher_suite::{
     TLS13_AES_128_GCM_SHA256, TLS13_AES_256_GCM_SHA384, TLS13_CHACHA20_POLY1305_SHA256,
 };
 
+#[cfg(feature = "quic")]
+pub(crate) use connect::ForQuic;
 pub use connect::{Acceptor, Connector};
 pub use fingerprint::Fingerprint;
 pub use identity::ServerIdentity;

@@ -1,29 +1,20 @@
 //! Who waits for what.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::task::{Context, Waker};
 
-use tack_tcp::{ConnId, Event, EventKind};
+/// Tells tasks apart that wait for the same thing.
+pub(crate) type Ticket = u64;
 
-/// Tasks that wait for one connection: at most one per direction, as `AsyncRead` and `AsyncWrite`
-/// have it, and one for its beginning or end.
-#[derive(Debug, Default)]
-pub(crate) struct ConnWaiters {
-    pub(crate) read: Option<Waker>,
-    pub(crate) write: Option<Waker>,
-    /// Waits for the handshake, or for everything to be over.
-    pub(crate) state: Option<Waker>,
-    /// The handshake succeeded.
-    pub(crate) connected: bool,
-}
-
-/// All tasks that wait for something of one endpoint.
-#[derive(Debug, Default)]
-pub(crate) struct Waiters {
-    conns: BTreeMap<ConnId, ConnWaiters>,
-    /// Listening ports and who waits for a connection there.
-    listeners: BTreeMap<u16, Option<Waker>>,
+/// All tasks that wait for something of one endpoint. Of what only one task at a time may wait for, as
+/// `AsyncRead` and `AsyncWrite` have it, the ticket is 0.
+#[derive(Debug)]
+pub(crate) struct Waiters<K> {
+    wakers: BTreeMap<(K, Ticket), Waker>,
     idle: Vec<Waker>,
+    #[cfg(feature = "quic")]
+    tickets: Ticket,
 }
 
 /// Keeps `cx`'s waker in `slot`.
@@ -34,36 +25,63 @@ pub(crate) fn park(slot: &mut Option<Waker>, cx: &Context<'_>) {
     }
 }
 
-fn wake(slot: &mut Option<Waker>) {
-    if let Some(waker) = slot.take() {
-        waker.wake();
-    }
-}
-
-impl Waiters {
-    pub(crate) fn add_conn(&mut self, id: ConnId) {
-        self.conns.insert(id, ConnWaiters::default());
-    }
-
-    pub(crate) fn remove_conn(&mut self, id: ConnId) {
-        self.conns.remove(&id);
+impl<K: Ord + Copy> Waiters<K> {
+    pub(crate) fn new() -> Waiters<K> {
+        Waiters {
+            wakers: BTreeMap::new(),
+            idle: Vec::new(),
+            #[cfg(feature = "quic")]
+            tickets: 0,
+        }
     }
 
-    /// The waiters of a connection that has a handle.
-    pub(crate) fn conn(&mut self, id: ConnId) -> &mut ConnWaiters {
-        self.conns.entry(id).or_default()
+    /// The one task that waits for `what`: of several, the last to ask is woken.
+    pub(crate) fn park(&mut self, what: K, cx: &Context<'_>) {
+        self.park_as((what, 0), cx);
     }
 
-    pub(crate) fn add_listener(&mut self, port: u16) {
-        self.listeners.insert(port, None);
+    /// One of many tasks that wait for `what`, by its ticket.
+    pub(crate) fn park_as(&mut self, who: (K, Ticket), cx: &Context<'_>) {
+        match self.wakers.get(&who) {
+            Some(waker) if waker.will_wake(cx.waker()) => {}
+            _ => drop(self.wakers.insert(who, cx.waker().clone())),
+        }
     }
 
-    pub(crate) fn remove_listener(&mut self, port: u16) {
-        self.listeners.remove(&port);
+    /// A ticket that nobody has.
+    #[cfg(feature = "quic")]
+    pub(crate) fn ticket(&mut self) -> Ticket {
+        self.tickets += 1;
+        self.tickets
     }
 
-    pub(crate) fn listener(&mut self, port: u16) -> &mut Option<Waker> {
-        self.listeners.entry(port).or_default()
+    /// Somebody waits no more.
+    #[cfg(feature = "quic")]
+    pub(crate) fn leave(&mut self, who: (K, Ticket)) {
+        self.wakers.remove(&who);
+    }
+
+    /// Wakes who waits for `what`.
+    pub(crate) fn wake(&mut self, what: K) {
+        self.wake_all(what..=what);
+    }
+
+    /// Wakes who waits for anything of these.
+    pub(crate) fn wake_all(&mut self, these: RangeInclusive<K>) {
+        let (first, last) = (*these.start(), *these.end());
+        while let Some((&who, _)) = self.wakers.range((first, 0)..=(last, Ticket::MAX)).next() {
+            if let Some(waker) = self.wakers.remove(&who) {
+                waker.wake();
+            }
+        }
+    }
+
+    /// Nobody is there any more to wait for these.
+    pub(crate) fn forget(&mut self, these: RangeInclusive<K>) {
+        let (first, last) = (*these.start(), *these.end());
+        while let Some((&who, _)) = self.wakers.range((first, 0)..=(last, Ticket::MAX)).next() {
+            self.wakers.remove(&who);
+        }
     }
 
     /// Adds a task that waits until nothing is left to do.
@@ -81,39 +99,45 @@ impl Waiters {
         self.idle.drain(..).for_each(Waker::wake);
     }
 
-    /// Wakes whom `event` concerns.
-    pub(crate) fn on_event(&mut self, event: &Event) {
-        if let EventKind::Accepted { listener } = event.kind {
-            if let Some(slot) = self.listeners.get_mut(&listener) {
-                wake(slot);
-            }
-            return;
-        }
-        let Some(conn) = self.conns.get_mut(&event.conn) else { return };
-        match event.kind {
-            EventKind::Connected => {
-                conn.connected = true;
-                wake(&mut conn.state);
-            }
-            EventKind::Readable | EventKind::PeerClosed => wake(&mut conn.read),
-            EventKind::Writable => wake(&mut conn.write),
-            EventKind::Closed(_) => conn.wake_all(),
-            EventKind::Accepted { .. } => {}
-        }
-    }
-
     /// The endpoint is over.
     pub(crate) fn wake_everyone(&mut self) {
-        self.conns.values_mut().for_each(ConnWaiters::wake_all);
-        self.listeners.values_mut().for_each(wake);
+        std::mem::take(&mut self.wakers).into_values().for_each(Waker::wake);
         self.wake_idle();
     }
 }
 
-impl ConnWaiters {
-    fn wake_all(&mut self) {
-        wake(&mut self.read);
-        wake(&mut self.write);
-        wake(&mut self.state);
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::Wake;
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Count(AtomicUsize);
+
+    impl Wake for Count {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn who_waits_for_what_happened_is_woken_once_and_nobody_else() {
+        let tasks = [(); 3].map(|()| Arc::new(Count::default()));
+        let wakers = tasks.clone().map(Waker::from);
+        let counts = || tasks.clone().map(|task| task.0.load(Ordering::Relaxed));
+        let mut waiters = Waiters::new();
+        waiters.park(1, &Context::from_waker(&wakers[0]));
+        waiters.park_as((2, 1), &Context::from_waker(&wakers[1]));
+        waiters.park_as((2, 2), &Context::from_waker(&wakers[2]));
+        waiters.wake(2);
+        assert_eq!(counts(), [0, 1, 1]);
+        waiters.wake(2);
+        waiters.park(3, &Context::from_waker(&wakers[1]));
+        waiters.forget(2..=3);
+        waiters.wake_all(0..=9);
+        assert_eq!(counts(), [1, 1, 1]);
     }
 }

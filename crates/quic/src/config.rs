@@ -27,6 +27,9 @@ pub struct Config {
     pub max_streams_uni: u64,
     /// The connection ends after so long a silence; `None`: never on our account.
     pub idle_timeout: Option<Duration>,
+    /// A peer from which nothing came for so long is asked for a sign of life, which keeps the
+    /// connection from ending by silence; `None`: never.
+    pub keep_alive: Option<Duration>,
     /// Congestion controller.
     pub congestion: Algorithm,
     /// TACK, offered to the peer; `None`: plain RFC 9000. The MSS is the path's.
@@ -54,6 +57,7 @@ impl Default for Config {
             max_streams_bidi: 100,
             max_streams_uni: 100,
             idle_timeout: Some(Duration::from_secs(30)),
+            keep_alive: None,
             congestion: Algorithm::default(),
             tack: Some(tack::Params::DEFAULT),
             ask_frequency: true,

@@ -77,7 +77,7 @@ pub enum Event {
 
 /// A datagram to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Transmit {
+pub struct Datagram {
     /// Whom it is for.
     pub to: SocketAddr,
     /// ECN field of its IP header: 2 is ECT(0).
@@ -131,6 +131,8 @@ pub struct Connection {
     config: Config,
     version: Version,
     state: State,
+    /// How it ended.
+    ended: Option<ConnectionError>,
     tls: Tls,
     initial_keys: Option<Keys>,
     handshake_keys: Option<Keys>,
@@ -192,6 +194,16 @@ pub struct Counters {
     pub acks_sent: u64,
     /// Loss IACKs among them.
     pub loss_acks_sent: u64,
+    /// That left with stream data or datagrams.
+    pub data_packets_sent: u64,
+    /// That arrived with them.
+    pub data_packets_received: u64,
+    /// Acknowledgments of 1-RTT packets that arrived, the TACKs among them, and the loss IACKs.
+    pub acks_received: u64,
+    /// See `acks_received`.
+    pub tacks_received: u64,
+    /// See `acks_received`.
+    pub loss_acks_received: u64,
     /// Retransmission timeouts, of TACK.
     pub timeouts: u64,
 }
@@ -225,6 +237,26 @@ impl Connection {
     /// The handshake is done, and the connection has not ended.
     pub fn is_established(&self) -> bool {
         matches!(self.state, State::Established)
+    }
+
+    /// The handshake is under way.
+    pub fn is_handshaking(&self) -> bool {
+        matches!(self.state, State::Handshaking)
+    }
+
+    /// A packet of the peer came that could be opened.
+    pub(crate) fn has_heard(&self) -> bool {
+        self.counters.packets_received > 0
+    }
+
+    /// How it ended; `None`: it has not. What arrived before can still be read.
+    pub fn closed(&self) -> Option<&ConnectionError> {
+        self.ended.as_ref()
+    }
+
+    /// Whatever was written has arrived, or never will.
+    pub fn is_delivered(&self) -> bool {
+        self.is_ending() || self.streams.is_delivered()
     }
 
     /// It has ended, and nothing more of it will leave.

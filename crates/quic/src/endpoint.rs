@@ -10,24 +10,25 @@
 //! It is shaped as `tack_tcp`'s host is: one change, then poll until there is nothing more. What a stranger
 //! can make it hold is bounded: connections, handshakes among them, answers that wait.
 
+mod burst;
+mod driven;
+mod strangers;
 mod token;
 
-use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use rustls::ServerConfig;
 use rustls::pki_types::ServerName;
+use tack_transport::{Ecn, Transmit};
 use tack_units::Instant;
 
 use crate::config::Config;
-use crate::conn::{Accept, CidChange, Connect, Connection, Event};
+use crate::conn::{CidChange, Connect, Connection, Event};
 use crate::secret::{CID_LEN, Secret};
-use crate::wire::{
-    ConnectionId, Header, LongKind, ParseError, Protected, Version, invariant_cids, put_retry,
-    put_version_negotiation,
-};
+use crate::wire::{ConnectionId, Header, LongKind, ParseError, Protected};
+use burst::{burst, transmit};
 
 /// Names a connection of one endpoint; never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -47,17 +48,11 @@ pub struct Listen {
     pub max_handshakes: usize,
 }
 
-/// Datagrams for one send call: pieces of `segment_size` bytes, the last perhaps shorter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Burst {
-    /// Whom they are for.
-    pub to: SocketAddr,
-    /// Bytes of each datagram but the last.
-    pub segment_size: usize,
-    /// Bytes appended.
-    pub bytes: usize,
-    /// ECN field of their IP headers.
-    pub ecn: u8,
+impl Listen {
+    /// A thousand connections, a hundred handshakes at a time before clients have to show where they are.
+    pub fn new(tls: Arc<ServerConfig>, config: Config) -> Listen {
+        Listen { tls, config, max_connections: 1_000, max_handshakes: 100 }
+    }
 }
 
 /// What strangers were told.
@@ -75,15 +70,22 @@ pub struct EndpointCounters {
     pub refused: u64,
 }
 
-/// Answers to strangers that wait to be sent.
-const MAX_REPLIES: usize = 64;
 /// A client's first datagram is no shorter [RFC 9000 §14.1].
 const LEAST_INITIAL: usize = 1_200;
-/// Stateless resets are this long, or one byte shorter than what they answer [RFC 9000 §10.3.3].
-const RESET_LEN: usize = 43;
-const LEAST_RESET: usize = 21;
-/// How long a Retry's token is good for.
-const TOKEN_LIFE: Duration = Duration::from_secs(15);
+
+/// A connection and what the endpoint remembers of it.
+#[derive(Debug)]
+struct Entry {
+    conn: Connection,
+    /// As it stands in `deadlines`.
+    deadline: Option<Instant>,
+    /// It stands in `ready`.
+    is_ready: bool,
+    /// It stays when it is over, until it is released.
+    is_held: bool,
+    /// It was taken out of all tables but this.
+    is_retired: bool,
+}
 
 /// Any number of connections on one socket.
 ///
@@ -93,7 +95,7 @@ const TOKEN_LIFE: Duration = Duration::from_secs(15);
 pub struct Endpoint {
     secret: Secret,
     listen: Option<Listen>,
-    connections: BTreeMap<u64, Connection>,
+    connections: BTreeMap<u64, Entry>,
     by_cid: BTreeMap<ConnectionId, u64>,
     /// What first packets were sent to, until the client knows another ID.
     by_first: BTreeMap<(SocketAddr, ConnectionId), u64>,
@@ -103,10 +105,12 @@ pub struct Endpoint {
     began: BTreeSet<u64>,
     next: u64,
     deadlines: BTreeSet<(Instant, u64)>,
-    deadline_of: BTreeMap<u64, Instant>,
     /// Changed since they were last polled.
     ready: VecDeque<u64>,
-    replies: VecDeque<(SocketAddr, Vec<u8>)>,
+    /// Others' connections that are established and were not accepted.
+    arrived: VecDeque<u64>,
+    /// What goes alone: answers to strangers, and what did not fit its burst.
+    alone: VecDeque<(SocketAddr, Ecn, Vec<u8>)>,
     events: VecDeque<(ConnId, Event)>,
     counters: EndpointCounters,
 }
@@ -126,9 +130,9 @@ impl Endpoint {
             began: BTreeSet::new(),
             next: 0,
             deadlines: BTreeSet::new(),
-            deadline_of: BTreeMap::new(),
             ready: VecDeque::new(),
-            replies: VecDeque::new(),
+            arrived: VecDeque::new(),
+            alone: VecDeque::new(),
             events: VecDeque::new(),
             counters: EndpointCounters::default(),
         }
@@ -157,14 +161,53 @@ impl Endpoint {
     fn insert(&mut self, conn: Connection) {
         let number = self.next;
         self.next += 1;
-        self.connections.insert(number, conn);
+        let (is_ready, is_held, is_retired) = (false, false, false);
+        let entry = Entry { conn, deadline: None, is_ready, is_held, is_retired };
+        self.connections.insert(number, entry);
         self.touch(number);
     }
 
     /// A connection, to be used; what follows from that is to be polled.
     pub fn connection(&mut self, id: ConnId) -> Option<&mut Connection> {
         self.touch(id.0);
-        self.connections.get_mut(&id.0)
+        self.connections.get_mut(&id.0).map(|entry| &mut entry.conn)
+    }
+
+    /// A connection, to be looked at.
+    pub fn peek(&self, id: ConnId) -> Option<&Connection> {
+        self.connections.get(&id.0).map(|entry| &entry.conn)
+    }
+
+    /// The next connection that another began and whose handshake is done; it is
+    /// [held](Self::hold). One that ended before it was asked for is not told of.
+    pub fn accept(&mut self) -> Option<ConnId> {
+        while let Some(number) = self.arrived.pop_front() {
+            if self.connections.contains_key(&number) {
+                self.hold(ConnId(number));
+                return Some(ConnId(number));
+            }
+        }
+        None
+    }
+
+    /// Keeps a connection when it is over, so that what has arrived can be read, until
+    /// [`Self::release`].
+    pub fn hold(&mut self, id: ConnId) {
+        if let Some(entry) = self.connections.get_mut(&id.0) {
+            entry.is_held = true;
+        }
+    }
+
+    /// Closes a connection with code 0, if it has not ended, and forgets it as soon as it is over.
+    pub fn release(&mut self, id: ConnId, now: Instant) {
+        let Some(entry) = self.connections.get_mut(&id.0) else { return };
+        entry.is_held = false;
+        entry.conn.close(0, &[], now);
+        if entry.is_retired {
+            self.connections.remove(&id.0);
+        } else {
+            self.touch(id.0);
+        }
     }
 
     /// The connections there are.
@@ -178,7 +221,9 @@ impl Endpoint {
     }
 
     fn touch(&mut self, number: u64) {
-        if self.connections.contains_key(&number) && !self.ready.contains(&number) {
+        if let Some(entry) = self.connections.get_mut(&number)
+            && !core::mem::replace(&mut entry.is_ready, true)
+        {
             self.ready.push_back(number);
         }
     }
@@ -207,151 +252,44 @@ impl Endpoint {
             }
         };
         let known = self.by_cid.get(&dcid).or_else(|| self.by_first.get(&(from, dcid))).copied();
-        let number = match (known, initial) {
-            (Some(number), _) => number,
+        let (number, is_new) = match (known, initial) {
+            (Some(number), _) => (number, false),
             (None, Some((version, scid, token))) if datagram.len() >= LEAST_INITIAL => {
                 let Some(number) = self.admit(from, version, (dcid, scid), &token, now) else {
                     return;
                 };
-                number
+                (number, true)
             }
             (None, _) => return,
         };
-        if let Some(conn) = self.connections.get_mut(&number) {
-            conn.handle(from, ecn, datagram, now);
+        let Some(entry) = self.connections.get_mut(&number) else { return };
+        entry.conn.handle(from, ecn, datagram, now);
+        if !is_new {
             self.touch(number);
+        } else if entry.conn.has_heard() {
+            self.counters.accepted += 1;
+            self.touch(number);
+        } else {
+            self.turn_away(number);
         }
-    }
-
-    /// A client's first packet. `None`: it is not taken in, or not yet.
-    fn admit(
-        &mut self,
-        from: SocketAddr,
-        version: Version,
-        (dcid, scid): (ConnectionId, ConnectionId),
-        token: &[u8],
-        now: Instant,
-    ) -> Option<u64> {
-        let listen = self.listen.as_ref()?;
-        if self.incoming >= listen.max_connections {
-            self.counters.refused += 1;
-            return None;
-        }
-        let shown = token::original(&self.secret, token, from, &dcid, TOKEN_LIFE, now);
-        if shown.is_none() && self.handshaking.len() >= listen.max_handshakes {
-            self.retry(from, version, (dcid, scid), now);
-            return None;
-        }
-        let accept = Accept {
-            remote: from,
-            version,
-            original_dcid: shown.unwrap_or(dcid),
-            retry_scid: shown.map(|_| dcid),
-            remote_cid: scid,
-            tls: Arc::clone(&listen.tls),
-            config: listen.config.clone(),
-            seed: [0; 32],
-        };
-        let number = self.next;
-        let conn = Connection::accept_as(accept, self.secret.clone(), number, now).ok()?;
-        self.by_first.insert((from, dcid), number);
-        self.handshaking.insert(number, (from, dcid));
-        self.incoming += 1;
-        self.counters.accepted += 1;
-        self.insert(conn);
-        Some(number)
-    }
-
-    /// The client shall come again, with a token that shows where it is.
-    fn retry(
-        &mut self,
-        from: SocketAddr,
-        version: Version,
-        (dcid, scid): (ConnectionId, ConnectionId),
-        now: Instant,
-    ) {
-        // It is nobody's ID: the endpoint only has to know the token by it.
-        let ours = self.secret.cid(u64::MAX, self.counters.retries);
-        let token = token::new(&self.secret, from, &dcid, &ours, now);
-        let mut packet = Vec::new();
-        put_retry(version, &scid, &ours, &dcid, &token, &mut packet);
-        if self.reply(from, packet) {
-            self.counters.retries += 1;
-        }
-    }
-
-    fn negotiate(&mut self, from: SocketAddr, datagram: &[u8]) {
-        if self.listen.is_none() || datagram.len() < LEAST_INITIAL {
-            return;
-        }
-        let Some((dcid, scid)) = invariant_cids(datagram) else { return };
-        let mut packet = Vec::new();
-        put_version_negotiation(&scid, &dcid, &mut packet);
-        if self.reply(from, packet) {
-            self.counters.negotiations += 1;
-        }
-    }
-
-    /// A short header of no connection: perhaps the peer of one of ours has lost its state, perhaps we
-    /// have. Only what we began is looked through: servers are reset by their clients' silence.
-    fn on_unknown(
-        &mut self,
-        from: SocketAddr,
-        dcid: ConnectionId,
-        datagram: &mut [u8],
-        now: Instant,
-    ) {
-        let number = self.began.iter().copied().find(|number| {
-            let conn = self.connections.get(number);
-            conn.is_some_and(|conn| conn.remote() == from && conn.is_reset_by(datagram))
-        });
-        match number.and_then(|number| self.connections.get_mut(&number).zip(Some(number))) {
-            Some((conn, number)) => {
-                conn.handle(from, 0, datagram, now);
-                self.touch(number);
-            }
-            None => self.reset(from, dcid, datagram.len()),
-        }
-    }
-
-    /// What looks like a packet of a connection that is not known any more.
-    fn reset(&mut self, from: SocketAddr, dcid: ConnectionId, len: usize) {
-        let size = RESET_LEN.min(len - 1);
-        if size < LEAST_RESET {
-            return;
-        }
-        // What precedes the token looks like a short header and noise [RFC 9000 §10.3].
-        let mut packet = Vec::with_capacity(size);
-        let mut index = self.counters.resets << 3;
-        while packet.len() < size - 16 {
-            packet.extend_from_slice(&self.secret.word(u64::MAX, index).to_le_bytes());
-            index += 1;
-        }
-        packet.truncate(size - 16);
-        packet[0] = packet[0] & 0x3f | 0x40;
-        packet.extend_from_slice(&self.secret.reset_token(&dcid));
-        if self.reply(from, packet) {
-            self.counters.resets += 1;
-        }
-    }
-
-    fn reply(&mut self, to: SocketAddr, packet: Vec<u8>) -> bool {
-        let has_room = self.replies.len() < MAX_REPLIES;
-        if has_room {
-            self.replies.push_back((to, packet));
-        }
-        has_room
     }
 
     /// Appends the next burst to `out`, at most `most` bytes of it but one datagram at least; `None`:
     /// nothing may or need leave now.
-    pub fn poll_transmit(&mut self, out: &mut Vec<u8>, most: usize, now: Instant) -> Option<Burst> {
-        if let Some((to, packet)) = self.replies.pop_front() {
+    pub fn poll_transmit(
+        &mut self,
+        out: &mut Vec<u8>,
+        most: usize,
+        now: Instant,
+    ) -> Option<Transmit> {
+        if let Some((to, ecn, packet)) = self.alone.pop_front() {
             out.extend_from_slice(&packet);
-            return Some(Burst { to, segment_size: packet.len(), bytes: packet.len(), ecn: 0 });
+            return Some(transmit(to, ecn, packet.len(), packet.len()));
         }
         while let Some(number) = self.ready.pop_front() {
-            let burst = self.connections.get_mut(&number).and_then(|c| burst(c, out, most, now));
+            let Some(entry) = self.connections.get_mut(&number) else { continue };
+            entry.is_ready = false;
+            let burst = burst(&mut entry.conn, &mut self.alone, out, most, now);
             self.settle(number);
             if burst.is_some() {
                 // Others have their turn before it has another.
@@ -364,7 +302,8 @@ impl Endpoint {
 
     /// After a connection was changed and polled: its IDs, its events, its timer.
     fn settle(&mut self, number: u64) {
-        let Some(conn) = self.connections.get_mut(&number) else { return };
+        let Some(entry) = self.connections.get_mut(&number) else { return };
+        let conn = &mut entry.conn;
         for change in conn.take_cid_changes() {
             match change {
                 CidChange::Issued(cid) => drop(self.by_cid.insert(cid, number)),
@@ -374,41 +313,69 @@ impl Endpoint {
         while let Some(event) = conn.poll_event() {
             self.events.push_back((ConnId(number), event));
         }
-        let is_over = conn.is_over();
         let deadline = conn.deadline();
-        if conn.is_established() || is_over {
-            self.forget_handshake(number);
+        if deadline != entry.deadline {
+            if let Some(old) = entry.deadline {
+                self.deadlines.remove(&(old, number));
+            }
+            if let Some(at) = deadline {
+                self.deadlines.insert((at, number));
+            }
+            entry.deadline = deadline;
         }
-        if let Some(old) = self.deadline_of.remove(&number) {
-            self.deadlines.remove(&(old, number));
-        }
-        if let Some(at) = deadline {
-            self.deadlines.insert((at, number));
-            self.deadline_of.insert(number, at);
+        let (is_over, is_established) = (conn.is_over(), conn.is_established());
+        if (is_established || is_over) && self.forget_handshake(number) && is_established {
+            self.arrived.push_back(number);
         }
         if is_over {
-            self.forget(number);
+            self.retire(number);
         }
     }
 
-    fn forget_handshake(&mut self, number: u64) {
-        if let Some(first) = self.handshaking.remove(&number) {
-            self.by_first.remove(&first);
+    /// True if it was in its handshake.
+    fn forget_handshake(&mut self, number: u64) -> bool {
+        let first = self.handshaking.remove(&number);
+        if let Some(first) = &first {
+            self.by_first.remove(first);
+        }
+        first.is_some()
+    }
+
+    /// A connection is over: nothing finds it any more but who holds it.
+    fn retire(&mut self, number: u64) {
+        let Some(entry) = self.connections.get_mut(&number) else { return };
+        if !core::mem::replace(&mut entry.is_retired, true) {
+            for cid in entry.conn.cids() {
+                self.by_cid.remove(&cid);
+            }
+            self.began.remove(&number);
+            self.incoming -= usize::from(entry.conn.side() == rustls::Side::Server);
+            self.arrived.retain(|arrived| *arrived != number);
+        }
+        if !entry.is_held {
+            self.connections.remove(&number);
         }
     }
 
-    fn forget(&mut self, number: u64) {
-        let Some(conn) = self.connections.remove(&number) else { return };
-        for cid in conn.cids() {
-            self.by_cid.remove(&cid);
-        }
-        self.began.remove(&number);
-        self.incoming -= usize::from(conn.side() == rustls::Side::Server);
-    }
-
-    /// What happened; to be called until `None` after [`Self::poll_transmit`] said so.
+    /// What happened; to be called until `None` after every change.
     pub fn poll_event(&mut self) -> Option<(ConnId, Event)> {
+        if self.events.is_empty() {
+            // Those that could not be polled for packets yet have something to tell all the same.
+            for index in 0..self.ready.len() {
+                self.settle(self.ready[index]);
+            }
+        }
         self.events.pop_front()
+    }
+
+    /// No connection is left, and nothing waits to be sent.
+    pub fn is_idle(&self) -> bool {
+        self.alone.is_empty() && self.connections.values().all(|entry| entry.conn.is_over())
+    }
+
+    /// Whatever was written has arrived.
+    pub fn is_delivered(&self) -> bool {
+        self.alone.is_empty() && self.connections.values().all(|entry| entry.conn.is_delivered())
     }
 
     /// When [`Self::handle_timeout`] is due; `None`: never.
@@ -420,33 +387,11 @@ impl Endpoint {
     pub fn handle_timeout(&mut self, now: Instant) {
         while let Some((at, number)) = self.deadlines.first().copied().filter(|d| d.0 <= now) {
             self.deadlines.remove(&(at, number));
-            self.deadline_of.remove(&number);
-            if let Some(conn) = self.connections.get_mut(&number) {
-                conn.handle_timeout(now);
+            if let Some(entry) = self.connections.get_mut(&number) {
+                entry.deadline = None;
+                entry.conn.handle_timeout(now);
                 self.touch(number);
             }
         }
     }
-}
-
-/// Datagrams of one connection, of one length but the last.
-fn burst(conn: &mut Connection, out: &mut Vec<u8>, most: usize, now: Instant) -> Option<Burst> {
-    let start = out.len();
-    let first = conn.poll_transmit(out, now)?;
-    let segment_size = out.len() - start;
-    let mut last_len = segment_size;
-    // A datagram of another length, mark or address would need a burst of its own: what cannot be known
-    // before it is made is its length, and no longer one comes but when the path's MTU is probed.
-    while last_len == segment_size
-        && out.len() - start + segment_size <= most
-        && conn.is_established()
-        && !conn.may_grow(now)
-    {
-        let before = out.len();
-        let Some(next) = conn.poll_transmit(out, now) else { break };
-        debug_assert!((next.to, next.ecn) == (first.to, first.ecn));
-        last_len = out.len() - before;
-    }
-    let bytes = out.len() - start;
-    Some(Burst { to: first.to, segment_size, bytes, ecn: first.ecn })
 }

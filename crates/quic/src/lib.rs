@@ -28,6 +28,6 @@ pub mod streams;
 pub mod wire;
 
 pub use config::Config;
-pub use conn::{Accept, Connect, Connection, Counters, Event, Info, Transmit};
-pub use endpoint::{Burst, ConnId, Endpoint, EndpointCounters, Listen};
+pub use conn::{Accept, Connect, Connection, Counters, Datagram, Event, Info};
+pub use endpoint::{ConnId, Endpoint, EndpointCounters, Listen};
 pub use error::{ConnectionError, UseError, code};

@@ -1,7 +1,9 @@
-//! The samples of [RFC 9001 §A] and [RFC 9369 §A]. Those of §A.5 begin with a traffic secret, from which
-//! rustls makes no key.
+//! The samples of [RFC 9001 §A] and [RFC 9369 §A].
 
 use rustls::Side;
+use rustls::crypto::cipher::{AeadKey, Iv};
+use rustls::crypto::ring::cipher_suite::TLS13_CHACHA20_POLY1305_SHA256;
+use rustls::crypto::tls13::OkmBlock;
 
 use super::*;
 use crate::wire::{Ack, Frame, LongKind, Reader};
@@ -107,6 +109,77 @@ fn the_servers_initial_is_opened_and_sealed_as_in_the_samples() {
         let number = PacketNumber::in_bytes(1, 2);
         seal((&keys.local).into(), &protected.header, 1, number, &hex(SERVER_FRAMES), &mut again);
         assert_eq!(again, sample, "{version:?}");
+    }
+}
+
+/// HKDF-Expand-Label [RFC 8446 §7.1] with SHA-256 and an empty context.
+fn expand<const N: usize>(secret: &[u8], label: &str) -> [u8; N] {
+    let suite = TLS13_CHACHA20_POLY1305_SHA256.tls13().unwrap();
+    let expander = suite.hkdf_provider.expander_for_okm(&OkmBlock::new(secret));
+    let label = format!("tls13 {label}");
+    let mut out = [0; N];
+    let info: [&[u8]; 4] =
+        [&(N as u16).to_be_bytes(), &[label.len() as u8], label.as_bytes(), &[0]];
+    expander.expand_slice(&info, &mut out).unwrap();
+    out
+}
+
+#[test]
+fn a_short_packet_of_chacha20_is_sealed_and_opened_as_in_the_samples() {
+    // [RFC 9001 §A.5], [RFC 9369 §A.5]: key, iv and hp of the secret, the next secret, the packet.
+    let secret = hex("9ac312a7f877468ebe69422748ad00a15443f18203a07d6060f688f30f21632b");
+    let samples = [
+        (
+            "quic",
+            "c6d98ff3441c3fe1b2182094f69caa2ed4b716b65488960a7a984979fb23e1c8",
+            "e0459b3474bdd0e44a41c144",
+            "25a282b9e82f06f21f488917a4fc8f1b73573685608597d0efcb076b0ab7a7a4",
+            "1223504755036d556342ee9361d253421a826c9ecdf3c7148684b36b714881f9",
+            "4cfe4189655e5cd55c41f69080575d7999c25a5bfb",
+        ),
+        (
+            "quicv2",
+            "3bfcddd72bcf02541d7fa0dd1f5f9eeea817e09a6963a0e6c7df0f9a1bab90f2",
+            "a6b5bc6ab7dafce30ffff5dd",
+            "d659760d2ba434a226fd37b35c69e2da8211d10c4f12538787d65645d5d1b8e2",
+            "c69374c49e3d2a9466fa689e49d476db5d0dfbc87d32ceeaa6343fd0ae4c7d88",
+            "5558b1c60ae7b6b932bc27d786f4bc2bb20f2162ba",
+        ),
+    ];
+    const NUMBER: u64 = 654_360_564;
+    let quic = TLS13_CHACHA20_POLY1305_SHA256.tls13().unwrap().quic.unwrap();
+    for (prefix, key, iv, hp, next, packet) in samples {
+        let derived: [u8; 32] = expand(&secret, &format!("{prefix} key"));
+        assert_eq!(derived[..], hex(key));
+        let nonce: [u8; 12] = expand(&secret, &format!("{prefix} iv"));
+        assert_eq!(nonce[..], hex(iv));
+        let header_key: [u8; 32] = expand(&secret, &format!("{prefix} hp"));
+        assert_eq!(header_key[..], hex(hp));
+        assert_eq!(expand::<32>(&secret, &format!("{prefix} ku"))[..], hex(next));
+
+        let payload = quic.packet_key(AeadKey::from(derived), Iv::from(nonce));
+        let header = quic.header_protection_key(AeadKey::from(header_key));
+        let (dcid, key_phase) = (ConnectionId::default(), false);
+        let mut sealed = Vec::new();
+        let number = PacketNumber::in_bytes(NUMBER, 3);
+        let keys = SealKeys { header: &*header, packet: &*payload };
+        seal(keys, &Header::Short { dcid, key_phase }, NUMBER, number, &[1], &mut sealed);
+        assert_eq!(sealed, hex(packet), "{prefix}");
+
+        let unprotected = unprotect(&*header, &mut sealed, 1, NUMBER).unwrap();
+        let opened = open_payload(&*payload, &mut sealed, &unprotected).unwrap();
+        assert_eq!((opened.number, opened.frames), (NUMBER, &[1][..]));
+    }
+}
+
+#[test]
+fn the_keys_of_version_2_differ_from_those_of_version_1() {
+    // The same packet, opened with the keys of the other version.
+    for (version, sample) in [(Version::V2, SERVER_V1), (Version::V1, SERVER_V2)] {
+        let mut packet = hex(sample);
+        let number_at = Protected::parse(&packet, 0).unwrap().number_at.unwrap();
+        let keys = initial_keys(version, &client_dcid(), Side::Client);
+        assert_eq!(open(&keys.remote, &mut packet, number_at, 0), Err(OpenError::Damaged));
     }
 }
 

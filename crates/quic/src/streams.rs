@@ -95,6 +95,8 @@ pub(crate) struct Streams {
     ours: [Opened; 2],
     /// That the peer opened; `most` is what it was told.
     theirs: [Opened; 2],
+    /// Those of them that the application was told of.
+    accepted: [u64; 2],
     /// Those of them that are done with.
     closed: [u64; 2],
     wanted: [bool; 2],
@@ -115,6 +117,7 @@ impl Streams {
             recv: BTreeMap::new(),
             ours: [Opened::default(); 2],
             theirs: most.map(|most| Opened { next: 0, most }),
+            accepted: [0; 2],
             closed: [0; 2],
             wanted: [false; 2],
             flow: ConnectionFlow::new(config, now),
@@ -214,6 +217,30 @@ impl Streams {
     pub(crate) fn set_priority(&mut self, id: StreamId, priority: i32) -> Result<(), UseError> {
         self.sending(id)?.priority = priority;
         Ok(())
+    }
+
+    /// The next one that the peer opened.
+    pub(crate) fn accept(&mut self, dir: Dir) -> Option<StreamId> {
+        let accepted = &mut self.accepted[dir as usize];
+        if *accepted >= self.theirs[dir as usize].next {
+            return None;
+        }
+        *accepted += 1;
+        Some(StreamId::new(arrive::opposite(self.side), dir, *accepted - 1))
+    }
+
+    /// Nothing of it is left to be delivered.
+    pub(crate) fn is_done(&self, id: StreamId) -> bool {
+        !self.send.contains_key(&id.0)
+    }
+
+    /// Nothing of any is left to be delivered, and no end that was told.
+    pub(crate) fn is_delivered(&self) -> bool {
+        self.send.values().all(SendStream::is_delivered)
+    }
+
+    pub(crate) fn stopped(&self, id: StreamId) -> Option<u64> {
+        self.send.get(&id.0).and_then(SendStream::stopped)
     }
 
     pub(crate) fn unsent(&self, id: StreamId) -> u64 {

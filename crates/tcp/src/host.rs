@@ -7,6 +7,7 @@
 mod cookies;
 mod demux;
 mod dispatch;
+mod driven;
 mod framing;
 mod icmp;
 mod ip;
@@ -151,7 +152,7 @@ impl Host {
             burst.scratch = core::mem::take(&mut self.scratch);
             entry.conn.transmit(&mut burst, now);
             self.scratch = core::mem::take(&mut burst.scratch);
-            let transmit = Transmit::of(&mut burst, to, framing);
+            let transmit = types::transmit_of(&mut burst, to, framing);
             if transmit.is_some() {
                 // Perhaps there is more: at the end of the queue, so that others have their turn.
                 self.settle(index, now);

@@ -1,10 +1,12 @@
 //! What every transport here needs beside the mechanism and a controller, once: the buffers of a
-//! stream, the round trip, the delivery rate, and the congestion state of a connection.
+//! stream, the round trip, the delivery rate, the congestion state of a connection, and the trait by
+//! which whoever has a socket drives it.
 //!
 //! All of it is plain state without a clock, and knows neither headers nor packet formats.
 
 mod autotune;
 mod congestion;
+mod endpoint;
 mod rate;
 mod recv_buffer;
 mod ring;
@@ -13,6 +15,7 @@ mod send_buffer;
 
 pub use autotune::Round;
 pub use congestion::{Congestion, Limit, LimitedTime, PathState};
+pub use endpoint::{Ecn, Endpoint, Incoming, Offload, Transmit};
 pub use rate::{Departure, RateEstimator, Sample, Snapshot};
 pub use recv_buffer::{Inserted, RecvBuffer};
 pub use rtt::RttEstimator;

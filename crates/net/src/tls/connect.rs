@@ -1,5 +1,7 @@
 //! From a plain stream to an encrypted one.
 
+#[cfg(feature = "quic")]
+use std::sync::Mutex;
 use std::sync::{Arc, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -14,6 +16,8 @@ use tokio::time::timeout;
 
 use super::secrets::{Secrets, Told};
 use super::session::{Session, Side};
+#[cfg(feature = "quic")]
+use super::trust::Verdict;
 use super::trust::{AnyClient, KeyVerifier};
 use super::{ClientTrust, Fingerprint, ServerIdentity, TlsError, TlsStream, provider};
 
@@ -66,6 +70,15 @@ impl Acceptor {
         Acceptor { config: Arc::new(config) }
     }
 
+    /// The same for QUIC, to speak one of `protocols`, the first that the client knows.
+    #[cfg(feature = "quic")]
+    #[must_use]
+    pub fn for_quic(&self, protocols: &[&[u8]]) -> Arc<ServerConfig> {
+        let mut config = ServerConfig::clone(&self.config);
+        config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
+        Arc::new(config)
+    }
+
     /// Does the handshake on `stream`, however long it takes: a
     /// [`SecureListener`](crate::SecureListener) bounds it.
     ///
@@ -80,6 +93,15 @@ impl Acceptor {
         tls.handshake().await?;
         Ok(tls)
     }
+}
+
+/// A QUIC client's TLS.
+#[cfg(feature = "quic")]
+pub(crate) struct ForQuic {
+    pub(crate) name: ServerName<'static>,
+    pub(crate) config: Arc<ClientConfig>,
+    /// What was found of the server's key, if it is believed by that.
+    pub(crate) verdict: Option<Arc<Mutex<Verdict>>>,
 }
 
 /// Makes the client's end of TLS streams.
@@ -182,6 +204,17 @@ impl Connector {
             tls.set_first_use();
         }
         Ok(tls)
+    }
+
+    /// What a QUIC connection to the server called `host` needs to speak one of `protocols`.
+    #[cfg(feature = "quic")]
+    pub(crate) fn for_quic(&self, host: &str, protocols: &[&[u8]]) -> Result<ForQuic, TlsError> {
+        let verifier = KeyVerifier::new(&self.trust, host);
+        let verdict = verifier.as_ref().map(KeyVerifier::verdict);
+        let name = self.server_name(host)?;
+        let mut config = ClientConfig::clone(&*self.config(verifier)?);
+        config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
+        Ok(ForQuic { name, config: Arc::new(config), verdict })
     }
 
     fn server_name(&self, host: &str) -> Result<ServerName<'static>, TlsError> {

@@ -60,10 +60,10 @@ pub(super) struct KeyVerifier {
 
 /// What a verification found.
 #[derive(Debug, Default)]
-pub(super) struct Verdict {
-    pub(super) error: Option<TlsError>,
+pub(crate) struct Verdict {
+    pub(crate) error: Option<TlsError>,
     /// The host was met for the first time.
-    pub(super) first_use: bool,
+    pub(crate) first_use: bool,
 }
 
 #[derive(Debug)]

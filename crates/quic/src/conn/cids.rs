@@ -138,6 +138,8 @@ pub(crate) struct LocalCids {
     secret: Secret,
     /// Of the connection at its endpoint.
     number: u64,
+    /// The one in long headers.
+    first: ConnectionId,
     active: BTreeMap<u64, ConnectionId>,
     next: u64,
     /// What the peer keeps at a time.
@@ -152,6 +154,7 @@ impl LocalCids {
         LocalCids {
             secret,
             number,
+            first,
             active: BTreeMap::from([(0, first)]),
             next: 1,
             limit: 2,
@@ -161,7 +164,7 @@ impl LocalCids {
     }
 
     pub(crate) fn first(&self) -> ConnectionId {
-        self.secret.cid(self.number, 0)
+        self.first
     }
 
     pub(crate) fn reset_token(&self) -> [u8; 16] {

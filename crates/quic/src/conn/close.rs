@@ -64,6 +64,7 @@ impl Connection {
         let until = now + self.three_pto();
         let owed = notice.is_some();
         self.state = State::Ending(Closing { notice, owed, heard: 0, until });
+        self.ended = Some(error.clone());
         self.events.push_back(Event::Closed(error));
         self.held.clear();
         self.datagrams_out.clear();
@@ -72,6 +73,7 @@ impl Connection {
     /// It is over at once, and nothing is said.
     pub(super) fn enter_over(&mut self, error: ConnectionError) {
         if !self.is_ending() {
+            self.ended = Some(error.clone());
             self.events.push_back(Event::Closed(error));
         }
         self.state = State::Over;

@@ -17,6 +17,8 @@ use crate::wire::{Ack, ConnectionId, Frame, Loss, Reader, Report};
 pub(super) struct Read {
     pub(super) eliciting: bool,
     pub(super) immediate: bool,
+    /// It had stream data or datagrams.
+    is_data: bool,
     pub(super) stamp: Option<u32>,
     /// It had nothing but what probes a path: the peer has not moved by it [RFC 9000 §9.1].
     pub(super) only_probes: bool,
@@ -55,6 +57,7 @@ impl Connection {
                     | Frame::NewConnectionId { .. }
                     | Frame::Stamp(_)
             );
+            read.is_data |= matches!(frame, Frame::Stream { .. } | Frame::Datagram(_));
             match frame {
                 Frame::Padding(_) | Frame::Ping => {}
                 Frame::Crypto { offset, data } => self.on_crypto(space, offset, data, now)?,
@@ -78,6 +81,7 @@ impl Connection {
                 frame => self.on_frame(frame, dcid, now)?,
             }
         }
+        self.counters.data_packets_received += u64::from(read.is_data);
         Ok(read)
     }
 
@@ -170,6 +174,9 @@ impl Connection {
         let heard = Heard { ack, delay, report, loss };
         let acked = self.recovery.on_ack(space, &heard, now)?;
         if space == SpaceId::Data {
+            self.counters.acks_received += 1;
+            self.counters.tacks_received += u64::from(report.is_some());
+            self.counters.loss_acks_received += u64::from(loss.is_some());
             self.on_data_acked(ack, largest_before, next, now);
         }
         if let Some(acked) = acked {

@@ -150,6 +150,7 @@ impl Connection {
             side,
             version,
             state: State::Handshaking,
+            ended: None,
             tls,
             initial_keys: Some(initial_keys(version, &dcid, side)),
             handshake_keys: None,

@@ -9,7 +9,7 @@ use tack_units::Instant;
 use super::mtu::BASE;
 use super::recovery::Sent;
 use super::space::{Carried, SpaceId};
-use super::{Connection, State, Transmit};
+use super::{Connection, Datagram, State};
 use crate::error::{ConnectionError, code};
 use crate::protection::{SealKeys, seal};
 use crate::wire::{Frame, Header, LongKind, PacketNumber, Version};
@@ -48,7 +48,7 @@ impl Payload {
 
 impl Connection {
     /// Appends the next datagram to send to `out`; `None`: nothing may or need leave now.
-    pub fn poll_transmit(&mut self, out: &mut Vec<u8>, now: Instant) -> Option<Transmit> {
+    pub fn poll_transmit(&mut self, out: &mut Vec<u8>, now: Instant) -> Option<Datagram> {
         if self.one_rtt.as_ref().is_some_and(|keys| keys.is_worn_out()) && !self.is_ending() {
             let reason = "keys are worn out";
             self.fail(crate::error::Violation::new(code::AEAD_LIMIT_REACHED, reason), now);
@@ -60,8 +60,8 @@ impl Connection {
             State::Over => return None,
             State::Ending(_) => self.last_payloads()?,
             _ => {
-                if let Some(transmit) = self.probe_mtu(out, now) {
-                    return Some(transmit);
+                if let Some(datagram) = self.probe_mtu(out, now) {
+                    return Some(datagram);
                 }
                 self.payloads(now)
             }
@@ -165,7 +165,7 @@ impl Connection {
         mut payloads: Vec<Payload>,
         out: &mut Vec<u8>,
         now: Instant,
-    ) -> Option<Transmit> {
+    ) -> Option<Datagram> {
         let start = out.len();
         let is_full = payloads.iter().any(|payload| payload.full);
         let is_data = payloads.iter().any(|payload| payload.is_data);
@@ -183,7 +183,7 @@ impl Connection {
         }
         self.path.on_sent(out.len() - start);
         let ecn = if only_data { self.ecn.mark() } else { 0 };
-        Some(Transmit { to: self.path.remote(), ecn, is_data })
+        Some(Datagram { to: self.path.remote(), ecn, is_data })
     }
 
     /// Appends a packet of `least` bytes at least.
@@ -279,7 +279,7 @@ impl Connection {
     }
 
     /// A packet that is longer than those before.
-    fn probe_mtu(&mut self, out: &mut Vec<u8>, now: Instant) -> Option<Transmit> {
+    fn probe_mtu(&mut self, out: &mut Vec<u8>, now: Instant) -> Option<Datagram> {
         let size = self.mtu.wanted(now).filter(|_| self.confirmed && self.path.is_validated())?;
         // Only where data flows is it worth one, and tells of loss.
         if !self.has_sent_data || !self.streams.has_data() || !self.may_send(now) {
@@ -302,7 +302,7 @@ impl Connection {
         self.recovery.on_untold(now);
         self.counters.packets_sent += 1;
         self.path.on_sent(out.len() - start);
-        Some(Transmit { to: self.path.remote(), ecn: self.ecn.mark(), is_data: false })
+        Some(Datagram { to: self.path.remote(), ecn: self.ecn.mark(), is_data: false })
     }
 
     /// The keys of the handshake could not be agreed on in time, or some such.

@@ -105,6 +105,22 @@ impl Connection {
         self.streams.stop(id, code)
     }
 
+    /// The next stream that the peer opened in this direction, in the order of their IDs.
+    pub fn accept_stream(&mut self, dir: Dir) -> Option<StreamId> {
+        self.streams.accept(dir)
+    }
+
+    /// Whether what was written to a stream, and its end, has arrived, or the peer knows that the
+    /// stream was reset.
+    pub fn is_done(&self, id: StreamId) -> bool {
+        self.streams.is_done(id)
+    }
+
+    /// The peer wants no more of a stream of ours, for this reason.
+    pub fn stopped(&self, id: StreamId) -> Option<u64> {
+        self.streams.stopped(id)
+    }
+
     /// Bytes of a stream that were written and never sent.
     pub fn unsent(&self, id: StreamId) -> u64 {
         self.streams.unsent(id)
@@ -184,8 +200,15 @@ impl Connection {
         let spaces = self.spaces.iter().filter_map(|space| space.acks.deadline());
         let acks = spaces.min().filter(|_| !self.is_blocked());
         let recovery = self.recovery.deadline(self.is_blocked());
-        let timers = [acks, recovery, self.idle_at(), self.paced_until, self.path.deadline()];
-        timers.into_iter().flatten().min()
+        let silence = [self.idle_at(), self.keep_alive_at()];
+        let timers = [acks, recovery, self.paced_until, self.path.deadline()];
+        timers.into_iter().chain(silence).flatten().min()
+    }
+
+    /// When the peer is to be asked for a sign of life; what was asked already is repeated by recovery.
+    fn keep_alive_at(&self) -> Option<Instant> {
+        let after = self.config.keep_alive.filter(|_| self.confirmed && self.heard_since_asking)?;
+        (self.spaces[SpaceId::Data as usize].probes == 0).then_some(self.idle_since + after)
     }
 
     /// When silence has lasted too long [RFC 9000 §10.1]; the lesser of what both ends say.
@@ -213,6 +236,9 @@ impl Connection {
         }
         if self.paced_until.is_some_and(|at| at <= now) {
             self.paced_until = None;
+        }
+        if self.keep_alive_at().is_some_and(|at| at <= now) {
+            self.spaces[SpaceId::Data as usize].probes = PROBES;
         }
         if self.path.deadline().is_some_and(|at| at <= now) {
             self.path.on_timeout(now);

@@ -165,7 +165,7 @@ impl Streams {
     }
 }
 
-fn opposite(side: Side) -> Side {
+pub(super) fn opposite(side: Side) -> Side {
     match side {
         Side::Client => Side::Server,
         Side::Server => Side::Client,

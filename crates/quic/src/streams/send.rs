@@ -241,6 +241,12 @@ impl SendStream {
         self.fin == Fin::Acked && self.buffer.is_empty()
     }
 
+    /// Nothing is left to be delivered, and no end that was told.
+    pub(crate) fn is_delivered(&self) -> bool {
+        let ends = matches!(self.fin, Fin::Pending | Fin::Sent);
+        self.reset.is_some() || self.buffer.is_empty() && !ends
+    }
+
     /// A writer found no room, and there is some again: tell it once.
     pub(crate) fn take_writable(&mut self) -> bool {
         self.buffer.take_writable()

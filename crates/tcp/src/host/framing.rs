@@ -57,7 +57,7 @@ impl Host {
         let mut burst = BurstBuilder::new(out, framing, self.config.codepoints, limits);
         burst.push(&header, Ecn::NotEct, (&[], &[]));
         let to = key.address(&self.config.encapsulation);
-        Transmit::of(&mut burst, to, framing).expect("one segment was added")
+        super::types::transmit_of(&mut burst, to, framing).expect("one segment was added")
     }
 
     /// Tells a connection that is about to send what became known of its path.

@@ -1,10 +1,10 @@
 //! What a host and its shell exchange: names, bursts, events, errors, counters.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 
 use crate::conn::ConnectionError;
 use crate::conn::{BurstBuilder, Framing};
-pub use crate::wire::ip::Ecn;
+pub use tack_transport::{Ecn, Incoming, Offload, Transmit};
 
 /// Names a connection of one host; never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -29,93 +29,26 @@ impl From<SocketAddr> for Remote {
     }
 }
 
-/// A burst for one sendmsg: `bytes` of the buffer are `segments` datagrams of `segment_size`
-/// each, the last perhaps shorter. With [`Offload::gso_size`] they are one packet of so many
-/// segments, and `segment_size` is all of it: cutting the buffer into pieces of `segment_size`
-/// gives the packets to be written in either case.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Transmit {
-    /// Where to: the UDP path, or the IP address with the TCP port.
-    pub to: SocketAddr,
-    /// Over IP, the source address.
-    pub from: Option<IpAddr>,
-    /// Bytes of each datagram but the last.
-    pub segment_size: usize,
-    /// Bytes appended to the buffer.
-    pub bytes: usize,
-    /// Segments among them.
-    pub segments: usize,
-    /// What to put in the IP header's ECN field (already there over IP).
-    pub ecn: Ecn,
-    /// What the device has yet to do with every packet of the burst. `None`: nothing, they are
-    /// complete; always without
-    /// [`IpConfig::segmentation_offload`](crate::IpConfig::segmentation_offload).
-    pub offload: Option<Offload>,
-}
-
-/// Work left to the device: the fields of `struct virtio_net_hdr` by the same names.
-///
-/// Every packet's TCP checksum field holds the sum over the pseudo-header, not complemented; the
-/// device adds the rest of the packet from `checksum_start` on and stores the complement
-/// `checksum_offset` bytes behind it (`VIRTIO_NET_HDR_F_NEEDS_CSUM`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Offload {
-    /// The burst is one packet, to be cut into segments with so many bytes of text, the last
-    /// perhaps fewer (`VIRTIO_NET_HDR_GSO_TCPV4` or `_TCPV6`). CWR goes on the first segment only,
-    /// FIN and PSH on the last only. `None`: every packet is a segment.
-    pub gso_size: Option<u16>,
-    /// IP and TCP header, options included, of the first packet, in bytes.
-    pub header_len: u16,
-    /// Where the TCP header begins.
-    pub checksum_start: u16,
-    /// Where the checksum is, from `checksum_start` on.
-    pub checksum_offset: u16,
-    /// CWR is set (`VIRTIO_NET_HDR_GSO_ECN`).
-    pub cwr: bool,
-}
-
-impl Transmit {
-    /// What a burst comes to; `None` when nothing is in it.
-    pub(super) fn of(
-        burst: &mut BurstBuilder<'_>,
-        to: SocketAddr,
-        framing: Framing,
-    ) -> Option<Transmit> {
-        let from = match framing {
-            Framing::Bare => None,
-            Framing::Ip(ip) => Some(ip.src),
-        };
-        let offload = burst.finish();
-        (!burst.is_empty()).then(|| Transmit {
-            to,
-            from,
-            segment_size: burst.segment_size(),
-            bytes: burst.bytes(),
-            segments: burst.segments(),
-            ecn: burst.ecn(),
-            offload,
-        })
-    }
-}
-
-/// An IP packet as a device received it.
-#[derive(Clone, Copy, Debug)]
-pub struct Incoming<'a> {
-    /// The packet; it may be a super-packet of several segments of one connection, up to what an
-    /// IP header can say.
-    pub bytes: &'a [u8],
-    /// The device vouches for the transport's checksum, or it was never on a wire and is only
-    /// partly there (`VIRTIO_NET_HDR_F_DATA_VALID`, `_NEEDS_CSUM`): it is not looked at.
-    pub checksum_valid: bool,
-    /// Text per segment of a super-packet, bytes, as the device tells. `None`: one segment.
-    pub gso_size: Option<u16>,
-}
-
-impl<'a> Incoming<'a> {
-    /// A packet as it was on the wire.
-    pub fn new(bytes: &'a [u8]) -> Incoming<'a> {
-        Incoming { bytes, checksum_valid: false, gso_size: None }
-    }
+/// What a burst comes to; `None` when nothing is in it.
+pub(super) fn transmit_of(
+    burst: &mut BurstBuilder<'_>,
+    to: SocketAddr,
+    framing: Framing,
+) -> Option<Transmit> {
+    let from = match framing {
+        Framing::Bare => None,
+        Framing::Ip(ip) => Some(ip.src),
+    };
+    let offload = burst.finish();
+    (!burst.is_empty()).then(|| Transmit {
+        to,
+        from,
+        segment_size: burst.segment_size(),
+        bytes: burst.bytes(),
+        segments: burst.segments(),
+        ecn: burst.ecn(),
+        offload,
+    })
 }
 
 /// Something an application waits for.

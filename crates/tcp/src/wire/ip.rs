@@ -4,41 +4,7 @@ use core::net::IpAddr;
 
 use crate::wire::{ipv4, ipv6};
 
-/// The ECN field [RFC 3168 §5].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Hash)]
-pub enum Ecn {
-    /// 00: the sender does not take part.
-    #[default]
-    NotEct,
-    /// 01
-    Ect1,
-    /// 10
-    Ect0,
-    /// 11: congestion experienced.
-    Ce,
-}
-
-impl Ecn {
-    /// From the two low bits of the traffic class.
-    pub const fn from_bits(bits: u8) -> Ecn {
-        match bits & 3 {
-            0 => Ecn::NotEct,
-            1 => Ecn::Ect1,
-            2 => Ecn::Ect0,
-            _ => Ecn::Ce,
-        }
-    }
-
-    /// The two low bits of the traffic class.
-    pub const fn bits(self) -> u8 {
-        match self {
-            Ecn::NotEct => 0,
-            Ecn::Ect1 => 1,
-            Ecn::Ect0 => 2,
-            Ecn::Ce => 3,
-        }
-    }
-}
+pub use tack_transport::Ecn;
 
 /// Why bytes are not an IP packet we read, or a packet cannot be built.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -114,6 +114,7 @@ impl Connection {
         self.streams.put_data(left, &mut payload.frames, &mut carried);
         payload.is_data = payload.frames.len() > before_data;
         self.has_sent_data |= payload.is_data;
+        self.counters.data_packets_sent += u64::from(payload.is_data);
         payload.eliciting |= payload.frames.len() > before;
         payload.carried.extend(carried.into_iter().map(Carried::Stream));
     }

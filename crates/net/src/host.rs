@@ -1,0 +1,47 @@
+//! The TCP host as the driver has it: what tasks wait for of it.
+
+use std::ops::RangeInclusive;
+
+use tack_tcp::{ConnId, Event, EventKind, Host};
+
+use crate::shared::Machine;
+use crate::waiters::Waiters;
+
+/// What a task waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Key {
+    /// A connection on a listening port.
+    Listener(u16),
+    /// Something of a connection.
+    Conn(ConnId, What),
+}
+
+/// What of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum What {
+    Read,
+    Write,
+    /// The end of the handshake, or of everything.
+    State,
+}
+
+impl Key {
+    pub(crate) fn all_of(conn: ConnId) -> RangeInclusive<Key> {
+        Key::Conn(conn, What::Read)..=Key::Conn(conn, What::State)
+    }
+}
+
+impl Machine for Host {
+    type Key = Key;
+
+    fn wake(&mut self, event: &Event, waiters: &mut Waiters<Key>) {
+        let conn = |what| Key::Conn(event.conn, what);
+        match event.kind {
+            EventKind::Accepted { listener } => waiters.wake(Key::Listener(listener)),
+            EventKind::Connected => waiters.wake(conn(What::State)),
+            EventKind::Readable | EventKind::PeerClosed => waiters.wake(conn(What::Read)),
+            EventKind::Writable => waiters.wake(conn(What::Write)),
+            EventKind::Closed(_) => waiters.wake_all(Key::all_of(event.conn)),
+        }
+    }
+}

@@ -1,0 +1,300 @@
+//! One UDP socket with any number of connections behind it.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::{Arc, PoisonError};
+
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
+use tack_device::{Clock, SocketConfig, UdpSocket};
+use tack_quic::{Config, ConnectionError, EndpointCounters, Listen};
+
+use super::Connection;
+use super::connection::wait;
+use super::machine::Key;
+use crate::builder::start;
+use crate::dial::{Reach, first_of, refused, resolve};
+use crate::endpoint::{Handle, IoCounters};
+use crate::link::Link;
+use crate::shared::State;
+use crate::tap::{SharedTap, Tapped};
+use crate::tls::{Connector, ForQuic, TlsError};
+use crate::{ConnectError, HostPort};
+
+type Quic = tack_quic::Endpoint;
+
+/// Configures an [`Endpoint`].
+#[derive(Clone, Debug, Default)]
+pub struct Builder {
+    socket: SocketConfig,
+    listen: Option<Listen>,
+    tap: Option<SharedTap>,
+}
+
+impl Builder {
+    /// The defaults: nobody may connect.
+    pub fn new() -> Builder {
+        Builder::default()
+    }
+
+    /// Kernel buffers of the socket.
+    #[must_use]
+    pub fn socket(mut self, config: SocketConfig) -> Builder {
+        self.socket = config;
+        self
+    }
+
+    /// Others may connect.
+    #[must_use]
+    pub fn listen(mut self, listen: Listen) -> Builder {
+        self.listen = Some(listen);
+        self
+    }
+
+    /// Tells `tap` of every datagram.
+    #[must_use]
+    pub fn tap(mut self, tap: SharedTap) -> Builder {
+        self.tap = Some(tap);
+        self
+    }
+
+    /// Opens the endpoint on `local`; port 0 takes a free one. Must be called in a tokio runtime with
+    /// I/O enabled; its driver task runs there.
+    ///
+    /// # Errors
+    /// The address is taken or not ours, or no file descriptor is left.
+    ///
+    /// # Panics
+    /// Outside a runtime.
+    pub fn bind(self, local: SocketAddr) -> io::Result<Endpoint> {
+        let socket = UdpSocket::bind(local, &self.socket)?;
+        self.with_socket(socket)
+    }
+
+    /// Opens the endpoint on a socket bound elsewhere.
+    ///
+    /// # Errors
+    /// As for [`Builder::bind`].
+    ///
+    /// # Panics
+    /// Outside a runtime.
+    pub fn from_std(self, socket: std::net::UdpSocket) -> io::Result<Endpoint> {
+        self.with_socket(UdpSocket::from_std(socket)?)
+    }
+
+    fn with_socket(self, socket: UdpSocket) -> io::Result<Endpoint> {
+        let local = socket.local_addr();
+        let mut secret = [0; 32];
+        getrandom::fill(&mut secret)?;
+        let quic = Quic::new(secret, self.listen);
+        let tapped = self.tap.map(|tap| Tapped { tap, local });
+        let handle = start(Link::Udp(socket), quic, Clock::start(), false, tapped)?;
+        Ok(Endpoint { handle, local })
+    }
+}
+
+/// One UDP socket with any number of connections behind it. Clones are the same endpoint.
+///
+/// The socket lives until the last clone, connection and stream is dropped and the peers know.
+#[derive(Clone, Debug)]
+pub struct Endpoint {
+    handle: Handle<Quic>,
+    local: SocketAddr,
+}
+
+impl Endpoint {
+    /// A [`Builder`].
+    pub fn builder() -> Builder {
+        Builder::new()
+    }
+
+    /// An endpoint to connect from, on the wildcard address of the peers' family with port 0
+    /// (`[::]:0` reaches both).
+    ///
+    /// # Errors
+    /// As for [`Builder::bind`].
+    pub fn client(local: SocketAddr) -> io::Result<Endpoint> {
+        Builder::new().bind(local)
+    }
+
+    /// An endpoint that others may connect to.
+    ///
+    /// # Errors
+    /// As for [`Builder::bind`].
+    pub fn server(local: SocketAddr, listen: Listen) -> io::Result<Endpoint> {
+        Builder::new().listen(listen).bind(local)
+    }
+
+    /// The socket's address.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.local
+    }
+
+    /// Connects to the server called `host` (`example.org:9000`, `[fd00::1]:9000`), whose key or
+    /// certificate `connector` believes, to speak one of `protocols`. All addresses of a name are tried.
+    ///
+    /// Cancel safe: an attempt that is given up ends.
+    ///
+    /// # Errors
+    /// The name is unknown, or has no address in reach; nobody answered; the server is not to be
+    /// believed, or would not have us. A host that was never met is [`TlsError::NotKnown`]; see
+    /// [`crate::Endpoint::connect`].
+    pub async fn connect(
+        &self,
+        host: &str,
+        connector: &Connector,
+        protocols: &[&[u8]],
+        config: Config,
+    ) -> Result<Connection, ConnectError> {
+        let at: HostPort = host.parse()?;
+        let reach = Reach::from_socket(self.local);
+        let addresses = resolve((at.name.as_str(), at.port), reach).await?;
+        let host = at.to_string();
+        let protocols: Vec<_> = protocols.iter().map(|name| name.to_vec()).collect();
+        let met = first_of(addresses, |peer| {
+            let (endpoint, connector, host) = (self.clone(), connector.clone(), host.clone());
+            let (protocols, config) = (protocols.clone(), config.clone());
+            async move {
+                let protocols: Vec<_> = protocols.iter().map(Vec::as_slice).collect();
+                endpoint.meet(peer, &host, &connector, &protocols, config).await
+            }
+        });
+        let (connection, is_first_use) = met.await?;
+        if !is_first_use {
+            return Ok(connection);
+        }
+        let found = connection.peer_fingerprint().ok_or(TlsError::NoCertificate)?;
+        Err(TlsError::NotKnown { host, found }.into())
+    }
+
+    /// Connects to the server at `peer`, called `host`, as [`Self::connect`] does. True: it was never
+    /// met, and whoever has compared its key [remembers](Connector::remember) it.
+    ///
+    /// Cancel safe: an attempt that is given up ends.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn meet(
+        &self,
+        peer: SocketAddr,
+        host: &str,
+        connector: &Connector,
+        protocols: &[&[u8]],
+        config: Config,
+    ) -> Result<(Connection, bool), ConnectError> {
+        let ForQuic { name, config: tls, verdict } = connector.for_quic(host, protocols)?;
+        let connected = self.connect_with(peer, name, tls, config).await;
+        let Some(verdict) = verdict else { return Ok((connected?, false)) };
+        let mut verdict = verdict.lock().unwrap_or_else(PoisonError::into_inner);
+        match (connected, verdict.error.take()) {
+            (Err(ConnectError::Quic(_)), Some(reason)) => Err(reason.into()),
+            (connected, _) => Ok((connected?, verdict.first_use)),
+        }
+    }
+
+    /// Connects to the server at `peer`, which must be `name` to TLS as `tls` is configured.
+    ///
+    /// Cancel safe: an attempt that is given up ends.
+    ///
+    /// # Errors
+    /// TLS cannot do QUIC as it is configured; nobody answered, or the handshake failed.
+    pub async fn connect_with(
+        &self,
+        peer: SocketAddr,
+        name: ServerName<'static>,
+        tls: Arc<ClientConfig>,
+        config: Config,
+    ) -> Result<Connection, ConnectError> {
+        let connection = self.begin(peer, name, tls, config)?;
+        tokio::select! {
+            biased;
+            connected = connection.connected() => connected?,
+            () = refused(peer) => return Err(tack_tcp::ConnectionError::Refused.into()),
+        }
+        Ok(connection)
+    }
+
+    fn begin(
+        &self,
+        peer: SocketAddr,
+        name: ServerName<'static>,
+        tls: Arc<ClientConfig>,
+        config: Config,
+    ) -> Result<Connection, ConnectError> {
+        let shared = &self.handle.0;
+        let mut state = shared.lock();
+        if state.closed {
+            return Err(ConnectError::EndpointClosed);
+        }
+        let id = state.host.connect(peer, name, tls, config, shared.clock.now());
+        let id = id.map_err(TlsError::from)?;
+        state.host.hold(id);
+        state.settle(shared);
+        drop(state);
+        Ok(Connection::new(self.handle.clone(), id))
+    }
+
+    /// The next connection that another began, its handshake done; `None`: the endpoint was closed.
+    ///
+    /// Cancel safe: a connection is taken only when it is returned.
+    pub async fn accept(&self) -> Option<Connection> {
+        let accepted = |state: &mut State<Quic>| match state.closed {
+            true => Some(None),
+            false => state.host.accept().map(Some),
+        };
+        let id = wait(&self.handle, Key::Accept, accepted).await?;
+        Some(Connection::new(self.handle.clone(), id))
+    }
+
+    /// Ends all connections, and tells the peers the application's `code` and `reason`; nothing new
+    /// starts. [`Self::wait_idle`] waits until they know.
+    pub fn close(&self, code: u64, reason: &[u8]) {
+        let shared = &self.handle.0;
+        let mut state = shared.lock();
+        state.closed = true;
+        let all: Vec<_> = state.host.connections().collect();
+        for id in all {
+            if let Some(conn) = state.host.connection(id) {
+                conn.close(code, reason, shared.clock.now());
+            }
+        }
+        state.settle(shared);
+        state.waiters.wake_everyone();
+    }
+
+    /// Waits until no connection is left, and their peers know, or three probe timeouts have passed.
+    ///
+    /// Cancel safe.
+    pub async fn wait_idle(&self) {
+        crate::endpoint::wait_idle(&self.handle).await;
+    }
+
+    /// Waits until what was written to streams has arrived, and their ends, or never will.
+    ///
+    /// Cancel safe.
+    pub async fn wait_delivered(&self) {
+        crate::endpoint::wait_delivered(&self.handle).await;
+    }
+
+    /// Marks every datagram with a differentiated services codepoint, 6 bits [RFC 2474], from now on.
+    /// Returns whether that can be done: on Linux.
+    pub fn set_dscp(&self, dscp: u8) -> bool {
+        self.handle.0.link.get_ref().set_dscp(dscp)
+    }
+
+    /// What passed the socket so far.
+    pub fn io_counters(&self) -> IoCounters {
+        self.handle.0.lock().io
+    }
+
+    /// What strangers were told.
+    pub fn counters(&self) -> EndpointCounters {
+        self.handle.0.lock().host.counters()
+    }
+}
+
+impl From<ConnectionError> for ConnectError {
+    fn from(error: ConnectionError) -> ConnectError {
+        ConnectError::Quic(error)
+    }
+}

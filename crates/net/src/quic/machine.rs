@@ -1,0 +1,69 @@
+//! The QUIC endpoint as the driver has it: what tasks wait for of it.
+
+use std::ops::RangeInclusive;
+
+use tack_quic::streams::{Dir, StreamEvent, StreamId};
+use tack_quic::{ConnId, Endpoint, Event};
+
+use crate::shared::Machine;
+use crate::waiters::Waiters;
+
+/// What a task waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Key {
+    /// A connection that another begins.
+    Accept,
+    /// Something of a connection.
+    Conn(ConnId, What),
+}
+
+/// What of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum What {
+    /// The end of the handshake, or of everything.
+    State,
+    /// A stream that the peer opens.
+    Accept(Dir),
+    /// The peer allows another stream.
+    Open(Dir),
+    Datagram,
+    Read(StreamId),
+    Write(StreamId),
+    /// Everything of it has arrived, or the peer wants no more.
+    Done(StreamId),
+    /// Nothing; the bound of the others.
+    Last,
+}
+
+impl Key {
+    pub(crate) fn all_of(conn: ConnId) -> RangeInclusive<Key> {
+        Key::Conn(conn, What::State)..=Key::Conn(conn, What::Last)
+    }
+}
+
+impl Machine for Endpoint {
+    type Key = Key;
+
+    fn wake(&mut self, (conn, event): &(ConnId, Event), waiters: &mut Waiters<Key>) {
+        let mut wake = |what| waiters.wake(Key::Conn(*conn, what));
+        match event {
+            Event::Connected => {
+                wake(What::State);
+                waiters.wake(Key::Accept);
+            }
+            Event::Stream(StreamEvent::Opened(id)) => wake(What::Accept(id.dir())),
+            Event::Stream(StreamEvent::Readable(id)) => wake(What::Read(*id)),
+            Event::Stream(StreamEvent::Writable(id)) => wake(What::Write(*id)),
+            Event::Stream(StreamEvent::Finished(id)) => wake(What::Done(*id)),
+            Event::Stream(StreamEvent::Stopped(id)) => {
+                wake(What::Write(*id));
+                wake(What::Done(*id));
+            }
+            Event::Stream(StreamEvent::Available(dir)) => wake(What::Open(*dir)),
+            Event::Datagram => wake(What::Datagram),
+            Event::Closed(_) => waiters.wake_all(Key::all_of(*conn)),
+            // What it says nobody here can wait for.
+            _ => {}
+        }
+    }
+}

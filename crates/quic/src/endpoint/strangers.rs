@@ -1,0 +1,149 @@
+//! What of no connection arrives: first packets, other versions, leftovers.
+
+use core::time::Duration;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use tack_transport::Ecn;
+use tack_units::Instant;
+
+use super::{Endpoint, LEAST_INITIAL, token};
+use crate::conn::{Accept, Connection};
+use crate::wire::{ConnectionId, Version, invariant_cids, put_retry, put_version_negotiation};
+
+/// Answers to strangers that wait to be sent.
+const MAX_REPLIES: usize = 64;
+/// Stateless resets are this long, or one byte shorter than what they answer [RFC 9000 §10.3.3].
+const RESET_LEN: usize = 43;
+const LEAST_RESET: usize = 21;
+/// How long a Retry's token is good for.
+const TOKEN_LIFE: Duration = Duration::from_secs(15);
+
+impl Endpoint {
+    /// A client's first packet. `None`: it is not taken in, or not yet.
+    pub(super) fn admit(
+        &mut self,
+        from: SocketAddr,
+        version: Version,
+        (dcid, scid): (ConnectionId, ConnectionId),
+        token: &[u8],
+        now: Instant,
+    ) -> Option<u64> {
+        let listen = self.listen.as_ref()?;
+        if self.incoming >= listen.max_connections {
+            self.counters.refused += 1;
+            return None;
+        }
+        let shown = token::original(&self.secret, token, from, &dcid, TOKEN_LIFE, now);
+        if shown.is_none() && self.handshaking.len() >= listen.max_handshakes {
+            self.retry(from, version, (dcid, scid), now);
+            return None;
+        }
+        let accept = Accept {
+            remote: from,
+            version,
+            original_dcid: shown.unwrap_or(dcid),
+            retry_scid: shown.map(|_| dcid),
+            remote_cid: scid,
+            tls: Arc::clone(&listen.tls),
+            config: listen.config.clone(),
+            seed: [0; 32],
+        };
+        let number = self.next;
+        let conn = Connection::accept_as(accept, self.secret.clone(), number, now).ok()?;
+        self.by_first.insert((from, dcid), number);
+        self.handshaking.insert(number, (from, dcid));
+        self.incoming += 1;
+        self.insert(conn);
+        Some(number)
+    }
+
+    /// What looked like a first packet was none: nothing of it is kept.
+    pub(super) fn turn_away(&mut self, number: u64) {
+        self.forget_handshake(number);
+        if self.connections.remove(&number).is_some() {
+            self.incoming -= 1;
+        }
+    }
+
+    /// The client shall come again, with a token that shows where it is.
+    fn retry(
+        &mut self,
+        from: SocketAddr,
+        version: Version,
+        (dcid, scid): (ConnectionId, ConnectionId),
+        now: Instant,
+    ) {
+        // It is nobody's ID: the endpoint only has to know the token by it.
+        let ours = self.secret.cid(u64::MAX, self.counters.retries);
+        let token = token::new(&self.secret, from, &dcid, &ours, now);
+        let mut packet = Vec::new();
+        put_retry(version, &scid, &ours, &dcid, &token, &mut packet);
+        if self.reply(from, packet) {
+            self.counters.retries += 1;
+        }
+    }
+
+    pub(super) fn negotiate(&mut self, from: SocketAddr, datagram: &[u8]) {
+        if self.listen.is_none() || datagram.len() < LEAST_INITIAL {
+            return;
+        }
+        let Some((dcid, scid)) = invariant_cids(datagram) else { return };
+        let mut packet = Vec::new();
+        put_version_negotiation(&scid, &dcid, &mut packet);
+        if self.reply(from, packet) {
+            self.counters.negotiations += 1;
+        }
+    }
+
+    /// A short header of no connection: perhaps the peer of one of ours has lost its state, perhaps we
+    /// have. Only what we began is looked through: servers are reset by their clients' silence.
+    pub(super) fn on_unknown(
+        &mut self,
+        from: SocketAddr,
+        dcid: ConnectionId,
+        datagram: &mut [u8],
+        now: Instant,
+    ) {
+        let number = self.began.iter().copied().find(|number| {
+            let conn = self.connections.get(number).map(|entry| &entry.conn);
+            conn.is_some_and(|conn| conn.remote() == from && conn.is_reset_by(datagram))
+        });
+        match number.and_then(|number| self.connections.get_mut(&number).zip(Some(number))) {
+            Some((entry, number)) => {
+                entry.conn.handle(from, 0, datagram, now);
+                self.touch(number);
+            }
+            None => self.reset(from, dcid, datagram.len()),
+        }
+    }
+
+    /// What looks like a packet of a connection that is not known any more.
+    fn reset(&mut self, from: SocketAddr, dcid: ConnectionId, len: usize) {
+        let size = RESET_LEN.min(len - 1);
+        if size < LEAST_RESET {
+            return;
+        }
+        // What precedes the token looks like a short header and noise [RFC 9000 §10.3].
+        let mut packet = Vec::with_capacity(size);
+        let mut index = self.counters.resets << 3;
+        while packet.len() < size - 16 {
+            packet.extend_from_slice(&self.secret.word(u64::MAX, index).to_le_bytes());
+            index += 1;
+        }
+        packet.truncate(size - 16);
+        packet[0] = packet[0] & 0x3f | 0x40;
+        packet.extend_from_slice(&self.secret.reset_token(&dcid));
+        if self.reply(from, packet) {
+            self.counters.resets += 1;
+        }
+    }
+
+    fn reply(&mut self, to: SocketAddr, packet: Vec<u8>) -> bool {
+        let has_room = self.alone.len() < MAX_REPLIES;
+        if has_room {
+            self.alone.push_back((to, Ecn::NotEct, packet));
+        }
+        has_room
+    }
+}

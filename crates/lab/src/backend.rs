@@ -58,7 +58,11 @@ const TACK_PAYLOAD_BYTES: f64 = 1_440.0;
 pub fn identity(scenario: &Scenario, backend: Backend, series: bool) -> Result<String> {
     let nameless = Scenario { name: String::new(), ..scenario.clone() };
     let version = env!("CARGO_PKG_VERSION");
-    let text = serde_json::to_string(&(version, EPOCH, backend, series, nameless))?;
+    let mut text = serde_json::to_string(&(version, EPOCH, backend, series, nameless))?;
+    #[cfg(target_os = "linux")]
+    if let Some(Stack::Rival(name)) = &scenario.stack {
+        text += &crate::versus::rival::Rival::text(name).map_err(anyhow::Error::msg)?;
+    }
     Ok(blake3::hash(text.as_bytes()).to_hex()[..16].to_owned())
 }
 
@@ -72,9 +76,11 @@ impl Backend {
         if is_live && cfg!(not(target_os = "linux")) {
             return Err(("backend".to_owned(), "live needs Linux".to_owned()));
         }
-        if !is_live && scenario.stack.is_some() {
-            let what = "is for real time: say backend = \"live\" at the top".to_owned();
-            return Err(("stack".to_owned(), what));
+        for (key, is_there) in [("stack", scenario.stack.is_some()), ("veth", scenario.veth)] {
+            if !is_live && is_there {
+                let what = "is for real time: say backend = \"live\" at the top".to_owned();
+                return Err((key.to_owned(), what));
+            }
         }
         if is_live { scenario.check_live() } else { Ok(()) }
     }
@@ -154,11 +160,27 @@ fn simulated(item: &Item, record: &mut Record) -> Result<Figures> {
 /// In real time, again until the machine was quiet enough or it was tried often enough.
 #[cfg(target_os = "linux")]
 fn live(scenario: &Scenario, record: &mut Record) -> Result<Figures> {
+    if let Some(Stack::Rival(name)) = &scenario.stack {
+        return versus(scenario, name, record);
+    }
     for _ in 0..TRIES {
         let run = crate::live::run(scenario, None)?;
         record.void = run.void;
         if record.void.is_none() {
             return Ok(metric::of_live(scenario, &run.result, &run.extra));
+        }
+    }
+    Ok(Figures::new())
+}
+
+/// Of a rival the same, but what goes wrong with the rival itself is not tried again.
+#[cfg(target_os = "linux")]
+fn versus(scenario: &Scenario, name: &str, record: &mut Record) -> Result<Figures> {
+    for _ in 0..TRIES {
+        let run = crate::versus::run(scenario, name)?;
+        (record.void, record.about) = (run.void, run.about);
+        if !run.again {
+            return Ok(run.figures);
         }
     }
     Ok(Figures::new())

@@ -49,6 +49,11 @@ files! {
     "tack/A2.toml",
     "tack/S14.toml",
     "tack/S15.toml",
+    "versus/versus-bulk.toml",
+    "versus/versus-files.toml",
+    "versus/versus-latency.toml",
+    "versus/versus-many.toml",
+    "versus/versus-paced.toml",
 }
 
 /// Whose figures they are: directories, and what they are of.

@@ -4,6 +4,8 @@
 mod emulate;
 mod envelope;
 mod experiment;
+#[cfg(target_os = "linux")]
+mod versus;
 
 use std::io::{IsTerminal, stderr};
 use std::path::Path;
@@ -32,6 +34,8 @@ pub fn run(args: LabArgs) -> Result<ExitCode, Failure> {
         LabCommand::Emulate(args) => emulate::emulate(&args),
         #[cfg(target_os = "linux")]
         LabCommand::Kernel(args) => experiment::figures(&["kernel"], &args),
+        #[cfg(target_os = "linux")]
+        LabCommand::Versus(args) => versus::versus(&args),
     }
 }
 

@@ -28,7 +28,8 @@ pub(crate) const WINDOW_BYTES: u32 = 64 << 20;
 pub(crate) fn version(stack: Stack) -> String {
     let lock = include_str!("../Cargo.lock");
     let of = |name: &str| {
-        let at = lock.find(&format!("name = \"{name}\"\n")).map(|at| &lock[at..]);
+        // The last of several is the newest: ours.
+        let at = lock.rfind(&format!("name = \"{name}\"\n")).map(|at| &lock[at..]);
         let line = at.and_then(|rest| rest.lines().nth(1));
         let version = line.and_then(|line| line.split('"').nth(1)).unwrap_or("unknown");
         format!("{name} {version}")

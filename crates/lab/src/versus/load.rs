@@ -76,7 +76,9 @@ impl Asked {
                 Ok(Asked { load: Load::Many, bytes, connections: count, ..usual })
             }
             [App::Cbr { mbps }] if count == 1 => {
-                let bytes = (mbps * 1e6 / 8.0 * scenario.duration_s) as u64;
+                // What is left of the duration is for connecting, and for what is under way.
+                let seconds = scenario.duration_s - scenario.warmup_s;
+                let bytes = (mbps * 1e6 / 8.0 * seconds) as u64;
                 Ok(Asked { load: Load::Paced, bytes, mbps, ..usual })
             }
             [

@@ -23,7 +23,8 @@ use crate::scenario::Scenario;
 
 /// How long a server may take to be ready.
 const START_LIMIT: Duration = Duration::from_secs(10);
-/// How often a server is looked at meanwhile, and later what both ends use.
+/// How often both ends are looked at, at first and later: some are gone after some milliseconds.
+const FIRST_LOOK: Duration = Duration::from_millis(1);
 const LOOK: Duration = Duration::from_millis(50);
 /// What of a program's complaints is repeated.
 const SAID_BYTES: usize = 300;
@@ -126,6 +127,8 @@ impl Stage<'_> {
         let mut command = Program::shell(line);
         let path = std::env::join_paths(places())?;
         command.current_dir(self.dir).env("PATH", path).env("LC_ALL", "C");
+        // What went wrong is in the message: a backtrace would hide it.
+        command.env("RUST_BACKTRACE", "0");
         command.envs(self.environment.iter().map(|(key, value)| (key, value)));
         let open = |kind: &str| File::create(self.dir.join(format!("{log}.{kind}")));
         command.stdout(open("out")?).stderr(open("err")?);
@@ -208,12 +211,14 @@ impl Stage<'_> {
             // Nobody listens any more where the limit was reached.
             let _ = ended.send(clock.now());
         })?;
+        let mut look = FIRST_LOOK;
         let took = loop {
-            match end.recv_timeout(LOOK) {
+            match end.recv_timeout(look) {
                 Ok(at) => break at.saturating_since(tack_units::Instant::ZERO),
                 Err(RecvTimeoutError::Disconnected) => bail!("nobody saw the client's end"),
                 Err(RecvTimeoutError::Timeout) => {}
             }
+            look = (look * 2).min(LOOK);
             receiver.look();
             sender.look();
             if clock.now().saturating_since(tack_units::Instant::ZERO) > limit {

@@ -207,3 +207,61 @@ fn parts_of_an_experiment_merge_to_the_bytes_of_one_machine() {
         "{message}"
     );
 }
+
+/// Two rivals that CI has, over a veth pair: the command itself and iperf3.
+#[cfg(target_os = "linux")]
+#[test]
+fn the_command_and_iperf3_stand_in_one_table_with_what_they_used() {
+    const VERSUS: &str = r#"
+id = "two"
+backend = "live"
+[base]
+veth = true
+duration_s = 60.0
+flow = [{ strategy = "tack", app = { kind = "file", bytes = 20000000 } }]
+[[variant]]
+name = "tack-perf"
+set = { stack = { rival = "tack-perf" } }
+[[variant]]
+name = "iperf3"
+set = { stack = { rival = "iperf3-cubic" } }
+[[view]]
+metrics = ["goodput", "acks", "cpu_s_per_gb", "sender_rss_mb"]
+"#;
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("two.toml"), VERSUS).unwrap();
+    let out = run(dir.path(), "run two.toml --json");
+    let told = String::from_utf8_lossy(&out.stderr);
+    let must = std::env::var_os("TACK_INTEROP_REQUIRED").is_some();
+    if !out.status.success() && told.contains("namespace") && !must {
+        return println!("skipped: {told}");
+    }
+    assert!(out.status.success(), "{told}");
+    let all: Value = serde_json::from_slice(&out.stdout).unwrap();
+    for row in all["rows"].as_array().unwrap() {
+        if row["goodput"].is_null() && !must {
+            println!("skipped: {}", all["void"]);
+            continue;
+        }
+        assert!(row["goodput"].is_number(), "{}", all["void"]);
+        let figure = |key| number(row, key);
+        assert!(figure("goodput") > 1e6 && figure("acks") > 5.0, "{row}");
+        assert!(figure("cpu_s_per_gb") > 0.0 && figure("sender_rss_mb") > 0.5, "{row}");
+    }
+    let who = run(dir.path(), "versus --list");
+    let who = String::from_utf8_lossy(&who.stdout).into_owned();
+    assert!(who.contains("tack-perf") && who.contains("script/rivals"), "{who}");
+}
+
+#[test]
+fn a_rival_that_nobody_knows_is_a_mistake_with_line_and_key() {
+    let dir = tempfile::tempdir().unwrap();
+    let text = "id = \"x\"\nbackend = \"live\"\n[base]\nveth = true\nstack = { rival = \"quin\" }\n\
+                flow = [{ strategy = \"tack\", app = { kind = \"file\", bytes = 9 } }]\n";
+    std::fs::write(dir.path().join("x.toml"), text).unwrap();
+    let out = run(dir.path(), "run x.toml");
+    let told = String::from_utf8_lossy(&out.stderr);
+    assert_eq!(out.status.code(), Some(2), "{told}");
+    let linux = told.contains("line 5") && told.contains("there is no rival `quin`");
+    assert!(linux || cfg!(not(target_os = "linux")), "{told}");
+}

@@ -236,6 +236,11 @@ pub const fn ipv6(end: End) -> Ipv6Addr {
     Ipv6Addr::new(0xfd77, 0, 0, 0, 0, 0, 0, 1 + index(end) as u16)
 }
 
+/// Those of the interface at `end`.
+pub(crate) fn addresses(end: End) -> [Prefix; 2] {
+    [prefix(ipv4(end), 24), prefix(ipv6(end), 64)]
+}
+
 fn prefix(addr: impl Into<IpAddr>, bits: u8) -> Prefix {
     Prefix::new(addr.into(), bits).expect("no longer than the address")
 }
@@ -255,9 +260,8 @@ const SYSCTLS: [(&str, &str); 8] = [
     ("net.ipv6.conf.default.accept_dad", "0"),
 ];
 
-/// A namespace and the device in it that leads over the path.
-fn side(end: End, mtu: u16) -> Result<(Netns, Tun), EmulationError> {
-    let netns = Netns::new()?;
+/// Sets them.
+pub(crate) fn tune(netns: &Netns) -> Result<(), NetnsError> {
     for (name, value) in SYSCTLS {
         match netns.sysctl(name, value) {
             // A kernel without IPv6 has none of its parameters.
@@ -265,9 +269,16 @@ fn side(end: End, mtu: u16) -> Result<(Netns, Tun), EmulationError> {
             result => result?,
         }
     }
+    Ok(())
+}
+
+/// A namespace and the device in it that leads over the path.
+fn side(end: End, mtu: u16) -> Result<(Netns, Tun), EmulationError> {
+    let netns = Netns::new()?;
+    tune(&netns)?;
     let config = TunConfig::default().with(|it| {
         it.name = INTERFACE.to_owned();
-        it.addresses = vec![prefix(ipv4(end), 24), prefix(ipv6(end), 64)];
+        it.addresses = addresses(end).to_vec();
         it.routes = vec![prefix(Ipv4Addr::UNSPECIFIED, 0), prefix(Ipv6Addr::UNSPECIFIED, 0)];
         it.mtu = mtu;
         it.queue_packets = QUEUE_PACKETS;
@@ -283,17 +294,21 @@ fn dropped(netns: &[Netns; 2]) -> Result<u64, EmulationError> {
     for netns in netns {
         // Which namespace it tells of depends on who reads it.
         let text = netns.enter(|| std::fs::read_to_string("/proc/thread-self/net/dev"))?;
-        dropped += tx_dropped(&text.map_err(NetnsError::System)?, INTERFACE).unwrap_or(0);
+        let text = text.map_err(NetnsError::System)?;
+        dropped += count_of(&text, INTERFACE, TX_DROPPED).unwrap_or(0);
     }
     Ok(dropped)
 }
 
-/// The count in `/proc/net/dev`: after the name eight numbers of what was received, then bytes,
+/// Where `/proc/net/dev` has the packets that an interface dropped instead of sending them.
+const TX_DROPPED: usize = 11;
+
+/// A count in `/proc/net/dev`: after the name eight numbers of what was received, then bytes,
 /// packets, errors and drops of what was sent.
-fn tx_dropped(text: &str, name: &str) -> Option<u64> {
+pub(crate) fn count_of(text: &str, name: &str, at: usize) -> Option<u64> {
     let (_, numbers) =
         text.lines().filter_map(|l| l.split_once(':')).find(|(n, _)| n.trim() == name)?;
-    numbers.split_whitespace().nth(11)?.parse().ok()
+    numbers.split_whitespace().nth(at)?.parse().ok()
 }
 
 #[cfg(test)]

@@ -14,7 +14,10 @@
 //! * [`Realtime`]: a link released by a clock; sans-IO.
 //! * [`Lateness`] and [`LatenessBound`]: how late real time made us, and when a run is worthless.
 //! * [`Emulation`]: namespaces, devices, routes and the thread between them (Linux).
+//! * [`Cable`]: the same namespaces with a veth pair between them.
 
+#[cfg(target_os = "linux")]
+mod cable;
 #[cfg(target_os = "linux")]
 mod capture;
 #[cfg(target_os = "linux")]
@@ -27,6 +30,8 @@ mod realtime;
 mod relay;
 mod report;
 
+#[cfg(target_os = "linux")]
+pub use cable::Cable;
 #[cfg(target_os = "linux")]
 pub use emulation::{Emulation, EmulationConfig, EmulationError, INTERFACE, ipv4, ipv6};
 pub use lateness::{Lateness, LatenessBound};

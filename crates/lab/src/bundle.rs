@@ -51,6 +51,11 @@ files! {
     "tack/S14-shallow.toml",
     "tack/S15.toml",
     "tack/S15-buffer.toml",
+    "versus/versus-bulk.toml",
+    "versus/versus-files.toml",
+    "versus/versus-latency.toml",
+    "versus/versus-many.toml",
+    "versus/versus-paced.toml",
 }
 
 /// Whose figures they are: directories, and what they are of.

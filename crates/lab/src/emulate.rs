@@ -13,7 +13,7 @@ use std::io::Write;
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
 use tack_device::Netns;
-use tack_emu::{Emulation, EmulationConfig, LatenessBound, Report, Tally};
+use tack_emu::{Classify, Emulation, EmulationConfig, LatenessBound, Report, Tally};
 use tack_link::path::Path;
 use tack_link::wired::Wired;
 use tack_link::wlan::Wlan;
@@ -104,7 +104,6 @@ pub(crate) fn kind(bytes: &[u8]) -> PacketKind {
 }
 
 /// How it is emulated.
-#[derive(Default)]
 pub struct EmulateSettings {
     /// Least time between two releases; see [`EmulationConfig::quantum`].
     pub quantum: Duration,
@@ -112,6 +111,19 @@ pub struct EmulateSettings {
     pub bound: LatenessBound,
     /// Write the packets at both ends here, as pcapng.
     pub capture: Option<Box<dyn Write + Send>>,
+    /// Tells data from acknowledgments: by what segments say, if nothing else is asked for.
+    pub classify: Classify,
+}
+
+impl Default for EmulateSettings {
+    fn default() -> Self {
+        EmulateSettings {
+            quantum: Duration::ZERO,
+            bound: LatenessBound::default(),
+            capture: None,
+            classify: kind,
+        }
+    }
 }
 
 /// A path in use.
@@ -128,9 +140,8 @@ impl Emulated {
     /// what would.
     pub fn start(path: &EmulatedPath, settings: EmulateSettings) -> Result<Emulated> {
         let (names, hops) = path.build()?.into_iter().unzip();
-        let EmulateSettings { quantum, bound, capture } = settings;
-        let config =
-            EmulationConfig { quantum, bound, capture, classify: kind, ..Default::default() };
+        let EmulateSettings { quantum, bound, capture, classify } = settings;
+        let config = EmulationConfig { quantum, bound, capture, classify, ..Default::default() };
         Ok(Emulated { emulation: Emulation::new(Path::new(hops), config)?, names })
     }
 

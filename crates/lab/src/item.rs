@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::draw::{Word, Words};
-use crate::scenario::Scenario;
+use crate::scenario::{Scenario, Stack};
+#[cfg(target_os = "linux")]
+use crate::versus::rival::Rival;
 
 /// What makes figures of a scenario.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
@@ -42,9 +44,11 @@ impl Backend {
         if is_live && cfg!(not(target_os = "linux")) {
             return Err(("backend".to_owned(), "live needs Linux".to_owned()));
         }
-        if !is_live && scenario.stack.is_some() {
-            let what = "is for real time: say backend = \"live\" at the top".to_owned();
-            return Err(("stack".to_owned(), what));
+        for (key, is_there) in [("stack", scenario.stack.is_some()), ("veth", scenario.veth)] {
+            if !is_live && is_there {
+                let what = "is for real time: say backend = \"live\" at the top".to_owned();
+                return Err((key.to_owned(), what));
+            }
         }
         if is_live { scenario.check_live() } else { Ok(()) }
     }
@@ -100,6 +104,11 @@ pub(crate) fn identity(
 ) -> serde_json::Result<String> {
     let nameless = Scenario { name: String::new(), ..scenario.clone() };
     let version = env!("CARGO_PKG_VERSION");
-    let text = serde_json::to_string(&(version, EPOCH, backend, series, nameless))?;
+    let mut text = serde_json::to_string(&(version, EPOCH, backend, series, nameless))?;
+    // How a rival is run is part of it. One that has no file says so when it runs.
+    #[cfg(target_os = "linux")]
+    if let Some(Stack::Rival(name)) = &scenario.stack {
+        text += &Rival::text(name).unwrap_or_default();
+    }
     Ok(blake3::hash(text.as_bytes()).to_hex()[..16].to_owned())
 }

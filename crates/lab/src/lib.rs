@@ -43,6 +43,8 @@ pub mod table;
 mod traffic;
 #[cfg(target_os = "linux")]
 mod tun_host;
+#[cfg(target_os = "linux")]
+pub mod versus;
 pub mod view;
 
 pub use simulate::{Recordings, simulate, simulate_recorded};

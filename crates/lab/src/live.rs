@@ -22,7 +22,7 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 use std::io::Write;
 
-use anyhow::{Result, ensure};
+use anyhow::{Result, bail, ensure};
 use tack_device::Clock;
 use tack_emu::{Emulation, EmulationConfig, Passed};
 use tack_link::path::Path;
@@ -104,6 +104,7 @@ impl Traffic {
                 wait_until(begin, &emulation.clock());
                 Ok(Traffic::Programs(server, Program::start(emulation.client(), client)?))
             }
+            Stack::Rival(name) => bail!("{name} is run by `versus`, which reads what it says"),
             Stack::Ours | Stack::Simulated => {
                 ours::start(emulation, scenario, begin).map(Traffic::Threads)
             }

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -32,10 +32,34 @@ impl Program {
     /// # Errors
     /// It cannot be started.
     pub fn start(netns: &Netns, line: &str) -> Result<Program> {
+        Program::of(netns, Program::shell(line)).with_context(|| line.to_owned())
+    }
+
+    /// What [`Program::start`] starts, to be changed before [`Program::of`] does.
+    pub(crate) fn shell(line: &str) -> Command {
         let mut shell = Command::new("/bin/sh");
         // A group of its own: what the shell starts ends with it, and Ctrl-C is another's.
         shell.args(["-c", line]).process_group(0).stdin(Stdio::null());
-        netns.spawn(with_addresses(&mut shell)).map(Program).with_context(|| line.to_owned())
+        with_addresses(&mut shell);
+        shell
+    }
+
+    /// Starts a [`Program::shell`] in a namespace.
+    pub(crate) fn of(netns: &Netns, mut shell: Command) -> Result<Program> {
+        Ok(Program(netns.spawn(&mut shell)?))
+    }
+
+    /// The number of the shell, and of its group.
+    pub(crate) fn id(&self) -> u32 {
+        self.0.id()
+    }
+
+    pub(crate) fn has_ended(&mut self) -> io::Result<bool> {
+        Ok(self.0.try_wait()?.is_some())
+    }
+
+    pub(crate) fn wait(&mut self) -> io::Result<ExitStatus> {
+        self.0.wait()
     }
 
     fn signal(&self, signal: Signal) {

@@ -27,6 +27,9 @@ pub struct Record {
     /// What a single run ran: every key as meant, the seed included.
     #[serde(default, skip_serializing_if = "serde_json::Value::is_null")]
     pub scenario: serde_json::Value,
+    /// Who ran, where that is a program of others: what it is, its version, its encryption.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub about: BTreeMap<String, String>,
     /// Why there are no figures: a flow stalled, the stack panicked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub void: Option<String>,

@@ -81,11 +81,29 @@ impl Loaded {
             let words: Vec<String> = key.iter().map(|(k, v)| format!("{k} = {v}")).collect();
             format!("{}: {why}", words.join(", "))
         });
-        Some(Report {
-            shown: views.iter().map(|view| view.show(&results)).collect(),
-            findings: judge(&self.experiment.id, &self.experiment.claim, &results),
-            void: void.collect(),
-        })
+        let mut shown: Vec<Shown> = views.iter().map(|view| view.show(&results)).collect();
+        shown.extend(self.participants(records));
+        let findings = judge(&self.experiment.id, &self.experiment.claim, &results);
+        Some(Report { shown, findings, void: void.collect() })
+    }
+
+    /// Who ran, where that were programs of others: a row per variant.
+    fn participants(&self, records: &BTreeMap<String, Record>) -> Option<Shown> {
+        let mut rows: Vec<Vec<String>> = Vec::new();
+        for record in self.plan.items.iter().filter_map(|item| records.get(&item.id)) {
+            if record.about.is_empty() {
+                continue;
+            }
+            let name = record.key.get("variant").map(ToString::to_string).unwrap_or_default();
+            let word = |key| record.about.get(key).cloned().unwrap_or_default();
+            let row = vec![name, word("who"), word("encryption"), word("version")];
+            if !rows.contains(&row) {
+                rows.push(row);
+            }
+        }
+        let header = ["", "who", "encryption", "version"].map(str::to_owned).to_vec();
+        let table = Table { title: "Who ran".to_owned(), keys: 4, header, rows };
+        (!table.rows.is_empty()).then(|| Shown { table, plots: Vec::new() })
     }
 
     /// Means by key: an object per point of the plan, every figure with its interval.

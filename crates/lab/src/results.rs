@@ -7,11 +7,28 @@ use std::path::Path;
 
 use crate::bundle::{PAPERS, figures, stem};
 use crate::experiment::Experiment;
-use crate::reproduce::Report;
+use crate::reproduce::{Loaded, Report};
 
 /// The blessed table of a figure.
 pub fn blessed(report: &Report) -> String {
     report.markdown().trim_end().to_owned() + "\n"
+}
+
+/// What runs in real time gave, under a heading for each: figures of one machine at one time, which the
+/// code does not give again to the byte. `command` is what was typed.
+pub fn of_real_time(whole: &[(Loaded, Report)], command: &str) -> String {
+    let mut out = format!(
+        "# Beside the programs of today\n\nWhat `{command}` printed on one machine. Real programs in \
+         real time: another run gives other numbers, and no test holds this page to the code. Runs \
+         alternate, so ratios within a path say more than numbers; an interval is 95 % over the \
+         repetitions. What could not run is named below its table.\n"
+    );
+    for (loaded, report) in whole {
+        let Experiment { id, title, note, .. } = &loaded.experiment;
+        let _ = writeln!(out, "\n## {id} {title}\n\n{}\n", note.trim());
+        out += &blessed(report);
+    }
+    out
 }
 
 /// The document, from the blessed tables under `experiments`.

@@ -104,6 +104,9 @@ pub struct Scenario {
     /// Whose TCP a run in real time has; ours if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stack: Option<Stack>,
+    /// A veth pair instead of a modelled path, in real time; see [`Stack::Rival`].
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub veth: bool,
 }
 
 fn unnamed() -> String {
@@ -190,7 +193,11 @@ impl Scenario {
                 format!("asks for {flows}, 1 to {MAX_FLOWS} can run"),
             ));
         }
-        if self.wifi.is_none() && self.wan.is_none() {
+        if self.veth && (self.wifi.is_some() || self.wan.is_some() || self.access.is_some()) {
+            let what = "excludes [wifi], [wan] and [access]: there is no modelled path".to_owned();
+            return Err(Problem::new("veth", what));
+        }
+        if self.wifi.is_none() && self.wan.is_none() && !self.veth {
             return Err(Problem::new(
                 "wan",
                 "is missing, and so is [wifi]: name a link".to_owned(),

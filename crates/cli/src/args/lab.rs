@@ -7,6 +7,8 @@ mod compare;
 mod emulate;
 mod envelope;
 mod experiment;
+#[cfg(target_os = "linux")]
+mod versus;
 
 use std::time::Duration;
 
@@ -19,6 +21,8 @@ pub use self::compare::CompareArgs;
 pub use self::emulate::EmulateArgs;
 pub use self::envelope::EnvelopeArgs;
 pub use self::experiment::{FigureArgs, ReproduceArgs, RunArgs, StoreArgs, files};
+#[cfg(target_os = "linux")]
+pub use self::versus::VersusArgs;
 use crate::exit::Failure;
 
 const AFTER: &str = "\
@@ -66,6 +70,9 @@ pub enum LabCommand {
     /// Compare our TCP with the kernel's over the same emulated path
     #[cfg(target_os = "linux")]
     Kernel(FigureArgs),
+    /// Put TACK and the programs of today side by side, in real time on the same path
+    #[cfg(target_os = "linux")]
+    Versus(VersusArgs),
 }
 
 /// What every longer experiment has.

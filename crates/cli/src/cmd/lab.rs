@@ -5,6 +5,8 @@ mod airtime;
 mod emulate;
 mod envelope;
 mod experiment;
+#[cfg(target_os = "linux")]
+mod versus;
 
 use std::io::{IsTerminal, stderr};
 use std::path::{Path, PathBuf};
@@ -36,6 +38,8 @@ pub fn run(args: LabArgs) -> Result<ExitCode, Failure> {
         LabCommand::Emulate(args) => emulate::emulate(&args),
         #[cfg(target_os = "linux")]
         LabCommand::Kernel(args) => experiment::figures(&["kernel"], &args),
+        #[cfg(target_os = "linux")]
+        LabCommand::Versus(args) => versus::versus(&args),
     }
 }
 

@@ -182,8 +182,8 @@ Inter-|   Receive                                                |  Transmit
     lo:       0       0    0    0    0     0          0         0        0       0    0    0    0
  path0: 1111 22 3 4 5 6 7 8 9999 10 11 42 13 14 15 16
 ";
-    assert_eq!(tx_dropped(text, "path0"), Some(42));
-    assert_eq!(tx_dropped(text, "lo"), Some(0));
-    assert_eq!(tx_dropped(text, "path1"), None);
-    assert_eq!(tx_dropped("", "path0"), None);
+    assert_eq!(count_of(text, "path0", TX_DROPPED), Some(42));
+    assert_eq!(count_of(text, "lo", TX_DROPPED), Some(0));
+    assert_eq!(count_of(text, "path1", TX_DROPPED), None);
+    assert_eq!(count_of("", "path0", TX_DROPPED), None);
 }

@@ -167,6 +167,7 @@ impl Shape<'_> {
         let warmup_s = three_digits((10.0 * loaded_s).max(duration_s - MEASURED_S).max(0.0));
         Ok(Scenario {
             stack: None,
+            veth: false,
             name: "envelope".to_owned(),
             duration_s,
             warmup_s: if warmup_s < duration_s { warmup_s } else { 0.0 },

@@ -3,6 +3,8 @@
 //! ```toml
 //! stack = "kernel"       # ours (if left out), kernel, simulated, or two shell commands:
 //! stack = { command = { server = "iperf3 -s -1", client = "iperf3 -c $TACK_SERVER -t 10" } }
+//! stack = { rival = "quinn" }     # a file of `versus::rival` that carries the flows
+//! veth = true                     # with a rival, instead of a modelled path
 //! ```
 
 use serde::{Deserialize, Serialize};
@@ -30,6 +32,8 @@ pub enum Stack {
         /// One in the client's, begun when the run begins.
         client: String,
     },
+    /// The programs that this rival's file names, each flow being a workload of theirs.
+    Rival(String),
 }
 
 /// Most flows of a run in real time: sockets, and a thread that serves them.
@@ -67,6 +71,13 @@ impl Scenario {
 
     fn runs_live(&self) -> Result<(), Problem> {
         let stack = self.stack.as_ref().unwrap_or(&Stack::Ours);
+        if let Stack::Rival(name) = stack {
+            return self.check_rival(name);
+        }
+        if self.veth {
+            let what = "is for rivals: say stack = { rival = \"NAME\" }".to_owned();
+            return Err(Problem::new("veth", what));
+        }
         if *stack == Stack::Simulated {
             return Ok(());
         }
@@ -111,6 +122,19 @@ impl Scenario {
             }
         }
         Ok(())
+    }
+
+    #[cfg(target_os = "linux")]
+    fn check_rival(&self, name: &str) -> Result<(), Problem> {
+        crate::versus::rival::Rival::find(name)
+            .map_err(|what| Problem::new("stack.rival", what))?;
+        let asked = crate::versus::load::Asked::of(self);
+        asked.map(|_| ()).map_err(|(key, what)| Problem::new(key, what))
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn check_rival(&self, _: &str) -> Result<(), Problem> {
+        Err(Problem::new("stack.rival", "needs Linux".to_owned()))
     }
 
     /// Every flow with the number of its entry.

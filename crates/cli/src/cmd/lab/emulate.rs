@@ -26,7 +26,7 @@ pub(super) fn emulate(args: &EmulateArgs) -> Result<ExitCode, Failure> {
         }
     };
     let bound = LatenessBound::default();
-    let settings = EmulateSettings { quantum: args.quantum, bound, capture };
+    let settings = EmulateSettings { quantum: args.quantum, bound, capture, ..Default::default() };
     let emulated = Emulated::start(&path, settings).map_err(|e| failed(format!("{e:#}")))?;
     if args.command.is_empty() {
         eprintln!(

@@ -60,6 +60,8 @@ fn execute(
     bar.set_length(own.len() as u64);
     bar.set_position((own.len() - missing.len()) as u64);
     bar.reset_eta();
+    #[cfg(target_os = "linux")]
+    let missing = tack_lab::versus::order::in_turns(missing);
     // What runs in real time wants the machine for itself.
     let is_live = missing.iter().any(|item| item.backend == Backend::Live);
     let jobs = if is_live && how.jobs == 0 { 1 } else { how.jobs };
@@ -179,19 +181,30 @@ fn as_json(loaded: &Loaded, report: &Report, records: &BTreeMap<String, Record>)
 pub(super) fn reproduce(args: &ReproduceArgs) -> Result<ExitCode, Failure> {
     let which = args.which.iter().map(|w| format!(" {w}")).collect::<String>();
     let command = format!("tack lab reproduce{which}");
-    show(&args.files()?, &args.figure, args.bless.as_deref(), &command)
+    let papers = Papers { bless: args.bless.as_deref(), document: None };
+    show(&args.files()?, &args.figure, papers, &command)
 }
 
 /// A command that is named after files: those, as `reproduce` runs them.
 pub(super) fn figures(which: &[&str], args: &FigureArgs) -> Result<ExitCode, Failure> {
     let which: Vec<String> = which.iter().map(|w| (*w).to_owned()).collect();
-    show(&files(&which)?, args, None, &format!("tack lab reproduce {}", which.join(" ")))
+    let command = format!("tack lab reproduce {}", which.join(" "));
+    show(&files(&which)?, args, Papers::default(), &command)
 }
 
-fn show(
+/// What is written for the repository.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Papers<'a> {
+    /// Blessed tables and RESULTS.md, under this directory.
+    pub(super) bless: Option<&'a Path>,
+    /// What runs in real time gave, into this file.
+    pub(super) document: Option<&'a Path>,
+}
+
+pub(super) fn show(
     files: &[(&'static str, &'static str)],
     args: &FigureArgs,
-    bless: Option<&Path>,
+    papers: Papers<'_>,
     command: &str,
 ) -> Result<ExitCode, Failure> {
     let extent = args.store.extent();
@@ -218,13 +231,16 @@ fn show(
     let mut whole = Vec::new();
     for (path, loaded) in all {
         let report = loaded.report(&outcome.records).ok_or_else(|| failed("runs are missing"))?;
-        if let Some(dir) = bless {
+        if let Some(dir) = papers.bless {
             let file = dir.join("experiments").join(path).with_extension("md");
             write(&file, results::blessed(&report).as_bytes())?;
         }
         whole.push((loaded, report));
     }
-    if let Some(dir) = bless {
+    if let Some(path) = papers.document {
+        write(path, results::of_real_time(&whole, command).as_bytes())?;
+    }
+    if let Some(dir) = papers.bless {
         let text = results::document(&dir.join("experiments")).map_err(|e| at(dir, e))?;
         write(&dir.join("RESULTS.md"), text.as_bytes())?;
     }

@@ -1,0 +1,65 @@
+//! TACK over UDP with TLS, by `tack-net`.
+
+use std::net::SocketAddr;
+use std::path::Path;
+
+use anyhow::Result;
+use tack_net::tls::{Acceptor, ClientTrust, Connector, ServerIdentity};
+use tack_net::{Endpoint, TackListener, TackStream};
+
+use super::any;
+use crate::Settings;
+use crate::keys::{CERTIFICATE, KEY, NAME};
+use crate::stream::Stream;
+
+pub(crate) struct Server {
+    listener: TackListener,
+    acceptor: Acceptor,
+    _endpoint: Endpoint,
+}
+
+pub(crate) struct Incoming {
+    stream: TackStream,
+    acceptor: Acceptor,
+}
+
+pub(crate) struct Client {
+    endpoint: Endpoint,
+    connector: Connector,
+}
+
+fn identity() -> Result<ServerIdentity> {
+    Ok(ServerIdentity::from_pem_files(Path::new(CERTIFICATE), Path::new(KEY))?)
+}
+
+impl Server {
+    pub(crate) fn bind(settings: &Settings) -> Result<Server> {
+        let endpoint = Endpoint::builder().bind(any(settings.port))?;
+        let listener = endpoint.listen_plain()?;
+        Ok(Server { listener, acceptor: Acceptor::new(&identity()?)?, _endpoint: endpoint })
+    }
+
+    pub(crate) async fn accept(&self) -> Result<Incoming> {
+        let (stream, _peer) = self.listener.accept().await?;
+        Ok(Incoming { stream, acceptor: self.acceptor.clone() })
+    }
+}
+
+impl Incoming {
+    pub(crate) async fn stream(self) -> Result<Stream> {
+        Ok(Stream::plain(self.acceptor.accept(self.stream).await?))
+    }
+}
+
+impl Client {
+    pub(crate) fn new() -> Result<Client> {
+        let trust = ClientTrust::Pinned(identity()?.fingerprint());
+        let endpoint = Endpoint::builder().bind(any(0))?;
+        Ok(Client { endpoint, connector: Connector::new(trust)? })
+    }
+
+    pub(crate) async fn connect(&self, peer: SocketAddr) -> Result<Stream> {
+        let stream = self.endpoint.connect_plain(peer).await?;
+        Ok(Stream::plain(self.connector.connect(NAME, stream).await?))
+    }
+}

@@ -1,0 +1,107 @@
+//! A stream of any stack. Each is read and written in the way that is its fastest.
+
+use std::io;
+
+use anyhow::Result;
+use bytes::Bytes;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+
+/// What is both read and written.
+pub(crate) trait Duplex: AsyncRead + AsyncWrite + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Unpin> Duplex for T {}
+
+/// A stream, with its connection, which would end without a handle.
+#[expect(dead_code, reason = "a handle is held, not read")]
+pub(crate) enum Stream {
+    Plain(Box<dyn Duplex>),
+    #[cfg(feature = "quinn")]
+    Quinn(quinn::SendStream, quinn::RecvStream, quinn::Connection),
+    #[cfg(feature = "noq")]
+    Noq(noq::SendStream, noq::RecvStream, noq::Connection),
+    #[cfg(feature = "s2n")]
+    S2n(s2n_quic::stream::BidirectionalStream, s2n_quic::connection::Handle),
+}
+
+impl Stream {
+    pub(crate) fn plain(stream: impl Duplex + 'static) -> Stream {
+        Stream::Plain(Box::new(stream))
+    }
+
+    pub(crate) async fn write(&mut self, data: Bytes) -> Result<()> {
+        match self {
+            Stream::Plain(stream) => stream.write_all(&data).await?,
+            #[cfg(feature = "quinn")]
+            Stream::Quinn(send, ..) => send.write_chunk(data).await?,
+            #[cfg(feature = "noq")]
+            Stream::Noq(send, ..) => send.write_chunk(data).await?,
+            #[cfg(feature = "s2n")]
+            Stream::S2n(stream, _) => stream.send(data).await?,
+        }
+        Ok(())
+    }
+
+    pub(crate) async fn flush(&mut self) -> Result<()> {
+        match self {
+            Stream::Plain(stream) => stream.flush().await?,
+            #[cfg(feature = "s2n")]
+            Stream::S2n(stream, _) => stream.flush().await?,
+            #[allow(unreachable_patterns, reason = "whichever stacks are built")]
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Says that no more will be written.
+    pub(crate) async fn finish(&mut self) -> Result<()> {
+        match self {
+            Stream::Plain(stream) => stream.shutdown().await?,
+            #[cfg(feature = "quinn")]
+            Stream::Quinn(send, ..) => send.finish()?,
+            #[cfg(feature = "noq")]
+            Stream::Noq(send, ..) => send.finish()?,
+            #[cfg(feature = "s2n")]
+            Stream::S2n(stream, _) => stream.finish()?,
+        }
+        Ok(())
+    }
+
+    /// How many bytes came, 0 at the end; what they were is forgotten.
+    pub(crate) async fn skip(&mut self, scratch: &mut [u8]) -> Result<usize> {
+        Ok(match self {
+            Stream::Plain(stream) => stream.read(scratch).await?,
+            #[cfg(feature = "quinn")]
+            Stream::Quinn(_, recv, _) => {
+                recv.read_chunk(usize::MAX, true).await?.map_or(0, |chunk| chunk.bytes.len())
+            }
+            #[cfg(feature = "noq")]
+            Stream::Noq(_, recv, _) => {
+                recv.read_chunk(usize::MAX).await?.map_or(0, |chunk| chunk.len())
+            }
+            #[cfg(feature = "s2n")]
+            Stream::S2n(stream, _) => stream.receive().await?.map_or(0, |chunk| chunk.len()),
+        })
+    }
+
+    /// Fills `buffer`; `false` where the stream ended before its first byte.
+    pub(crate) async fn fill(&mut self, buffer: &mut [u8]) -> Result<bool> {
+        let mut at = 0;
+        while at < buffer.len() {
+            let rest = &mut buffer[at..];
+            let n = match self {
+                Stream::Plain(stream) => stream.read(rest).await?,
+                #[cfg(feature = "quinn")]
+                Stream::Quinn(_, recv, _) => recv.read(rest).await?.unwrap_or(0),
+                #[cfg(feature = "noq")]
+                Stream::Noq(_, recv, _) => recv.read(rest).await?.unwrap_or(0),
+                #[cfg(feature = "s2n")]
+                Stream::S2n(stream, _) => stream.read(rest).await?,
+            };
+            match n {
+                0 if at == 0 => return Ok(false),
+                0 => return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
+                n => at += n,
+            }
+        }
+        Ok(true)
+    }
+}

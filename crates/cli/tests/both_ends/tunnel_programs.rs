@@ -112,9 +112,8 @@ fn a_browser_loads_a_page_of_many_objects_through_socks() {
     const OBJECTS: usize = 40;
 
     run(async {
-        // Hundreds of megabytes that no test setup should bring along: tried where it is there.
         let Some(chromium) = path_of("chromium") else {
-            eprintln!("skipped: no chromium (a package of Debian); this test does not ask for it");
+            eprintln!("skipped: no chromium (`script/setup --tests` installs it on Debian)");
             return;
         };
         if !is_installed("nginx") {

@@ -10,7 +10,7 @@ use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 use tack_device::process_cpu_time;
 
-use crate::{quic, tack};
+use crate::{quic, quic_tack, tack};
 
 /// Bytes an application writes at a time.
 pub(crate) const WRITE_BYTES: usize = 256 << 10;
@@ -27,6 +27,10 @@ pub(crate) enum Contestant {
     TackPlain,
     /// tack-net without TLS.
     TackClear,
+    /// tack-net's QUIC with its defaults: QUIC-TACK.
+    QuicTack,
+    /// tack-net's QUIC as plain RFC 9000.
+    QuicPlain,
 }
 
 /// Which end of a transfer: the client sends.
@@ -91,6 +95,12 @@ pub(crate) fn run_end(
         match (contestant, role) {
             (Contestant::Quinn, Role::Server) => quic::serve(address, keys).await,
             (Contestant::Quinn, Role::Client) => quic::send(address, keys, duration).await,
+            (Contestant::QuicTack | Contestant::QuicPlain, Role::Server) => {
+                quic_tack::serve(contestant, address, keys).await
+            }
+            (Contestant::QuicTack | Contestant::QuicPlain, Role::Client) => {
+                quic_tack::send(contestant, address, keys, duration).await
+            }
             (_, Role::Server) => tack::serve(contestant, address, keys).await,
             (_, Role::Client) => tack::send(contestant, address, keys, duration).await,
         }

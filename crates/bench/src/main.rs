@@ -20,6 +20,7 @@ mod connects;
 mod contestant;
 mod path;
 mod quic;
+mod quic_tack;
 mod report;
 #[cfg(target_os = "linux")]
 mod siege;
@@ -55,7 +56,7 @@ struct Args {
     path: Vec<PathKind>,
 
     /// Who takes part.
-    #[arg(long, value_enum, default_values_t = [Contestant::Quinn, Contestant::Tack])]
+    #[arg(long, value_enum, default_values_t = [Contestant::Quinn, Contestant::QuicTack, Contestant::Tack])]
     only: Vec<Contestant>,
 
     /// Seconds each transfer lasts.

@@ -20,7 +20,7 @@ fn endpoint(contestant: Contestant, local: SocketAddr) -> Result<Endpoint> {
     Ok(Endpoint::builder().conn(conn).bind(local)?)
 }
 
-fn identity(keys: &Path) -> Result<ServerIdentity> {
+pub(crate) fn identity(keys: &Path) -> Result<ServerIdentity> {
     Ok(ServerIdentity::from_pem_files(&keys.join("cert.pem"), &keys.join("key.pem"))?)
 }
 
@@ -73,7 +73,7 @@ pub(crate) async fn send(
     Ok(share)
 }
 
-fn any(peer: SocketAddr) -> std::net::IpAddr {
+pub(crate) fn any(peer: SocketAddr) -> std::net::IpAddr {
     match peer {
         SocketAddr::V4(_) => std::net::Ipv4Addr::UNSPECIFIED.into(),
         SocketAddr::V6(_) => std::net::Ipv6Addr::UNSPECIFIED.into(),

@@ -324,7 +324,8 @@ impl Endpoint {
             entry.deadline = deadline;
         }
         let (is_over, is_established) = (conn.is_over(), conn.is_established());
-        if (is_established || is_over) && self.forget_handshake(number) && is_established {
+        let has_left_handshake = is_established || is_over;
+        if has_left_handshake && self.forget_handshake(number) && !is_over {
             self.arrived.push_back(number);
         }
         if is_over {

@@ -6,7 +6,6 @@
 //! programs = ["iperf3"]                   # looked for in PATH and where `script/rivals` puts them
 //! install = "apt-get install iperf3"      # what is said where one is missing
 //! version = "iperf3 --version"            # the first line of what it prints goes into the report
-//! sysctl = { "net.ipv4.tcp_ecn" = "0" }   # in both namespaces, before anything starts
 //! prepare = "truncate -s $TACK_BYTES file"   # a shell command in the run's own directory
 //! [server]                                # in the server's namespace; ended with SIGTERM
 //! command = "iperf3 -s -1"
@@ -45,9 +44,6 @@ pub struct Rival {
     pub install: String,
     /// A command whose first line of output names the version.
     pub version: String,
-    /// Kernel parameters of both namespaces.
-    #[serde(default)]
-    pub sysctl: BTreeMap<String, String>,
     /// Made before the server starts.
     #[serde(default)]
     pub prepare: Option<String>,

@@ -86,11 +86,6 @@ pub fn run(scenario: &Scenario, name: &str) -> Result<Faced> {
     };
     let dir = tempfile::tempdir().context("a directory for the run")?;
     let ends = Ends::of(scenario)?;
-    for (key, value) in &rival.sysctl {
-        for end in [End::A, End::B] {
-            ends.netns(end).sysctl(key, value).with_context(|| format!("{name}: {key}"))?;
-        }
-    }
     let environment = environment(scenario, &asked)?;
     let stage = Stage { rival: &rival, dir: dir.path(), environment, ends: &ends };
     let limit = Duration::from_secs_f64(scenario.duration_s);

@@ -16,8 +16,8 @@
 //! seconds = "/end/sum_received/seconds"   # left out: from the client's start to its end
 //! ```
 //!
-//! The data goes from server to client. Commands are the shell's, and find in their environment what
-//! [`crate::versus::run`] documents.
+//! The data goes from server to client. Commands are the shell's, and find in their environment
+//! what [`crate::versus::run`] documents.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -103,9 +103,7 @@ impl TryFrom<String> for Ready {
 
     fn try_from(text: String) -> Result<Ready, String> {
         let wrong = || {
-            format!(
-                "is `{text}`, but must be tcp:PORT or udp:PORT, PORT from 1 to 65535, or device:NAME"
-            )
+            format!("is `{text}`, but must be tcp:PORT or udp:PORT (1 to 65535), or device:NAME")
         };
         let (kind, what) = text.split_once(':').ok_or_else(wrong)?;
         let port = what.parse().ok().filter(|port| *port > 0);

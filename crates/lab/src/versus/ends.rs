@@ -114,8 +114,8 @@ fn by_direction(bytes: &[u8]) -> PacketKind {
     }
 }
 
-/// Whether /proc/net/{tcp,udp} has a socket on `port`, in `state` if that matters: after a number come
-/// the local address with its port behind a colon, the remote one, and the state, all in hex.
+/// Whether /proc/net/{tcp,udp} has a socket on `port`, in `state` if that matters: after a number
+/// come the local address with its port behind a colon, the remote one, and the state, all in hex.
 fn has_port(table: &str, port: u16, state: Option<&str>) -> bool {
     table.lines().any(|line| {
         let fields: Vec<&str> = line.split_whitespace().collect();

@@ -49,8 +49,8 @@ impl fmt::Display for Load {
 }
 
 impl Asked {
-    /// What a scenario's flows ask of a rival: a file, `count` of them, a constant rate, or a file and
-    /// request-response beside it.
+    /// What a scenario's flows ask of a rival: a file, `count` of them, a constant rate, or a file
+    /// and request-response beside it.
     ///
     /// # Errors
     /// The dotted key, and what is wrong with it.
@@ -89,8 +89,8 @@ impl Asked {
                 Ok(Asked { load: Load::Latency, bytes, message_bytes, every_ms, ..usual })
             }
             _ => {
-                let what = "must be a file, a cbr, or a file and a request-response whose request is \
-                            as long as its response: rivals know nothing else";
+                let what = "must be a file, a cbr, or a file and a request-response whose request \
+                            is as long as its response: rivals know nothing else";
                 Err(("flow".to_owned(), what.to_owned()))
             }
         }

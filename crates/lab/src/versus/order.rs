@@ -13,8 +13,8 @@ pub fn in_turns(items: Vec<Item>) -> Vec<Item> {
     if items.iter().any(is_rival) { alternating(&items) } else { items }
 }
 
-/// `items` so that a machine that grows busier or slower meets all variants alike: for each path and
-/// workload a round per seed, and within a round the variants in turn, backwards in every second.
+/// `items` so that a machine that grows busier or slower meets all variants alike: for each path
+/// and workload a round per seed, and within it the variants in turn, backwards in every second.
 fn alternating(items: &[Item]) -> Vec<Item> {
     let without = |item: &Item, axes: &[&str]| -> Words {
         let kept = item.key.iter().filter(|(axis, _)| !axes.contains(&axis.as_str()));

@@ -6,7 +6,6 @@
 //! programs = ["iperf3"]                   # looked for in PATH and where `script/rivals` puts them
 //! install = "apt-get install iperf3"      # what is said where one is missing
 //! version = "iperf3 --version"            # the first line of what it prints goes into the report
-//! sysctl = { "net.ipv4.tcp_ecn" = "0" }   # in both namespaces, before anything starts
 //! prepare = "truncate -s $TACK_BYTES file"   # a shell command in the run's own directory
 //! [server]                                # in the server's namespace; ended with SIGTERM
 //! command = "iperf3 -s -1"
@@ -17,8 +16,8 @@
 //! seconds = "/end/sum_received/seconds"   # left out: from the client's start to its end
 //! ```
 //!
-//! The data goes from server to client. Commands are the shell's, and find in their environment what
-//! [`crate::versus::run`] documents.
+//! The data goes from server to client. Commands are the shell's, and find in their environment
+//! what [`crate::versus::run`] documents.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -45,9 +44,6 @@ pub struct Rival {
     pub install: String,
     /// A command whose first line of output names the version.
     pub version: String,
-    /// Kernel parameters of both namespaces.
-    #[serde(default)]
-    pub sysctl: BTreeMap<String, String>,
     /// Made before the server starts.
     #[serde(default)]
     pub prepare: Option<String>,
@@ -107,9 +103,7 @@ impl TryFrom<String> for Ready {
 
     fn try_from(text: String) -> Result<Ready, String> {
         let wrong = || {
-            format!(
-                "is `{text}`, but must be tcp:PORT or udp:PORT, PORT from 1 to 65535, or device:NAME"
-            )
+            format!("is `{text}`, but must be tcp:PORT or udp:PORT (1 to 65535), or device:NAME")
         };
         let (kind, what) = text.split_once(':').ok_or_else(wrong)?;
         let port = what.parse().ok().filter(|port| *port > 0);

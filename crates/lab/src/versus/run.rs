@@ -68,7 +68,7 @@ pub fn places() -> Vec<PathBuf> {
 /// Its commands are run by a shell in a directory of the run's own, and have in their environment:
 /// `TACK` (this program), `TACK_SERVER` and `TACK_CLIENT` (addresses), `TACK_BYTES` (of each file),
 /// `TACK_CONNECTIONS`, `TACK_MBPS` (of a paced application), `TACK_SECONDS` (how long it paces),
-/// `TACK_MESSAGE_BYTES`, `TACK_EVERY_MS`, and `TACK_PATH_MBPS` (what the path carries, 0: no limit).
+/// `TACK_MESSAGE_BYTES`, `TACK_EVERY_MS`, `TACK_PATH_MBPS` (what the path carries, 0: no limit).
 ///
 /// # Errors
 /// The rival's file is wrong, or the machine or its privileges do not suffice. What goes wrong with
@@ -86,11 +86,6 @@ pub fn run(scenario: &Scenario, name: &str) -> Result<Faced> {
     };
     let dir = tempfile::tempdir().context("a directory for the run")?;
     let ends = Ends::of(scenario)?;
-    for (key, value) in &rival.sysctl {
-        for end in [End::A, End::B] {
-            ends.netns(end).sysctl(key, value).with_context(|| format!("{name}: {key}"))?;
-        }
-    }
     let environment = environment(scenario, &asked)?;
     let stage = Stage { rival: &rival, dir: dir.path(), environment, ends: &ends };
     let limit = Duration::from_secs_f64(scenario.duration_s);

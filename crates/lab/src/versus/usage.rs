@@ -54,7 +54,7 @@ impl Watched {
 }
 
 /// User and system time in `/proc/PID/stat`, if the process is of `group`. After the name in
-/// parentheses, which may hold anything, come state, parent and group, and from the 12th on the four
+/// parentheses, which may hold anything, come state, parent and group, and from the 12th on four
 /// times: its own, then those of children it waited for. The latter are left out: they were seen
 /// themselves.
 fn cpu_of(stat: &str, group: u32) -> Option<Duration> {

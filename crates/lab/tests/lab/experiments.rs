@@ -280,7 +280,8 @@ fn every_file_of_the_repository_is_in_the_binary_and_can_be_planned() {
         let paper = paper.unwrap().path();
         for file in std::fs::read_dir(&paper).unwrap() {
             let file = file.unwrap().path();
-            if file.extension().is_some_and(|e| e == "toml") && !paper.ends_with("envelope") {
+            let of_others = ["envelope", "rivals"].iter().any(|dir| paper.ends_with(dir));
+            if file.extension().is_some_and(|e| e == "toml") && !of_others {
                 let path = file.strip_prefix(&dir).unwrap().to_string_lossy().into_owned();
                 found.insert(path);
             }
@@ -295,6 +296,17 @@ fn every_file_of_the_repository_is_in_the_binary_and_can_be_planned() {
             assert_eq!(loaded.experiment.id, bundle::stem(path));
         }
     }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn every_rival_of_the_repository_is_in_the_binary() {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments/rivals");
+    let files = std::fs::read_dir(&dir).unwrap().map(|file| file.unwrap().path());
+    let found: BTreeSet<String> =
+        files.map(|file| file.file_stem().unwrap().to_string_lossy().into_owned()).collect();
+    let all = tack_lab::versus::rival::RIVALS.iter();
+    assert_eq!(found, all.map(|(name, _)| (*name).to_owned()).collect());
 }
 
 /// The short extent of every figure gives what lies beside its file: a change is a diff. Bless it

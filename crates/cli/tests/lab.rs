@@ -218,7 +218,7 @@ backend = "live"
 [base]
 veth = true
 duration_s = 60.0
-flow = [{ strategy = "tack", app = { kind = "file", bytes = 20000000 } }]
+flow = [{ strategy = "tack", app = { kind = "file", bytes = 400000000 } }]
 [[variant]]
 name = "tack-perf"
 set = { stack = { rival = "tack-perf" } }

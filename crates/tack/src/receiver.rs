@@ -149,7 +149,6 @@ impl Receiver {
     pub fn on_data(&mut self, arrival: &Arrival, buffer: Buffer<'_>, now: Instant) {
         let rcv_high = self.rcv_high.unwrap_or(buffer.rcv_nxt);
         let expected = self.loss.on_arrival(arrival.pkt_seq, rcv_high, now);
-        let repairs = self.rcv_high.is_some_and(|high| buffer.rcv_high() <= high);
         self.rcv_high = Some(buffer.rcv_high());
         self.data_loss.on_expected(expected.unwrap_or(0));
         // What the path itself doubled says nothing about retransmissions.
@@ -162,9 +161,6 @@ impl Receiver {
         self.ce.on_arrival(arrival.ce);
         let at_once = arrival.immediate || (arrival.push && self.params.ack_on_push);
         self.schedule.on_arrival(arrival.bytes, at_once, now);
-        if repairs && !arrival.duplicate {
-            self.schedule.on_repair();
-        }
         self.schedule.on_queue(equations::stretching(self.owd.queued(), &self.link()));
         self.window.update(buffer.offer());
     }

@@ -132,6 +132,7 @@ async fn a_protocol_that_the_server_does_not_speak_is_refused() {
 
 #[tokio::test]
 async fn nobody_at_the_port_is_known_at_once() {
+    #[allow(clippy::disallowed_methods, reason = "a port where nobody listens any more")]
     let port = std::net::UdpSocket::bind(loopback()).unwrap().local_addr().unwrap();
     let identity = ServerIdentity::generate(&["localhost"]).unwrap();
     let connector = Connector::new(ClientTrust::Pinned(identity.fingerprint())).unwrap();

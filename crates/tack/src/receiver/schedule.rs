@@ -25,9 +25,6 @@
 //! anew, as TCPs do. Bytes beyond L that carried over to the next TACK would cost such a flow more
 //! acknowledgments than TCP sends.
 //!
-//! What fills a hole waits for no timer: `RTTmin/beta`, or for the next where packets come at a pace. TCPs
-//! acknowledge it at once [RFC 5681 §4.2], for a sender may have nothing else in flight.
-//!
 //! Where data goes the other way, too, it carries the cumulative acknowledgment, and a TACK would
 //! repeat it: then one per RTTmin is enough, for what only TACKs tell (rate, round trip, loss), as long
 //! as data leaves. A TACK waits for that for three usual gaps, half an RTTmin at most, and the next
@@ -69,7 +66,6 @@ const PACE_SLACK: u32 = 3;
 #[derive(Debug)]
 pub(super) struct Schedule {
     regime: Regime,
-    beta: u32,
     /// A TACK per packet while bandwidth is probed.
     per_packet: bool,
     /// Zero while nothing is known of the path.
@@ -103,8 +99,6 @@ pub(super) struct Schedule {
     distrust: u32,
     /// So many TACKs more that do not wait for data in return to say the same.
     silent: u32,
-    /// What was missing has arrived since the last TACK.
-    repaired: bool,
     /// Something arrived that must be acknowledged now.
     at_once: Option<Instant>,
     /// When the last TACK was due.
@@ -119,7 +113,6 @@ impl Schedule {
     pub(super) fn new(params: &Params) -> Self {
         Schedule {
             regime: Regime::Startup,
-            beta: params.beta.max(1),
             per_packet: params.startup == StartupAcks::PerPacket,
             alpha: Duration::ZERO,
             rtt_min: Duration::ZERO,
@@ -138,7 +131,6 @@ impl Schedule {
             gaps: [Duration::ZERO; 2],
             distrust: 0,
             silent: 0,
-            repaired: false,
             at_once: None,
             last_due: None,
             said_by_data: false,
@@ -175,11 +167,6 @@ impl Schedule {
         if at_once {
             self.at_once.get_or_insert(now);
         }
-    }
-
-    /// The packet that has just arrived filled (a part of) a hole.
-    pub(super) fn on_repair(&mut self) {
-        self.repaired = true;
     }
 
     /// Packets now wait so long on the data path.
@@ -227,7 +214,7 @@ impl Schedule {
         if self.per_packet {
             return Some(oldest);
         }
-        let flush = oldest + self.longest_wait().min(MAX_DELAY);
+        let flush = oldest + self.alpha.max(self.patience()).min(MAX_DELAY);
         let by_rule = self.by_rule().unwrap_or(flush);
         Some(self.at_once.unwrap_or(flush).min(flush).min(by_rule))
     }
@@ -252,18 +239,6 @@ impl Schedule {
         let pace = self.departures.filter(|_| self.said_by_data && self.silent == 0);
         let most = self.alpha.max(self.rtt_min / 2);
         pace.map_or(full, |(_, gap)| full + (gap * PACE_SLACK).min(most))
-    }
-
-    /// How long a packet waits for others at most. A sender whose window is down to a repair waits for
-    /// its acknowledgment and sends nothing more: unless packets come at a pace, it is not a timer's.
-    fn longest_wait(&self) -> Duration {
-        let usual = self.alpha.max(self.patience());
-        if !self.repaired || self.rtt_min.is_zero() {
-            return usual;
-        }
-        let pace = Some(self.gaps[0]).filter(|gap| *gap < self.rtt_min).unwrap_or_default();
-        let next = pace.saturating_mul(self.segments_per_ack.saturating_sub(1));
-        (next * 3 / 2).max(self.rtt_min / self.beta).min(usual)
     }
 
     fn patience(&self) -> Duration {
@@ -301,7 +276,7 @@ impl Schedule {
         (self.packets, self.counted, self.began, self.worth_at) = (0, 0, None, None);
         (self.unsaid, self.full_at, self.oldest) = (0, None, None);
         self.at_once = None;
-        (self.repaired, self.said_by_data) = (false, false);
+        self.said_by_data = false;
     }
 
     /// `alpha` in force.

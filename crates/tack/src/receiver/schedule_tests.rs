@@ -60,35 +60,6 @@ fn startup_costs_sixteen_tacks_per_rtt_of_the_handshake() {
 }
 
 #[test]
-fn what_fills_a_hole_waits_for_no_timer() {
-    // RTTmin 20 ms: a repair every round trip, from a window of one segment.
-    let mut s = steady(ms(5), 2);
-    for n in 1..5 {
-        s.on_arrival(1_000, false, at(20 * n));
-        s.on_repair();
-        assert_eq!(s.due(), Some(at(20 * n + 5)));
-        s.on_tack(at(20 * n + 5));
-    }
-    // Three in a round trip: the next one is worth waiting for.
-    for now in [100, 108] {
-        s.on_arrival(1_000, false, at(now));
-        s.on_tack(at(now));
-    }
-    s.on_arrival(1_000, false, at(116));
-    s.on_repair();
-    assert_eq!(s.due(), Some(at(116 + 12)));
-    s.on_tack(at(128));
-    s.on_arrival(1_000, false, at(168));
-    assert_eq!(s.due(), Some(at(168) + FLUSH), "of a packet that fills none");
-
-    // Over a long round trip, no sooner than Eq. 4 has it.
-    let mut s = steady(ms(150), 2);
-    s.on_arrival(1_000, false, at(1));
-    s.on_repair();
-    assert_eq!(s.due(), Some(at(151)));
-}
-
-#[test]
 fn a_handshake_does_not_overrule_what_the_sender_told() {
     let mut s = steady(ms(20), 2);
     s.on_handshake(ms(1), ms(16));

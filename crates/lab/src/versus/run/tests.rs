@@ -85,7 +85,6 @@ fn real(name: &str, load: &str) {
             assert_eq!(faced.void, None, "{name}");
             let figure = |name: &str| faced.figures.get(name).copied().unwrap_or(0.0);
             assert!(figure("goodput") > 1e5 && figure("acks") >= 1.0, "{name}: {faced:?}");
-            assert!(figure("receiver_rss_mb") > 0.5, "{name}: {faced:?}");
             let version = &faced.about["version"];
             assert!(version.contains(|c: char| c.is_ascii_digit()), "{name}: {version}");
         }

@@ -250,7 +250,7 @@ metrics = ["goodput", "acks", "cpu_s_per_gb", "sender_rss_mb"]
     }
     let who = run(dir.path(), "versus --list");
     let who = String::from_utf8_lossy(&who.stdout).into_owned();
-    assert!(who.contains("tack-perf") && who.contains("script/rivals"), "{who}");
+    assert!(who.contains("tack-perf") && who.contains("installed"), "{who}");
 }
 
 #[test]

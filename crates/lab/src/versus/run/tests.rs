@@ -38,6 +38,8 @@ received = "received"
 seconds = "/seconds"
 "#;
 
+const SERVER: &str = "ip link add ready0 type veth peer name ready1; exec sleep 9";
+
 #[test]
 fn a_rival_is_prepared_started_read_and_stopped() {
     let Some(faced) = versus(FILE) else { return };
@@ -52,7 +54,7 @@ fn whatever_goes_wrong_with_a_rival_is_told_and_voids_the_run() {
     for (from, to, told) in [
         ("[\"bash\"]", "[\"tack-nothing\"]", "tack-nothing not installed: `apt-get install bash`"),
         ("touch ready", "echo no room >&2; exit 3", "prepare ended with exit status: 3: no room"),
-        ("exec sleep 9", "ip link delete ready0; echo taken >&2; exit 1", "the server ended early"),
+        (SERVER, "echo taken >&2; exit 1", "the server ended early"),
         ("cat file", "echo refused >&2; exit 7; cat file", "exit status: 7: refused"),
         ("cat file", "head -c 2999 file", "2999 of 3000 bytes arrived"),
         ("0.5", "\\\"soon\\\"", "there is no number at /seconds"),

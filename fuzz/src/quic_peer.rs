@@ -184,6 +184,7 @@ pub fn quic_peer(data: &[u8]) -> bool {
     };
     let accept = Accept {
         remote: ([10, 0, 0, 1], 1).into(),
+        is_validated: false,
         version: Version::V1,
         original_dcid: peer.ids.0,
         retry_scid: None,

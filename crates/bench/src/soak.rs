@@ -4,6 +4,9 @@
 //! another port towards the server now and then, as a NAT does. Everything is encrypted. A transfer
 //! whose connection breaks goes on over another where the server says; the server compares every byte
 //! with what it must be. What the process holds is printed, and must not grow.
+//!
+//! Transfers are paced: what is looked for comes with time and with events on the path, not with
+//! bytes, and a machine that does other things must not be what breaks connections.
 
 mod relay;
 
@@ -15,17 +18,17 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
-use tack_device::Clock;
+use tack_device::{Clock, process_cpu_time};
 use tack_net::tls::{Acceptor, ClientTrust, Connector, ServerIdentity, TlsStream};
 use tack_net::{Endpoint, TackStream};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
-use relay::{Faults, Relay};
+use relay::{Fate, Faults, Relay};
 
 /// Bytes read and written at a time.
-const CHUNK: usize = 64 << 10;
+const CHUNK: usize = 16 << 10;
 /// A connection on which nothing moves for so long is given up.
 const STILL: Duration = Duration::from_secs(5);
 /// A transfer that has not ended by then is stuck: far more than one takes on a machine that has other
@@ -46,6 +49,10 @@ pub(crate) struct SoakArgs {
     #[arg(long, default_value_t = 200)]
     transfers: u64,
 
+    /// Mbit/s that all transfers together are held to; 0 holds them to nothing.
+    #[arg(long, default_value_t = 50.0, value_parser = not_negative)]
+    rate: f64,
+
     /// Seed of what the path does and of how long transfers are.
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -55,7 +62,7 @@ pub(crate) struct SoakArgs {
     loss: f64,
 
     /// Share of datagrams with turned bits and a right checksum.
-    #[arg(long, default_value_t = 1e-5)]
+    #[arg(long, default_value_t = 1e-4)]
     damage: f64,
 
     /// Seconds between changes of the port towards the server.
@@ -95,6 +102,21 @@ fn pattern(id: u64, at: u64) -> u8 {
     (mixed ^ at.wrapping_mul(167)) as u8
 }
 
+fn not_negative(text: &str) -> Result<f64, String> {
+    let number: f64 = text.parse().map_err(|e| format!("{e}"))?;
+    (number >= 0.0).then_some(number).ok_or_else(|| "must be 0 or more".into())
+}
+
+/// How long a transfer rests after each chunk. What a stall cost is not made up for, so the rate is a
+/// bound and no goal.
+fn rest(args: &SoakArgs) -> Duration {
+    if args.rate == 0.0 {
+        return Duration::ZERO;
+    }
+    let of_each = args.rate * 1e6 / args.transfers as f64;
+    Duration::from_secs_f64((CHUNK as f64 * 8.0 / of_each).min(STILL.as_secs_f64() / 2.0))
+}
+
 pub(crate) fn run(args: &SoakArgs) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(soak(args))
@@ -115,7 +137,7 @@ async fn soak(args: &SoakArgs) -> Result<()> {
     let (counts, ledger) = (Arc::new(Counts::default()), Arc::new(Ledger::default()));
     let serving = serve(server, acceptor, ledger.clone());
     let clients = keep_sending(args, relay.address(), connector, counts.clone());
-    let watching = watch(args, counts.clone());
+    let watching = watch(args, counts.clone(), relay.fate());
     tokio::select! {
         failed = serving => failed,
         failed = clients => failed,
@@ -201,8 +223,9 @@ async fn keep_sending(
             next += 1;
             let (id, connector, counts) = (next, connector.clone(), counts.clone());
             let total = (pattern(args.seed, id) as u64).pow(2) * 64;
+            let what = Sending { id, total, rest: rest(args) };
             sending.spawn(async move {
-                let sent = timeout(STUCK, send_all(id, total, server, &connector, &counts)).await;
+                let sent = timeout(STUCK, what.send_all(server, &connector, &counts)).await;
                 sent.with_context(|| format!("transfer {id} is stuck"))
             });
         }
@@ -212,49 +235,70 @@ async fn keep_sending(
     }
 }
 
-/// Until the server has all of it.
-async fn send_all(id: u64, total: u64, server: SocketAddr, connector: &Connector, counts: &Counts) {
-    while send_some(id, total, server, connector).await.is_err() {
-        counts.broken.fetch_add(1, Relaxed);
-        sleep(Duration::from_millis(50)).await;
-    }
-    counts.transfers.fetch_add(1, Relaxed);
-    counts.bytes.fetch_add(total, Relaxed);
+/// A transfer, as its sender has it.
+#[derive(Clone, Copy, Debug)]
+struct Sending {
+    id: u64,
+    total: u64,
+    /// After each chunk.
+    rest: Duration,
 }
 
-async fn send_some(id: u64, total: u64, server: SocketAddr, connector: &Connector) -> Result<()> {
-    let endpoint = Endpoint::bind((Ipv4Addr::LOCALHOST, 0).into())?;
-    let stream = timeout(STILL, endpoint.connect_plain(server)).await??;
-    let mut stream = timeout(STILL, connector.connect("localhost", stream)).await??;
-    let sent = talk(&mut stream, id, total).await;
-    stream.into_inner().abort();
-    sent
-}
-
-async fn talk(stream: &mut TlsStream<TackStream>, id: u64, total: u64) -> Result<()> {
-    stream.write_all(&[id.to_be_bytes(), total.to_be_bytes()].concat()).await?;
-    timeout(STILL, stream.flush()).await??;
-    let mut at = timeout(STILL, stream.read_u64()).await??;
-    while at < total {
-        let end = total.min(at + CHUNK as u64);
-        let bytes: Vec<u8> = (at..end).map(|at| pattern(id, at)).collect();
-        timeout(STILL, stream.write_all(&bytes)).await??;
-        at = end;
+impl Sending {
+    /// Until the server has all of it.
+    async fn send_all(self, server: SocketAddr, connector: &Connector, counts: &Counts) {
+        while self.send_some(server, connector, counts).await.is_err() {
+            counts.broken.fetch_add(1, Relaxed);
+            sleep(Duration::from_millis(50)).await;
+        }
+        counts.transfers.fetch_add(1, Relaxed);
     }
-    timeout(STILL, stream.flush()).await??;
-    match timeout(STILL, stream.read_u8()).await?? {
-        b'k' => Ok(()),
-        other => bail!("{other} instead of a word of thanks"),
+
+    async fn send_some(
+        self,
+        server: SocketAddr,
+        connector: &Connector,
+        counts: &Counts,
+    ) -> Result<()> {
+        let endpoint = Endpoint::bind((Ipv4Addr::LOCALHOST, 0).into())?;
+        let stream = timeout(STILL, endpoint.connect_plain(server)).await??;
+        let mut stream = timeout(STILL, connector.connect("localhost", stream)).await??;
+        let sent = self.talk(&mut stream, counts).await;
+        stream.into_inner().abort();
+        sent
+    }
+
+    async fn talk(self, stream: &mut TlsStream<TackStream>, counts: &Counts) -> Result<()> {
+        let Sending { id, total, rest } = self;
+        stream.write_all(&[id.to_be_bytes(), total.to_be_bytes()].concat()).await?;
+        timeout(STILL, stream.flush()).await??;
+        let mut at = timeout(STILL, stream.read_u64()).await??;
+        while at < total {
+            let end = total.min(at + CHUNK as u64);
+            let bytes: Vec<u8> = (at..end).map(|at| pattern(id, at)).collect();
+            timeout(STILL, stream.write_all(&bytes)).await??;
+            timeout(STILL, stream.flush()).await??;
+            counts.bytes.fetch_add(end - at, Relaxed);
+            at = end;
+            sleep(rest).await;
+        }
+        match timeout(STILL, stream.read_u8()).await?? {
+            b'k' => Ok(()),
+            other => bail!("{other} instead of a word of thanks"),
+        }
     }
 }
 
 /// Prints what is held now and then, and says at the end whether it grew.
-async fn watch(args: &SoakArgs, counts: Arc<Counts>) -> Result<()> {
+async fn watch(args: &SoakArgs, counts: Arc<Counts>, fate: Arc<Fate>) -> Result<()> {
     let clock = Clock::start();
     let whole = Duration::from_secs_f64(args.minutes * 60.0);
     let (start, step) = (Instant::now(), (whole / 20).max(Duration::from_secs(1)));
     let (mut early, mut late) = (0, 0);
-    println!("{:>8} {:>10} {:>10} {:>8} {:>9}", "s", "transfers", "MB", "broken", "MB held");
+    println!(
+        "{:>8} {:>10} {:>10} {:>8} {:>9} {:>6}",
+        "s", "transfers", "MB sent", "broken", "MB held", "CPU %"
+    );
     while start.elapsed() < whole {
         sleep(step).await;
         let held = resident_bytes()?;
@@ -263,15 +307,18 @@ async fn watch(args: &SoakArgs, counts: Arc<Counts>) -> Result<()> {
             spent if spent > whole * 4 / 5 => late = held.max(late),
             _ => {}
         }
+        let seconds = clock.now().as_nanos() as f64 / 1e9;
+        let cpu = process_cpu_time().map_or(f64::NAN, |spent| spent.as_secs_f64());
         println!(
-            "{:>8.0} {:>10} {:>10.0} {:>8} {:>9.1}",
-            clock.now().as_nanos() as f64 / 1e9,
+            "{seconds:>8.0} {:>10} {:>10.0} {:>8} {:>9.1} {:>6.0}",
             counts.transfers.load(Relaxed),
             counts.bytes.load(Relaxed) as f64 / 1e6,
             counts.broken.load(Relaxed),
             held as f64 / 1e6,
+            100.0 * cpu / seconds,
         );
     }
+    println!("the path: {fate}");
     ensure!(late <= early + SLACK_BYTES, "memory grew from {early} to {late} bytes");
     println!("every byte was right; memory: {early} bytes at first, {late} at last");
     Ok(())

@@ -229,6 +229,7 @@ impl Bbr {
         }
         let signs = Signs {
             rtt: ack.rtt,
+            queued: ack.queue(),
             rtt_min,
             rate: ack.rate.and_then(|rate| rate.delivery_rate),
             pacing_rate: self.pacing_rate,

@@ -1,18 +1,31 @@
-//! How long a burst may be on a path whose buffer may not hold one.
+//! How long a burst may be: longer on a long path, shorter where the buffer may not hold one.
 //!
 //! ```text
-//! a round trip that lost more than 2 %      half as long, down to 1/64
-//! sixteen in a row that lost less than ½ %  twice as long, up to the whole
+//! whole = clamp(RTTmin / 16, base, 1 ms)      where the base holds eight packets; else base
+//! a round trip that lost more than 2 % from a queue shorter than a burst   half as long, down to 1/64
+//! sixteen in a row that lost less than ½ %                                 twice as long, up to the whole
 //! ```
 //!
-//! Half a millisecond of data, sent at once so that offload works, is more than a small buffer takes at
+//! A sender wakes once per burst, so long ones are cheap; a millisecond is what Linux sends at once. At a
+//! slow rate there is little to save, and packets further apart see less of the path.
+//! But half of one, sent at once so that offload works, is more than a small buffer takes at
 //! a gigabit per second: at the very rate of the path every burst loses its end. Less would cost
-//! every fast path, and those whose losses have another cause, processor time for nothing.
+//! every fast path, and those whose losses have another cause, processor time for nothing. One other
+//! cause shows itself: where all packets of a round trip waited longer than a burst lasts, the buffer
+//! holds more than one, and what overflowed it was the window, as at the end of Startup.
 
 use core::time::Duration;
 
-use tack_units::Instant;
+use tack_units::{Instant, Rate};
 
+use crate::AckSample;
+
+/// Bursts a round trip holds at least, where they are longer than the base.
+const PER_ROUND_TRIP: u32 = 16;
+/// Bytes that a burst of the base's length holds where longer ones are worth it.
+const WORTH: u64 = 8 * 1_500;
+/// No burst lasts longer.
+const LONGEST: Duration = Duration::from_millis(1);
 /// Share of a round trip's bytes lost above which bursts shrink, and below which they may grow.
 const SHRINK: f64 = 0.02;
 const GROW: f64 = 0.005;
@@ -24,44 +37,63 @@ const MAX_HALVINGS: u32 = 6;
 /// Fits bursts to the losses they may cause.
 #[derive(Clone, Copy, Debug)]
 pub struct BurstFit {
+    base: Duration,
     whole: Duration,
     halvings: u32,
     began: Option<Instant>,
     lost: u64,
     delivered: u64,
+    /// The least that a packet of this round trip waited.
+    queued: Option<Duration>,
     calm: u32,
 }
 
 impl BurstFit {
-    /// Bursts last `whole` until losses say otherwise.
-    pub fn new(whole: Duration) -> Self {
-        BurstFit { whole, halvings: 0, began: None, lost: 0, delivered: 0, calm: 0 }
+    /// Bursts last `base` at first.
+    pub fn new(base: Duration) -> Self {
+        BurstFit {
+            base,
+            whole: base,
+            halvings: 0,
+            began: None,
+            lost: 0,
+            delivered: 0,
+            queued: None,
+            calm: 0,
+        }
     }
 
-    /// So many bytes more were `delivered` and `lost`, at a smoothed round trip of `srtt`. Returns how
-    /// long a burst may be.
-    pub fn on_ack(
-        &mut self,
-        delivered: u64,
-        lost: u64,
-        srtt: Option<Duration>,
-        now: Instant,
-    ) -> Duration {
-        self.lost = self.lost.saturating_add(lost);
-        self.delivered = self.delivered.saturating_add(delivered);
-        let began = *self.began.get_or_insert(now);
-        if srtt.is_some_and(|srtt| now.saturating_since(began) >= srtt) {
-            self.end_round(now);
+    /// What `sample` says was delivered and lost, by a sender that paces at `rate`. Returns how long a burst
+    /// may be.
+    pub fn on_ack(&mut self, sample: &AckSample, rate: Option<Rate>) -> Duration {
+        self.lost = self.lost.saturating_add(sample.lost_bytes);
+        self.delivered = self.delivered.saturating_add(sample.acked_bytes);
+        let is_fast = rate.is_some_and(|rate| rate.bytes_in(self.base) >= WORTH);
+        self.whole = match sample.rtt_min {
+            Some(rtt_min) if is_fast => (rtt_min / PER_ROUND_TRIP).min(LONGEST).max(self.base),
+            _ => self.base,
+        };
+        if let Some(queued) = sample.queue() {
+            self.queued = Some(self.queued.map_or(queued, |least| least.min(queued)));
         }
+        let began = *self.began.get_or_insert(sample.now);
+        if sample.srtt.is_some_and(|srtt| sample.now.saturating_since(began) >= srtt) {
+            self.end_round(sample.now);
+        }
+        self.burst()
+    }
+
+    fn burst(&self) -> Duration {
         self.whole / (1 << self.halvings)
     }
 
     fn end_round(&mut self, now: Instant) {
         let (lost, delivered) = (self.lost as f64, self.delivered as f64);
         let share = lost / (lost + delivered).max(1.0);
+        let held_by_more = self.queued.take().is_some_and(|queued| queued > self.burst());
         (self.lost, self.delivered, self.began) = (0, 0, Some(now));
         self.calm = if share < GROW { self.calm + 1 } else { 0 };
-        if share > SHRINK {
+        if share > SHRINK && !held_by_more {
             self.halvings = (self.halvings + 1).min(MAX_HALVINGS);
         } else if self.calm == CALM_ROUNDS {
             (self.calm, self.halvings) = (0, self.halvings.saturating_sub(1));
@@ -72,21 +104,34 @@ impl BurstFit {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sample::tests::ack;
 
     const WHOLE: Duration = Duration::from_micros(500);
 
-    /// Of each round of 100 kB, `shares` is lost.
-    fn after(fit: &mut BurstFit, from: u64, shares: &[f64]) -> Duration {
-        let srtt = Some(Duration::from_millis(10));
-        let mut time = WHOLE;
+    /// Of each round of 100 kB, `shares` is lost, from a queue of `queued`.
+    fn queued(fit: &mut BurstFit, queued: Duration, from: u64, shares: &[f64]) -> Duration {
+        let rtt_min = Duration::from_millis(8);
+        let mut time = fit.burst();
         for (round, share) in (from..).zip(shares) {
             for part in 0..10 {
-                let now = Instant::from_millis(round * 10 + part);
-                let lost = (share * 10_000.0) as u64;
-                time = fit.on_ack(10_000 - lost, lost, srtt, now);
+                let lost_bytes = (share * 10_000.0) as u64;
+                let sample = AckSample {
+                    now: Instant::from_millis(round * 10 + part),
+                    acked_bytes: 10_000 - lost_bytes,
+                    lost_bytes,
+                    srtt: Some(Duration::from_millis(10)),
+                    rtt: Some(rtt_min + queued),
+                    rtt_min: Some(rtt_min),
+                    ..ack()
+                };
+                time = fit.on_ack(&sample, None);
             }
         }
         time
+    }
+
+    fn after(fit: &mut BurstFit, from: u64, shares: &[f64]) -> Duration {
+        queued(fit, Duration::ZERO, from, shares)
     }
 
     #[test]
@@ -106,5 +151,25 @@ mod tests {
         after(&mut fit, 200, &[0.1; 3]);
         let shrunk = after(&mut fit, 203, &[0.01]);
         assert_eq!(after(&mut fit, 204, &[0.01; 200]), shrunk);
+    }
+
+    #[test]
+    fn a_long_fast_path_takes_longer_bursts() {
+        let burst = |mbps, rtt_min| {
+            let rtt_min = Some(Duration::from_millis(rtt_min));
+            let sample = AckSample { rtt_min, ..ack() };
+            BurstFit::new(WHOLE).on_ack(&sample, Some(Rate::from_mbps(mbps)))
+        };
+        assert_eq!(burst(500, 1), WHOLE);
+        assert_eq!(burst(500, 12), Duration::from_micros(750));
+        assert_eq!(burst(500, 600), LONGEST);
+        assert_eq!(burst(100, 600), WHOLE, "a wake-up for four packets is seldom enough");
+    }
+
+    #[test]
+    fn what_a_window_overflows_leaves_bursts_as_they_are() {
+        let mut fit = BurstFit::new(WHOLE);
+        assert_eq!(queued(&mut fit, WHOLE * 2, 0, &[0.4; 10]), WHOLE);
+        assert_eq!(queued(&mut fit, WHOLE / 3, 10, &[0.4; 10]), WHOLE / 4);
     }
 }

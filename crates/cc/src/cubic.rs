@@ -17,7 +17,7 @@
 
 use core::time::Duration;
 
-use tack_units::{Instant, Rate};
+use tack_units::{Instant, Rate, math};
 
 use crate::config::Config;
 use crate::controller::Controller;
@@ -85,7 +85,7 @@ impl Curve {
         if cwnd >= w_max {
             return Self { w_max: cwnd, k: 0.0 };
         }
-        Self { w_max, k: ((w_max - cwnd) / C).cbrt() }
+        Self { w_max, k: math::cbrt((w_max - cwnd) / C) }
     }
 
     /// Window, in segments, `t` after the epoch began.
@@ -243,7 +243,7 @@ mod tests {
     fn the_curve_starts_at_the_reduced_window_and_is_flat_at_the_maximum() {
         // [RFC 9438 §4.2]: W(0) = cwnd_epoch, W(K) = W_max, K = cbrt(W_max (1 - beta)/C).
         let curve = Curve::from(70.0, 100.0);
-        assert!((curve.k - 75f64.cbrt()).abs() < 1e-9);
+        assert!((curve.k - math::cbrt(75.0)).abs() < 1e-9);
         assert!((curve.at(Duration::ZERO) - 70.0).abs() < 1e-9);
         let k = Duration::from_secs_f64(curve.k);
         assert!((curve.at(k) - 100.0).abs() < 1e-6);
@@ -265,7 +265,7 @@ mod tests {
         cubic.window.set_cwnd(1_000 * mss);
         cubic.on_loss(&loss(LossKind::CongestionExperienced, 0, 1_000 * mss));
         assert_eq!(cubic.window(), 700 * mss);
-        let curve = Curve { w_max: 1_000.0, k: (1_000.0f64 * 0.3 / 0.4).cbrt() };
+        let curve = Curve { w_max: 1_000.0, k: math::cbrt(1_000.0 * 0.3 / 0.4) };
         let mut now = Instant::from_secs(1);
         for step in 0..150 {
             let acked_bytes = cubic.window() / 20;

@@ -18,7 +18,7 @@
 
 use core::time::Duration;
 
-use tack_units::{Instant, Rate};
+use tack_units::{Instant, Rate, math};
 
 use crate::config::{Config, Pacing};
 use crate::controller::Controller;
@@ -86,7 +86,7 @@ impl Epoch {
         Self {
             began: now,
             origin: last_max.max(cwnd) as f64,
-            k: (below / C).cbrt(),
+            k: math::cbrt(below / C),
             w_est: cwnd,
             w_est_credit: 0.0,
             count: cwnd.saturating_mul(PLATEAU_ROUNDS),
@@ -306,7 +306,7 @@ mod tests {
         cubic.on_loss(&loss(LossKind::CongestionExperienced, 0, 1_000 * MSS));
         assert_eq!(cubic.window(), 700 * MSS);
         let (mut now, mut delivered) = (Instant::from_secs(1), 0);
-        let k = (300.0 / C).cbrt();
+        let k = math::cbrt(300.0 / C);
         for step in 0..150 {
             round(&mut cubic, &mut now, &mut delivered, 20);
             let t = (now - Instant::from_secs(1)).as_secs_f64();

@@ -68,6 +68,8 @@ pub struct AckSample {
     pub in_flight: u64,
     /// A valid round-trip sample, free of the receiver's delay; `None` when ambiguous.
     pub rtt: Option<Duration>,
+    /// How long the packet of `rtt` waited on the data path; `None` when its receiver does not tell.
+    pub queued: Option<Duration>,
     /// Smoothed RTT [RFC 6298 §2], `None` before the first sample.
     pub srtt: Option<Duration>,
     /// Least RTT over the filter's window, `None` before the first sample.
@@ -91,6 +93,12 @@ pub struct AckSample {
 }
 
 impl AckSample {
+    /// How long the packet of `rtt` waited on the data path, as far as anybody can tell: where the receiver
+    /// does not, a queue of acknowledgments passes for one of data.
+    pub(crate) fn queue(&self) -> Option<Duration> {
+        self.queued.or(Some(self.rtt?.saturating_sub(self.rtt_min?)))
+    }
+
     /// How many round trips `rtt` is the least of, in acknowledgments of two segments: a TACK's is
     /// the least of all that arrived in its interval [TON §V-C], so that one may be worth dozens.
     pub(crate) fn rtt_samples(&self, mss: u64) -> u32 {
@@ -144,6 +152,7 @@ pub(crate) mod tests {
             prior_in_flight: 0,
             in_flight: 0,
             rtt: None,
+            queued: None,
             srtt: None,
             rtt_min: None,
             rate: None,

@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use clap::Args;
 use tack_net::tls::Secrets;
-use tack_net::{Builder, Direction, Endpoint, Gauge, SharedTap, Tap};
+use tack_net::{Builder, Direction, Endpoint, Gauge, SharedTap, Tap, quic};
 use tack_units::Instant;
 
 use crate::exit::{ExitCode, Failure};
@@ -48,6 +48,7 @@ static OBSERVER: OnceLock<Observer> = OnceLock::new();
 struct Observer {
     tap: Option<SharedTap>,
     secrets: Option<Arc<Within<BufWriter<File>>>>,
+    has_qlog: bool,
     metrics: Option<SocketAddr>,
     /// What passed, while metrics are served.
     passed: Arc<Mutex<metrics::Passed>>,
@@ -79,8 +80,14 @@ pub fn begin(args: &ObserveArgs) -> Result<(), Failure> {
         taps.push(Arc::new(Mutex::new(log.map_err(|e| cannot_write(path, &e))?)));
     }
     let tap = (!taps.is_empty()).then(|| Arc::new(Mutex::new(All(taps))) as SharedTap);
-    let observer =
-        Observer { tap, secrets, metrics: args.metrics, passed, gauges: Mutex::default() };
+    let observer = Observer {
+        tap,
+        secrets,
+        has_qlog: args.qlog.is_some(),
+        metrics: args.metrics,
+        passed,
+        gauges: Mutex::default(),
+    };
     // A second one, as in tests, is refused: the first one stays.
     let _ = OBSERVER.set(observer);
     Ok(())
@@ -107,6 +114,29 @@ pub fn tapped(builder: Builder) -> Builder {
     match OBSERVER.get().and_then(|observer| observer.tap.clone()) {
         Some(tap) => builder.tap(tap),
         None => builder,
+    }
+}
+
+/// Has the QUIC endpoint that is built looked at.
+pub fn tapped_quic(builder: quic::Builder) -> quic::Builder {
+    match OBSERVER.get().and_then(|observer| observer.tap.clone()) {
+        Some(tap) => builder.tap(tap),
+        None => builder,
+    }
+}
+
+/// What cannot be seen of QUIC yet was not asked for.
+///
+/// # Errors
+/// It was, and which option says so.
+pub fn check_quic() -> Result<(), Failure> {
+    let Some(observer) = OBSERVER.get() else { return Ok(()) };
+    let asked = [(observer.has_qlog, "--qlog"), (observer.metrics.is_some(), "--metrics")];
+    match asked.into_iter().find(|(asked, _)| *asked) {
+        Some((_, flag)) => {
+            Err(Failure::usage(format!("{flag}: not over --quic yet; --capture works")))
+        }
+        None => Ok(()),
     }
 }
 

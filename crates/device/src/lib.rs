@@ -5,6 +5,7 @@
 //!
 //! * [`Clock`]: the monotonic clock as [`tack_units::Instant`] since the start of the run.
 //! * [`Timer`]: one absolute deadline as a file descriptor, for an event loop (Linux).
+//! * [`Gate`]: whether what arrives on a descriptor wakes an event loop (Linux).
 //! * [`wait`]: the same for a thread that owns its sockets and sleeps in `ppoll` (Unix).
 //! * [`UdpSocket`]: bursts out with segmentation offload, batches in with receive coalescing.
 //! * [`Tun`]: IP packets, and super-packets with the kernel's offloads (Linux).
@@ -20,6 +21,8 @@
 
 mod clock;
 mod cpu;
+#[cfg(target_os = "linux")]
+mod gate;
 #[cfg(target_os = "linux")]
 mod iproute;
 mod mtu;
@@ -41,6 +44,8 @@ mod wait;
 
 pub use clock::Clock;
 pub use cpu::{process_cpu_time, thread_cpu_time};
+#[cfg(target_os = "linux")]
+pub use gate::Gate;
 #[cfg(target_os = "linux")]
 pub use iproute::ConfigureError;
 pub use mtu::{UDP_IPV4_OVERHEAD, UDP_IPV6_OVERHEAD, max_payload_bytes, path_mtu};

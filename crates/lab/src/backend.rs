@@ -16,7 +16,7 @@ use crate::record::Record;
 use crate::response;
 use crate::result::RunResult;
 use crate::scenario::{App, Scenario, Stack, StockAcks, Strategy};
-use crate::simulate::{Wanted, simulate_wanted};
+use crate::simulate::{Running, Wanted};
 use crate::stock::GaveUp;
 
 /// How often a run in real time is made on a machine that is busy with something else.
@@ -35,9 +35,11 @@ const TACK_PAYLOAD_BYTES: f64 = 1_440.0;
 /// When the run cannot be built or broke a promise of the simulator.
 pub fn run(item: &Item) -> Result<Record> {
     let mut record = blank(item)?;
+    let new = || Running::new(&item.scenario, None);
+    let simulated = |record: &mut Record| simulated(item, new(), record);
     let figures = match item.backend {
-        Backend::Sim => simulated(item, &mut record),
-        Backend::SimAndIdeal => simulated(item, &mut record).and_then(|mut figures| {
+        Backend::Sim => simulated(&mut record),
+        Backend::SimAndIdeal => simulated(&mut record).and_then(|mut figures| {
             if record.void.is_none() {
                 let ideal = open_loop(&item.scenario, Mode::UdpAck)?;
                 let goodput = ideal.get("goodput_bps").copied();
@@ -45,7 +47,7 @@ pub fn run(item: &Item) -> Result<Record> {
             }
             Ok(figures)
         }),
-        Backend::SimAndResponse => simulated(item, &mut record).map(|mut figures| {
+        Backend::SimAndResponse => simulated(&mut record).map(|mut figures| {
             let measured = record_rtt(&figures).zip(response::losses(&item.scenario));
             if let Some((rtt, losses)) = measured {
                 figures.extend(response::figures(item.scenario.flow[0].cc, losses, rtt));
@@ -55,11 +57,20 @@ pub fn run(item: &Item) -> Result<Record> {
         Backend::OpenLoop => open_loop(&item.scenario, Mode::UdpAck),
         Backend::OpenLoopRelay => open_loop(&item.scenario, Mode::Relay),
         Backend::Formula => formula::figures(&item.scenario),
-        Backend::Live if item.scenario.stack == Some(Stack::Simulated) => {
-            simulated(item, &mut record)
-        }
+        Backend::Live if item.scenario.stack == Some(Stack::Simulated) => simulated(&mut record),
         Backend::Live => live(&item.scenario, &mut record),
     };
+    record.metrics = figures.with_context(|| format!("run {}", item.describe()))?;
+    Ok(record)
+}
+
+/// The same of a simulated item that is under way.
+///
+/// # Errors
+/// As [`run`].
+pub(crate) fn finish(item: &Item, running: Running) -> Result<Record> {
+    let mut record = blank(item)?;
+    let figures = simulated(item, Ok(running), &mut record);
     record.metrics = figures.with_context(|| format!("run {}", item.describe()))?;
     Ok(record)
 }
@@ -91,9 +102,9 @@ fn record_rtt(figures: &Figures) -> Option<Duration> {
 
 type Figures = BTreeMap<String, f64>;
 
-fn simulated(item: &Item, record: &mut Record) -> Result<Figures> {
+fn simulated(item: &Item, running: Result<Running>, record: &mut Record) -> Result<Figures> {
     let wanted = if item.series { Wanted::Series } else { Wanted::Figures };
-    match simulate_wanted(&item.scenario, wanted) {
+    match running.and_then(|running| running.finish_wanted(&item.scenario, wanted)) {
         Ok(run) => {
             record.series = run.series;
             record.samples = run.samples;

@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use tack_sim::Seed;
+use tack_units::math;
 
 /// A value that was drawn.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
@@ -142,7 +143,7 @@ impl Distribution {
         let u = unit(rng);
         let value = match (self.uniform, self.log_uniform) {
             (Some((least, most)), _) => least + u * (most - least),
-            (None, Some((least, most))) => least * (most / least).powf(u),
+            (None, Some((least, most))) => least * math::pow(most / least, u),
             (None, None) => 0.0,
         };
         if self.whole { value.round() } else { three_digits(value) }

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::draw::{Word, Words};
-use crate::scenario::{Scenario, Stack};
+use crate::scenario::Scenario;
+#[cfg(target_os = "linux")]
+use crate::scenario::Stack;
 #[cfg(target_os = "linux")]
 use crate::versus::rival::Rival;
 
@@ -32,7 +34,7 @@ pub enum Backend {
 
 /// Raised when the same scenario gives other figures than before: stores of older ones are not
 /// resumed then.
-const EPOCH: u32 = 2;
+const EPOCH: u32 = 3;
 
 impl Backend {
     /// Whether it can run `scenario`; else the key in the way, and what is wrong with it.
@@ -104,11 +106,13 @@ pub(crate) fn identity(
 ) -> serde_json::Result<String> {
     let nameless = Scenario { name: String::new(), ..scenario.clone() };
     let version = env!("CARGO_PKG_VERSION");
-    let mut text = serde_json::to_string(&(version, EPOCH, backend, series, nameless))?;
+    let text = serde_json::to_string(&(version, EPOCH, backend, series, nameless))?;
+    let mut hash = blake3::Hasher::new();
+    hash.update(text.as_bytes());
     // How a rival is run is part of it. One that has no file says so when it runs.
     #[cfg(target_os = "linux")]
     if let Some(Stack::Rival(name)) = &scenario.stack {
-        text += &Rival::text(name).unwrap_or_default();
+        hash.update(Rival::text(name).unwrap_or_default().as_bytes());
     }
-    Ok(blake3::hash(text.as_bytes()).to_hex()[..16].to_owned())
+    Ok(hash.finalize().to_hex()[..16].to_owned())
 }

@@ -46,5 +46,6 @@ mod tun_host;
 #[cfg(target_os = "linux")]
 pub mod versus;
 pub mod view;
+pub mod watch;
 
 pub use simulate::{Recordings, simulate, simulate_recorded};

@@ -33,7 +33,7 @@ use crate::emulate::{EmulatedPath, kind};
 use crate::link::Hop;
 use crate::program::Program;
 use crate::result::{DirectionResult, FlowResult, RunResult, WanResult};
-use crate::scenario::{Flow, Scenario, Stack};
+use crate::scenario::{Direction, Flow, Scenario, Stack};
 use crate::traffic::start_after;
 use threads::Threads;
 use wire::{Counted, FlowCounts, Watched};
@@ -70,7 +70,7 @@ fn port(entry: usize) -> u16 {
 
 /// Where a flow's data comes from.
 fn sender(flow: &Flow) -> End {
-    if flow.direction.is_up() { End::A } else { End::B }
+    if flow.direction == Direction::Up { End::A } else { End::B }
 }
 
 /// All flows: the n-th starts when the simulator's n-th does.
@@ -82,7 +82,9 @@ fn starts(scenario: &Scenario, begin: Instant) -> Vec<Start> {
         stop: begin + Duration::from_secs_f64(flow.stop_s.unwrap_or(scenario.duration_s).min(1e6)),
         flow,
     };
-    scenario.numbered_flows().enumerate().map(start).collect()
+    let entries = scenario.flow.iter().enumerate();
+    let entries = entries.flat_map(|(entry, f)| core::iter::repeat_n(entry, f.count as usize));
+    entries.zip(scenario.flows()).enumerate().map(start).collect()
 }
 
 /// What sends.

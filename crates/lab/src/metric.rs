@@ -9,7 +9,7 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 
 use tack_tcp::PathFacts;
-use tack_units::Rate;
+use tack_units::{Rate, math};
 
 use crate::result::FlowResult;
 use crate::scenario::{Scenario, StockAcks, Strategy};
@@ -349,7 +349,7 @@ pub const METRICS: &[Metric] = &[
             let mbps = flows.iter().map(|f| f.goodput_bps).sum::<f64>() / 1e6;
             let queue_ms = mean(flows, |f| f.queue_delay_p95_us)? / 1e3;
             let ms = queue_ms + scenario.base_rtt().as_secs_f64() * 500.0;
-            (mbps > 0.0 && ms > 0.0).then(|| (mbps / ms).log2())
+            (mbps > 0.0 && ms > 0.0).then(|| math::log2(mbps / ms))
         }),
     },
 ];

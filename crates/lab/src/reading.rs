@@ -72,6 +72,23 @@ impl Reading {
     }
 }
 
+impl Reading {
+    /// How the medium's time went so far; `None` without Wi-Fi.
+    pub(crate) fn airtime(&self) -> Option<Airtime> {
+        self.air.as_ref().map(|(airtime, _)| *airtime)
+    }
+
+    /// Application bytes that all flows delivered so far.
+    pub(crate) fn delivered_bytes(&self) -> u64 {
+        self.flows.iter().map(|f| f.app_bytes).sum()
+    }
+
+    /// Packets of all flows that only acknowledge, so far.
+    pub(crate) fn ack_packets(&self) -> u64 {
+        self.flows.iter().map(|f| f.ack_packets).sum()
+    }
+}
+
 impl FlowReading {
     fn of(setup: &Setup, placed: &Placed) -> FlowReading {
         match placed {

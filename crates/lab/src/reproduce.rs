@@ -137,6 +137,16 @@ impl Loaded {
         results.combinations(&axes, &crate::draw::Words::new()).into_iter().map(row).collect()
     }
 
+    /// All of it for programs: means by key, the judgments, and what is void.
+    pub fn json(&self, report: &Report, records: &BTreeMap<String, Record>) -> Value {
+        json!({
+            "id": self.experiment.id,
+            "rows": self.rows(records),
+            "findings": report.findings,
+            "void": report.void,
+        })
+    }
+
     /// Whose figures these are, for a heading.
     pub fn heading(&self) -> String {
         let e = &self.experiment;

@@ -42,6 +42,7 @@ use core::time::Duration;
 use rand::Rng as _;
 use tack_cc::Algorithm;
 use tack_sim::Seed;
+use tack_units::math;
 
 use crate::scenario::Scenario;
 
@@ -83,7 +84,7 @@ pub(crate) fn closed_form(algorithm: Algorithm, p: f64, rtt: Duration) -> Option
         Algorithm::NewReno => Some(reno),
         Algorithm::Cubic => {
             let constant = CUBIC_C * (3.0 + CUBIC_BETA) / (4.0 * (1.0 - CUBIC_BETA));
-            Some((constant.powf(0.25) * (rtt.as_secs_f64() / p).powf(0.75)).max(reno))
+            Some((math::pow(constant, 0.25) * math::pow(rtt.as_secs_f64() / p, 0.75)).max(reno))
         }
         _ => None,
     }
@@ -105,7 +106,7 @@ pub(crate) fn mean_window(
         Pattern::Random => {
             // Uniform in (0, 1].
             let uniform = (random.next_u64() >> 11) as f64 + 1.0;
-            -(uniform / (1u64 << 53) as f64).ln() / p
+            -math::ln(uniform / (1u64 << 53) as f64) / p
         }
     };
     let mut window = closed_form(algorithm, p, Duration::from_secs_f64(rtt))?;
@@ -217,7 +218,7 @@ impl Law {
             Law::Reno { start } => start + t / rtt,
             Law::Cubic { start, before, w_max } => {
                 let top = w_max.max(start);
-                let k = ((top - start) / CUBIC_C).cbrt();
+                let k = math::cbrt((top - start) / CUBIC_C);
                 let curve = CUBIC_C * (t - k).powi(3) + top;
                 let rounds = t / rtt;
                 let until_before = (before - start) / CUBIC_ALPHA;

@@ -58,7 +58,6 @@ pub(crate) use error::line_of_quoted;
 pub use flow::{App, Direction, Flow, Strategy};
 pub(crate) use keys::set;
 pub use stack::Stack;
-pub(crate) use stack::kernel_name;
 pub use stock::{Stock, StockAcks, StockStack};
 pub use tack::TackWords;
 pub use wan::{QueueKind, Wan, WanDirection};

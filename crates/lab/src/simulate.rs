@@ -63,18 +63,7 @@ pub(crate) enum Wanted {
     Series,
 }
 
-/// As [`simulate`], with what is known of the run's course.
-pub(crate) fn simulate_wanted(scenario: &Scenario, wanted: Wanted) -> Result<Simulated> {
-    let (result, mut setup) = run(scenario, None)?;
-    let course = Course::of(scenario, &setup);
-    let (extra, samples) = (course.figures(), course.samples());
-    let series = if wanted == Wanted::Series { course.series() } else { BTreeMap::new() };
-    setup.sim.settle(SETTLE);
-    setup.check_stall()?;
-    Ok(Simulated { result, extra, samples, series })
-}
-
-/// The same, with what `recordings` ask for written down. They change nothing in the run.
+/// As [`simulate`], with what `recordings` ask for written down. They change nothing in the run.
 ///
 /// # Errors
 /// As [`simulate`], and those of the writers.
@@ -100,17 +89,65 @@ pub struct Recordings {
 }
 
 fn run(scenario: &Scenario, capture: Capture) -> Result<(RunResult, Setup)> {
-    let mut setup = build(scenario, capture)?;
-    let warmup = Instant::ZERO + Duration::from_secs_f64(scenario.warmup_s);
-    let end = Instant::ZERO + Duration::from_secs_f64(scenario.duration_s);
-    setup.sim.run_until(warmup);
-    let before = Reading::of(&setup, warmup);
-    setup.sim.run_until(end);
-    let after = Reading::of(&setup, end);
-    setup.check()?;
-    let period = Period { setup: &setup, before, after };
-    let result = period.result();
-    Ok((result, setup))
+    Running::new(scenario, capture)?.finish()
+}
+
+/// A run under way. In how many slices it goes changes nothing in it.
+pub(crate) struct Running {
+    setup: Setup,
+    warmup: Instant,
+    end: Instant,
+    /// Counters when the warm-up ended, once it has.
+    before: Option<Reading>,
+}
+
+impl Running {
+    pub(crate) fn new(scenario: &Scenario, capture: Capture) -> Result<Running> {
+        let at = |s: f64| Instant::ZERO + Duration::from_secs_f64(s);
+        let (warmup, end) = (at(scenario.warmup_s), at(scenario.duration_s));
+        Ok(Running { setup: build(scenario, capture)?, warmup, end, before: None })
+    }
+
+    pub(crate) fn setup(&self) -> &Setup {
+        &self.setup
+    }
+
+    /// When it ends.
+    pub(crate) fn end(&self) -> Instant {
+        self.end
+    }
+
+    /// Goes on up to and including `until`, never beyond the end.
+    pub(crate) fn advance(&mut self, until: Instant) {
+        let until = until.min(self.end);
+        if self.before.is_none() && until >= self.warmup {
+            self.setup.sim.run_until(self.warmup);
+            self.before = Some(Reading::of(&self.setup, self.warmup));
+        }
+        self.setup.sim.run_until(until);
+    }
+
+    /// Goes on to the end; what was measured, and the simulation.
+    fn finish(mut self) -> Result<(RunResult, Setup)> {
+        self.advance(self.end);
+        let Running { setup, before, end, .. } = self;
+        let before = before.context("the warm-up did not end")?;
+        let after = Reading::of(&setup, end);
+        setup.check()?;
+        let result = Period { setup: &setup, before, after }.result();
+        Ok((result, setup))
+    }
+
+    /// The same with what is known of the run's course.
+    pub(crate) fn finish_wanted(self, scenario: &Scenario, wanted: Wanted) -> Result<Simulated> {
+        let (result, mut setup) = self.finish()?;
+        let course = Course::of(scenario, &setup);
+        let (extra, samples) = (course.figures(), course.samples());
+        let series = if wanted == Wanted::Series { course.series() } else { BTreeMap::new() };
+        setup.sim.settle(SETTLE);
+        setup.check_stall()?;
+        Ok(Simulated { result, extra, samples, series })
+    }
 }
 
 fn build(scenario: &Scenario, capture: Capture) -> Result<Setup> {

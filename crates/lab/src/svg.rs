@@ -5,6 +5,8 @@
 
 use std::fmt::Write as _;
 
+use tack_units::math;
+
 /// An axis.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Axis {
@@ -78,20 +80,21 @@ struct Scale {
 
 impl Scale {
     fn at(&self, v: f64) -> f64 {
-        let of = |v: f64| if self.log { v.max(1e-12).log10() } else { v };
+        let of = |v: f64| if self.log { math::log10(v.max(1e-12)) } else { v };
         let share = (of(v) - of(self.from)) / (of(self.to) - of(self.from)).max(1e-12);
         self.pixels.0 + share.clamp(-0.02, 1.02) * (self.pixels.1 - self.pixels.0)
     }
 
     fn ticks(&self) -> Vec<f64> {
         if self.log {
-            let (low, high) = (self.from.log10().floor() as i32, self.to.log10().ceil() as i32);
+            let (low, high) =
+                (math::log10(self.from).floor() as i32, math::log10(self.to).ceil() as i32);
             let steps: &[f64] = if high - low > 3 { &[1.0] } else { &[1.0, 2.0, 5.0] };
             let all = (low..=high).flat_map(|e| steps.iter().map(move |s| s * 10f64.powi(e)));
             return all.filter(|t| (self.from * 0.999..=self.to * 1.001).contains(t)).collect();
         }
         let rough = (self.to - self.from) / 5.0;
-        let power = 10f64.powf(rough.log10().floor());
+        let power = math::pow(10.0, math::log10(rough).floor());
         let step = [1.0, 2.0, 2.5, 5.0, 10.0].into_iter().find(|s| s * power >= rough);
         let step = step.unwrap_or(10.0) * power;
         let first = (self.from / step).ceil() as i64;

@@ -7,6 +7,7 @@ use core::time::Duration;
 
 use rand::Rng as _;
 use rand_pcg::Pcg64;
+use tack_units::math;
 
 /// The stream numbered `label` of `seed`.
 ///
@@ -50,13 +51,13 @@ pub(crate) fn between(rng: &mut Pcg64, min: Duration, max: Duration) -> Duration
 /// Exponential of the given mean.
 pub(crate) fn exponential(rng: &mut Pcg64, mean: Duration) -> Duration {
     // 1 - u is in (0, 1], so the logarithm is finite and not positive.
-    scale(mean, -(1.0 - unit(rng)).ln())
+    scale(mean, -math::ln(1.0 - unit(rng)))
 }
 
 /// Absolute value of a normal draw of zero mean (Box and Muller).
 pub(crate) fn half_normal(rng: &mut Pcg64, deviation: Duration) -> Duration {
-    let radius = (-2.0 * (1.0 - unit(rng)).ln()).sqrt();
-    scale(deviation, (radius * (core::f64::consts::TAU * unit(rng)).cos()).abs())
+    let radius = (-2.0 * math::ln(1.0 - unit(rng))).sqrt();
+    scale(deviation, (radius * math::cos(core::f64::consts::TAU * unit(rng))).abs())
 }
 
 /// `d` times a factor that is neither negative nor infinite.

@@ -39,7 +39,7 @@ use rand::Rng as _;
 use rand_pcg::Pcg64;
 use tack_units::Instant;
 
-pub use airtime::{Airtime, NodeStats, Use};
+pub use airtime::{Airtime, NodeStats, Span, Use};
 pub use ampdu::AmpduLimits;
 pub use config::{
     Beacons, Classifier, ConfigError, Errors, FreezeRule, HiddenInterferer, HostDelay, Load,
@@ -304,6 +304,12 @@ impl Wlan {
     /// Medium usage from time zero to `now`. An exchange under way counts in full.
     pub fn airtime(&self, now: Instant) -> Airtime {
         self.account.read(now.as_nanos())
+    }
+
+    /// What the medium was used for lately, in order and without a gap, up to `now`: the last thousand
+    /// spans. An exchange under way reaches beyond `now`.
+    pub fn recent_medium(&self, now: Instant) -> impl Iterator<Item = Span> {
+        self.account.recent(now.as_nanos())
     }
 
     /// What the access point has done.

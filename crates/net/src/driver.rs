@@ -13,8 +13,10 @@ use tack_units::Instant;
 #[cfg(target_os = "linux")]
 use tokio::io::unix::AsyncFd;
 
-use crate::shared::{Machine, Received, Shared, State, watch};
+use crate::shared::{Machine, Received, Shared, State};
 use crate::waiters::park;
+#[cfg(target_os = "linux")]
+use crate::watch::watch;
 
 /// Batches read before other tasks get a turn: what arrived is read while the cache still holds it.
 const RECV_TURN_BATCHES: usize = 2;
@@ -119,28 +121,35 @@ impl<M: Machine> Future for Driver<M> {
     }
 }
 
-/// Reads what arrived. Returns whether the turn ended before the socket was empty; else `cx` is
-/// registered for the next arrival.
+/// Reads what arrived, if it has gathered for long enough. Returns whether the turn ended before the
+/// socket was empty; else `cx` is registered for the next arrival, or the alarm is set.
 fn receive_turn<M: Machine>(
     shared: &Shared<M>,
     state: &mut State<M>,
     cx: &mut Context<'_>,
 ) -> bool {
+    let now = shared.clock.now();
     for _ in 0..RECV_TURN_BATCHES {
-        match shared.link.poll_read_ready(cx) {
-            Poll::Pending => return false,
-            Poll::Ready(Err(e)) => {
-                tracing::error!(error = %e, "the runtime is shutting down");
-                return false;
-            }
-            Poll::Ready(Ok(mut guard)) => {
-                if state.receive(shared) == Received::Drained {
-                    guard.clear_ready();
+        let told = match state.gather.until() {
+            Some(until) if now < until => return false,
+            Some(_) => None,
+            None => match shared.arrivals.poll(&shared.link, cx) {
+                Poll::Pending => return false,
+                Poll::Ready(Err(e)) => {
+                    tracing::error!(error = %e, "the runtime is shutting down");
+                    return false;
                 }
-                // Acknowledgments must not wait for the end of the turn.
-                state.advance(shared);
+                Poll::Ready(Ok(guard)) => Some(guard),
+            },
+        };
+        if state.receive(shared) == Received::Drained {
+            if let Some(mut guard) = told {
+                guard.clear_ready();
             }
+            state.drained(shared);
         }
+        // Acknowledgments must not wait for the end of the turn.
+        state.advance(shared);
     }
     true
 }

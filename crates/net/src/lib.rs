@@ -61,6 +61,7 @@
 //! connection. Timers come from [`tack_device::Timer`], because those of the runtime are too coarse
 //! to pace with.
 
+mod arrivals;
 pub mod budget;
 mod builder;
 mod dial;
@@ -71,6 +72,8 @@ mod host;
 mod host_port;
 mod link;
 mod listener;
+#[cfg(feature = "tls")]
+mod lobby;
 #[cfg(feature = "quic")]
 pub mod quic;
 #[cfg(feature = "tls")]
@@ -84,6 +87,7 @@ pub mod tls;
 #[cfg(all(target_os = "linux", feature = "tun"))]
 pub mod tun;
 mod waiters;
+mod watch;
 
 pub use builder::Builder;
 pub use endpoint::{Endpoint, IoCounters};
@@ -91,7 +95,9 @@ pub use error::{ConnectError, ListenError};
 pub use host_port::{HostError, HostPort};
 pub use listener::TackListener;
 #[cfg(feature = "tls")]
-pub use secure::{HandshakeLimits, SecureListener, SecureStream};
+pub use lobby::HandshakeLimits;
+#[cfg(feature = "tls")]
+pub use secure::{SecureListener, SecureStream};
 pub use split::{OwnedReadHalf, OwnedWriteHalf};
 pub use stream::{StreamWatch, TackStream};
 pub use tack_cc as cc;

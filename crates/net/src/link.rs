@@ -1,7 +1,7 @@
 //! What packets arrive and leave through: a UDP socket, or a TUN device.
 
 use std::net::SocketAddr;
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
 use tack_device::{RecvBatch, UdpSocket, max_payload_bytes, path_mtu};
 
@@ -35,6 +35,16 @@ impl Link {
         }
     }
 
+    /// The socket's address.
+    #[cfg(feature = "quic")]
+    pub(crate) fn local_addr(&self) -> SocketAddr {
+        match self {
+            Link::Udp(socket) => socket.local_addr(),
+            #[cfg(all(target_os = "linux", feature = "tun"))]
+            Link::Tun(_) => unreachable!("QUIC runs over UDP"),
+        }
+    }
+
     /// Marks what is sent with a codepoint; false: it cannot be done here.
     pub(crate) fn set_dscp(&self, dscp: u8) -> bool {
         match self {
@@ -61,6 +71,16 @@ fn narrow_mss(peer: SocketAddr) -> Option<u16> {
     let mtu = path_mtu(peer).ok().filter(|mtu| *mtu < ETHERNET_MTU)?;
     let segment = max_payload_bytes(mtu, peer.ip()).checked_sub(TCP_HEADER_BYTES)?;
     u16::try_from(segment).ok().filter(|mss| *mss >= MIN_MSS)
+}
+
+impl AsFd for Link {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Link::Udp(socket) => socket.as_fd(),
+            #[cfg(all(target_os = "linux", feature = "tun"))]
+            Link::Tun(link) => link.0.as_fd(),
+        }
+    }
 }
 
 impl AsRawFd for Link {

@@ -42,16 +42,20 @@
 mod connection;
 mod endpoint;
 mod error;
+mod listener;
 mod machine;
 mod recv;
 mod send;
+mod stream;
 
 pub(crate) use error::kind_of;
 
-pub use connection::Connection;
+pub use connection::{Connection, ConnectionWatch};
 pub use endpoint::{Builder, Endpoint};
+pub use listener::Listener;
 pub use recv::RecvStream;
 pub use send::SendStream;
+pub use stream::{GIVEN_UP, QuicStream};
 pub use tack_quic::streams::{Dir, StreamId};
 pub use tack_quic::wire::Version;
 pub use tack_quic::{Config, ConnectionError, Counters, EndpointCounters, Info, Listen, UseError};

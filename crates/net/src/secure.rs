@@ -1,21 +1,14 @@
 //! Encrypted streams of an endpoint: connecting, and listening.
 
-use std::fmt;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
-use std::pin::Pin;
-use std::sync::Arc;
-use std::time::Duration;
 
 use tack_tcp::ListenConfig;
-use tokio::sync::Mutex;
-use tokio::task::{JoinError, JoinSet};
-use tokio::time::timeout;
 
-use crate::budget::{Budget, Grant, Peer};
 use crate::dial::{Reach, first_of, resolve};
 use crate::endpoint::any_addr_like;
+use crate::lobby::{HandshakeLimits, Lobby};
 use crate::tls::{Acceptor, Connector, TlsError, TlsStream};
 use crate::{ConnectError, Endpoint, HostPort, ListenError, TackListener, TackStream};
 
@@ -98,46 +91,13 @@ async fn secure(
     Err(TlsError::NotKnown { host, found }.into())
 }
 
-/// What strangers may make a [`SecureListener`] hold.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct HandshakeLimits {
-    /// Time for a handshake, and for what [`SecureListener::admitting`] does. 10 s.
-    pub time: Duration,
-    /// Handshakes under way at once. 128; beyond it, who has the most makes room.
-    pub at_once: usize,
-    /// The same of one peer, an IPv4 address or an IPv6 network of 64 bits. 32.
-    pub of_one_peer: usize,
-}
-
-impl Default for HandshakeLimits {
-    fn default() -> Self {
-        HandshakeLimits { time: Duration::from_secs(10), at_once: 128, of_one_peer: 32 }
-    }
-}
-
-impl HandshakeLimits {
-    /// The same with changes: fields may be added in later versions, so none is written as a whole.
-    #[must_use]
-    pub fn with(mut self, change: impl FnOnce(&mut Self)) -> Self {
-        change(&mut self);
-        self
-    }
-}
-
-type Shaken = Result<(SecureStream, SocketAddr), TlsError>;
-type Admitting = Pin<Box<dyn Future<Output = Result<SecureStream, TlsError>> + Send>>;
-type Admit = Arc<dyn Fn(SecureStream) -> Admitting + Send + Sync>;
-
 /// Listens for encrypted streams. Handshakes run beside each other, so that a stranger who is silent
 /// delays nobody.
+#[derive(Debug)]
 pub struct SecureListener {
     listener: TackListener,
     acceptor: Acceptor,
-    limits: HandshakeLimits,
-    places: Budget,
-    admit: Option<Admit>,
-    handshakes: Mutex<JoinSet<Shaken>>,
+    lobby: Lobby<SecureStream>,
 }
 
 impl SecureListener {
@@ -153,35 +113,24 @@ impl SecureListener {
     }
 
     fn new(listener: TackListener, acceptor: Acceptor) -> SecureListener {
-        let limits = HandshakeLimits::default();
-        SecureListener {
-            listener,
-            acceptor,
-            places: Budget::new(limits.at_once, limits.of_one_peer),
-            limits,
-            admit: None,
-            handshakes: Mutex::default(),
-        }
+        SecureListener { listener, acceptor, lobby: Lobby::new() }
     }
 
     /// Other limits.
     #[must_use]
-    pub fn limits(mut self, limits: HandshakeLimits) -> SecureListener {
-        self.places = Budget::new(limits.at_once, limits.of_one_peer);
-        self.limits = limits;
-        self
+    pub fn limits(self, limits: HandshakeLimits) -> SecureListener {
+        SecureListener { lobby: self.lobby.limits(limits), ..self }
     }
 
     /// What is said on each stream after the handshake and before it is accepted, beside the others
     /// and within the same limits: who the client is, say. A stream that it fails is let go of.
     #[must_use]
-    pub fn admitting<F, R>(mut self, admit: F) -> SecureListener
+    pub fn admitting<F, R>(self, admit: F) -> SecureListener
     where
         F: Fn(SecureStream) -> R + Send + Sync + 'static,
         R: Future<Output = Result<SecureStream, TlsError>> + Send + 'static,
     {
-        self.admit = Some(Arc::new(move |stream| Box::pin(admit(stream))));
-        self
+        SecureListener { lobby: self.lobby.admitting(admit), ..self }
     }
 
     /// The socket's address, with the TCP port listened on.
@@ -198,76 +147,15 @@ impl SecureListener {
     /// # Errors
     /// The endpoint was closed.
     pub async fn accept(&self) -> io::Result<(SecureStream, SocketAddr)> {
-        let mut handshakes = self.handshakes.lock().await;
-        loop {
-            tokio::select! {
-                arrived = self.listener.accept() => {
-                    let (stream, peer) = arrived?;
-                    tracing::info!(%peer, "connection");
-                    match self.places.take_or_displace(Peer::of(Some(peer)), 1) {
-                        Ok(place) => drop(handshakes.spawn(self.shake(stream, peer, place))),
-                        Err(_) => {
-                            tracing::warn!(%peer, "too many handshakes");
-                            stream.abort();
-                        }
-                    }
-                }
-                Some(shaken) = handshakes.join_next() => {
-                    if let Some(accepted) = heeded(shaken) {
-                        return Ok(accepted);
-                    }
-                }
-            }
-        }
+        let shake = |stream| {
+            let acceptor = self.acceptor.clone();
+            async move { acceptor.accept(stream).await }
+        };
+        self.lobby.next(|| self.listener.accept(), shake, TackStream::abort).await
     }
 
     /// Turns away who was not accepted yet.
     pub async fn close(self) {
-        self.handshakes.into_inner().shutdown().await;
-    }
-
-    fn shake(
-        &self,
-        stream: TackStream,
-        peer: SocketAddr,
-        place: Grant,
-    ) -> impl Future<Output = Shaken> + Send + use<> {
-        let (acceptor, admit, limit) =
-            (self.acceptor.clone(), self.admit.clone(), self.limits.time);
-        let shaking = async move {
-            let stream = acceptor.accept(stream).await?;
-            match admit {
-                Some(admit) => admit(stream).await,
-                None => Ok(stream),
-            }
-        };
-        async move {
-            let stream = tokio::select! {
-                biased;
-                shaken = timeout(limit, shaking) => shaken.map_err(|_| TlsError::TimedOut(limit))??,
-                () = place.revoked() => return Err(TlsError::Displaced),
-            };
-            Ok((stream, peer))
-        }
-    }
-}
-
-/// The stream, or a word in the log.
-fn heeded(shaken: Result<Shaken, JoinError>) -> Option<(SecureStream, SocketAddr)> {
-    match shaken {
-        Ok(Ok(accepted)) => return Some(accepted),
-        Ok(Err(error)) => tracing::warn!(%error, "a handshake failed"),
-        Err(error) => tracing::warn!(%error, "a handshake was aborted"),
-    }
-    None
-}
-
-impl fmt::Debug for SecureListener {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let SecureListener { listener, limits, .. } = self;
-        f.debug_struct("SecureListener")
-            .field("listener", listener)
-            .field("limits", limits)
-            .finish()
+        self.lobby.close().await;
     }
 }

@@ -8,7 +8,6 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::AsRawFd;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
@@ -18,6 +17,7 @@ use tack_transport::{Ecn, Transmit};
 use tack_units::Instant;
 use tokio::io::unix::AsyncFd;
 
+use crate::arrivals::{Arrivals, Gather};
 use crate::driver::Alarm;
 use crate::endpoint::IoCounters;
 use crate::link::{Inbox, Link};
@@ -25,6 +25,7 @@ use crate::tap::{Direction, Tapped};
 #[cfg(all(target_os = "linux", feature = "tun"))]
 use crate::tun::TunLink;
 use crate::waiters::Waiters;
+use crate::watch::watch_link;
 
 /// Bytes handed to the kernel at a time: what UDP segmentation offload takes.
 const BURST_BYTES: usize = 65_000;
@@ -46,6 +47,7 @@ pub(crate) trait Machine: tack_transport::Endpoint + fmt::Debug + Send + 'static
 #[derive(Debug)]
 pub(crate) struct Shared<M: Machine = Host> {
     pub(crate) link: AsyncFd<Link>,
+    pub(crate) arrivals: Arrivals,
     pub(crate) alarm: Alarm,
     pub(crate) clock: Clock,
     /// See [`Builder::answer_each_datagram`](crate::Builder::answer_each_datagram).
@@ -70,13 +72,16 @@ impl<M: Machine> Shared<M> {
             closed: false,
             io: IoCounters::default(),
             inbox: Some(Inbox::of(&link)),
+            gather: Gather::default(),
+            messages_looked_at: 0,
             burst: Vec::with_capacity(BURST_BYTES),
             unsent: None,
             local: wildcard.then(BTreeMap::new),
             tapped,
         };
         Ok(Shared {
-            link: watch(link)?,
+            arrivals: Arrivals::of(&link)?,
+            link: watch_link(link)?,
             alarm: Alarm::new(clock)?,
             clock,
             answer_each_datagram,
@@ -112,6 +117,8 @@ pub(crate) struct State<M: Machine = Host> {
     pub(crate) io: IoCounters,
     /// Taken out while it is read.
     inbox: Option<Inbox>,
+    pub(crate) gather: Gather,
+    messages_looked_at: u64,
     burst: Vec<u8>,
     unsent: Option<Unsent>,
     /// Of a socket bound to the wildcard address: which of our addresses a peer talks to, so that
@@ -208,6 +215,23 @@ impl<M: Machine> State<M> {
         if more { Received::More } else { Received::Drained }
     }
 
+    /// All that had arrived was read: tells whether the next arrival wakes the driver, or a timer does
+    /// once some have gathered.
+    pub(crate) fn drained(&mut self, shared: &Shared<M>) {
+        let messages = self.io.messages_received - self.messages_looked_at;
+        self.messages_looked_at = self.io.messages_received;
+        let leeway = self.host.leeway();
+        if shared.answer_each_datagram {
+            return;
+        }
+        let was_awake = self.gather.until().is_none();
+        self.gather.on_drained(messages, leeway, shared.clock.now());
+        let awake = self.gather.until().is_none();
+        if awake != was_awake && !shared.arrivals.set_awake(shared.link.get_ref(), awake) {
+            self.gather = Gather::default();
+        }
+    }
+
     /// After any change by an application's task: does what follows from it.
     pub(crate) fn settle(&mut self, shared: &Shared<M>) {
         if self.advance(shared) {
@@ -226,7 +250,8 @@ impl<M: Machine> State<M> {
         while let Some(event) = self.host.poll_event() {
             self.host.wake(&event, &mut self.waiters);
         }
-        shared.alarm.set(self.host.deadline(), self);
+        let looks = [self.host.deadline(), self.gather.until()];
+        shared.alarm.set(looks.into_iter().flatten().min(), self);
         more
     }
 
@@ -317,12 +342,6 @@ impl<M: Machine> State<M> {
     pub(crate) fn is_idle(&self) -> bool {
         self.unsent.is_none() && self.host.is_idle()
     }
-}
-
-/// Registers `inner` with the runtime.
-#[allow(deprecated, reason = "the successor is unsafe, and our types own one open descriptor")]
-pub(crate) fn watch<T: AsRawFd>(inner: T) -> io::Result<AsyncFd<T>> {
-    AsyncFd::new(inner)
 }
 
 fn remember(local: &mut BTreeMap<SocketAddr, IpAddr>, peer: SocketAddr, ours: IpAddr) {

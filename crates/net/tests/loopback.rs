@@ -309,6 +309,21 @@ async fn a_port_that_nobody_has_is_refused_and_not_waited_for() {
 }
 
 #[tokio::test]
+async fn tasks_that_share_a_listener_accept_one_connection_each() {
+    let listener = TackListener::bind_plain(loopback()).unwrap();
+    let client = Endpoint::bind(loopback()).unwrap();
+    let to = listener.local_addr();
+    let both = async { tokio::join!(soon(listener.accept()), soon(listener.accept())) };
+    let dials = async { tokio::join!(client.connect_plain(to), client.connect_plain(to)) };
+    let ((one, other), (first, second)) = tokio::join!(both, dials);
+    let mut met = [one.unwrap().0.peer_addr(), other.unwrap().0.peer_addr()];
+    let mut dialled = [first.unwrap().local_addr(), second.unwrap().local_addr()];
+    met.sort();
+    dialled.sort();
+    assert_eq!(met, dialled);
+}
+
+#[tokio::test]
 async fn delivery_can_be_waited_for_after_a_stream_was_split() {
     let listener = TackListener::bind_plain(loopback()).unwrap();
     let client = Endpoint::bind(loopback()).unwrap();

@@ -17,7 +17,7 @@ impl Rng {
     /// From `low` to `high`, each decade as often.
     fn decades(&mut self, low: f64, high: f64) -> f64 {
         let unit = self.below(1 << 53) as f64 / (1u64 << 53) as f64;
-        low * (high / low).powf(unit)
+        low * tack_units::math::pow(high / low, unit)
     }
 }
 

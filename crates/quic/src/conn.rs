@@ -171,6 +171,14 @@ pub struct Connection {
     /// Application data was sent once: its receiver is told a frequency.
     has_sent_data: bool,
     next_skip: u64,
+    /// Timeouts since something was acknowledged last.
+    timeouts_in_a_row: u32,
+    /// Nobody here uses it any more: it ends when what was written has arrived, or then.
+    leaving: Option<Instant>,
+    /// A server owes the client a token for its next connection.
+    new_token_owed: bool,
+    /// What a server gave us for the next connection.
+    new_token: Option<Vec<u8>>,
     secret: Secret,
     number: u64,
     datagrams_in: VecDeque<Vec<u8>>,
@@ -284,6 +292,11 @@ impl Connection {
     /// IDs that the endpoint finds this connection by, changed since the last call.
     pub(crate) fn take_cid_changes(&mut self) -> Vec<CidChange> {
         self.local_cids.take_changes()
+    }
+
+    /// What the server gave us for the next connection to it, if that is news.
+    pub(crate) fn take_new_token(&mut self) -> Option<Vec<u8>> {
+        self.new_token.take()
     }
 
     /// IDs in force.

@@ -13,7 +13,7 @@
 mod burst;
 mod driven;
 mod strangers;
-mod token;
+pub(crate) mod token;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 use rustls::ServerConfig;
 use rustls::pki_types::ServerName;
-use tack_transport::{Ecn, Transmit};
+use tack_transport::{Ecn, Leeway, Transmit};
 use tack_units::Instant;
 
 use crate::config::Config;
@@ -43,15 +43,19 @@ pub struct Listen {
     pub config: Config,
     /// Connections at a time, those that others began; of more nothing is heard.
     pub max_connections: usize,
-    /// Handshakes under way beyond which a client has to show first that it is where it says (Retry). 0:
-    /// always.
+    /// Handshakes under way beyond which a client has to show first that it is where it says, by a Retry
+    /// unless it has a token of an earlier connection. 0: always.
     pub max_handshakes: usize,
+    /// Established connections that wait to be accepted, of which each may hold what its windows allow; of
+    /// more nothing is heard.
+    pub max_waiting: usize,
 }
 
 impl Listen {
-    /// A thousand connections, a hundred handshakes at a time before clients have to show where they are.
+    /// A thousand connections, 256 that nobody accepted, a hundred handshakes at a time before clients have
+    /// to show where they are.
     pub fn new(tls: Arc<ServerConfig>, config: Config) -> Listen {
-        Listen { tls, config, max_connections: 1_000, max_handshakes: 100 }
+        Listen { tls, config, max_connections: 1_000, max_handshakes: 100, max_waiting: 256 }
     }
 }
 
@@ -69,6 +73,13 @@ pub struct EndpointCounters {
     /// First packets dropped because there were too many connections.
     pub refused: u64,
 }
+
+/// Where a server is, and what it is called.
+type Server = (SocketAddr, String);
+
+/// Tokens of servers that are kept, in all and of one of them.
+const MAX_TOKENS: usize = 256;
+const MAX_TOKENS_OF_ONE: usize = 4;
 
 /// A client's first datagram is no shorter [RFC 9000 §14.1].
 const LEAST_INITIAL: usize = 1_200;
@@ -101,8 +112,10 @@ pub struct Endpoint {
     by_first: BTreeMap<(SocketAddr, ConnectionId), u64>,
     handshaking: BTreeMap<u64, (SocketAddr, ConnectionId)>,
     incoming: usize,
-    /// Connections that we began.
-    began: BTreeSet<u64>,
+    /// Connections that we began, and whom they are to.
+    began: BTreeMap<u64, Server>,
+    /// What servers gave us for the next connection to them, the newest last.
+    tokens: VecDeque<(Server, Vec<u8>)>,
     next: u64,
     deadlines: BTreeSet<(Instant, u64)>,
     /// Changed since they were last polled.
@@ -113,11 +126,12 @@ pub struct Endpoint {
     alone: VecDeque<(SocketAddr, Ecn, Vec<u8>)>,
     events: VecDeque<(ConnId, Event)>,
     counters: EndpointCounters,
+    leeway: Leeway,
 }
 
 impl Endpoint {
-    /// `secret`: 32 random bytes, the same after a restart if stateless resets are to work then.
-    /// `listen`: how others may connect; `None`: nobody may.
+    /// `secret`: 32 random bytes, drawn anew at each start, for connection IDs come from it. `listen`: how
+    /// others may connect; `None`: nobody may.
     pub fn new(secret: [u8; 32], listen: Option<Listen>) -> Endpoint {
         Endpoint {
             secret: Secret::new(secret),
@@ -127,7 +141,8 @@ impl Endpoint {
             by_first: BTreeMap::new(),
             handshaking: BTreeMap::new(),
             incoming: 0,
-            began: BTreeSet::new(),
+            began: BTreeMap::new(),
+            tokens: VecDeque::new(),
             next: 0,
             deadlines: BTreeSet::new(),
             ready: VecDeque::new(),
@@ -135,7 +150,17 @@ impl Endpoint {
             alone: VecDeque::new(),
             events: VecDeque::new(),
             counters: EndpointCounters::default(),
+            leeway: Leeway::default(),
         }
+    }
+
+    /// The same, with stateless resets by this secret `key`, so that it can reset what it began before a
+    /// restart [RFC 9000 §10.3.2]. `context` is where it listens, for tokens must be those of one endpoint
+    /// at a time: whoever gets another to reset an ID would have the token [RFC 9000 §21.11].
+    #[must_use]
+    pub fn with_reset_key(mut self, key: &[u8; 32], context: &[u8]) -> Endpoint {
+        self.secret = self.secret.with_reset_key(key, context);
+        self
     }
 
     /// Begins a connection.
@@ -151,11 +176,37 @@ impl Endpoint {
         now: Instant,
     ) -> Result<ConnId, rustls::Error> {
         let number = self.next;
+        let server = (remote, name.to_str().into_owned());
+        let token = self.take_token(&server);
         let connect = Connect { remote, name, tls, config, seed: [0; 32] };
-        let conn = Connection::connect_as(connect, self.secret.clone(), number, now)?;
-        self.began.insert(number);
+        let conn = Connection::connect_as(connect, token, self.secret.clone(), number, now)?;
+        self.began.insert(number, server);
         self.insert(conn);
         Ok(ConnId(number))
+    }
+
+    /// A token for a connection to `server`; it is used once [RFC 9000 §8.1.3].
+    fn take_token(&mut self, server: &Server) -> Vec<u8> {
+        let newest = self.tokens.iter().rposition(|(of, _)| of == server);
+        newest.and_then(|at| self.tokens.remove(at)).map_or(Vec::new(), |(_, token)| token)
+    }
+
+    /// `server` gave us a token.
+    fn keep_token(&mut self, server: Server, token: Vec<u8>) {
+        let of_it = self.tokens.iter().filter(|(of, _)| *of == server).count();
+        if of_it >= MAX_TOKENS_OF_ONE {
+            self.take_oldest_token(&server);
+        }
+        if self.tokens.len() >= MAX_TOKENS {
+            self.tokens.pop_front();
+        }
+        self.tokens.push_back((server, token));
+    }
+
+    fn take_oldest_token(&mut self, server: &Server) {
+        if let Some(at) = self.tokens.iter().position(|(of, _)| of == server) {
+            self.tokens.remove(at);
+        }
     }
 
     fn insert(&mut self, conn: Connection) {
@@ -198,11 +249,14 @@ impl Endpoint {
         }
     }
 
-    /// Closes a connection with code 0, if it has not ended, and forgets it as soon as it is over.
+    /// Closes a connection with code 0, unless it has ended or [is left](Connection::leave), and forgets it
+    /// as soon as it is over.
     pub fn release(&mut self, id: ConnId, now: Instant) {
         let Some(entry) = self.connections.get_mut(&id.0) else { return };
         entry.is_held = false;
-        entry.conn.close(0, &[], now);
+        if !entry.conn.is_leaving() {
+            entry.conn.close(0, &[], now);
+        }
         if entry.is_retired {
             self.connections.remove(&id.0);
         } else {
@@ -264,6 +318,7 @@ impl Endpoint {
         };
         let Some(entry) = self.connections.get_mut(&number) else { return };
         entry.conn.handle(from, ecn, datagram, now);
+        self.leeway.on_arrival(entry.conn.leeway());
         if !is_new {
             self.touch(number);
         } else if entry.conn.has_heard() {
@@ -313,6 +368,7 @@ impl Endpoint {
         while let Some(event) = conn.poll_event() {
             self.events.push_back((ConnId(number), event));
         }
+        let given = conn.take_new_token();
         let deadline = conn.deadline();
         if deadline != entry.deadline {
             if let Some(old) = entry.deadline {
@@ -327,6 +383,9 @@ impl Endpoint {
         let has_left_handshake = is_established || is_over;
         if has_left_handshake && self.forget_handshake(number) && !is_over {
             self.arrived.push_back(number);
+        }
+        if let Some((server, token)) = self.began.get(&number).cloned().zip(given) {
+            self.keep_token(server, token);
         }
         if is_over {
             self.retire(number);

@@ -16,9 +16,13 @@ enum Use {
     Token = 4,
 }
 
-/// A secret of 32 random bytes, and what is derived from it.
+/// A secret of 32 random bytes, and what is derived from it; tokens of resets may have a key of their
+/// own.
 #[derive(Clone)]
-pub(crate) struct Secret(hmac::Key);
+pub(crate) struct Secret {
+    key: hmac::Key,
+    resets: hmac::Key,
+}
 
 impl core::fmt::Debug for Secret {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
@@ -28,11 +32,19 @@ impl core::fmt::Debug for Secret {
 
 impl Secret {
     pub(crate) fn new(bytes: [u8; 32]) -> Secret {
-        Secret(hmac::Key::new(hmac::HMAC_SHA256, &bytes))
+        let key = hmac::Key::new(hmac::HMAC_SHA256, &bytes);
+        Secret { resets: key.clone(), key }
+    }
+
+    /// The same, with resets by what follows from this key in this context.
+    pub(crate) fn with_reset_key(self, key: &[u8; 32], context: &[u8]) -> Secret {
+        let derived = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, key), context);
+        Secret { resets: hmac::Key::new(hmac::HMAC_SHA256, derived.as_ref()), ..self }
     }
 
     fn derive<const N: usize>(&self, usage: Use, of: &[u8]) -> [u8; N] {
-        let mut context = hmac::Context::with_key(&self.0);
+        let key = if matches!(usage, Use::Reset) { &self.resets } else { &self.key };
+        let mut context = hmac::Context::with_key(key);
         context.update(&[usage as u8]);
         context.update(of);
         context.sign().as_ref()[..N].try_into().expect("a tag has 32 bytes")

@@ -7,7 +7,7 @@ use core::time::Duration;
 
 use rand::Rng as _;
 use rand_pcg::Pcg64;
-use tack_units::{Instant, Rate};
+use tack_units::{Instant, Rate, math};
 
 /// Traffic over one TCP connection, from the host that connects to the host that listens.
 #[derive(Clone, Debug, PartialEq)]
@@ -236,7 +236,7 @@ pub(crate) fn server_target(app: &App, received: u64) -> u64 {
 
 fn exponential(rng: &mut Pcg64, mean: Duration) -> Duration {
     let unit = (rng.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
-    Duration::from_nanos((mean.as_nanos() as f64 * -(1.0 - unit).ln()) as u64)
+    Duration::from_nanos((mean.as_nanos() as f64 * -math::ln(1.0 - unit)) as u64)
 }
 
 /// A stream whose every byte is known: a block of random bytes, over and over.

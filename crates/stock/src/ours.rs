@@ -109,6 +109,7 @@ impl Stack {
         };
         let accept = Accept {
             remote: PEER,
+            is_validated: false,
             version,
             original_dcid: dcid,
             retry_scid: None,

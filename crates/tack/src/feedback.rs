@@ -148,6 +148,9 @@ pub struct Acked {
     pub lost_sent_at: Option<Instant>,
     /// An RTT sample, the receiver's delay taken off.
     pub rtt: Option<Duration>,
+    /// How long its packet waited on the data path, as the receiver saw it; `None`: not known. The rest of
+    /// the sample over RTTmin, the acknowledgment waited.
+    pub queued: Option<Duration>,
     /// Delivery rate and the interval it was measured over.
     pub rate: Option<Rate>,
     /// See `rate`; zero when unknown.

@@ -314,6 +314,19 @@ impl Receiver {
         self.schedule.alpha()
     }
 
+    /// How long packets may lie unread without harm: a quarter of `alpha` in the regime of Eq. 4, where
+    /// what is said waits for as long as `alpha` anyway; none in Startup, which measures how packets
+    /// are spaced. A host whose packets come one by one saves most of its wake-ups with it.
+    ///
+    /// The delays it adds are no path's: the least of a TACK interval [TON §V-C] is that of a packet
+    /// which came as the host looked. The rate is taken over more than two intervals.
+    pub fn leeway(&self) -> Duration {
+        match self.regime() {
+            Regime::Startup => Duration::ZERO,
+            Regime::Steady => self.interval() / 4,
+        }
+    }
+
     /// rho over the last few thousand packets, in [0, 1].
     pub fn rho(&self) -> f64 {
         self.data_loss.rho()

@@ -146,8 +146,9 @@ impl<L: Records> Sender<L> {
         }
         if let Some(sample) = tack.timing.and_then(|t| rtt::sample(t, clock_us)) {
             self.on_rtt(sample, now);
-            self.return_path.on_sample(sample, tack.timing.map_or(Duration::ZERO, |t| t.queued));
-            acked.rtt = Some(sample);
+            let queued = tack.timing.map(|t| t.queued);
+            self.return_path.on_sample(sample, queued.unwrap_or_default());
+            (acked.rtt, acked.queued) = (Some(sample), queued);
         }
         let missing = !(tack.holes.is_empty() && tack.holes_complete);
         let oldest = receipts.oldest;

@@ -217,6 +217,11 @@ impl Connection {
         }
     }
 
+    /// How long what arrives may lie unread.
+    pub(crate) fn leeway(&self) -> Duration {
+        self.acks.leeway()
+    }
+
     /// When [`Connection::on_deadline`] is due.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         if self.state.get() == State::Closed {

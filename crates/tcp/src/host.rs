@@ -27,6 +27,7 @@ use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 
+use tack_transport::Leeway;
 use tack_units::Instant;
 
 use crate::config::{ConnConfig, Encapsulation, HostConfig, Keepalive, ListenConfig};
@@ -74,6 +75,7 @@ pub struct Host {
     ports: LocalPorts,
     scratch: Vec<u8>,
     counters: HostCounters,
+    leeway: Leeway,
 }
 
 impl Host {
@@ -97,6 +99,7 @@ impl Host {
             ports: LocalPorts::new(&config.ephemeral_ports),
             scratch: Vec::new(),
             counters: HostCounters::default(),
+            leeway: Leeway::default(),
             secret,
             config,
         }
@@ -161,6 +164,11 @@ impl Host {
             self.settle_sent(index, now);
         }
         None
+    }
+
+    /// See [`tack_transport::Endpoint::leeway`].
+    pub fn leeway(&mut self) -> Duration {
+        self.leeway.take()
     }
 
     /// When [`Host::handle_timeout`] is next due.

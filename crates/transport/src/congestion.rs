@@ -142,7 +142,7 @@ impl Congestion {
             self.on_loss(LossKind::Recovery, acked, now);
         }
         self.delivery_rate = acked.rate.or(self.delivery_rate);
-        self.control.on_ack(&AckSample {
+        let sample = AckSample {
             now,
             acked_bytes: acked.acked_bytes,
             lost_bytes: acked.lost_bytes,
@@ -150,6 +150,7 @@ impl Congestion {
             prior_in_flight: acked.prior_in_flight,
             in_flight: acked.in_flight,
             rtt: acked.rtt,
+            queued: acked.queued,
             srtt: path.srtt,
             rtt_min: path.rtt_min,
             rate: path.rate,
@@ -159,14 +160,14 @@ impl Congestion {
             cwnd_limited: self.cwnd_limited,
             in_recovery: path.in_recovery,
             ece: core::mem::take(&mut self.ece),
-        });
+        };
+        self.control.on_ack(&sample);
         if acked.acked_bytes > 0 {
             self.cwnd_limited = false;
         }
-        let (delivered, lost) = (acked.acked_bytes, acked.lost_bytes);
-        let burst = self.burst.on_ack(delivered, lost, path.srtt, now);
-        self.pacer.set_burst_time(burst, now);
-        self.pacer.set_rate(self.control.pacing_rate(), now);
+        let rate = self.control.pacing_rate();
+        self.pacer.set_burst_time(self.burst.on_ack(&sample, rate), now);
+        self.pacer.set_rate(rate, now);
     }
 
     fn on_loss(&mut self, kind: LossKind, acked: &Acked, now: Instant) {

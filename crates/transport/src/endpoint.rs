@@ -4,6 +4,7 @@
 //! [`Endpoint::handle_timeout`] or whatever an application does, drain [`Endpoint::poll_transmit`], then
 //! [`Endpoint::poll_event`], then sleep until [`Endpoint::deadline`] or the next datagram.
 
+use core::time::Duration;
 use std::net::{IpAddr, SocketAddr};
 
 use tack_units::Instant;
@@ -36,6 +37,12 @@ pub trait Endpoint {
     /// What happened; to be called until `None` after every change.
     fn poll_event(&mut self) -> Option<Self::Event>;
 
+    /// How long what arrives next may lie unread without harm, as far as whatever arrived since this was
+    /// last asked can tell: a driver may let a fast stream of packets gather for so long.
+    fn leeway(&mut self) -> Duration {
+        Duration::ZERO
+    }
+
     /// When [`Self::handle_timeout`] is due; `None`: never.
     fn deadline(&self) -> Option<Instant>;
 
@@ -49,6 +56,22 @@ pub trait Endpoint {
     /// Whatever was written has arrived: the peers are owed nothing by now, though connections may
     /// be open.
     fn is_delivered(&self) -> bool;
+}
+
+/// The least of what connections allow, for [`Endpoint::leeway`].
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Leeway(Option<Duration>);
+
+impl Leeway {
+    /// Something arrived for a connection whose next packets may lie unread for `leeway`.
+    pub fn on_arrival(&mut self, leeway: Duration) {
+        self.0 = Some(self.0.map_or(leeway, |least| least.min(leeway)));
+    }
+
+    /// The least since it was last taken; none if nothing came.
+    pub fn take(&mut self) -> Duration {
+        self.0.take().unwrap_or_default()
+    }
 }
 
 /// The ECN field [RFC 3168 §5].

@@ -4,9 +4,10 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
+use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
 
@@ -20,6 +21,10 @@ use tack_units::Instant;
 /// Clients that are remembered: those of long ago are not there any more.
 const MAX_CLIENTS: usize = 2_000;
 
+/// How long it rests at most, and at least: whoever is late may be a little later.
+const LOOK: Duration = Duration::from_millis(20);
+const LEAST_REST: Duration = Duration::from_millis(1);
+
 /// What the path does.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Faults {
@@ -29,9 +34,31 @@ pub(super) struct Faults {
     pub(super) seed: u64,
 }
 
+/// What the path has done to datagrams so far.
+#[derive(Debug, Default)]
+pub(super) struct Fate {
+    came: AtomicU64,
+    lost: AtomicU64,
+    doubled: AtomicU64,
+    late: AtomicU64,
+    damaged: AtomicU64,
+    rebound: AtomicU64,
+}
+
+impl fmt::Display for Fate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Fate { came, lost, doubled, late, damaged, rebound } = self;
+        let [came, lost, doubled] = [came, lost, doubled].map(|n| n.load(Relaxed));
+        let [late, damaged, rebound] = [late, damaged, rebound].map(|n| n.load(Relaxed));
+        write!(f, "{came} datagrams, {lost} lost, {doubled} doubled, {late} late, ")?;
+        write!(f, "{damaged} damaged; {rebound} times all had new ports")
+    }
+}
+
 /// Runs until it is dropped.
 pub(super) struct Relay {
     address: SocketAddr,
+    fate: Arc<Fate>,
     over: Arc<AtomicBool>,
 }
 
@@ -39,7 +66,8 @@ impl Relay {
     pub(super) fn start(server: SocketAddr, faults: Faults) -> Result<Relay> {
         let front = nonblocking()?;
         let (address, over) = (front.local_addr()?, Arc::new(AtomicBool::new(false)));
-        let until = over.clone();
+        let (until, fate) = (over.clone(), Arc::new(Fate::default()));
+        let told = fate.clone();
         thread::Builder::new().name("relay".into()).spawn(move || {
             let clock = Clock::start();
             let mut path = Path {
@@ -47,7 +75,7 @@ impl Relay {
                 server,
                 backs: BTreeMap::new(),
                 waiting: BinaryHeap::new(),
-                carried: 0,
+                fate,
                 rebinds: clock.now() + faults.rebind,
                 rng: Pcg64::seed_from_u64(faults.seed),
                 faults,
@@ -57,7 +85,12 @@ impl Relay {
                 path.carry(&clock);
             }
         })?;
-        Ok(Relay { address, over })
+        Ok(Relay { address, fate: told, over })
+    }
+
+    /// Counts what it does.
+    pub(super) fn fate(&self) -> Arc<Fate> {
+        self.fate.clone()
     }
 
     pub(super) fn address(&self) -> SocketAddr {
@@ -86,7 +119,7 @@ struct Path {
     /// Each client's socket towards the server.
     backs: BTreeMap<SocketAddr, UdpSocket>,
     waiting: BinaryHeap<Late>,
-    carried: u64,
+    fate: Arc<Fate>,
     rebinds: Instant,
     rng: Pcg64,
     faults: Faults,
@@ -99,8 +132,9 @@ impl Path {
         if clock.now() >= self.rebinds {
             self.rebinds = clock.now() + self.faults.rebind;
             self.backs.clear();
+            self.fate.rebound.fetch_add(1, Relaxed);
         }
-        let ready = self.ready();
+        let ready = self.ready(clock.now());
         let (now, mut buffer) = (clock.now(), core::mem::take(&mut self.buffer));
         for _ in 0..256 {
             let Ok((n, client)) = self.front.recv_from(&mut buffer) else { break };
@@ -120,11 +154,14 @@ impl Path {
         }
     }
 
-    /// The clients to whom something came back, after a millisecond at the latest.
-    fn ready(&self) -> Vec<SocketAddr> {
+    /// The clients to whom something came back, after 20 ms at the latest, or when one that is late is
+    /// due.
+    fn ready(&self, now: Instant) -> Vec<SocketAddr> {
         let sockets = core::iter::once(&self.front).chain(self.backs.values());
         let mut polled: Vec<_> = sockets.map(|socket| PollFd::new(socket, PollFlags::IN)).collect();
-        let moment = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
+        let due = self.waiting.peek().map(|Reverse((at, ..))| at.saturating_since(now));
+        let rest = due.unwrap_or(LOOK).clamp(LEAST_REST, LOOK);
+        let moment = Timespec { tv_sec: 0, tv_nsec: i64::from(rest.subsec_nanos()) };
         if poll(&mut polled, Some(&moment)).is_err() {
             return Vec::new();
         }
@@ -136,21 +173,25 @@ impl Path {
     /// A datagram meets its fate.
     fn meets(&mut self, client: SocketAddr, up: bool, datagram: &[u8], now: Instant) {
         let Faults { loss, damage, .. } = self.faults;
+        let number = self.fate.came.fetch_add(1, Relaxed);
+        let count = |what: &AtomicU64| _ = what.fetch_add(1, Relaxed);
         if self.rng.random_bool(loss) {
-            return;
+            return count(&self.fate.lost);
         }
         let mut datagram = datagram.to_vec();
         if self.rng.random_bool(damage) && !datagram.is_empty() {
+            count(&self.fate.damaged);
             let at = self.rng.random_range(0..datagram.len());
             datagram[at] ^= 1 << self.rng.random_range(0..8);
         }
         if self.rng.random_bool(loss / 2.0) {
+            count(&self.fate.doubled);
             self.pass(client, up, &datagram);
         }
         if self.rng.random_bool((2.0 * loss).min(1.0)) {
-            self.carried += 1;
+            count(&self.fate.late);
             let late = now + Duration::from_micros(self.rng.random_range(100..20_000));
-            self.waiting.push(Reverse((late, self.carried, client, up, datagram)));
+            self.waiting.push(Reverse((late, number, client, up, datagram)));
         } else {
             self.pass(client, up, &datagram);
         }

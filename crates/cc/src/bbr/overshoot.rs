@@ -4,7 +4,7 @@
 //! sixteen times per RTT need not wait for three rounds without growth. In each half round trip,
 //!
 //! ```text
-//! queued   least RTT >= RTTmin + max(RTTmin/8, 4 ms)      every packet waited
+//! queued   least wait >= max(RTTmin/8, 4 ms)              every packet waited on its way there
 //! short    greatest rate < 0.6 * pacing rate when it was sent      less arrives than is sent
 //!
 //! the latest packets did not wait    grow by 2.89 per round
@@ -26,6 +26,10 @@
 //! While no packet waits and all that was sent arrives as fast as it was sent, the path has shown
 //! room for as much: then the pacing gain, 2.89, is the growth. What goes into the queue is at most
 //! what one round trip sends beyond the bottleneck, until the news is back.
+//!
+//! What acknowledgments wait for is no queue of ours: the receiver tells packets' own wait, and the flight
+//! fills a round trip without it. Data both ways, or somebody's upload, ended Startup at a quarter of the
+//! path's rate otherwise.
 //!
 //! Deviation: [TON §VI-D] has BBR's Startup. It goes on for three rounds with 2.89 bdp in flight.
 
@@ -54,6 +58,10 @@ pub(crate) struct Overshoot {
     /// When the period began; `None` before the first sample.
     began: Option<Instant>,
     least_rtt: Option<Duration>,
+    least_queued: Option<Duration>,
+    /// The least round trip of this period without the data's wait, and of the one before.
+    least_rest: Option<Duration>,
+    rest_before: Option<Duration>,
     greatest_rate: Rate,
     /// That of the period before.
     greatest_before: Rate,
@@ -68,6 +76,8 @@ pub(crate) struct Overshoot {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Signs {
     pub(crate) rtt: Option<Duration>,
+    /// How long its packet waited on the data path.
+    pub(crate) queued: Option<Duration>,
     pub(crate) rtt_min: Duration,
     /// Measured over the last two TACK intervals.
     pub(crate) rate: Option<Rate>,
@@ -78,9 +88,9 @@ pub(crate) struct Signs {
 }
 
 impl Signs {
-    /// Round trips from here on passed a queue.
+    /// Waits from here on are a queue.
     fn queued_from(&self) -> Duration {
-        self.rtt_min.saturating_add((self.rtt_min / RISE_DIVISOR).max(RISE_MIN))
+        (self.rtt_min / RISE_DIVISOR).max(RISE_MIN)
     }
 }
 
@@ -88,10 +98,15 @@ impl Overshoot {
     /// An acknowledgment in Startup. True when the pipe is full.
     pub(crate) fn on_ack(&mut self, signs: &Signs, now: Instant) -> bool {
         let began = *self.began.get_or_insert(now);
-        if let Some(rtt) = signs.rtt {
-            self.least_rtt = Some(self.least_rtt.map_or(rtt, |least| least.min(rtt)));
+        if let (Some(rtt), Some(queued)) = (signs.rtt, signs.queued) {
+            let lessen = |least: &mut Option<Duration>, by: Duration| {
+                *least = Some(least.map_or(by, |least| least.min(by)));
+            };
+            lessen(&mut self.least_rtt, rtt);
+            lessen(&mut self.least_queued, queued);
+            lessen(&mut self.least_rest, rtt.saturating_sub(queued));
             self.samples += 1;
-            self.waited = rtt >= signs.queued_from();
+            self.waited = queued >= signs.queued_from();
         }
         self.greatest_rate = self.greatest_rate.max(signs.rate.unwrap_or(Rate::ZERO));
         if now - began < signs.rtt_min / 2 || self.samples < SAMPLES {
@@ -103,7 +118,8 @@ impl Overshoot {
     /// A period ends: is the pipe full?
     fn judge(&mut self, signs: &Signs, now: Instant) -> bool {
         let least = self.least_rtt.take().unwrap_or(signs.rtt_min);
-        let queued = least >= signs.queued_from();
+        let queued = self.least_queued.take().is_some_and(|least| least >= signs.queued_from());
+        self.rest_before = self.least_rest.take();
         let short = self
             .paced_before(now, least)
             .is_some_and(|paced| !signs.app_limited && self.greatest_rate < paced.mul_f64(SHORT));
@@ -126,7 +142,9 @@ impl Overshoot {
     /// Bytes that may be in flight; `None` before the first rate.
     pub(crate) fn flight(&self, rtt_min: Duration) -> Option<u64> {
         let rate = self.greatest_rate.max(self.greatest_before);
-        (rate > Rate::ZERO).then(|| rate.mul_f64(FLIGHT_GAIN).bytes_in(rtt_min))
+        let rest = self.least_rest.into_iter().chain(self.rest_before).min();
+        let round = rest.map_or(rtt_min, |rest| rest.max(rtt_min));
+        (rate > Rate::ZERO).then(|| rate.mul_f64(FLIGHT_GAIN).bytes_in(round))
     }
 
     /// Nothing speaks against growing as fast as pacing allows.
@@ -144,13 +162,20 @@ mod tests {
     /// Sixteen TACKs per RTT, of a queue that grows by `rise_ms` per RTT from the second on, while
     /// `share` of what is sent arrives. RTTs until the pipe is full, of eight.
     fn full_after(rise_ms: u64, share: f64) -> Option<u64> {
+        full_of(rise_ms, 0, share)
+    }
+
+    /// The same, and the acknowledgments' own queue grows by `back_ms`.
+    fn full_of(rise_ms: u64, back_ms: u64, share: f64) -> Option<u64> {
         let mut overshoot = Overshoot::default();
         (0..8 * 16u64)
             .find(|tack| {
-                let queue = Duration::from_millis(rise_ms * tack.saturating_sub(16) / 16);
+                let grown = |by: u64| Duration::from_millis(by * tack.saturating_sub(16) / 16);
+                let (queue, back) = (grown(rise_ms), grown(back_ms));
                 let pacing = Rate::from_mbps(100);
                 let signs = Signs {
-                    rtt: Some(RTT + queue),
+                    rtt: Some(RTT + queue + back),
+                    queued: Some(queue),
                     rtt_min: RTT,
                     rate: Some(pacing.mul_f64(share)),
                     pacing_rate: Some(pacing),
@@ -171,5 +196,22 @@ mod tests {
         assert_eq!(full_after(40, 1.0), None);
         assert_eq!(full_after(0, 0.5), None);
         assert_eq!(full_after(0, 1.0), None);
+    }
+
+    #[test]
+    fn what_acknowledgments_wait_for_fills_no_pipe_and_makes_room_in_flight() {
+        assert_eq!(full_of(0, 40, 0.5), None);
+        assert!(full_of(40, 10, 0.5).is_some());
+        let mut overshoot = Overshoot::default();
+        let signs = Signs {
+            rtt: Some(RTT * 2),
+            queued: Some(Duration::ZERO),
+            rtt_min: RTT,
+            rate: Some(Rate::from_mbps(80)),
+            pacing_rate: None,
+            app_limited: false,
+        };
+        overshoot.on_ack(&signs, Instant::ZERO);
+        assert_eq!(overshoot.flight(RTT), Some(10_000 * 2 * 160));
     }
 }

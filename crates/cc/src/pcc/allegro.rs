@@ -11,7 +11,7 @@
 //! Adjusting: r_n = r_(n-1) (1 +- n * 0.01)
 //! ```
 
-use tack_units::{Instant, Rate};
+use tack_units::{Instant, Rate, math};
 
 use super::{Dice, Doubling, Driver, Outcome, Plan, Search};
 use crate::config::Config;
@@ -73,7 +73,7 @@ impl Default for Trials {
 
 fn utility(rate: Rate, loss: f64) -> f64 {
     let x = rate.as_mbps_f64();
-    let sigmoid = 1.0 / (1.0 + (SHARPNESS * (loss - CUT_OFF)).exp());
+    let sigmoid = 1.0 / (1.0 + math::exp(SHARPNESS * (loss - CUT_OFF)));
     x * (1.0 - loss) * sigmoid - x * loss
 }
 

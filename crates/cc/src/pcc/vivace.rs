@@ -14,7 +14,7 @@
 //! Deviation: a falling round trip is not rewarded. With the sign kept, as the formula has it, a
 //! flow that empties the queue it made sees more in it than in its rate, and overshoots downwards.
 
-use tack_units::{Instant, Rate};
+use tack_units::{Instant, Rate, math};
 
 use super::{Dice, Doubling, Driver, Outcome, Plan, Search};
 use crate::config::Config;
@@ -78,7 +78,7 @@ impl Default for Gradient {
 fn utility(outcome: &Outcome) -> f64 {
     let x = outcome.rate.as_mbps_f64();
     let rise = if outcome.rtt_gradient > NOISE { outcome.rtt_gradient } else { 0.0 };
-    x.powf(T) - B * x * rise - C * x * outcome.loss
+    math::pow(x, T) - B * x * rise - C * x * outcome.loss
 }
 
 impl Gradient {

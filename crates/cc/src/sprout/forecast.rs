@@ -9,6 +9,8 @@
 
 use core::time::Duration;
 
+use tack_units::math;
+
 /// Probabilities of the rates.
 #[derive(Clone, Debug)]
 pub(super) struct Belief {
@@ -46,7 +48,7 @@ impl Kernel {
         let bins = deviation / STEP;
         let reach = (4.0 * bins).ceil() as usize;
         let mut half: Vec<f64> =
-            (0..=reach).map(|i| (-0.5 * (i as f64 / bins).powi(2)).exp()).collect();
+            (0..=reach).map(|i| math::exp(-0.5 * (i as f64 / bins).powi(2))).collect();
         let sum = half[0] + 2.0 * half[1..].iter().sum::<f64>();
         half.iter_mut().for_each(|weight| *weight /= sum);
         Kernel(half)
@@ -96,7 +98,7 @@ fn rate(bin: usize) -> f64 {
 
 /// P(Poisson(mean) < n).
 fn less_than(n: f64, mean: f64) -> f64 {
-    let (mut term, mut sum, mut k) = ((-mean).exp(), 0.0, 0.0);
+    let (mut term, mut sum, mut k) = (math::exp(-mean), 0.0, 0.0);
     while k < n {
         sum += term;
         k += 1.0;
@@ -109,7 +111,7 @@ impl Belief {
     /// `elapsed` passes.
     pub(super) fn evolve(&mut self, elapsed: Duration) {
         let ticks = (elapsed.as_secs_f64() / TICK.as_secs_f64()).round().max(1.0) as u32;
-        let stuck = (-OUTAGE_ESCAPE * TICK.as_secs_f64()).exp();
+        let stuck = math::exp(-OUTAGE_ESCAPE * TICK.as_secs_f64());
         for _ in 0..ticks.min(MAX_EVOLVE) {
             self.p = self.tick.walk(&self.p, stuck);
         }
@@ -123,13 +125,13 @@ impl Belief {
         let log = |bin: usize| {
             let mean = rate(bin) * t;
             if !exact {
-                return (1.0 - less_than(segments, mean)).max(1e-300).ln();
+                return math::ln((1.0 - less_than(segments, mean)).max(1e-300));
             }
-            if mean > 0.0 { segments * mean.ln() - mean } else { -segments * 700.0 }
+            if mean > 0.0 { segments * math::ln(mean) - mean } else { -segments * 700.0 }
         };
         let logs: Vec<f64> = (0..BINS).map(log).collect();
         let greatest = logs.iter().copied().fold(f64::MIN, f64::max);
-        let weighed = self.p.iter().zip(&logs).map(|(p, log)| p * (log - greatest).exp());
+        let weighed = self.p.iter().zip(&logs).map(|(p, log)| p * math::exp(log - greatest));
         let p: Vec<f64> = weighed.collect();
         let sum: f64 = p.iter().sum();
         // What was believed excluded what was seen: anything may be.
@@ -146,7 +148,7 @@ impl Belief {
         let t = TICK.as_secs_f64() * f64::from(ticks);
         let p = self.ahead[ticks as usize - 1].walk(&self.p, 0.0);
         // Terms of each Poisson, advanced together.
-        let mut terms: Vec<f64> = (0..BINS).map(|bin| p[bin] * (-rate(bin) * t).exp()).collect();
+        let mut terms: Vec<f64> = (0..BINS).map(|bin| p[bin] * math::exp(-rate(bin) * t)).collect();
         let (mut below, mut n) = (0.0, 0);
         loop {
             below += terms.iter().sum::<f64>();
@@ -227,10 +229,11 @@ mod tests {
             }
             let (mut lambda, mut arrived) = (rate(bin), 0);
             for _ in 0..5 {
-                let normal = (-2.0 * unit().ln()).sqrt() * (core::f64::consts::TAU * unit()).cos();
+                let normal =
+                    (-2.0 * math::ln(unit())).sqrt() * math::cos(core::f64::consts::TAU * unit());
                 lambda = (lambda + SIGMA * tau.sqrt() * normal).clamp(0.0, MAX_RATE);
                 let mut product = unit();
-                while product > (-lambda * tau).exp() {
+                while product > math::exp(-lambda * tau) {
                     arrived += 1;
                     product *= unit();
                 }

@@ -71,6 +71,7 @@ impl Dice {
             in_flight: self.number(),
             rtt: self.maybe(rtt),
             srtt: self.maybe(srtt),
+            queued: None,
             rtt_min: self.maybe(rtt_min),
             rate: self.maybe(rate),
             newest_sent_at: self.departure(now),
@@ -193,6 +194,7 @@ fn plausible_samples_in_any_order_leave_every_controller_a_window_and_a_finite_r
                     in_flight,
                     rtt: dice.maybe(rtt),
                     srtt: Some(rtt),
+                    queued: None,
                     rtt_min: Some(least),
                     rate: dice.maybe(RateSample {
                         delivery_rate,

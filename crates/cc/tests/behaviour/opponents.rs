@@ -56,7 +56,7 @@ fn wandering(step: f64, feedback: Feedback, seed: u64) -> (Path, f64) {
     let (mut at, mut mbps, mut sum) = (0.0, 6.0f64, 0.0);
     while at < 30.0 {
         let unit = f64::from(dice.next_u32()) / f64::from(u32::MAX);
-        mbps = (mbps * 2f64.powf(2.0 * unit - 1.0)).clamp(2.0, 20.0);
+        mbps = (mbps * tack_units::math::pow(2.0, 2.0 * unit - 1.0)).clamp(2.0, 20.0);
         let when = Instant::ZERO + Duration::from_secs_f64(at);
         path.changes.push((when, Rate::from_bps((mbps * 1e6) as u64)));
         sum += mbps;

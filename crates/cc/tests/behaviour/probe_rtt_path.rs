@@ -21,6 +21,7 @@ fn ack(round: u64, in_flight: u64, rate: Option<Rate>, rtt: Option<Duration>) ->
         in_flight,
         rtt,
         srtt: Some(RTT),
+        queued: None,
         rtt_min: Some(RTT),
         rate: Some(RateSample {
             delivery_rate: rate,

@@ -14,7 +14,7 @@ use tack_net::HostPort;
 const AFTER: &str = "\
 Our direction ends with standard input, as with nc -N; the command ends when both directions have.
 At a terminal the end of the other side's direction is enough. Over UDP the bytes are encrypted and
-both sides must be tack; over --tun they travel as they are, and the other side may be any TCP.
+both sides must be tack, and both take --quic or neither; over --tun they travel as they are, and the other side may be any TCP.
 SIGHUP, SIGINT and SIGTERM end both directions first, which takes 2 seconds at most.
 
 Examples:
@@ -102,8 +102,8 @@ pub enum Side {
 impl NcArgs {
     /// What the user meant.
     pub fn resolve(self) -> Result<NcConfig, Failure> {
-        let way = self.tun.way()?;
-        let plain_way = way != Way::Udp && !self.tls;
+        let way = self.transport.way(&self.tun)?;
+        let plain_way = way.is_ip() && !self.tls;
         let plaintext = self.no_tls || self.client_security.insecure_plaintext || plain_way;
         let (host, port) = match self.target.as_slice() {
             [host, port] => (Some(host.as_str()), port),
@@ -124,7 +124,7 @@ impl NcArgs {
                         host.unwrap_or_default()
                     ))
                 })?;
-            if way != Way::Udp && host.is_some() {
+            if way.is_ip() && host.is_some() {
                 return Err(Failure::usage("over --tun, --tun-addr says where to listen"));
             }
             let security = (!plaintext).then_some(self.server_security);

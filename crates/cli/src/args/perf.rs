@@ -194,7 +194,11 @@ impl PerfArgs {
         let plaintext = self.no_tls || self.client_security.insecure_plaintext;
         let notes = self.foreign.notes()?;
         let origin = self.traffic.origin(self.bind)?;
-        let (transport, way) = (self.transport.clone(), self.tun.way()?);
+        let (transport, way) = (self.transport.clone(), self.transport.way(&self.tun)?);
+        if way == Way::Quic && self.traffic.set_mss.is_some() {
+            let why = "-M, --set-mss: QUIC finds out itself how large its packets may be";
+            return Err(Failure::usage(why));
+        }
         let side = match &self.client {
             None => {
                 let any = match origin.family {

@@ -112,7 +112,7 @@ impl RecvArgs {
             let why = format!("{flag} has no meaning when one stream goes to standard output");
             return Err(Failure::usage(why));
         }
-        let way = self.tun.way()?;
+        let way = self.transport.way(&self.tun)?;
         // The unspecified IPv6 address takes IPv4 as well.
         let address = self.bind.unwrap_or(Ipv6Addr::UNSPECIFIED.into());
         Ok(RecvConfig {

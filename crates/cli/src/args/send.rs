@@ -84,7 +84,7 @@ impl SendArgs {
     pub fn resolve(self) -> Result<SendConfig, Failure> {
         let host = HostPort::parse(&self.host, self.port)
             .map_err(|e| Failure::usage(format!("HOST, the last argument: {e}")))?;
-        let way = self.tun.way()?;
+        let way = self.transport.way(&self.tun)?;
         let has_stdin = self.paths.iter().any(|p| p.as_os_str() == "-");
         let what = match (has_stdin, self.paths.len()) {
             (true, 1) => What::Stdin,

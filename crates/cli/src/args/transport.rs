@@ -11,7 +11,9 @@ use tack_net::tls::{
 use tack_net::{AckStrategy, ConnConfig};
 
 use crate::admission::{Code, Door, authorized_keys};
+use crate::args::tun::TunArgs;
 use crate::exit::{ExitCode, Failure};
+use crate::net::Way;
 use crate::observe;
 
 /// For the side that connects.
@@ -144,9 +146,34 @@ pub struct Transport {
     #[arg(short = 'C', long, visible_alias = "cc", value_name = "NAME")]
     #[arg(help = format!("Congestion control [default: bbr]: {}", Algorithm::names()))]
     pub congestion: Option<Algorithm>,
+    /// Speak QUIC instead of TCP-TACK, with TACK in it; both sides must
+    #[arg(long, conflicts_with = "plain_tcp")]
+    #[arg(long_help = QUIC_HELP)]
+    pub quic: bool,
 }
 
+const QUIC_HELP: &str = "\
+Speak QUIC instead of TCP-TACK, with TACK in it; both sides must. Keys, codes and known hosts are the
+same. A connection moves by itself when our address changes. Not over QUIC yet: --qlog and --metrics;
+each stream is a connection of its own, and there is no 0-RTT. Never: going without encryption, --tun,
+and other strategies than TACK.";
+
 impl Transport {
+    /// Which way, given what was said of real IP.
+    pub fn way(&self, tun: &TunArgs) -> Result<Way, Failure> {
+        if !self.quic {
+            return tun.way();
+        }
+        if tun.tun.is_some() {
+            return Err(Failure::usage("--quic and --tun: QUIC runs over UDP only"));
+        }
+        if let Some(other) = self.strategy.filter(|s| !matches!(s, AckStrategy::Tack(_))) {
+            let why = format!("--strategy {other}: over --quic, TACK says when to acknowledge");
+            return Err(Failure::usage(why));
+        }
+        Ok(Way::Quic)
+    }
+
     /// The connections' configuration.
     pub fn conn_config(&self) -> ConnConfig {
         let named = self.plain_tcp.then_some(AckStrategy::PLAIN).or(self.strategy);

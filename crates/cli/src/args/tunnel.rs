@@ -6,7 +6,9 @@ use clap::{Args, Subcommand};
 use tack_net::Prefix;
 
 use crate::args::transport::{ClientSecurity, ServerSecurity, Transport};
+use crate::args::tun::TunArgs;
 use crate::exit::Failure;
+use crate::net::Way;
 use crate::tunnel::DEFAULT_PORT;
 use crate::tunnel::allow::{AllowList, Rule};
 use crate::tunnel::forward::{Local, PortForward};
@@ -152,6 +154,8 @@ pub struct ClientConfig {
     pub security: ClientSecurity,
     /// Which mechanism.
     pub transport: Transport,
+    /// Which way.
+    pub way: Way,
 }
 
 /// A server that makes sense.
@@ -167,13 +171,15 @@ pub struct ServeConfig {
     pub security: Option<ServerSecurity>,
     /// Which mechanism.
     pub transport: Transport,
+    /// Which way.
+    pub way: Way,
 }
 
 impl TunnelArgs {
     /// What the user meant.
     pub fn resolve(self) -> Result<TunnelConfig, Failure> {
         if let Some(TunnelCommand::Serve(serve)) = self.serve {
-            return Ok(TunnelConfig::Server(Box::new(serve.resolve())));
+            return Ok(TunnelConfig::Server(Box::new(serve.resolve()?)));
         }
         let host = self.host.unwrap_or_default();
         let host = HostPort::parse(&host, self.port)
@@ -193,21 +199,23 @@ impl TunnelArgs {
             install_rules: self.install_rules,
             quiet: self.quiet,
             security: self.security,
+            way: self.transport.way(&TunArgs::default())?,
             transport: self.transport,
         })))
     }
 }
 
 impl ServeArgs {
-    fn resolve(self) -> ServeConfig {
+    fn resolve(self) -> Result<ServeConfig, Failure> {
         // The unspecified IPv6 address takes IPv4 as well.
         let address = self.bind.unwrap_or(Ipv6Addr::UNSPECIFIED.into());
-        ServeConfig {
+        Ok(ServeConfig {
             allow: AllowList::new(self.allow),
             local: SocketAddr::new(address, self.port),
             quiet: self.quiet,
             security: (!self.insecure_plaintext).then_some(self.security),
+            way: self.transport.way(&TunArgs::default())?,
             transport: self.transport,
-        }
+        })
     }
 }

@@ -4,16 +4,25 @@
 //! path that lost its way are silence. So, as soon as nothing has been heard for a moment, others are
 //! dialled beside it, each from a socket and over a route of its own. Whichever is there first goes on;
 //! if the old one is heard again before, they are let go of.
+//!
+//! A peer may also be heard and yet get nowhere: where a damaged number passed for a right one, one side
+//! takes for delivered what the other waits for, and neither ever gives in.
 
 use std::future::pending;
 use std::time::Duration;
 
-use tack_net::{Keepalive, StreamWatch};
+use tack_net::Keepalive;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
+use crate::net::{Sight, Watch};
+
 /// Silence beyond a round trip that a path in order does not have: probes ask more often.
 const STILL: Duration = Duration::from_secs(1);
+
+/// Bytes in flight of which none is acknowledged for so long, and a hole that is not filled, are not
+/// repaired any more: retransmissions take a few round trips.
+const STUCK: Duration = Duration::from_secs(3);
 
 /// How often to look, and how far apart attempts begin.
 const LOOK: Duration = Duration::from_millis(100);
@@ -34,22 +43,21 @@ pub const PROBES: Keepalive = Keepalive {
 /// The stream is ended then.
 ///
 /// Cancel safe.
-pub async fn another_way<T, E, F>(watch: &StreamWatch, dial: impl Fn() -> F) -> T
+pub async fn another_way<T, E, F>(watch: &Watch, dial: impl Fn() -> F) -> T
 where
     F: Future<Output = Result<T, E>> + Send + 'static,
     T: Send + 'static,
     E: Send + 'static,
 {
-    let mut attempts = JoinSet::new();
-    let (mut heard, mut since, mut next) = (None, Instant::now(), Instant::now());
+    let (mut attempts, mut pulse, mut next) = (JoinSet::new(), None, Instant::now());
     loop {
         let made = tokio::select! {
             Some(made) = attempts.join_next() => made.ok().and_then(Result::ok).and_then(Result::ok),
             () = sleep(LOOK) => None,
         };
-        let Some(info) = watch.info() else { return pending().await };
-        if heard.replace(info.counters.segments_received) != Some(info.counters.segments_received) {
-            since = Instant::now();
+        let Some((sight, srtt)) = watch.sight() else { return pending().await };
+        let (now, wait) = (Instant::now(), srtt.unwrap_or_default());
+        if !pulse.get_or_insert_with(|| Pulse::new(sight, now)).stands_still(sight, wait, now) {
             attempts = JoinSet::new();
             continue;
         }
@@ -58,10 +66,86 @@ where
             watch.abort();
             return made;
         }
-        let now = Instant::now();
-        if now >= since + STILL + info.srtt.unwrap_or_default() && now >= next {
+        if now >= next {
             attempts.spawn(timeout(ATTEMPT_LIMIT, dial()));
             next = now + APART;
         }
+    }
+}
+
+/// Since when each sign of a path in order is missing.
+#[derive(Clone, Copy, Debug)]
+struct Pulse {
+    last: Sight,
+    heard: Instant,
+    delivered: Instant,
+    filled: Instant,
+}
+
+impl Pulse {
+    fn new(sight: Sight, now: Instant) -> Pulse {
+        Pulse { last: sight, heard: now, delivered: now, filled: now }
+    }
+
+    /// Whether the connection whose round trip is `srtt` has come to nothing.
+    fn stands_still(&mut self, sight: Sight, srtt: Duration, now: Instant) -> bool {
+        if sight.packets_received != self.last.packets_received {
+            self.heard = now;
+        }
+        // Nothing in flight is no sign: the peer may be busy, and its window shut.
+        if sight.bytes_acked != self.last.bytes_acked || !sight.in_flight {
+            self.delivered = now;
+        }
+        if sight.bytes_received != self.last.bytes_received || !sight.blocked {
+            self.filled = now;
+        }
+        self.last = sight;
+        let stuck = STUCK + 4 * srtt;
+        now >= self.heard + STILL + srtt
+            || now >= self.delivered + stuck
+            || now >= self.filled + stuck
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// For how many seconds `sights`, one every 100 ms, are watched until they stand still.
+    fn still_after(sights: impl Fn(u64) -> Sight) -> Option<f64> {
+        let start = Instant::now();
+        let mut pulse = Pulse::new(sights(0), start);
+        (0..600).find_map(|n| {
+            let at = Duration::from_millis(100 * n);
+            pulse.stands_still(sights(n), Duration::ZERO, start + at).then_some(at.as_secs_f64())
+        })
+    }
+
+    #[test]
+    fn silence_shows_after_a_second() {
+        assert_eq!(still_after(|_| Sight::default()), Some(1.0));
+    }
+
+    #[test]
+    fn a_peer_that_is_heard_and_acknowledges_nothing_stands_still_after_three_seconds() {
+        let heard = |n| Sight { packets_received: n, ..Sight::default() };
+        assert_eq!(still_after(|n| Sight { in_flight: true, ..heard(n) }), Some(3.0));
+        assert_eq!(still_after(|n| Sight { blocked: true, ..heard(n) }), Some(3.0));
+    }
+
+    #[test]
+    fn a_slow_path_and_a_peer_that_is_busy_do_not_stand_still() {
+        let heard = |n| Sight { packets_received: n, ..Sight::default() };
+        // Its window is shut for a minute, and it answers probes.
+        assert_eq!(still_after(heard), None);
+        // A packet in two seconds, each way.
+        let slow = |n| Sight {
+            bytes_acked: n / 20,
+            bytes_received: n / 20,
+            in_flight: true,
+            blocked: true,
+            ..heard(n)
+        };
+        assert_eq!(still_after(slow), None);
     }
 }

@@ -11,7 +11,7 @@ use crate::args::recv::{Destination, RecvConfig};
 use crate::args::transport::ServerSecurity;
 use crate::conn::{Accept, Connection};
 use crate::exit::{ExitCode, Failure};
-use crate::net::{NetAccept, Way};
+use crate::net::NetAccept;
 use crate::progress::Progress;
 use crate::stop::Stop;
 use crate::transfer::disk::blocking;
@@ -70,11 +70,7 @@ async fn explain(config: &RecvConfig, server: &NetAccept) {
         Destination::Dir(dir) => ("PATH…", format!("`{}`", dir.display())),
     };
     eprintln!("Receiving into {into}, listening on {local} ({}).", server.medium());
-    let way = match config.way {
-        Way::Udp => "",
-        #[cfg(target_os = "linux")]
-        Way::Tun(_) => " --tun --tun-addr ADDRESS/BITS",
-    };
+    let way = config.way.flags();
     match server.fingerprint() {
         Some(key) => {
             let proof = match server.door().code() {

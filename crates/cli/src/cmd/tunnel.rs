@@ -30,9 +30,9 @@ async fn serve(config: ServeConfig, stop: Stop) -> Result<ExitCode, Failure> {
     let identity = config.security.as_ref().map(admitting).transpose()?;
     let mut transport = config.transport.conn_config();
     transport.keepalive = Some(keepalive());
-    let mut server = NetAccept::listen(&Way::Udp, config.local, transport, identity)?;
+    let mut server = NetAccept::listen(&config.way, config.local, transport, identity)?;
     if !config.quiet {
-        explain(&server).await;
+        explain(&config.way, &server).await;
     }
     let served = server::serve(&mut server, config.allow, &stop).await;
     server.settle(&stop).await;
@@ -40,7 +40,7 @@ async fn serve(config: ServeConfig, stop: Stop) -> Result<ExitCode, Failure> {
 }
 
 /// Tells what to type on the other machine.
-async fn explain(server: &NetAccept) {
+async fn explain(way: &Way, server: &NetAccept) {
     let local = server.local_addr();
     let shown = match local.ip() {
         ip if ip.is_unspecified() => {
@@ -66,7 +66,7 @@ async fn explain(server: &NetAccept) {
     if server.door().is_open() {
         eprintln!("Anybody who reaches this port may use it.");
     }
-    eprintln!("On the other machine:\n  tack tunnel {host} {proof} -D 1080");
+    eprintln!("On the other machine:\n  tack tunnel {host} {proof} -D 1080{}", way.flags());
 }
 
 async fn connect(config: ClientConfig, stop: Stop) -> Result<ExitCode, Failure> {
@@ -84,7 +84,7 @@ async fn connect(config: ClientConfig, stop: Stop) -> Result<ExitCode, Failure> 
     }
     let server = Server {
         host: config.host.clone(),
-        way: Way::Udp,
+        way: config.way.clone(),
         transport: config.transport.conn_config(),
         connector: config.security.connector()?,
         code: config.security.code.clone(),

@@ -1,6 +1,8 @@
 //! Both ends of each command in one process. One binary, a module per topic: it links once.
 
 mod args;
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+mod clock;
 #[cfg(target_os = "linux")]
 mod dissector;
 mod doctor;

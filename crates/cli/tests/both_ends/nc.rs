@@ -49,7 +49,7 @@ fn converse(flags: &str, there: Vec<u8>, here: Vec<u8>) -> (Vec<u8>, Vec<u8>, Ou
 fn bytes_go_both_ways_at_once_encrypted_and_not() {
     let mut rng = rng(31);
     let (there, here) = (random_bytes(&mut rng, 3_000_001), random_bytes(&mut rng, 2_000_003));
-    for flags in ["", "--no-tls", "--no-tls --strategy tcp-l2 --congestion cubic"] {
+    for flags in ["", "--no-tls", "--no-tls --strategy tcp-l2 --congestion cubic", "--quic"] {
         let (read_there, read_here, output) = converse(flags, there.clone(), here.clone());
         succeeded(&output);
         assert!(read_there == here && read_here == there, "{flags}");
@@ -59,12 +59,14 @@ fn bytes_go_both_ways_at_once_encrypted_and_not() {
 #[test]
 fn a_side_with_nothing_to_say_still_hears_all() {
     let bytes = random_bytes(&mut rng(32), 1_000_001);
-    let (heard, _, output) = converse("", Vec::new(), bytes.clone());
-    succeeded(&output);
-    assert!(heard == bytes);
-    let (_, heard, output) = converse("", bytes.clone(), Vec::new());
-    succeeded(&output);
-    assert!(heard == bytes);
+    for flags in ["", "--quic"] {
+        let (heard, _, output) = converse(flags, Vec::new(), bytes.clone());
+        succeeded(&output);
+        assert!(heard == bytes);
+        let (_, heard, output) = converse(flags, bytes.clone(), Vec::new());
+        succeeded(&output);
+        assert!(heard == bytes);
+    }
 }
 
 #[test]
@@ -79,12 +81,13 @@ fn nobody_there_ends_with_status_1_and_a_reason() {
 /// As a kernel does for the programs that it ends.
 #[test]
 fn whoever_is_told_to_end_tells_the_other_side() {
-    for signal in [Signal::HUP, Signal::INT, Signal::TERM] {
+    let over = [(Signal::HUP, "--no-tls"), (Signal::INT, "--no-tls"), (Signal::TERM, "--quic")];
+    for (signal, flags) in over {
         let home = tempdir().unwrap();
-        let mut listener = tack(home.path(), "nc -l 127.0.0.1 0 --no-tls");
+        let mut listener = tack(home.path(), &format!("nc -l 127.0.0.1 0 {flags}"));
         let mut server = Listening(listener.spawn().unwrap());
         let port = listening(&mut server);
-        let mut client = tack(home.path(), &format!("nc 127.0.0.1 {port} --no-tls"));
+        let mut client = tack(home.path(), &format!("nc 127.0.0.1 {port} {flags}"));
         let mut client = Listening(client.stdin(Stdio::piped()).spawn().unwrap());
         // Its direction stays open to the end, and both sides have each other.
         let mut stdin = client.0.stdin.take().unwrap();

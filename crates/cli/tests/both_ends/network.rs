@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use serde_json::Value;
 use tack_cli::admission::Door;
@@ -23,6 +23,9 @@ use tempfile::tempdir;
 use crate::support::{
     Listening, ME, random_bytes, random_tree, rng, run, snapshot, succeeded, tack,
 };
+
+/// What is said to speak TCP-TACK, and QUIC.
+pub(crate) const TRANSPORTS: [&str; 2] = ["", " --quic"];
 
 /// A tree over real sockets on the loopback.
 fn tree_over_network(encrypted: bool, config: ConnConfig, seed: u64) {
@@ -79,7 +82,12 @@ fn a_tree_arrives_over_plain_tcp_with_tls() {
 
 /// Starts `tack recv …` on a free port; the command that it says to type, with its PATH replaced.
 pub(crate) fn listen(home: &Path, line: &str, path: &str) -> (Listening, String) {
-    let mut child = Listening(tack(home, line).spawn().unwrap());
+    started(&mut tack(home, line), path)
+}
+
+/// The same of a command that is a `recv` already.
+pub(crate) fn started(recv: &mut Command, path: &str) -> (Listening, String) {
+    let mut child = Listening(recv.spawn().unwrap());
     let mut lines = BufReader::new(child.0.stderr.take().unwrap());
     let mut said = String::new();
     loop {
@@ -98,114 +106,154 @@ pub(crate) fn listen(home: &Path, line: &str, path: &str) -> (Listening, String)
 
 #[test]
 fn tar_piped_through_the_command_arrives_byte_for_byte() {
-    let home = tempdir().unwrap();
-    let bytes = random_bytes(&mut rng(5), 5_000_003);
-    let (mut receiver, send) = listen(home.path(), "recv - -p 0 -B 127.0.0.1", "-");
-    let mut out = receiver.0.stdout.take().unwrap();
-    let mut sender = tack(home.path(), &send).stdin(Stdio::piped()).spawn().unwrap();
-    let mut stdin = sender.stdin.take().unwrap();
-    let (written, mut arrived) = (bytes.clone(), Vec::new());
-    std::thread::scope(|scope| {
-        scope.spawn(move || stdin.write_all(&written).unwrap());
-        out.read_to_end(&mut arrived).unwrap();
-    });
-    succeeded(&sender.wait_with_output().unwrap());
-    assert!(receiver.0.wait().unwrap().success());
-    assert!(arrived == bytes, "{} of {} bytes", arrived.len(), bytes.len());
+    for over in TRANSPORTS {
+        let home = tempdir().unwrap();
+        let bytes = random_bytes(&mut rng(5), 5_000_003);
+        let (mut receiver, send) =
+            listen(home.path(), &format!("recv - -p 0 -B 127.0.0.1{over}"), "-");
+        let mut out = receiver.0.stdout.take().unwrap();
+        let mut sender = tack(home.path(), &send).stdin(Stdio::piped()).spawn().unwrap();
+        let mut stdin = sender.stdin.take().unwrap();
+        let (written, mut arrived) = (bytes.clone(), Vec::new());
+        std::thread::scope(|scope| {
+            scope.spawn(move || stdin.write_all(&written).unwrap());
+            out.read_to_end(&mut arrived).unwrap();
+        });
+        succeeded(&sender.wait_with_output().unwrap());
+        assert!(receiver.0.wait().unwrap().success());
+        assert!(arrived == bytes, "{} of {} bytes", arrived.len(), bytes.len());
+    }
 }
 
 #[test]
 fn the_command_sends_a_folder_and_refuses_a_stranger_and_a_conflict() {
-    let home = tempdir().unwrap();
-    random_tree(&home.path().join("tree"), &mut rng(6));
-    let (mut receiver, send) = listen(home.path(), "recv in -p 0 -B 127.0.0.1 --open", "tree");
-    let pinned = send.split("SHA256:").nth(1).unwrap();
-    let stranger = send.replace(pinned, &"A".repeat(43));
-    let refused = tack(home.path(), &stranger).output().unwrap();
-    assert_eq!(refused.status.code(), Some(4), "{refused:?}");
-    fs::create_dir_all(home.path().join("in/tree")).unwrap();
-    fs::write(home.path().join("in/tree/mine"), "mine").unwrap();
-    fs::write(home.path().join("tree/mine"), "theirs").unwrap();
-    let refused = tack(home.path(), &send).output().unwrap();
-    assert_eq!(refused.status.code(), Some(5), "{refused:?}");
-    fs::remove_file(home.path().join("tree/mine")).unwrap();
-    fs::remove_dir_all(home.path().join("in/tree")).unwrap();
-    succeeded(&tack(home.path(), &send).output().unwrap());
-    assert!(receiver.0.wait().unwrap().success());
-    let (sent, received) = (home.path().join("tree"), home.path().join("in/tree"));
-    assert_eq!(snapshot(&sent), snapshot(&received));
+    for over in TRANSPORTS {
+        let home = tempdir().unwrap();
+        random_tree(&home.path().join("tree"), &mut rng(6));
+        let (mut receiver, send) =
+            listen(home.path(), &format!("recv in -p 0 -B 127.0.0.1 --open{over}"), "tree");
+        let pinned = &send.split("SHA256:").nth(1).unwrap()[..43];
+        let stranger = send.replace(pinned, &"A".repeat(43));
+        let refused = tack(home.path(), &stranger).output().unwrap();
+        assert_eq!(refused.status.code(), Some(4), "{refused:?}");
+        fs::create_dir_all(home.path().join("in/tree")).unwrap();
+        fs::write(home.path().join("in/tree/mine"), "mine").unwrap();
+        fs::write(home.path().join("tree/mine"), "theirs").unwrap();
+        let refused = tack(home.path(), &send).output().unwrap();
+        assert_eq!(refused.status.code(), Some(5), "{refused:?}");
+        fs::remove_file(home.path().join("tree/mine")).unwrap();
+        fs::remove_dir_all(home.path().join("in/tree")).unwrap();
+        succeeded(&tack(home.path(), &send).output().unwrap());
+        assert!(receiver.0.wait().unwrap().success());
+        let (sent, received) = (home.path().join("tree"), home.path().join("in/tree"));
+        assert_eq!(snapshot(&sent), snapshot(&received));
+    }
 }
 
 #[test]
 fn perf_through_the_command_counts_the_same_bytes_on_both_sides() {
-    let home = tempdir().unwrap();
-    let mut server = Listening(tack(home.path(), "perf -s -1 -p 0 -B 127.0.0.1").spawn().unwrap());
-    let mut lines = BufReader::new(server.0.stdout.take().unwrap()).lines();
-    let port = lines.find_map(|line| {
-        let line = line.unwrap();
-        Some(line.strip_prefix("Server listening on ")?.split(' ').next()?.to_owned())
-    });
-    let ask = format!("perf -c 127.0.0.1 -p {} -n 20M -J", port.unwrap());
-    let asked = tack(home.path(), &ask).output().unwrap();
-    succeeded(&asked);
-    let document: Value = serde_json::from_slice(&asked.stdout).unwrap();
-    assert_eq!(document["end"]["sum_sent"]["bytes"], 20 << 20);
-    assert_eq!(document["end"]["sum_received"]["bytes"], 20 << 20);
-    assert_eq!(document["start"]["test_start"]["protocol"], "TACK");
-    assert_eq!(document["tack"]["encryption"], "tls1.3");
-    let local = &document["tack"]["local"];
-    assert!(local["acks_received_by_kind"]["tack"].as_u64().unwrap() > 0, "{local}");
-    assert!(lines.any(|line| line.unwrap().ends_with("receiver")));
-    assert!(server.0.wait().unwrap().success());
+    for over in TRANSPORTS {
+        let home = tempdir().unwrap();
+        let mut server = Listening(
+            tack(home.path(), &format!("perf -s -1 -p 0 -B 127.0.0.1{over}")).spawn().unwrap(),
+        );
+        let mut lines = BufReader::new(server.0.stdout.take().unwrap()).lines();
+        let port = lines.find_map(|line| {
+            let line = line.unwrap();
+            Some(line.strip_prefix("Server listening on ")?.split(' ').next()?.to_owned())
+        });
+        let ask = format!("perf -c 127.0.0.1 -p {} -n 20M -J{over}", port.unwrap());
+        let asked = tack(home.path(), &ask).output().unwrap();
+        succeeded(&asked);
+        let document: Value = serde_json::from_slice(&asked.stdout).unwrap();
+        assert_eq!(document["end"]["sum_sent"]["bytes"], 20 << 20);
+        assert_eq!(document["end"]["sum_received"]["bytes"], 20 << 20);
+        assert_eq!(document["start"]["test_start"]["protocol"], "TACK");
+        assert_eq!(document["tack"]["encryption"], "tls1.3");
+        let local = &document["tack"]["local"];
+        assert!(local["acks_received_by_kind"]["tack"].as_u64().unwrap() > 0, "{local}");
+        assert!(lines.any(|line| line.unwrap().ends_with("receiver")));
+        assert!(server.0.wait().unwrap().success());
+    }
 }
 
 #[test]
 fn whoever_is_told_the_code_may_send_and_nobody_else() {
-    let (receiver_home, alice, mallory) =
-        (tempdir().unwrap(), tempdir().unwrap(), tempdir().unwrap());
-    random_tree(&alice.path().join("tree"), &mut rng(8));
-    fs::create_dir(mallory.path().join("tree")).unwrap();
-    let (mut receiver, send) = listen(receiver_home.path(), "recv in -p 0 -B 127.0.0.1", "tree");
-    let (rest, code) = send.split_once(" --code ").unwrap();
-    assert!(!send.contains("SHA256"), "the code is enough: {send}");
-    for line in [
-        // Met for the first time, with nobody to confirm it.
-        rest.to_owned(),
-        format!("{rest} --code lusab-babad"),
-    ] {
-        let refused = tack(mallory.path(), &line).output().unwrap();
-        assert_eq!(refused.status.code(), Some(4), "{line}: {refused:?}");
+    for over in TRANSPORTS {
+        let (receiver_home, alice, mallory) =
+            (tempdir().unwrap(), tempdir().unwrap(), tempdir().unwrap());
+        random_tree(&alice.path().join("tree"), &mut rng(8));
+        fs::create_dir(mallory.path().join("tree")).unwrap();
+        let (mut receiver, send) =
+            listen(receiver_home.path(), &format!("recv in -p 0 -B 127.0.0.1{over}"), "tree");
+        let (rest, code) = send.split_once(" --code ").unwrap();
+        let code = code.split(' ').next().unwrap();
+        let rest = &format!("{rest}{over}");
+        assert!(!send.contains("SHA256"), "the code is enough: {send}");
+        for line in [
+            // Met for the first time, with nobody to confirm it.
+            rest.to_owned(),
+            format!("{rest} --code lusab-babad"),
+        ] {
+            let refused = tack(mallory.path(), &line).output().unwrap();
+            assert_eq!(refused.status.code(), Some(4), "{line}: {refused:?}");
+        }
+        let said = tack(mallory.path(), rest).output().unwrap().stderr;
+        let said = String::from_utf8_lossy(&said).into_owned();
+        assert!(said.contains("no terminal") && said.contains("--code"), "{said}");
+        assert!(!mallory.path().join("tack/known_hosts").exists());
+        succeeded(&tack(alice.path(), &format!("{rest} --code {code}")).output().unwrap());
+        assert!(receiver.0.wait().unwrap().success());
+        let (sent, received) = (alice.path().join("tree"), receiver_home.path().join("in/tree"));
+        assert_eq!(snapshot(&sent), snapshot(&received));
     }
-    let said = tack(mallory.path(), rest).output().unwrap().stderr;
-    let said = String::from_utf8_lossy(&said).into_owned();
-    assert!(said.contains("no terminal") && said.contains("--code"), "{said}");
-    assert!(!mallory.path().join("tack/known_hosts").exists());
-    succeeded(&tack(alice.path(), &format!("{rest} --code {code}")).output().unwrap());
-    assert!(receiver.0.wait().unwrap().success());
-    let (sent, received) = (alice.path().join("tree"), receiver_home.path().join("in/tree"));
-    assert_eq!(snapshot(&sent), snapshot(&received));
 }
 
 #[test]
 fn whose_key_is_authorized_may_send_and_the_key_is_what_tack_key_prints() {
-    let (receiver_home, alice, mallory) =
-        (tempdir().unwrap(), tempdir().unwrap(), tempdir().unwrap());
-    for home in [&alice, &mallory] {
-        fs::write(home.path().join("f"), home.path().to_string_lossy().as_bytes()).unwrap();
+    for over in TRANSPORTS {
+        let (receiver_home, alice, mallory) =
+            (tempdir().unwrap(), tempdir().unwrap(), tempdir().unwrap());
+        for home in [&alice, &mallory] {
+            fs::write(home.path().join("f"), home.path().to_string_lossy().as_bytes()).unwrap();
+        }
+        let key = tack(alice.path(), "key").output().unwrap();
+        succeeded(&key);
+        fs::write(receiver_home.path().join("keys"), &key.stdout).unwrap();
+        let (mut receiver, send) = listen(
+            receiver_home.path(),
+            &format!("recv in -p 0 -B 127.0.0.1 --authorized-keys keys{over}"),
+            "f",
+        );
+        let refused = tack(mallory.path(), &send).output().unwrap();
+        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert_eq!(refused.status.code(), Some(4), "{said}");
+        assert!(said.contains("does not know your key"), "{said}");
+        succeeded(&tack(alice.path(), &send).output().unwrap());
+        assert!(receiver.0.wait().unwrap().success());
+        let f = fs::read(receiver_home.path().join("in/f")).unwrap();
+        assert_eq!(f, alice.path().to_string_lossy().as_bytes());
     }
-    let key = tack(alice.path(), "key").output().unwrap();
-    succeeded(&key);
-    fs::write(receiver_home.path().join("keys"), &key.stdout).unwrap();
-    let (mut receiver, send) =
-        listen(receiver_home.path(), "recv in -p 0 -B 127.0.0.1 --authorized-keys keys", "f");
-    let refused = tack(mallory.path(), &send).output().unwrap();
-    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert_eq!(refused.status.code(), Some(4), "{said}");
-    assert!(said.contains("does not know your key"), "{said}");
-    succeeded(&tack(alice.path(), &send).output().unwrap());
+}
+
+/// An address of one link alone means nothing without the link's name.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_host_is_reached_by_an_address_with_a_zone() {
+    let Some(net) = crate::rebinding::namespace() else { return };
+    net.ip(&["link set lo up", "addr add fe80::1/64 dev lo nodad"]).unwrap();
+    let home = tempdir().unwrap();
+    fs::write(home.path().join("f"), "f").unwrap();
+    let line = "recv in -p 8225 -B :: --insecure-plaintext";
+    let mut receiver = Listening(net.spawn(&mut tack(home.path(), line)).unwrap());
+    // Kept to the end: what else it says must find a reader.
+    let mut lines = BufReader::new(receiver.0.stderr.take().unwrap()).lines();
+    assert!(lines.any(|line| line.unwrap().contains("tack send")));
+    let send = "send f fe80::1%lo -p 8225 --insecure-plaintext";
+    let sent = net.spawn(&mut tack(home.path(), send)).unwrap().wait_with_output().unwrap();
+    succeeded(&sent);
     assert!(receiver.0.wait().unwrap().success());
-    let f = fs::read(receiver_home.path().join("in/f")).unwrap();
-    assert_eq!(f, alice.path().to_string_lossy().as_bytes());
+    assert_eq!(fs::read(home.path().join("in/f")).unwrap(), b"f");
 }
 
 #[test]
@@ -240,4 +288,24 @@ fn whoever_encrypts_and_whoever_does_not_are_told_of_each_other() {
     let refused = tack(home.path(), &encrypting).output().unwrap();
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(said.contains("does the other side encrypt"), "{said}");
+}
+
+#[test]
+fn what_quic_cannot_do_is_said_and_nothing_is_sent() {
+    let home = tempdir().unwrap();
+    fs::write(home.path().join("f"), "f").unwrap();
+    for (line, why) in [
+        ("send f 127.0.0.1 --quic --insecure-plaintext", "always encrypted"),
+        ("recv in -p 0 --quic --insecure-plaintext", "always encrypted"),
+        ("perf -c 127.0.0.1 --quic --no-tls", "always encrypted"),
+        ("perf -c 127.0.0.1 --quic -M 1000", "--set-mss"),
+        ("send f 127.0.0.1 --quic --strategy tcp-l2", "TACK says when"),
+        ("send f 127.0.0.1 --quic --plain-tcp", "--plain-tcp"),
+        ("nc 127.0.0.1 9 --quic --tun --tun-addr 10.7.0.2/24", "UDP only"),
+    ] {
+        let refused = tack(home.path(), line).output().unwrap();
+        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert_eq!(refused.status.code(), Some(2), "{line}: {said}");
+        assert!(said.contains(why), "{line}: {said}");
+    }
 }

@@ -3,10 +3,11 @@
 #![allow(clippy::disallowed_methods, reason = "a path between processes runs in real time")]
 
 use std::fs;
+use std::io::Read;
 use std::net::{SocketAddr, UdpSocket};
 #[cfg(target_os = "linux")]
 use std::path::Path;
-use std::process::Output;
+use std::process::{Command, Output};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -18,23 +19,30 @@ use rand_pcg::Pcg64;
 use tack_device::{Netns, NetnsError, Prefix};
 use tempfile::tempdir;
 
-use crate::network::listen;
-use crate::support::{random_bytes, rng, succeeded, tack};
+use crate::network::{listen, started};
+use crate::support::{Listening, random_bytes, rng, succeeded, tack};
 
 /// What a path does to datagrams, beside carrying them to another port.
 #[derive(Clone, Debug)]
-struct Course {
+pub(crate) struct Course {
     /// After so many, all that comes later has another address towards the server.
-    rebinds_after: usize,
+    pub(crate) rebinds_after: usize,
     /// For how long nothing passes then, either way.
-    silent: Duration,
+    pub(crate) silent: Duration,
     /// One in so many of those with data has a few bits turned, and a checksum that is right.
-    damages: Option<usize>,
-    seed: u64,
+    pub(crate) damages: Option<usize>,
+    /// After so many, one with data is lost, and acknowledged all the same: a number was damaged.
+    pub(crate) forges_after: Option<usize>,
+    pub(crate) seed: u64,
 }
 
-const STEADY: Course =
-    Course { rebinds_after: usize::MAX, silent: Duration::ZERO, damages: None, seed: 1 };
+pub(crate) const STEADY: Course = Course {
+    rebinds_after: usize::MAX,
+    silent: Duration::ZERO,
+    damages: None,
+    forges_after: None,
+    seed: 1,
+};
 
 /// Carries datagrams between a port of its own, which it returns, and `server`.
 fn forward(server: u16, path: Course, over: &Arc<AtomicBool>) -> u16 {
@@ -51,6 +59,7 @@ fn forward(server: u16, path: Course, over: &Arc<AtomicBool>) -> u16 {
             passed: 0,
             with_data: 0,
             silent_until: Instant::now(),
+            forgery: Forgery::Waits,
             rng: rng(path.seed),
             path,
         };
@@ -78,10 +87,67 @@ struct Carrier {
     with_data: usize,
     silent_until: Instant,
     path: Course,
+    forgery: Forgery,
     rng: Pcg64,
 }
 
+/// How far an acknowledgment of what never arrived has come.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Forgery {
+    Waits,
+    /// A datagram was lost that began here.
+    Lost(u32),
+    /// What is sent next begins here, beyond the hole.
+    Beyond(u32),
+    Done,
+}
+
+/// SEG.SEQ and SEG.ACK, of a header of TCP.
+const SEQ_AT: usize = 4;
+const ACK_AT: usize = 8;
+
+fn number(datagram: &[u8], at: usize) -> u32 {
+    u32::from_be_bytes(datagram[at..at + 4].try_into().unwrap())
+}
+
+fn is_before(a: u32, b: u32) -> bool {
+    (a.wrapping_sub(b) as i32) < 0
+}
+
 impl Carrier {
+    /// Whether a datagram to the server is lost, so that its acknowledgment can be forged.
+    fn loses(&mut self, datagram: &[u8]) -> bool {
+        let due = self.path.forges_after.is_some_and(|after| self.passed > after);
+        if !due || datagram.len() < 1_000 {
+            return false;
+        }
+        let seq = number(datagram, SEQ_AT);
+        match self.forgery {
+            Forgery::Waits => {
+                self.forgery = Forgery::Lost(seq);
+                true
+            }
+            Forgery::Lost(lost) if is_before(lost, seq) => {
+                self.forgery = Forgery::Beyond(seq);
+                false
+            }
+            // Not even repeated in time.
+            Forgery::Lost(_) => true,
+            Forgery::Beyond(_) | Forgery::Done => false,
+        }
+    }
+
+    /// Acknowledges what was lost.
+    fn forge(&mut self, datagram: &mut [u8]) {
+        let Forgery::Beyond(seq) = self.forgery else { return };
+        // A short header acknowledges nothing.
+        let whole = datagram.get(12).is_some_and(|form| form >> 4 >= 5);
+        if whole && is_before(number(datagram, ACK_AT), seq) {
+            datagram[ACK_AT..ACK_AT + 4].copy_from_slice(&seq.to_be_bytes());
+            self.forgery = Forgery::Done;
+        }
+    }
+
     /// Carries one datagram each way. Whether there was one.
     fn carry(&mut self) -> bool {
         let mut buffer = vec![0; 1 << 16];
@@ -93,7 +159,7 @@ impl Carrier {
                 self.back = towards();
                 self.silent_until = Instant::now() + self.path.silent;
             }
-            if Instant::now() >= self.silent_until {
+            if Instant::now() >= self.silent_until && !self.loses(&buffer[..n]) {
                 self.damage(&mut buffer[..n]);
                 let _ = self.back.send_to(&buffer[..n], self.server);
             }
@@ -102,6 +168,7 @@ impl Carrier {
             busy = true;
             if Instant::now() >= self.silent_until {
                 self.damage(&mut buffer[..n]);
+                self.forge(&mut buffer[..n]);
                 let _ = self.front.send_to(&buffer[..n], client);
             }
         }
@@ -126,14 +193,33 @@ impl Carrier {
 
 /// Sends a film of so many bytes over `path`. It arrives whatever happens.
 fn send_over(path: Course, bytes: usize) -> Output {
+    send_by("", path, bytes)
+}
+
+/// The same by one of [`TRANSPORTS`](crate::network::TRANSPORTS).
+fn send_by(by: &str, path: Course, bytes: usize) -> Output {
+    send_under(by, path, bytes, |_| {})
+}
+
+/// The same with something done to both commands before they start.
+pub(crate) fn send_under(
+    by: &str,
+    path: Course,
+    bytes: usize,
+    mut under: impl FnMut(&mut Command),
+) -> Output {
     let (here, there) = (tempdir().unwrap(), tempdir().unwrap());
     let film = random_bytes(&mut rng(51), bytes);
     fs::write(there.path().join("film"), &film).unwrap();
-    let (mut receiver, send) = listen(here.path(), "recv in -p 0 -B 127.0.0.1", "film");
+    let mut recv = tack(here.path(), &format!("recv in -p 0 -B 127.0.0.1{by}"));
+    under(&mut recv);
+    let (mut receiver, send) = started(&mut recv, "film");
     let inner = send.split("127.0.0.1:").nth(1).unwrap().split(' ').next().unwrap();
     let over = Arc::new(AtomicBool::new(false));
     let outer = forward(inner.parse().unwrap(), path, &over);
-    let sent = tack(there.path(), &send.replace(inner, &outer.to_string())).output().unwrap();
+    let mut send = tack(there.path(), &send.replace(inner, &outer.to_string()));
+    under(&mut send);
+    let sent = send.output().unwrap();
     over.store(true, Ordering::Relaxed);
     succeeded(&sent);
     assert!(receiver.0.wait().unwrap().success());
@@ -141,7 +227,7 @@ fn send_over(path: Course, bytes: usize) -> Output {
     sent
 }
 
-fn went_on(sent: &Output) {
+pub(crate) fn went_on(sent: &Output) {
     let said = String::from_utf8_lossy(&sent.stderr);
     assert!(said.contains("reconnecting") && said.contains("were there already"), "{said}");
 }
@@ -159,6 +245,13 @@ fn a_transfer_goes_on_through_a_nat_that_rebinds() {
 }
 
 #[test]
+fn over_quic_a_connection_outlives_a_nat_that_rebinds() {
+    let sent = send_by(" --quic", Course { rebinds_after: 5_000, ..STEADY }, 20_000_000);
+    let said = String::from_utf8_lossy(&sent.stderr);
+    assert!(!said.contains("reconnecting"), "{said}");
+}
+
+#[test]
 fn a_transfer_goes_on_after_a_silence_in_which_the_address_changed() {
     let silent = Duration::from_secs(4);
     went_on(&send_over(Course { rebinds_after: 12_000, silent, ..STEADY }, 20_000_000));
@@ -172,19 +265,33 @@ fn a_datagram_damaged_behind_the_checksum_ends_a_connection_and_not_the_transfer
     }
 }
 
-/// A receiver beyond two networks, as a laptop with Wi-Fi and a modem has them.
+/// Neither side gives in: one has nothing left to repeat, the other waits for it, and both answer.
+#[test]
+fn a_damaged_acknowledgment_of_what_never_arrived_is_noticed_though_the_peer_is_heard() {
+    let began = Instant::now();
+    went_on(&send_over(Course { forges_after: Some(5_000), ..STEADY }, 20_000_000));
+    // What takes three seconds took the sixty after which a frame's absence is silence.
+    assert!(began.elapsed() < Duration::from_secs(45), "{:?}", began.elapsed());
+}
+
+/// A network of our own; `None`, with a word, where that is not allowed.
 #[cfg(target_os = "linux")]
-fn two_networks() -> Option<(Netns, Netns)> {
-    let made = Netns::new().and_then(|laptop| Ok((laptop, Netns::new()?)));
-    let (laptop, server) = match made {
-        Ok(made) => made,
+pub(crate) fn namespace() -> Option<Netns> {
+    match Netns::new() {
+        Ok(made) => Some(made),
         Err(e @ NetnsError::NotPermitted) => {
             assert!(std::env::var_os("TACK_INTEROP_REQUIRED").is_none(), "{e}");
             eprintln!("skipped: {e}");
-            return None;
+            None
         }
         Err(e) => panic!("{e}"),
-    };
+    }
+}
+
+/// A receiver beyond two networks, as a laptop with Wi-Fi and a modem has them.
+#[cfg(target_os = "linux")]
+fn two_networks() -> Option<(Netns, Netns)> {
+    let (laptop, server) = (namespace()?, namespace()?);
     for (name, net) in [("wifi", 1), ("lte", 2)] {
         let address = |host| [format!("10.9.{net}.{host}/24").parse::<Prefix>().unwrap()];
         laptop.link(&server, name, &address(2), &address(1)).unwrap();
@@ -227,8 +334,7 @@ fn a_laptop_that_changes_networks_in_the_middle_of_a_send_goes_on() {
     let film = random_bytes(&mut rng(52), 60_000_000);
     fs::write(there.path().join("film"), &film).unwrap();
     let line = "recv in -p 8225 -B 10.9.9.9 --open";
-    let mut receiver =
-        crate::support::Listening(server.spawn(&mut tack(here.path(), line)).unwrap());
+    let mut receiver = Listening(server.spawn(&mut tack(here.path(), line)).unwrap());
     let key = {
         use std::io::{BufRead, BufReader};
         let mut lines = BufReader::new(receiver.0.stderr.take().unwrap()).lines();
@@ -252,4 +358,37 @@ fn a_laptop_that_changes_networks_in_the_middle_of_a_send_goes_on() {
     went_on(&sent);
     assert!(fs::read(here.path().join("in/film")).unwrap() == film);
     println!("nothing arrived for {pause:?} at most");
+}
+
+#[test]
+fn a_receiver_that_was_killed_and_started_again_is_sent_the_rest() {
+    for over in crate::network::TRANSPORTS {
+        let (here, there) = (tempdir().unwrap(), tempdir().unwrap());
+        let film = random_bytes(&mut rng(53), 40_000_000);
+        fs::write(there.path().join("film"), &film).unwrap();
+        let recv = |port: &str| format!("recv in --no-sync -p {port} -B 127.0.0.1 --open{over}");
+        let (receiver, send) = listen(here.path(), &recv("0"), "film");
+        let port = send.split("127.0.0.1:").nth(1).unwrap().split(' ').next().unwrap().to_owned();
+        let mut sender = Listening(tack(there.path(), &send).spawn().unwrap());
+        let partial = here.path().join("in/.tack-partial");
+        let arrived = || -> u64 {
+            let entries = fs::read_dir(&partial).into_iter().flatten().flatten();
+            entries.filter_map(|e| e.metadata().ok()).map(|m| m.len()).sum()
+        };
+        let since = Instant::now();
+        while arrived() < 4_000_000 {
+            assert!(since.elapsed() < Duration::from_secs(60), "nothing arrives{over}");
+            thread::sleep(Duration::from_millis(1));
+        }
+        // Dropped, it is killed, and says nothing.
+        drop(receiver);
+        assert!(!here.path().join("in/film").exists(), "too fast to be killed in the middle{over}");
+        let (mut receiver, _) = listen(here.path(), &recv(&port), "film");
+        let mut said = String::new();
+        sender.0.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        assert!(sender.0.wait().unwrap().success(), "{said}");
+        assert!(said.contains("reconnecting") && said.contains("were there already"), "{said}");
+        assert!(receiver.0.wait().unwrap().success());
+        assert!(fs::read(here.path().join("in/film")).unwrap() == film);
+    }
 }

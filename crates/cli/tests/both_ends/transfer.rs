@@ -1,7 +1,8 @@
 //! Round trips, resuming, and what is in the way.
 
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::io::Write;
+use std::os::unix::fs::{MetadataExt, symlink};
 use std::time::Duration;
 
 use rand::RngExt;
@@ -134,6 +135,53 @@ fn a_folder_in_the_way_of_a_file_stays_even_when_told_to_overwrite() {
     fs::create_dir_all(into.join("f/kept")).unwrap();
     run(transfer(&from, &into, true)).0.unwrap_err();
     assert!(into.join("f/kept").is_dir());
+}
+
+#[test]
+fn a_hard_link_arrives_as_a_file_of_its_own_and_that_is_said() {
+    let dir = tempdir().unwrap();
+    let (from, into) = (dir.path().join("tree"), dir.path().join("in"));
+    fs::create_dir(&from).unwrap();
+    fs::write(from.join("one"), b"contents").unwrap();
+    fs::hard_link(from.join("one"), from.join("two")).unwrap();
+    let notes = scan(std::slice::from_ref(&from), false).unwrap().notes;
+    assert!(notes.len() == 1 && notes[0].starts_with("1 file is a hard link"), "{notes:?}");
+    run(transfer(&from, &into, false)).0.unwrap();
+    assert_eq!(fs::read(into.join("tree/two")).unwrap(), b"contents");
+    assert_ne!(
+        fs::metadata(into.join("tree/one")).unwrap().ino(),
+        fs::metadata(into.join("tree/two")).unwrap().ino()
+    );
+}
+
+#[test]
+fn what_is_zero_in_a_file_takes_no_room_where_it_arrives() {
+    let dir = tempdir().unwrap();
+    let (from, into) = (dir.path().join("disk"), dir.path().join("in"));
+    let mut sparse = fs::File::create(&from).unwrap();
+    sparse.write_all(&random_bytes(&mut rng(9), 10_000)).unwrap();
+    sparse.set_len(30_000_000).unwrap();
+    let room = |path: &std::path::Path| fs::metadata(path).unwrap().blocks() * 512;
+    assert!(room(&from) < 1_000_000, "the file system has holes");
+    run(transfer(&from, &into, false)).0.unwrap();
+    let arrived = into.join("disk");
+    assert!(fs::read(&arrived).unwrap() == fs::read(&from).unwrap());
+    assert!(room(&arrived) < 1_000_000, "{} bytes", room(&arrived));
+}
+
+#[test]
+fn a_name_that_drives_a_terminal_arrives_and_is_never_shown_as_it_is() {
+    let dir = tempdir().unwrap();
+    let (from, into) = (dir.path().join("all\r\x1b[2Jclear"), dir.path().join("in"));
+    fs::write(&from, b"new").unwrap();
+    run(transfer(&from, &into, false)).0.unwrap();
+    let arrived = into.join(from.file_name().unwrap());
+    assert_eq!(fs::read(&arrived).unwrap(), b"new");
+    fs::write(&arrived, b"old").unwrap();
+    let (sent, received) = run(transfer(&from, &into, false));
+    for said in [sent.unwrap_err().to_string(), received.unwrap_err().to_string()] {
+        assert!(said.contains("clear") && !said.chars().any(char::is_control), "{said:?}");
+    }
 }
 
 #[test]

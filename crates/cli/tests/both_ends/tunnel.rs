@@ -11,6 +11,7 @@ use tempfile::{TempDir, tempdir};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
 
+use crate::network::TRANSPORTS;
 use crate::support::{Listening, random_bytes, rng, run, tack};
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -27,10 +28,12 @@ pub(crate) struct Tunnel {
     said: std::sync::mpsc::Receiver<String>,
 }
 
-/// Starts a server, which may connect to `allow`, and a client with these options.
+/// Starts a server, which may connect to `allow`, and a client with these options, `--quic` among them if
+/// that is to be spoken.
 pub(crate) fn tunnel(allow: &str, options: &str) -> Tunnel {
     let home = tempdir().unwrap();
-    let (server, port) = serve(home.path(), 0, allow);
+    let over = if options.contains("--quic") { " --quic" } else { "" };
+    let (server, port) = serve(home.path(), 0, allow, over);
     let line = format!("tunnel 127.0.0.1:{port} {options}");
     let mut client = Listening(tack(home.path(), &line).spawn().unwrap());
     let mut lines = BufReader::new(client.0.stderr.take().unwrap()).lines();
@@ -51,9 +54,9 @@ pub(crate) fn tunnel(allow: &str, options: &str) -> Tunnel {
     Tunnel { home, server: Some(server), port, _client: client, locals, said }
 }
 
-fn serve(home: &Path, port: u16, allow: &str) -> (Listening, u16) {
+fn serve(home: &Path, port: u16, allow: &str, over: &str) -> (Listening, u16) {
     let allow: String = allow.split(' ').map(|rule| format!(" --allow {rule}")).collect();
-    let line = format!("tunnel serve -B 127.0.0.1 -p {port}{allow}");
+    let line = format!("tunnel serve -B 127.0.0.1 -p {port}{allow}{over}");
     let mut server = Listening(tack(home, &line).spawn().unwrap());
     let mut lines = BufReader::new(server.0.stderr.take().unwrap());
     let mut line = String::new();
@@ -170,9 +173,9 @@ fn programs_hear_why_a_target_is_not_to_be_had() {
 }
 
 /// A listener, and a tunnel with a forward to it.
-async fn forwarded() -> (TcpListener, Tunnel) {
+async fn forwarded(over: &str) -> (TcpListener, Tunnel) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let options = format!("-L 0:{}", listener.local_addr().unwrap());
+    let options = format!("-L 0:{}{over}", listener.local_addr().unwrap());
     let tunnel = tokio::task::spawn_blocking(move || tunnel("any", &options)).await.unwrap();
     (listener, tunnel)
 }
@@ -180,29 +183,31 @@ async fn forwarded() -> (TcpListener, Tunnel) {
 #[test]
 fn half_close_and_resets_pass_through_both_ways() {
     run(async {
-        let (listener, tunnel) = forwarded().await;
-        let connect = || TcpStream::connect(tunnel.locals[0]);
-        // The program ends first, then the target answers.
-        let (mut near, (mut far, _)) = tokio::try_join!(connect(), listener.accept()).unwrap();
-        near.write_all(b"all I have").await.unwrap();
-        near.shutdown().await.unwrap();
-        let mut request = Vec::new();
-        far.read_to_end(&mut request).await.unwrap();
-        assert_eq!(request, b"all I have");
-        far.write_all(b"answer").await.unwrap();
-        drop(far);
-        let mut answer = Vec::new();
-        near.read_to_end(&mut answer).await.unwrap();
-        assert_eq!(answer, b"answer");
-        // Either side resets.
-        for near_resets in [true, false] {
-            let (near, (far, _)) = tokio::try_join!(connect(), listener.accept()).unwrap();
-            let (resets, mut hears) = if near_resets { (near, far) } else { (far, near) };
-            hears.write_all(b"x").await.unwrap();
-            resets.set_zero_linger().unwrap();
-            drop(resets);
-            let heard = hears.read_to_end(&mut Vec::new()).await.unwrap_err();
-            assert_eq!(heard.kind(), ErrorKind::ConnectionReset, "near resets: {near_resets}");
+        for over in TRANSPORTS {
+            let (listener, tunnel) = forwarded(over).await;
+            let connect = || TcpStream::connect(tunnel.locals[0]);
+            // The program ends first, then the target answers.
+            let (mut near, (mut far, _)) = tokio::try_join!(connect(), listener.accept()).unwrap();
+            near.write_all(b"all I have").await.unwrap();
+            near.shutdown().await.unwrap();
+            let mut request = Vec::new();
+            far.read_to_end(&mut request).await.unwrap();
+            assert_eq!(request, b"all I have");
+            far.write_all(b"answer").await.unwrap();
+            drop(far);
+            let mut answer = Vec::new();
+            near.read_to_end(&mut answer).await.unwrap();
+            assert_eq!(answer, b"answer");
+            // Either side resets.
+            for near_resets in [true, false] {
+                let (near, (far, _)) = tokio::try_join!(connect(), listener.accept()).unwrap();
+                let (resets, mut hears) = if near_resets { (near, far) } else { (far, near) };
+                hears.write_all(b"x").await.unwrap();
+                resets.set_zero_linger().unwrap();
+                drop(resets);
+                let heard = hears.read_to_end(&mut Vec::new()).await.unwrap_err();
+                assert_eq!(heard.kind(), ErrorKind::ConnectionReset, "near resets: {near_resets}");
+            }
         }
     });
 }
@@ -210,7 +215,7 @@ fn half_close_and_resets_pass_through_both_ways() {
 #[test]
 fn who_reads_slowly_holds_the_writer_back_and_nobody_else() {
     run(async {
-        let (listener, tunnel) = forwarded().await;
+        let (listener, tunnel) = forwarded("").await;
         let connect = || TcpStream::connect(tunnel.locals[0]);
         let (mut near, (far, _)) = tokio::try_join!(connect(), listener.accept()).unwrap();
         // Nothing is read at the far end: some buffers fill, and then no more is taken.
@@ -236,57 +241,61 @@ fn who_reads_slowly_holds_the_writer_back_and_nobody_else() {
 #[test]
 fn two_hundred_streams_at_once_keep_their_bytes_apart() {
     run(async {
-        let (listener, tunnel) = forwarded().await;
-        let echo = tokio::spawn(async move {
-            loop {
-                let (mut stream, _) = listener.accept().await.unwrap();
-                tokio::spawn(async move {
+        for over in TRANSPORTS {
+            let (listener, tunnel) = forwarded(over).await;
+            let echo = tokio::spawn(async move {
+                loop {
+                    let (mut stream, _) = listener.accept().await.unwrap();
+                    tokio::spawn(async move {
+                        let (mut reader, mut writer) = stream.split();
+                        tokio::io::copy(&mut reader, &mut writer).await
+                    });
+                }
+            });
+            let mut all = tokio::task::JoinSet::new();
+            for seed in 0..200 {
+                let to = tunnel.locals[0];
+                all.spawn(async move {
+                    let bytes = random_bytes(&mut rng(seed), 20_000 + seed as usize);
+                    let mut stream = TcpStream::connect(to).await.unwrap();
                     let (mut reader, mut writer) = stream.split();
-                    tokio::io::copy(&mut reader, &mut writer).await
+                    let writing = async {
+                        writer.write_all(&bytes).await?;
+                        writer.shutdown().await
+                    };
+                    let mut back = Vec::new();
+                    let (written, read) = tokio::join!(writing, reader.read_to_end(&mut back));
+                    written.unwrap();
+                    read.unwrap();
+                    assert!(back == bytes, "stream {seed}: {} bytes came back", back.len());
                 });
             }
-        });
-        let mut all = tokio::task::JoinSet::new();
-        for seed in 0..200 {
-            let to = tunnel.locals[0];
-            all.spawn(async move {
-                let bytes = random_bytes(&mut rng(seed), 20_000 + seed as usize);
-                let mut stream = TcpStream::connect(to).await.unwrap();
-                let (mut reader, mut writer) = stream.split();
-                let writing = async {
-                    writer.write_all(&bytes).await?;
-                    writer.shutdown().await
-                };
-                let mut back = Vec::new();
-                let (written, read) = tokio::join!(writing, reader.read_to_end(&mut back));
-                written.unwrap();
-                read.unwrap();
-                assert!(back == bytes, "stream {seed}: {} bytes came back", back.len());
-            });
+            while let Some(done) = all.join_next().await {
+                done.unwrap();
+            }
+            echo.abort();
         }
-        while let Some(done) = all.join_next().await {
-            done.unwrap();
-        }
-        echo.abort();
     });
 }
 
 #[test]
 fn a_server_that_comes_back_is_found_again() {
     run(async {
-        let web = web("127.0.0.1:0", b"here".to_vec()).await;
-        let options = format!("-L 0:{web}");
-        let mut tunnel =
-            tokio::task::spawn_blocking(move || tunnel("any", &options)).await.unwrap();
-        let url = format!("http://{}/", tunnel.locals[0]);
-        assert_eq!(curl(&[&url]).await.unwrap(), b"here");
-        // Killed: its peers hear nothing.
-        drop(tunnel.server.take());
-        let (server, _) = serve(tunnel.home.path(), tunnel.port, "any");
-        tunnel.server = Some(server);
-        let fetched =
-            async { while curl(&["--max-time", "5", &url]).await.as_deref() != Ok(b"here") {} };
-        tokio::time::timeout(LIMIT, fetched).await.expect("within a minute");
+        for over in TRANSPORTS {
+            let web = web("127.0.0.1:0", b"here".to_vec()).await;
+            let options = format!("-L 0:{web}{over}");
+            let mut tunnel =
+                tokio::task::spawn_blocking(move || tunnel("any", &options)).await.unwrap();
+            let url = format!("http://{}/", tunnel.locals[0]);
+            assert_eq!(curl(&[&url]).await.unwrap(), b"here");
+            // Killed: its peers hear nothing.
+            drop(tunnel.server.take());
+            let (server, _) = serve(tunnel.home.path(), tunnel.port, "any", over);
+            tunnel.server = Some(server);
+            let fetched =
+                async { while curl(&["--max-time", "5", &url]).await.as_deref() != Ok(b"here") {} };
+            tokio::time::timeout(LIMIT, fetched).await.expect("within a minute");
+        }
     });
 }
 

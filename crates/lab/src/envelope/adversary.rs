@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use rand_pcg::Pcg64;
 use serde::Serialize;
 use tack_sim::Seed;
+use tack_units::math;
 
 use super::property::property;
 use super::shape::{Range, range};
@@ -131,7 +132,7 @@ impl Adversary {
 /// Up to a factor of two away, more often close; counts move by one at least.
 fn near(value: f64, rng: &mut Pcg64) -> f64 {
     let away = 2.0 * unit(rng) - 1.0;
-    let moved = value * 2f64.powf(away * away.abs());
+    let moved = value * math::pow(2.0, away * away.abs());
     if value.fract() == 0.0 && value >= 1.0 {
         let step = if away < 0.0 { -1.0 } else { 1.0 };
         let counted = moved.round();

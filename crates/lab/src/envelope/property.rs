@@ -103,7 +103,8 @@ impl Pair {
 
     /// How sure the difference of the means is: its standard error, bounded relative to TCP's.
     fn spread(&self, name: &str) -> f64 {
-        let error = self.tack.error(name).hypot(self.tcp.error(name));
+        let (ours, theirs) = (self.tack.error(name), self.tcp.error(name));
+        let error = (ours * ours + theirs * theirs).sqrt();
         error.min(self.tcp.get(name).unwrap_or(0.0) * MOST_SPREAD)
     }
 

@@ -34,7 +34,7 @@ use tack_units::{Instant, Rate};
 
 use super::threads::Threads;
 use super::{Start, port, sender, starts};
-use crate::scenario::{Flow, Scenario, kernel_name};
+use crate::scenario::{Flow, Scenario};
 
 /// What an application reads and writes at once.
 const CHUNK_BYTES: usize = 64 << 10;
@@ -114,7 +114,7 @@ where
 fn socket(flow: &Flow) -> Result<OwnedFd> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(AddressFamily::INET, SocketType::STREAM, flags, None)?;
-    let cc = kernel_name(flow.cc).context("the kernel has no such controller")?;
+    let cc = flow.kernel_cc().context("the kernel has no such controller")?;
     sockopt::set_tcp_congestion(&socket, cc)
         .with_context(|| format!("this kernel has no {cc}: try `modprobe tcp_{cc}`"))?;
     Ok(socket)

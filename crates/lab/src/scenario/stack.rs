@@ -11,9 +11,9 @@ use serde::{Deserialize, Serialize};
 use tack_cc::Algorithm;
 use tack_sim::AckStrategy;
 
+use super::Scenario;
 use super::error::Problem;
 use super::flow::{App, Flow, Strategy};
-use super::{Direction, Scenario};
 
 /// Whose TCP carries the flows of an experiment with `backend = "live"`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
@@ -39,17 +39,17 @@ pub enum Stack {
 /// Most flows of a run in real time: sockets, and a thread that serves them.
 const MAX_FLOWS: usize = 1_000;
 
-/// The kernel's name of a controller; `None` where it has none that is ours.
-pub(crate) fn kernel_name(cc: Algorithm) -> Option<&'static str> {
-    match cc {
-        Algorithm::NewReno => Some("reno"),
-        Algorithm::Cubic | Algorithm::CubicLinux => Some("cubic"),
-        Algorithm::Bbr => Some("bbr"),
-        _ => None,
-    }
-}
-
 impl Flow {
+    /// The kernel's name of its controller; `None` where the kernel has none that is ours.
+    pub(crate) fn kernel_cc(&self) -> Option<&'static str> {
+        match self.cc {
+            Algorithm::NewReno => Some("reno"),
+            Algorithm::Cubic | Algorithm::CubicLinux => Some("cubic"),
+            Algorithm::Bbr => Some("bbr"),
+            _ => None,
+        }
+    }
+
     /// Whether the kernel acknowledges its every segment; `None`: it cannot acknowledge as this
     /// flow says.
     pub(crate) fn kernel_acks_every(&self) -> Option<bool> {
@@ -114,7 +114,7 @@ impl Scenario {
             if flow.kernel_acks_every().is_none() {
                 return bad("strategy", "must be ae or tcp-l2: the kernel knows no other");
             }
-            if kernel_name(flow.cc).is_none() {
+            if flow.kernel_cc().is_none() {
                 return bad("cc", "must be newreno, cubic, cubic-linux or bbr with this stack");
             }
             if flow.segment_bytes != self.flow[0].segment_bytes {
@@ -135,19 +135,5 @@ impl Scenario {
     #[cfg(not(target_os = "linux"))]
     fn check_rival(&self, _: &str) -> Result<(), Problem> {
         Err(Problem::new("stack.rival", "needs Linux".to_owned()))
-    }
-
-    /// Every flow with the number of its entry.
-    pub(crate) fn numbered_flows(&self) -> impl Iterator<Item = (usize, Flow)> + '_ {
-        let numbers = self.flow.iter().enumerate();
-        let numbers = numbers.flat_map(|(i, f)| core::iter::repeat_n(i, f.count as usize));
-        numbers.zip(self.flows())
-    }
-}
-
-impl Direction {
-    /// Whether data goes from the client's end to the server's.
-    pub(crate) fn is_up(self) -> bool {
-        self == Direction::Up
     }
 }

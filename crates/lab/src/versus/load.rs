@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::Deserialize;
 
-use crate::scenario::{App, Scenario};
+use crate::scenario::{App, Direction, Scenario};
 
 /// A workload, by what a rival's file calls it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
@@ -64,7 +64,7 @@ impl Asked {
             every_ms: 0.0,
         };
         for (i, flow) in scenario.flow.iter().enumerate() {
-            if flow.direction.is_up() {
+            if flow.direction == Direction::Up {
                 let what = "must be down: rivals' servers send".to_owned();
                 return Err((format!("flow.{i}.direction"), what));
             }

@@ -72,7 +72,7 @@ fn cubic_falls_to_seven_tenths_and_is_back_at_its_maximum_after_k() {
     let low = after.iter().map(|w| w.1).fold(f64::MAX, f64::min);
     assert!((low / w_max - 0.7).abs() < 0.01, "{low} of {w_max}");
     let began = after.iter().find(|w| w.1 <= low).expect("it is among them").0;
-    let k = (w_max * 0.3 / 0.4).cbrt();
+    let k = tack_units::math::cbrt(w_max * 0.3 / 0.4);
     for (part, expected) in [(0.5, 1.0 - 0.3 / 8.0), (1.0, 1.0), (1.5, 1.0 + 0.3 / 8.0)] {
         let at = began + part * k;
         let window = windows.iter().find(|w| w.0 >= at).expect("within the run").1;

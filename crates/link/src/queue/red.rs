@@ -16,7 +16,7 @@
 use core::time::Duration;
 
 use rand_pcg::Pcg64;
-use tack_units::Instant;
+use tack_units::{Instant, math};
 
 use crate::draw;
 use crate::wired::ConfigError;
@@ -123,7 +123,7 @@ impl Red {
         match self.idle_since.take() {
             Some(since) if queued == 0 => {
                 let packets = (now - since).as_secs_f64() / self.config.packet_time.as_secs_f64();
-                self.avg *= (1.0 - w).powf(packets);
+                self.avg *= math::pow(1.0 - w, packets);
                 // Should the packet be dropped, the queue goes on being empty from here.
                 self.idle_since = Some(now);
             }

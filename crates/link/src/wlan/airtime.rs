@@ -3,8 +3,14 @@
 //! Every nanosecond belongs to exactly one use, so the shares sum to 1.
 
 use core::time::Duration;
+use std::collections::VecDeque;
+
+use tack_units::Instant;
 
 use super::phy::Ns;
+
+/// Spans that are remembered: with frames of 100 µs, 20 ms and more.
+const RECENT: usize = 1_024;
 
 /// What the medium is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -57,6 +63,17 @@ impl Use {
             Use::Idle => "idle",
         }
     }
+}
+
+/// A while of one use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// Which.
+    pub what: Use,
+    /// Since when.
+    pub from: Instant,
+    /// Until when: the beginning of the next.
+    pub to: Instant,
 }
 
 /// Time by use since some instant.
@@ -193,6 +210,8 @@ pub(super) struct Account {
     until: Ns,
     /// Since when somebody has had something to send, if anybody has.
     waiting_since: Option<Ns>,
+    /// The last [`RECENT`] spans, each as its use and its beginning; the last ends at `until`.
+    recent: VecDeque<(Use, Ns)>,
 }
 
 impl Account {
@@ -217,16 +236,76 @@ impl Account {
 
     /// `what` until `at`.
     pub(super) fn put(&mut self, what: Use, at: Ns) {
-        let at = at.max(self.until);
+        if at <= self.until {
+            return;
+        }
         self.airtime.by_use[what as usize] += at - self.until;
+        if self.recent.back().is_none_or(|(last, _)| *last != what) {
+            if self.recent.len() == RECENT {
+                self.recent.pop_front();
+            }
+            self.recent.push_back((what, self.until));
+        }
         self.until = at;
     }
 
     /// The account at `now`. An exchange under way counts in full.
     pub(super) fn read(&self, now: Ns) -> Airtime {
-        let mut ahead =
-            Account { airtime: self.airtime, until: self.until, waiting_since: self.waiting_since };
-        ahead.idle_until(now.max(self.until));
-        ahead.airtime
+        let mut airtime = self.airtime;
+        for (what, from, to) in self.ahead(now) {
+            airtime.by_use[what as usize] += to - from;
+        }
+        airtime
+    }
+
+    /// What the time up to `now` counts as that is not accounted for yet.
+    fn ahead(&self, now: Ns) -> [(Use, Ns, Ns); 2] {
+        let now = now.max(self.until);
+        let split = self.waiting_since.unwrap_or(now).clamp(self.until, now);
+        [(Use::Idle, self.until, split), (Use::Contention, split, now)]
+    }
+
+    /// The last spans up to `now`, in order and without a gap, as far back as is remembered. One under
+    /// way reaches beyond `now`.
+    pub(super) fn recent(&self, now: Ns) -> impl Iterator<Item = Span> {
+        let ends = self.recent.iter().skip(1).map(|(_, from)| *from).chain([self.until]);
+        let known = self.recent.iter().zip(ends).map(|((what, from), to)| (*what, *from, to));
+        let span = |(what, from, to)| Span {
+            what,
+            from: Instant::from_nanos(from),
+            to: Instant::from_nanos(to),
+        };
+        known.chain(self.ahead(now)).filter(|(_, from, to)| to > from).map(span)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_remembered_has_no_gap_and_ends_now() {
+        let mut account = Account::default();
+        let uses = [Use::Data, Use::Control, Use::Ack, Use::Control];
+        for n in 0..3_000u64 {
+            account.waiting(n * 100);
+            account.idle_until(n * 100 + 30);
+            account.put(uses[n as usize % 4], n * 100 + 100);
+        }
+        account.nobody_waits();
+        let now = 300_050;
+        let spans: Vec<Span> = account.recent(now).collect();
+        assert_eq!(spans.len(), RECENT + 1, "old ones are forgotten");
+        assert!(spans.windows(2).all(|pair| pair[0].to == pair[1].from));
+        let last = spans.last().map(|s| (s.what, s.from.as_nanos(), s.to.as_nanos()));
+        assert_eq!(last, Some((Use::Idle, 300_000, now)));
+        let data: u64 = spans
+            .iter()
+            .filter(|s| s.what == Use::Data)
+            .map(|s| s.to.as_nanos() - s.from.as_nanos())
+            .sum();
+        assert_eq!(data, 70 * (RECENT as u64 / 8), "a quarter of the exchanges, 70 ns each");
+        let all = account.read(now);
+        assert_eq!(all.total(), Duration::from_nanos(now));
     }
 }

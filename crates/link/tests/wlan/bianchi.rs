@@ -27,7 +27,7 @@ fn fixed_point(n: f64, w: f64) -> (f64, f64) {
     let (mut low, mut high) = (0.0, 1.0);
     for _ in 0..100 {
         let p = (low + high) / 2.0;
-        if 1.0 - (1.0 - tau_of(p)).powf(n - 1.0) > p { low = p } else { high = p }
+        if 1.0 - tack_units::math::pow(1.0 - tau_of(p), n - 1.0) > p { low = p } else { high = p }
     }
     (tau_of(low), low)
 }
@@ -42,8 +42,8 @@ struct Times {
 
 fn throughput(n: f64, w: f64, t: &Times) -> f64 {
     let (tau, _) = fixed_point(n, w);
-    let some = 1.0 - (1.0 - tau).powf(n);
-    let one = n * tau * (1.0 - tau).powf(n - 1.0);
+    let some = 1.0 - tack_units::math::pow(1.0 - tau, n);
+    let one = n * tau * tack_units::math::pow(1.0 - tau, n - 1.0);
     let mean = (1.0 - some) * t.slot + one * t.success + (some - one) * t.collision;
     one * t.payload_bits / mean
 }

@@ -3,8 +3,9 @@
 use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::task::Poll;
+use std::time::Duration;
 
 use tack_quic::streams::{Dir, StreamId};
 use tack_quic::{ConnId, ConnectionError, Info, UseError};
@@ -144,6 +145,33 @@ impl Connection {
         state.settle(shared);
     }
 
+    /// Leaves the connection: it is closed with code 0 once what was written has arrived, and after a
+    /// minute whatever has.
+    pub(super) fn leave(&self) {
+        let shared = &self.place.handle.0;
+        let mut state = shared.lock();
+        if let Some(conn) = state.host.connection(self.place.id) {
+            conn.leave(shared.clock.now());
+        }
+        state.settle(shared);
+    }
+
+    /// A peer from which nothing came for so long is asked for a sign of life, which keeps the
+    /// connection from ending by silence; `None`: it is not.
+    pub fn set_keep_alive(&self, after: Option<Duration>) {
+        let shared = &self.place.handle.0;
+        let mut state = shared.lock();
+        if let Some(conn) = state.host.connection(self.place.id) {
+            conn.set_keep_alive(after);
+        }
+        state.settle(shared);
+    }
+
+    /// Looks on from beside whoever uses the connection.
+    pub fn watch(&self) -> ConnectionWatch {
+        ConnectionWatch(Arc::downgrade(&self.place))
+    }
+
     /// Waits until the connection has ended, and says how.
     ///
     /// Cancel safe.
@@ -166,6 +194,11 @@ impl Connection {
         self.place.look(|conn| conn.remote())
     }
 
+    /// Our socket's address.
+    pub fn local_address(&self) -> SocketAddr {
+        self.place.handle.0.link.get_ref().local_addr()
+    }
+
     /// The application protocol agreed on.
     pub fn protocol(&self) -> Option<Vec<u8>> {
         self.place.look(|conn| conn.protocol().map(<[u8]>::to_vec))
@@ -177,6 +210,24 @@ impl Connection {
             let certificate = conn.peer_certificates()?.first()?;
             Fingerprint::of(certificate).ok()
         })
+    }
+}
+
+/// Looks at a connection that somebody else uses, and may end it. Does not keep it open.
+#[derive(Clone, Debug)]
+pub struct ConnectionWatch(Weak<Place>);
+
+impl ConnectionWatch {
+    /// See [`Connection::info`]; `None` once the connection was dropped.
+    pub fn info(&self) -> Option<Info> {
+        self.0.upgrade().map(|place| place.look(|conn| conn.info()))
+    }
+
+    /// See [`Connection::close`]. Whoever uses the connection finds it ended.
+    pub fn close(&self, code: u64, reason: &[u8]) {
+        if let Some(place) = self.0.upgrade() {
+            Connection { place }.close(code, reason);
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::{Arc, PoisonError};
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use tack_device::{Clock, SocketConfig, UdpSocket};
-use tack_quic::{Config, ConnectionError, EndpointCounters, Listen};
+use tack_quic::{Config, ConnectionError, EndpointCounters, Listen, code};
 
 use super::Connection;
 use super::connection::wait;
@@ -18,7 +18,7 @@ use crate::endpoint::{Handle, IoCounters};
 use crate::link::Link;
 use crate::shared::State;
 use crate::tap::{SharedTap, Tapped};
-use crate::tls::{Connector, ForQuic, TlsError};
+use crate::tls::{AlertDescription, Connector, ForQuic, TlsError};
 use crate::{ConnectError, HostPort};
 
 type Quic = tack_quic::Endpoint;
@@ -28,6 +28,7 @@ type Quic = tack_quic::Endpoint;
 pub struct Builder {
     socket: SocketConfig,
     listen: Option<Listen>,
+    reset_secret: Option<[u8; 32]>,
     tap: Option<SharedTap>,
 }
 
@@ -48,6 +49,15 @@ impl Builder {
     #[must_use]
     pub fn listen(mut self, listen: Listen) -> Builder {
         self.listen = Some(listen);
+        self
+    }
+
+    /// What stateless resets come from, 32 secret bytes that outlive the process: then a server that was
+    /// started again on the same address tells clients at once that their connections are gone. Without,
+    /// they find out by silence. See [`Acceptor::secret`](crate::tls::Acceptor::secret).
+    #[must_use]
+    pub fn reset_secret(mut self, secret: [u8; 32]) -> Builder {
+        self.reset_secret = Some(secret);
         self
     }
 
@@ -87,6 +97,10 @@ impl Builder {
         let mut secret = [0; 32];
         getrandom::fill(&mut secret)?;
         let quic = Quic::new(secret, self.listen);
+        let quic = match self.reset_secret {
+            Some(secret) => quic.with_reset_key(&secret, local.to_string().as_bytes()),
+            None => quic,
+        };
         let tapped = self.tap.map(|tap| Tapped { tap, local });
         let handle = start(Link::Udp(socket), quic, Clock::start(), false, tapped)?;
         Ok(Endpoint { handle, local })
@@ -187,7 +201,7 @@ impl Endpoint {
         let Some(verdict) = verdict else { return Ok((connected?, false)) };
         let mut verdict = verdict.lock().unwrap_or_else(PoisonError::into_inner);
         match (connected, verdict.error.take()) {
-            (Err(ConnectError::Quic(_)), Some(reason)) => Err(reason.into()),
+            (Err(ConnectError::Quic(_) | ConnectError::Tls(_)), Some(reason)) => Err(reason.into()),
             (connected, _) => Ok((connected?, verdict.first_use)),
         }
     }
@@ -295,6 +309,19 @@ impl Endpoint {
 
 impl From<ConnectionError> for ConnectError {
     fn from(error: ConnectionError) -> ConnectError {
-        ConnectError::Quic(error)
+        // What TLS says is told as it is over a stream [RFC 9001 §4.8].
+        let alert = |code: u64| {
+            let alert = code.checked_sub(code::CRYPTO_ERROR)?;
+            u8::try_from(alert).ok().map(AlertDescription::from)
+        };
+        let tls = match &error {
+            ConnectionError::ClosedByPeer { code, .. } => alert(*code).map(TlsError::Refused),
+            ConnectionError::Violation { code, reason } => alert(*code).map(|alert| {
+                let why = format!("{reason} ({alert:?})");
+                TlsError::Protocol(rustls::Error::General(why))
+            }),
+            _ => None,
+        };
+        tls.map_or(ConnectError::Quic(error), ConnectError::Tls)
     }
 }

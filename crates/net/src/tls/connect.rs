@@ -1,5 +1,6 @@
 //! From a plain stream to an encrypted one.
 
+use std::fmt;
 #[cfg(feature = "quic")]
 use std::sync::Mutex;
 use std::sync::{Arc, OnceLock, PoisonError};
@@ -28,9 +29,16 @@ const HANDSHAKE_LIMIT: Duration = Duration::from_secs(10);
 const UNCHECKED_NAME: &str = "tack.invalid";
 
 /// Makes the server's end of TLS streams.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Acceptor {
     config: Arc<ServerConfig>,
+    secret: [u8; 32],
+}
+
+impl fmt::Debug for Acceptor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Acceptor").finish_non_exhaustive()
+    }
 }
 
 impl Acceptor {
@@ -49,7 +57,14 @@ impl Acceptor {
         config.send_tls13_tickets = 0;
         // Ours is ordered by speed, and a client's need not be.
         config.ignore_client_order = true;
-        Ok(Acceptor { config: Arc::new(config) })
+        let secret = identity.derive("what endpoints may lose by a restart");
+        Ok(Acceptor { config: Arc::new(config), secret })
+    }
+
+    /// A secret that follows from the identity, the same whenever and wherever it is used, and tells
+    /// nothing of its key.
+    pub fn secret(&self) -> [u8; 32] {
+        self.secret
     }
 
     /// The same, and the secrets of each connection are appended to the file that the environment
@@ -59,7 +74,7 @@ impl Acceptor {
     pub fn with_key_log(self) -> Acceptor {
         let mut config = ServerConfig::clone(&self.config);
         config.key_log = Arc::new(KeyLogFile::new());
-        Acceptor { config: Arc::new(config) }
+        Acceptor { config: Arc::new(config), ..self }
     }
 
     /// The same, and `secrets` is told those of each connection, too.
@@ -67,7 +82,7 @@ impl Acceptor {
     pub fn with_secrets(self, secrets: Arc<dyn Secrets>) -> Acceptor {
         let mut config = ServerConfig::clone(&self.config);
         config.key_log = Arc::new(Told { also: config.key_log.clone(), secrets });
-        Acceptor { config: Arc::new(config) }
+        Acceptor { config: Arc::new(config), ..self }
     }
 
     /// The same for QUIC, to speak one of `protocols`, the first that the client knows.

@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 
 use tack_net::ConnectError;
-use tack_net::quic::{Config, ConnectionError, Endpoint};
+use tack_net::quic::{Config, ConnectionError, Endpoint, QuicStream};
 use tack_net::tls::{ClientTrust, Connector, ServerIdentity, TlsError};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -127,7 +127,59 @@ async fn a_protocol_that_the_server_does_not_speak_is_refused() {
     let connecting =
         client.connect(&server.host, &server.connector, &[b"other"], Config::default());
     let refused = soon(connecting).await.unwrap_err();
-    assert!(matches!(refused, ConnectError::Quic(_)), "{refused}");
+    let ConnectError::Tls(TlsError::Refused(reason)) = refused else { panic!("{refused}") };
+    assert_eq!(reason, tack_net::tls::AlertDescription::NoApplicationProtocol);
+}
+
+#[tokio::test]
+async fn a_certificate_of_nobody_s_authority_is_told_as_over_a_stream() {
+    let server = Server::new(Config::default());
+    let other = rcgen::generate_simple_self_signed(["other.test".to_owned()]).unwrap();
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(other.cert.der().clone()).unwrap();
+    let wary = Connector::new(ClientTrust::Authorities(roots.into())).unwrap();
+    let client = Endpoint::client(loopback()).unwrap();
+    let connecting = client.connect(&server.host, &wary, &[PROTOCOL], Config::default());
+    let refused = soon(connecting).await.unwrap_err();
+    let ConnectError::Tls(TlsError::Protocol(_)) = refused else { panic!("{refused:?}") };
+}
+
+#[tokio::test]
+async fn a_stream_ends_its_connection_when_what_was_written_has_arrived() {
+    let Server { host, connector, endpoint, .. } = Server::new(Config::default());
+    let listener = tack_net::quic::Listener::new(endpoint);
+    let client = Endpoint::client(loopback()).unwrap();
+    let connecting = client.connect(&host, &connector, &[PROTOCOL], Config::default());
+    let connection = soon(connecting).await.unwrap();
+    let mut near = soon(QuicStream::open(connection)).await.unwrap();
+    near.write_all(&[7; 60_000]).await.unwrap();
+    let (mut far, peer) = soon(listener.accept()).await.unwrap();
+    assert_eq!(peer.port(), near.local_addr().port());
+    // Dropped, it still delivers; the other side answers into the void, and knows that all was read.
+    drop(near);
+    let mut got = Vec::new();
+    soon(far.read_to_end(&mut got)).await.unwrap();
+    assert_eq!(got, [7; 60_000]);
+    far.shutdown().await.unwrap_or(());
+    soon(far.finished()).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_stream_that_is_given_up_is_heard_of_at_the_other_end() {
+    let Server { host, connector, endpoint, .. } = Server::new(Config::default());
+    let listener = tack_net::quic::Listener::new(endpoint);
+    let client = Endpoint::client(loopback()).unwrap();
+    let connecting = client.connect(&host, &connector, &[PROTOCOL], Config::default());
+    let connection = soon(connecting).await.unwrap();
+    let mut near = soon(QuicStream::open(connection)).await.unwrap();
+    near.write_all(b"a word").await.unwrap();
+    let (mut far, _) = soon(listener.accept()).await.unwrap();
+    let mut word = [0; 6];
+    soon(far.read_exact(&mut word)).await.unwrap();
+    near.abort();
+    let ended = soon(far.read(&mut word)).await.unwrap_err();
+    assert_eq!(ended.kind(), std::io::ErrorKind::ConnectionAborted);
+    assert!(soon(far.finished()).await.is_err());
 }
 
 #[tokio::test]

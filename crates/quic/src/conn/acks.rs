@@ -309,6 +309,14 @@ impl Acks {
         }
     }
 
+    /// How long packets may lie unread.
+    pub(crate) fn leeway(&self) -> Duration {
+        match &self.policy {
+            Policy::Tack(receiver) => receiver.leeway(),
+            Policy::AtOnce | Policy::Plain(_) => Duration::ZERO,
+        }
+    }
+
     /// TACKs sent so far, modulo 2^32; 0 without TACK.
     pub(crate) fn tacks(&self) -> u32 {
         match &self.policy {

@@ -1,5 +1,7 @@
 //! How a connection ends [RFC 9000 §10].
 
+use core::time::Duration;
+
 use tack_units::Instant;
 
 use super::{Connection, Event, State};
@@ -27,6 +29,8 @@ struct Notice {
 
 /// A reason in words is no longer, bytes.
 const MAX_REASON: usize = 256;
+/// A peer that does not read holds a connection that was left no longer.
+const MOST_LEAVING: Duration = Duration::from_secs(60);
 
 impl Connection {
     /// Ends the connection, and tells the peer with the application's `code` and `reason` (256 bytes of
@@ -37,6 +41,26 @@ impl Connection {
         }
         let reason = reason[..reason.len().min(MAX_REASON)].to_vec();
         self.end(Some(Notice { code, by_application: true, reason }), ConnectionError::Closed, now);
+    }
+
+    /// Nobody here uses the connection any more: it is closed with code 0 as soon as what was written has
+    /// arrived, and after a minute whatever has.
+    pub fn leave(&mut self, now: Instant) {
+        let patience = if self.is_established() { MOST_LEAVING } else { Duration::ZERO };
+        self.leaving.get_or_insert(now + patience);
+        self.close_if_left(now);
+    }
+
+    /// See [`Self::leave`].
+    pub(crate) fn is_leaving(&self) -> bool {
+        self.leaving.is_some()
+    }
+
+    /// Closes a connection that was left, if it is time.
+    pub(super) fn close_if_left(&mut self, now: Instant) {
+        if self.leaving.is_some_and(|until| until <= now || self.streams.is_delivered()) {
+            self.close(0, &[], now);
+        }
     }
 
     /// The peer broke the protocol.

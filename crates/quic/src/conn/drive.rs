@@ -133,6 +133,7 @@ impl Connection {
         self.mtu.begin(peer.max_udp_payload, now);
         if self.side == Side::Server {
             self.handshake_done_owed = true;
+            self.new_token_owed = true;
             self.on_confirmed(now);
         }
     }

@@ -118,8 +118,8 @@ impl Connection {
             Frame::NewToken(_) if self.side == Side::Server => {
                 return Err(Violation::of_protocol("NEW_TOKEN from a client"));
             }
-            // Whoever connects again is asked for nothing, or gets a Retry.
-            Frame::NewToken(_) => {}
+            Frame::NewToken(token) if token.len() > MAX_TOKEN => {}
+            Frame::NewToken(token) => self.new_token = Some(token.to_vec()),
             Frame::NewConnectionId { sequence, retire_prior_to, id, token } => {
                 let cid = ConnectionId::new(id).expect("the parser bounds its length");
                 self.remote_cids.on_new(sequence, retire_prior_to, cid, token)?;
@@ -128,6 +128,8 @@ impl Connection {
             Frame::PathChallenge(data) => self.path.on_challenge(data),
             Frame::PathResponse(data) => {
                 if self.path.on_response(data) {
+                    // The client will come from there.
+                    self.new_token_owed = self.side == Side::Server;
                     // Another path has another bottleneck, perhaps; that it takes as much is not known.
                     self.recovery.set_mss(self.mtu.size().into());
                 }
@@ -183,10 +185,12 @@ impl Connection {
             let state = self.recovery.path_state(&acked);
             self.congestion.on_acked(&acked, &state, now);
             if acked.acked_bytes > 0 {
+                self.timeouts_in_a_row = 0;
                 self.streams.tune_sending(self.congestion.window(), now);
             }
         }
         self.read_fates(now);
+        self.close_if_left(now);
         Ok(())
     }
 
@@ -202,9 +206,7 @@ impl Connection {
         let pto = self.recovery.pto_interval();
         let has = |number| ack.ranges.iter().any(|range| range.contains(&number));
         if self.mtu.on_ack(has, largest, pto, now) {
-            let mss = u32::from(self.mtu.size());
-            self.congestion.set_mss(mss);
-            self.recovery.set_mss(mss);
+            self.follow_mtu();
         }
         let brings_news = before.is_none_or(|before| largest > before);
         if brings_news && self.ecn.on_ack(ack, brings_news, next) {
@@ -237,7 +239,10 @@ impl Connection {
                     self.recovery.max_ack_delay = asks.max_ack_delay();
                 }
             }
-            Carried::HandshakeDone | Carried::NewCid(_) | Carried::RetireCid(_) => {}
+            Carried::HandshakeDone
+            | Carried::NewToken
+            | Carried::NewCid(_)
+            | Carried::RetireCid(_) => {}
         }
     }
 
@@ -248,6 +253,7 @@ impl Connection {
             }
             Carried::Stream(carried) => self.streams.on_lost(carried),
             Carried::HandshakeDone => self.handshake_done_owed = true,
+            Carried::NewToken => self.new_token_owed = true,
             Carried::NewCid(sequence) => self.local_cids.tell_again(sequence),
             Carried::RetireCid(sequence) => self.remote_cids.retire_again(sequence),
             Carried::AckFrequency(sequence) => {
@@ -260,6 +266,8 @@ impl Connection {
     }
 }
 
+/// A longer token is not kept: it has to leave room in the packet that shows it.
+const MAX_TOKEN: usize = 256;
 /// What a datagram costs beside its bytes.
 const DATAGRAM_OVERHEAD: usize = 32;
 

@@ -1,20 +1,17 @@
-//! How large a datagram may be: a search that needs no ICMP [RFC 8899].
+//! How large a datagram may be, without ICMP [RFC 8899].
 //!
-//! One packet of nothing but PING and PADDING is longer than those before; if it arrives, all may be.
-//! The largest size is tried first, then the middle between what passes and what does not.
+//! A probe is one packet of nothing but PING and PADDING that is longer than those before; if it arrives,
+//! all may be. By how much longer [`SizeSearch`] says.
 
 use core::time::Duration;
 
+use tack_transport::SizeSearch;
 use tack_units::Instant;
 
 /// What every path takes [RFC 9000 §14].
 pub(crate) const BASE: u16 = 1_200;
-/// Losses of one size that say that it does not pass.
+/// Losses of one size that say that it does not pass [RFC 8899 §5.1.2].
 const MAX_LOSSES: u8 = 3;
-/// A finer answer is not worth a probe.
-const RESOLUTION: u16 = 16;
-/// A path that has a bound is searched again after so long [RFC 8899 §5.3.3].
-const SEARCH_AGAIN: Duration = Duration::from_secs(600);
 
 #[derive(Clone, Copy, Debug)]
 struct Probe {
@@ -26,45 +23,31 @@ struct Probe {
 /// See the [module's text](self).
 #[derive(Debug)]
 pub(crate) struct Mtu {
-    passes: u16,
-    /// The largest that is tried.
-    most: u16,
-    /// Least size that does not pass.
-    high: u16,
+    search: SizeSearch,
     probe: Option<Probe>,
-    losses: u8,
-    /// Not before this time.
-    from: Option<Instant>,
 }
 
 impl Mtu {
     /// `most`: what is configured.
     pub(crate) fn new(most: u16) -> Mtu {
-        let most = most.max(BASE);
-        Mtu { passes: BASE, most, high: most + 1, probe: None, losses: 0, from: None }
+        Mtu { search: SizeSearch::new(BASE, most.max(BASE), MAX_LOSSES), probe: None }
     }
 
     /// Bytes of a datagram that pass.
     pub(crate) fn size(&self) -> u16 {
-        self.passes
+        self.search.size()
     }
 
     /// The handshake is done, and the peer takes so much: the search begins.
     pub(crate) fn begin(&mut self, peer_takes: u64, now: Instant) {
-        self.most = self.most.min(u16::try_from(peer_takes).unwrap_or(u16::MAX)).max(BASE);
-        self.high = self.most + 1;
-        self.from = Some(now);
+        let takes = u16::try_from(peer_takes).unwrap_or(u16::MAX).max(BASE);
+        self.search.limit(self.search.most().min(takes));
+        self.search.begin(now);
     }
 
     /// The size to probe for now, if any.
     pub(crate) fn wanted(&self, now: Instant) -> Option<u16> {
-        if self.probe.is_some() || self.from.is_none_or(|from| now < from) {
-            return None;
-        }
-        if self.high > self.most {
-            return (self.passes < self.most).then_some(self.most);
-        }
-        (self.high - self.passes > RESOLUTION).then(|| self.passes.midpoint(self.high))
+        self.search.wanted(now).filter(|_| self.probe.is_none())
     }
 
     /// A probe of `size` leaves as packet `number`.
@@ -82,30 +65,26 @@ impl Mtu {
     ) -> bool {
         let Some(probe) = self.probe else { return false };
         if has(probe.number) {
-            (self.probe, self.losses) = (None, 0);
-            self.passes = self.passes.max(probe.size);
+            self.probe = None;
+            self.search.on_passed(probe.size, now);
             return true;
         }
         let overtaken = largest > probe.number + 2;
         if overtaken && now.saturating_since(probe.sent_at) > pto {
             self.probe = None;
-            self.losses += 1;
-            if self.losses >= MAX_LOSSES {
-                (self.high, self.losses) = (probe.size, 0);
-                if self.high - self.passes <= RESOLUTION {
-                    self.high = self.most + 1;
-                    self.from = Some(now + SEARCH_AGAIN);
-                }
-            }
+            self.search.on_loss(now);
         }
         false
     }
 
-    /// Timeouts in a row: what passed does not any more.
+    /// Timeouts in a row: what passed does not any more, or the path is dark, which the search finds
+    /// out. True if datagrams are shorter from now on.
     pub(crate) fn on_black_hole(&mut self, now: Instant) -> bool {
-        let fell = self.passes > BASE;
+        let fell = self.size() > BASE;
         if fell {
-            *self = Mtu { from: Some(now + SEARCH_AGAIN), ..Mtu::new(self.most) };
+            self.probe = None;
+            self.search.set(BASE);
+            self.search.begin(now);
         }
         fell
     }
@@ -115,28 +94,32 @@ impl Mtu {
 mod tests {
     use super::*;
 
-    /// Searches on a path that takes `path` bytes; the sizes tried.
-    fn search(path: u16) -> (u16, Vec<u16>) {
-        let (mut mtu, mut tried, mut now) = (Mtu::new(1_452), Vec::new(), Instant::ZERO);
-        mtu.begin(65_527, now);
-        for number in 0..1_000 {
-            now += Duration::from_secs(1);
-            if let Some(size) = mtu.wanted(now).filter(|_| now < Instant::from_secs(500)) {
-                tried.push(size);
-                mtu.on_sent(number * 10, size, now);
-                let passes = size <= path;
-                now += Duration::from_secs(1);
-                mtu.on_ack(|_| passes, number * 10 + 9, Duration::from_millis(1), now);
-            }
+    #[test]
+    fn a_probe_is_lost_when_others_that_left_after_it_have_arrived_long_since() {
+        let (mut mtu, at, pto) = (Mtu::new(1_452), Instant::from_secs, Duration::from_secs(1));
+        mtu.begin(65_527, at(1));
+        for number in [10, 20, 30] {
+            assert_eq!(mtu.wanted(at(1)), Some(1_452));
+            mtu.on_sent(number, 1_452, at(1));
+            assert!(!mtu.on_ack(|_| false, number + 2, pto, at(9)), "not overtaken far enough");
+            assert!(!mtu.on_ack(|_| false, number + 3, pto, at(2)), "too soon");
+            assert_eq!(mtu.wanted(at(9)), None, "one at a time");
+            assert!(!mtu.on_ack(|_| false, number + 3, pto, at(3)));
         }
-        (mtu.size(), tried)
+        assert_eq!(mtu.wanted(at(3)), Some(1_326), "the middle, after three");
+        mtu.on_sent(40, 1_326, at(3));
+        assert!(mtu.on_ack(|number| number == 40, 41, pto, at(4)));
+        assert_eq!(mtu.size(), 1_326);
     }
 
     #[test]
-    fn the_largest_size_is_tried_first_and_a_bound_is_found() {
-        assert_eq!(search(1_500), (1_452, vec![1_452]));
-        let (found, tried) = search(1_300);
-        assert!((1_300 - RESOLUTION..=1_300).contains(&found), "{found} by {tried:?}");
-        assert_eq!(search(1_200).0, 1_200);
+    fn after_a_black_hole_one_probe_finds_out_whether_the_path_was_only_dark() {
+        let (mut mtu, now) = (Mtu::new(1_452), Instant::from_secs(1));
+        assert!(!mtu.on_black_hole(now), "there is nothing to fall from");
+        mtu.begin(65_527, now);
+        mtu.on_sent(3, 1_452, now);
+        mtu.on_ack(|_| true, 3, Duration::ZERO, now);
+        assert!(mtu.on_black_hole(now));
+        assert_eq!((mtu.size(), mtu.wanted(now)), (BASE, Some(1_452)));
     }
 }

@@ -44,11 +44,13 @@ pub struct Connect {
 pub struct Accept {
     /// Where the client is.
     pub remote: SocketAddr,
+    /// It has shown that it is there.
+    pub is_validated: bool,
     /// The version of its first packet.
     pub version: Version,
     /// What that was sent to; before a Retry, if there was one.
     pub original_dcid: ConnectionId,
-    /// What the Retry gave, if there was one: the client's address is validated then.
+    /// What the Retry gave, if there was one.
     pub retry_scid: Option<ConnectionId>,
     /// The client's connection ID in it.
     pub remote_cid: ConnectionId,
@@ -70,12 +72,13 @@ impl Connection {
     /// TLS cannot do QUIC as it is configured.
     pub fn connect(connect: Connect, now: Instant) -> Result<Connection, rustls::Error> {
         let secret = Secret::new(connect.seed);
-        Self::connect_as(connect, secret, 0, now)
+        Self::connect_as(connect, Vec::new(), secret, 0, now)
     }
 
-    /// As [`Self::connect`], with what the endpoint derives IDs from.
+    /// As [`Self::connect`], with what the server gave us before, and what the endpoint derives IDs from.
     pub(crate) fn connect_as(
         connect: Connect,
+        token: Vec<u8>,
         secret: Secret,
         number: u64,
         now: Instant,
@@ -88,6 +91,7 @@ impl Connection {
         let version = config.version;
         let begin = Begin { side: Side::Client, version, dcid, remote_cid: dcid, ours, tls };
         let mut conn = Self::begin(begin, config, local, (secret, number), remote, now);
+        conn.token = token;
         conn.path.validate();
         conn.drive_tls(now);
         Ok(conn)
@@ -128,7 +132,7 @@ impl Connection {
         };
         let remote = accept.remote;
         let mut conn = Self::begin(begin, accept.config, local, (secret, number), remote, now);
-        if accept.retry_scid.is_some() {
+        if accept.is_validated {
             conn.path.validate();
         }
         Ok(conn)
@@ -179,6 +183,10 @@ impl Connection {
             paced_until: None,
             has_sent_data: false,
             next_skip: 16 + secret.word(number, 1) % 64,
+            timeouts_in_a_row: 0,
+            leaving: None,
+            new_token_owed: false,
+            new_token: None,
             secret,
             number,
             datagrams_in: VecDeque::new(),

@@ -269,6 +269,10 @@ impl Recovery {
         self.tack.as_ref().and_then(|tack| tack.srtt()).or(self.rtt.srtt())
     }
 
+    pub(crate) fn rttvar(&self) -> Option<Duration> {
+        self.tack.as_ref().and_then(|tack| tack.rttvar()).or(self.rtt.rttvar())
+    }
+
     pub(crate) fn rtt_min(&self) -> Option<Duration> {
         self.tack.as_ref().and_then(|tack| tack.rtt_min()).or(self.rtt.min())
     }

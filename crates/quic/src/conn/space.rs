@@ -20,6 +20,7 @@ pub(crate) enum Carried {
     Crypto(core::ops::Range<u64>),
     Stream(crate::streams::Carried),
     HandshakeDone,
+    NewToken,
     /// NEW_CONNECTION_ID with this number.
     NewCid(u64),
     /// RETIRE_CONNECTION_ID of this number.

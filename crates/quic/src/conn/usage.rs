@@ -21,6 +21,8 @@ pub struct Info {
     pub is_tack: bool,
     /// Smoothed round trip; `None` before the first sample.
     pub srtt: Option<Duration>,
+    /// Its variation.
+    pub rttvar: Option<Duration>,
     /// Least round trip of the last 10 s.
     pub rtt_min: Option<Duration>,
     /// Bytes in flight.
@@ -168,6 +170,12 @@ impl Connection {
         self.confirmed && self.one_rtt.as_mut().is_some_and(|keys| keys.update())
     }
 
+    /// A peer from which nothing came for so long is asked for a sign of life; `None`: it is not. As
+    /// [`Config::keep_alive`](crate::Config::keep_alive) has it, from now on.
+    pub fn set_keep_alive(&mut self, after: Option<Duration>) {
+        self.config.keep_alive = after;
+    }
+
     fn check_open(&self) -> Result<(), UseError> {
         if self.is_ending() { Err(UseError::Closed) } else { Ok(()) }
     }
@@ -178,6 +186,7 @@ impl Connection {
         Info {
             is_tack: self.is_tack(),
             srtt: self.recovery.srtt(),
+            rttvar: self.recovery.rttvar(),
             rtt_min: self.recovery.rtt_min(),
             in_flight: self.recovery.in_flight(),
             congestion: self.congestion.snapshot(),
@@ -190,6 +199,11 @@ impl Connection {
         }
     }
 
+    /// How long what arrives may lie unread. What the handshake exchanges may not.
+    pub(crate) fn leeway(&self) -> Duration {
+        self.spaces[SpaceId::Data as usize].acks.leeway()
+    }
+
     /// When [`Self::handle_timeout`] is due; `None`: never.
     pub fn deadline(&self) -> Option<Instant> {
         match &self.state {
@@ -200,7 +214,7 @@ impl Connection {
         let spaces = self.spaces.iter().filter_map(|space| space.acks.deadline());
         let acks = spaces.min().filter(|_| !self.is_blocked());
         let recovery = self.recovery.deadline(self.is_blocked());
-        let silence = [self.idle_at(), self.keep_alive_at()];
+        let silence = [self.idle_at(), self.keep_alive_at(), self.leaving];
         let timers = [acks, recovery, self.paced_until, self.path.deadline()];
         timers.into_iter().chain(silence).flatten().min()
     }
@@ -250,6 +264,7 @@ impl Connection {
             self.on_expired(expired, now);
         }
         self.read_fates(now);
+        self.close_if_left(now);
     }
 
     fn on_expired(&mut self, expired: Expired, now: Instant) {
@@ -259,22 +274,39 @@ impl Connection {
                 let state = self.recovery.path_state(&acked);
                 self.congestion.on_acked(&acked, &state, now);
             }
-            Expired::Probe(space) => self.spaces[space as usize].probes = PROBES,
+            Expired::Probe(space) => {
+                self.spaces[space as usize].probes = PROBES;
+                // TACK's own probe is followed by a timeout if it, too, is lost.
+                if space == SpaceId::Data && !self.is_tack() {
+                    self.suspect_packet_size(now);
+                }
+            }
             Expired::Rto { lost_bytes } => {
                 self.counters.timeouts += 1;
                 self.congestion.on_timeout(lost_bytes, self.recovery.in_flight(), now);
-                if self.counters.timeouts >= BLACK_HOLE && self.mtu.on_black_hole(now) {
-                    let mss = u32::from(self.mtu.size());
-                    self.congestion.set_mss(mss);
-                    self.recovery.set_mss(mss);
-                }
+                self.suspect_packet_size(now);
             }
         }
+    }
+
+    /// A timeout: are packets too long for a path that says nothing?
+    fn suspect_packet_size(&mut self, now: Instant) {
+        self.timeouts_in_a_row += 1;
+        if self.timeouts_in_a_row >= SUSPICIOUS && self.mtu.on_black_hole(now) {
+            self.follow_mtu();
+        }
+    }
+
+    /// Full packets are of another length from now on.
+    pub(super) fn follow_mtu(&mut self) {
+        let mss = u32::from(self.mtu.size());
+        self.congestion.set_mss(mss);
+        self.recovery.set_mss(mss);
     }
 }
 
 /// Packets that a probe timeout sends [RFC 9002 §6.2.4]. One is enough: a second one would cost the
 /// medium as much again.
 const PROBES: u8 = 1;
-/// Timeouts of a connection from which on long packets are suspected.
-const BLACK_HOLE: u64 = 3;
+/// Timeouts in a row from which on long packets are suspected, as TCP has it.
+const SUSPICIOUS: u32 = 3;

@@ -1,5 +1,6 @@
 //! An endpoint as whoever has a socket drives it.
 
+use core::time::Duration;
 use std::net::SocketAddr;
 
 use tack_transport::{Ecn, Transmit};
@@ -30,6 +31,10 @@ impl tack_transport::Endpoint for Endpoint {
 
     fn poll_event(&mut self) -> Option<(ConnId, Event)> {
         Endpoint::poll_event(self)
+    }
+
+    fn leeway(&mut self) -> Duration {
+        self.leeway.take()
     }
 
     fn deadline(&self) -> Option<Instant> {

@@ -1,13 +1,13 @@
 //! What of no connection arrives: first packets, other versions, leftovers.
 
-use core::time::Duration;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use tack_transport::Ecn;
 use tack_units::Instant;
 
-use super::{Endpoint, LEAST_INITIAL, token};
+use super::token::{self, Shown};
+use super::{Endpoint, LEAST_INITIAL};
 use crate::conn::{Accept, Connection};
 use crate::wire::{ConnectionId, Version, invariant_cids, put_retry, put_version_negotiation};
 
@@ -16,8 +16,6 @@ const MAX_REPLIES: usize = 64;
 /// Stateless resets are this long, or one byte shorter than what they answer [RFC 9000 §10.3.3].
 const RESET_LEN: usize = 43;
 const LEAST_RESET: usize = 21;
-/// How long a Retry's token is good for.
-const TOKEN_LIFE: Duration = Duration::from_secs(15);
 
 impl Endpoint {
     /// A client's first packet. `None`: it is not taken in, or not yet.
@@ -30,20 +28,25 @@ impl Endpoint {
         now: Instant,
     ) -> Option<u64> {
         let listen = self.listen.as_ref()?;
-        if self.incoming >= listen.max_connections {
+        if self.incoming >= listen.max_connections || self.arrived.len() >= listen.max_waiting {
             self.counters.refused += 1;
             return None;
         }
-        let shown = token::original(&self.secret, token, from, &dcid, TOKEN_LIFE, now);
+        let shown = token::read(&self.secret, token, from, &dcid, now);
         if shown.is_none() && self.handshaking.len() >= listen.max_handshakes {
             self.retry(from, version, (dcid, scid), now);
             return None;
         }
+        let (original_dcid, retry_scid) = match shown {
+            Some(Shown::Retry(original)) => (original, Some(dcid)),
+            Some(Shown::Before) | None => (dcid, None),
+        };
         let accept = Accept {
             remote: from,
+            is_validated: shown.is_some(),
             version,
-            original_dcid: shown.unwrap_or(dcid),
-            retry_scid: shown.map(|_| dcid),
+            original_dcid,
+            retry_scid,
             remote_cid: scid,
             tls: Arc::clone(&listen.tls),
             config: listen.config.clone(),
@@ -76,7 +79,7 @@ impl Endpoint {
     ) {
         // It is nobody's ID: the endpoint only has to know the token by it.
         let ours = self.secret.cid(u64::MAX, self.counters.retries);
-        let token = token::new(&self.secret, from, &dcid, &ours, now);
+        let token = token::of_retry(&self.secret, from, &dcid, &ours, now);
         let mut packet = Vec::new();
         put_retry(version, &scid, &ours, &dcid, &token, &mut packet);
         if self.reply(from, packet) {
@@ -105,7 +108,7 @@ impl Endpoint {
         datagram: &mut [u8],
         now: Instant,
     ) {
-        let number = self.began.iter().copied().find(|number| {
+        let number = self.began.keys().copied().find(|number| {
             let conn = self.connections.get(number).map(|entry| &entry.conn);
             conn.is_some_and(|conn| conn.remote() == from && conn.is_reset_by(datagram))
         });

@@ -1,8 +1,13 @@
-//! Tokens of Retry packets [RFC 9000 §8.1.2]: who has one, has got a packet at its address.
+//! Tokens [RFC 9000 §8.1]: who has one, has got a packet at its address. Those of a Retry are for the client's
+//! next packet; those of NEW_TOKEN for its next connection, from the same address and any port.
 //!
 //! ```text
-//! token = issued (8 bytes, ns) | original destination ID | tag of all that, address and new ID (16)
+//! Retry       0 | issued (8 bytes, ns) | original destination ID | tag of all that, address, port and new ID
+//! NEW_TOKEN   1 | issued                                         | tag of all that and address
 //! ```
+//!
+//! Times are of the endpoint's clock and tags (16 bytes) of its secret: after a restart no token is good
+//! any more, and costs its client a Retry at worst.
 
 use core::time::Duration;
 use std::net::{IpAddr, SocketAddr};
@@ -12,83 +17,146 @@ use tack_units::Instant;
 use crate::secret::Secret;
 use crate::wire::ConnectionId;
 
+const OF_RETRY: u8 = 0;
+const FOR_LATER: u8 = 1;
 const ISSUED_LEN: usize = 8;
 const TAG_LEN: usize = 16;
+/// How long a Retry's token is good for: a round trip, and a client that is slow.
+const RETRY_LIFE: Duration = Duration::from_secs(15);
+/// How long others are: an address changes hands within days.
+const LIFE: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// What a client has shown with its token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Shown {
+    /// That it got our Retry; its packet before that went to this ID.
+    Retry(ConnectionId),
+    /// That it was connected from this address before.
+    Before,
+}
 
 /// For a client at `address` whose first packet went to `original`, and whose next goes to `ours`.
-pub(super) fn new(
+pub(super) fn of_retry(
     secret: &Secret,
     address: SocketAddr,
     original: &ConnectionId,
     ours: &ConnectionId,
     now: Instant,
 ) -> Vec<u8> {
-    let mut token = now.as_nanos().to_be_bytes().to_vec();
-    token.extend_from_slice(original.as_bytes());
-    let tag = tag(secret, &token, address, ours);
-    token.extend_from_slice(&tag);
-    token
+    let said = [&[OF_RETRY], &now.as_nanos().to_be_bytes()[..], original.as_bytes()].concat();
+    let port = address.port().to_be_bytes();
+    signed(secret, said, address.ip(), &[&port, ours.as_bytes()].concat())
 }
 
-/// Where the first packet of a client went that shows `token`; `None`: it is not ours, not the
+/// For whoever was connected from `address`, for another time.
+pub(crate) fn for_later(secret: &Secret, address: IpAddr, now: Instant) -> Vec<u8> {
+    let said = [&[FOR_LATER], &now.as_nanos().to_be_bytes()[..]].concat();
+    signed(secret, said, address, &[])
+}
+
+/// What a client at `address` shows with `token`, in a packet to `ours`; `None`: it is not ours, not the
 /// client's, or too old.
-pub(super) fn original(
+pub(super) fn read(
     secret: &Secret,
     token: &[u8],
     address: SocketAddr,
     ours: &ConnectionId,
-    life: Duration,
     now: Instant,
-) -> Option<ConnectionId> {
+) -> Option<Shown> {
     let (said, shown) = token.split_at_checked(token.len().checked_sub(TAG_LEN)?)?;
-    let differs = tag(secret, said, address, ours)
+    let (&kind, rest) = said.split_first()?;
+    let port = address.port().to_be_bytes();
+    let bound = match kind {
+        OF_RETRY => [&port, ours.as_bytes()].concat(),
+        _ => Vec::new(),
+    };
+    let differs = tag(secret, said, address.ip(), &bound)
         .iter()
         .zip(shown)
         .fold(0, |differs, (a, b)| differs | (a ^ b));
     if differs != 0 {
         return None;
     }
-    let (issued, original) = said.split_at_checked(ISSUED_LEN)?;
+    let (issued, original) = rest.split_at_checked(ISSUED_LEN)?;
     let issued = Instant::from_nanos(u64::from_be_bytes(issued.try_into().ok()?));
-    let is_fresh = issued <= now && now.saturating_since(issued) <= life;
-    ConnectionId::new(original).filter(|_| is_fresh)
+    let life = if kind == OF_RETRY { RETRY_LIFE } else { LIFE };
+    if issued > now || now.saturating_since(issued) > life {
+        return None;
+    }
+    match kind {
+        OF_RETRY => ConnectionId::new(original).map(Shown::Retry),
+        _ => Some(Shown::Before),
+    }
 }
 
-fn tag(secret: &Secret, said: &[u8], address: SocketAddr, ours: &ConnectionId) -> [u8; TAG_LEN] {
-    let ip = match address.ip() {
+fn signed(secret: &Secret, said: Vec<u8>, address: IpAddr, bound: &[u8]) -> Vec<u8> {
+    let tag = tag(secret, &said, address, bound);
+    [said, tag.to_vec()].concat()
+}
+
+fn tag(secret: &Secret, said: &[u8], address: IpAddr, bound: &[u8]) -> [u8; TAG_LEN] {
+    let ip = match address {
         IpAddr::V4(ip) => ip.to_ipv6_mapped().octets(),
         IpAddr::V6(ip) => ip.octets(),
     };
-    let port = address.port().to_be_bytes();
-    secret.token_tag(&[&ip[..], &port, &[said.len() as u8], said, ours.as_bytes()].concat())
+    secret.token_tag(&[&ip[..], &[said.len() as u8], said, bound].concat())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const AT: fn(u64) -> Instant = Instant::from_secs;
+
+    fn id(byte: u8) -> ConnectionId {
+        ConnectionId::new(&[byte; 8]).unwrap()
+    }
+
+    fn at(host: u8, port: u16) -> SocketAddr {
+        ([10, 0, 0, host], port).into()
+    }
+
     #[test]
-    fn a_token_is_good_for_its_address_for_a_while() {
+    fn a_retry_s_token_is_good_for_its_address_and_id_for_a_while() {
         let secret = Secret::new([7; 32]);
-        let id = |byte: u8| ConnectionId::new(&[byte; 8]).unwrap();
-        let (here, there) = (([10, 0, 0, 1], 5).into(), ([10, 0, 0, 1], 6).into());
-        let life = Duration::from_secs(10);
-        let token = new(&secret, here, &id(1), &id(2), Instant::from_secs(100));
-        let read = |token: &[u8], from, ours, s| {
-            original(&secret, token, from, &ours, life, Instant::from_secs(s))
-        };
-        assert_eq!(read(&token, here, id(2), 110), Some(id(1)));
-        assert_eq!(read(&token, here, id(2), 111), None, "too old");
-        assert_eq!(read(&token, here, id(2), 99), None, "not issued yet");
-        assert_eq!(read(&token, there, id(2), 101), None, "another address");
-        assert_eq!(read(&token, here, id(3), 101), None, "another ID");
-        for bit in 0..token.len() * 8 {
-            let mut forged = token.clone();
-            forged[bit / 8] ^= 1 << (bit % 8);
-            assert_eq!(read(&forged, here, id(2), 101), None, "bit {bit}");
-        }
-        for len in 0..token.len() {
-            assert_eq!(read(&token[..len], here, id(2), 101), None, "{len} bytes");
+        let token = of_retry(&secret, at(1, 5), &id(1), &id(2), AT(100));
+        let read = |from, ours, s| read(&secret, &token, from, &ours, AT(s));
+        assert_eq!(read(at(1, 5), id(2), 115), Some(Shown::Retry(id(1))));
+        assert_eq!(read(at(1, 5), id(2), 116), None, "too old");
+        assert_eq!(read(at(1, 5), id(2), 99), None, "not issued yet");
+        assert_eq!(read(at(1, 6), id(2), 101), None, "another port");
+        assert_eq!(read(at(2, 5), id(2), 101), None, "another address");
+        assert_eq!(read(at(1, 5), id(3), 101), None, "another ID");
+    }
+
+    #[test]
+    fn a_token_for_later_is_good_from_any_port_of_its_address_for_a_day() {
+        let secret = Secret::new([7; 32]);
+        let token = for_later(&secret, at(1, 5).ip(), AT(100));
+        let read = |from, s| read(&secret, &token, from, &id(9), AT(s));
+        assert_eq!(read(at(1, 6), 100 + 24 * 3_600), Some(Shown::Before));
+        assert_eq!(read(at(1, 6), 101 + 24 * 3_600), None, "too old");
+        assert_eq!(read(at(2, 5), 101), None, "another address");
+    }
+
+    #[test]
+    fn a_token_that_was_changed_anywhere_is_none() {
+        let secret = Secret::new([7; 32]);
+        let tokens = [
+            of_retry(&secret, at(1, 5), &id(1), &id(2), AT(100)),
+            for_later(&secret, at(1, 5).ip(), AT(100)),
+        ];
+        for token in tokens {
+            let read = |token: &[u8]| read(&secret, token, at(1, 5), &id(2), AT(101));
+            assert!(read(&token).is_some());
+            for bit in 0..token.len() * 8 {
+                let mut forged = token.clone();
+                forged[bit / 8] ^= 1 << (bit % 8);
+                assert_eq!(read(&forged), None, "bit {bit}");
+            }
+            for len in 0..token.len() {
+                assert_eq!(read(&token[..len]), None, "{len} bytes");
+            }
         }
     }
 }

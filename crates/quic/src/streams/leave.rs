@@ -7,10 +7,9 @@ use tack_units::Instant;
 use super::{Carried, Dir, Owed, StreamEvent, StreamId, Streams};
 use crate::wire::Frame;
 
-/// Type, stream, offset and length of a STREAM frame at their longest, but for the type.
-const HEADER: usize = 1 + 8 + 8 + 2;
-/// A STREAM frame with fewer bytes than this is not begun at the end of a packet.
-const LEAST_PART: usize = 16;
+/// A STREAM frame is not begun at the end of a packet that has no more room than this: a header at its
+/// longest, but for the type, and a few bytes.
+const LEAST_ROOM: usize = 1 + 8 + 8 + 2 + 16;
 
 impl Streams {
     /// Stream `id` may have something to send: it gets in line.
@@ -128,12 +127,15 @@ impl Streams {
     /// Appends stream data to a packet with `room` bytes left; streams of one priority take turns.
     pub(crate) fn put_data(&mut self, room: usize, out: &mut Vec<u8>, carried: &mut Vec<Carried>) {
         let end = out.len() + room;
-        while end >= out.len() + HEADER + LEAST_PART {
+        while end >= out.len() + LEAST_ROOM {
             let Some((priority, id)) = self.next_turn() else { return };
             let credit = self.flow.credit();
-            let room = (end - out.len() - HEADER) as u64;
+            let room = end - out.len();
             let Some(stream) = self.send.get_mut(&id) else { continue };
             stream.queued = false;
+            // No more than it takes: an application's write of nearly a packet should stay one.
+            let header = Frame::stream_header_len(id, stream.next_offset(), room as u64);
+            let room = (room - header) as u64;
             let Some(part) = stream.next(room, credit) else {
                 self.take_turn(id);
                 continue;

@@ -168,6 +168,11 @@ impl SendStream {
         self.buffer.end().min(self.max_data).min(self.nxt.saturating_add(credit)).max(self.nxt)
     }
 
+    /// Where what [`Self::next`] gives next begins.
+    pub(crate) fn next_offset(&self) -> u64 {
+        self.lost.first().map_or(self.nxt, |lost| lost.start)
+    }
+
     /// At most `room` bytes to send, what is lost first; `credit` as in [`Self::has_data`].
     pub(crate) fn next(&mut self, room: u64, credit: u64) -> Option<Part> {
         if self.reset.is_some() {

@@ -281,6 +281,12 @@ impl<'a> Frame<'a> {
         }
     }
 
+    /// Bytes of the header of a STREAM frame with at most `most` bytes of data.
+    pub fn stream_header_len(id: u64, offset: u64, most: u64) -> usize {
+        let offset_len = if offset > 0 { varint_len(offset) } else { 0 };
+        1 + varint_len(id) + offset_len + varint_len(most)
+    }
+
     /// Appends what comes before the `len` bytes of data of a STREAM frame, as [`Frame::emit`] would:
     /// for data that lies in two places.
     pub fn put_stream_header(id: u64, offset: u64, fin: bool, len: usize, out: &mut Vec<u8>) {

@@ -38,6 +38,7 @@ impl Ours {
         };
         let accept = Accept {
             remote: self.peer,
+            is_validated: false,
             version,
             original_dcid: dcid,
             retry_scid: None,

@@ -1,9 +1,10 @@
 //! RTTmin over a jittered queue [TON Fig. 7a].
 
+use std::f64::consts::FRAC_PI_2;
 use std::time::Duration;
 
 use tack::Params;
-use tack_units::{Instant, Rate};
+use tack_units::{Instant, Rate, math};
 
 use crate::rng::Rng;
 use crate::world::{Config, World};
@@ -18,7 +19,7 @@ fn jittered(now: Instant, rng: &mut Rng) -> Duration {
     if since_dip < 500 {
         return Duration::ZERO;
     }
-    let slow = (now.as_secs_f64() * 27.0).sin().abs() * 60_000.0;
+    let slow = math::cos(now.as_secs_f64() * 27.0 - FRAC_PI_2).abs() * 60_000.0;
     let queue = 8_000 + slow as u64 + rng.below(10_000);
     Duration::from_micros(queue.min(to_dip * 9 / 10).min((since_dip - 500) * 20))
 }

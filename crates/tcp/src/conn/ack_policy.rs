@@ -236,6 +236,15 @@ impl Acknowledging {
             AckPolicy::Tack(side) => side.receiver.deadline(),
         }
     }
+
+    /// How long what arrives may lie unread. A sender that hears of every other segment is held up by
+    /// any delay.
+    pub(crate) fn leeway(&self) -> Duration {
+        match &self.policy {
+            AckPolicy::Plain(_) => Duration::ZERO,
+            AckPolicy::Tack(side) => side.receiver.leeway(),
+        }
+    }
 }
 
 /// What TACK's receiver may know of the receive buffer.

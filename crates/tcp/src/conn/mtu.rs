@@ -10,16 +10,15 @@
 //!                        once, and what is outstanding and longer is cut anew
 //! black hole             timeouts in a row with a long segment at the head: mss falls to what fits
 //!                        1280 bytes, then 576 (IPv4); the search begins
-//! search                 one segment of new data is longer: the ceiling first, for a path that was
-//!                        only dark, then the middle between mss and high
+//! search                 one segment of new data is longer ([`SizeSearch`] says by how much)
 //!   acknowledged         mss rises to it
 //!   lost, twice          high falls to it; it says nothing of congestion [RFC 4821 §7.6]
-//! high - mss small       the end; again after a while, for paths change
 //! ```
 
 use core::ops::Range;
 use core::time::Duration;
 
+use tack_transport::SizeSearch;
 use tack_units::Instant;
 
 /// What the host knows of a connection's packets.
@@ -40,28 +39,15 @@ pub(crate) struct PathMtu {
     searches: bool,
     /// What both ends agreed on.
     ceiling: u16,
-    mss: u16,
     /// What the host allows; `None`: it knows of no bound.
     told: Option<u16>,
-    search: Search,
+    /// Of the MSS.
+    search: SizeSearch,
     probe: Option<Probe>,
     /// Length of a lost probe that the next report of losses will name.
     excuse: Option<u64>,
     settled: Option<u16>,
     lowered_blindly: bool,
-}
-
-/// The search for a larger size.
-#[derive(Clone, Copy, Debug, Default)]
-struct Search {
-    /// It goes on from this time; `None`: there is nothing to find.
-    from: Option<Instant>,
-    /// A size to try before halving.
-    first: Option<u16>,
-    /// Least size that does not pass; 0: none is known.
-    high: u16,
-    /// Losses of the size being tried.
-    losses: u8,
 }
 
 #[derive(Clone, Debug)]
@@ -79,10 +65,6 @@ const SUSPICIOUS: u32 = 3;
 const PAUSE: Duration = Duration::from_secs(10);
 /// A single loss may be congestion; a second one of the same size is hardly.
 const MAX_LOSSES: u8 = 2;
-/// A finer answer is not worth a probe.
-const RESOLUTION: u16 = 16;
-/// When a path that has a bound is searched again [RFC 4821 §7.7, RFC 8201 §4].
-const SEARCH_AGAIN: Duration = Duration::from_secs(600);
 
 impl PathMtu {
     pub(crate) fn new(limits: PathLimits, mss: u16, searches: bool) -> PathMtu {
@@ -90,9 +72,8 @@ impl PathMtu {
             limits,
             searches,
             ceiling: mss,
-            mss,
             told: None,
-            search: Search::default(),
+            search: SizeSearch::new(mss, mss, MAX_LOSSES),
             probe: None,
             excuse: None,
             settled: None,
@@ -103,12 +84,13 @@ impl PathMtu {
     /// The handshake agreed on `mss`.
     pub(crate) fn agree(&mut self, mss: u16) {
         self.ceiling = mss;
-        self.mss = mss.min(self.told.unwrap_or(mss));
+        let most = self.most();
+        self.search = SizeSearch::new(most, most, MAX_LOSSES);
     }
 
     /// In force now.
     pub(crate) fn mss(&self) -> u16 {
-        self.mss
+        self.search.size()
     }
 
     /// What every path takes, and every peer that names no MSS: 536 bytes over IPv4, 1220 over
@@ -119,12 +101,12 @@ impl PathMtu {
 
     /// For a body: nobody would notice that long ones do not pass, since none is sent again.
     pub(crate) fn feedback_mss(&self) -> u16 {
-        self.mss.min(self.mss_of(SAFE_MTU))
+        self.mss().min(self.mss_of(SAFE_MTU))
     }
 
     /// The packet that comes to, in bytes.
     pub(crate) fn mtu(&self) -> u16 {
-        self.mss.saturating_add(self.limits.headers)
+        self.mss().saturating_add(self.limits.headers)
     }
 
     fn mss_of(&self, mtu: u16) -> u16 {
@@ -139,17 +121,15 @@ impl PathMtu {
         }
         self.told = told;
         let most = self.most();
-        if most < self.mss {
-            self.mss = most;
+        if self.search.limit(most) {
             self.probe = None;
-            self.search = Search::default();
             return true;
         }
         if self.searches {
             // More may pass than before: one segment finds out, not all of them.
-            self.search_from(now);
+            self.search.begin(now);
         } else {
-            self.mss = most;
+            self.search.set(most);
         }
         false
     }
@@ -158,28 +138,17 @@ impl PathMtu {
         self.ceiling.min(self.told.unwrap_or(u16::MAX))
     }
 
-    fn search_from(&mut self, at: Instant) {
-        let from = (self.mss < self.most()).then_some(at);
-        self.search = Search { from, first: Some(self.most()), high: 0, losses: 0 };
-    }
-
     /// A router takes packets of `mtu` bytes, and what began at `seq` was longer. True: the host
     /// should know; false: only a probe of ours was too long, or the news is old.
     pub(crate) fn on_too_big(&mut self, mtu: u16, seq: u64, now: Instant) -> bool {
         let mss = self.mss_of(mtu);
-        if mss < self.mss {
+        if mss < self.mss() {
             return true;
         }
-        if let Some(probe) = &self.probe
-            && probe.text.start == seq
-            && mss < probe.mss
-        {
-            self.probe = None;
-            let first = (mss > self.mss).then_some(mss);
-            self.search = Search { from: Some(now), first, high: mss + 1, losses: 0 };
-            if first.is_none() {
-                self.continue_search(now);
-            }
+        let tried = |probe: &mut Probe| probe.text.start == seq && mss < probe.mss;
+        if self.probe.take_if(tried).is_some() {
+            let ended = self.search.on_told(mss, now);
+            self.note_end(ended);
         }
         false
     }
@@ -189,18 +158,18 @@ impl PathMtu {
     pub(crate) fn on_timeout(&mut self, size: u64, in_a_row: u32, now: Instant) -> bool {
         if self.probe.take().is_some() {
             // What followed it is lost as well, which tells of the path and not of a size.
-            self.search.from = Some(now + PAUSE);
+            self.search.pause(now + PAUSE);
         }
         if !self.searches || in_a_row < SUSPICIOUS {
             return false;
         }
         let steps = [self.mss_of(SAFE_MTU), self.sure_mss()];
-        let Some(&next) = steps.iter().find(|&&s| s < self.mss && u64::from(s) < size) else {
+        let Some(&next) = steps.iter().find(|&&s| s < self.mss() && u64::from(s) < size) else {
             return false;
         };
-        self.mss = next;
+        self.search.set(next);
+        self.search.begin(now);
         self.lowered_blindly = true;
-        self.search_from(now);
         true
     }
 
@@ -211,16 +180,8 @@ impl PathMtu {
 
     /// The size to try now.
     pub(crate) fn wanted(&self, now: Instant) -> Option<u16> {
-        let due = self.searches && self.probe.is_none() && self.search.from? <= now;
-        let first = self.search.first.filter(|&first| first > self.mss);
-        due.then(|| first.unwrap_or_else(|| self.mss.midpoint(self.high())))
-    }
-
-    fn high(&self) -> u16 {
-        match self.search.high {
-            0 => self.most() + 1,
-            high => high,
-        }
+        let may_probe = self.searches && self.probe.is_none();
+        may_probe.then(|| self.search.wanted(now)).flatten()
     }
 
     pub(crate) fn on_probe_sent(&mut self, mss: u16, text: Range<u64>) {
@@ -231,9 +192,8 @@ impl PathMtu {
     pub(crate) fn on_acked(&mut self, una: u64, now: Instant) -> bool {
         self.lowered_blindly = false;
         let Some(probe) = self.probe.take_if(|probe| probe.text.end <= una) else { return false };
-        self.mss = probe.mss.min(self.most());
-        (self.search.first, self.search.losses) = (None, 0);
-        self.continue_search(now);
+        let ended = self.search.on_passed(probe.mss, now);
+        self.note_end(ended);
         true
     }
 
@@ -241,29 +201,7 @@ impl PathMtu {
     pub(crate) fn on_lost(&mut self, seq: u64, now: Instant) {
         if let Some(probe) = self.probe.take_if(|probe| probe.text.contains(&seq)) {
             self.excuse = Some(probe.text.end - probe.text.start);
-            self.search.first = Some(probe.mss);
-            self.search.from = Some(now);
-        }
-    }
-
-    fn on_loss(&mut self, now: Instant) {
-        self.search.losses += 1;
-        if self.search.losses >= MAX_LOSSES {
-            let tried = self.search.first.take();
-            let high = tried.unwrap_or_else(|| self.mss.midpoint(self.high()));
-            (self.search.high, self.search.losses) = (high, 0);
-            self.continue_search(now);
-        }
-    }
-
-    fn continue_search(&mut self, now: Instant) {
-        if self.high() - self.mss > RESOLUTION {
-            return;
-        }
-        let bounded = self.search.high > 0;
-        self.search_from(now + SEARCH_AGAIN);
-        if bounded {
-            self.settled = Some(self.mtu());
+            self.search.try_again(probe.mss, now);
         }
     }
 
@@ -272,9 +210,16 @@ impl PathMtu {
     pub(crate) fn excuses(&mut self, lost_bytes: u64, now: Instant) -> bool {
         let alone = lost_bytes > 0 && self.excuse.take() == Some(lost_bytes);
         if alone {
-            self.on_loss(now);
+            let ended = self.search.on_loss(now);
+            self.note_end(ended);
         }
         alone
+    }
+
+    fn note_end(&mut self, ended: bool) {
+        if ended {
+            self.settled = Some(self.mtu());
+        }
     }
 
     /// A search ended with a bound below the ceiling, which the host should know, as packet size.

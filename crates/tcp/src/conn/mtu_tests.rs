@@ -41,12 +41,13 @@ fn a_search_ends_within_its_resolution_of_the_real_size_whatever_that_is() {
         assert_eq!((mtu.mss(), mtu.mtu()), (1_240, 1_280));
         let probes = search(&mut mtu, real, NOW);
         assert!(probes <= 12, "{probes} for {real}");
-        assert!(mtu.mss() <= real && mtu.mss() + RESOLUTION >= real, "{} of {real}", mtu.mss());
+        let near = mtu.mss() <= real && mtu.mss() + SizeSearch::RESOLUTION >= real;
+        assert!(near, "{} of {real}", mtu.mss());
         let settled = mtu.take_settled();
         assert_eq!(settled, (real < 1_460).then_some(mtu.mtu()), "{real}");
         assert_eq!(mtu.take_settled(), None);
         // Later the path may have changed.
-        assert_eq!(mtu.wanted(NOW + SEARCH_AGAIN).is_some(), real < 1_460);
+        assert_eq!(mtu.wanted(NOW + SizeSearch::AGAIN).is_some(), real < 1_460);
     }
 }
 

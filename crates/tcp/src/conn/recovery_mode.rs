@@ -119,6 +119,13 @@ impl Recovery {
                 };
                 plain.on_ack(&ack, now)
             }
+            // A report of packets that never left is none. Its header was believed, and the bytes it
+            // acknowledges are given back: whoever repairs must not reach for them again.
+            (Recovery::Tack(sender), News::Tack(tack))
+                if tack.largest_pkt_seq >= sender.next_pkt_seq() =>
+            {
+                sender.on_cum_ack(heard.cum_ack, None, now)
+            }
             (Recovery::Tack(sender), News::Tack(mut tack)) => {
                 clamp_report(&mut tack, heard.snd_nxt);
                 sender.on_tack(&tack, heard.clock.val(now), now)

@@ -108,6 +108,7 @@ impl Host {
             entry.conn.set_may_establish(listener.has_room_for_connection());
         }
         entry.conn.on_segment(seg, carriage, now);
+        self.leeway.on_arrival(entry.conn.leeway());
         Some(index)
     }
 

@@ -1,5 +1,6 @@
 //! A host as whoever has a socket or device drives it.
 
+use core::time::Duration;
 use std::net::SocketAddr;
 
 use tack_transport::Endpoint;
@@ -31,6 +32,10 @@ impl Endpoint for Host {
 
     fn poll_event(&mut self) -> Option<Event> {
         Host::poll_event(self)
+    }
+
+    fn leeway(&mut self) -> Duration {
+        Host::leeway(self)
     }
 
     fn deadline(&self) -> Option<Instant> {

@@ -10,7 +10,7 @@ use tack_tcp::{
     AckStrategy, ConnConfig, ConnId, FallbackReason, HostConfig, Keepalive, ListenConfig, Mode,
     Remote,
 };
-use tack_units::{Instant, Rate};
+use tack_units::{Instant, Rate, math};
 
 use crate::app::{Reader, Writer};
 use crate::pipe::{PipeConfig, Strip};
@@ -240,7 +240,7 @@ impl Conversation {
 }
 
 fn log_uniform(rng: &mut Pcg64Mcg, low: f64, high: f64) -> f64 {
-    (low.ln() + rng.random::<f64>() * (high / low).ln()).exp()
+    math::exp(math::ln(low) + rng.random::<f64>() * math::ln(high / low))
 }
 
 fn sometimes(rng: &mut Pcg64Mcg, p: f64, most: f64) -> f64 {

@@ -118,6 +118,25 @@ fn enormous_overlapping_hole_lists_repeat_each_segment_at_most_once_per_rtt() {
     assert!(info.counters.bytes_acked == 0 && info.mode == Mode::Tack);
 }
 
+/// What its header acknowledges is given back to the writer; who repairs must know that, too.
+#[test]
+fn a_tack_that_names_packets_never_sent_acknowledges_what_its_header_does_and_no_more() {
+    let mut raw = Raw::connected(ConnConfig::default());
+    let isn = SeqNum(raw.ack.0.wrapping_sub(1));
+    let sent = raw.write(&[7; 50_000]);
+    let first = data(&sent)[0].payload.len() as u32;
+    raw.ack = raw.ack.add(first);
+    let cum_ack = (1u64 << 32) + 1 + u64::from(first);
+    let mut tack = tack_of(1, cum_ack, 1_000_000);
+    tack.rcv_high = cum_ack + 20_000;
+    send_tack(&mut raw, &tack, isn);
+    assert_eq!(raw.info().counters.bytes_acked, u64::from(first));
+    // Everything that is still out goes again, from there.
+    let again = raw.wait(3_000 * MS);
+    assert!(data(&again).iter().any(|s| s.header.seq == raw.ack));
+    assert!(data(&again).iter().all(|s| s.header.seq.since(raw.ack) >= 0), "freed bytes");
+}
+
 #[test]
 fn bodies_of_any_bytes_are_counted_and_dropped() {
     let mut raw = Raw::connected(ConnConfig::default());

@@ -5,6 +5,7 @@ mod bulk;
 mod compact;
 mod conversation;
 mod conversations;
+mod damage;
 mod direct;
 mod ecn;
 mod endings;

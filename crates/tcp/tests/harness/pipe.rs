@@ -33,6 +33,8 @@ pub(crate) struct PipeConfig {
     pub(crate) reorder: f64,
     pub(crate) reorder_by: Duration,
     pub(crate) corrupt: f64,
+    /// Bits are turned in so many first bytes only.
+    pub(crate) corrupt_within: usize,
     /// Share of ECN-capable packets marked CE.
     pub(crate) mark: f64,
     pub(crate) blackouts: Vec<Range<Instant>>,
@@ -67,6 +69,7 @@ impl PipeConfig {
             reorder: 0.0,
             reorder_by: Duration::ZERO,
             corrupt: 0.0,
+            corrupt_within: usize::MAX,
             mark: 0.0,
             blackouts: Vec::new(),
             strip: None,
@@ -170,7 +173,8 @@ impl Pipe {
                 strip_options(&mut bytes, strip, self.ip);
             }
             if self.chance(self.config.corrupt) {
-                let bit = self.rng.random_range(0..bytes.len() * 8);
+                let within = bytes.len().min(self.config.corrupt_within);
+                let bit = self.rng.random_range(0..within * 8);
                 bytes[bit / 8] ^= 1 << (bit % 8);
             }
             self.serial += 1;

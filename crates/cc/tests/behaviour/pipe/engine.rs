@@ -297,6 +297,7 @@ impl Pipe {
             in_flight: self.in_flight(),
             rtt,
             srtt: self.srtt,
+            queued: None,
             rtt_min: self.rtt_min,
             rate: newest.and_then(|sent| self.rate_sample(sent, &report)),
             newest_sent_at: newest.map(|sent| sent.at),

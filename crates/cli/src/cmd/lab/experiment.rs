@@ -9,7 +9,6 @@ use std::sync::Arc;
 
 use indicatif::ProgressBar;
 use serde::Serialize;
-use serde_json::{Value, json};
 use tack_lab::backend::{self, record_of};
 use tack_lab::claim::Finding;
 use tack_lab::experiment::{Experiment, Extent};
@@ -129,7 +128,7 @@ pub(super) fn run_file(args: &RunArgs) -> Result<ExitCode, Failure> {
         &format!("tack lab run {}", args.file.display()),
     )?;
     if args.json {
-        return print_json(&as_json(&whole[0].0, &whole[0].1, &outcome.records));
+        return print_json(&whole[0].0.json(&whole[0].1, &outcome.records));
     }
     print(whole[0].1.text().as_bytes())?;
     eprintln!("{} runs in {}", items.len(), path.display());
@@ -166,15 +165,6 @@ fn record(args: &RunArgs, loaded: &Loaded) -> Result<ExitCode, Failure> {
 #[derive(Serialize)]
 struct Findings<'a> {
     findings: Vec<&'a Finding>,
-}
-
-fn as_json(loaded: &Loaded, report: &Report, records: &BTreeMap<String, Record>) -> Value {
-    json!({
-        "id": loaded.experiment.id,
-        "rows": loaded.rows(records),
-        "findings": report.findings,
-        "void": report.void,
-    })
 }
 
 /// `tack lab reproduce`.
@@ -322,7 +312,7 @@ fn write_figure(
         };
         write(&dir.join(name), shown.table.csv().as_bytes())?;
     }
-    let mut text = serde_json::to_vec_pretty(&as_json(loaded, report, records)).map_err(failed)?;
+    let mut text = serde_json::to_vec_pretty(&loaded.json(report, records)).map_err(failed)?;
     text.push(b'\n');
     write(&dir.join(format!("{id}.json")), &text)
 }
@@ -360,7 +350,7 @@ pub(super) fn compare(args: &CompareArgs) -> Result<ExitCode, Failure> {
         write(path, stacked(&plots).as_bytes())?;
     }
     match (args.json, args.csv) {
-        (true, _) => print_json(&as_json(&loaded, &report, &records)),
+        (true, _) => print_json(&loaded.json(&report, &records)),
         (_, true) => {
             print(report.shown.first().map(|s| s.table.csv()).unwrap_or_default().as_bytes())
         }
@@ -380,9 +370,5 @@ pub(super) fn acks(args: &AcksArgs) -> Result<ExitCode, Failure> {
         write(&dir.join("acks.txt"), text.as_bytes())?;
         write_figure(dir, &loaded, &report, &records)?;
     }
-    if args.json {
-        print_json(&as_json(&loaded, &report, &records))
-    } else {
-        print(text.as_bytes())
-    }
+    if args.json { print_json(&loaded.json(&report, &records)) } else { print(text.as_bytes()) }
 }

@@ -8,6 +8,7 @@ use super::{CRYPTO_HEADER, Payload};
 use crate::ack_frequency::Path;
 use crate::conn::Connection;
 use crate::conn::space::{Carried, SpaceId};
+use crate::endpoint::token;
 use crate::wire::Frame;
 
 const DATA: usize = SpaceId::Data as usize;
@@ -16,6 +17,8 @@ const STAMP_LEN: usize = 2 + 4;
 /// Frames of connection IDs, and of paths, are no longer.
 const CID_FRAME: usize = 1 + 8 + 8 + 1 + 20 + 16;
 const PATH_FRAME: usize = 1 + 8;
+/// NEW_TOKEN as it is issued here.
+const TOKEN_FRAME: usize = 64;
 /// TACK_FREQUENCY or ACK_FREQUENCY, at most.
 const FREQUENCY_FRAME: usize = 48;
 /// An acknowledgment leaves this much of a packet to others.
@@ -88,6 +91,7 @@ impl Connection {
             || self.spaces[DATA].sending.has_data(u64::MAX)
             || !self.datagrams_out.is_empty()
             || self.handshake_done_owed
+            || self.new_token_owed
             || self.local_cids.owes()
             || self.remote_cids.owes()
     }
@@ -155,6 +159,12 @@ impl Connection {
         if core::mem::take(&mut self.handshake_done_owed) {
             payload.carried.push(Carried::HandshakeDone);
             payload.put(&Frame::HandshakeDone);
+        }
+        if self.new_token_owed && room >= payload.frames.len() + TOKEN_FRAME {
+            self.new_token_owed = false;
+            let token = token::for_later(&self.secret, self.path.remote().ip(), now);
+            payload.carried.push(Carried::NewToken);
+            payload.put(&Frame::NewToken(&token));
         }
         while room >= payload.frames.len() + CID_FRAME {
             let Some((sequence, cid, token)) = self.local_cids.take_untold() else { break };

@@ -82,6 +82,11 @@ impl SendHalf {
         if advanced {
             self.snd.acknowledge(a.ack);
         }
+        let una = self.snd.una();
+        debug_assert!(
+            self.recovery.next_lost(now).is_none_or(|lost| lost.start >= una),
+            "what is acknowledged is not repaired"
+        );
         self.adapt(&acked, a, una_before, now);
         if advanced {
             self.confirm_packet_size(now);

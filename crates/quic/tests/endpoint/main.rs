@@ -1,148 +1,21 @@
 //! Endpoints: who is let in, who is told what, and what connections survive.
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use tack_quic::streams::{Dir, StreamEvent, StreamId};
 use tack_quic::wire::Version;
-use tack_quic::{Config, ConnId, Connection, ConnectionError, Endpoint, Event, Listen};
+use tack_quic::{Config, ConnectionError, Endpoint, Event, Listen};
 use tack_units::Instant;
 
+use pair::Pair;
+
+mod pair;
 #[allow(unreachable_pub, reason = "shared with the conversations, by its path")]
-#[path = "conversation/tls.rs"]
+#[path = "../conversation/tls.rs"]
 mod tls;
 
-const DELAY: Duration = Duration::from_millis(10);
-
-/// Two endpoints and a wire between them.
-struct Pair {
-    now: Instant,
-    ends: [Endpoint; 2],
-    /// As the other sees each.
-    addresses: [SocketAddr; 2],
-    /// Where the client was before.
-    left: Vec<SocketAddr>,
-    /// To whom, when, what.
-    wire: Vec<(usize, Instant, Vec<u8>)>,
-    events: [Vec<(ConnId, Event)>; 2],
-    /// Bytes that each has sent.
-    sent: [usize; 2],
-    /// This one's datagrams are lost.
-    mute: Option<usize>,
-}
-
-impl Pair {
-    fn new(listen: Listen) -> Pair {
-        Pair {
-            now: Instant::ZERO,
-            ends: [Endpoint::new([1; 32], None), Endpoint::new([2; 32], Some(listen))],
-            addresses: [([10, 0, 0, 1], 5_000).into(), ([10, 0, 0, 2], 443).into()],
-            left: Vec::new(),
-            wire: Vec::new(),
-            events: [Vec::new(), Vec::new()],
-            sent: [0; 2],
-            mute: None,
-        }
-    }
-
-    fn connect(&mut self, config: Config) -> ConnId {
-        let name = tls::NAME.try_into().unwrap();
-        self.ends[0].connect(self.addresses[1], name, tls::client(), config, self.now).unwrap()
-    }
-
-    fn run(&mut self, time: Duration) {
-        let end = self.now + time;
-        loop {
-            self.send();
-            let arrival = self.wire.iter().map(|(_, at, _)| *at).min();
-            let timers = self.ends.iter().map(Endpoint::deadline);
-            let next = timers.chain([arrival]).flatten().min();
-            let Some(next) = next.filter(|next| *next <= end) else {
-                self.now = end;
-                return;
-            };
-            self.now = self.now.max(next);
-            let due: Vec<_>;
-            (due, self.wire) = self.wire.drain(..).partition(|(_, at, _)| *at <= self.now);
-            for (to, _, mut datagram) in due {
-                self.ends[to].handle(self.addresses[1 - to], 0, &mut datagram, self.now);
-            }
-            self.ends.iter_mut().for_each(|end| end.handle_timeout(self.now));
-        }
-    }
-
-    fn send(&mut self) {
-        for who in 0..2 {
-            let mut bytes = Vec::new();
-            while let Some(burst) = self.ends[who].poll_transmit(&mut bytes, 20_000, self.now) {
-                let is_there = burst.to == self.addresses[1 - who];
-                assert!(is_there || self.left.contains(&burst.to), "{burst:?}");
-                for datagram in bytes.chunks(burst.segment_size) {
-                    self.sent[who] += datagram.len();
-                    if self.mute != Some(who) && is_there {
-                        self.wire.push((1 - who, self.now + DELAY, datagram.to_vec()));
-                    }
-                }
-                bytes.clear();
-            }
-            while let Some(event) = self.ends[who].poll_event() {
-                self.events[who].push(event);
-            }
-        }
-    }
-
-    fn client(&mut self, id: ConnId) -> &mut Connection {
-        self.ends[0].connection(id).unwrap()
-    }
-
-    fn server(&mut self) -> &mut Connection {
-        let id = self.ends[1].connections().last().unwrap();
-        self.ends[1].connection(id).unwrap()
-    }
-
-    fn connected(&self, who: usize) -> bool {
-        self.events[who].iter().any(|(_, event)| *event == Event::Connected)
-    }
-
-    /// `len` bytes from the client arrive whole.
-    fn transfer(&mut self, id: ConnId, len: usize) {
-        let now = self.now;
-        let stream = self.client(id).open(Dir::Uni, now).unwrap();
-        let (mut sent, mut got, mut buffer) = (0, 0, vec![0; 70_000]);
-        for _ in 0..2_000 {
-            while sent < len {
-                let data: Vec<u8> = (sent..len.min(sent + 9_000)).map(|at| at as u8).collect();
-                let taken = self.client(id).write(stream, &data).unwrap();
-                sent += taken;
-                if taken < data.len() {
-                    break;
-                }
-                if sent == len {
-                    self.client(id).finish(stream).unwrap();
-                }
-            }
-            self.run(Duration::from_millis(20));
-            loop {
-                match self.server().read(stream, &mut buffer) {
-                    Ok(Some(n @ 1..)) => {
-                        assert!(buffer[..n].iter().zip(got..).all(|(b, at)| *b == at as u8));
-                        got += n;
-                    }
-                    Ok(None) => {
-                        assert_eq!(got, len);
-                        return;
-                    }
-                    _ => break,
-                }
-            }
-        }
-        panic!("{got} of {len} bytes arrived");
-    }
-}
-
 fn listen() -> Listen {
-    let config = Config::default();
-    Listen { tls: tls::server(), config, max_connections: 100, max_handshakes: 100 }
+    Listen { max_connections: 100, ..Listen::new(tls::server(), Config::default()) }
 }
 
 #[test]
@@ -167,6 +40,43 @@ fn a_client_shows_where_it_is_when_many_come() {
     assert!(pair.connected(0) && pair.connected(1));
     assert_eq!(pair.ends[1].counters().retries, 1);
     pair.transfer(id, 10_000);
+}
+
+#[test]
+fn a_client_that_was_there_before_shows_its_token_once_and_from_its_address_alone() {
+    let mut pair = Pair::new(Listen { max_handshakes: 0, ..listen() });
+    let retries_of_next = |pair: &mut Pair| {
+        pair.left.push(pair.addresses[0]);
+        let before = pair.ends[1].counters().retries;
+        let id = pair.connect(Config::default());
+        pair.run(Duration::from_secs(1));
+        pair.transfer(id, 10_000);
+        pair.ends[1].counters().retries - before
+    };
+    assert_eq!(retries_of_next(&mut pair), 1, "nobody knows it");
+    pair.addresses[0].set_port(5_001);
+    assert_eq!(retries_of_next(&mut pair), 0, "another port of its address");
+    pair.addresses[0] = ([10, 0, 0, 9], 5_001).into();
+    assert_eq!(retries_of_next(&mut pair), 1, "another address");
+    assert_eq!(retries_of_next(&mut pair), 0);
+    // A server that has forgotten its secret asks again, and no more than that.
+    let listen = Listen { max_handshakes: 0, ..listen() };
+    pair.ends[1] = Endpoint::new([7; 32], Some(listen));
+    assert_eq!(retries_of_next(&mut pair), 1);
+}
+
+#[test]
+fn of_clients_that_nobody_accepts_no_more_than_a_few_are_held() {
+    let mut pair = Pair::new(Listen { max_waiting: 2, ..listen() });
+    for _ in 0..5 {
+        pair.connect(Config::default());
+        pair.run(Duration::from_millis(200));
+    }
+    assert_eq!(pair.ends[1].connections().count(), 2);
+    assert!(pair.ends[1].accept().is_some());
+    pair.connect(Config::default());
+    pair.run(Duration::from_millis(200));
+    assert_eq!(pair.ends[1].connections().count(), 3, "there is room again");
 }
 
 #[test]
@@ -198,15 +108,59 @@ fn another_version_is_answered_with_ours_and_noise_with_nothing() {
 #[test]
 fn a_server_that_forgot_a_connection_resets_it() {
     let mut pair = Pair::new(listen());
+    let server =
+        |secret| Endpoint::new([secret; 32], Some(listen())).with_reset_key(&[9; 32], b"here");
+    pair.ends[1] = server(2);
     let id = pair.connect(Config::default());
     pair.run(Duration::from_secs(1));
-    // It starts anew, with the same secret.
-    pair.ends[1] = Endpoint::new([2; 32], Some(listen()));
+    // It starts anew: only what its resets come from is the same.
+    pair.ends[1] = server(3);
     let now = pair.now;
     let stream = pair.client(id).open(Dir::Uni, now).unwrap();
     pair.client(id).write(stream, &[7; 100]).unwrap();
     pair.run(Duration::from_secs(1));
     assert_eq!(pair.events[0].last(), Some(&(id, Event::Closed(ConnectionError::Reset))));
+    assert_eq!(pair.ends[0].connections().count(), 0);
+}
+
+#[test]
+fn a_connection_that_is_left_ends_when_what_was_written_has_arrived() {
+    let mut pair = Pair::new(listen());
+    let id = pair.connect(Config::default());
+    pair.run(Duration::from_secs(1));
+    let now = pair.now;
+    let stream = pair.client(id).open(Dir::Bidi, now).unwrap();
+    assert_eq!(pair.client(id).write(stream, &[7; 20_000]), Ok(20_000));
+    pair.client(id).finish(stream).unwrap();
+    pair.client(id).leave(now);
+    pair.ends[0].release(id, now);
+    pair.ends[1].accept().unwrap();
+    pair.run(Duration::from_secs(1));
+    let (mut got, mut buffer) = (0, [0; 70_000]);
+    while let Ok(Some(n @ 1..)) = pair.server().read(stream, &mut buffer) {
+        got += n;
+    }
+    assert_eq!(got, 20_000);
+    let closed = ConnectionError::ClosedByApplication { code: 0, reason: Vec::new() };
+    assert_eq!(pair.server().closed(), Some(&closed));
+    assert_eq!(pair.ends[0].connections().count(), 0);
+}
+
+#[test]
+fn a_connection_that_is_left_does_not_wait_for_ever_for_a_peer_that_reads_nothing() {
+    let config = Config { initial_window: 50_000, max_window: 50_000, ..Config::default() };
+    let mut pair = Pair::new(Listen::new(tls::server(), config));
+    let keep_alive = Some(Duration::from_secs(5));
+    let id = pair.connect(Config { keep_alive, ..Config::default() });
+    pair.run(Duration::from_secs(1));
+    let now = pair.now;
+    let stream = pair.client(id).open(Dir::Bidi, now).unwrap();
+    assert_eq!(pair.client(id).write(stream, &[7; 60_000]), Ok(60_000), "more than is taken there");
+    pair.client(id).leave(now);
+    pair.ends[0].release(id, now);
+    pair.run(Duration::from_secs(50));
+    assert_eq!(pair.ends[0].connections().count(), 1);
+    pair.run(Duration::from_secs(15));
     assert_eq!(pair.ends[0].connections().count(), 0);
 }
 
@@ -393,4 +347,49 @@ fn a_server_sends_no_more_than_three_times_what_came_before_it_knows_the_address
     pair.run(Duration::from_secs(20));
     let went = pair.sent[1];
     assert!(went > 0 && went <= 3 * came, "{went} for {came}");
+}
+
+#[test]
+fn a_write_that_fits_a_packet_leaves_in_one() {
+    let mut pair = Pair::new(listen());
+    let id = pair.connect(Config::default());
+    pair.run(Duration::from_secs(1));
+    let now = pair.now;
+    let stream = pair.client(id).open(Dir::Uni, now).unwrap();
+    let mut sent = Vec::new();
+    for _ in 0..400 {
+        assert_eq!(pair.client(id).write(stream, &[7; 1_400]), Ok(1_400));
+        pair.run(Duration::from_millis(25));
+        let mut buffer = [0; 10_000];
+        while let Ok(Some(1..)) = pair.server().read(stream, &mut buffer) {}
+        sent.push(pair.client(id).info().counters.data_packets_sent);
+    }
+    let packets = sent[399] - sent[39];
+    // Now and then an acknowledgment has to go along.
+    assert!(packets <= 360 + 10, "{packets} for 360 writes");
+}
+
+#[test]
+fn timeouts_far_apart_say_nothing_of_the_size_of_packets() {
+    let mut pair = Pair::new(listen());
+    let id = pair.connect(Config::default());
+    pair.run(Duration::from_secs(1));
+    pair.transfer(id, 50_000);
+    assert_eq!(pair.client(id).info().mtu, 1_452);
+    for _ in 0..4 {
+        let (now, before) = (pair.now, pair.client(id).info().counters.timeouts);
+        let stream = pair.client(id).open(Dir::Uni, now).unwrap();
+        pair.client(id).write(stream, &[7; 1_000]).unwrap();
+        pair.mute = Some(0);
+        for _ in 0..1_000 {
+            pair.run(Duration::from_millis(10));
+            if pair.client(id).info().counters.timeouts > before {
+                break;
+            }
+        }
+        assert_eq!(pair.client(id).info().counters.timeouts, before + 1);
+        pair.mute = None;
+        pair.run(Duration::from_secs(2));
+    }
+    assert_eq!(pair.client(id).info().mtu, 1_452);
 }

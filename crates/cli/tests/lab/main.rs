@@ -1,5 +1,9 @@
 //! `tack lab` as a user runs it.
 
+mod browser;
+mod page;
+mod report;
+
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
@@ -264,50 +268,4 @@ fn a_rival_that_nobody_knows_is_a_mistake_with_line_and_key() {
     assert_eq!(out.status.code(), Some(2), "{told}");
     let linux = told.contains("line 5") && told.contains("there is no rival `quin`");
     assert!(linux || cfg!(not(target_os = "linux")), "{told}");
-}
-
-/// Looked at by a browser as a person would: every picture is drawn, with words in it and nothing
-/// beyond its frame, in a phone's width too, and the console has nothing to say.
-#[test]
-fn the_report_is_drawn_by_a_browser_without_a_word_on_its_console() {
-    let chromium = ["/usr/bin/chromium", "/usr/bin/chromium-browser"];
-    let Some(chromium) = chromium.into_iter().find(|path| Path::new(path).exists()) else {
-        eprintln!("skipped: no chromium (`script/setup --tests` installs it on Debian)");
-        assert!(std::env::var_os("TACK_INTEROP_REQUIRED").is_none(), "it is required here");
-        return;
-    };
-    let dir = tempfile::tempdir().unwrap();
-    let out = run(dir.path(), "reproduce T-7a T-12 C5 --short --report page.html");
-    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
-    let page = std::fs::read_to_string(dir.path().join("page.html")).unwrap();
-    let plots = page.matches("<figure>").count();
-    assert!(plots >= 4, "{plots} plots");
-    let look = "<p id=seen></p><script>
-        const within = (a, b) => a.left >= b.left - 1 && a.right <= b.right + 1
-            && a.top >= b.top - 1 && a.bottom <= b.bottom + 1;
-        const drawn = [...document.querySelectorAll('figure svg')].filter(svg => {
-            const own = svg.getBoundingClientRect(), words = [...svg.querySelectorAll('text')];
-            return own.width > 200 && own.height > 100 && words.length > 4
-                && words.every(w => within(w.getBoundingClientRect(), own));
-        });
-        const fits = document.documentElement.scrollWidth <= innerWidth + 1;
-        document.getElementById('seen').textContent = `${drawn.length} drawn, ${fits}`;
-        </script></body>";
-    std::fs::write(dir.path().join("looked.html"), page.replace("</body>", look)).unwrap();
-    for size in ["1200,900", "500,900"] {
-        let profile = format!("--user-data-dir={}", dir.path().join("profile").display());
-        let mut browser = Command::new(chromium);
-        browser.args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]);
-        browser.args(["--no-first-run", "--disable-background-networking", "--dump-dom"]);
-        browser.args(["--enable-logging=stderr", &format!("--window-size={size}"), &profile]);
-        browser.arg(format!("file://{}", dir.path().join("looked.html").display()));
-        let out = browser.output().unwrap();
-        let (dom, log) =
-            (String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
-        let said: Vec<&str> = log.lines().filter(|line| line.contains("CONSOLE")).collect();
-        assert!(said.is_empty(), "{said:?}");
-        let seen = dom.split_once("id=\"seen\">").map_or("", |parts| parts.1);
-        let seen = seen.split('<').next().unwrap_or_default();
-        assert_eq!(seen, format!("{plots} drawn, true"), "{size}: {log}");
-    }
 }

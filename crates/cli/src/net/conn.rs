@@ -1,0 +1,271 @@
+//! One connection, whichever transport carries it.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tack_net::quic::{ConnectionWatch, QuicStream};
+use tack_net::tls::Fingerprint;
+use tack_net::{
+    AckCounts, AckStrategy, Keepalive, Mode, PathFacts, SecureStream, StreamWatch, TackInfo,
+    TackStream, quic,
+};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use crate::conn::{Connection, Flow};
+
+/// A stream.
+#[derive(Debug)]
+pub enum NetConn {
+    /// TCP-TACK as it is. Boxed like the others, so that none makes the enum large.
+    Plain(Box<TackStream>),
+    /// TCP-TACK under TLS 1.3.
+    Tls(Box<SecureStream>),
+    /// A QUIC connection's only stream.
+    Quic(Box<QuicStream>),
+}
+
+/// Runs on TCP-TACK's stream, encrypted or not, or on QUIC's.
+macro_rules! whichever {
+    ($self:expr, $tack:ident => $on_tack:expr, $quic:ident => $on_quic:expr) => {
+        match $self {
+            NetConn::Plain(stream) => {
+                let $tack = &**stream;
+                $on_tack
+            }
+            NetConn::Tls(stream) => {
+                let $tack = stream.get_ref();
+                $on_tack
+            }
+            NetConn::Quic(stream) => {
+                let $quic = &**stream;
+                $on_quic
+            }
+        }
+    };
+}
+
+impl NetConn {
+    /// The peer's key; `None` if it showed none.
+    pub fn peer_fingerprint(&self) -> Option<Fingerprint> {
+        match self {
+            NetConn::Plain(_) => None,
+            NetConn::Tls(stream) => stream.peer_fingerprint(),
+            NetConn::Quic(stream) => stream.connection().peer_fingerprint(),
+        }
+    }
+
+    /// Looks on from beside whoever uses it; a peer that is silent is asked for a sign of life.
+    pub fn watched(&self, probes: Keepalive) -> Watch {
+        whichever!(self,
+            tack => {
+                tack.set_keepalive(Some(probes));
+                Watch::Tack(tack.watch())
+            },
+            quic => {
+                quic.connection().set_keep_alive(Some(probes.idle));
+                Watch::Quic(quic.connection().watch())
+            }
+        )
+    }
+
+    /// Waits until both directions have ended and the peer has acknowledged everything.
+    pub async fn finished(&self) -> io::Result<()> {
+        whichever!(self, tack => tack.finished().await, quic => quic.finished().await)
+    }
+}
+
+/// What a connection shows of its progress. Of QUIC's, whose packets nobody can damage or forge unnoticed,
+/// only that they come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sight {
+    /// Whatever they carried.
+    pub packets_received: u64,
+    /// Of ours.
+    pub bytes_acked: u64,
+    /// Of theirs.
+    pub bytes_received: u64,
+    /// Data is on its way to the peer.
+    pub in_flight: bool,
+    /// Data has come behind a hole.
+    pub blocked: bool,
+}
+
+/// Looks at a connection that somebody else uses, and may end it.
+#[derive(Clone, Debug)]
+pub enum Watch {
+    /// TCP-TACK's.
+    Tack(StreamWatch),
+    /// QUIC's.
+    Quic(ConnectionWatch),
+}
+
+impl Watch {
+    /// What it shows of its progress, and the round trip, if known; `None` once it was dropped.
+    pub fn sight(&self) -> Option<(Sight, Option<Duration>)> {
+        match self {
+            Watch::Tack(watch) => watch.info().map(|info| {
+                let sight = Sight {
+                    packets_received: info.counters.segments_received,
+                    bytes_acked: info.counters.bytes_acked,
+                    bytes_received: info.counters.bytes_received,
+                    in_flight: info.in_flight > 0,
+                    blocked: info.recv_blocked > 0,
+                };
+                (sight, info.srtt)
+            }),
+            Watch::Quic(watch) => watch.info().map(|info| {
+                let packets_received = info.counters.packets_received;
+                (Sight { packets_received, ..Sight::default() }, info.srtt)
+            }),
+        }
+    }
+
+    /// Ends the connection. Whoever uses it finds it ended.
+    pub fn abort(&self) {
+        match self {
+            Watch::Tack(watch) => watch.abort(),
+            Watch::Quic(watch) => watch.close(quic::GIVEN_UP, &[]),
+        }
+    }
+}
+
+impl Connection for NetConn {
+    fn flow(&self) -> Option<Flow> {
+        Some(whichever!(self,
+            tack => flow_of(&tack.info()), quic => quic_flow_of(&quic.connection().info())))
+    }
+
+    fn addresses(&self) -> Option<(SocketAddr, SocketAddr)> {
+        Some(whichever!(self,
+            tack => (tack.local_addr(), tack.peer_addr()),
+            quic => (quic.local_addr(), quic.peer_addr())))
+    }
+
+    fn abort(self) {
+        match self {
+            NetConn::Plain(stream) => stream.abort(),
+            NetConn::Tls(stream) => stream.into_inner().abort(),
+            NetConn::Quic(stream) => stream.abort(),
+        }
+    }
+}
+
+fn micros(duration: Option<Duration>) -> u64 {
+    duration.map_or(0, |d| u64::try_from(d.as_micros()).unwrap_or(u64::MAX))
+}
+
+fn flow_of(info: &TackInfo) -> Flow {
+    let counters = &info.counters;
+    Flow {
+        tack: info.mode == Mode::Tack,
+        data_packets_sent: counters.data_segments_sent,
+        data_packets_received: counters.data_segments_received,
+        retransmits: counters.retransmissions,
+        needless_retransmits: counters.needless,
+        acks_received: by_kind(&counters.acks_received),
+        acks_sent: by_kind(&counters.acks_sent),
+        rtt_us: micros(info.srtt),
+        rttvar_us: micros(info.rttvar),
+        rtt_min_us: micros(info.rtt_min),
+        eq4_acks_per_s: info.eq4_frequency.unwrap_or(0.0),
+        snd_cwnd: info.cwnd,
+        snd_wnd: info.snd_wnd,
+        mss: u64::from(info.mss),
+    }
+}
+
+/// What QUIC calls otherwise: no packet is sent twice, so lost ones stand for retransmissions; a packet's
+/// payload is all of the datagram; and limits are told by stream, so none stands for the window.
+fn quic_flow_of(info: &quic::Info) -> Flow {
+    let counters = &info.counters;
+    let mss = info.mtu;
+    let eq4 = info.congestion.bandwidth.zip(info.rtt_min).map(|(bw, rtt_min)| {
+        let (window, mss) = (info.congestion.cwnd, mss.into());
+        AckStrategy::TACK.frequency(&PathFacts { bw, rtt_min, window, mss })
+    });
+    let kinds = |all: u64, tacks: u64, loss: u64| {
+        by_kind(&AckCounts {
+            plain: all.saturating_sub(tacks + loss),
+            tack: tacks,
+            loss,
+            ..AckCounts::default()
+        })
+    };
+    Flow {
+        tack: info.is_tack,
+        data_packets_sent: counters.data_packets_sent,
+        data_packets_received: counters.data_packets_received,
+        retransmits: info.lost_packets,
+        needless_retransmits: 0,
+        acks_received: kinds(
+            counters.acks_received,
+            counters.tacks_received,
+            counters.loss_acks_received,
+        ),
+        acks_sent: kinds(info.acks, info.tacks.into(), counters.loss_acks_sent),
+        rtt_us: micros(info.srtt),
+        rttvar_us: micros(info.rttvar),
+        rtt_min_us: micros(info.rtt_min),
+        eq4_acks_per_s: eq4.filter(|_| info.is_tack).unwrap_or(0.0),
+        snd_cwnd: info.congestion.cwnd,
+        snd_wnd: 0,
+        mss: mss.into(),
+    }
+}
+
+fn by_kind(counts: &AckCounts) -> BTreeMap<String, u64> {
+    let AckCounts { plain, tack, loss, window, frequency, ce } = *counts;
+    [
+        ("plain", plain),
+        ("tack", tack),
+        ("loss_iack", loss),
+        ("window_iack", window),
+        ("frequency_iack", frequency),
+        ("ce_iack", ce),
+    ]
+    .map(|(kind, count)| (kind.to_owned(), count))
+    .into()
+}
+
+/// Runs a poll method on whichever stream it is.
+macro_rules! either {
+    ($self:ident, $method:ident($($arg:expr),*)) => {
+        match $self.get_mut() {
+            NetConn::Plain(stream) => Pin::new(stream.as_mut()).$method($($arg),*),
+            NetConn::Tls(stream) => Pin::new(stream.as_mut()).$method($($arg),*),
+            NetConn::Quic(stream) => Pin::new(stream.as_mut()).$method($($arg),*),
+        }
+    };
+}
+
+impl AsyncRead for NetConn {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        either!(self, poll_read(cx, buf))
+    }
+}
+
+impl AsyncWrite for NetConn {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        either!(self, poll_write(cx, buf))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        either!(self, poll_flush(cx))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        either!(self, poll_shutdown(cx))
+    }
+}

@@ -1,0 +1,162 @@
+//! The lab in a browser, as a user meets it: `script/page` makes it, and it gives what the command
+//! gives.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+use super::browser::Browser;
+use super::run;
+
+/// Of short runs: what is random, what has logarithms, powers and roots in it, and every PHY.
+const LINKS: [&str; 8] = [
+    "phy=n&rtt=40&seconds=2&stations=2",
+    "phy=g&preset=paper-a&rtt=20&loss=1&seconds=2&a_cc=cubic&b=tcp-l8&b_cc=cubic-linux",
+    "phy=ac&queue=fq-codel&stations=2&traffic=both&rtt=10&seconds=1&b=linux&b_cc=cubic",
+    "phy=n&rate=20&rtt=40&ack_loss=0.1&seconds=2&a_cc=vivace&b=ae&b_cc=allegro",
+    "phy=b&rate=4&rtt=100&traffic=on-off&seconds=3&a_cc=sprout&b=udp",
+    "phy=ax&preset=paper-b&rtt=6&rate=200&loss=0.3&traffic=upload&seconds=1&seed=7&a_cc=copa&b_cc=bbr3",
+    "phy=n&traffic=requests&rtt=30&stations=4&seconds=2&a_cc=vegas&b=picoquic&b_cc=newreno",
+    "phy=g&traffic=file&loss=2&rtt=10&seconds=5&seed=3&a_cc=verus&b=ae&b_cc=bbr-interactive",
+];
+
+/// A run with a flow that gets next to nothing: whether it stalls takes longer to say than to run.
+const STANDS_STILL: &str = "phy=ac&queue=fq-codel&stations=3&traffic=both&rtt=10&seconds=1&a_cc=vivace&b=linux&b_cc=allegro";
+
+/// Waits for the end of a run, three minutes at most.
+const ENDED: &str = "new Promise((done, fail) => {
+    const status = document.getElementById('status');
+    const late = setTimeout(() => fail(new Error(status.textContent)), 180000);
+    const look = () => {
+        if (document.body.dataset.state !== 'ended') return setTimeout(look, 10);
+        clearTimeout(late);
+        done();
+    };
+    look();
+})";
+
+/// What is too wide, and which pictures are blank.
+const LOOK: &str = "(() => {
+    const room = document.documentElement.clientWidth + 1;
+    const wide = [...document.querySelectorAll('body *')].filter(e =>
+        !e.closest('.scroll, pre, script, option') && e.getBoundingClientRect().right > room);
+    const blank = [...document.querySelectorAll('canvas')].filter(c => {
+        const image = c.getContext('2d').getImageData(0, 0, c.width, c.height);
+        return new Set(new Uint32Array(image.data.buffer)).size < 2;
+    });
+    const nameless = [...document.querySelectorAll('input, select')].filter(e => !e.labels.length);
+    return [...wide, ...blank, ...nameless].map(e => e.tagName + '#' + e.id);
+})()";
+
+fn made() -> Option<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let out = Command::new(root.join("script/page")).output().unwrap();
+    let said = String::from_utf8_lossy(&out.stderr);
+    if !out.status.success() && said.contains("script/setup --tests") {
+        eprintln!("skipped: {said}");
+        assert!(std::env::var_os("TACK_INTEROP_REQUIRED").is_none(), "it is required here");
+        return None;
+    }
+    assert!(out.status.success(), "{said}");
+    let path = String::from_utf8(out.stdout).unwrap();
+    Some(root.join(path.trim_end()).canonicalize().unwrap())
+}
+
+/// Waits until the status begins with `words`, three minutes at most.
+fn says(words: &str) -> String {
+    format!(
+        "new Promise((done, fail) => {{
+            const status = document.getElementById('status');
+            const late = setTimeout(() => fail(new Error(status.textContent)), 180000);
+            const look = () => {{
+                if (!status.textContent.startsWith('{words}')) return setTimeout(look, 1);
+                clearTimeout(late);
+                done();
+            }};
+            look();
+        }})"
+    )
+}
+
+fn text(browser: &mut Browser, id: &str) -> String {
+    let found = browser.eval(&format!("document.getElementById('{id}').textContent"));
+    found.as_str().unwrap().to_owned()
+}
+
+#[test]
+fn the_page_gives_the_commands_bytes_on_screens_of_any_width() {
+    let Some(page) = made() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let Some(mut browser) = Browser::start(dir.path()) else { return };
+    let url = format!("file://{}", page.display());
+    for (n, link) in LINKS.iter().enumerate() {
+        let width = if n % 2 == 0 { 360 } else { 1_280 };
+        browser.open(&format!("{url}#{link}"), (width, 900));
+        browser.eval(ENDED);
+        let status = text(&mut browser, "status");
+        assert!(status.starts_with("Done"), "{link}: {status}");
+        let looked = browser.eval(LOOK);
+        assert_eq!(looked, Value::Array(Vec::new()), "{link}, {width} px");
+        std::fs::write(dir.path().join("page.toml"), text(&mut browser, "file")).unwrap();
+        let command = text(&mut browser, "command");
+        let line = command.strip_prefix("tack lab ").unwrap();
+        let told = run(dir.path(), line);
+        assert!(told.status.success(), "{link}: {}", String::from_utf8_lossy(&told.stderr));
+        let (shown, told) = (text(&mut browser, "json"), String::from_utf8(told.stdout).unwrap());
+        let differs = shown.lines().zip(told.lines()).find(|(shown, told)| shown != told);
+        assert!(shown == told, "{link}: on the page and by the command {differs:?}");
+        // The whole link gives the same file: whoever gets it sees the same.
+        let (whole, file) = (browser.eval("location.hash"), text(&mut browser, "file"));
+        browser.open(&format!("{url}{}", whole.as_str().unwrap()), (width, 900));
+        browser.eval(ENDED);
+        assert_eq!((browser.eval("location.hash"), text(&mut browser, "file")), (whole, file));
+    }
+    assert!(browser.console().is_empty(), "{:?}", browser.console());
+}
+
+#[test]
+fn the_form_the_slider_and_the_keyboard_do_what_they_say() {
+    let Some(page) = made() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let Some(mut browser) = Browser::start(dir.path()) else { return };
+    browser
+        .open(&format!("file://{}#phy=g&seconds=1&rtt=5&colour=red", page.display()), (360, 800));
+    browser.eval(ENDED);
+    assert!(text(&mut browser, "problems").contains("`colour`, which is not on this page"));
+    let before = text(&mut browser, "json");
+    browser.eval(
+        "{ const phy = document.getElementById('set-phy'); phy.value = 'n';
+           phy.dispatchEvent(new Event('change', { bubbles: true }));
+           document.getElementById('run').click(); }",
+    );
+    // The run begins as the link changes.
+    let hash = "new Promise(done => { const look = () =>
+        location.hash.includes('phy=n&') ? done() : setTimeout(look, 1); look(); })";
+    browser.eval(hash);
+    browser.eval(ENDED);
+    assert!(text(&mut browser, "json") != before && text(&mut browser, "file").contains("\"n\""));
+    assert_eq!(text(&mut browser, "problems"), "", "what was wrong with the link is history");
+    let rows = browser.eval("document.querySelectorAll('#table tbody tr').length");
+    assert!(rows.as_u64().unwrap() >= 8, "{rows}");
+    // The slider looks back.
+    browser.eval(
+        "{ const at = document.getElementById('at'); at.focus(); at.value = 50;
+           at.dispatchEvent(new Event('input', { bubbles: true })); }",
+    );
+    assert_eq!(text(&mut browser, "at-text"), "0.25");
+    // A long run ends when it is told to.
+    browser.eval("location.hash = '#phy=ac&seconds=60&stations=16&traffic=both'");
+    browser.eval(&says("Both are running"));
+    browser.eval("document.getElementById('stop').click()");
+    browser.eval(ENDED);
+    assert_eq!(text(&mut browser, "status"), "Stopped.");
+    // So does one that waits for a flow that stands still, and the next one runs.
+    browser.eval(&format!("location.hash = '#{STANDS_STILL}'"));
+    browser.eval(&says("All has run"));
+    browser.eval("document.getElementById('stop').click()");
+    assert_eq!(text(&mut browser, "status"), "Stopped.");
+    browser.eval("location.hash = '#phy=g&seconds=1&rtt=5'");
+    browser.eval(&says("Done"));
+    assert!(browser.console().is_empty(), "{:?}", browser.console());
+}

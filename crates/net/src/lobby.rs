@@ -1,0 +1,164 @@
+//! Where newcomers wait: what is said with each before it is accepted runs beside what is said with the
+//! others, within limits, so that a stranger who is silent delays nobody.
+
+use std::fmt;
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Mutex;
+use tokio::task::{JoinError, JoinSet};
+use tokio::time::timeout;
+
+use crate::budget::{Budget, Peer};
+use crate::tls::TlsError;
+
+/// What strangers may make a listener hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct HandshakeLimits {
+    /// Time for a handshake, and for what [`SecureListener::admitting`](crate::SecureListener::admitting)
+    /// does. 10 s.
+    pub time: Duration,
+    /// Handshakes under way at once. 128; beyond it, who has the most makes room.
+    pub at_once: usize,
+    /// The same of one peer, an IPv4 address or an IPv6 network of 64 bits. 32.
+    pub of_one_peer: usize,
+}
+
+impl Default for HandshakeLimits {
+    fn default() -> Self {
+        HandshakeLimits { time: Duration::from_secs(10), at_once: 128, of_one_peer: 32 }
+    }
+}
+
+impl HandshakeLimits {
+    /// The same with changes: fields may be added in later versions, so none is written as a whole.
+    #[must_use]
+    pub fn with(mut self, change: impl FnOnce(&mut Self)) -> Self {
+        change(&mut self);
+        self
+    }
+}
+
+type Admitting<T> = Pin<Box<dyn Future<Output = Result<T, TlsError>> + Send>>;
+type Admit<T> = Arc<dyn Fn(T) -> Admitting<T> + Send + Sync>;
+type Talked<T> = Result<(T, SocketAddr), TlsError>;
+
+/// See the [module's text](self). `T` is what is accepted in the end.
+pub(crate) struct Lobby<T> {
+    limits: HandshakeLimits,
+    places: Budget,
+    admit: Option<Admit<T>>,
+    talks: Mutex<JoinSet<Talked<T>>>,
+}
+
+impl<T: Send + 'static> Lobby<T> {
+    pub(crate) fn new() -> Lobby<T> {
+        let limits = HandshakeLimits::default();
+        let places = Budget::new(limits.at_once, limits.of_one_peer);
+        Lobby { limits, places, admit: None, talks: Mutex::default() }
+    }
+
+    pub(crate) fn limits(mut self, limits: HandshakeLimits) -> Lobby<T> {
+        self.places = Budget::new(limits.at_once, limits.of_one_peer);
+        self.limits = limits;
+        self
+    }
+
+    /// What is said last.
+    pub(crate) fn admitting<F, R>(mut self, admit: F) -> Lobby<T>
+    where
+        F: Fn(T) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<T, TlsError>> + Send + 'static,
+    {
+        self.admit = Some(Arc::new(move |newcomer| Box::pin(admit(newcomer))));
+        self
+    }
+
+    /// The next of those that `arrive` with whom `shake` and what is said after it succeeded. Those for
+    /// whom there is no place are turned away.
+    ///
+    /// Cancel safe if `arrive` is.
+    pub(crate) async fn next<A, Arriving, Shaking>(
+        &self,
+        arrive: impl Fn() -> Arriving,
+        shake: impl Fn(A) -> Shaking,
+        turn_away: impl Fn(A),
+    ) -> io::Result<(T, SocketAddr)>
+    where
+        Arriving: Future<Output = io::Result<(A, SocketAddr)>>,
+        Shaking: Future<Output = Result<T, TlsError>> + Send + 'static,
+    {
+        let mut talks = self.talks.lock().await;
+        loop {
+            tokio::select! {
+                arrived = arrive() => {
+                    let (newcomer, peer) = arrived?;
+                    tracing::info!(%peer, "connection");
+                    match self.places.take_or_displace(Peer::of(Some(peer)), 1) {
+                        Ok(place) => {
+                            let talking = self.talk(Box::pin(shake(newcomer)));
+                            drop(talks.spawn(async move {
+                                let talked = tokio::select! {
+                                    biased;
+                                    talked = talking => talked,
+                                    () = place.revoked() => Err(TlsError::Displaced),
+                                };
+                                Ok((talked?, peer))
+                            }));
+                        }
+                        Err(_) => {
+                            tracing::warn!(%peer, "too many handshakes");
+                            turn_away(newcomer);
+                        }
+                    }
+                }
+                Some(talked) = talks.join_next() => {
+                    if let Some(accepted) = heeded(talked) {
+                        return Ok(accepted);
+                    }
+                }
+            }
+        }
+    }
+
+    fn talk(
+        &self,
+        shaking: Admitting<T>,
+    ) -> impl Future<Output = Result<T, TlsError>> + Send + use<T> {
+        let (admit, limit) = (self.admit.clone(), self.limits.time);
+        let talking = async move {
+            let newcomer = shaking.await?;
+            match admit {
+                Some(admit) => admit(newcomer).await,
+                None => Ok(newcomer),
+            }
+        };
+        async move { timeout(limit, talking).await.map_err(|_| TlsError::TimedOut(limit))? }
+    }
+
+    /// Turns away who was not accepted yet.
+    pub(crate) async fn close(self) {
+        self.talks.into_inner().shutdown().await;
+    }
+}
+
+/// Who came in, or a word in the log.
+fn heeded<T>(talked: Result<Talked<T>, JoinError>) -> Option<(T, SocketAddr)> {
+    match talked {
+        Ok(Ok(accepted)) => return Some(accepted),
+        Ok(Err(error)) => tracing::warn!(%error, "a handshake failed"),
+        Err(error) => tracing::warn!(%error, "a handshake was aborted"),
+    }
+    None
+}
+
+impl<T> fmt::Debug for Lobby<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lobby").field("limits", &self.limits).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,138 @@
+//! Two endpoints and a wire between them, in virtual time.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use tack_quic::streams::Dir;
+use tack_quic::{Config, ConnId, Connection, Endpoint, Event, Listen};
+use tack_units::Instant;
+
+use super::tls;
+
+const DELAY: Duration = Duration::from_millis(10);
+
+/// Two endpoints and a wire between them.
+pub(crate) struct Pair {
+    pub(crate) now: Instant,
+    pub(crate) ends: [Endpoint; 2],
+    /// As the other sees each.
+    pub(crate) addresses: [SocketAddr; 2],
+    /// Where the client was before.
+    pub(crate) left: Vec<SocketAddr>,
+    /// To whom, when, what.
+    pub(crate) wire: Vec<(usize, Instant, Vec<u8>)>,
+    pub(crate) events: [Vec<(ConnId, Event)>; 2],
+    /// Bytes that each has sent.
+    pub(crate) sent: [usize; 2],
+    /// This one's datagrams are lost.
+    pub(crate) mute: Option<usize>,
+}
+
+impl Pair {
+    pub(crate) fn new(listen: Listen) -> Pair {
+        Pair {
+            now: Instant::ZERO,
+            ends: [Endpoint::new([1; 32], None), Endpoint::new([2; 32], Some(listen))],
+            addresses: [([10, 0, 0, 1], 5_000).into(), ([10, 0, 0, 2], 443).into()],
+            left: Vec::new(),
+            wire: Vec::new(),
+            events: [Vec::new(), Vec::new()],
+            sent: [0; 2],
+            mute: None,
+        }
+    }
+
+    pub(crate) fn connect(&mut self, config: Config) -> ConnId {
+        let name = tls::NAME.try_into().unwrap();
+        self.ends[0].connect(self.addresses[1], name, tls::client(), config, self.now).unwrap()
+    }
+
+    pub(crate) fn run(&mut self, time: Duration) {
+        let end = self.now + time;
+        loop {
+            self.send();
+            let arrival = self.wire.iter().map(|(_, at, _)| *at).min();
+            let timers = self.ends.iter().map(Endpoint::deadline);
+            let next = timers.chain([arrival]).flatten().min();
+            let Some(next) = next.filter(|next| *next <= end) else {
+                self.now = end;
+                return;
+            };
+            self.now = self.now.max(next);
+            let due: Vec<_>;
+            (due, self.wire) = self.wire.drain(..).partition(|(_, at, _)| *at <= self.now);
+            for (to, _, mut datagram) in due {
+                self.ends[to].handle(self.addresses[1 - to], 0, &mut datagram, self.now);
+            }
+            self.ends.iter_mut().for_each(|end| end.handle_timeout(self.now));
+        }
+    }
+
+    pub(crate) fn send(&mut self) {
+        for who in 0..2 {
+            let mut bytes = Vec::new();
+            while let Some(burst) = self.ends[who].poll_transmit(&mut bytes, 20_000, self.now) {
+                let is_there = burst.to == self.addresses[1 - who];
+                assert!(is_there || self.left.contains(&burst.to), "{burst:?}");
+                for datagram in bytes.chunks(burst.segment_size) {
+                    self.sent[who] += datagram.len();
+                    if self.mute != Some(who) && is_there {
+                        self.wire.push((1 - who, self.now + DELAY, datagram.to_vec()));
+                    }
+                }
+                bytes.clear();
+            }
+            while let Some(event) = self.ends[who].poll_event() {
+                self.events[who].push(event);
+            }
+        }
+    }
+
+    pub(crate) fn client(&mut self, id: ConnId) -> &mut Connection {
+        self.ends[0].connection(id).unwrap()
+    }
+
+    pub(crate) fn server(&mut self) -> &mut Connection {
+        let id = self.ends[1].connections().last().unwrap();
+        self.ends[1].connection(id).unwrap()
+    }
+
+    pub(crate) fn connected(&self, who: usize) -> bool {
+        self.events[who].iter().any(|(_, event)| *event == Event::Connected)
+    }
+
+    /// `len` bytes from the client arrive whole.
+    pub(crate) fn transfer(&mut self, id: ConnId, len: usize) {
+        let now = self.now;
+        let stream = self.client(id).open(Dir::Uni, now).unwrap();
+        let (mut sent, mut got, mut buffer) = (0, 0, vec![0; 70_000]);
+        for _ in 0..2_000 {
+            while sent < len {
+                let data: Vec<u8> = (sent..len.min(sent + 9_000)).map(|at| at as u8).collect();
+                let taken = self.client(id).write(stream, &data).unwrap();
+                sent += taken;
+                if taken < data.len() {
+                    break;
+                }
+                if sent == len {
+                    self.client(id).finish(stream).unwrap();
+                }
+            }
+            self.run(Duration::from_millis(20));
+            loop {
+                match self.server().read(stream, &mut buffer) {
+                    Ok(Some(n @ 1..)) => {
+                        assert!(buffer[..n].iter().zip(got..).all(|(b, at)| *b == at as u8));
+                        got += n;
+                    }
+                    Ok(None) => {
+                        assert_eq!(got, len);
+                        return;
+                    }
+                    _ => break,
+                }
+            }
+        }
+        panic!("{got} of {len} bytes arrived");
+    }
+}

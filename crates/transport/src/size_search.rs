@@ -1,0 +1,193 @@
+//! The search for the largest packets of a path that says nothing.
+
+use core::time::Duration;
+
+use tack_units::Instant;
+
+/// The search for the largest packets of a path that says nothing: one probe is longer than what is
+/// known to pass, and arrives or does not [RFC 4821 §7, RFC 8899 §5].
+///
+/// ```text
+///              size                      high          most
+/// ---------------|===== not known yet ====|---- too big --|
+///
+/// begin        the largest is tried first, for a path that was only dark; then the middle
+/// on_passed    size rises to what passed
+/// on_loss      after some losses of one size, high falls to it
+/// high - size small   the end, and another search later: paths change
+/// ```
+///
+/// What a size is (an MSS, a UDP payload), what a probe carries and when one counts as lost is the
+/// transport's business.
+#[derive(Clone, Copy, Debug)]
+pub struct SizeSearch {
+    size: u16,
+    most: u16,
+    /// Losses of one size that say that it does not pass.
+    max_losses: u8,
+    /// It goes on from this time; `None`: there is nothing to find.
+    from: Option<Instant>,
+    /// A size to try before halving.
+    first: Option<u16>,
+    /// Least size that does not pass; 0: none is known.
+    high: u16,
+    /// Losses of the size being tried.
+    losses: u8,
+}
+
+impl SizeSearch {
+    /// A finer answer is not worth a probe; bytes.
+    pub const RESOLUTION: u16 = 16;
+    /// When a path that has a bound is searched again [RFC 4821 §7.7, RFC 8201 §4, RFC 8899 §5.1.1].
+    pub const AGAIN: Duration = Duration::from_secs(600);
+
+    /// `size` bytes pass, more than `most` are never tried, and a size that was lost `max_losses` times
+    /// does not pass. Nothing is searched for yet.
+    pub fn new(size: u16, most: u16, max_losses: u8) -> SizeSearch {
+        let size = size.min(most);
+        SizeSearch { size, most, max_losses, from: None, first: None, high: 0, losses: 0 }
+    }
+
+    /// Bytes that pass.
+    pub fn size(&self) -> u16 {
+        self.size
+    }
+
+    /// Bytes beyond which nothing is tried.
+    pub fn most(&self) -> u16 {
+        self.most
+    }
+
+    /// No more than `most` bytes from now on. True if the size fell by it; the search has then ended.
+    pub fn limit(&mut self, most: u16) -> bool {
+        self.most = most;
+        let fell = self.size > most;
+        if fell {
+            self.set(most);
+        }
+        fell
+    }
+
+    /// `size` bytes pass, whatever was found before; nothing is searched for.
+    pub fn set(&mut self, size: u16) {
+        *self = SizeSearch::new(size, self.most, self.max_losses);
+    }
+
+    /// Begins a search at this time, if there is something to find.
+    pub fn begin(&mut self, at: Instant) {
+        let from = (self.size < self.most).then_some(at);
+        let first = Some(self.most);
+        (self.from, self.first, self.high, self.losses) = (from, first, 0, 0);
+    }
+
+    /// Nothing is tried before this time; a search that has ended stays so.
+    pub fn pause(&mut self, until: Instant) {
+        self.from = self.from.map(|_| until);
+    }
+
+    /// The size to try now.
+    pub fn wanted(&self, now: Instant) -> Option<u16> {
+        let due = self.from? <= now;
+        due.then(|| self.next())
+    }
+
+    fn next(&self) -> u16 {
+        let first = self.first.map(|first| first.min(self.most)).filter(|&first| first > self.size);
+        first.unwrap_or_else(|| self.size.midpoint(self.high()))
+    }
+
+    fn high(&self) -> u16 {
+        match self.high {
+            0 => self.most.saturating_add(1),
+            high => high,
+        }
+    }
+
+    /// A probe of `size` bytes arrived. True if that ends the search at a bound below the most.
+    pub fn on_passed(&mut self, size: u16, now: Instant) -> bool {
+        self.size = self.size.max(size.min(self.most));
+        (self.first, self.losses) = (None, 0);
+        self.go_on(now)
+    }
+
+    /// A probe of `size` bytes was lost for a reason that may be another: it is tried again at once.
+    pub fn try_again(&mut self, size: u16, now: Instant) {
+        (self.first, self.from) = (Some(size), Some(now));
+    }
+
+    /// What was tried was lost, and by its size as it seems. True as for [`Self::on_passed`].
+    pub fn on_loss(&mut self, now: Instant) -> bool {
+        self.losses += 1;
+        if self.losses < self.max_losses {
+            return false;
+        }
+        (self.high, self.losses) = (self.next(), 0);
+        self.first = None;
+        self.go_on(now)
+    }
+
+    /// Somebody says that a probe was too long and `size` bytes are not, or hardly. True as for
+    /// [`Self::on_passed`].
+    pub fn on_told(&mut self, size: u16, now: Instant) -> bool {
+        let first = (size > self.size).then_some(size);
+        (self.from, self.first, self.losses) = (Some(now), first, 0);
+        self.high = size.saturating_add(1);
+        first.is_none() && self.go_on(now)
+    }
+
+    fn go_on(&mut self, now: Instant) -> bool {
+        if self.high().saturating_sub(self.size) > Self::RESOLUTION {
+            return false;
+        }
+        let bounded = self.high > 0;
+        self.begin(now + Self::AGAIN);
+        bounded
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Searches on a path that takes `path` bytes; what it found, and what it tried.
+    fn search(path: u16, max_losses: u8) -> (u16, Vec<u16>) {
+        let (mut search, mut tried, now) =
+            (SizeSearch::new(1_200, 1_452, max_losses), Vec::new(), Instant::from_secs(1));
+        search.begin(now);
+        while let Some(size) = search.wanted(now) {
+            assert!(size > search.size() && size <= search.most() && tried.len() < 50);
+            tried.push(size);
+            let ended =
+                if size <= path { search.on_passed(size, now) } else { search.on_loss(now) };
+            assert_eq!(ended, search.wanted(now).is_none() && search.size() < search.most());
+        }
+        let again = search.wanted(now + SizeSearch::AGAIN);
+        assert_eq!(again, (search.size() < 1_452).then_some(1_452), "paths change");
+        (search.size(), tried)
+    }
+
+    #[test]
+    fn the_largest_size_is_tried_first_and_a_bound_is_found_whatever_it_is() {
+        assert_eq!(search(1_500, 3), (1_452, vec![1_452]));
+        for path in 1_200..1_452 {
+            for max_losses in 1..4 {
+                let (found, tried) = search(path, max_losses);
+                let near = found <= path && found + SizeSearch::RESOLUTION >= path;
+                assert!(near, "{found} of {path} by {tried:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_limit_ends_the_search_only_where_it_cuts() {
+        let now = Instant::from_secs(1);
+        let mut search = SizeSearch::new(1_200, 1_452, 2);
+        search.begin(now);
+        assert!(!search.limit(1_400));
+        search.on_passed(1_400, now);
+        assert!(search.limit(1_300));
+        assert_eq!((search.size(), search.wanted(now)), (1_300, None));
+        search.pause(now);
+        assert_eq!(search.wanted(now), None, "a pause begins nothing");
+    }
+}

@@ -58,6 +58,11 @@ impl<T: Kept> Store<T> {
         &self.kept
     }
 
+    /// Results by run, with the file let go.
+    pub fn into_kept(self) -> BTreeMap<T::Run, T> {
+        self.kept
+    }
+
     /// Writes a result; it is in the file when this returns.
     ///
     /// # Errors

@@ -8,6 +8,7 @@ mod experiment;
 #[cfg(target_os = "linux")]
 mod versus;
 
+use std::collections::BTreeMap;
 use std::io::{IsTerminal, stderr};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -77,6 +78,12 @@ impl<T: Kept> Recorder<T> {
 
     fn store(&self) -> MutexGuard<'_, Store<T>> {
         self.store.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What there is. A run that an interruption left under way is kept nowhere from now on:
+    /// what is said of the results stays true.
+    fn end(&self) -> BTreeMap<T::Run, T> {
+        std::mem::replace(&mut *self.store(), Store::transient()).into_kept()
     }
 }
 

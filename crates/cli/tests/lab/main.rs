@@ -164,7 +164,7 @@ fn an_interrupted_sweep_goes_on_and_ends_with_the_same_file() {
         assert_eq!(status.code(), Some(130));
         let rows = kept.iter().filter(|b| **b == b'\n').count();
         let csv = std::fs::read_to_string(dir.path().join("torn.csv")).unwrap();
-        assert_eq!(csv.lines().count(), rows + 1);
+        assert_eq!(csv.lines().count(), rows + 1, "nothing came after what was said");
     }
     assert!(run(dir.path(), "run short.toml --out torn.jsonl").status.success());
     assert!(std::fs::read(&path).unwrap() == whole);

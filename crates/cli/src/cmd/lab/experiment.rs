@@ -67,7 +67,7 @@ fn execute(
     let work = Arc::clone(&recorder);
     let done = interruptible(move || run(&missing, jobs, &*work, backend::run))?;
     recorder.bar.finish_and_clear();
-    let records = recorder.store().kept().clone();
+    let records = recorder.end();
     let have = own.iter().filter(|item| records.contains_key(&item.id)).count();
     let kept = path.map(|p| format!("{have} of {} runs are in {}", own.len(), p.display()));
     Ok(Outcome { records, stopped: why_stopped(done, kept) })
@@ -80,11 +80,10 @@ fn merged(items: &[Item], path: Option<&Path>, files: &[PathBuf]) -> Result<Outc
     };
     let records: Vec<Record> = merge(&texts(files)?, &runs, describe).map_err(failed)?;
     let recorder = Recorder::open(path, false, ProgressBar::hidden())?;
-    let mut store = recorder.store();
     for record in records {
-        store.append(record).map_err(failed)?;
+        recorder.store().append(record).map_err(failed)?;
     }
-    Ok(Outcome { records: store.kept().clone(), stopped: None })
+    Ok(Outcome { records: recorder.end(), stopped: None })
 }
 
 fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {

@@ -1,16 +1,13 @@
 //! Who is compared, and what one end of a transfer reports.
 
 use std::fs;
-use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 use tack_device::process_cpu_time;
-
-use crate::{quic, quic_tack, tack};
 
 /// Bytes an application writes at a time.
 pub(crate) const WRITE_BYTES: usize = 256 << 10;
@@ -79,32 +76,5 @@ pub(crate) fn write_keys(dir: &Path) -> Result<()> {
     let params = rcgen::CertificateParams::new(vec!["localhost".to_owned()])?;
     fs::write(dir.join("cert.pem"), params.self_signed(&key)?.pem())?;
     fs::write(dir.join("key.pem"), key.serialize_pem())?;
-    Ok(())
-}
-
-/// Runs one end and prints its share as a line of JSON. A server first prints its address.
-pub(crate) fn run_end(
-    contestant: Contestant,
-    role: Role,
-    address: SocketAddr,
-    keys: &Path,
-    duration: Duration,
-) -> Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let share = runtime.block_on(async {
-        match (contestant, role) {
-            (Contestant::Quinn, Role::Server) => quic::serve(address, keys).await,
-            (Contestant::Quinn, Role::Client) => quic::send(address, keys, duration).await,
-            (Contestant::QuicTack | Contestant::QuicPlain, Role::Server) => {
-                quic_tack::serve(contestant, address, keys).await
-            }
-            (Contestant::QuicTack | Contestant::QuicPlain, Role::Client) => {
-                quic_tack::send(contestant, address, keys, duration).await
-            }
-            (_, Role::Server) => tack::serve(contestant, address, keys).await,
-            (_, Role::Client) => tack::send(contestant, address, keys, duration).await,
-        }
-    })?;
-    println!("{}", serde_json::to_string(&share).context("shares are plain data")?);
     Ok(())
 }

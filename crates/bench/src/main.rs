@@ -18,6 +18,7 @@
 #[cfg(target_os = "linux")]
 mod connects;
 mod contestant;
+mod end;
 mod path;
 mod quic;
 mod quic_tack;
@@ -122,7 +123,7 @@ fn main() -> Result<()> {
         (Some(role), Some(address), Some(keys)) => {
             let duration = Duration::from_secs_f64(args.seconds);
             let contestant = *args.only.first().context("--role needs --only")?;
-            contestant::run_end(contestant, role, address, keys, duration)
+            end::run(contestant, role, address, keys, duration)
         }
         (None, ..) => compare(&args),
         _ => bail!("--role needs --address and --keys"),

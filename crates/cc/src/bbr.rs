@@ -35,7 +35,7 @@
 //!
 //! where what the receiver sees does more than measure: Startup grows by 2.89 a round while nothing
 //! waits, and ends at the bottleneck ([`overshoot`]); a probe that found bandwidth goes on
-//! ([`probe_bw`]); a congested round bounds the next ones ([`short_term`]). `bandwidth/f` covers what
+//! ([`probe_bw`]); a congested round bounds the next ones ([`short_term`], [`few_packets`]). `bandwidth/f` covers what
 //! waits for the next TACK. The sample says which; a fall-back to plain TCP keeps what was learnt.
 //!
 //! Constants, each next to its use: [`profile`] (filters and cycles), [`state`] (gains),
@@ -47,6 +47,7 @@ mod clock;
 mod conserve;
 mod delivered;
 pub(crate) mod extra_acked;
+mod few_packets;
 pub(crate) mod full_pipe;
 mod inspect;
 mod lt_bw;
@@ -373,13 +374,15 @@ impl Bbr {
         if self.conserve.in_recovery() {
             self.cwnd = self.cwnd.max(self.conserve.end());
         }
-        self.cwnd = if self.model.full_pipe.reached() {
-            self.inflight_cap().min(self.model.short_term.flight().unwrap_or(u64::MAX))
+        let wanted = if self.model.full_pipe.reached() {
+            self.inflight_cap()
         } else {
             let growth = if self.grows_fast() { HIGH_GAIN - 1.0 } else { 1.0 };
             self.grown(self.cwnd, (ack.acked_bytes as f64 * growth) as u64)
         };
-        self.cwnd = self.cwnd.max(self.min_cwnd());
+        let bound = self.model.short_term.flight().unwrap_or(u64::MAX);
+        let few = self.model.few_packets.flight().unwrap_or(u64::MAX);
+        self.cwnd = wanted.min(bound).max(self.min_cwnd()).min(few);
     }
 
     /// `MSS * f` [TON §VI-D]; zero for plain TCP.

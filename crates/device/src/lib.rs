@@ -21,6 +21,7 @@
 
 mod clock;
 mod cpu;
+mod ecn;
 #[cfg(target_os = "linux")]
 mod gate;
 #[cfg(target_os = "linux")]
@@ -44,6 +45,7 @@ mod wait;
 
 pub use clock::Clock;
 pub use cpu::{process_cpu_time, thread_cpu_time};
+pub use ecn::Ecn;
 #[cfg(target_os = "linux")]
 pub use gate::Gate;
 #[cfg(target_os = "linux")]
@@ -55,7 +57,7 @@ pub use prefix::{Prefix, PrefixError};
 pub use recv::{Datagrams, Message, RecvBatch};
 #[cfg(target_os = "linux")]
 pub use redirected::original_destination;
-pub use socket::{Ecn, SendOutcome, SocketConfig, Transmit, UdpSocket};
+pub use socket::{SendOutcome, SocketConfig, Transmit, UdpSocket};
 #[cfg(target_os = "linux")]
 pub use timer::{Timer, sharpen_timers};
 #[cfg(target_os = "linux")]

@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use quinn_udp::RecvMeta;
 
-use crate::socket::Ecn;
+use crate::ecn::Ecn;
 
 /// One coalesced message is at most this long: UDP's 16-bit length field.
 const MESSAGE_BYTES: usize = 1 << 16;

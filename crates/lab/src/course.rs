@@ -7,7 +7,7 @@ use tack_sim::{FlowId, FlowSample};
 use tack_units::Instant;
 
 use crate::scenario::{Flow, Scenario};
-use crate::simulate::Setup;
+use crate::setup::Setup;
 use crate::stats::quantile;
 use crate::traffic::Placed;
 

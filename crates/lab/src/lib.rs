@@ -34,6 +34,7 @@ pub mod results;
 pub mod runner;
 pub mod scenario;
 mod series;
+mod setup;
 mod simulate;
 pub mod stats;
 mod stock;

@@ -10,7 +10,7 @@ use tack_units::Instant;
 
 use crate::link::Hop;
 use crate::result::{AirtimeShares, DirectionResult, FlowResult, RunResult, WanResult};
-use crate::simulate::Setup;
+use crate::setup::Setup;
 use crate::stats::quantile;
 use crate::traffic::{Placed, UDP_PAYLOAD_BYTES};
 

@@ -10,6 +10,7 @@ use tack_units::{Instant, Rate, WindowedMax};
 use super::clock::TackClock;
 use super::delivered::{Delivered, Times};
 use super::extra_acked::{ExtraAcked, Limits};
+use super::few_packets::{FewPackets, Path};
 use super::full_pipe::FullPipe;
 use super::lt_bw::{LongTerm, Totals, Verdict};
 use super::min_rtt::MinRtt;
@@ -27,6 +28,7 @@ pub(crate) struct Model {
     pub(crate) full_pipe: FullPipe,
     pub(crate) long_term: LongTerm,
     pub(crate) short_term: ShortTerm,
+    pub(crate) few_packets: FewPackets,
     bandwidth: WindowedMax<Rate>,
     delivered_marks: Delivered,
     extra_acked: ExtraAcked,
@@ -71,6 +73,7 @@ impl Model {
             full_pipe: FullPipe::default(),
             long_term: LongTerm::default(),
             short_term: ShortTerm::new(now),
+            few_packets: FewPackets::default(),
             bandwidth: WindowedMax::new(filter),
             delivered_marks: Delivered::default(),
             extra_acked: ExtraAcked::new(now),
@@ -107,6 +110,7 @@ impl Model {
         self.lost = self.lost.saturating_add(ack.lost_bytes);
         // Loss is announced without a rate.
         self.short_term.on_ack(ack.rtt, ack.lost_bytes);
+        self.few_packets.on_ack(ack.rtt, ack.lost_bytes);
         self.srtt = ack.srtt.or(self.srtt);
         self.ack_interval = ack.ack_interval;
         let known = self.min_rtt.get();
@@ -174,9 +178,10 @@ impl Model {
             return;
         };
         let bounding = self.source == RateSource::Receiver && stance.cruising;
-        let (delivered, cwnd) = (self.delivered, stance.cwnd);
+        let (delivered, cwnd, mss) = (self.delivered, stance.cwnd, stance.mss);
         let standing = Standing { delivered, rtt_min, bandwidth, cwnd };
         self.short_term.on_round(&standing, bounding, now);
+        self.few_packets.on_round(&Path { delivered, rtt_min, bandwidth, cwnd, mss });
     }
 
     fn position(&mut self, now: Instant) -> u64 {

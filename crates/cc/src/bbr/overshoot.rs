@@ -8,7 +8,7 @@
 //! short    greatest rate < 0.6 * pacing rate when it was sent      less arrives than is sent
 //!
 //! the latest packets did not wait    grow by 2.89 per round
-//! they did                           double per round
+//! they did, or for the application   double per round
 //! queued and short                   the pipe is full
 //! ```
 //!
@@ -37,6 +37,8 @@ use core::time::Duration;
 use std::collections::VecDeque;
 
 use tack_units::{Instant, Rate};
+
+use super::few_packets::FEW;
 
 /// Rise of the RTT that is a queue: as HyStart++ [RFC 9406 §4.3], its least value included, below
 /// which 802.11 aggregates and hosts make such rises without a queue.
@@ -68,8 +70,8 @@ pub(crate) struct Overshoot {
     samples: u32,
     /// Pacing rate in force at the beginning of each period.
     paced: VecDeque<(Instant, Rate)>,
-    /// The latest packets waited in a queue.
-    waited: bool,
+    /// The latest packets waited in a queue, or for the application.
+    held_up: bool,
 }
 
 /// What an acknowledgment tells of it.
@@ -92,6 +94,15 @@ impl Signs {
     fn queued_from(&self) -> Duration {
         (self.rtt_min / RISE_DIVISOR).max(RISE_MIN)
     }
+
+    /// The packet was let through without waiting, as soon as it was there to be sent. On a path that
+    /// holds a few packets no queue lasts long: a quarter of RTTmin is one there.
+    fn is_clear(&self, queued: Duration) -> bool {
+        let rate = self.rate.unwrap_or(Rate::ZERO);
+        let holds_few = rate.bytes_in(self.rtt_min) <= FEW * 1_500;
+        let from = if holds_few { self.rtt_min / 4 } else { self.queued_from() };
+        !self.app_limited && queued < from.min(self.queued_from())
+    }
 }
 
 impl Overshoot {
@@ -106,7 +117,7 @@ impl Overshoot {
             lessen(&mut self.least_queued, queued);
             lessen(&mut self.least_rest, rtt.saturating_sub(queued));
             self.samples += 1;
-            self.waited = queued >= signs.queued_from();
+            self.held_up = !signs.is_clear(queued);
         }
         self.greatest_rate = self.greatest_rate.max(signs.rate.unwrap_or(Rate::ZERO));
         if now - began < signs.rtt_min / 2 || self.samples < SAMPLES {
@@ -149,7 +160,7 @@ impl Overshoot {
 
     /// Nothing speaks against growing as fast as pacing allows.
     pub(crate) fn is_clear(&self) -> bool {
-        !self.waited
+        !self.held_up
     }
 }
 

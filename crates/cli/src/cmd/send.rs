@@ -13,10 +13,10 @@ use crate::progress::Progress;
 use crate::stop::Stop;
 use crate::transfer::TransferError;
 use crate::transfer::disk::blocking;
+use crate::transfer::frame::SenderId;
 use crate::transfer::pipe::send_stream;
 use crate::transfer::scan::{Scan, scan};
 use crate::transfer::send::send_tree;
-use crate::transfer::sessions::SenderId;
 use crate::units::{bytes_text, rate_text};
 
 /// Sends and waits for the receiver's word.

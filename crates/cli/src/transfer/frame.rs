@@ -3,7 +3,6 @@
 use crate::transfer::VERSION;
 use crate::transfer::list::{Entry, Kind};
 use crate::transfer::name::{MAX_PATH, RelPath};
-use crate::transfer::sessions::SenderId;
 
 /// What either side writes before its first frame.
 pub const PREFACE: [u8; 8] = *b"tackfile";
@@ -22,6 +21,10 @@ pub const MAX_TEXT: usize = 1024;
 
 /// The hash of a file or of a prefix (blake3).
 pub type Hash = [u8; 32];
+
+/// Names a sender to one receiver: the same each time, and a secret between the two of them.
+/// Whoever knows it can end that sender's sessions, and can change nothing that is verified.
+pub type SenderId = [u8; 32];
 
 /// What a transfer carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,8 +12,8 @@ use rustix::io::Errno;
 
 use crate::transfer::calls::{Call, Calls};
 use crate::transfer::error::TransferError;
+use crate::transfer::frame::SenderId;
 use crate::transfer::name::RelPath;
-use crate::transfer::sessions::SenderId;
 use crate::transfer::store::{Store, size_of};
 
 /// How often a file is opened anew because it got its name while we waited for its lock.

@@ -9,10 +9,10 @@ use crate::progress::Progress;
 use crate::stop::Stop;
 use crate::transfer::disk::CHUNK;
 use crate::transfer::error::{Standing, TransferError};
+use crate::transfer::frame::SenderId;
 use crate::transfer::frame::{Frame, HEADER, What, data_header};
 use crate::transfer::plan::proves;
 use crate::transfer::send::{Framed, race};
-use crate::transfer::sessions::SenderId;
 use crate::transfer::wire::{FrameReader, FrameWriter, unexpected};
 
 /// Sends all of `input` and waits until the receiver has verified it. Returns its bytes.

@@ -2,9 +2,9 @@
 
 use crate::transfer::error::TransferError;
 use crate::transfer::frame::Hash;
+use crate::transfer::frame::SenderId;
 use crate::transfer::list::{Entry, FileList, Kind};
 use crate::transfer::partial::Partial;
-use crate::transfer::sessions::SenderId;
 use crate::transfer::store::{Present, Store};
 
 /// Most interrupted files that one transfer resumes: each holds a hash's state until it is sent.

@@ -15,11 +15,11 @@ use crate::stop::Stop;
 use crate::transfer::VERSION;
 use crate::transfer::disk::blocking;
 use crate::transfer::error::{Standing, TransferError};
+use crate::transfer::frame::SenderId;
 use crate::transfer::frame::{Frame, HEADER, What};
 use crate::transfer::list::FileList;
 use crate::transfer::plan::MAX_RESUMED;
 use crate::transfer::scan::Scan;
-use crate::transfer::sessions::SenderId;
 use crate::transfer::source::{Event, Source, Start, channels, hash_origin};
 use crate::transfer::wire::{FrameReader, FrameWriter, OPENING_LIMIT, unexpected};
 

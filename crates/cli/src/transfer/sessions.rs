@@ -11,11 +11,8 @@ use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
 use crate::transfer::error::TransferError;
+use crate::transfer::frame::SenderId;
 use crate::transfer::list::FileList;
-
-/// Names a sender to one receiver: the same each time, and a secret between the two of them.
-/// Whoever knows it can end that sender's sessions, and can change nothing that is verified.
-pub type SenderId = [u8; 32];
 
 /// How long a session may take to make way: what it last wrote has to reach the disk.
 const MAKE_WAY_LIMIT: Duration = Duration::from_secs(20);

@@ -15,10 +15,10 @@ use rustix::io::Errno;
 
 use crate::transfer::calls::{Call, Calls, FileSystem};
 use crate::transfer::error::TransferError;
+use crate::transfer::frame::SenderId;
 use crate::transfer::list::Mtime;
 use crate::transfer::name::{PARTIAL_DIR, RelPath};
 use crate::transfer::partial::{Partial, partial_name};
-use crate::transfer::sessions::SenderId;
 
 /// Folders are made by whoever comes first and owed their modes by all.
 const EVERYBODY: SenderId = [0; 32];

@@ -15,10 +15,10 @@ use tack_cli::conn::Connection;
 use tack_cli::progress::Progress;
 use tack_cli::stop::Stop;
 use tack_cli::transfer::TransferError;
+use tack_cli::transfer::frame::SenderId;
 use tack_cli::transfer::recv::{Intake, Received, receive_tree};
 use tack_cli::transfer::scan::scan;
 use tack_cli::transfer::send::{Sent, send_tree};
-use tack_cli::transfer::sessions::SenderId;
 use tack_cli::transfer::store::{Durability, Store};
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf, duplex};
 

@@ -42,7 +42,8 @@ const MOST_SPREAD: f64 = 0.1;
 const SPARE_RESENT: f64 = 0.01;
 /// Of RTTmin, relative: 1 %, and a bucket of the histogram of delays.
 const RTT_MIN_SLACK: f64 = 0.01 + 1.0 / 64.0;
-/// Of RTTmin, microseconds: the next packet's time on the wire or the air.
+/// Of RTTmin, microseconds: the next packet's time on the wire or the air, where that is shorter than
+/// the mean time between two.
 const SPARE_RTT_US: f64 = 500.0;
 
 /// All of them.
@@ -175,7 +176,9 @@ fn eq4(pair: &Pair) -> Option<f64> {
 fn rtt_min(pair: &Pair) -> Option<f64> {
     let low = pair.tack.get("rtt_min_low")? - RTT_MIN_SLACK;
     let usual = pair.tack.get("rtt_usual")?;
-    let high = pair.tack.get("rtt_min_high")? - SPARE_RTT_US;
+    let rate = pair.tack.get("goodput").filter(|rate| *rate > 0.0);
+    let packet_us = rate.map_or(0.0, |rate| SEGMENT_BYTES * 8.0 / rate * 1e6);
+    let high = pair.tack.get("rtt_min_high")? - SPARE_RTT_US.max(packet_us);
     Some(low.max(high / usual.max(1.0) - RTT_MIN_SLACK))
 }
 

@@ -1,0 +1,160 @@
+//! Paths that hold fewer packets than the least window, and how much of it they take.
+//!
+//! BBR keeps four packets in flight at least, and what offload may hold back comes on top. Where bandwidth
+//! times RTTmin is a packet or two and the buffer holds four, two flows with such windows are more than both,
+//! whatever their rate: every third packet is lost, for ever. Plain BBR conserves packets after each loss,
+//! which takes it below its least window. Here loss alone says nothing, so it is compared:
+//!
+//! ```text
+//! few        bandwidth * RTTmin <= 8 packets; judged whenever 32 have arrived or been lost
+//! congested  the least RTT among them >= 5/4 RTTmin, and of them was lost
+//!            more than 2 % and twice what is random
+//! then       flight <= max( what a round brought, 0.7 * the bound before ), and two packets
+//! else       the bound is an eighth higher, and gone where it bounds nothing any more
+//! random     what is lost without a queue, or with two packets in flight: fewer would lose as much
+//! ```
+//!
+//! Deviation: [TON §VI-D] knows no such bound.
+
+use core::time::Duration;
+
+use tack_units::Rate;
+
+/// Packets that such a path holds at most.
+pub(crate) const FEW: u64 = 8;
+/// Packets that are judged together: of fewer, one lost is a large share.
+const PERIOD: u64 = 32;
+/// Share of them that may be lost.
+const LOSS: f64 = 0.02;
+/// What a bound keeps of itself at least.
+const BETA: f64 = 0.7;
+/// What it gains where nothing speaks against it.
+const GROWTH: f64 = 1.125;
+/// Packets in flight that every path is given.
+const LEAST: u64 = 2;
+
+/// The bound, and what is to be judged next.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct FewPackets {
+    /// Bytes.
+    flight: Option<u64>,
+    rounds: u64,
+    /// Delivered on the connection when the period began, in bytes.
+    delivered: u64,
+    lost: u64,
+    least_rtt: Option<Duration>,
+    /// Share lost whatever is in flight, smoothed.
+    random_loss: f64,
+}
+
+/// Where the estimates stand at the end of a round.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Path {
+    /// Delivered on the connection, in bytes.
+    pub(crate) delivered: u64,
+    pub(crate) rtt_min: Duration,
+    pub(crate) bandwidth: Rate,
+    /// Window in force, in bytes.
+    pub(crate) cwnd: u64,
+    pub(crate) mss: u64,
+}
+
+impl FewPackets {
+    /// An acknowledgment.
+    pub(crate) fn on_ack(&mut self, rtt: Option<Duration>, lost: u64) {
+        self.lost = self.lost.saturating_add(lost);
+        self.least_rtt = self.least_rtt.into_iter().chain(rtt).min();
+    }
+
+    /// A round ends.
+    pub(crate) fn on_round(&mut self, path: &Path) {
+        let holds_few = path.bandwidth.bytes_in(path.rtt_min) <= FEW.saturating_mul(path.mss);
+        let brought = path.delivered.saturating_sub(self.delivered);
+        self.rounds += 1;
+        if !holds_few {
+            self.flight = None;
+        } else if brought.saturating_add(self.lost) < PERIOD.saturating_mul(path.mss) {
+            return;
+        } else {
+            self.judge(path, brought);
+        }
+        (self.rounds, self.delivered) = (0, path.delivered);
+        (self.lost, self.least_rtt) = (0, None);
+    }
+
+    fn judge(&mut self, path: &Path, brought: u64) {
+        let least = LEAST.saturating_mul(path.mss);
+        let loss = self.lost as f64 / (brought.saturating_add(self.lost) as f64).max(1.0);
+        let queued = path.rtt_min.saturating_add(path.rtt_min / 4);
+        let is_queued = self.least_rtt.is_some_and(|rtt| rtt >= queued);
+        if !is_queued || self.flight.is_some_and(|flight| flight <= least) {
+            self.random_loss += (loss - self.random_loss) / 16.0;
+        }
+        let is_congested = is_queued && loss > LOSS + 2.0 * self.random_loss;
+        self.flight = if is_congested {
+            let before = self.flight.unwrap_or(path.cwnd) as f64 * BETA;
+            Some((brought / self.rounds.max(1)).max(before as u64).max(least))
+        } else {
+            let grown = self.flight.map(|flight| (flight as f64 * GROWTH) as u64);
+            grown.filter(|flight| *flight < path.cwnd.saturating_mul(2))
+        };
+    }
+
+    /// No more than this should be in flight, in bytes; `None`: unbounded.
+    pub(crate) fn flight(&self) -> Option<u64> {
+        self.flight
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RTT: Duration = Duration::from_micros(700);
+    const MSS: u64 = 1_500;
+
+    /// Rounds at this round trip, of a path that holds so many packets: what is in flight arrives, but for the
+    /// share that is lost of so many packets.
+    fn after(
+        few: &mut FewPackets,
+        holds: u64,
+        rounds: u64,
+        rtt_us: u64,
+        lost: impl Fn(u64) -> f64,
+    ) {
+        let mut delivered = few.delivered;
+        for _ in 0..rounds {
+            let cwnd = few.flight().unwrap_or(u64::MAX).min(9 * MSS);
+            let lost = (cwnd as f64 * lost(cwnd / MSS)) as u64;
+            delivered += cwnd - lost;
+            few.on_ack(Some(Duration::from_micros(rtt_us)), lost);
+            let bandwidth = Rate::from_bytes_over(holds * MSS, RTT).unwrap();
+            few.on_round(&Path { delivered, rtt_min: RTT, bandwidth, cwnd, mss: MSS });
+        }
+    }
+
+    #[test]
+    fn where_a_path_holds_few_packets_a_lasting_overflow_halves_the_least_window() {
+        let mut few = FewPackets::default();
+        // Two such flows fit with two packets each.
+        let overflow = |flight: u64| if flight > 2 { 0.3 } else { 0.0 };
+        after(&mut few, 2, 500, 1_200, overflow);
+        assert!(few.flight().is_some_and(|flight| flight <= 4 * MSS), "{few:?}");
+    }
+
+    #[test]
+    fn what_is_lost_whatever_is_in_flight_bounds_nothing() {
+        let mut few = FewPackets::default();
+        after(&mut few, 2, 2_000, 1_200, |_| 0.06);
+        assert_eq!(few.flight(), None, "{few:?}");
+    }
+
+    #[test]
+    fn loss_without_a_queue_bounds_nothing_and_neither_does_a_path_of_many_packets() {
+        for (holds, rtt_us) in [(2, 750), (20, 1_200)] {
+            let mut few = FewPackets::default();
+            after(&mut few, holds, 500, rtt_us, |_| 0.3);
+            assert_eq!(few.flight(), None, "{holds} packets, {rtt_us} us");
+        }
+    }
+}

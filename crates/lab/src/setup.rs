@@ -1,0 +1,80 @@
+//! A scenario set up, and what must hold of it whatever it is.
+
+use core::time::Duration;
+use std::io::Write;
+
+use anyhow::{Result, ensure};
+use tack_link::wlan::Wlan;
+use tack_sim::{LinkId, Simulation};
+
+use crate::link::Hop;
+use crate::network::{Capture, Network};
+use crate::scenario::Scenario;
+use crate::series;
+use crate::traffic::{Placed, place};
+
+/// How often the sender's state is sampled for RTT percentiles.
+const SAMPLE_PERIOD: Duration = Duration::from_millis(10);
+
+/// A scenario set up, its flows in order.
+pub(crate) struct Setup {
+    pub(crate) sim: Simulation<Hop>,
+    pub(crate) wlan: Option<LinkId>,
+    pub(crate) wan: Option<LinkId>,
+    pub(crate) flows: Vec<Placed>,
+}
+
+impl Setup {
+    pub(crate) fn build(scenario: &Scenario, capture: Capture) -> Result<Setup> {
+        let mut network = Network::build(scenario, capture)?;
+        network.sim.record_every(SAMPLE_PERIOD, Hop::queue_bytes);
+        let flows =
+            scenario.flows().map(|f| place(&mut network, scenario, &f)).collect::<Result<_>>()?;
+        let Network { sim, wlan, wan, .. } = network;
+        Ok(Setup { sim, wlan, wan, flows })
+    }
+
+    pub(crate) fn write_series(&self, out: &mut dyn Write) -> std::io::Result<()> {
+        series::write_header(out)?;
+        for (number, placed) in self.flows.iter().enumerate() {
+            if let Placed::Flow(id) = placed {
+                series::write_flow(out, number, self.sim.flow_series(*id))?;
+            }
+        }
+        out.flush()
+    }
+
+    pub(crate) fn wlan(&self) -> Option<&Wlan> {
+        self.sim.world().link(self.wlan?).wlan()
+    }
+
+    /// A flow with data to send, room and a living path never stands still.
+    pub(crate) fn check_stall(&self) -> Result<()> {
+        match self.sim.stall() {
+            Some(stall) => Err(stall.clone().into()),
+            None => Ok(()),
+        }
+    }
+
+    pub(crate) fn check(&self) -> Result<()> {
+        self.check_stall()?;
+        for hop in self.sim.world().links() {
+            ensure!(hop.conserves(), "packets were not conserved on {hop:?}");
+        }
+        if let Some(w) = self.wlan() {
+            let shares: f64 = w.airtime(self.sim.world().now()).shares().iter().sum();
+            ensure!((shares - 1.0).abs() < 1e-6, "airtime shares sum to {shares}");
+        }
+        for placed in &self.flows {
+            if let Placed::Flow(id) = placed {
+                let (from, to) = self.sim.flow(*id);
+                crate::stock::check(*id, &from, &to)?;
+                for side in [&from, &to] {
+                    let wrong = side.first_wrong_byte;
+                    ensure!(wrong.is_none(), "byte {wrong:?} of flow {} arrived wrong", id.0);
+                }
+            }
+        }
+        Ok(())
+    }
+}

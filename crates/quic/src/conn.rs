@@ -214,6 +214,10 @@ pub struct Counters {
     pub loss_acks_received: u64,
     /// Retransmission timeouts, of TACK.
     pub timeouts: u64,
+    /// Generations of keys that followed the first, by whichever side.
+    pub key_updates: u64,
+    /// Times that the peer was found elsewhere, or this side moved.
+    pub moves: u64,
 }
 
 impl core::fmt::Debug for Connection {
@@ -240,6 +244,11 @@ impl Connection {
     /// The version spoken.
     pub fn version(&self) -> Version {
         self.version
+    }
+
+    /// The handshake went on with what both ends kept of an earlier one [RFC 8446 §2.2].
+    pub fn is_resumed(&self) -> bool {
+        self.tls.is_resumed()
     }
 
     /// The handshake is done, and the connection has not ended.

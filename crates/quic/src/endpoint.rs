@@ -295,15 +295,10 @@ impl Endpoint {
             Header::Long { version, kind: LongKind::Initial, dcid, scid, token } => {
                 (dcid, Some((version, scid, token.to_vec())))
             }
-            Header::Long { dcid, .. }
-            | Header::Retry { dcid, .. }
-            | Header::VersionNegotiation { dcid, .. } => (dcid, None),
-            Header::Short { dcid, .. } => {
-                if !self.by_cid.contains_key(&dcid) {
-                    return self.on_unknown(from, dcid, datagram, now);
-                }
-                (dcid, None)
+            Header::Short { dcid, .. } if !self.by_cid.contains_key(&dcid) => {
+                return self.on_unknown(from, dcid, datagram, now);
             }
+            header => (header.dcid(), None),
         };
         let known = self.by_cid.get(&dcid).or_else(|| self.by_first.get(&(from, dcid))).copied();
         let (number, is_new) = match (known, initial) {

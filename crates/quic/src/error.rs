@@ -123,6 +123,9 @@ pub enum UseError {
     /// The connection has ended, or is ending.
     #[error("the connection is closed")]
     Closed,
+    /// The connection cannot move to another path, or not yet.
+    #[error("the connection cannot move to another address")]
+    Unmovable,
     /// The peer takes no datagrams, or none as long.
     #[error("a datagram of {0} bytes cannot be sent")]
     Datagram(usize),

@@ -358,6 +358,15 @@ impl<L: Records> Sender<L> {
         self.frequency.poll(&self.params, estimates, now)
     }
 
+    /// The peer is reached another way from now on: what is known of the path's times and rate is of the
+    /// old one. What is outstanding stays so.
+    pub fn on_path_change(&mut self) {
+        self.rtt = Rtt::default();
+        self.rtt_min = RttMin::new(self.params.tau);
+        self.return_path = ReturnPath::default();
+        self.delivery_rate = None;
+    }
+
     /// Bytes in flight: sent, neither known to have arrived nor declared lost.
     pub fn in_flight(&self) -> u64 {
         self.sent.in_flight()

@@ -6,6 +6,8 @@ use rustls::Side;
 use tack_units::Instant;
 
 use super::acks::Packet;
+use super::frames::Origin;
+use super::mtu::BASE;
 use super::space::SpaceId;
 use super::{Connection, State};
 use crate::error::{ConnectionError, Violation};
@@ -38,6 +40,10 @@ impl Connection {
         }
         if from == self.path.remote() {
             self.path.on_received(datagram.len());
+        } else if self.side == Side::Client && !is_same_place(from, self.path.remote()) {
+            // A server does not move by itself [RFC 9000 §9].
+            self.counters.packets_dropped += 1;
+            return;
         }
         let is_reset = self.is_reset_by(datagram);
         let before = self.counters.packets_received;
@@ -86,15 +92,21 @@ impl Connection {
     }
 
     fn handle_packets(&mut self, from: SocketAddr, ecn: u8, datagram: &mut [u8], now: Instant) {
-        let mut at = 0;
+        let (mut at, mut first) = (0, None);
         while at < datagram.len() && !matches!(self.state, State::Over) {
-            let rest = &mut datagram[at..];
-            let Ok(protected) = Protected::parse(rest, CID_LEN) else {
+            let Ok(protected) = Protected::parse(&datagram[at..], CID_LEN) else {
                 self.counters.packets_dropped += 1;
                 return;
             };
-            let end = protected.end;
-            self.handle_packet(from, ecn, &mut datagram[at..at + end], now);
+            let (end, dcid) = (protected.end, protected.header.dcid());
+            let is_small = datagram.len() < usize::from(BASE) && self.side == Side::Server;
+            // Packets to others, and small ones to a server that anybody can ask for large answers
+            // [RFC 9000 §12.2, §14.1].
+            if *first.get_or_insert(dcid) != dcid || is_small && protected.header.is_initial() {
+                self.counters.packets_dropped += 1;
+            } else {
+                self.handle_packet(from, ecn, &mut datagram[at..at + end], now);
+            }
             at += end;
         }
     }
@@ -134,6 +146,12 @@ impl Connection {
             }
             Header::Long { kind: LongKind::ZeroRtt, .. } => return Ok(None),
             Header::Long { version, .. } if version != self.version => return Ok(None),
+            // Tokens are for servers [RFC 9000 §17.2.2].
+            Header::Long { kind: LongKind::Initial, token, .. }
+                if self.side == Side::Client && !token.is_empty() =>
+            {
+                return Ok(None);
+            }
             Header::Long { kind: LongKind::Initial, dcid, scid, .. } => {
                 (SpaceId::Initial, dcid, Some(scid))
             }
@@ -201,7 +219,8 @@ impl Connection {
             self.discard_initial(now);
         }
         let is_newest = open.number >= self.spaces[space as usize].acks.expected();
-        let read = self.read_frames(space, open.frames, &open.dcid, now)?;
+        let origin = Origin { from, bytes: len, dcid: open.dcid };
+        let read = self.read_frames(space, open.frames, &origin, now)?;
         if self.is_ending() {
             return Ok(());
         }
@@ -247,6 +266,7 @@ impl Connection {
         self.path.move_to(from, data, patience, now);
         self.path.on_received(len);
         self.remote_cids.advance();
+        self.counters.moves += 1;
     }
 
     /// A random number, another each time.
@@ -268,7 +288,8 @@ impl Connection {
         else {
             return;
         };
-        if version != self.version || token.is_empty() {
+        // An ID that is not another is nobody's [RFC 9000 §17.2.5.1].
+        if version != self.version || token.is_empty() || scid == self.original_dcid {
             return;
         }
         self.token = token.to_vec();
@@ -289,4 +310,9 @@ impl Connection {
             self.enter_over(ConnectionError::VersionMismatch);
         }
     }
+}
+
+/// The same host and port, whichever way a socket of both families writes them.
+fn is_same_place(a: SocketAddr, b: SocketAddr) -> bool {
+    (a.ip().to_canonical(), a.port()) == (b.ip().to_canonical(), b.port())
 }

@@ -68,7 +68,9 @@ impl RemoteCids {
             return Err(Violation::of_protocol("a connection ID is issued twice"));
         }
         self.retire_prior_to = self.retire_prior_to.max(retire_prior_to);
-        if sequence < self.retire_prior_to {
+        let was_left = sequence < self.current && !self.active.contains_key(&sequence);
+        if sequence < self.retire_prior_to || was_left {
+            // Told again, or late: it is not taken up once more.
             self.active.remove(&sequence);
             self.retiring.insert(sequence);
         } else {
@@ -90,6 +92,11 @@ impl RemoteCids {
             return Err(Violation::new(code::CONNECTION_ID_LIMIT_ERROR, reason));
         }
         Ok(())
+    }
+
+    /// An ID that was not used yet, for another path.
+    pub(crate) fn spare(&self) -> Option<ConnectionId> {
+        self.active.range(self.current + 1..).next().map(|(_, (cid, _))| *cid)
     }
 
     /// Moves to an ID that was not used yet, as on another path; false: there is none.
@@ -121,7 +128,9 @@ impl RemoteCids {
         let equals = |token: &[u8; 16]| {
             token.iter().zip(tail).fold(0, |differs, (a, b)| differs | (a ^ b)) == 0
         };
-        tail.len() == 16 && self.active.values().any(|(_, token)| token.is_some_and(|t| equals(&t)))
+        // Of IDs that were never used, or are not any more, tokens say nothing [RFC 9000 §10.3.1].
+        let current = self.active.get(&self.current).and_then(|(_, token)| *token);
+        tail.len() == 16 && current.is_some_and(|token| equals(&token))
     }
 }
 

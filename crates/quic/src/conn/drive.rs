@@ -35,6 +35,11 @@ impl Connection {
         if bytes.is_empty() {
             return Ok(());
         }
+        // What is protected less well than TLS has got to must not be taken for it [RFC 9001 §4.1.3].
+        if space != self.reading_level() {
+            let reason = "more of the handshake at a level that is over";
+            return Err(Violation::of_protocol(reason));
+        }
         self.tls.read(&bytes)?;
         self.spaces[space as usize].receiving.consume(bytes.len());
         self.learn_parameters()?;
@@ -72,6 +77,15 @@ impl Connection {
             (_, Some(_)) => SpaceId::Data,
             (Some(_), None) => SpaceId::Handshake,
             (None, None) => SpaceId::Initial,
+        }
+    }
+
+    /// The space that TLS reads.
+    fn reading_level(&self) -> SpaceId {
+        match (&self.state, &self.handshake_keys) {
+            (State::Handshaking, None) => SpaceId::Initial,
+            (State::Handshaking, Some(_)) => SpaceId::Handshake,
+            _ => SpaceId::Data,
         }
     }
 

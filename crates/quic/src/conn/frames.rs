@@ -3,14 +3,26 @@
 use core::time::Duration;
 
 use rustls::Side;
+use std::net::SocketAddr;
+
 use tack_units::Instant;
 
+use super::path::Validated;
 use super::recovery::{Fate, Heard};
 use super::space::{Carried, SpaceId};
 use super::{Connection, Event};
 use crate::error::{Violation, code};
 use crate::streams::Dir;
 use crate::wire::{Ack, ConnectionId, Frame, Loss, Reader, Report};
+
+/// Where a packet came from and went to.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Origin {
+    pub(super) from: SocketAddr,
+    /// Of the packet.
+    pub(super) bytes: usize,
+    pub(super) dcid: ConnectionId,
+}
 
 /// What a packet was, once its frames are read.
 #[derive(Debug, Default)]
@@ -28,12 +40,12 @@ pub(super) struct Read {
 }
 
 impl Connection {
-    /// Reads what a packet of `space` to `dcid` carried. Acknowledgments are returned.
+    /// Reads what a packet of `space` carried. Acknowledgments are returned.
     pub(super) fn read_frames(
         &mut self,
         space: SpaceId,
         frames: &[u8],
-        dcid: &ConnectionId,
+        origin: &Origin,
         now: Instant,
     ) -> Result<Read, Violation> {
         let mut read = Read { only_probes: true, ..Read::default() };
@@ -77,8 +89,14 @@ impl Connection {
                 Frame::Frequency(frequency) => {
                     self.data_acks().on_frequency(&frequency, now);
                 }
-                Frame::AckFrequency(frame) => self.data_acks().on_ack_frequency(&frame),
-                frame => self.on_frame(frame, dcid, now)?,
+                Frame::AckFrequency(frame) => {
+                    if self.ours.min_ack_delay.is_some_and(|min| frame.request.max_ack_delay < min)
+                    {
+                        return Err(Violation::of_protocol("a shorter ACK delay than was allowed"));
+                    }
+                    self.data_acks().on_ack_frequency(&frame);
+                }
+                frame => self.on_frame(frame, origin, now)?,
             }
         }
         self.counters.data_packets_received += u64::from(read.is_data);
@@ -93,7 +111,7 @@ impl Connection {
     fn on_frame(
         &mut self,
         frame: Frame<'_>,
-        dcid: &ConnectionId,
+        origin: &Origin,
         now: Instant,
     ) -> Result<(), Violation> {
         let dir = |bidi: bool| if bidi { Dir::Bidi } else { Dir::Uni };
@@ -124,20 +142,30 @@ impl Connection {
                 let cid = ConnectionId::new(id).expect("the parser bounds its length");
                 self.remote_cids.on_new(sequence, retire_prior_to, cid, token)?;
             }
-            Frame::RetireConnectionId(sequence) => self.local_cids.on_retire(sequence, dcid)?,
-            Frame::PathChallenge(data) => self.path.on_challenge(data),
-            Frame::PathResponse(data) => {
-                if self.path.on_response(data) {
-                    // The client will come from there.
-                    self.new_token_owed = self.side == Side::Server;
-                    // Another path has another bottleneck, perhaps; that it takes as much is not known.
-                    self.recovery.set_mss(self.mtu.size().into());
-                }
+            Frame::RetireConnectionId(sequence) => {
+                self.local_cids.on_retire(sequence, &origin.dcid)?
             }
+            Frame::PathChallenge(data) => self.path.on_challenge(data, origin.from, origin.bytes),
+            Frame::PathResponse(data) => self.on_path_response(data, now),
             Frame::Datagram(data) => self.on_datagram(data)?,
             other => unreachable!("{other:?} is read elsewhere"),
         }
         Ok(())
+    }
+
+    fn on_path_response(&mut self, data: [u8; 8], now: Instant) {
+        let Some(validated) = self.path.on_response(data) else { return };
+        let Validated { is_another, small } = validated;
+        // The client will come from there.
+        self.new_token_owed = self.side == Side::Server;
+        if is_another {
+            self.begin_path(now);
+        }
+        if small {
+            // It is there; now whether the path takes full-sized datagrams [RFC 9000 §8.2.1].
+            let data = self.draw().to_le_bytes();
+            self.path.probe(data, self.three_pto(), now);
+        }
     }
 
     fn on_datagram(&mut self, data: &[u8]) -> Result<(), Violation> {

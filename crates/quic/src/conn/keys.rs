@@ -29,6 +29,10 @@ pub(crate) struct OneRtt {
     sealed: u64,
     /// Packets that could not be opened, of all generations.
     forged: u64,
+    /// Generations after the first.
+    updates: u64,
+    /// The largest number that the last key opened since another is in force.
+    last_of_previous: Option<u64>,
 }
 
 impl core::fmt::Debug for OneRtt {
@@ -53,7 +57,14 @@ impl OneRtt {
             settled: false,
             sealed: 0,
             forged: 0,
+            updates: 0,
+            last_of_previous: None,
         }
+    }
+
+    /// Generations that followed the first.
+    pub(crate) fn updates(&self) -> u64 {
+        self.updates
     }
 
     /// The keys, and the phase, of packet `number` that leaves now.
@@ -89,6 +100,7 @@ impl OneRtt {
         self.phase = !self.phase;
         (self.first_sent, self.first_received) = (None, None);
         (self.settled, self.sealed) = (false, 0);
+        (self.updates, self.last_of_previous) = (self.updates + 1, None);
     }
 
     /// The peer has acknowledged packet `largest`.
@@ -133,6 +145,15 @@ impl OneRtt {
         }
         if opened.key_phase == self.phase {
             self.first_received = Some(self.first_received.map_or(number, |f| f.min(number)));
+        } else {
+            self.last_of_previous = self.last_of_previous.max(Some(number));
+        }
+        // A new key is never left again [RFC 9001 §6.4].
+        if self.last_of_previous > self.first_received && self.first_received.is_some() {
+            return Err(Violation::new(
+                code::KEY_UPDATE_ERROR,
+                "an old key is used after a new one",
+            ));
         }
         Ok(Ok(opened))
     }

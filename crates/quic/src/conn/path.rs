@@ -5,6 +5,8 @@ use std::net::SocketAddr;
 
 use tack_units::Instant;
 
+use super::mtu::BASE;
+
 /// What may be sent to an address that is not validated, in what came from it.
 const AMPLIFICATION: u64 = 3;
 /// Responses that wait; a peer that asks for more at once gets the last ones.
@@ -17,6 +19,15 @@ struct Former {
     is_validated: bool,
 }
 
+/// What was found out about a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Validated {
+    /// It is not the one there was, but for a port: of it nothing is known [RFC 9000 §9.4].
+    pub(crate) is_another: bool,
+    /// That it takes full-sized datagrams is not known either.
+    pub(crate) small: bool,
+}
+
 /// See the [module's text](self).
 #[derive(Debug)]
 pub(crate) struct Path {
@@ -26,14 +37,26 @@ pub(crate) struct Path {
     sent: u64,
     challenge: Option<Challenge>,
     /// To be sent back.
-    responses: Vec<[u8; 8]>,
+    responses: Vec<Response>,
     former: Option<Former>,
+}
+
+/// A PATH_RESPONSE that is owed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Response {
+    pub(crate) data: [u8; 8],
+    /// Where the challenge came from [RFC 9000 §8.2.2].
+    pub(crate) to: SocketAddr,
+    /// Enough came with it for a full-sized answer.
+    pub(crate) full: bool,
 }
 
 #[derive(Debug)]
 struct Challenge {
     data: [u8; 8],
     owed: bool,
+    /// It left in a datagram that shows nothing of what the path takes.
+    small: bool,
     /// It is given up then.
     until: Instant,
     again_at: Option<Instant>,
@@ -101,42 +124,64 @@ impl Path {
         let challenge = Challenge {
             data,
             owed: true,
+            small: false,
             until: now + patience,
             again_at: None,
             every: patience / 3,
         };
-        *self = Path { former, challenge: Some(challenge), ..Path::new(remote, false) };
+        let responses = core::mem::take(&mut self.responses);
+        *self = Path { former, responses, ..Path::new(remote, false) };
+        self.challenge = Some(challenge);
     }
 
-    /// PATH_CHALLENGE came.
-    pub(crate) fn on_challenge(&mut self, data: [u8; 8]) {
+    /// We write from elsewhere: the peer is asked whether it hears us there, with `data`.
+    pub(crate) fn probe(&mut self, data: [u8; 8], patience: Duration, now: Instant) {
+        let (until, every) = (now + patience, patience / 3);
+        self.challenge =
+            Some(Challenge { data, owed: true, small: false, until, again_at: None, every });
+        self.former = None;
+    }
+
+    /// PATH_CHALLENGE came from `from`, in a packet of so many bytes.
+    pub(crate) fn on_challenge(&mut self, data: [u8; 8], from: SocketAddr, bytes: usize) {
         if self.responses.len() == MAX_RESPONSES {
             self.responses.remove(0);
         }
-        self.responses.push(data);
+        let full = AMPLIFICATION * bytes as u64 >= u64::from(BASE);
+        self.responses.push(Response { data, to: from, full });
     }
 
-    /// PATH_RESPONSE came; true if the path is validated by it.
-    pub(crate) fn on_response(&mut self, data: [u8; 8]) -> bool {
-        let is_it = self.challenge.as_ref().is_some_and(|challenge| challenge.data == data);
-        if is_it {
-            self.validate();
-        }
-        is_it
+    /// PATH_RESPONSE came: how the path has changed if it is validated by it.
+    pub(crate) fn on_response(&mut self, data: [u8; 8]) -> Option<Validated> {
+        self.challenge.as_ref().filter(|challenge| challenge.data == data)?;
+        let former = self.former.as_ref().map(|former| former.remote.ip());
+        let is_another = former.is_some_and(|former| former != self.remote.ip());
+        let small = self.challenge.as_ref().is_some_and(|challenge| challenge.small);
+        self.validate();
+        Some(Validated { is_another, small })
     }
 
     pub(crate) fn owes(&self) -> bool {
-        !self.responses.is_empty() || self.challenge.as_ref().is_some_and(|c| c.owed)
+        let here = self.responses.iter().any(|response| response.to == self.remote);
+        here || self.challenge.as_ref().is_some_and(|c| c.owed)
     }
 
+    /// The next response that goes where everything goes.
     pub(crate) fn take_response(&mut self) -> Option<[u8; 8]> {
-        self.responses.pop()
+        let at = self.responses.iter().position(|response| response.to == self.remote)?;
+        Some(self.responses.remove(at).data)
     }
 
-    /// The challenge that is owed leaves now.
-    pub(crate) fn take_challenge(&mut self, now: Instant) -> Option<[u8; 8]> {
+    /// The next response that goes elsewhere: the peer asks whether we would hear it there.
+    pub(crate) fn take_response_elsewhere(&mut self) -> Option<Response> {
+        let at = self.responses.iter().position(|response| response.to != self.remote)?;
+        Some(self.responses.remove(at))
+    }
+
+    /// The challenge that is owed leaves now, in a `small` datagram or in a full-sized one.
+    pub(crate) fn take_challenge(&mut self, small: bool, now: Instant) -> Option<[u8; 8]> {
         let challenge = self.challenge.as_mut().filter(|challenge| challenge.owed)?;
-        challenge.owed = false;
+        (challenge.owed, challenge.small) = (false, small);
         challenge.again_at = Some(now + challenge.every);
         Some(challenge.data)
     }
@@ -188,12 +233,12 @@ mod tests {
         let mut path = Path::new(address(1), true);
         let second = Duration::from_secs(1);
         path.move_to(address(2), [7; 8], 3 * second, Instant::ZERO);
-        assert_eq!(path.take_challenge(Instant::ZERO), Some([7; 8]));
-        assert_eq!(path.take_challenge(Instant::ZERO), None);
+        assert_eq!(path.take_challenge(false, Instant::ZERO), Some([7; 8]));
+        assert_eq!(path.take_challenge(false, Instant::ZERO), None);
         assert_eq!(path.deadline(), Some(Instant::ZERO + second));
         assert!(!path.on_timeout(Instant::ZERO + second));
         assert!(path.owes());
-        assert!(!path.on_response([8; 8]));
+        assert_eq!(path.on_response([8; 8]), None);
         assert!(path.on_timeout(Instant::ZERO + 3 * second));
         assert_eq!((path.remote(), path.is_validated()), (address(1), true));
     }

@@ -315,6 +315,17 @@ impl Recovery {
         }
     }
 
+    /// The peer is reached another way: its round trip is not known. Full packets are of `mss` bytes.
+    pub(crate) fn on_path_change(&mut self, mss: u32) {
+        self.rtt = RttEstimator::default();
+        self.latest = Duration::ZERO;
+        (self.pto_count, self.episode) = (0, None);
+        if let Some(tack) = &mut self.tack {
+            tack.on_path_change();
+        }
+        self.set_mss(mss);
+    }
+
     /// Full packets are of another length from now on, in bytes.
     pub(crate) fn set_mss(&mut self, mss: u32) {
         if let Some(tack) = &mut self.tack {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rustls::pki_types::ServerName;
 use rustls::quic::{self, KeyChange};
-use rustls::{ClientConfig, ServerConfig};
+use rustls::{ClientConfig, HandshakeKind, ServerConfig};
 
 use crate::error::{Violation, code};
 use crate::wire::{Parameters, Sender, Version};
@@ -59,6 +59,10 @@ impl Tls {
     /// Appends what is to be sent at the present level; with new keys the level changes behind it.
     pub(crate) fn write(&mut self, out: &mut Vec<u8>) -> Option<KeyChange> {
         self.0.write_hs(out)
+    }
+
+    pub(crate) fn is_resumed(&self) -> bool {
+        self.0.handshake_kind() == Some(HandshakeKind::Resumed)
     }
 
     pub(crate) fn is_handshaking(&self) -> bool {

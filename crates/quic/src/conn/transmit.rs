@@ -12,12 +12,14 @@ use super::space::{Carried, SpaceId};
 use super::{Connection, Datagram, State};
 use crate::error::{ConnectionError, code};
 use crate::protection::{SealKeys, seal};
-use crate::wire::{Frame, Header, LongKind, PacketNumber, Version};
+use crate::wire::{ConnectionId, Frame, Header, LongKind, PacketNumber, Version};
 
 /// Of every cipher suite of TLS 1.3 that QUIC has [RFC 9001 §5.3].
 const TAG_LEN: usize = 16;
 /// A length that does not fit one byte, and does two.
 const LENGTH_LEN: usize = 2;
+/// No packet with a PATH_CHALLENGE alone is longer.
+const LEAST_ASKING: u64 = 64;
 /// Of a PATH_CHALLENGE or PATH_RESPONSE datagram, and of every one with an Initial packet.
 const FULL: usize = BASE as usize;
 
@@ -32,12 +34,15 @@ struct Payload {
     is_data: bool,
     /// The datagram is to be full-sized.
     full: bool,
+    /// It goes to another of the peer's IDs than everything else.
+    to: Option<ConnectionId>,
 }
 
 impl Payload {
     fn new(space: SpaceId) -> Payload {
         let (frames, carried) = (Vec::new(), Vec::new());
-        Payload { space, frames, carried, eliciting: false, is_data: false, full: false }
+        let (eliciting, is_data, full, to) = (false, false, false, None);
+        Payload { space, frames, carried, eliciting, is_data, full, to }
     }
 
     fn put(&mut self, frame: &Frame<'_>) {
@@ -53,8 +58,11 @@ impl Connection {
             let reason = "keys are worn out";
             self.fail(crate::error::Violation::new(code::AEAD_LIMIT_REACHED, reason), now);
         }
+        if let Some(datagram) = self.answer_elsewhere(out, now) {
+            return Some(datagram);
+        }
         if self.is_blocked() {
-            return None;
+            return self.ask_within_credit(out, now);
         }
         let payloads = match &self.state {
             State::Over => return None,
@@ -67,6 +75,36 @@ impl Connection {
             }
         };
         self.emit(payloads, out, now)
+    }
+
+    /// Nothing full-sized may go to where the peer seems to be, but the question whether it is there: what
+    /// it sends may be a few short acknowledgments for long [RFC 9000 §8.2.1].
+    fn ask_within_credit(&mut self, out: &mut Vec<u8>, now: Instant) -> Option<Datagram> {
+        if self.one_rtt.is_none() || self.is_ending() || self.path.credit() < LEAST_ASKING {
+            return None;
+        }
+        let mut payload = Payload::new(SpaceId::Data);
+        payload.put(&Frame::PathChallenge(self.path.take_challenge(true, now)?));
+        let start = out.len();
+        self.seal(payload, 0, out, now);
+        self.path.on_sent(out.len() - start);
+        Some(Datagram { to: self.path.remote(), ecn: 0, is_data: false })
+    }
+
+    /// The peer asks whether it would be heard at another address: it is told so there, under an ID that
+    /// nobody else has seen [RFC 9000 §8.2.2, §9.5].
+    fn answer_elsewhere(&mut self, out: &mut Vec<u8>, now: Instant) -> Option<Datagram> {
+        if self.one_rtt.is_none() || self.is_ending() {
+            return None;
+        }
+        let response = self.path.take_response_elsewhere()?;
+        let mut payload = Payload::new(SpaceId::Data);
+        // Without an ID to spare the peer had better not go there.
+        payload.to = Some(self.remote_cids.spare()?);
+        payload.put(&Frame::PathResponse(response.data));
+        let least = if response.full { FULL } else { 0 };
+        self.seal(payload, least, out, now);
+        Some(Datagram { to: response.to, ecn: 0, is_data: false })
     }
 
     /// Bytes of a datagram that may leave.
@@ -188,7 +226,7 @@ impl Connection {
 
     /// Appends a packet of `least` bytes at least.
     fn seal(&mut self, payload: Payload, least: usize, out: &mut Vec<u8>, now: Instant) {
-        let Payload { space, mut frames, carried, eliciting, .. } = payload;
+        let Payload { space, mut frames, carried, eliciting, to, .. } = payload;
         if space == SpaceId::Data && eliciting {
             self.skip_if_due(now);
         }
@@ -198,7 +236,8 @@ impl Connection {
         if frames.len() < short_of {
             frames.resize(short_of, 0);
         }
-        let (dcid, scid) = (self.remote_cids.current(), self.local_cids.first());
+        let dcid = to.unwrap_or_else(|| self.remote_cids.current());
+        let scid = self.local_cids.first();
         let long =
             |kind, version: Version, token| Header::Long { version, kind, dcid, scid, token };
         let before = out.len();

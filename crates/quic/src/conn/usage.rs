@@ -2,9 +2,13 @@
 
 use core::time::Duration;
 
-use tack_cc::Snapshot;
+use rustls::Side;
+use tack_cc::{CongestionControl, Snapshot};
+use tack_transport::Congestion;
 use tack_units::Instant;
 
+use super::ecn::Ecn;
+use super::mtu::{BASE, Mtu};
 use super::recovery::Expired;
 use super::space::SpaceId;
 use super::{Connection, Counters, State};
@@ -170,6 +174,45 @@ impl Connection {
         self.confirmed && self.one_rtt.as_mut().is_some_and(|keys| keys.update())
     }
 
+    /// This side writes from another address from now on, or is about to: the peer is told, under another
+    /// connection ID, and of the new path nothing is taken for known [RFC 9000 §9.2, §9.4, §9.5].
+    ///
+    /// # Errors
+    /// [`UseError::Unmovable`]: a server stays where it is, and so does a client whose server forbids it,
+    /// has given it no other connection ID, or is still in the handshake. The connection is as it was.
+    pub fn migrate(&mut self, now: Instant) -> Result<(), UseError> {
+        self.check_open()?;
+        if !self.can_migrate() || !self.remote_cids.advance() {
+            return Err(UseError::Unmovable);
+        }
+        let data = self.draw().to_le_bytes();
+        self.path.probe(data, self.three_pto(), now);
+        self.counters.moves += 1;
+        self.begin_path(now);
+        Ok(())
+    }
+
+    /// [`Self::migrate`] would do it.
+    pub fn can_migrate(&self) -> bool {
+        let allowed = self.peer.as_ref().is_some_and(|peer| !peer.disable_active_migration);
+        let has_id = self.remote_cids.spare().is_some();
+        self.side == Side::Client && self.confirmed && allowed && has_id && !self.is_ending()
+    }
+
+    /// Of another path's rate, round trip and size nothing is known.
+    pub(super) fn begin_path(&mut self, now: Instant) {
+        let takes = self.peer.as_ref().map_or(u64::from(BASE), |peer| peer.max_udp_payload);
+        self.mtu = Mtu::new(self.config.max_udp_payload);
+        self.mtu.begin(takes, now);
+        let mss = u32::from(self.mtu.size());
+        let seed = self.secret.word(self.number, self.counters.packets_sent);
+        let sizes = tack_cc::Config { seed, ..tack_cc::Config::new(mss) };
+        let control = CongestionControl::new(self.config.congestion, sizes, now);
+        self.congestion = self.congestion.handed_over(Congestion::new(control, mss, now));
+        self.ecn = Ecn::new(self.config.ecn);
+        self.recovery.on_path_change(mss);
+    }
+
     /// A peer from which nothing came for so long is asked for a sign of life; `None`: it is not. As
     /// [`Config::keep_alive`](crate::Config::keep_alive) has it, from now on.
     pub fn set_keep_alive(&mut self, after: Option<Duration>) {
@@ -195,7 +238,10 @@ impl Connection {
             mtu: self.mtu.size(),
             acks: acks.sent(),
             tacks: acks.tacks(),
-            counters: self.counters,
+            counters: Counters {
+                key_updates: self.one_rtt.as_ref().map_or(0, |keys| keys.updates()),
+                ..self.counters
+            },
         }
     }
 

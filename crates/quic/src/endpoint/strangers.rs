@@ -16,6 +16,8 @@ const MAX_REPLIES: usize = 64;
 /// Stateless resets are this long, or one byte shorter than what they answer [RFC 9000 §10.3.3].
 const RESET_LEN: usize = 43;
 const LEAST_RESET: usize = 21;
+/// Bytes of the ID that a client makes up for a server [RFC 9000 §7.2].
+const LEAST_MADE_UP: usize = 8;
 
 impl Endpoint {
     /// A client's first packet. `None`: it is not taken in, or not yet.
@@ -28,6 +30,9 @@ impl Endpoint {
         now: Instant,
     ) -> Option<u64> {
         let listen = self.listen.as_ref()?;
+        if dcid.as_bytes().len() < LEAST_MADE_UP {
+            return None;
+        }
         if self.incoming >= listen.max_connections || self.arrived.len() >= listen.max_waiting {
             self.counters.refused += 1;
             return None;

@@ -132,6 +132,23 @@ pub enum Header<'a> {
     },
 }
 
+impl Header<'_> {
+    /// The receiver's connection ID.
+    pub fn dcid(&self) -> ConnectionId {
+        match self {
+            Header::Long { dcid, .. }
+            | Header::Retry { dcid, .. }
+            | Header::VersionNegotiation { dcid, .. }
+            | Header::Short { dcid, .. } => *dcid,
+        }
+    }
+
+    /// It is of an Initial packet.
+    pub fn is_initial(&self) -> bool {
+        matches!(self, Header::Long { kind: LongKind::Initial, .. })
+    }
+}
+
 /// A packet whose protection is still on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Protected<'a> {

@@ -1,5 +1,7 @@
 //! What the conversations ask of a stack.
 
+use std::net::SocketAddr;
+
 use tack_units::Instant;
 
 /// What came of reading a stream.
@@ -13,8 +15,10 @@ pub(crate) enum Read {
 /// One end of a connection, of any stack.
 pub(crate) trait End {
     fn connect(&mut self, now: Instant);
-    fn handle(&mut self, datagram: &mut [u8], now: Instant);
-    fn poll_transmit(&mut self, out: &mut Vec<u8>, now: Instant) -> bool;
+    /// A datagram came from `from`.
+    fn handle(&mut self, from: SocketAddr, datagram: &mut [u8], now: Instant);
+    /// The next datagram, and whom it is for.
+    fn poll_transmit(&mut self, out: &mut Vec<u8>, now: Instant) -> Option<SocketAddr>;
     fn deadline(&mut self) -> Option<Instant>;
     fn handle_timeout(&mut self, now: Instant);
     fn is_connected(&self) -> bool;

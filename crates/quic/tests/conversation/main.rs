@@ -1,4 +1,4 @@
-//! Conversations of our QUIC with itself and with quinn, over paths that lose, double, delay and damage.
+//! Conversations of our QUIC with itself and with quinn, over paths that lose, double, delay, damage and rebind.
 //! Each is a seed; every byte is compared.
 //!
 //! `TACK_SEEDS=100000` runs more of them.

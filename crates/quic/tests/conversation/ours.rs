@@ -1,6 +1,7 @@
 //! Our own stack as an end.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use tack_quic::streams::{Dir, StreamId};
 use tack_quic::wire::{Header, LongKind, Protected};
@@ -9,20 +10,24 @@ use tack_units::Instant;
 
 use super::end::{End, Read};
 use super::tls;
+use super::world::SERVER;
+
+/// Well below the patience with a silent peer.
+pub(crate) const KEEP_ALIVE: Duration = Duration::from_secs(5);
 
 pub(crate) struct Ours {
     pub(crate) conn: Option<Connection>,
     config: Config,
     seed: u64,
-    peer: SocketAddr,
     connected: bool,
     ended: Option<String>,
 }
 
 impl Ours {
     pub(crate) fn new(config: Config, seed: u64) -> Ours {
-        let peer = ([192, 0, 2, 1], 443).into();
-        Ours { conn: None, config, seed, peer, connected: false, ended: None }
+        // A client whose address became another has to say something, or nobody finds it.
+        let config = Config { keep_alive: Some(KEEP_ALIVE), ..config };
+        Ours { conn: None, config, seed, connected: false, ended: None }
     }
 
     fn seed(&self) -> [u8; 32] {
@@ -31,13 +36,13 @@ impl Ours {
         seed
     }
 
-    fn accept(&self, datagram: &[u8], now: Instant) -> Option<Connection> {
+    fn accept(&self, from: SocketAddr, datagram: &[u8], now: Instant) -> Option<Connection> {
         let Ok(Protected { header, .. }) = Protected::parse(datagram, 8) else { return None };
         let Header::Long { version, kind: LongKind::Initial, dcid, scid, .. } = header else {
             return None;
         };
         let accept = Accept {
-            remote: self.peer,
+            remote: from,
             is_validated: false,
             version,
             original_dcid: dcid,
@@ -74,7 +79,7 @@ fn id(number: u64) -> StreamId {
 impl End for Ours {
     fn connect(&mut self, now: Instant) {
         let connect = Connect {
-            remote: self.peer,
+            remote: SERVER,
             name: tls::NAME.try_into().unwrap(),
             tls: tls::client(),
             config: self.config.clone(),
@@ -83,18 +88,18 @@ impl End for Ours {
         self.conn = Some(Connection::connect(connect, now).unwrap());
     }
 
-    fn handle(&mut self, datagram: &mut [u8], now: Instant) {
+    fn handle(&mut self, from: SocketAddr, datagram: &mut [u8], now: Instant) {
         if self.conn.is_none() {
-            self.conn = self.accept(datagram, now);
+            self.conn = self.accept(from, datagram, now);
         }
         if let Some(conn) = &mut self.conn {
-            conn.handle(self.peer, 0, datagram, now);
+            conn.handle(from, 0, datagram, now);
         }
         self.settle();
     }
 
-    fn poll_transmit(&mut self, out: &mut Vec<u8>, now: Instant) -> bool {
-        self.conn.as_mut().is_some_and(|conn| conn.poll_transmit(out, now).is_some())
+    fn poll_transmit(&mut self, out: &mut Vec<u8>, now: Instant) -> Option<SocketAddr> {
+        Some(self.conn.as_mut()?.poll_transmit(out, now)?.to)
     }
 
     fn deadline(&mut self) -> Option<Instant> {

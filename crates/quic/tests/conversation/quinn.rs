@@ -8,20 +8,21 @@ use bytes::BytesMut;
 use quinn_proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use quinn_proto::{
     ClientConfig, Connection, ConnectionError, ConnectionHandle, DatagramEvent, Dir, Endpoint,
-    EndpointConfig, Event, ReadError, ServerConfig, StreamId, VarInt,
+    EndpointConfig, Event, ReadError, ServerConfig, StreamId, TransportConfig, VarInt,
 };
 use tack_units::Instant;
 
 use super::end::{End, Read};
+use super::ours::KEEP_ALIVE;
 use super::tls;
+use super::world::SERVER;
 
 pub(crate) struct Quinn {
     endpoint: Endpoint,
     conn: Option<(ConnectionHandle, Connection)>,
     /// Time zero in its own clock, which has none: only differences count.
     epoch: std::time::Instant,
-    peer: SocketAddr,
-    replies: Vec<Vec<u8>>,
+    replies: Vec<(SocketAddr, Vec<u8>)>,
     connected: bool,
     ended: Option<String>,
 }
@@ -39,7 +40,6 @@ impl Quinn {
             endpoint: Endpoint::new(config, server, true, Some(bytes)),
             conn: None,
             epoch,
-            peer: ([192, 0, 2, 1], 443).into(),
             replies: Vec::new(),
             connected: false,
             ended: None,
@@ -84,15 +84,18 @@ fn id(number: u64) -> StreamId {
 impl End for Quinn {
     fn connect(&mut self, now: Instant) {
         let config = QuicClientConfig::try_from(tls::client()).unwrap();
-        let config = ClientConfig::new(Arc::new(config));
+        let mut config = ClientConfig::new(Arc::new(config));
+        let mut transport = TransportConfig::default();
+        transport.keep_alive_interval(Some(KEEP_ALIVE));
+        config.transport_config(Arc::new(transport));
         let at = self.at(now);
-        self.conn = Some(self.endpoint.connect(at, config, self.peer, tls::NAME).unwrap());
+        self.conn = Some(self.endpoint.connect(at, config, SERVER, tls::NAME).unwrap());
     }
 
-    fn handle(&mut self, datagram: &mut [u8], now: Instant) {
+    fn handle(&mut self, from: SocketAddr, datagram: &mut [u8], now: Instant) {
         let (at, mut reply) = (self.at(now), Vec::new());
         let bytes = BytesMut::from(&*datagram);
-        match self.endpoint.handle(at, self.peer, None, None, bytes, &mut reply) {
+        match self.endpoint.handle(at, from, None, None, bytes, &mut reply) {
             Some(DatagramEvent::ConnectionEvent(_, event)) => {
                 if let Some((_, conn)) = &mut self.conn {
                     conn.handle_event(event);
@@ -106,21 +109,21 @@ impl End for Quinn {
                 }
             }
             Some(DatagramEvent::Response(transmit)) => {
-                self.replies.push(reply[..transmit.size].to_vec());
+                self.replies.push((from, reply[..transmit.size].to_vec()));
             }
             None => {}
         }
         self.settle();
     }
 
-    fn poll_transmit(&mut self, out: &mut Vec<u8>, now: Instant) -> bool {
-        if let Some(reply) = self.replies.pop() {
+    fn poll_transmit(&mut self, out: &mut Vec<u8>, now: Instant) -> Option<SocketAddr> {
+        if let Some((to, reply)) = self.replies.pop() {
             *out = reply;
-            return true;
+            return Some(to);
         }
         let at = self.at(now);
-        let Some((_, conn)) = &mut self.conn else { return false };
-        let sent = conn.poll_transmit(at, 1, out).is_some();
+        let (_, conn) = self.conn.as_mut()?;
+        let sent = conn.poll_transmit(at, 1, out).map(|transmit| transmit.destination);
         self.settle();
         sent
     }

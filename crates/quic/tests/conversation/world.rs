@@ -2,6 +2,7 @@
 //! virtual time. Everything follows from a seed.
 
 use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use rand::{RngExt, SeedableRng};
@@ -14,6 +15,16 @@ use super::end::{End, Read};
 const PATIENCE: Duration = Duration::from_secs(300);
 const MAX_STEPS: usize = 400_000;
 
+/// Where the server is, always.
+pub(crate) const SERVER: SocketAddr = at(1, 443);
+
+const fn at(host: u8, port: u16) -> SocketAddr {
+    SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192, 0, 2, host)), port)
+}
+
+/// Beside the server's: addresses that the client has.
+const HOSTS: u8 = 3;
+
 /// The path, both ways alike.
 #[derive(Clone, Debug)]
 pub(crate) struct Path {
@@ -22,6 +33,8 @@ pub(crate) struct Path {
     pub(crate) double: f64,
     pub(crate) late: f64,
     pub(crate) damage: f64,
+    /// Of the client's datagrams, before how many of which its address becomes another, as by a NAT.
+    pub(crate) rebind: f64,
 }
 
 impl Path {
@@ -29,8 +42,9 @@ impl Path {
     pub(crate) fn of(rng: &mut Pcg64) -> Path {
         let mut share = |most: f64| if rng.random() { rng.random_range(0.0..most) } else { 0.0 };
         let (loss, double, late, damage) = (share(0.15), share(0.1), share(0.2), share(0.1));
+        let rebind = share(0.01);
         let delay = Duration::from_micros(rng.random_range(200..60_000));
-        Path { delay, loss, double, late, damage }
+        Path { delay, loss, double, late, damage, rebind }
     }
 }
 
@@ -61,8 +75,10 @@ pub(crate) struct World {
     rng: Pcg64,
     path: Path,
     speakers: [Speaker; 2],
-    /// By time and order of sending: to whom, and the bytes.
-    wire: BTreeMap<(Instant, u64), (usize, Vec<u8>)>,
+    /// By time and order of sending: to whom, from where, and the bytes.
+    wire: BTreeMap<(Instant, u64), (usize, SocketAddr, Vec<u8>)>,
+    /// Where the client is, as the server sees it.
+    client: SocketAddr,
     sent: u64,
     streams: u64,
     most: usize,
@@ -87,6 +103,7 @@ impl World {
             path,
             speakers: ends.map(speaker),
             wire: BTreeMap::new(),
+            client: at(2, 1_000),
             sent: 0,
             streams,
             most,
@@ -158,8 +175,8 @@ impl World {
         let Some(next) = next else { panic!("nothing will ever happen\n{}", self.describe()) };
         let now = now.max(next);
         while let Some(first) = self.wire.first_entry().filter(|e| e.key().0 <= now) {
-            let (to, mut datagram) = first.remove();
-            self.speakers[to].end.handle(&mut datagram, now);
+            let (to, from, mut datagram) = first.remove();
+            self.speakers[to].end.handle(from, &mut datagram, now);
         }
         for speaker in &mut self.speakers {
             if speaker.end.deadline().is_some_and(|at| at <= now) {
@@ -172,15 +189,23 @@ impl World {
     fn send(&mut self, who: usize, now: Instant) {
         for _ in 0..10_000 {
             let mut datagram = Vec::new();
-            if !self.speakers[who].end.poll_transmit(&mut datagram, now) {
-                return;
+            let Some(to) = self.speakers[who].end.poll_transmit(&mut datagram, now) else { return };
+            // A server that is in its handshake knows its client by the address.
+            let are_connected = self.speakers.iter().all(|speaker| speaker.end.is_connected());
+            if who == 0 && are_connected && self.rng.random_bool(self.path.rebind) {
+                let host = self.rng.random_range(2..2 + HOSTS);
+                self.client = at(host, self.client.port() + 1);
             }
-            self.carry(1 - who, datagram, now);
+            // Where the client was, nobody is any more.
+            if to == [SERVER, self.client][who] {
+                self.carry(1 - who, datagram, now);
+            }
         }
         panic!("an end does not stop sending\n{}", self.describe());
     }
 
     fn carry(&mut self, to: usize, datagram: Vec<u8>, now: Instant) {
+        let from = [SERVER, self.client][to];
         let copies = 1 + u32::from(self.rng.random_bool(self.path.double));
         for _ in 0..copies {
             if self.rng.random_bool(self.path.loss) {
@@ -196,7 +221,7 @@ impl World {
                 at += self.path.delay.mul_f64(self.rng.random_range(0.0..2.0));
             }
             self.sent += 1;
-            self.wire.insert((at, self.sent), (to, datagram));
+            self.wire.insert((at, self.sent), (to, from, datagram));
         }
     }
 

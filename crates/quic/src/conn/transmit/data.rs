@@ -150,7 +150,7 @@ impl Connection {
             while let Some(data) = self.path.take_response() {
                 payload.put(&Frame::PathResponse(data));
             }
-            if let Some(data) = self.path.take_challenge(now) {
+            if let Some(data) = self.path.take_challenge(false, now) {
                 payload.put(&Frame::PathChallenge(data));
             }
             // It shows that the path takes as much [RFC 9000 §8.2.1].

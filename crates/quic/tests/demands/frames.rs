@@ -1,0 +1,158 @@
+//! Frames: which may come where, and what they may say.
+
+use tack_quic::streams::Dir;
+use tack_quic::wire::{Ack, Close, Frame, Loss};
+use tack_quic::{Config, code};
+
+use super::puppet::{DATA, HANDSHAKE, INITIAL, Met};
+
+/// Frames that only 1-RTT packets may have [RFC 9000 §12.4].
+fn of_data() -> Vec<Frame<'static>> {
+    vec![
+        Frame::ResetStream { id: 0, code: 0, final_size: 0 },
+        Frame::StopSending { id: 0, code: 0 },
+        Frame::NewToken(b"token"),
+        Frame::Stream { id: 0, offset: 0, fin: false, data: b"text" },
+        Frame::MaxData(1),
+        Frame::MaxStreamData { id: 0, most: 1 },
+        Frame::MaxStreams { bidi: true, most: 1 },
+        Frame::DataBlocked(1),
+        Frame::StreamDataBlocked { id: 0, at: 1 },
+        Frame::StreamsBlocked { bidi: true, at: 1 },
+        Frame::NewConnectionId { sequence: 1, retire_prior_to: 0, id: &[3; 8], token: [3; 16] },
+        Frame::RetireConnectionId(0),
+        Frame::PathChallenge([1; 8]),
+        Frame::PathResponse([1; 8]),
+        Frame::Close(Close { code: 0, frame_type: None, reason: b"" }),
+        Frame::HandshakeDone,
+        Frame::Datagram(b"text"),
+        Frame::ImmediateAck,
+        Frame::Loss(Loss { unsettled: 0 }),
+        Frame::Stamp(7),
+    ]
+}
+
+#[test]
+fn a_frame_of_1rtt_packets_in_a_handshake_packet_is_a_breach() {
+    for space in [INITIAL, HANDSHAKE] {
+        for frame in of_data() {
+            // A server in its handshake has keys of both.
+            let mut met = Met::server_in_handshake();
+            met.say(space, std::slice::from_ref(&frame));
+            assert_eq!(met.breach(), Some(code::PROTOCOL_VIOLATION), "{frame:?} in {space}");
+        }
+    }
+}
+
+#[test]
+fn what_only_a_server_may_say_is_a_breach_from_a_client() {
+    for frame in [Frame::HandshakeDone, Frame::NewToken(b"token")] {
+        let mut met = Met::server(Config::default());
+        met.say(DATA, std::slice::from_ref(&frame));
+        assert_eq!(met.breach(), Some(code::PROTOCOL_VIOLATION), "{frame:?}");
+    }
+}
+
+#[test]
+fn a_frame_that_is_unknown_or_cut_off_is_an_encoding_error_and_none_at_all_a_breach() {
+    let cases: [(&[u8], u64); 7] = [
+        (&[0x21], code::FRAME_ENCODING_ERROR),
+        (&[0x40, 0x21], code::FRAME_ENCODING_ERROR),
+        (&[0x04, 0x00], code::FRAME_ENCODING_ERROR),
+        // An empty token, and MAX_STREAMS beyond 2^60.
+        (&[0x07, 0x00], code::FRAME_ENCODING_ERROR),
+        (&[0x12, 0xd0, 0, 0, 0, 0, 0, 0, 1], code::FRAME_ENCODING_ERROR),
+        // A first range that is longer than what is below the largest.
+        (&[0x02, 0x01, 0x00, 0x00, 0x02], code::FRAME_ENCODING_ERROR),
+        (&[], code::PROTOCOL_VIOLATION),
+    ];
+    for (frames, expected) in cases {
+        let mut met = Met::client(Config::default());
+        met.say_bytes(DATA, frames.to_vec());
+        assert_eq!(met.breach(), Some(expected), "{frames:x?}");
+    }
+}
+
+#[test]
+fn an_acknowledgment_of_a_packet_that_was_never_sent_is_a_breach() {
+    for space in [INITIAL, HANDSHAKE, DATA] {
+        let mut met = match space {
+            DATA => Met::server(Config::default()),
+            _ => Met::server_in_handshake(),
+        };
+        let next = met.puppet.heard[space];
+        let ack = Ack { delay: 0, ranges: vec![next + 5..next + 6], ecn: None };
+        met.say(space, &[Frame::Ack(ack)]);
+        assert_eq!(met.breach(), Some(code::PROTOCOL_VIOLATION), "space {space}");
+    }
+}
+
+#[test]
+fn a_peer_that_acknowledges_what_it_cannot_have_seen_is_found_out() {
+    let mut met = Met::server(Config::default());
+    let stream = met.ours.open(Dir::Uni, met.now).unwrap();
+    met.ours.write(stream, &[7; 500_000]).unwrap();
+    // It hears nothing of what ours says, and acknowledges all the same, to make it faster.
+    for _ in 0..400 {
+        met.listen();
+        let top = met.puppet.heard[DATA];
+        let ack = Ack { delay: 0, ranges: std::iter::once(0..top).collect(), ecn: None };
+        met.say(DATA, &[Frame::Ack(ack)]);
+        if met.breach().is_some() {
+            break;
+        }
+        met.wait(std::time::Duration::from_millis(20));
+    }
+    assert_eq!(met.breach(), Some(code::PROTOCOL_VIOLATION));
+}
+
+#[test]
+fn a_datagram_that_was_not_asked_for_is_a_breach() {
+    let mut met = Met::server(Config { datagram_buffer: 0, ..Config::default() });
+    met.say(DATA, &[Frame::Datagram(b"text")]);
+    assert_eq!(met.breach(), Some(code::PROTOCOL_VIOLATION));
+}
+
+#[test]
+fn a_frame_of_tack_that_was_not_negotiated_is_an_encoding_error() {
+    for frame in [Frame::Loss(Loss { unsettled: 0 }), Frame::Stamp(7)] {
+        let mut met = Met::server(Config::default());
+        met.say(DATA, &[frame]);
+        assert_eq!(met.breach(), Some(code::FRAME_ENCODING_ERROR));
+    }
+}
+
+#[test]
+fn a_shorter_ack_delay_than_was_allowed_is_a_breach() {
+    use tack_quic::ack_frequency::{Frame as Asks, Request};
+    let ask = |micros| {
+        let max_ack_delay = std::time::Duration::from_micros(micros);
+        let request =
+            Request { ack_eliciting_threshold: 1, max_ack_delay, reordering_threshold: 1 };
+        Frame::AckFrequency(Asks { sequence: 0, request })
+    };
+    let mut met = Met::server(Config::default());
+    met.say(DATA, &[ask(1_000)]);
+    assert_eq!(met.breach(), None);
+    met.say(DATA, &[ask(999)]);
+    assert_eq!(met.breach(), Some(code::PROTOCOL_VIOLATION));
+}
+
+#[test]
+fn more_of_the_handshake_out_of_order_than_is_kept_is_refused() {
+    let mut met = Met::server_in_handshake();
+    met.say(HANDSHAKE, &[Frame::Crypto { offset: 70_000, data: &[7; 100] }]);
+    assert_eq!(met.breach(), Some(code::CRYPTO_BUFFER_EXCEEDED));
+}
+
+#[test]
+fn handshake_bytes_of_a_level_that_is_over_are_a_breach_but_their_repetition_is_none() {
+    // Anybody who sees the client's first packet can make Initial packets: TLS must not take them for
+    // what it reads now [RFC 9001 §4.1.3].
+    let mut met = Met::server_in_handshake();
+    met.say(INITIAL, &[Frame::Crypto { offset: 0, data: &[7; 100] }]);
+    assert_eq!(met.breach(), None);
+    let over = met.puppet.said(INITIAL);
+    met.say(INITIAL, &[Frame::Crypto { offset: over, data: &[7; 100] }]);
+    assert_eq!(met.breach(), Some(code::PROTOCOL_VIOLATION));
+}

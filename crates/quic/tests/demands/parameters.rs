@@ -1,0 +1,71 @@
+//! Transport parameters that cannot be.
+
+use tack_quic::wire::{Parameters, put_varint};
+use tack_quic::{Config, code};
+
+use super::puppet::{Met, emitted, id, usual};
+
+fn with(change: impl FnOnce(&mut Parameters)) -> Vec<u8> {
+    let mut parameters = Parameters { initial_scid: Some(id(2)), ..usual() };
+    change(&mut parameters);
+    emitted(&parameters)
+}
+
+/// What a server of ours says to a client with these parameters.
+fn breach(parameters: Vec<u8>) -> Option<u64> {
+    let mut met = Met::server_with(Config::default(), parameters);
+    met.exchange();
+    met.breach()
+}
+
+/// Usual ones, and these bytes as parameter `id`.
+fn and(id: u64, value: &[u8]) -> Vec<u8> {
+    let mut bytes = with(|_| {});
+    put_varint(id, &mut bytes);
+    put_varint(value.len() as u64, &mut bytes);
+    bytes.extend_from_slice(value);
+    bytes
+}
+
+#[test]
+fn a_client_s_parameters_that_cannot_be_end_the_handshake() {
+    let cannot_be = [
+        ("an original ID", with(|it| it.original_dcid = Some(id(1)))),
+        ("a reset token", with(|it| it.reset_token = Some([1; 16]))),
+        ("a Retry's ID", with(|it| it.retry_scid = Some(id(1)))),
+        ("a preferred address", with(|it| it.preferred_address = Some(vec![0; 41]))),
+        ("no ID", with(|it| it.initial_scid = None)),
+        ("another ID", with(|it| it.initial_scid = Some(id(3)))),
+        ("packets of 1 199 bytes", with(|it| it.max_udp_payload = 1_199)),
+        ("an exponent of 21", with(|it| it.ack_delay_exponent = 21)),
+        ("one ID", with(|it| it.active_cid_limit = 1)),
+        ("too many streams", with(|it| it.max_streams_bidi = (1 << 60) + 1)),
+        ("too many streams one way", with(|it| it.max_streams_uni = (1 << 60) + 1)),
+        ("a delay of 2^14 ms", and(0x0b, &[0x80, 0, 0x40, 0])),
+        ("a parameter twice", and(0x04, &[1])),
+        ("a number with a tail", and(0x01, &[1, 1])),
+        ("a flag with a value", and(0x0c, &[1])),
+        ("a value that is cut off", [with(|_| {}), vec![0x20, 9, 1]].concat()),
+    ];
+    for (what, parameters) in cannot_be {
+        assert_eq!(breach(parameters), Some(code::TRANSPORT_PARAMETER_ERROR), "{what}");
+    }
+    assert_eq!(breach(with(|_| {})), None);
+    assert_eq!(breach(and(0x1f * 31 + 27, b"whatever")), None, "a reserved one is skipped");
+}
+
+#[test]
+fn a_server_s_parameters_must_name_the_ids_of_the_handshake() {
+    let cannot_be: [(&str, fn(&mut Parameters)); 5] = [
+        ("no original ID", |it| it.original_dcid = None),
+        ("another original ID", |it| it.original_dcid = Some(id(7))),
+        ("a Retry that was none", |it| it.retry_scid = Some(id(7))),
+        ("no ID", |it| it.initial_scid = None),
+        ("another ID", |it| it.initial_scid = Some(id(7))),
+    ];
+    for (what, change) in cannot_be {
+        let mut met = Met::client_with(Config::default(), change);
+        met.exchange();
+        assert_eq!(met.breach(), Some(code::TRANSPORT_PARAMETER_ERROR), "{what}");
+    }
+}

@@ -15,7 +15,8 @@
 //! ```
 //!
 //! What is not there: 0-RTT (a server of ours never offers it, and a client never tries), a server's
-//! preferred address, multipath.
+//! preferred address, compatible version negotiation [RFC 9368], multipath. What the RFCs demand, and the
+//! test of each demand, is listed in `docs/quic-requirements.md`.
 
 pub mod ack_frequency;
 mod config;

@@ -94,7 +94,8 @@ impl Connection {
             Side::Client => (Sender::Server, true),
             Side::Server => (Sender::Client, false),
         };
-        if self.peer.is_some() {
+        // Until it has the server's, rustls gives a client those of the session that it resumes.
+        if self.peer.is_some() || is_client && self.tls.is_handshaking() {
             return Ok(());
         }
         let Some(peer) = self.tls.peer_parameters(sender)? else { return Ok(()) };

@@ -66,6 +66,21 @@ fn a_client_that_was_there_before_shows_its_token_once_and_from_its_address_alon
 }
 
 #[test]
+fn a_second_connection_resumes_the_session_of_the_first() {
+    let mut pair = Pair::new(listen());
+    let tls = tls::client();
+    for round in 0..2 {
+        let (name, at) = (tls::NAME.try_into().unwrap(), pair.addresses[1]);
+        let connected = pair.ends[0].connect(at, name, tls.clone(), Config::default(), pair.now);
+        let id = connected.unwrap();
+        pair.run(Duration::from_secs(1));
+        assert_eq!(pair.client(id).is_resumed(), round == 1);
+        assert_eq!(pair.server().is_resumed(), round == 1);
+        pair.transfer(id, 10_000);
+    }
+}
+
+#[test]
 fn of_clients_that_nobody_accepts_no_more_than_a_few_are_held() {
     let mut pair = Pair::new(Listen { max_waiting: 2, ..listen() });
     for _ in 0..5 {

@@ -1,0 +1,325 @@
+// quic-go as a peer of tack-interop's QUIC cases: a file server and its client over hq-interop or HTTP/3.
+//
+//	quic-go-peer server ADDRESS PORT --case NAME --root DIR --cert FILE --key FILE
+//	quic-go-peer client ADDRESS PORT --case NAME --out DIR --ca FILE --files NAME...
+//
+// What happened that no file shows is a line on standard output: closed CODE, resumed, datagrams N.
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/quic-go/quic-go"
+	"github.com/quic-go/quic-go/http3"
+)
+
+const (
+	hq        = "hq-interop"
+	window    = 4 << 20
+	datagrams = 20
+	parallel  = 50
+)
+
+type settings struct {
+	role, testCase           string
+	at                       *net.UDPAddr
+	root, cert, key, out, ca string
+	files                    []string
+}
+
+func main() {
+	set, err := parse(os.Args[1:])
+	if err == nil && set.role == "server" {
+		err = set.serve()
+	} else if err == nil {
+		err = set.ask()
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "quic-go-peer:", err)
+		os.Exit(1)
+	}
+}
+
+func parse(args []string) (*settings, error) {
+	if len(args) < 3 {
+		return nil, errors.New("usage: server|client ADDRESS PORT --case NAME ...")
+	}
+	port, err := strconv.Atoi(args[2])
+	if err != nil {
+		return nil, err
+	}
+	set := &settings{role: args[0], at: &net.UDPAddr{IP: net.ParseIP(args[1]), Port: port}}
+	options := map[string]*string{"--case": &set.testCase, "--root": &set.root, "--cert": &set.cert,
+		"--key": &set.key, "--out": &set.out, "--ca": &set.ca}
+	for rest := args[3:]; len(rest) > 0; {
+		if rest[0] == "--files" {
+			set.files = rest[1:]
+			break
+		}
+		option, known := options[rest[0]]
+		if !known || len(rest) < 2 {
+			return nil, fmt.Errorf("unknown option %s", rest[0])
+		}
+		*option, rest = rest[1], rest[2:]
+	}
+	return set, nil
+}
+
+func (set *settings) config() *quic.Config {
+	config := &quic.Config{
+		InitialStreamReceiveWindow:     window,
+		MaxStreamReceiveWindow:         window,
+		InitialConnectionReceiveWindow: 4 * window,
+		MaxConnectionReceiveWindow:     4 * window,
+		EnableDatagrams:                set.testCase == "datagrams",
+		Versions:                       []quic.Version{quic.Version1},
+	}
+	if set.testCase == "v2" {
+		config.Versions = []quic.Version{quic.Version2}
+	}
+	return config
+}
+
+func (set *settings) protocols() []string {
+	if set.testCase == "http3" {
+		return []string{http3.NextProtoH3}
+	}
+	return []string{hq}
+}
+
+func (set *settings) serve() error {
+	certificate, err := tls.LoadX509KeyPair(set.cert, set.key)
+	if err != nil {
+		return err
+	}
+	conn, err := net.ListenUDP("udp", set.at)
+	if err != nil {
+		return err
+	}
+	config := &tls.Config{Certificates: []tls.Certificate{certificate}, NextProtos: set.protocols()}
+	if set.testCase == "http3" {
+		server := http3.Server{TLSConfig: config, Handler: http.FileServer(http.Dir(set.root))}
+		return server.Serve(conn)
+	}
+	transport := &quic.Transport{Conn: conn}
+	if set.testCase == "retry" {
+		transport.VerifySourceAddress = func(net.Addr) bool { return true }
+	}
+	listener, err := transport.Listen(config, set.config())
+	if err != nil {
+		return err
+	}
+	for {
+		connection, err := listener.Accept(context.Background())
+		if err != nil {
+			return err
+		}
+		go set.answer(connection)
+	}
+}
+
+func (set *settings) answer(connection *quic.Conn) {
+	if connection.ConnectionState().TLS.DidResume {
+		fmt.Println("resumed")
+	}
+	go echo(connection)
+	for {
+		stream, err := connection.AcceptStream(context.Background())
+		if err != nil {
+			sayEnd(err)
+			return
+		}
+		go func() {
+			if err := set.file(connection, stream); err != nil {
+				fmt.Fprintln(os.Stderr, "a stream ended:", err)
+			}
+		}()
+	}
+}
+
+func echo(connection *quic.Conn) {
+	for {
+		datagram, err := connection.ReceiveDatagram(context.Background())
+		if err != nil || connection.SendDatagram(datagram) != nil {
+			return
+		}
+	}
+}
+
+func (set *settings) file(connection *quic.Conn, stream *quic.Stream) error {
+	request, err := io.ReadAll(stream)
+	if err != nil {
+		return err
+	}
+	words := strings.Fields(string(request))
+	if len(words) != 2 {
+		return errors.New("no such request")
+	}
+	if words[1] == "/close" {
+		return connection.CloseWithError(9, "enough")
+	}
+	file, err := os.Open(filepath.Join(set.root, filepath.Base(words[1])))
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	if _, err := io.Copy(stream, file); err != nil {
+		return err
+	}
+	return stream.Close()
+}
+
+// sayEnd tells with which code the other side's application closed.
+func sayEnd(err error) {
+	var closed *quic.ApplicationError
+	if errors.As(err, &closed) {
+		fmt.Println("closed", uint64(closed.ErrorCode), closed.ErrorMessage)
+	} else {
+		fmt.Fprintln(os.Stderr, "a connection ended:", err)
+	}
+}
+
+func (set *settings) ask() error {
+	text, err := os.ReadFile(set.ca)
+	if err != nil {
+		return err
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(text) {
+		return errors.New("no certificate in " + set.ca)
+	}
+	config := &tls.Config{RootCAs: roots, ServerName: "localhost", NextProtos: set.protocols(),
+		ClientSessionCache: tls.NewLRUClientSessionCache(4)}
+	if set.testCase == "http3" {
+		return set.askHTTP3(config)
+	}
+	times := 1
+	if set.testCase == "resumption" {
+		times = 2
+	}
+	for range times {
+		if err := set.converse(config); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (set *settings) converse(config *tls.Config) error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	connection, err := quic.DialAddr(ctx, set.at.String(), config, set.config())
+	if err != nil {
+		return err
+	}
+	if connection.ConnectionState().TLS.DidResume {
+		fmt.Println("resumed")
+	}
+	if set.testCase == "closed" {
+		_, err := fetch(ctx, connection, "close")
+		if err == nil {
+			_, err = connection.AcceptStream(ctx)
+		}
+		sayEnd(err)
+		return nil
+	}
+	err = set.each(func(name string) (io.Reader, error) { return fetch(ctx, connection, name) })
+	if err != nil {
+		return err
+	}
+	if set.testCase == "datagrams" {
+		if err := talk(ctx, connection); err != nil {
+			return err
+		}
+	}
+	return connection.CloseWithError(7, "done")
+}
+
+// each stores what open gives for each file, several at a time.
+func (set *settings) each(open func(string) (io.Reader, error)) error {
+	failures := make(chan error, len(set.files))
+	slots := make(chan struct{}, parallel)
+	for _, name := range set.files {
+		go func() {
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			failures <- set.store(name, open)
+		}()
+	}
+	for range set.files {
+		if err := <-failures; err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (set *settings) store(name string, open func(string) (io.Reader, error)) error {
+	body, err := open(name)
+	if err != nil {
+		return err
+	}
+	file, err := os.Create(filepath.Join(set.out, name))
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	_, err = io.Copy(file, body)
+	return err
+}
+
+func fetch(ctx context.Context, connection *quic.Conn, name string) (io.Reader, error) {
+	stream, err := connection.OpenStreamSync(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := fmt.Fprintf(stream, "GET /%s\r\n", name); err != nil {
+		return nil, err
+	}
+	return stream, stream.Close()
+}
+
+func talk(ctx context.Context, connection *quic.Conn) error {
+	for number := range datagrams {
+		datagram := make([]byte, 500)
+		datagram[0] = byte(number)
+		if err := connection.SendDatagram(datagram); err != nil {
+			return err
+		}
+	}
+	for range datagrams {
+		if _, err := connection.ReceiveDatagram(ctx); err != nil {
+			return err
+		}
+	}
+	fmt.Println("datagrams", datagrams)
+	return nil
+}
+
+func (set *settings) askHTTP3(config *tls.Config) error {
+	transport := &http3.Transport{TLSClientConfig: config}
+	defer transport.Close()
+	client := http.Client{Transport: transport}
+	return set.each(func(name string) (io.Reader, error) {
+		response, err := client.Get(fmt.Sprintf("https://%s/%s", set.at, name))
+		if err != nil {
+			return nil, err
+		}
+		if response.StatusCode != http.StatusOK {
+			return nil, fmt.Errorf("%s: %s", name, response.Status)
+		}
+		return response.Body, nil
+	})
+}

@@ -1,6 +1,5 @@
 //! Each command: what the user meant, done.
 
-pub mod another_way;
 pub mod doctor;
 pub mod extras;
 pub mod lab;

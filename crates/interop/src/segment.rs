@@ -39,6 +39,8 @@ pub struct Seen {
     pub ip_bytes: usize,
     /// ECN field: 0 not-ECT, 1 ECT(1), 2 ECT(0), 3 CE.
     pub ecn: u8,
+    /// Differentiated services codepoint, 6 bits.
+    pub dscp: u8,
     /// What is in it.
     pub content: Content,
 }
@@ -85,17 +87,18 @@ pub struct Tcp {
 impl Seen {
     /// Reads a packet's bytes; `None` for what is not an IP packet.
     pub fn read(bytes: &[u8], at: Instant, end: End, entered: bool) -> Option<Seen> {
-        let (header, protocol, ecn, src, dst) = match bytes.first()? >> 4 {
+        let (header, protocol, class, src, dst) = match bytes.first()? >> 4 {
             4 => {
                 let header = usize::from(bytes[0] & 15) * 4;
                 let src: [u8; 4] = bytes.get(12..16)?.try_into().ok()?;
                 let dst: [u8; 4] = bytes.get(16..20)?.try_into().ok()?;
-                (header, bytes[9], bytes[1] & 3, IpAddr::from(src), IpAddr::from(dst))
+                (header, bytes[9], bytes[1], IpAddr::from(src), IpAddr::from(dst))
             }
             6 => {
                 let src: [u8; 16] = bytes.get(8..24)?.try_into().ok()?;
                 let dst: [u8; 16] = bytes.get(24..40)?.try_into().ok()?;
-                (40, bytes[6], bytes[1] >> 4 & 3, IpAddr::from(src), IpAddr::from(dst))
+                let class = bytes[0] << 4 | bytes[1] >> 4;
+                (40, bytes[6], class, IpAddr::from(src), IpAddr::from(dst))
             }
             _ => return None,
         };
@@ -108,7 +111,8 @@ impl Seen {
             },
             _ => Content::Other,
         };
-        Some(Seen { at, end, entered, src, dst, ip_bytes: bytes.len(), ecn, content })
+        let (ecn, dscp) = (class & 3, class >> 2);
+        Some(Seen { at, end, entered, src, dst, ip_bytes: bytes.len(), ecn, dscp, content })
     }
 
     /// The TCP segment in it.

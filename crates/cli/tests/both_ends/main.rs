@@ -33,3 +33,5 @@ mod tun;
 mod tunnel;
 #[cfg(target_os = "linux")]
 mod tunnel_programs;
+#[cfg(target_os = "linux")]
+mod tunnel_roaming;

@@ -12,9 +12,16 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tack_interop::program::is_installed;
+use tack_interop::segment::Content;
+use tack_interop::{Family, Setup};
+use tack_link::End;
+use tack_link::queue::Limit;
+use tack_link::wired::DirectionConfig;
+use tack_units::Rate;
 use tempfile::tempdir;
 
-use crate::support::{Listening, succeeded, tack};
+use crate::network::TRANSPORTS;
+use crate::support::{Listening, run, succeeded, tack};
 
 /// A server of this many tests at most, and its port.
 fn server(home: &Path, flags: &str) -> (Listening, String) {
@@ -193,6 +200,38 @@ fn lines_have_a_title_a_time_one_unit_and_on_demand_every_detail() {
     let notes = String::from_utf8(asked.stderr).unwrap();
     assert!(notes.contains("--zerocopy means nothing here: bytes pass through encryption"));
     assert!(notes.contains("--no-delay means nothing here"), "{notes}");
+}
+
+/// Everything the client sends is marked; the server marks once it knows the mark.
+#[test]
+fn packets_on_the_path_carry_the_type_of_service_that_was_asked_for_over_both_families() {
+    run(async {
+        for (over, family) in TRANSPORTS.into_iter().zip([Family::V4, Family::V6]) {
+            let rate = Rate::from_mbps(20);
+            let limit = Limit::Bytes(100_000);
+            let way = DirectionConfig::clean(rate, Duration::from_millis(2), limit);
+            let Some(world) = Setup::over(way).start() else { return };
+            let home = tempdir().unwrap();
+            let mut server = tack(home.path(), &format!("perf -s -1 -p 0 --open{over}"));
+            let mut server = Listening(world.far().spawn(&mut server).unwrap());
+            let mut lines = BufReader::new(server.0.stdout.take().unwrap()).lines();
+            let port = lines.find_map(|line| port_in(&line.unwrap())).unwrap();
+            let at = world.kernel(family, port.parse().unwrap());
+            // 46, expedited forwarding, with the two bits of ECN.
+            let line = format!("perf -c {} -p {port} -n 200K -S 0xb8{over}", at.ip());
+            let client = world.near().spawn(&mut tack(home.path(), &line)).unwrap();
+            let done = tokio::task::spawn_blocking(|| client.wait_with_output()).await;
+            succeeded(&done.unwrap().unwrap());
+            let datagrams = |end| {
+                let mut sent = world.log.sent_by(end);
+                sent.retain(|seen| seen.content == Content::Other);
+                sent.into_iter().map(|seen| seen.dscp).collect::<Vec<_>>()
+            };
+            let (ours, theirs) = (datagrams(End::A), datagrams(End::B));
+            assert!(ours.len() > 100 && ours.iter().all(|dscp| *dscp == 46), "{over}: {ours:?}");
+            assert_eq!(theirs.last(), Some(&46), "{over}: {theirs:?}");
+        }
+    });
 }
 
 #[test]

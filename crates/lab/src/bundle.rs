@@ -44,6 +44,7 @@ files! {
     "tack/T-13a.toml",
     "tack/T-13b.toml",
     "tack/T-14b.toml",
+    "tack/T-16.toml",
     "tack/T-16c.toml",
     "tack/T-18.toml",
     "tack/A2.toml",
@@ -57,6 +58,10 @@ files! {
     "versus/versus-many.toml",
     "versus/versus-paced.toml",
 }
+
+/// Traces of videos, by name: what `app = { kind = "video", trace = NAME }` may say.
+pub const VIDEOS: &[(&str, &str)] =
+    &[("1080p60", include_str!("../experiments/video/1080p60.txt"))];
 
 /// Whose figures they are: directories, and what they are of.
 pub const PAPERS: &[(&str, &str)] = &[

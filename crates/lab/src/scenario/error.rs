@@ -54,6 +54,15 @@ impl ScenarioError {
     }
 }
 
+/// What is wrong with a table that has no text any more: the dotted key as far as it is known, and what.
+pub(super) fn of_table(e: &toml::de::Error) -> (String, String) {
+    let whole = e.to_string();
+    let within = whole.lines().last().and_then(|l| l.strip_prefix("in `")?.strip_suffix('`'));
+    let unknown = e.message().strip_prefix("unknown field `").and_then(|m| m.split_once('`'));
+    let parts = within.into_iter().chain(unknown.map(|u| u.0));
+    (parts.collect::<Vec<_>>().join("."), e.message().replace('\n', " "))
+}
+
 fn line_at(text: &str, offset: usize) -> usize {
     let end = offset.min(text.len());
     text.as_bytes()[..end].iter().filter(|&&b| b == b'\n').count() + 1
@@ -71,14 +80,23 @@ fn key_at(text: &str, offset: usize) -> Option<String> {
 }
 
 /// The line that defines `key`, else that of its nearest parent.
-fn line_of(text: &str, key: &str) -> Option<usize> {
+pub(crate) fn line_of(text: &str, key: &str) -> Option<usize> {
     let document = toml::de::DeTable::parse(text).ok()?;
     let mut found = None;
     let mut table = Some(document.get_ref());
     let mut list: Option<&toml::de::DeArray<'_>> = None;
     for part in key.split('.') {
         let value = if let Some(items) = list.take() {
-            part.parse::<usize>().ok().and_then(|i| items.get(i))
+            match part.parse::<usize>() {
+                Ok(i) => items.get(i),
+                // Whoever wrote the key did not know which entry; the first that has it.
+                Err(_) => items.iter().find_map(|item| {
+                    let toml::de::DeValue::Table(entry) = item.get_ref() else { return None };
+                    let (name, value) = entry.get_key_value(part)?;
+                    found = Some(line_at(text, name.span().start));
+                    Some(value)
+                }),
+            }
         } else {
             let entry = table.and_then(|t| t.get_key_value(part));
             if let Some((name, _)) = entry {

@@ -33,6 +33,10 @@ pub fn experiment_or_scenario(text: &str, id: &str) -> Result<Experiment, Scenar
     if base.contains_key("id") {
         return Experiment::parse(text);
     }
+    if base.contains_key("base") {
+        let what = "is missing: an experiment, which has [base], has an id".to_owned();
+        return Err(ScenarioError::at(text, "id", what));
+    }
     let sweep = match base.remove("sweep") {
         Some(Value::Table(sweep)) => sweep,
         Some(_) => {
@@ -198,8 +202,14 @@ impl Planner<'_> {
                 let mut point = point.clone();
                 for (key, value) in &set_of_keys.set {
                     set(&mut point.table, key, value.clone()).map_err(|what| {
+                        let number = sets.iter().position(|s| s.name == set_of_keys.name);
+                        let place = format!("{axis}.{}.set", number.unwrap_or(0));
                         let what = format!("of {axis} `{}` {what}", set_of_keys.name);
-                        self.wrong(&format!("set.{key}"), what)
+                        ScenarioError {
+                            line: line_of(self.text, &place),
+                            key: format!("set.{key}"),
+                            what,
+                        }
                     })?;
                 }
                 point.key.insert(axis.to_owned(), Word::Text(set_of_keys.name.clone()));

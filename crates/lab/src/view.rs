@@ -137,6 +137,9 @@ impl View {
         self.panels.iter().try_for_each(|p| named("panels", p))?;
         self.lines.iter().try_for_each(|l| named("lines", l))?;
         if matches!(self.kind, Kind::Lines | Kind::Bars) {
+            if self.x.is_empty() {
+                return Err(("x", format!("is missing: one of {}", names.join(", "))));
+            }
             named("x", &self.x)?;
         }
         let simple = matches!(self.kind, Kind::Lines | Kind::Bars).then_some(&self.metric);

@@ -31,12 +31,10 @@ fn a_file_of_ones_own_is_reproduced_with_pictures_and_never_blessed() {
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
     assert!(text.contains("TCP, as it comes") && !text.contains("TACK"), "{text}");
     let figures = dir.path().join("figures");
-    for name in ["mine.svg", "mine.png", "mine.csv", "mine.json", "report.html", "findings.txt"] {
+    for name in ["mine.svg", "mine.csv", "mine.json", "report.html", "findings.txt"] {
         let bytes = std::fs::read(figures.join(name)).unwrap_or_else(|e| panic!("{name}: {e}"));
         assert!(bytes.len() > 20, "{name} is {} bytes", bytes.len());
     }
-    let png = std::fs::read(figures.join("mine.png")).unwrap();
-    assert_eq!(&png[1..4], b"PNG");
     let refused = tack(dir.path(), "reproduce --short --bless .").arg(own[0]).output().unwrap();
     let why = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(!refused.status.success() && why.contains("my figure.toml"), "{why}");

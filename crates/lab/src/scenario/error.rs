@@ -49,7 +49,8 @@ impl ScenarioError {
     /// The text is not TOML, or a key has the wrong name or type.
     pub(crate) fn from_toml(text: &str, e: &toml::de::Error) -> Self {
         let line = e.span().map(|s| line_at(text, s.start));
-        let key = e.span().and_then(|s| key_at(text, s.start)).unwrap_or_default();
+        let key = e.span().and_then(|s| key_in(text, &s).or_else(|| key_at(text, s.start)));
+        let key = key.unwrap_or_default();
         ScenarioError { line, key, what: e.message().replace('\n', " ") }
     }
 }
@@ -66,6 +67,13 @@ pub(super) fn of_table(e: &toml::de::Error) -> (String, String) {
 fn line_at(text: &str, offset: usize) -> usize {
     let end = offset.min(text.len());
     text.as_bytes()[..end].iter().filter(|&&b| b == b'\n').count() + 1
+}
+
+/// The key that `span` is, if a value is behind it.
+fn key_in(text: &str, span: &core::ops::Range<usize>) -> Option<String> {
+    let key = text.get(span.clone())?.trim_matches('"');
+    let is_key = text.get(span.end..)?.trim_start().starts_with('=');
+    (is_key && !key.is_empty() && key.len() < 80).then(|| key.to_owned())
 }
 
 /// The key written on the line of `offset`, for messages about its value.

@@ -189,7 +189,7 @@ Examples:
   tack lab reproduce T-6b L8 custura --short
   tack lab reproduce --out figures/ --report figures.html
   tack lab reproduce T-6b --set seeds=20 --set wan.up.loss=0.1 --only poor
-  tack lab reproduce T-18 --only "TACK,TCP BBR, Linux's ACKs"
+  tack lab reproduce T-18 --only 'TACK,TCP BBR'
   tack lab reproduce my-T-6b.toml --out mine/
   tack lab reproduce tack --shard 1/4 --out part1/
   tack lab reproduce tack --merge part*/runs.jsonl --out all/";

@@ -24,7 +24,8 @@ use tack_lab::{Recordings, bundle, html, results, simulate_recorded};
 
 use super::{Recorder, at, failed, interruptible, print_json, progress, texts, why_stopped};
 use crate::args::lab::{
-    AcksArgs, CompareArgs, FigureArgs, FigureFile, HowArgs, ReproduceArgs, RunArgs, StoreArgs, files,
+    AcksArgs, CompareArgs, FigureArgs, FigureFile, HowArgs, ReproduceArgs, RunArgs, StoreArgs,
+    files,
 };
 use crate::cmd::extras::print;
 use crate::exit::{ExitCode, Failure};

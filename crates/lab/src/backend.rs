@@ -15,7 +15,7 @@ use crate::metric;
 use crate::record::Record;
 use crate::response;
 use crate::result::RunResult;
-use crate::scenario::{App, Scenario, Stack, StockAcks, Strategy};
+use crate::scenario::{App, Scenario, Stack, StockAcks, Strategy, video};
 use crate::simulate::{Running, Wanted};
 use crate::stock::GaveUp;
 
@@ -158,8 +158,9 @@ fn open_loop(scenario: &Scenario, way: Mode) -> Result<Figures> {
     let (Some(wifi), Some(flow)) = (&scenario.wifi, scenario.flow.first()) else {
         bail!("open-loop traffic needs [wifi] and a flow");
     };
-    let offered = match flow.app {
-        App::Cbr { mbps } => Some(mbps),
+    let offered = match &flow.app {
+        App::Cbr { mbps } => Some(*mbps),
+        App::Video { trace, .. } => video::read(trace).ok().map(|v| v.mean_bps() / 1e6),
         _ => None,
     };
     let time = Duration::from_secs_f64(scenario.duration_s - scenario.warmup_s);

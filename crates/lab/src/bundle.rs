@@ -58,6 +58,10 @@ files! {
     "versus/versus-paced.toml",
 }
 
+/// Traces of videos, by name: what `app = { kind = "video", trace = NAME }` may say.
+pub const VIDEOS: &[(&str, &str)] =
+    &[("1080p60", include_str!("../experiments/video/1080p60.txt"))];
+
 /// Whose figures they are: directories, and what they are of.
 pub const PAPERS: &[(&str, &str)] = &[
     ("tack", "Li et al., TACK (SIGCOMM 2020, ToN 2021)"),

@@ -25,6 +25,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::course::DISTRIBUTIONS;
 use crate::draw::{Word, Words};
 use crate::item::Backend;
 use crate::metric;
@@ -124,6 +125,27 @@ pub enum Expect {
     },
 }
 
+impl Expect {
+    /// What is given for each of some names.
+    pub(crate) fn values(&self) -> Option<&BTreeMap<String, f64>> {
+        match self {
+            Expect::Within { values, .. }
+            | Expect::AtLeast { values, .. }
+            | Expect::AtMost { values, .. }
+            | Expect::Rust { values, .. } => Some(values),
+            _ => None,
+        }
+    }
+
+    /// Names in order.
+    pub(crate) fn groups(&self) -> Option<&[Vec<String>]> {
+        match self {
+            Expect::Order { groups, .. } => Some(groups),
+            _ => None,
+        }
+    }
+}
+
 /// What a paper says.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -196,6 +218,17 @@ impl Claim {
         }
     }
 
+    /// Every figure that is looked at, of whichever group.
+    pub(crate) fn metrics(&self) -> Vec<String> {
+        let other = |key| match self.versus.as_ref()?.get(key)? {
+            Word::Text(text) => Some(text.clone()),
+            _ => None,
+        };
+        let base = self.metric.rsplit_once('.').map_or(self.metric.as_str(), |parts| parts.1);
+        let group = other("group").map(|group| format!("{group}.{base}"));
+        [Some(self.metric.clone()), other("metric"), group].into_iter().flatten().collect()
+    }
+
     /// Whether it can be judged at all; else what is wrong, and under which key.
     pub(crate) fn check(&self, axes: &[(String, Vec<Word>)]) -> Result<(), (&'static str, String)> {
         let names: Vec<&str> = axes.iter().map(|(name, _)| name.as_str()).collect();
@@ -206,9 +239,21 @@ impl Claim {
             let what = format!("names `{name}`, which is no axis: {}", names.join(", "));
             Err((key, what))
         };
-        let distribution = matches!(self.expect, Expect::LeftOf { .. } | Expect::Rust { .. });
-        if !distribution && metric::unit(&self.metric).is_none() {
-            return Err(("metric", format!("is `{}`, which no record has", self.metric)));
+        if let Expect::LeftOf { times, .. } = &self.expect {
+            if !DISTRIBUTIONS.contains(&self.metric.as_str()) {
+                let there = DISTRIBUTIONS.join(", ");
+                return Err(("metric", format!("is `{}`; distributions are {there}", self.metric)));
+            }
+            if let Some(wrong) = times.keys().find(|name| quantile_of(name).is_none()) {
+                return Err(("expect.times", format!("has `{wrong}`: write p0 to p100")));
+            }
+        } else if let Some(name) = self.metrics().iter().find(|m| metric::unit(m).is_none()) {
+            let key = if *name == self.metric { "metric" } else { "versus" };
+            return Err((key, metric::unknown(name)));
+        }
+        if self.versus.is_none() && self.how != How::default() {
+            let what = "needs versus: what the figure is held against".to_owned();
+            return Err(("how", what));
         }
         let versus = self.versus.iter().flat_map(|w| w.keys());
         let versus = versus.filter(|k| !SAME_RUN.contains(&k.as_str()));
@@ -221,6 +266,16 @@ impl Claim {
             Expect::Rust { name, .. } if judge::function(name).is_none() => {
                 let what = format!("names `{name}`, there are {}", judge::names());
                 Err(("expect.name", what))
+            }
+            Expect::Within { value: None, values, .. }
+            | Expect::AtLeast { value: None, values }
+            | Expect::AtMost { value: None, values }
+                if values.is_empty() =>
+            {
+                Err(("expect", "needs value, or values by name".to_owned()))
+            }
+            Expect::LeftOf { times, .. } if times.is_empty() => {
+                Err(("expect.times", "needs a quantile, as in times = { p50 = 2.0 }".to_owned()))
             }
             Expect::Within { relative: None, absolute: None, .. } => {
                 Err(("expect", "needs relative or absolute: how far it may differ".to_owned()))
@@ -372,6 +427,12 @@ fn ordered(groups: &[Vec<String>], slack: f64, points: &Points) -> bool {
     groups.windows(2).all(|w| most(&w[0]) <= least(&w[1]) + slack)
 }
 
+/// Reads `p95`.
+fn quantile_of(name: &str) -> Option<f64> {
+    let percent: f64 = name.strip_prefix('p')?.parse().ok()?;
+    (0.0..=100.0).contains(&percent).then_some(percent / 100.0)
+}
+
 /// How many times left of another distribution one lies, by quantiles.
 fn left_of(
     name: &str,
@@ -384,7 +445,7 @@ fn left_of(
     let mut texts = Vec::new();
     let mut agrees = !times.is_empty();
     for (quantile, factor) in times {
-        let q = quantile.trim_start_matches('p').parse().unwrap_or(50.0) / 100.0;
+        let q = quantile_of(quantile).unwrap_or(0.5);
         let of = |at: &Words| results.pooled(name, at, q).unwrap_or(0.0);
         let (own, others) = (of(at), of(&other));
         // Nothing of it at all is any number of times less than something.

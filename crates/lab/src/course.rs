@@ -11,6 +11,11 @@ use crate::setup::Setup;
 use crate::stats::quantile;
 use crate::traffic::Placed;
 
+/// What is known over time, of each kind of flows.
+pub(crate) const SERIES: [&str; 6] =
+    ["cwnd_bytes", "rtt_min_us", "srtt_us", "blocked_bytes", "pacing_bps", "goodput_bps"];
+/// What is known as a distribution over time.
+pub(crate) const DISTRIBUTIONS: [&str; 1] = ["blocked"];
 /// Points of a series that are kept.
 const POINTS: usize = 200;
 /// Steps of a distribution: every 5 %.
@@ -43,7 +48,7 @@ impl<'a> Course<'a> {
     }
 
     fn id(&self, flow: usize) -> Option<FlowId> {
-        match self.setup.flows.get(flow)? {
+        match &self.setup.flows.get(flow)?.placed {
             Placed::Flow(id) => Some(*id),
             Placed::Udp { .. } => None,
         }

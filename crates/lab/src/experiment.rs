@@ -57,6 +57,8 @@ use crate::item::Backend;
 use crate::scenario::{Scenario, ScenarioError, set};
 use crate::view::View;
 
+mod check;
+
 /// An experiment, as in its file.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -260,7 +262,10 @@ impl Experiment {
             }
         }
         if experiment.base.is_some() {
-            return Ok(experiment);
+            return match experiment.check() {
+                Ok(()) => Ok(experiment),
+                Err((key, what)) => wrong(key, what),
+            };
         }
         if experiment.variant.len() != 2 {
             let what = "must name two: the one in question, then the one it is held against";

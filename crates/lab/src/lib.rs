@@ -22,6 +22,7 @@ mod network;
 pub mod output;
 pub mod pivot;
 pub mod plan;
+mod playout;
 #[cfg(target_os = "linux")]
 pub mod program;
 mod ranks;

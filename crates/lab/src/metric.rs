@@ -11,11 +11,12 @@ use std::collections::BTreeMap;
 use tack_tcp::PathFacts;
 use tack_units::{Rate, math};
 
-use crate::result::FlowResult;
+use crate::result::{FlowResult, VideoResult};
 use crate::scenario::{Scenario, StockAcks, Strategy};
 
 #[cfg(target_os = "linux")]
 pub(crate) use run::of_live;
+pub(crate) use run::unknown;
 pub use run::{LIVE, OTHERS, RUN_METRICS, RunMetric, of_run, unit};
 
 /// Text of a full segment with timestamps, and under TACK, bytes.
@@ -44,6 +45,8 @@ pub enum Of {
     Sum(fn(&FlowResult) -> f64),
     /// From all of them.
     All(fn(&Scenario, &[FlowResult]) -> Option<f64>),
+    /// Of those that are videos: the sum of the first over that of the second.
+    Videos(fn(&VideoResult) -> Option<(f64, f64)>),
 }
 
 /// All there are.
@@ -157,6 +160,16 @@ pub const METRICS: &[Metric] = &[
         of: Of::All(|_, flows| flows.iter().filter_map(|f| f.rtt_p95_us).reduce(f64::max)),
     },
     rate("goodput_bps", "bit/s", "application bytes delivered", |f| f.goodput_bps),
+    Metric {
+        name: "present_goodput_bps",
+        unit: "bit/s",
+        what: "goodput while the flow was there, from its start to its stop; the sum of the flows",
+        of: Of::All(|scenario, flows| {
+            let measured = scenario.duration_s - scenario.warmup_s;
+            let there = flows.iter().filter(|f| f.present_s > 0.0);
+            Some(there.map(|f| f.goodput_bps * measured / f.present_s).sum())
+        }),
+    },
     rate("data_packets_per_s", "1/s", "packets with text", |f| f.data_packets_per_s),
     rate("ack_packets_per_s", "1/s", "packets that only acknowledge", |f| f.ack_packets_per_s),
     rate("ack_bytes_per_s", "B/s", "IP-level bytes of packets without text", |f| f.ack_bytes_per_s),
@@ -352,7 +365,40 @@ pub const METRICS: &[Metric] = &[
             (mbps > 0.0 && ms > 0.0).then(|| math::log2(mbps / ms))
         }),
     },
+    video("rebuffering", "share", "time in which a video stood still for want of a frame", |v| {
+        Some((v.stalled_s, v.watched_s))
+    }),
+    video("stalls_per_min", "1/min", "how often a video came to stand still", |v| {
+        Some((v.stalls as f64 * 60.0, v.watched_s))
+    }),
+    video(
+        "late_frames",
+        "share",
+        "frames of a video that were not there when they were due",
+        |v| Some((v.late as f64, v.frames as f64)),
+    ),
+    video("macroblocking", "in 30 min", "how often a video's picture became wrong", |v| {
+        Some((v.macroblockings as f64 * 1_800.0, v.watched_s))
+    }),
+    video("damaged_frames", "share", "frames of a video that were shown wrong", |v| {
+        Some((v.damaged as f64, v.frames as f64))
+    }),
+    video("frame_delay_p50_us", "us", "from a frame's capture until it was there, median", |v| {
+        Some((v.delay_p50_us?, 1.0))
+    }),
+    video("frame_delay_p95_us", "us", "the same, 95th percentile", |v| {
+        Some((v.delay_p95_us?, 1.0))
+    }),
 ];
+
+const fn video(
+    name: &'static str,
+    unit: &'static str,
+    what: &'static str,
+    of: fn(&VideoResult) -> Option<(f64, f64)>,
+) -> Metric {
+    Metric { name, unit, what, of: Of::Videos(of) }
+}
 
 const fn rate(
     name: &'static str,
@@ -368,11 +414,7 @@ fn mean(flows: &[FlowResult], of: impl Fn(&FlowResult) -> Option<f64>) -> Option
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
-fn ratio(
-    flows: &[FlowResult],
-    above: impl Fn(&FlowResult) -> f64,
-    below: impl Fn(&FlowResult) -> f64,
-) -> Option<f64> {
+fn ratio<T>(flows: &[T], above: impl Fn(&T) -> f64, below: impl Fn(&T) -> f64) -> Option<f64> {
     let (above, below): (f64, f64) = (flows.iter().map(above).sum(), flows.iter().map(below).sum());
     (below > 0.0).then(|| above / below)
 }
@@ -397,6 +439,11 @@ pub fn figures(scenario: &Scenario, flows: &[FlowResult]) -> BTreeMap<String, f6
     let value = |m: &Metric| match m.of {
         Of::Sum(of) => Some(flows.iter().map(of).sum()),
         Of::All(of) => of(scenario, flows),
+        Of::Videos(of) => {
+            let parts: Vec<(f64, f64)> =
+                flows.iter().filter_map(|f| f.video.as_ref()).filter_map(of).collect();
+            ratio(&parts, |p| p.0, |p| p.1)
+        }
     };
     let figure = |m: &Metric| Some((m.name.to_owned(), value(m)?));
     METRICS.iter().filter_map(figure).filter(|(_, v)| v.is_finite()).collect()

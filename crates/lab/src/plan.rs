@@ -5,7 +5,7 @@ use toml::{Table, Value};
 use crate::draw::{Word, Words, draw};
 use crate::experiment::{Experiment, Extent, Variant};
 use crate::item::{Item, Plan, identity};
-use crate::scenario::{MAX_RUNS, Scenario, ScenarioError, line_of_quoted, set};
+use crate::scenario::{MAX_RUNS, Scenario, ScenarioError, line_of, line_of_quoted, set};
 use crate::view::Kind;
 
 /// A point of the plan: its key, and the scenario so far.
@@ -32,6 +32,10 @@ pub fn experiment_or_scenario(text: &str, id: &str) -> Result<Experiment, Scenar
     let mut base: Table = text.parse().map_err(|e| ScenarioError::from_toml(text, &e))?;
     if base.contains_key("id") {
         return Experiment::parse(text);
+    }
+    if base.contains_key("base") {
+        let what = "is missing: an experiment, which has [base], has an id".to_owned();
+        return Err(ScenarioError::at(text, "id", what));
     }
     let sweep = match base.remove("sweep") {
         Some(Value::Table(sweep)) => sweep,
@@ -100,13 +104,36 @@ impl Planner<'_> {
         let with =
             if words.is_empty() { String::new() } else { format!(" (with {})", words.join(", ")) };
         let swept = self.experiment.sweep.keys().next();
+        let what = format!("{what}{with}");
+        if let Some(line) = self.line_of_set(key, point) {
+            return ScenarioError { line: Some(line), key: key.to_owned(), what };
+        }
         let key = match (self.experiment.is_scenario, key) {
             (true, "") => swept.map_or("", String::as_str).to_owned(),
             (true, key) => key.to_owned(),
             (false, "") => "base".to_owned(),
             (false, key) => format!("base.{key}"),
         };
-        self.wrong(&key, format!("{what}{with}"))
+        self.wrong(&key, what)
+    }
+
+    /// The line of the set of keys that says what `key` of a point is, if one does: a variant's comes
+    /// after a case's, and what is drawn after both.
+    fn line_of_set(&self, key: &str, point: &Words) -> Option<usize> {
+        let says = |own: &str| {
+            let within = |a: &str, b: &str| a.strip_prefix(b).is_some_and(|r| r.starts_with('.'));
+            !key.is_empty() && (own == key || within(key, own) || within(own, key))
+        };
+        if let Some(drawn) = self.experiment.draw.keys().find(|own| says(own)) {
+            return line_of_quoted(self.text, drawn);
+        }
+        let sets = [("variant", &self.experiment.variant), ("case", &self.experiment.case)];
+        sets.into_iter().find_map(|(axis, sets)| {
+            let name = point.get(axis)?.to_string();
+            let number = sets.iter().position(|s| s.name == name)?;
+            sets[number].set.keys().find(|own| says(own))?;
+            line_of(self.text, &format!("{axis}.{number}.set"))
+        })
     }
 
     fn bounded(&self, points: usize, by: usize, key: &str) -> Result<(), ScenarioError> {
@@ -175,8 +202,14 @@ impl Planner<'_> {
                 let mut point = point.clone();
                 for (key, value) in &set_of_keys.set {
                     set(&mut point.table, key, value.clone()).map_err(|what| {
+                        let number = sets.iter().position(|s| s.name == set_of_keys.name);
+                        let place = format!("{axis}.{}.set", number.unwrap_or(0));
                         let what = format!("of {axis} `{}` {what}", set_of_keys.name);
-                        self.wrong(&format!("set.{key}"), what)
+                        ScenarioError {
+                            line: line_of(self.text, &place),
+                            key: format!("set.{key}"),
+                            what,
+                        }
                     })?;
                 }
                 point.key.insert(axis.to_owned(), Word::Text(set_of_keys.name.clone()));

@@ -9,10 +9,11 @@ use tack_sim::{Delays, FlowId, FlowSample, SideReport, Traffic};
 use tack_units::Instant;
 
 use crate::link::Hop;
+use crate::playout::VideoResult;
 use crate::result::{AirtimeShares, DirectionResult, FlowResult, RunResult, WanResult};
 use crate::setup::Setup;
 use crate::stats::quantile;
-use crate::traffic::{Placed, UDP_PAYLOAD_BYTES};
+use crate::traffic::Placed;
 
 /// Counters at one moment.
 pub(crate) struct Reading {
@@ -67,7 +68,7 @@ impl Reading {
             let wired = setup.sim.world().link(link).wired()?;
             Some((wired.counters(End::B), wired.counters(End::A)))
         });
-        let flows = setup.flows.iter().map(|placed| FlowReading::of(setup, placed)).collect();
+        let flows = setup.flows.iter().map(|flow| FlowReading::of(setup, &flow.placed)).collect();
         Reading { now, flows, air, wan }
     }
 }
@@ -92,10 +93,10 @@ impl Reading {
 impl FlowReading {
     fn of(setup: &Setup, placed: &Placed) -> FlowReading {
         match placed {
-            Placed::Udp { src, dst } => {
+            Placed::Udp { src, dst, header_bytes } => {
                 let got = setup.sim.world().host(*dst).open_loop_from(*src);
                 FlowReading {
-                    app_bytes: got.packets * UDP_PAYLOAD_BYTES,
+                    app_bytes: got.ip_bytes - got.packets * u64::from(*header_bytes),
                     data_packets: got.packets,
                     ..FlowReading::default()
                 }
@@ -173,7 +174,9 @@ impl Period<'_> {
             iacks_per_s: per_s(before.iacks, after.iacks),
             ..FlowResult::default()
         };
-        if let Placed::Flow(id) = self.setup.flows[index] {
+        result.video = self.video(index);
+        result.present_s = self.present(index).as_secs_f64();
+        if let Placed::Flow(id) = self.setup.flows[index].placed {
             self.sender(id, &mut result);
             let delays = after.delays.since(&before.delays);
             let us = |d: Duration| d.as_secs_f64() * 1e6;
@@ -188,6 +191,24 @@ impl Period<'_> {
             result.owd_usual_us = usual.map(|(there, back)| us(there + back));
         }
         result
+    }
+
+    /// How long a flow was there in the measured time.
+    fn present(&self, index: usize) -> Duration {
+        let times = self.setup.flows[index].times;
+        let until = times.stop.map_or(self.after.now, |stop| stop.min(self.after.now));
+        until.saturating_since(times.start.max(self.before.now))
+    }
+
+    /// What is seen of a video.
+    fn video(&self, index: usize) -> Option<VideoResult> {
+        let (flow, sim) = (&self.setup.flows[index], &self.setup.sim);
+        let playout = flow.playout.as_ref()?;
+        let arrivals = match flow.placed {
+            Placed::Flow(id) => sim.flow(id).1.frames,
+            Placed::Udp { src, dst, .. } => sim.world().host(dst).frames_from(src),
+        };
+        Some(playout.watch(arrivals, self.before.now, self.after.now))
     }
 
     /// What the sender of a flow tells.

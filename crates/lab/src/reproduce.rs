@@ -3,7 +3,7 @@
 //! A claim is what the paper says; a finding is that and what our runs say. Nothing is tuned until
 //! it agrees: where ours differs, the finding says so and why.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::claim::{Finding, judge};
 use crate::draw::Word;
 use crate::experiment::{Experiment, Extent};
-use crate::item::Plan;
+use crate::item::{Backend, Plan};
 use crate::pivot::Results;
 use crate::plan::plan;
 use crate::record::Record;
@@ -60,10 +60,14 @@ impl Loaded {
         let plan = plan(&experiment, extent, text)?;
         let wrong = |key: String, what: String| ScenarioError::at(text, &key, what);
         for (i, claim) in experiment.claim.iter().enumerate() {
-            claim.check(&plan.axes).map_err(|(k, what)| wrong(format!("claim.{i}.{k}"), what))?;
+            let found = claim.check(&plan.axes);
+            let found = found.and_then(|()| check_groups(&claim.metrics(), &plan));
+            found.map_err(|(k, what)| wrong(format!("claim.{i}.{k}"), what))?;
         }
         for (i, view) in experiment.view.iter().enumerate() {
-            view.check(&plan.axes).map_err(|(k, what)| wrong(format!("view.{i}.{k}"), what))?;
+            let found = view.check(&plan.axes);
+            let found = found.and_then(|()| check_groups(&view.all_metrics(), &plan));
+            found.map_err(|(k, what)| wrong(format!("view.{i}.{k}"), what))?;
         }
         Ok(Loaded { experiment, text: text.to_owned(), extent, plan })
     }
@@ -152,6 +156,29 @@ impl Loaded {
         let e = &self.experiment;
         let parts = [e.id.as_str(), e.title.as_str(), e.source.as_str()];
         parts.iter().filter(|p| !p.is_empty()).copied().collect::<Vec<_>>().join(" ")
+    }
+}
+
+/// Whether every `GROUP.NAME` is of a group that some run of the plan has.
+fn check_groups(names: &[String], plan: &Plan) -> Result<(), (&'static str, String)> {
+    // A formula's figures are told apart by what it counts, not by flows.
+    let counts = plan.items.iter().any(|item| item.backend == Backend::Formula);
+    if counts || !names.iter().any(|name| name.contains('.')) {
+        return Ok(());
+    }
+    let several = plan.items.iter().map(|i| i.scenario.groups()).filter(|g| g.len() > 1);
+    let groups: BTreeSet<String> = several.flatten().map(|(name, _)| name).collect();
+    let is_known =
+        |name: &&String| name.rsplit_once('.').is_none_or(|(group, _)| groups.contains(group));
+    match names.iter().find(|name| !is_known(name)) {
+        None => Ok(()),
+        Some(name) if groups.is_empty() => {
+            Err(("metric", format!("is `{name}`, but there are no kinds of flows to tell apart")))
+        }
+        Some(name) => {
+            let there: Vec<&str> = groups.iter().map(String::as_str).collect();
+            Err(("metric", format!("is `{name}`: kinds of flows are {}", there.join("; "))))
+        }
     }
 }
 

@@ -2,12 +2,17 @@
 
 use serde::{Deserialize, Serialize};
 
+pub use crate::playout::VideoResult;
+
 /// Figures of one flow, or of all flows of a run together. Rates count from the end of the
 /// warm-up.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub struct FlowResult {
     /// Application bytes delivered in order, bit/s.
     pub goodput_bps: f64,
+    /// How much of the measured time the flow was there, from its start to its stop, seconds.
+    #[serde(default)]
+    pub present_s: f64,
     /// IP packets with application data, per second, as they left the data sender.
     pub data_packets_per_s: f64,
     /// IP packets that only acknowledge, per second, as they left their sender.
@@ -72,6 +77,9 @@ pub struct FlowResult {
     pub rtt_p95_us: Option<f64>,
     /// Least round-trip time in force at the end, microseconds.
     pub rtt_min_us: Option<f64>,
+    /// What is seen of a video.
+    #[serde(default)]
+    pub video: Option<VideoResult>,
 }
 
 /// How the wireless medium's time went, in shares of the measured time.

@@ -30,6 +30,7 @@
 //! group = "a"            # what its figures are called where several kinds of flows run
 //! tack = { beta = 4, l = 2, rbb = "poor:1", loss_iacks = false, owd_timing = false,
 //!          settling_divisor = 4, startup = "per-packet" }    # on one line
+//! app = { kind = "file", bytes = 1000000 }    # bulk, file, request-response, on-off, cbr, video
 //!
 //! [sweep]                # any key above, by its dotted name; every combination runs
 //! "wifi.phy" = ["g", "n"]
@@ -45,6 +46,7 @@ mod keys;
 mod stack;
 mod stock;
 mod tack;
+pub(crate) mod video;
 mod wan;
 mod wifi;
 
@@ -54,7 +56,7 @@ use serde::{Deserialize, Serialize};
 
 pub use access::{Access, PerPair};
 pub use error::ScenarioError;
-pub(crate) use error::line_of_quoted;
+pub(crate) use error::{line_of, line_of_quoted};
 pub use flow::{App, Direction, Flow, Strategy};
 pub(crate) use keys::set;
 pub use stack::Stack;
@@ -137,8 +139,7 @@ impl Scenario {
     /// # Errors
     /// The dotted key, if it is known, and what is wrong with it.
     pub fn from_table(table: toml::Table) -> Result<Scenario, (String, String)> {
-        let wrong = |e: toml::de::Error| (String::new(), e.message().replace('\n', " "));
-        let scenario: Scenario = table.try_into().map_err(wrong)?;
+        let scenario: Scenario = table.try_into().map_err(|e| error::of_table(&e))?;
         scenario.check().map_err(|p| (p.key, p.what))?;
         Ok(scenario)
     }
@@ -211,6 +212,24 @@ impl Scenario {
         self.check_access()?;
         for (i, flow) in self.flow.iter().enumerate() {
             flow.check(i, self.stations(), self.duration_s)?;
+        }
+        self.check_datagrams()
+    }
+
+    /// Packets of UDP are told apart by the hosts between which they go, and by nothing else.
+    fn check_datagrams(&self) -> Result<(), Problem> {
+        let entries = self.flow.iter().enumerate().flat_map(|(i, f)| (0..f.count).map(move |_| i));
+        let mut seen = std::collections::BTreeSet::new();
+        for (i, flow) in entries.zip(self.flows()) {
+            let shares = flow.strategy == Strategy::Udp && flow.delay_ms == 0.0;
+            if shares && !seen.insert((flow.station, flow.direction == Direction::Up)) {
+                let what = format!(
+                    "is udp, as is another flow of station {}: they cannot be told apart; give it \
+                     another station or a delay_ms",
+                    flow.station
+                );
+                return Err(Problem::new(format!("flow.{i}.strategy"), what));
+            }
         }
         Ok(())
     }

@@ -11,7 +11,7 @@ use crate::link::Hop;
 use crate::network::{Capture, Network};
 use crate::scenario::Scenario;
 use crate::series;
-use crate::traffic::{Placed, place};
+use crate::traffic::{Placed, Planted, place};
 
 /// How often the sender's state is sampled for RTT percentiles.
 const SAMPLE_PERIOD: Duration = Duration::from_millis(10);
@@ -21,7 +21,7 @@ pub(crate) struct Setup {
     pub(crate) sim: Simulation<Hop>,
     pub(crate) wlan: Option<LinkId>,
     pub(crate) wan: Option<LinkId>,
-    pub(crate) flows: Vec<Placed>,
+    pub(crate) flows: Vec<Planted>,
 }
 
 impl Setup {
@@ -36,8 +36,8 @@ impl Setup {
 
     pub(crate) fn write_series(&self, out: &mut dyn Write) -> std::io::Result<()> {
         series::write_header(out)?;
-        for (number, placed) in self.flows.iter().enumerate() {
-            if let Placed::Flow(id) = placed {
+        for (number, flow) in self.flows.iter().enumerate() {
+            if let Placed::Flow(id) = &flow.placed {
                 series::write_flow(out, number, self.sim.flow_series(*id))?;
             }
         }
@@ -65,8 +65,8 @@ impl Setup {
             let shares: f64 = w.airtime(self.sim.world().now()).shares().iter().sum();
             ensure!((shares - 1.0).abs() < 1e-6, "airtime shares sum to {shares}");
         }
-        for placed in &self.flows {
-            if let Placed::Flow(id) = placed {
+        for flow in &self.flows {
+            if let Placed::Flow(id) = &flow.placed {
                 let (from, to) = self.sim.flow(*id);
                 crate::stock::check(*id, &from, &to)?;
                 for side in [&from, &to] {

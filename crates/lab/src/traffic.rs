@@ -6,15 +6,22 @@ use anyhow::Result;
 use rand::Rng as _;
 use tack_cc::Pacing;
 use tack_link::HostId;
-use tack_sim::{Blast, FlowConfig, FlowId, Seed, Transport};
+use tack_sim::{Blast, Cast, FlowConfig, FlowId, Seed, Transport, Video};
 use tack_units::{Instant, Rate};
 
 use crate::network::Network;
-use crate::scenario::{App, Direction, Flow, Scenario, Strategy};
+use crate::playout::Playout;
+use crate::scenario::{App, Direction, Flow, Scenario, Strategy, video};
 
 /// IP-level size of open-loop datagrams, and the application bytes in each.
 const UDP_IP_BYTES: u32 = 1_500;
 pub(crate) const UDP_PAYLOAD_BYTES: u64 = 1_472;
+/// What a datagram of a video carries: seven packets of an MPEG transport stream, which is what fits
+/// Ethernet, behind the headers of IP, UDP and RTP.
+const RTP_PAYLOAD_BYTES: u32 = 7 * 188;
+const RTP_HEADER_BYTES: u32 = 20 + 8 + 12;
+/// Headers of a datagram that is no video's.
+const UDP_HEADER_BYTES: u32 = 28;
 /// Socket buffers of every flow: so large that no strategy is ever held back by them, whatever it
 /// keeps unacknowledged while a hole is repaired.
 const BUFFER_BYTES: usize = 64 << 20;
@@ -25,7 +32,20 @@ const PKT_SEQ_BYTES: u16 = 8;
 /// Where a flow of the scenario lives in the simulation.
 pub(crate) enum Placed {
     Flow(FlowId),
-    Udp { src: HostId, dst: HostId },
+    Udp {
+        src: HostId,
+        dst: HostId,
+        /// Of each packet.
+        header_bytes: u32,
+    },
+}
+
+/// A flow of the scenario in the simulation.
+pub(crate) struct Planted {
+    pub(crate) placed: Placed,
+    pub(crate) times: Times,
+    /// What is watched of it, if it is a video.
+    pub(crate) playout: Option<Playout>,
 }
 
 /// When a flow begins and ends.
@@ -36,7 +56,7 @@ pub(crate) struct Times {
 }
 
 /// Puts the next of the scenario's flows into the simulation.
-pub(crate) fn place(network: &mut Network, scenario: &Scenario, flow: &Flow) -> Result<Placed> {
+pub(crate) fn place(network: &mut Network, scenario: &Scenario, flow: &Flow) -> Result<Planted> {
     let (client, server) = (network.client(flow.station), network.next_server(flow));
     let (src, dst) = match flow.direction {
         Direction::Down => (server, client),
@@ -44,23 +64,51 @@ pub(crate) fn place(network: &mut Network, scenario: &Scenario, flow: &Flow) -> 
     };
     let start = Instant::ZERO + start_after(scenario, network.sim.flows().count(), flow);
     let stop = flow.stop_s.map(at);
+    let times = Times { start, stop };
+    let playout = playout(&flow.app, times);
     if let Strategy::Quic(stock) = flow.strategy {
-        let times = Times { start, stop };
         let id = crate::stock::place(network, scenario, flow, stock, [src, dst], times)?;
-        return Ok(Placed::Flow(id));
+        return Ok(Planted { placed: Placed::Flow(id), times, playout });
     }
     let Some(mut config) = flow_config(flow) else {
-        let rate = udp_rate(scenario, flow);
         let stop = stop.unwrap_or(Instant::MAX).min(at(scenario.duration_s));
-        let blast = Blast { dst, ip_bytes: UDP_IP_BYTES, rate, start, stop };
-        network.sim.add_blast(src, blast);
-        return Ok(Placed::Udp { src, dst });
+        let header_bytes = match &playout {
+            Some(playout) => {
+                let cast = cast(dst, playout.video.clone(), start, stop);
+                let header_bytes = cast.header_bytes;
+                network.sim.add_cast(src, cast);
+                header_bytes
+            }
+            None => {
+                let rate = udp_rate(scenario, flow);
+                let blast = Blast { dst, ip_bytes: UDP_IP_BYTES, rate, start, stop };
+                network.sim.add_blast(src, blast);
+                UDP_HEADER_BYTES
+            }
+        };
+        let placed = Placed::Udp { src, dst, header_bytes };
+        return Ok(Planted { placed, times, playout });
     };
     (config.from, config.to) = (src, dst);
     config.app = app(&flow.app);
     config.start = start;
     config.stop = stop;
-    Ok(Placed::Flow(network.sim.add_flow(config)))
+    let placed = Placed::Flow(network.sim.add_flow(config));
+    Ok(Planted { placed, times, playout })
+}
+
+/// A video as RTP over UDP.
+fn cast(dst: HostId, video: Video, start: Instant, stop: Instant) -> Cast {
+    let (payload_bytes, header_bytes) = (RTP_PAYLOAD_BYTES, RTP_HEADER_BYTES);
+    Cast { dst, video, payload_bytes, header_bytes, start, stop }
+}
+
+/// What is watched of a flow, if it is a video.
+fn playout(app: &App, Times { start, stop }: Times) -> Option<Playout> {
+    let App::Video { trace, playout_ms } = app else { return None };
+    let delay = Duration::from_secs_f64(playout_ms / 1e3);
+    // What is wrong was reported when the scenario was read.
+    Some(Playout { video: video::read(trace).ok()?, start, stop, delay })
 }
 
 /// Both ends of a flow as our stack wants them, hosts and application apart; `None` of UDP.
@@ -108,6 +156,10 @@ fn rwnd_bytes(flow: &Flow) -> Option<usize> {
 pub(crate) fn app(app: &App) -> tack_sim::App {
     let ms = |v: f64| Duration::from_secs_f64(v / 1e3);
     match *app {
+        App::Video { ref trace, .. } => {
+            let none = tack_sim::App::Bulk { bytes: Some(0) };
+            video::read(trace).map_or(none, tack_sim::App::Video)
+        }
         App::Bulk => tack_sim::App::Bulk { bytes: None },
         App::File { bytes } => tack_sim::App::Bulk { bytes: Some(bytes) },
         App::RequestResponse { request_bytes, response_bytes, think_ms } => {

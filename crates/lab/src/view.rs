@@ -16,6 +16,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
+use crate::course::{DISTRIBUTIONS, SERIES};
 use crate::draw::{Word, Words};
 use crate::metric;
 use crate::pivot::{How, Quantity, Results, label, number, with_interval};
@@ -120,6 +121,11 @@ impl View {
         }
     }
 
+    /// Every figure that is shown.
+    pub(crate) fn all_metrics(&self) -> Vec<String> {
+        self.metrics.iter().chain(core::iter::once(&self.metric)).cloned().collect()
+    }
+
     /// Whether it can be shown at all; else what is wrong, and under which key.
     pub(crate) fn check(&self, axes: &[(String, Vec<Word>)]) -> Result<(), (&'static str, String)> {
         let names: Vec<&str> = axes.iter().map(|(name, _)| name.as_str()).collect();
@@ -131,14 +137,30 @@ impl View {
         self.panels.iter().try_for_each(|p| named("panels", p))?;
         self.lines.iter().try_for_each(|l| named("lines", l))?;
         if matches!(self.kind, Kind::Lines | Kind::Bars) {
+            if self.x.is_empty() {
+                return Err(("x", format!("is missing: one of {}", names.join(", "))));
+            }
             named("x", &self.x)?;
         }
         let simple = matches!(self.kind, Kind::Lines | Kind::Bars).then_some(&self.metric);
         let all = self.metrics.iter().chain(simple);
-        match all.into_iter().find(|m| metric::unit(m).is_none()) {
-            Some(name) => Err(("metric", format!("is `{name}`, which no record has"))),
-            None => Ok(()),
+        if let Some(name) = all.into_iter().find(|m| metric::unit(m).is_none()) {
+            return Err((
+                if self.metrics.contains(name) { "metrics" } else { "metric" },
+                metric::unknown(name),
+            ));
         }
+        let over_time: &[&str] = match self.kind {
+            Kind::Series => &SERIES,
+            Kind::Cdf => &DISTRIBUTIONS,
+            _ => return Ok(()),
+        };
+        let base = self.metric.rsplit_once('.').map_or(self.metric.as_str(), |parts| parts.1);
+        if !over_time.contains(&base) {
+            let there = over_time.join(", ");
+            return Err(("metric", format!("is `{}`; over time there are {there}", self.metric)));
+        }
+        Ok(())
     }
 
     /// What it shows of `results`.

@@ -108,8 +108,8 @@ impl Watched {
         let known: Vec<Duration> = setup
             .flows
             .iter()
-            .filter_map(|placed| {
-                let Placed::Flow(id) = placed else { return None };
+            .filter_map(|flow| {
+                let Placed::Flow(id) = &flow.placed else { return None };
                 let (from, _) = setup.sim.flow(*id);
                 let guest = from.guest.as_ref().map(|g| g.srtt);
                 from.info.as_ref().and_then(|i| i.srtt).or(guest)

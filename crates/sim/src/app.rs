@@ -9,6 +9,8 @@ use rand::Rng as _;
 use rand_pcg::Pcg64;
 use tack_units::{Instant, Rate, math};
 
+use crate::video::Video;
+
 /// Traffic over one TCP connection, from the host that connects to the host that listens.
 #[derive(Clone, Debug, PartialEq)]
 pub enum App {
@@ -44,6 +46,8 @@ pub enum App {
         /// Bytes written at once, at least 1.
         chunk_bytes: u64,
     },
+    /// Each frame when it was captured, however many wait.
+    Video(Video),
 }
 
 /// A running application at the connecting end.
@@ -98,7 +102,7 @@ impl Client {
             App::RequestResponse { .. } => {
                 State::Requests { issued: 0, at: start, answered: 0, latencies: Vec::new() }
             }
-            App::Bulk { .. } | App::ConstantRate { .. } => State::Simple,
+            App::Bulk { .. } | App::ConstantRate { .. } | App::Video(_) => State::Simple,
         };
         Client { app, rng, start, stop, stopped: false, target: 0, next: Some(start), state }
     }
@@ -109,6 +113,11 @@ impl Client {
             return self.target;
         }
         self.target = match self.app {
+            App::Video(ref video) => {
+                let frames = video.captured_by(now - self.start);
+                self.next = Some(self.start + video.captured_at(frames));
+                video.bytes_before(frames)
+            }
             App::Bulk { bytes } => {
                 self.next = None;
                 bytes.unwrap_or(u64::MAX)

@@ -10,6 +10,7 @@ use tack_units::Instant;
 use crate::app::App;
 use crate::delays::Delays;
 use crate::guest::{Guest, GuestInfo};
+use crate::video::Arrival;
 
 /// Names a flow of a simulation; numbered from zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -117,6 +118,8 @@ pub struct SideReport<'a> {
     pub last_read_at: Option<Instant>,
     /// Request to complete response, in order; at the connecting end of request–response flows.
     pub latencies: &'a [Duration],
+    /// Frames that were read, in order; at the listening end of a video.
+    pub frames: &'a [Arrival],
     /// One-way delays of the packets with stream data that arrived here.
     pub data_delays: &'a Delays,
     /// One-way delays of all others, acknowledgments first of all.

@@ -22,6 +22,7 @@ mod side;
 mod simulation;
 mod stall;
 mod topology;
+mod video;
 mod world;
 
 pub use app::App;
@@ -37,6 +38,7 @@ pub use side::Stream;
 pub use simulation::Simulation;
 pub use stall::{Stall, Stillness};
 pub use topology::{LinkId, Site};
+pub use video::{Arrival, Cast, Frame, Video};
 pub use world::{Totals, World};
 
 pub use tack_tcp::AckStrategy;

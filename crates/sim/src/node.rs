@@ -20,6 +20,7 @@ use crate::guest::{Guest, GuestEnd, udp};
 use crate::open_loop::{AckRule, Blast, OpenLoop, Received};
 use crate::side::{Role, Side};
 use crate::stall::EndCounts;
+use crate::video::{Arrival, Cast};
 
 /// The port that flow 0 listens on; flow `n` has the `n`-th after it.
 const FIRST_PORT: u16 = 1_024;
@@ -149,6 +150,20 @@ impl Node {
 
     pub(crate) fn add_blast(&mut self, blast: Blast) {
         self.open_loop.add(blast);
+    }
+
+    pub(crate) fn add_cast(&mut self, cast: Cast) {
+        self.open_loop.add_cast(cast);
+    }
+
+    /// `src` will send this here.
+    pub(crate) fn expect_cast(&mut self, src: HostId, cast: Cast) {
+        self.open_loop.expect_cast(src, cast);
+    }
+
+    /// Frames of a video that `src` sends as datagrams, in order.
+    pub fn frames_from(&self, src: HostId) -> &[Arrival] {
+        self.open_loop.frames_from(src)
     }
 
     pub(crate) fn set_ack_rule(&mut self, rule: AckRule, ack_ip_bytes: u32) {

@@ -1,4 +1,4 @@
-//! Traffic that answers to no feedback: UDP blasts, and the papers' measuring tool, which sends
+//! Traffic that answers to no feedback: UDP blasts, videos, and the papers' measuring tool, which sends
 //! data and has the far end acknowledge every L-th packet or once per period.
 //!
 //! Its packets have a size and no bytes. They are told apart from TCP by that.
@@ -10,6 +10,7 @@ use tack_link::{HostId, Packet, PacketKind};
 use tack_units::{Instant, Rate};
 
 use crate::endpoint::Outgoing;
+use crate::video::{Arrival, Assembly, Cast};
 
 /// Packets of one size at a constant rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,8 +53,8 @@ pub struct Received {
 /// The open-loop part of a host.
 #[derive(Debug)]
 pub(crate) struct OpenLoop {
-    blasts: Vec<Sending>,
-    /// When each blast's next packet is due.
+    sources: Vec<Source>,
+    /// When each source's next packet is due.
     sendings: BTreeSet<(Instant, usize)>,
     rule: AckRule,
     ack_ip_bytes: u32,
@@ -65,14 +66,55 @@ pub(crate) struct OpenLoop {
 }
 
 #[derive(Debug)]
-struct Sending {
-    blast: Blast,
-    sent: u64,
+enum Source {
+    Blast {
+        blast: Blast,
+        sent: u64,
+    },
+    /// What is next: a frame, and its packet.
+    Cast {
+        cast: Cast,
+        frame: u64,
+        packet: u32,
+    },
+}
+
+impl Source {
+    fn next_at(&self) -> Option<Instant> {
+        match self {
+            Source::Blast { blast, sent } => {
+                let bytes = sent.saturating_mul(u64::from(blast.ip_bytes.max(1)));
+                let at = blast.rate.time_for(bytes).map(|d| blast.start + d);
+                at.filter(|at| *at < blast.stop)
+            }
+            Source::Cast { cast, frame, .. } => cast.leaves_at(*frame),
+        }
+    }
+
+    /// The next packet: whom it is for, and its size.
+    fn send(&mut self) -> (HostId, u32) {
+        match self {
+            Source::Blast { blast, sent } => {
+                *sent += 1;
+                (blast.dst, blast.ip_bytes)
+            }
+            Source::Cast { cast, frame, packet } => {
+                let ip_bytes = cast.ip_bytes(*frame, *packet);
+                *packet += 1;
+                if *packet == cast.packets(*frame) {
+                    (*frame, *packet) = (*frame + 1, 0);
+                }
+                (cast.dst, ip_bytes)
+            }
+        }
+    }
 }
 
 #[derive(Debug, Default)]
 struct Peer {
     received: Received,
+    /// Of its video, if it sends one.
+    frames: Option<Assembly>,
     /// Data packets not acknowledged.
     pending: u32,
     /// Period rule: when the period ends that the last packet fell into.
@@ -85,7 +127,7 @@ pub const DEFAULT_ACK_IP_BYTES: u32 = 46;
 impl OpenLoop {
     pub(crate) fn new() -> Self {
         OpenLoop {
-            blasts: Vec::new(),
+            sources: Vec::new(),
             sendings: BTreeSet::new(),
             rule: AckRule::None,
             ack_ip_bytes: DEFAULT_ACK_IP_BYTES,
@@ -96,10 +138,25 @@ impl OpenLoop {
     }
 
     pub(crate) fn add(&mut self, blast: Blast) {
-        if blast.start < blast.stop {
-            self.sendings.insert((blast.start, self.blasts.len()));
-        }
-        self.blasts.push(Sending { blast, sent: 0 });
+        self.add_source(Source::Blast { blast, sent: 0 });
+    }
+
+    pub(crate) fn add_cast(&mut self, cast: Cast) {
+        self.add_source(Source::Cast { cast, frame: 0, packet: 0 });
+    }
+
+    fn add_source(&mut self, source: Source) {
+        self.sendings.extend(source.next_at().map(|at| (at, self.sources.len())));
+        self.sources.push(source);
+    }
+
+    pub(crate) fn expect_cast(&mut self, src: HostId, cast: Cast) {
+        self.peers.entry(src).or_default().frames = Some(Assembly::new(cast));
+    }
+
+    pub(crate) fn frames_from(&self, src: HostId) -> &[Arrival] {
+        let frames = self.peers.get(&src).and_then(|peer| peer.frames.as_ref());
+        frames.map_or(&[], Assembly::arrivals)
     }
 
     pub(crate) fn acknowledge(&mut self, rule: AckRule, ack_ip_bytes: u32) {
@@ -118,6 +175,9 @@ impl OpenLoop {
         }
         peer.received.packets += 1;
         peer.received.ip_bytes += u64::from(packet.ip_bytes);
+        if let Some(frames) = &mut peer.frames {
+            frames.on_packet(packet.id, packet.sent_at, now);
+        }
         peer.pending = peer.pending.saturating_add(1);
         match self.rule {
             AckRule::None => {}
@@ -154,14 +214,10 @@ impl OpenLoop {
         }
         let &(at, index) = self.sendings.first().filter(|s| s.0 <= now)?;
         self.sendings.remove(&(at, index));
-        let Sending { blast, sent } = &mut self.blasts[index];
-        *sent += 1;
-        let bytes = sent.saturating_mul(u64::from(blast.ip_bytes.max(1)));
-        let next = blast.rate.time_for(bytes).map(|d| blast.start + d);
-        if let Some(next) = next.filter(|next| *next < blast.stop) {
-            self.sendings.insert((next, index));
-        }
-        Some(open(blast.dst, blast.ip_bytes, PacketKind::Data))
+        let source = &mut self.sources[index];
+        let (dst, ip_bytes) = source.send();
+        self.sendings.extend(source.next_at().map(|at| (at, index)));
+        Some(open(dst, ip_bytes, PacketKind::Data))
     }
 
     pub(crate) fn deadline(&self) -> Option<Instant> {

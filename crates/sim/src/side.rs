@@ -11,6 +11,7 @@ use crate::app::{App, Client, Pattern, server_target};
 use crate::delays::Delays;
 use crate::flow::{FlowId, SideReport, Traffic};
 use crate::stall::EndCounts;
+use crate::video::Reader;
 
 /// How far an application writes ahead of what the stack sent: a few of its largest bursts, so that
 /// it never runs dry. A buffer full of unsent bytes would not make it faster, but the simulation
@@ -103,6 +104,8 @@ pub(crate) struct Side {
     shut: bool,
     closed: Option<Result<(), ConnectionError>>,
     last_read_at: Option<Instant>,
+    /// Of a video.
+    frames: Option<Reader>,
     data_delays: Delays,
     ack_delays: Delays,
     departed: Traffic,
@@ -116,6 +119,10 @@ impl Side {
         let (out_phase, in_phase) = match role {
             Role::Client { .. } => (phase(0), phase(1)),
             Role::Server { .. } => (phase(1), phase(0)),
+        };
+        let frames = match &role {
+            Role::Server { app: App::Video(video) } => Some(Reader::new(video.clone())),
+            _ => None,
         };
         Side {
             role,
@@ -131,6 +138,7 @@ impl Side {
             shut: false,
             closed: None,
             last_read_at: None,
+            frames,
             data_delays: Delays::default(),
             ack_delays: Delays::default(),
             departed: Traffic::default(),
@@ -220,6 +228,9 @@ impl Side {
             self.last_read_at = Some(now);
         };
         stream.read(&mut take, now);
+        if let Some(frames) = &mut self.frames {
+            frames.on_read(self.received, now);
+        }
         self.at_end = stream.at_end();
     }
 
@@ -288,6 +299,7 @@ impl Side {
                 Role::Client { client, .. } => client.latencies(),
                 Role::Server { .. } => &[],
             },
+            frames: self.frames.as_ref().map_or(&[], Reader::arrivals),
             data_delays: &self.data_delays,
             ack_delays: &self.ack_delays,
             departed: self.departed,

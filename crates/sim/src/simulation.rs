@@ -16,6 +16,7 @@ use crate::seed::Seed;
 use crate::side::Role;
 use crate::stall::{Stall, WATCH_PERIOD, Watch, describe};
 use crate::topology::{LinkId, Site};
+use crate::video::Cast;
 use crate::world::World;
 
 /// How often a run that goes on looks whether it may end.
@@ -162,6 +163,13 @@ impl<L: Link> Simulation<L> {
     /// Has `src` send open-loop packets.
     pub fn add_blast(&mut self, src: HostId, blast: Blast) {
         self.world.with_host(src, |node, _| node.add_blast(blast));
+    }
+
+    /// Has `src` send a video as datagrams. Whatever else of it arrives where the video does would be
+    /// taken for frames.
+    pub fn add_cast(&mut self, src: HostId, cast: Cast) {
+        self.world.with_host(cast.dst, |node, _| node.expect_cast(src, cast.clone()));
+        self.world.with_host(src, |node, _| node.add_cast(cast));
     }
 
     /// Has `host` acknowledge open-loop packets, each with `ack_ip_bytes`.

@@ -20,7 +20,7 @@ pub use self::compare::CompareArgs;
 #[cfg(target_os = "linux")]
 pub use self::emulate::EmulateArgs;
 pub use self::envelope::EnvelopeArgs;
-pub use self::experiment::{FigureArgs, ReproduceArgs, RunArgs, StoreArgs, files};
+pub use self::experiment::{FigureArgs, FigureFile, ReproduceArgs, RunArgs, StoreArgs, files};
 #[cfg(target_os = "linux")]
 pub use self::versus::VersusArgs;
 use crate::exit::Failure;

@@ -1,6 +1,7 @@
 //! `tack lab` as a user runs it.
 
 mod browser;
+mod own;
 mod page;
 mod report;
 

@@ -106,6 +106,19 @@ pub fn unit(name: &str) -> Option<&'static str> {
     flows.chain(runs).chain(others).find(|(n, _)| *n == name).map(|(_, unit)| unit)
 }
 
+/// That there is no figure of that name, and which one may be meant: what goes on from a key.
+pub(crate) fn unknown(name: &str) -> String {
+    if name.is_empty() {
+        return "is missing: a figure of docs/experiments.md".to_owned();
+    }
+    let flows = METRICS.iter().map(|m| m.name);
+    let all = flows.chain(RUN_METRICS.iter().map(|m| m.name)).chain(OTHERS.iter().map(|m| m.0));
+    let base = name.rsplit_once('.').map_or(name, |parts| parts.1);
+    let near = all.min_by_key(|known| strsim::levenshtein(known, base));
+    let meant = near.map(|n| format!("; {n}, perhaps")).unwrap_or_default();
+    format!("is `{name}`, which no record has{meant} (docs/experiments.md has all)")
+}
+
 /// Every figure of a run: of all flows, `GROUP.NAME` of each kind where there are several, and
 /// `extra` beside them.
 pub fn of_run(

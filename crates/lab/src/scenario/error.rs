@@ -49,14 +49,31 @@ impl ScenarioError {
     /// The text is not TOML, or a key has the wrong name or type.
     pub(crate) fn from_toml(text: &str, e: &toml::de::Error) -> Self {
         let line = e.span().map(|s| line_at(text, s.start));
-        let key = e.span().and_then(|s| key_at(text, s.start)).unwrap_or_default();
+        let key = e.span().and_then(|s| key_in(text, &s).or_else(|| key_at(text, s.start)));
+        let key = key.unwrap_or_default();
         ScenarioError { line, key, what: e.message().replace('\n', " ") }
     }
+}
+
+/// What is wrong with a table that has no text any more: the dotted key as far as it is known, and what.
+pub(super) fn of_table(e: &toml::de::Error) -> (String, String) {
+    let whole = e.to_string();
+    let within = whole.lines().last().and_then(|l| l.strip_prefix("in `")?.strip_suffix('`'));
+    let unknown = e.message().strip_prefix("unknown field `").and_then(|m| m.split_once('`'));
+    let parts = within.into_iter().chain(unknown.map(|u| u.0));
+    (parts.collect::<Vec<_>>().join("."), e.message().replace('\n', " "))
 }
 
 fn line_at(text: &str, offset: usize) -> usize {
     let end = offset.min(text.len());
     text.as_bytes()[..end].iter().filter(|&&b| b == b'\n').count() + 1
+}
+
+/// The key that `span` is, if a value is behind it.
+fn key_in(text: &str, span: &core::ops::Range<usize>) -> Option<String> {
+    let key = text.get(span.clone())?.trim_matches('"');
+    let is_key = text.get(span.end..)?.trim_start().starts_with('=');
+    (is_key && !key.is_empty() && key.len() < 80).then(|| key.to_owned())
 }
 
 /// The key written on the line of `offset`, for messages about its value.
@@ -71,14 +88,23 @@ fn key_at(text: &str, offset: usize) -> Option<String> {
 }
 
 /// The line that defines `key`, else that of its nearest parent.
-fn line_of(text: &str, key: &str) -> Option<usize> {
+pub(crate) fn line_of(text: &str, key: &str) -> Option<usize> {
     let document = toml::de::DeTable::parse(text).ok()?;
     let mut found = None;
     let mut table = Some(document.get_ref());
     let mut list: Option<&toml::de::DeArray<'_>> = None;
     for part in key.split('.') {
         let value = if let Some(items) = list.take() {
-            part.parse::<usize>().ok().and_then(|i| items.get(i))
+            match part.parse::<usize>() {
+                Ok(i) => items.get(i),
+                // Whoever wrote the key did not know which entry; the first that has it.
+                Err(_) => items.iter().find_map(|item| {
+                    let toml::de::DeValue::Table(entry) = item.get_ref() else { return None };
+                    let (name, value) = entry.get_key_value(part)?;
+                    found = Some(line_at(text, name.span().start));
+                    Some(value)
+                }),
+            }
         } else {
             let entry = table.and_then(|t| t.get_key_value(part));
             if let Some((name, _)) = entry {

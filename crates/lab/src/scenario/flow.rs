@@ -11,6 +11,7 @@ use tack_sim::AckStrategy;
 use super::error::Problem;
 use super::stock::{Stock, StockAcks};
 use super::tack::TackWords;
+use super::video;
 
 /// How a flow is carried and acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -145,6 +146,20 @@ pub enum App {
         /// Mbit/s.
         mbps: f64,
     },
+    /// A video's frames, each when it was captured, over and over.
+    Video {
+        /// Name of a trace of the repository, or its lines: `fps 60`, then `I BYTES` or `P BYTES` for
+        /// each frame.
+        trace: String,
+        /// From a frame's capture until it is due at the viewer, milliseconds.
+        #[serde(default = "playout")]
+        playout_ms: f64,
+    },
+}
+
+/// As much as a projected screen may lag.
+fn playout() -> f64 {
+    200.0
 }
 
 /// Which way the data goes.
@@ -330,8 +345,23 @@ impl Flow {
         if !(self.start_s >= 0.0 && self.start_s < duration_s) {
             return bad("start_s", format!("is {}, outside 0 to duration_s", self.start_s));
         }
-        if self.stop_s.is_some_and(|stop| !(stop > self.start_s && stop <= 1e6)) {
-            return bad("stop_s", "must come after start_s, 1000000 at the latest".to_owned());
+        let last = f64::from(self.count - 1) * self.stagger_s;
+        if self.start_s + last + self.start_jitter_s > duration_s {
+            let key = if last > 0.0 { "stagger_s" } else { "start_jitter_s" };
+            let what = format!(
+                "lets the last flow start as late as {} s, after the run's end",
+                self.start_s + last + self.start_jitter_s
+            );
+            return bad(key, what);
+        }
+        if let Some(stop) = self.stop_s
+            && !(stop > self.start_s + self.start_jitter_s && stop <= 1e6)
+        {
+            let what = format!(
+                "is {stop}, but must come after start_s ({}) and start_jitter_s ({}), 1000000 at the latest",
+                self.start_s, self.start_jitter_s
+            );
+            return bad("stop_s", what);
         }
         if let Strategy::Quic(stock) = self.strategy {
             self.check_stock(i, stock)?;
@@ -375,19 +405,23 @@ impl Flow {
                 bad(key, format!("is {v}, but must be above 0 and at most 1000000"))
             }
         };
-        match self.app {
+        match &self.app {
             App::Bulk => Ok(()),
+            App::Video { trace, playout_ms } => {
+                positive("app.playout_ms", *playout_ms)?;
+                video::read(trace).map_or_else(|what| bad("app.trace", what), |_| Ok(()))
+            }
             App::File { bytes: 0 } => bad("app.bytes", "must be at least 1".to_owned()),
             App::File { .. } => Ok(()),
-            App::Cbr { mbps } => positive("app.mbps", mbps),
+            App::Cbr { mbps } => positive("app.mbps", *mbps),
             App::OnOff { on_ms, off_ms } => {
-                positive("app.on_ms", on_ms)?;
-                positive("app.off_ms", off_ms)
+                positive("app.on_ms", *on_ms)?;
+                positive("app.off_ms", *off_ms)
             }
             App::RequestResponse { request_bytes, response_bytes, think_ms } => {
-                positive("app.request_bytes", (request_bytes as f64).min(1e6))?;
-                positive("app.response_bytes", (response_bytes as f64).min(1e6))?;
-                if (0.0..=1e9).contains(&think_ms) {
+                positive("app.request_bytes", (*request_bytes as f64).min(1e6))?;
+                positive("app.response_bytes", (*response_bytes as f64).min(1e6))?;
+                if (0.0..=1e9).contains(think_ms) {
                     Ok(())
                 } else {
                     bad("app.think_ms", "must lie between 0 and 1000000000".to_owned())

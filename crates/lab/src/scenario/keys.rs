@@ -11,6 +11,10 @@ pub(crate) fn set(table: &mut Table, key: &str, value: Value) -> Result<(), Stri
         }
         Some(parts) => parts,
     };
+    let is_entry = rest.split('.').next().is_some_and(|part| part.parse::<usize>().is_ok());
+    if is_entry && !table.contains_key(head) {
+        return Err(format!("names an entry of `{head}`, and there is no such list"));
+    }
     match table.entry(head.to_owned()).or_insert_with(|| Value::Table(Table::new())) {
         Value::Table(inner) => set(inner, rest, value),
         Value::Array(items) => {

@@ -52,6 +52,8 @@ direction! {
     rate_mbps: f64,
     /// Rate over time as `[[seconds, Mbit/s], …]` instead of `rate_mbps`.
     rate_steps: Vec<(f64, f64)>,
+    /// After so many seconds `rate_steps` begin anew; the first must be at 0.
+    rate_steps_every_s: f64,
     /// A mahimahi packet-delivery trace, its text, instead of a rate.
     trace: String,
     /// One way, milliseconds.
@@ -222,6 +224,7 @@ impl WanDirection {
                 return Err(Problem::new("rate_steps", what.to_owned()));
             }
         }
+        self.check_cycle()?;
         if let Some(outages) = &self.outages {
             let sorted = outages.windows(2).all(|w| w[0].1 <= w[1].0);
             if !sorted || !outages.iter().all(|o| o.0 >= 0.0 && o.0 < o.1 && o.1 <= 1e6) {
@@ -236,6 +239,23 @@ impl WanDirection {
         }
         self.check_queue()?;
         self.capacity().map(|_| ())
+    }
+
+    fn check_cycle(&self) -> Result<(), Problem> {
+        let Some(every) = self.rate_steps_every_s else { return Ok(()) };
+        let bad = |what: String| Err(Problem::new("rate_steps_every_s", what));
+        let Some(((first, _), (last, _))) =
+            self.rate_steps.as_ref().and_then(|s| Some((*s.first()?, *s.last()?)))
+        else {
+            return bad("needs rate_steps, which it repeats".to_owned());
+        };
+        if first != 0.0 {
+            return bad("needs rate_steps that begin at 0".to_owned());
+        }
+        if !(every > last && every <= 1e6) {
+            return bad(format!("is {every}, but must lie after the last step, 1000000 at most"));
+        }
+        Ok(())
     }
 
     fn check_queue(&self) -> Result<(), Problem> {
@@ -286,10 +306,15 @@ impl WanDirection {
                 .map_err(|e| Problem::new("trace", format!("cannot be read: {e}")))?;
             return Ok(Capacity::Trace(trace));
         }
-        Ok(match (&self.rate_steps, self.rate_mbps) {
-            (Some(steps), _) => Capacity::Steps(
-                steps.iter().map(|s| RateStep { at: at(s.0), rate: rate(s.1) }).collect(),
-            ),
+        let steps = self
+            .rate_steps
+            .as_ref()
+            .map(|steps| steps.iter().map(|s| RateStep { at: at(s.0), rate: rate(s.1) }).collect());
+        Ok(match (steps, self.rate_mbps) {
+            (Some(steps), _) => match self.rate_steps_every_s {
+                Some(s) => Capacity::Cycle { steps, period: Duration::from_secs_f64(s) },
+                None => Capacity::Steps(steps),
+            },
             (None, Some(mbps)) => Capacity::Constant(rate(mbps)),
             (None, None) => Capacity::Unlimited,
         })

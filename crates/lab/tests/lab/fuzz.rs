@@ -41,6 +41,9 @@ const TOKENS: &[&str] = &[
     "queue = \"red\"\n",
     "ap_queue_packets = 0\n",
     "ack_filter = true\n",
+    "{ kind = \"video\", trace = \"1080p60\" }",
+    "{ kind = \"video\", trace = \"fps 60\\nI 5000\\nP 1\\n\" }",
+    "rate_steps_every_s = 3.0\n",
 ];
 
 fn mutate(text: &mut String, rng: &mut Pcg64) {

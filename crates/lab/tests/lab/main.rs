@@ -15,3 +15,5 @@ mod scenarios;
 mod stock;
 mod strategies;
 mod sweeps;
+mod video;
+mod words;

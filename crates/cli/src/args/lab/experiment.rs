@@ -8,7 +8,7 @@ use tack_lab::experiment::{Experiment, Extent};
 use toml::Value;
 
 use super::HowArgs;
-use crate::exit::Failure;
+use crate::exit::{ExitCode, Failure};
 
 /// Where results are kept and how they are put together; the same for every experiment.
 #[derive(Clone, Debug, Args)]
@@ -54,7 +54,7 @@ pub struct ChangeArgs {
     #[arg(long, value_name = "KEY=VALUE", value_parser = parse_change)]
     pub set: Vec<(String, Value)>,
     /// Only these cases and variants
-    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    #[arg(long, value_name = "NAME,…")]
     pub only: Vec<String>,
 }
 
@@ -68,14 +68,38 @@ impl ChangeArgs {
         if !self.only.is_empty() {
             let all = experiment.case.iter().chain(&experiment.variant);
             let names: Vec<&str> = all.map(|v| v.name.as_str()).collect();
-            if let Some(name) = self.only.iter().find(|name| !names.contains(&name.as_str())) {
-                let names = names.join(", ");
-                return Err(Failure::usage(format!("--only {name}: there are {names}")));
-            }
-            experiment.extent.keep_only(extent, &self.only);
+            let chosen: Result<Vec<Vec<String>>, _> =
+                self.only.iter().map(|list| named(list, &names)).collect();
+            let wrong = |name: String| {
+                let there = if names.is_empty() {
+                    format!("{} has no cases and no variants", experiment.id)
+                } else {
+                    format!("of {} there are {}", experiment.id, names.join("; "))
+                };
+                Failure::usage(format!("--only {name}: {there}"))
+            };
+            let chosen = chosen.map_err(wrong)?.concat();
+            experiment.extent.keep_only(extent, &chosen);
         }
         Ok(())
     }
+}
+
+/// Names of a list with commas between them; a name may have commas of its own. Otherwise the piece that
+/// is none.
+fn named(list: &str, names: &[&str]) -> Result<Vec<String>, String> {
+    let pieces: Vec<&str> = list.split(',').collect();
+    let (mut chosen, mut at) = (Vec::new(), 0);
+    while at < pieces.len() {
+        let longest = (at + 1..=pieces.len()).rev().find_map(|end| {
+            let name = pieces[at..end].join(",").trim().to_owned();
+            names.contains(&name.as_str()).then_some((name, end))
+        });
+        let (name, end) = longest.ok_or_else(|| pieces[at].trim().to_owned())?;
+        chosen.push(name);
+        at = end;
+    }
+    Ok(chosen)
 }
 
 /// Reads `wan.delay_ms=40`, `flow.0.strategy=tack,ae` and TOML such as `flow.0.cc=["bbr"]`.
@@ -165,6 +189,8 @@ Examples:
   tack lab reproduce T-6b L8 custura --short
   tack lab reproduce --out figures/ --report figures.html
   tack lab reproduce T-6b --set seeds=20 --set wan.up.loss=0.1 --only poor
+  tack lab reproduce T-18 --only 'TACK,TCP BBR'
+  tack lab reproduce my-T-6b.toml --out mine/
   tack lab reproduce tack --shard 1/4 --out part1/
   tack lab reproduce tack --merge part*/runs.jsonl --out all/";
 
@@ -172,7 +198,7 @@ Examples:
 #[derive(Clone, Debug, Args)]
 #[command(after_help = REPRODUCE_AFTER)]
 pub struct ReproduceArgs {
-    /// Papers (tack, landstrom, custura) or figures by id [default: all]
+    /// Papers (tack, landstrom, custura), figures by id, or files of your own [default: all]
     #[arg(value_name = "WHICH")]
     pub which: Vec<String>,
     /// Write the tables of the short extent beside the files under DIR/experiments, and DIR/RESULTS.md
@@ -205,22 +231,58 @@ pub struct FigureArgs {
 }
 
 impl ReproduceArgs {
-    /// The files that were named: paths under `experiments/`, and texts.
-    pub fn files(&self) -> Result<Vec<(&'static str, &'static str)>, Failure> {
-        if self.which.is_empty() { Ok(bundle::figures()) } else { files(&self.which) }
+    /// The files that were named.
+    pub fn files(&self) -> Result<Vec<FigureFile>, Failure> {
+        if self.which.is_empty() {
+            return Ok(bundle::figures().into_iter().map(FigureFile::from).collect());
+        }
+        let files = files(&self.which)?;
+        match files.iter().find(|file| !file.is_bundled).filter(|_| self.bless.is_some()) {
+            Some(own) => {
+                let why = format!("--bless is for the repository's own files, not {}", own.path);
+                Err(Failure::usage(why))
+            }
+            None => Ok(files),
+        }
     }
 }
 
-/// The files that `all` name.
-pub fn files(all: &[String]) -> Result<Vec<(&'static str, &'static str)>, Failure> {
-    let mut files = Vec::new();
+/// A file with a figure.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FigureFile {
+    /// Under `experiments/`, or the user's own.
+    pub path: String,
+    /// What it says.
+    pub text: String,
+    /// It is one of the repository's.
+    pub is_bundled: bool,
+}
+
+impl From<(&str, &str)> for FigureFile {
+    fn from((path, text): (&str, &str)) -> Self {
+        FigureFile { path: path.to_owned(), text: text.to_owned(), is_bundled: true }
+    }
+}
+
+/// The files that `all` name: papers and ids of the repository, and paths, which have a slash or end
+/// in `.toml`.
+pub fn files(all: &[String]) -> Result<Vec<FigureFile>, Failure> {
+    let mut files: Vec<FigureFile> = Vec::new();
     for which in all {
-        let found = bundle::find(which);
+        let mut found: Vec<FigureFile> =
+            bundle::find(which).into_iter().map(FigureFile::from).collect();
+        if found.is_empty() && (which.contains('/') || which.ends_with(".toml")) {
+            let text = std::fs::read_to_string(which)
+                .map_err(|e| Failure::new(ExitCode::Failed, format!("{which}: {e}")))?;
+            found.push(FigureFile { path: which.clone(), text, is_bundled: false });
+        }
         if found.is_empty() {
-            let why = format!("`{which}` is no paper and no figure: {}", bundle::names());
+            let why =
+                format!("`{which}` is no paper, no figure and no .toml file: {}", bundle::names());
             return Err(Failure::usage(why));
         }
-        files.extend(found.into_iter().filter(|f| !files.contains(f)).collect::<Vec<_>>());
+        found.retain(|file| !files.contains(file));
+        files.extend(found);
     }
     Ok(files)
 }
@@ -231,5 +293,26 @@ fn parse_shard(text: &str) -> Result<(usize, usize), String> {
     match parts {
         Some((i, n)) if 1 <= i && i <= n && n <= 100_000 => Ok((i, n)),
         _ => Err(format!("`{text}` is no part: write I/N, I from 1 to N, such as 2/4")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_told_apart_by_commas_though_they_have_some_themselves() {
+        let names = ["TACK", "TCP BBR", "TCP BBR, Linux's ACKs", "20 ms, 1 %"];
+        for (list, chosen) in [
+            ("TACK", vec!["TACK"]),
+            ("TACK,TCP BBR", vec!["TACK", "TCP BBR"]),
+            ("TCP BBR, Linux's ACKs", vec!["TCP BBR, Linux's ACKs"]),
+            ("TCP BBR, TACK", vec!["TCP BBR", "TACK"]),
+            ("20 ms, 1 %,TCP BBR, Linux's ACKs,TACK", vec![names[3], names[2], names[0]]),
+        ] {
+            assert_eq!(named(list, &names).unwrap(), chosen, "{list}");
+        }
+        assert_eq!(named("TACK, Linux's ACKs", &names).unwrap_err(), "Linux's ACKs");
+        assert_eq!(named("", &names).unwrap_err(), "");
     }
 }

@@ -24,7 +24,8 @@ use tack_lab::{Recordings, bundle, html, results, simulate_recorded};
 
 use super::{Recorder, at, failed, interruptible, print_json, progress, texts, why_stopped};
 use crate::args::lab::{
-    AcksArgs, CompareArgs, FigureArgs, HowArgs, ReproduceArgs, RunArgs, StoreArgs, files,
+    AcksArgs, CompareArgs, FigureArgs, FigureFile, HowArgs, ReproduceArgs, RunArgs, StoreArgs,
+    files,
 };
 use crate::cmd::extras::print;
 use crate::exit::{ExitCode, Failure};
@@ -191,19 +192,18 @@ pub(super) struct Papers<'a> {
 }
 
 pub(super) fn show(
-    files: &[(&'static str, &'static str)],
+    files: &[FigureFile],
     args: &FigureArgs,
     papers: Papers<'_>,
     command: &str,
 ) -> Result<ExitCode, Failure> {
     let extent = args.store.extent();
     let mut all = Vec::new();
-    for (path, text) in files {
-        let wrong = |e| failed(format!("{path}, {e}"));
-        let mut experiment = Experiment::parse(text).map_err(wrong)?;
+    for FigureFile { path, text, .. } in files {
+        let wrong = |e| Failure::usage(format!("{path}, {e}"));
+        let mut experiment = experiment_or_scenario(text, bundle::stem(path)).map_err(wrong)?;
         args.change.apply(&mut experiment, extent)?;
-        let loaded = Loaded::of(experiment, text, extent)
-            .map_err(|e| Failure::usage(format!("{path}, {e}")))?;
+        let loaded = Loaded::of(experiment, text, extent).map_err(wrong)?;
         all.push((path, loaded));
     }
     let plans: Vec<&Plan> = all.iter().map(|(_, loaded)| &loaded.plan).collect();

@@ -1,0 +1,61 @@
+//! Figures of a user's own.
+
+use super::{run, tack};
+
+const FIGURE: &str = r#"
+id = "mine"
+title = "Two on a wire"
+[base]
+duration_s = 1.0
+wan = { rate_mbps = 5.0, delay_ms = 5.0 }
+flow = [{ strategy = "tack" }]
+[[variant]]
+name = "TACK"
+set = { "flow.0.strategy" = "tack" }
+[[variant]]
+name = "TCP, as it comes"
+set = { "flow.0.strategy" = "tcp-l2" }
+[[view]]
+kind = "bars"
+metric = "goodput_bps"
+x = "variant"
+"#;
+
+#[test]
+fn a_file_of_ones_own_is_reproduced_with_pictures_and_never_blessed() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("my figure.toml"), FIGURE).unwrap();
+    let own = ["my figure.toml", "--only", "TCP, as it comes"];
+    let out = tack(dir.path(), "reproduce --out figures").args(own).output().unwrap();
+    let text = String::from_utf8_lossy(&out.stdout).into_owned();
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    assert!(text.contains("TCP, as it comes") && !text.contains("TACK"), "{text}");
+    let figures = dir.path().join("figures");
+    for name in ["mine.svg", "mine.csv", "mine.json", "report.html", "findings.txt"] {
+        let bytes = std::fs::read(figures.join(name)).unwrap_or_else(|e| panic!("{name}: {e}"));
+        assert!(bytes.len() > 20, "{name} is {} bytes", bytes.len());
+    }
+    let refused = tack(dir.path(), "reproduce --short --bless .").arg(own[0]).output().unwrap();
+    let why = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success() && why.contains("my figure.toml"), "{why}");
+}
+
+#[test]
+fn a_wrong_file_of_ones_own_is_refused_with_its_name_line_and_key() {
+    let dir = tempfile::tempdir().unwrap();
+    let wrong = FIGURE.replace("\"tcp-l2\"", "\"tcp-l3000\"");
+    std::fs::write(dir.path().join("mine.toml"), wrong).unwrap();
+    for (line, words) in [
+        ("reproduce mine.toml", ["mine.toml", "line 13", "flow.0.strategy"]),
+        ("run mine.toml", ["mine.toml", "line 13", "flow.0.strategy"]),
+        ("reproduce other.toml", ["other.toml", "No such file", ""]),
+        ("reproduce nothing", ["`nothing`", "T-6b", "custura"]),
+    ] {
+        let out = run(dir.path(), line);
+        let why = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert!(!out.status.success());
+        for word in words {
+            assert!(why.contains(word), "{line}: `{why}` lacks {word}");
+        }
+    }
+}

@@ -93,7 +93,8 @@ fn a_program_that_talks_on_without_an_answer_is_held_back() {
         far.read_to_end(&mut said).await.unwrap();
         said.append(&mut rest);
         let own = said.split_off(request().bytes().len());
-        assert_eq!((said, own), (request().bytes(), vec![1; own.len()]));
+        assert_eq!(said, request().bytes());
+        assert!(own.iter().all(|byte| *byte == 1));
         assert!(own.len() + CHUNK > MOST_KEPT);
     });
 }

@@ -1,5 +1,7 @@
 //! `tack tunnel` while the network changes under it: another address, a NAT that forgets, silence.
 
+#![allow(clippy::disallowed_methods, reason = "real programs and networks, in real time")]
+
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::sync::Arc;

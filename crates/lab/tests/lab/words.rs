@@ -30,8 +30,8 @@ fn the_document_has_every_key_of_a_scenario_and_every_controller() {
     let mut lacks = Vec::new();
     for text in [
         format!("{wan}flow = []\nx = 1"),
-        format!("wan = {{ x = 1 }}\nflow = []"),
-        format!("wifi = {{ phy = \"n\", x = 1 }}\nflow = []"),
+        "wan = { x = 1 }\nflow = []".to_owned(),
+        "wifi = { phy = \"n\", x = 1 }\nflow = []".to_owned(),
         format!("{wan}access = {{ x = 1 }}\nflow = []"),
         format!("{wan}flow = [{{ strategy = \"tack\", x = 1 }}]"),
         format!("{wan}flow = [{{ strategy = \"tack\", tack = {{ x = 1 }} }}]"),

@@ -81,7 +81,8 @@ fn an_acknowledgment_of_a_packet_that_was_never_sent_is_a_breach() {
             _ => Met::server_in_handshake(),
         };
         let next = met.puppet.heard[space];
-        let ack = Ack { delay: 0, ranges: vec![next + 5..next + 6], ecn: None };
+        let never_sent = next + 5..next + 6;
+        let ack = Ack { delay: 0, ranges: Vec::from([never_sent]), ecn: None };
         met.say(space, &[Frame::Ack(ack)]);
         assert_eq!(met.breach(), Some(code::PROTOCOL_VIOLATION), "space {space}");
     }

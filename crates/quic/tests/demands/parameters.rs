@@ -56,7 +56,8 @@ fn a_client_s_parameters_that_cannot_be_end_the_handshake() {
 
 #[test]
 fn a_server_s_parameters_must_name_the_ids_of_the_handshake() {
-    let cannot_be: [(&str, fn(&mut Parameters)); 5] = [
+    type Change = fn(&mut Parameters);
+    let cannot_be: [(&str, Change); 5] = [
         ("no original ID", |it| it.original_dcid = None),
         ("another original ID", |it| it.original_dcid = Some(id(7))),
         ("a Retry that was none", |it| it.retry_scid = Some(id(7))),

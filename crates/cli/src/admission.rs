@@ -31,7 +31,6 @@ use tack_net::tls::Fingerprint;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use crate::exit::{ExitCode, Failure};
-use crate::random;
 use tack_net::budget::Peer;
 
 /// Bytes of either message of SPAKE2 over Ed25519.
@@ -83,7 +82,12 @@ impl Code {
 
     /// One that nobody can guess.
     fn random() -> io::Result<Code> {
-        random::random().map(|bits| Code::new(u32::from_be_bytes(bits)))
+        let mut bits = [0; 4];
+        let flags = rustix::rand::GetRandomFlags::empty();
+        match rustix::rand::getrandom(&mut bits[..], flags)? {
+            4 => Ok(Code::new(u32::from_be_bytes(bits))),
+            _ => Err(io::Error::other("the system gave too few random numbers")),
+        }
     }
 
     fn password(&self) -> Password {

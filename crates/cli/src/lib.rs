@@ -14,7 +14,6 @@ pub mod net;
 pub mod observe;
 pub mod perf;
 pub mod progress;
-pub mod random;
 pub mod stop;
 pub mod terminal;
 pub mod top;

@@ -5,11 +5,9 @@
 //! way      which way packets go, as the user says it      origin   from where
 //! carrier  the endpoint that is opened for a way          conn     one connection
 //! dial     opens them                                     accept   takes them in
-//! another_way   notices one that stands still, and dials beside it
 //! ```
 
 mod accept;
-mod another_way;
 mod carrier;
 mod conn;
 mod dial;
@@ -23,7 +21,6 @@ use crate::stop::Stop;
 use carrier::Carrier;
 
 pub use accept::NetAccept;
-pub use another_way::another_way;
 pub use conn::{NetConn, Sight, Watch};
 pub use dial::NetDial;
 pub use origin::{Family, Origin};

@@ -7,14 +7,13 @@
 //! TCP ends at both sides and what it carried travels as the bytes of one encrypted TACK stream:
 //! never TCP inside TCP, and no stream waits for another one's lost packet. Connections to the
 //! server are opened, authenticated and let in before anybody asks for them ([`pool`]), so that a
-//! stream begins with its [request](protocol::Request) and, where the program has spoken, its first
+//! stream begins with its [opening](protocol::Open) and, where the program has spoken, its first
 //! bytes, in one flight.
 //!
 //! What decides is plain state machines: [`protocol`], [`proxy`] (SOCKS5 and HTTP CONNECT),
-//! [`pool`], [`patrol`], [`seen`], [`allow`], [`datagram`]. The rest moves bytes.
+//! [`pool`], [`allow`], [`datagram`]. The rest moves bytes.
 
 pub mod allow;
-pub mod begin;
 pub mod client;
 pub mod datagram;
 pub mod egress;
@@ -22,12 +21,10 @@ pub mod forward;
 #[cfg(target_os = "linux")]
 pub mod intercept;
 pub mod link;
-pub mod patrol;
 pub mod pool;
 pub mod protocol;
 pub mod proxy;
 pub mod relay;
-pub mod seen;
 pub mod server;
 pub mod target;
 pub mod udp;
@@ -65,8 +62,7 @@ pub fn fuzz(bytes: &[u8]) {
                 Ok(proxy::Output::Send(_)) => {}
                 Ok(proxy::Output::Wait) => break,
                 Ok(proxy::Output::Wants(open, ..)) => {
-                    let request = protocol::Request { name: [0; 16], open };
-                    assert!(request.bytes().len() <= protocol::MAX_REQUEST_BYTES);
+                    assert!(open.bytes().len() <= protocol::MAX_OPEN_BYTES);
                     return;
                 }
                 Err(refused) => return drop(refused.answer()),
@@ -83,7 +79,7 @@ mod tests {
     fn random_and_nearly_right_bytes_are_read_or_refused() {
         let mut rng = rand_pcg::Pcg64::seed_from_u64(0xf022);
         let right: [&[u8]; 5] = [
-            b"tkt\x02sixteen of them.\x01\x03\x0bexample.org\x01\xbb",
+            b"tkt\x01\x01\x03\x0bexample.org\x01\xbb",
             b"\x00\x01\x7f\x00\x00\x01\x00\x50",
             b"\x00\x08\x01\x7f\x00\x00\x01\x00\x35x",
             b"\x09\x05\x01\x00\x05\x03\x00\x01\x00\x00\x00\x00\x00\x00",

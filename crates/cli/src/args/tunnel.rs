@@ -18,8 +18,7 @@ const AFTER: &str = "\
 Programs connect to us by TCP; each connection becomes one stream of TACK to the server, which
 connects on. Streams begin without a handshake: a few connections always stand ready. When the
 server goes away or the network changes, new streams wait for a new connection, which is tried for
-by itself. Streams under way outlive silence; packets from another address than before break them,
-but over --quic.
+by itself; streams under way break if their packets come from another address than before.
 
 Datagrams (SOCKS5 UDP ASSOCIATE) travel within a stream, in order. --transparent redirects TCP only.
 

@@ -6,8 +6,9 @@ use tack_net::tls::{ServerIdentity, config_dir};
 use tokio::time::{Duration, Instant, sleep};
 
 use crate::args::send::{SendConfig, What};
+use crate::cmd::another_way::{PROBES, another_way};
 use crate::exit::{ExitCode, Failure};
-use crate::net::{NetConn, NetDial, another_way};
+use crate::net::{NetConn, NetDial};
 use crate::progress::Progress;
 use crate::stop::Stop;
 use crate::transfer::TransferError;
@@ -63,7 +64,7 @@ async fn send_paths(
             }
         };
         let sender = sender_id(config, &conn);
-        let watch = conn.watch();
+        let watch = conn.watched(PROBES);
         let error = tokio::select! {
             biased;
             sent = send_tree(conn, sender, found, &progress, stop) => {

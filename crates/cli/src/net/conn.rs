@@ -58,10 +58,18 @@ impl NetConn {
         }
     }
 
-    /// Looks on from beside whoever uses it.
-    pub fn watch(&self) -> Watch {
+    /// Looks on from beside whoever uses it; a peer that is silent is asked for a sign of life.
+    pub fn watched(&self, probes: Keepalive) -> Watch {
         whichever!(self,
-            tack => Watch::Tack(tack.watch()), quic => Watch::Quic(quic.connection().watch()))
+            tack => {
+                tack.set_keepalive(Some(probes));
+                Watch::Tack(tack.watch())
+            },
+            quic => {
+                quic.connection().set_keep_alive(Some(probes.idle));
+                Watch::Quic(quic.connection().watch())
+            }
+        )
     }
 
     /// Waits until both directions have ended and the peer has acknowledged everything.
@@ -113,14 +121,6 @@ impl Watch {
                 let packets_received = info.counters.packets_received;
                 (Sight { packets_received, ..Sight::default() }, info.srtt)
             }),
-        }
-    }
-
-    /// A peer that is silent is asked for a sign of life so soon, and so often.
-    pub fn set_keepalive(&self, keepalive: Keepalive) {
-        match self {
-            Watch::Tack(watch) => watch.set_keepalive(Some(keepalive)),
-            Watch::Quic(watch) => watch.set_keep_alive(Some(keepalive.idle)),
         }
     }
 

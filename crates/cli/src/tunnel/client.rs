@@ -1,7 +1,6 @@
 //! `tack tunnel HOST`: takes programs' connections in and gives each a stream.
 
 use std::io;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,26 +10,21 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio::time::{sleep, timeout};
 
 use super::MAX_STREAMS;
-use super::begin::Beginning;
 #[cfg(target_os = "linux")]
 use super::intercept::destination;
-use super::link::{Fresh, Link, keepalive};
-use super::protocol::{Answer, Cause, Open, Refusal, Request};
+use super::link::Link;
+use super::protocol::{Answer, Cause, Open, Refusal};
 use super::proxy::{Handshake, Output, Speech};
-use super::relay::{Opening, RelayError, relay};
+use super::relay::{Opening, RelayError, read_message, relay};
 use super::target::Target;
 use super::udp;
 use crate::conn::Connection;
-use crate::net::{NetConn, Watch, another_way};
-use crate::random::random;
 use crate::stop::Stop;
 
 /// How long a program may take to say what it wants.
 const PROXY_LIMIT: Duration = Duration::from_secs(30);
 /// How long a server may take to open a stream: longer than its own limits together.
 const ANSWER_LIMIT: Duration = Duration::from_secs(30);
-/// Connections over which a stream is tried for.
-const MOST_CONNECTIONS: usize = 3;
 /// Pause where no descriptor is left.
 const BREATHER: Duration = Duration::from_millis(50);
 
@@ -87,7 +81,10 @@ impl Streams {
                 tracing::debug!(%peer, ?service, "a program");
                 match streams.serve(program, &service).await {
                     Ok(()) => {}
-                    Err(StreamError::Refused(refusal)) => eprintln!("tack: {}", refusal.why),
+                    Err(StreamError::Relay(RelayError::Refused(refusal)))
+                    | Err(StreamError::Refused(refusal)) => {
+                        eprintln!("tack: {}", refusal.why);
+                    }
                     Err(error) => tracing::info!(%peer, %error, "a stream ended"),
                 }
                 drop((place, streams));
@@ -111,20 +108,23 @@ impl Streams {
     /// target that cannot be reached resets it.
     async fn at_once(
         &self,
-        mut program: TcpStream,
+        program: TcpStream,
         target: Target,
         early: Vec<u8>,
     ) -> Result<(), StreamError> {
-        match self.open(Open::Connect(target), &early, Some(&mut program)).await {
-            Ok(opened) => {
-                relay(opened.stream, program, opened.opening, &self.stop).await?;
-                Ok(())
-            }
-            Err(error) => {
+        let stream = match self.stop.or(self.link.conn()).await {
+            Some(Ok(stream)) => stream,
+            refused => {
                 program.abort();
-                Err(error)
+                return Err(refused
+                    .and_then(Result::err)
+                    .map_or_else(stopped, StreamError::Refused));
             }
-        }
+        };
+        let up = [Open::Connect(target).bytes(), early].concat();
+        let opening = Opening { up, answer: true, ..Opening::default() };
+        relay(stream, program, opening, &self.stop).await?;
+        Ok(())
     }
 
     /// A program that speaks SOCKS5 or HTTP.
@@ -142,113 +142,54 @@ impl Streams {
             program.write_all(&speech.opened(nowhere)).await?;
             return self.at_once(program, target, early).await;
         }
-        match self.open(Open::Connect(target), &early, None).await {
-            Ok(Opened { stream, bound, opening }) => {
-                let opening = Opening { down: speech.opened(bound), ..opening };
-                relay(stream, program, opening, &self.stop).await?;
-                Ok(())
+        let opened = self.stop.or(self.open(&Open::Connect(target))).await.ok_or_else(stopped)?;
+        let (stream, bound) = match opened {
+            Ok(opened) => opened,
+            Err(refusal) => {
+                program.write_all(&speech.refused(&refusal)).await?;
+                program.shutdown().await?;
+                return Err(refusal.into());
             }
-            Err(error) => Err(error.told(program, speech).await?),
-        }
+        };
+        let opening = Opening { up: early, down: speech.opened(bound), answer: false };
+        relay(stream, program, opening, &self.stop).await?;
+        Ok(())
     }
 
     /// Datagrams, as long as the program keeps its connection.
     async fn associate(&self, mut program: TcpStream, speech: Speech) -> Result<(), StreamError> {
         let socket = UdpSocket::bind((program.local_addr()?.ip(), 0)).await?;
-        match self.open(Open::Associate, &[], None).await {
-            Ok(Opened { stream, .. }) => {
+        let opened = self.stop.or(self.open(&Open::Associate)).await.ok_or_else(stopped)?;
+        match opened {
+            Ok((stream, _)) => {
                 program.write_all(&speech.opened(socket.local_addr()?)).await?;
                 self.stop.or(udp::relay(stream, socket, program)).await.unwrap_or(Ok(()))?;
                 Ok(())
             }
-            Err(error) => Err(error.told(program, speech).await?),
+            Err(refusal) => {
+                program.write_all(&speech.refused(&refusal)).await?;
+                Err(refusal.into())
+            }
         }
     }
 
-    /// A stream that the server has opened. `early` is what the program has said; what it says meanwhile
-    /// goes along, if it is given.
+    /// A stream that the server has opened, and the address it did so from.
     async fn open(
         &self,
-        open: Open,
-        early: &[u8],
-        program: Option<&mut TcpStream>,
-    ) -> Result<Opened, StreamError> {
-        let request = Request { name: random()?, open };
-        let trying = timeout(ANSWER_LIMIT, self.try_to_open(&request, early, program));
-        let tried = self.stop.or(trying).await.ok_or_else(stopped)?;
-        tried.unwrap_or_else(|_| {
-            let why = format!("no answer to {} in {ANSWER_LIMIT:?}", request.open);
-            Err(Refusal::new(Cause::TimedOut, why).into())
-        })
-    }
-
-    /// A connection that breaks before the server has answered, or stands still, is left for another one.
-    async fn try_to_open(
-        &self,
-        request: &Request,
-        early: &[u8],
-        mut program: Option<&mut TcpStream>,
-    ) -> Result<Opened, StreamError> {
-        let mut beginning = Beginning::new(request, early);
-        let mut fresh = self.link.conn().await?;
-        for others in (0..MOST_CONNECTIONS).rev() {
-            let (watch, number) = (fresh.conn.watch(), fresh.number());
-            let answered = tokio::select! {
-                biased;
-                answered = beginning.answered(program.as_deref_mut(), &mut fresh.conn) => answered,
-                next = self.beside(&watch, number), if others > 0 => {
-                    std::mem::replace(&mut fresh, next).conn.abort();
-                    beginning.again();
-                    continue;
-                }
-            };
-            match answered {
-                Ok(Answer::Opened(bound)) => {
-                    watch.set_keepalive(keepalive());
-                    self.link.guard(&fresh.conn).await;
-                    let opening = beginning.opening();
-                    return Ok(Opened { stream: fresh.conn, bound, opening });
-                }
-                Ok(Answer::Refused(refusal)) => return Err(refusal.into()),
-                Err(RelayError::Stream(error)) if others > 0 => {
-                    tracing::debug!(number, %error, "a connection broke before the answer");
-                    fresh = self.link.instead(number).await?;
-                    beginning.again();
-                }
-                Err(RelayError::Stream(error)) => {
-                    let why = format!("the tunnel: {error}");
-                    return Err(Refusal::new(Cause::Unreachable, why).into());
-                }
-                Err(RelayError::Protocol(error)) => {
-                    return Err(Refusal::new(Cause::Failed, error.to_string()).into());
-                }
-                Err(error) => return Err(error.into()),
-            }
+        open: &Open,
+    ) -> Result<(impl Connection + use<>, std::net::SocketAddr), Refusal> {
+        let broke = |e: io::Error| Refusal::new(Cause::Unreachable, format!("the tunnel: {e}"));
+        let mut stream = self.link.conn().await?;
+        stream.write_all(&open.bytes()).await.map_err(broke)?;
+        stream.flush().await.map_err(broke)?;
+        let answered = timeout(ANSWER_LIMIT, read_message(&mut stream, Answer::read)).await;
+        let answered = answered.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
+        match answered.map_err(broke)? {
+            Ok(Answer::Opened(from)) => Ok((stream, from)),
+            Ok(Answer::Refused(refusal)) => Err(refusal),
+            Err(error) => Err(Refusal::new(Cause::Failed, error.to_string())),
         }
-        unreachable!("the last connection answers or breaks")
     }
-
-    /// Another connection, once this one has stood still and there is one.
-    async fn beside(&self, watch: &Watch, number: u64) -> Fresh {
-        // One at a time is asked for: many at once open no sooner.
-        let turn = Arc::new(Semaphore::new(1));
-        another_way(watch, || {
-            let (link, turn) = (self.link.clone(), turn.clone());
-            async move {
-                let _turn = turn.acquire().await;
-                link.instead(number).await
-            }
-        })
-        .await
-    }
-}
-
-/// A stream that the server has opened.
-struct Opened {
-    stream: NetConn,
-    /// From where.
-    bound: SocketAddr,
-    opening: Opening,
 }
 
 /// What a program wants, how it wants to be answered, and what it sent behind that.
@@ -281,17 +222,6 @@ enum StreamError {
     Refused(Refusal),
     #[error(transparent)]
     Relay(#[from] RelayError),
-}
-
-impl StreamError {
-    /// The same, once a program that waits for a word of it was told, and hung up on.
-    async fn told(self, mut program: TcpStream, speech: Speech) -> io::Result<StreamError> {
-        if let StreamError::Refused(refusal) = &self {
-            program.write_all(&speech.refused(refusal)).await?;
-            program.shutdown().await?;
-        }
-        Ok(self)
-    }
 }
 
 impl From<Refusal> for StreamError {

@@ -16,12 +16,11 @@ use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{Interval, MissedTickBehavior, interval, sleep};
 
 use super::egress::wildcard;
-use super::patrol::{Guarded, Patrol};
 use super::pool::{Action, Pool};
 use super::protocol::{Cause, Refusal};
 use crate::admission::Code;
 use crate::exit::{ExitCode, Failure};
-use crate::net::{NetConn, NetDial, Watch, Way};
+use crate::net::{NetConn, NetDial, Way};
 use crate::stop::Stop;
 use tack_net::HostPort;
 
@@ -29,31 +28,13 @@ use tack_net::HostPort;
 const LOOK: Duration = Duration::from_secs(1);
 /// A machine that slept for longer does not trust its spare connections.
 const NAP: Duration = Duration::from_secs(5);
-/// How often we look whether streams have fallen quiet: that long at least they were.
-const ROUND: Duration = Duration::from_secs(1);
-/// What waits to be looked at of what streams ask for.
+/// Requests for connections that wait to be looked at.
 const MOST_ASKS: usize = 256;
 
 /// Says that we are there, so that a NAT remembers us, and gives up only after ten minutes without
 /// an answer: as long as that a stream survives a machine asleep, or a cable pulled.
 pub fn keepalive() -> Keepalive {
     Keepalive { idle: Duration::from_secs(25), interval: Duration::from_secs(25), probes: 24 }
-}
-
-/// The same with a first question at once.
-fn question() -> Keepalive {
-    let (idle, interval) = (Duration::from_millis(200), Duration::from_secs(2));
-    Keepalive { idle, interval, probes: 300 }
-}
-
-impl Guarded for Watch {
-    fn packets_received(&self) -> Option<u64> {
-        self.sight().map(|(sight, _)| sight.packets_received)
-    }
-
-    fn ask(&self, soon: bool) {
-        self.set_keepalive(if soon { question() } else { keepalive() });
-    }
 }
 
 /// Whom to connect to, and how.
@@ -89,68 +70,27 @@ struct Spare {
 
 type Asker = oneshot::Sender<Result<Spare, Refusal>>;
 
-/// What streams ask for.
-#[derive(Debug)]
-enum Ask {
-    Conn(Asker),
-    /// This connection was dead when it was taken.
-    Distrust(u64),
-    /// To be looked after, now that it carries something.
-    Guard(Watch),
-}
-
 /// Asks for connections. Clones ask the same [`Keeper`].
 #[derive(Clone, Debug)]
-pub struct Link(mpsc::Sender<Ask>);
-
-/// A connection on which nothing was said yet.
-#[derive(Debug)]
-pub struct Fresh {
-    /// It.
-    pub conn: NetConn,
-    number: u64,
-}
+pub struct Link(mpsc::Sender<Asker>);
 
 impl Link {
     /// A connection on which nothing was said yet.
     ///
     /// # Errors
     /// The server cannot be reached now.
-    pub async fn conn(&self) -> Result<Fresh, Refusal> {
+    pub async fn conn(&self) -> Result<NetConn, Refusal> {
         let ended = || Refusal::new(Cause::Failed, "the tunnel is ending");
         loop {
             let (ask, asked) = oneshot::channel();
-            self.0.send(Ask::Conn(ask)).await.map_err(|_| ended())?;
+            self.0.send(ask).await.map_err(|_| ended())?;
             let spare = asked.await.map_err(|_| ended())??;
             // If it has ended just now, there is another one.
-            let (number, _) = (spare.number, spare.take.send(()));
+            let _ = spare.take.send(());
             if let Ok(Some(conn)) = spare.task.await {
-                return Ok(Fresh { conn, number });
+                return Ok(conn);
             }
         }
-    }
-
-    /// Instead of a connection that proved dead; those that were opened beside it are not relied on either.
-    ///
-    /// # Errors
-    /// The server cannot be reached now.
-    pub async fn instead(&self, dead: u64) -> Result<Fresh, Refusal> {
-        // If nobody listens any more, the next line says so.
-        let _ = self.0.send(Ask::Distrust(dead)).await;
-        self.conn().await
-    }
-
-    /// From now on the connection is looked after: see [`Patrol`].
-    pub async fn guard(&self, stream: &NetConn) {
-        // If nobody listens any more, it ends soon.
-        let _ = self.0.send(Ask::Guard(stream.watch())).await;
-    }
-}
-
-impl Fresh {
-    /// Which one it is, for [`Link::instead`].
-    pub fn number(&self) -> u64 {
-        self.number
     }
 }
 
@@ -161,14 +101,10 @@ pub struct Keeper {
     /// `None` while the server's address is to be found anew.
     dial: Option<Arc<NetDial>>,
     pool: Pool<Spare, Asker>,
-    asks: mpsc::Receiver<Ask>,
+    asks: mpsc::Receiver<Asker>,
     attempts: JoinSet<Result<(Arc<NetDial>, NetConn), Failure>>,
     lost: (mpsc::UnboundedSender<u64>, mpsc::UnboundedReceiver<u64>),
     opened: u64,
-    /// Up to this one connections are not relied on.
-    distrusted: u64,
-    patrol: Patrol<Watch>,
-    rounds: Interval,
     away: bool,
     clock: Clock,
     network: Network,
@@ -194,9 +130,6 @@ impl Keeper {
             attempts: JoinSet::new(),
             lost: mpsc::unbounded_channel(),
             opened: 0,
-            distrusted: 0,
-            patrol: Patrol::new(),
-            rounds: unhurried(ROUND),
             away: false,
             clock,
             network,
@@ -226,12 +159,12 @@ impl Keeper {
             };
             tokio::select! {
                 ask = self.asks.recv() => match ask {
-                    Some(Ask::Conn(asker)) => give(self.pool.ask(asker, self.clock.now())),
-                    Some(Ask::Distrust(number)) => self.distrust(number),
-                    Some(Ask::Guard(stream)) => self.patrol.add(stream),
+                    Some(ask) => {
+                        let given = self.pool.ask(ask, self.clock.now());
+                        give(given);
+                    }
                     None => break,
                 },
-                _ = self.rounds.tick() => self.patrol.round(),
                 Some(done) = self.attempts.join_next() => {
                     let aborted = |e| Failure::new(ExitCode::Failed, format!("an attempt: {e}"));
                     self.attempted(done.map_err(aborted).flatten())?;
@@ -327,26 +260,10 @@ impl Keeper {
     /// The network is another one: what was connected by the old one is not relied on.
     fn start_again(&mut self, why: &'static str) {
         tracing::info!(why, "connecting anew");
-        drop(self.pool.start_again());
-        self.distrust_all();
-        self.patrol.ask_all();
-    }
-
-    /// A spare was dead: those of its time are not relied on.
-    fn distrust(&mut self, number: u64) {
-        if number > self.distrusted {
-            tracing::info!(number, "a connection was dead when it was needed: connecting anew");
-            drop(self.pool.distrust());
-            self.distrust_all();
-        }
-    }
-
-    /// The next attempt looks for the server anew, and from a socket of its own.
-    fn distrust_all(&mut self) {
         // With them, the attempts by the old network are given up.
         self.attempts = JoinSet::new();
+        drop(self.pool.start_again());
         self.dial = None;
-        self.distrusted = self.opened;
     }
 }
 
@@ -369,7 +286,8 @@ struct Network {
 
 impl Network {
     async fn now(peer: SocketAddr) -> Network {
-        let (source, looks) = (source_towards(peer).await, unhurried(LOOK));
+        let (source, mut looks) = (source_towards(peer).await, interval(LOOK));
+        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         Network { peer, source, slept: asleep(), looks }
     }
 
@@ -390,13 +308,6 @@ impl Network {
             }
         }
     }
-}
-
-/// Ticks that are not made up for.
-fn unhurried(every: Duration) -> Interval {
-    let mut ticks = interval(every);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    ticks
 }
 
 /// The address that packets to `peer` leave from; nothing is sent.

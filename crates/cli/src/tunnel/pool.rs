@@ -133,14 +133,7 @@ impl<S, W> Pool<S, W> {
     /// The network is another one: no spare and no attempt is of use, and a new one may succeed at
     /// once. The caller gives up the attempts under way.
     pub fn start_again(&mut self) -> Vec<S> {
-        (self.not_before, self.pause) = (None, FIRST_PAUSE);
-        self.distrust()
-    }
-
-    /// The spares and the attempts under way are not relied on any more; pauses stay. The caller gives up
-    /// these attempts.
-    pub fn distrust(&mut self) -> Vec<S> {
-        self.attempts = 0;
+        (self.not_before, self.pause, self.attempts) = (None, FIRST_PAUSE, 0);
         std::mem::take(&mut self.spares)
     }
 

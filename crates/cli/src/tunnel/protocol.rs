@@ -2,15 +2,13 @@
 //!
 //! ```text
 //! client                                            server
-//!   "tkt", version, name, command, target    ->            the request; the program's bytes follow
+//!   "tkt", version, command, target          ->            the opening; the program's bytes follow
 //!                                            <-    0, address     open; the target's bytes follow
 //!                                            <-    cause, length, reason          it cannot be
 //! ```
 //!
 //! The command is SOCKS' [RFC 1928 §4]: 1 a TCP connection, 3 datagrams ([`super::datagram`] frames
-//! them). The client says all it has at once and does not wait for the answer. A request that was lost
-//! with its connection is made again over another one, under the same name: 16 random bytes, by which
-//! the server knows one that it has carried out ([`super::seen`]).
+//! them). The client says all it has at once and does not wait for the answer.
 
 use std::fmt;
 use std::io;
@@ -20,16 +18,13 @@ use super::target::{Host, MAX_TARGET_BYTES, Target, TargetError};
 use crate::transfer::name::printable;
 
 const MAGIC: &[u8; 3] = b"tkt";
-const VERSION: u8 = 2;
+const VERSION: u8 = 1;
 const CONNECT: u8 = 1;
 const ASSOCIATE: u8 = 3;
 const OPEN: u8 = 0;
 
-/// Where the command stands.
-const COMMAND_AT: usize = MAGIC.len() + 1 + size_of::<RequestName>();
-
-/// Most bytes of a request.
-pub const MAX_REQUEST_BYTES: usize = COMMAND_AT + 1 + MAX_TARGET_BYTES;
+/// Most bytes of an opening.
+pub const MAX_OPEN_BYTES: usize = 5 + MAX_TARGET_BYTES;
 /// Most bytes of an answer.
 pub const MAX_ANSWER_BYTES: usize = 2 + MAX_TARGET_BYTES;
 
@@ -40,18 +35,6 @@ pub enum Open {
     Connect(Target),
     /// Datagrams from and to anywhere.
     Associate,
-}
-
-/// Random bytes that no other request has.
-pub type RequestName = [u8; 16];
-
-/// What a client opens a stream with.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Request {
-    /// The same when it is made again.
-    pub name: RequestName,
-    /// What for.
-    pub open: Open,
 }
 
 /// What the server says to it.
@@ -90,18 +73,16 @@ pub enum Cause {
     Busy = 6,
     /// Anything else.
     Failed = 7,
-    /// It was carried out, over a connection that broke before the client knew.
-    Repeated = 8,
 }
 
-/// Bytes that are no request or no answer.
+/// Bytes that are no opening or no answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProtocolError {
     /// Another protocol.
     #[error("the other side speaks no tunnel protocol; is it `tack tunnel`?")]
     NotOurs,
     /// A version that we do not know.
-    #[error("the other side speaks version {0} of the tunnel protocol, we speak {ours}", ours = VERSION)]
+    #[error("the other side speaks version {0} of the tunnel protocol, we speak 1")]
     Version(u8),
     /// No command.
     #[error("{0} is no command; 1 is connect, 3 datagrams")]
@@ -117,11 +98,11 @@ pub enum ProtocolError {
     NoAddress,
 }
 
-impl Request {
+impl Open {
     /// As bytes.
     pub fn bytes(&self) -> Vec<u8> {
-        let mut out = [MAGIC, &[VERSION][..], &self.name].concat();
-        match &self.open {
+        let mut out = [MAGIC, &[VERSION][..]].concat();
+        match self {
             Open::Connect(target) => {
                 out.push(CONNECT);
                 target.write(&mut out);
@@ -131,11 +112,11 @@ impl Request {
         out
     }
 
-    /// The request that `bytes` begin with and its length; `None` if more are needed.
+    /// The opening that `bytes` begin with and its length; `None` if more are needed.
     ///
     /// # Errors
     /// They begin with none.
-    pub fn read(bytes: &[u8]) -> Result<Option<(Request, usize)>, ProtocolError> {
+    pub fn read(bytes: &[u8]) -> Result<Option<(Open, usize)>, ProtocolError> {
         if !bytes.iter().zip(MAGIC).all(|(a, b)| a == b) {
             return Err(ProtocolError::NotOurs);
         }
@@ -144,15 +125,15 @@ impl Request {
             Some(&VERSION) => {}
             Some(&other) => return Err(ProtocolError::Version(other)),
         }
-        let Some((head, rest)) = bytes.split_at_checked(COMMAND_AT) else { return Ok(None) };
-        let name = *head.last_chunk().expect("the head ends with it");
-        let Some((&command, rest)) = rest.split_first() else { return Ok(None) };
-        let read = match command {
-            CONNECT => Target::read(rest)?.map(|(target, used)| (Open::Connect(target), used)),
-            ASSOCIATE => Some((Open::Associate, 0)),
-            other => return Err(ProtocolError::Command(other)),
-        };
-        Ok(read.map(|(open, used)| (Request { name, open }, COMMAND_AT + 1 + used)))
+        match bytes.get(4) {
+            None => Ok(None),
+            Some(&CONNECT) => {
+                let read = Target::read(&bytes[5..])?;
+                Ok(read.map(|(target, used)| (Open::Connect(target), 5 + used)))
+            }
+            Some(&ASSOCIATE) => Ok(Some((Open::Associate, 5))),
+            Some(&other) => Err(ProtocolError::Command(other)),
+        }
     }
 }
 
@@ -226,7 +207,7 @@ impl Refusal {
 }
 
 impl Cause {
-    const ALL: [Cause; 8] = [
+    const ALL: [Cause; 7] = [
         Cause::NotAllowed,
         Cause::NoSuchHost,
         Cause::Unreachable,
@@ -234,7 +215,6 @@ impl Cause {
         Cause::TimedOut,
         Cause::Busy,
         Cause::Failed,
-        Cause::Repeated,
     ];
 
     fn of(verdict: u8) -> Option<Cause> {
@@ -248,10 +228,10 @@ impl Cause {
 /// # Panics
 /// If it is not.
 pub fn fuzz(bytes: &[u8]) {
-    if let Ok(Some((request, used))) = Request::read(bytes) {
-        assert!(used <= MAX_REQUEST_BYTES.min(bytes.len()));
-        let again = request.bytes();
-        assert_eq!(Request::read(&again), Ok(Some((request, again.len()))));
+    if let Ok(Some((open, used))) = Open::read(bytes) {
+        assert!(used <= MAX_OPEN_BYTES.min(bytes.len()));
+        let again = open.bytes();
+        assert_eq!(Open::read(&again), Ok(Some((open, again.len()))));
     }
     if let Ok(Some((answer, used))) = Answer::read(bytes) {
         assert!(used <= MAX_ANSWER_BYTES.min(bytes.len()));
@@ -277,10 +257,9 @@ mod tests {
         for open in
             [Open::Connect(target("example.org")), Open::Connect(target("::1")), Open::Associate]
         {
-            let request = Request { name: *b"sixteen of them.", open };
-            let bytes = request.bytes();
-            (0..bytes.len()).for_each(|n| assert_eq!(Request::read(&bytes[..n]), Ok(None)));
-            assert_eq!(Request::read(&bytes), Ok(Some((request, bytes.len()))));
+            let bytes = open.bytes();
+            (0..bytes.len()).for_each(|n| assert_eq!(Open::read(&bytes[..n]), Ok(None)));
+            assert_eq!(Open::read(&bytes), Ok(Some((open, bytes.len()))));
         }
         let opened = Answer::Opened("10.0.0.1:7".parse().unwrap());
         let refused = |cause| Answer::Refused(Refusal::new(cause, "why"));
@@ -302,10 +281,9 @@ mod tests {
 
     #[test]
     fn other_protocols_are_told_apart_at_once() {
-        assert_eq!(Request::read(b"GET"), Err(ProtocolError::NotOurs));
-        assert_eq!(Request::read(b"tkt\x01"), Err(ProtocolError::Version(1)));
-        let bytes = [&b"tkt\x02"[..], &[0; 16], &[2]].concat();
-        assert_eq!(Request::read(&bytes), Err(ProtocolError::Command(2)));
+        assert_eq!(Open::read(b"GET"), Err(ProtocolError::NotOurs));
+        assert_eq!(Open::read(b"tkt\x02"), Err(ProtocolError::Version(2)));
+        assert_eq!(Open::read(b"tkt\x01\x02"), Err(ProtocolError::Command(2)));
         assert_eq!(Answer::read(b"\x09"), Err(ProtocolError::Verdict(9)));
         assert_eq!(Answer::read(b"\x00\x03\x01a\x00\x50"), Err(ProtocolError::NoAddress));
     }
@@ -322,12 +300,11 @@ mod tests {
     fn random_bytes_are_read_or_refused() {
         let mut rng = rand_pcg::Pcg64::seed_from_u64(0x7a4);
         for _ in 0..50_000 {
-            let mut bytes = vec![0; rng.random_range(0..60)];
+            let mut bytes = vec![0; rng.random_range(0..40)];
             rng.fill_bytes(&mut bytes);
             if rng.random() {
                 // Mostly right.
-                bytes.splice(0..0, *b"tkt\x02");
-                bytes.get_mut(20).map(|command| *command = CONNECT);
+                bytes.splice(0..0, *b"tkt\x01\x01");
             }
             fuzz(&bytes);
         }

@@ -186,7 +186,7 @@ impl Speech {
                     Cause::NoSuchHost | Cause::Unreachable => 4,
                     Cause::ConnectionRefused => 5,
                     Cause::TimedOut => 6,
-                    Cause::Busy | Cause::Failed | Cause::Repeated => 1,
+                    Cause::Busy | Cause::Failed => 1,
                 };
                 socks_reply(code, nowhere)
             }

@@ -12,7 +12,7 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::protocol::ProtocolError;
+use super::protocol::{Answer, ProtocolError, Refusal};
 use crate::conn::Connection;
 use crate::stop::Stop;
 
@@ -38,6 +38,9 @@ pub enum RelayError {
     /// The tunnel's side broke.
     #[error("the stream broke: {0}")]
     Stream(io::Error),
+    /// The server would not open the stream.
+    #[error("{}", .0.why)]
+    Refused(Refusal),
     /// The server said something else.
     #[error(transparent)]
     Protocol(#[from] ProtocolError),
@@ -53,8 +56,8 @@ pub struct Opening {
     pub up: Vec<u8>,
     /// To the program, before what the stream brings.
     pub down: Vec<u8>,
-    /// How far the direction up has come.
-    pub stage: PipeStage,
+    /// The stream begins with the server's answer, which is not the program's.
+    pub answer: bool,
 }
 
 /// Moves bytes until both directions have ended; on an error, or told to stop, aborts both
@@ -68,14 +71,24 @@ pub async fn relay<S: Connection, P: Connection>(
     opening: Opening,
     stop: &Stop,
 ) -> Result<Passed, RelayError> {
-    // What was said before may still stand in the stream's buffers.
-    let mut up = Pipe { stage: opening.stage, unflushed: true, ..Pipe::new(opening.up) };
+    let mut up = Pipe::new(opening.up);
     let mut down = Pipe::new(opening.down);
+    let mut head = opening.answer.then(Vec::new);
     let moving = poll_fn(|cx| {
         let upward = up.poll(cx, &mut program, &mut stream).map_err(|broken| match broken {
             Broken::Source(e) => RelayError::Program(e),
             Broken::Sink(e) => RelayError::Stream(e),
         })?;
+        if let Some(bytes) = &mut head {
+            match ready!(poll_message(cx, &mut stream, bytes, Answer::read)) {
+                Err(e) => return Poll::Ready(Err(RelayError::Stream(e))),
+                Ok(Ok(Answer::Opened(_))) => head = None,
+                Ok(Ok(Answer::Refused(refusal))) => {
+                    return Poll::Ready(Err(RelayError::Refused(refusal)));
+                }
+                Ok(Err(e)) => return Poll::Ready(Err(e.into())),
+            }
+        }
         let downward = down.poll(cx, &mut stream, &mut program).map_err(|broken| match broken {
             Broken::Source(e) => RelayError::Stream(e),
             Broken::Sink(e) => RelayError::Program(e),
@@ -106,7 +119,7 @@ pub async fn read_message<M, E>(
 }
 
 /// The same in steps. `bytes` is as long as a message at most: it is read as soon as it is whole.
-pub(super) fn poll_message<M, E>(
+fn poll_message<M, E>(
     cx: &mut Context<'_>,
     stream: &mut (impl AsyncRead + Unpin),
     bytes: &mut Vec<u8>,
@@ -147,15 +160,11 @@ struct Pipe {
     passed: u64,
 }
 
-/// How far a direction has come.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum PipeStage {
-    /// There may be more.
-    #[default]
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum PipeStage {
     Open,
     /// The source has ended; the sink has yet to hear of it.
     Ending,
-    /// The sink knows.
     Ended,
 }
 

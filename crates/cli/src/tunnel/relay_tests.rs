@@ -6,6 +6,7 @@ use rand_pcg::Pcg64;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 
 use super::*;
+use crate::tunnel::protocol::Cause;
 
 fn run<T>(work: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(work)
@@ -61,9 +62,10 @@ impl Connection for Told {
 async fn relay_from(
     stream: impl Connection,
     program: impl Connection,
+    answer: bool,
     down: Vec<u8>,
 ) -> Result<Passed, RelayError> {
-    relay(stream, program, Opening { down, ..Opening::default() }, &Stop::never()).await
+    relay(stream, program, Opening { down, answer, ..Opening::default() }, &Stop::never()).await
 }
 
 #[test]
@@ -79,7 +81,7 @@ fn each_direction_carries_its_bytes_and_ends_by_itself() {
         let ((near, program), (far, stream)) = (duplex(1_000 + seed as usize * 700), duplex(5_000));
         let passed = run(async {
             let ((program, a), (stream, b)) = (Told::new(program), Told::new(stream));
-            let relaying = tokio::spawn(relay_from(stream, program, first.clone()));
+            let relaying = tokio::spawn(relay_from(stream, program, false, first.clone()));
             let (mut near_read, mut near_write) = tokio::io::split(near);
             let (mut far_read, mut far_write) = tokio::io::split(far);
             let write_up = async {
@@ -111,7 +113,7 @@ fn each_direction_carries_its_bytes_and_ends_by_itself() {
 fn a_half_that_ended_leaves_the_other_open() {
     run(async {
         let ((mut near, program), (mut far, stream)) = (duplex(100), duplex(100));
-        let relaying = tokio::spawn(relay_from(stream, program, Vec::new()));
+        let relaying = tokio::spawn(relay_from(stream, program, false, Vec::new()));
         near.write_all(b"request").await.unwrap();
         near.shutdown().await.unwrap();
         let mut request = Vec::new();
@@ -131,12 +133,46 @@ fn what_breaks_on_one_side_breaks_on_the_other() {
     run(async {
         let ((near, program), (_far, stream)) = (duplex(100), duplex(100));
         let ((program, a), (stream, b)) = (Told::new(program), Told::new(stream));
-        let relaying = relay_from(stream, program, b"too late".to_vec());
+        let relaying = relay_from(stream, program, false, b"too late".to_vec());
         // Nobody reads what the program gets any more.
         drop(near);
         let ended = relaying.await.unwrap_err();
         assert!(matches!(ended, RelayError::Program(_)), "{ended}");
         assert!(a.load(Ordering::Relaxed) && b.load(Ordering::Relaxed));
+    });
+}
+
+#[test]
+fn bytes_go_up_before_the_answer_and_come_down_after_it() {
+    run(async {
+        let ((mut near, program), (mut far, stream)) = (duplex(100), duplex(100));
+        let relaying = tokio::spawn(relay_from(stream, program, true, Vec::new()));
+        near.write_all(b"early").await.unwrap();
+        let mut early = [0; 5];
+        far.read_exact(&mut early).await.unwrap();
+        let opened = Answer::Opened("[::1]:9".parse().unwrap()).bytes();
+        for byte in [&opened[..], b"late"].concat() {
+            far.write_all(&[byte]).await.unwrap();
+            tokio::task::yield_now().await;
+        }
+        let mut late = [0; 4];
+        near.read_exact(&mut late).await.unwrap();
+        assert_eq!(&late, b"late");
+        drop((near, far));
+        relaying.await.unwrap().unwrap();
+    });
+}
+
+#[test]
+fn a_refusal_resets_the_program() {
+    run(async {
+        let ((_near, program), (mut far, stream)) = (duplex(100), duplex(100));
+        let (program, aborted) = Told::new(program);
+        let refused = Answer::Refused(Refusal::new(Cause::NotAllowed, "not there")).bytes();
+        far.write_all(&refused).await.unwrap();
+        let ended = relay_from(stream, program, true, Vec::new()).await.unwrap_err();
+        assert_eq!(ended.to_string(), "not there");
+        assert!(aborted.load(Ordering::Relaxed));
     });
 }
 

@@ -1,7 +1,7 @@
 //! `tack tunnel serve`: what clients ask for, connected from here.
 
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -11,9 +11,8 @@ use tokio::time::timeout;
 use super::MAX_STREAMS;
 use super::allow::AllowList;
 use super::egress::connect;
-use super::protocol::{Answer, Cause, Open, Refusal, Request};
+use super::protocol::{Answer, Cause, Open, Refusal};
 use super::relay::{Opening, read_message, relay};
-use super::seen::Seen;
 use super::udp;
 use crate::conn::{Accept, Connection};
 use crate::exit::{ExitCode, Failure};
@@ -35,7 +34,7 @@ pub async fn serve<A: Accept>(
     allow: AllowList,
     stop: &Stop,
 ) -> Result<ExitCode, Failure> {
-    let egress = Arc::new(Egress { allow, seen: Mutex::default() });
+    let allow = Arc::new(allow);
     let connections = Budget::new(CONNECTIONS.0, CONNECTIONS.1);
     let (alive, mut all_gone) = mpsc::channel::<()>(1);
     loop {
@@ -51,9 +50,9 @@ pub async fn serve<A: Accept>(
                     conn.abort();
                     continue;
                 };
-                let (egress, stop, alive) = (egress.clone(), stop.clone(), alive.clone());
+                let (allow, stop, alive) = (allow.clone(), stop.clone(), alive.clone());
                 tokio::spawn(async move {
-                    if let Err(error) = serve_one(conn, &egress, &stop).await {
+                    if let Err(error) = serve_one(conn, &allow, &stop).await {
                         tracing::info!(?peer, %error, "a stream ended");
                     }
                     drop((place, alive));
@@ -67,51 +66,24 @@ pub async fn serve<A: Accept>(
     Ok(ExitCode::Interrupted)
 }
 
-/// What all streams of a server share.
-#[derive(Debug)]
-struct Egress {
-    allow: AllowList,
-    seen: Mutex<Seen>,
-}
-
-impl Egress {
-    /// What is asked for, if it was not before.
-    fn once(&self, request: Request) -> Result<Open, Refusal> {
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        if seen.is_new(request.name) {
-            return Ok(request.open);
-        }
-        let why = format!("{} was asked for over a connection that broke since", request.open);
-        Err(Refusal::new(Cause::Repeated, why))
-    }
-}
-
-/// One connection, from its request to its end.
-async fn serve_one(mut conn: impl Connection, egress: &Egress, stop: &Stop) -> io::Result<()> {
-    let requested = stop.or(read_message(&mut conn, Request::read)).await;
-    let Some(requested) = requested else {
+/// One connection, from its opening to its end.
+async fn serve_one(mut conn: impl Connection, allow: &AllowList, stop: &Stop) -> io::Result<()> {
+    let opening = stop.or(read_message(&mut conn, Open::read)).await;
+    let Some(opening) = opening else {
         // A spare: nobody is waiting.
         conn.abort();
         return Ok(());
     };
-    let request = match requested? {
-        Ok(request) => request,
+    let open = match opening? {
+        Ok(open) => open,
         Err(error) => {
             let refusal = Refusal::new(Cause::Failed, error.to_string());
             refuse(conn, refusal).await;
             return Err(io::Error::new(io::ErrorKind::InvalidData, error));
         }
     };
-    let open = match egress.once(request) {
-        Ok(open) => open,
-        Err(refusal) => {
-            tracing::info!(why = refusal.why, "refused");
-            refuse(conn, refusal).await;
-            return Ok(());
-        }
-    };
     match open {
-        Open::Connect(target) => match connect(&target, &egress.allow).await {
+        Open::Connect(target) => match connect(&target, allow).await {
             Ok(stream) => {
                 tracing::info!(%target, "open");
                 let answer = Answer::Opened(stream.local_addr()?).bytes();
@@ -130,7 +102,7 @@ async fn serve_one(mut conn: impl Connection, egress: &Egress, stop: &Stop) -> i
             let answer = Answer::Opened(socket.local_addr()?).bytes();
             conn.write_all(&answer).await?;
             conn.flush().await?;
-            stop.or(udp::serve(conn, socket, &egress.allow)).await.unwrap_or(Ok(()))?;
+            stop.or(udp::serve(conn, socket, allow)).await.unwrap_or(Ok(()))?;
         }
     }
     Ok(())

@@ -33,5 +33,3 @@ mod tun;
 mod tunnel;
 #[cfg(target_os = "linux")]
 mod tunnel_programs;
-#[cfg(target_os = "linux")]
-mod tunnel_roaming;

@@ -44,34 +44,12 @@ pub(crate) const STEADY: Course = Course {
     seed: 1,
 };
 
-/// What a path is told while it carries.
-#[derive(Debug, Default)]
-pub(crate) struct Orders {
-    over: AtomicBool,
-    rebind: AtomicBool,
-}
-
-impl Orders {
-    /// To carry no more.
-    pub(crate) fn end(&self) {
-        self.over.store(true, Ordering::Relaxed);
-    }
-
-    /// To take another address towards the server, which it has when this returns, and to be silent as long as the course has it.
-    pub(crate) fn rebind(&self) {
-        self.rebind.store(true, Ordering::Relaxed);
-        while self.rebind.load(Ordering::Relaxed) {
-            thread::yield_now();
-        }
-    }
-}
-
 /// Carries datagrams between a port of its own, which it returns, and `server`.
-pub(crate) fn forward(server: u16, path: Course, orders: &Arc<Orders>) -> u16 {
+fn forward(server: u16, path: Course, over: &Arc<AtomicBool>) -> u16 {
     let front = UdpSocket::bind("127.0.0.1:0").unwrap();
     let port = front.local_addr().unwrap().port();
     front.set_nonblocking(true).unwrap();
-    let orders = Arc::clone(orders);
+    let over = Arc::clone(over);
     thread::spawn(move || {
         let mut carrier = Carrier {
             back: towards(),
@@ -85,11 +63,7 @@ pub(crate) fn forward(server: u16, path: Course, orders: &Arc<Orders>) -> u16 {
             rng: rng(path.seed),
             path,
         };
-        while !orders.over.load(Ordering::Relaxed) {
-            if orders.rebind.load(Ordering::Relaxed) {
-                carrier.rebind();
-                orders.rebind.store(false, Ordering::Relaxed);
-            }
+        while !over.load(Ordering::Relaxed) {
             if !carrier.carry() {
                 thread::sleep(Duration::from_micros(100));
             }
@@ -174,11 +148,6 @@ impl Carrier {
         }
     }
 
-    fn rebind(&mut self) {
-        self.back = towards();
-        self.silent_until = Instant::now() + self.path.silent;
-    }
-
     /// Carries one datagram each way. Whether there was one.
     fn carry(&mut self) -> bool {
         let mut buffer = vec![0; 1 << 16];
@@ -187,7 +156,8 @@ impl Carrier {
             (self.client, busy) = (Some(from), true);
             self.passed += 1;
             if self.passed.is_multiple_of(self.path.rebinds_after) {
-                self.rebind();
+                self.back = towards();
+                self.silent_until = Instant::now() + self.path.silent;
             }
             if Instant::now() >= self.silent_until && !self.loses(&buffer[..n]) {
                 self.damage(&mut buffer[..n]);
@@ -245,12 +215,12 @@ pub(crate) fn send_under(
     under(&mut recv);
     let (mut receiver, send) = started(&mut recv, "film");
     let inner = send.split("127.0.0.1:").nth(1).unwrap().split(' ').next().unwrap();
-    let orders = Arc::default();
-    let outer = forward(inner.parse().unwrap(), path, &orders);
+    let over = Arc::new(AtomicBool::new(false));
+    let outer = forward(inner.parse().unwrap(), path, &over);
     let mut send = tack(there.path(), &send.replace(inner, &outer.to_string()));
     under(&mut send);
     let sent = send.output().unwrap();
-    orders.end();
+    over.store(true, Ordering::Relaxed);
     succeeded(&sent);
     assert!(receiver.0.wait().unwrap().success());
     assert!(fs::read(here.path().join("in/film")).unwrap() == film);
@@ -320,7 +290,7 @@ pub(crate) fn namespace() -> Option<Netns> {
 
 /// A receiver beyond two networks, as a laptop with Wi-Fi and a modem has them.
 #[cfg(target_os = "linux")]
-pub(crate) fn two_networks() -> Option<(Netns, Netns)> {
+fn two_networks() -> Option<(Netns, Netns)> {
     let (laptop, server) = (namespace()?, namespace()?);
     for (name, net) in [("wifi", 1), ("lte", 2)] {
         let address = |host| [format!("10.9.{net}.{host}/24").parse::<Prefix>().unwrap()];

@@ -4,7 +4,7 @@
 use std::io::{BufRead, BufReader, ErrorKind};
 use std::net::SocketAddr;
 use std::path::Path;
-use std::process::{Child, Command};
+use std::process::Command;
 use std::time::Duration;
 
 use tempfile::{TempDir, tempdir};
@@ -31,27 +31,11 @@ pub(crate) struct Tunnel {
 /// Starts a server, which may connect to `allow`, and a client with these options, `--quic` among them if
 /// that is to be spoken.
 pub(crate) fn tunnel(allow: &str, options: &str) -> Tunnel {
-    tunnel_over(allow, options, |port| port)
-}
-
-/// The same, the client being told of another port for the server's.
-pub(crate) fn tunnel_over(allow: &str, options: &str, outer: impl FnOnce(u16) -> u16) -> Tunnel {
     let home = tempdir().unwrap();
     let over = if options.contains("--quic") { " --quic" } else { "" };
     let (server, port) = serve(home.path(), 0, allow, over);
-    let line = format!("tunnel 127.0.0.1:{} {options}", outer(port));
-    let client = tack(home.path(), &line).spawn().unwrap();
-    started(home, (server, port), client, options)
-}
-
-/// Waits for the client to say where programs find it.
-pub(crate) fn started(
-    home: TempDir,
-    (server, port): (Listening, u16),
-    client: Child,
-    options: &str,
-) -> Tunnel {
-    let mut client = Listening(client);
+    let line = format!("tunnel 127.0.0.1:{port} {options}");
+    let mut client = Listening(tack(home.path(), &line).spawn().unwrap());
     let mut lines = BufReader::new(client.0.stderr.take().unwrap()).lines();
     let wanted = options.split(' ').filter(|o| ["-L", "-D"].contains(o)).count();
     let mut locals = Vec::new();
@@ -73,17 +57,12 @@ pub(crate) fn started(
 fn serve(home: &Path, port: u16, allow: &str, over: &str) -> (Listening, u16) {
     let allow: String = allow.split(' ').map(|rule| format!(" --allow {rule}")).collect();
     let line = format!("tunnel serve -B 127.0.0.1 -p {port}{allow}{over}");
-    serving(tack(home, &line).spawn().unwrap())
-}
-
-/// Waits for the server to say where it listens.
-pub(crate) fn serving(server: Child) -> (Listening, u16) {
-    let mut server = Listening(server);
+    let mut server = Listening(tack(home, &line).spawn().unwrap());
     let mut lines = BufReader::new(server.0.stderr.take().unwrap());
     let mut line = String::new();
     lines.read_line(&mut line).unwrap();
-    let said = line.split("listening on ").nth(1).and_then(|rest| rest.split(' ').next());
-    let port = said.and_then(|said| said.rsplit(':').next()?.parse().ok());
+    let port =
+        line.split("127.0.0.1:").nth(1).and_then(|rest| rest.split(' ').next()?.parse().ok());
     server.0.stderr = Some(lines.into_inner());
     (server, port.unwrap_or_else(|| panic!("the server said: {line}")))
 }
@@ -178,10 +157,6 @@ fn programs_hear_why_a_target_is_not_to_be_had() {
         // A forward believes itself connected, and is reset.
         let (code, said) = curl(&[&format!("http://{forward}/")]).await.unwrap_err();
         assert!([7, 52, 56].contains(&code), "{code} {said}");
-        // A name is judged by what it resolves to.
-        let named = format!("http://localhost:{}/", web.port());
-        let (_, said) = curl(&["-p", "-x", &http, &named]).await.unwrap_err();
-        assert!(said.contains("403"), "{said}");
         // On the list, and nobody there.
         let (_, said) = curl(&["-p", "-x", &http, &format!("http://{gone}/")]).await.unwrap_err();
         assert!(said.contains("502"), "{said}");
@@ -223,18 +198,6 @@ fn half_close_and_resets_pass_through_both_ways() {
             let mut answer = Vec::new();
             near.read_to_end(&mut answer).await.unwrap();
             assert_eq!(answer, b"answer");
-            // The target ends first, then the program goes on.
-            let (mut near, (mut far, _)) = tokio::try_join!(connect(), listener.accept()).unwrap();
-            far.write_all(b"that is all").await.unwrap();
-            far.shutdown().await.unwrap();
-            let mut answer = Vec::new();
-            near.read_to_end(&mut answer).await.unwrap();
-            assert_eq!(answer, b"that is all");
-            near.write_all(b"not for us").await.unwrap();
-            drop(near);
-            let mut rest = Vec::new();
-            far.read_to_end(&mut rest).await.unwrap();
-            assert_eq!(rest, b"not for us");
             // Either side resets.
             for near_resets in [true, false] {
                 let (near, (far, _)) = tokio::try_join!(connect(), listener.accept()).unwrap();
@@ -354,8 +317,6 @@ fn datagrams_find_their_way_there_and_back() {
         let [high, low] = forbidden.local_addr().unwrap().port().to_be_bytes();
         let elsewhere = [&[0, 0, 0, 4][..], &[0; 15], &[1, high, low], b"no"].concat();
         program.send_to(&elsewhere, relay).await.unwrap();
-        // A fragment, which is dropped [RFC 1928 §7].
-        program.send_to(&[&[0, 0, 1], &head[3..], b"a part"].concat(), relay).await.unwrap();
         for data in [&b"one"[..], &[9; 1_400], b""] {
             program.send_to(&[&head, data].concat(), relay).await.unwrap();
             let mut buffer = vec![0; 2_000];

@@ -223,13 +223,6 @@ impl ConnectionWatch {
         self.0.upgrade().map(|place| place.look(|conn| conn.info()))
     }
 
-    /// See [`Connection::set_keep_alive`].
-    pub fn set_keep_alive(&self, after: Option<Duration>) {
-        if let Some(place) = self.0.upgrade() {
-            Connection { place }.set_keep_alive(after);
-        }
-    }
-
     /// See [`Connection::close`]. Whoever uses the connection finds it ended.
     pub fn close(&self, code: u64, reason: &[u8]) {
         if let Some(place) = self.0.upgrade() {

@@ -15,7 +15,7 @@ use tack_net::Keepalive;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::{Sight, Watch};
+use crate::net::{Sight, Watch};
 
 /// Silence beyond a round trip that a path in order does not have: probes ask more often.
 const STILL: Duration = Duration::from_secs(1);
@@ -33,14 +33,14 @@ const APART: Duration = Duration::from_millis(500);
 const ATTEMPT_LIMIT: Duration = Duration::from_secs(10);
 
 /// Lets a side that has nothing to say hear from the other, and so from its network.
-const PROBES: Keepalive = Keepalive {
+pub const PROBES: Keepalive = Keepalive {
     idle: Duration::from_millis(500),
     interval: Duration::from_millis(500),
     probes: 240,
 };
 
 /// Waits until the stream has stood still and one of the connections that `dial` makes is there.
-/// The stream is ended then. Its peer is asked for signs of life meanwhile, which is for the caller to undo.
+/// The stream is ended then.
 ///
 /// Cancel safe.
 pub async fn another_way<T, E, F>(watch: &Watch, dial: impl Fn() -> F) -> T
@@ -57,9 +57,6 @@ where
         };
         let Some((sight, srtt)) = watch.sight() else { return pending().await };
         let (now, wait) = (Instant::now(), srtt.unwrap_or_default());
-        if pulse.is_none() {
-            watch.set_keepalive(PROBES);
-        }
         if !pulse.get_or_insert_with(|| Pulse::new(sight, now)).stands_still(sight, wait, now) {
             attempts = JoinSet::new();
             continue;

@@ -202,7 +202,7 @@ fn lines_have_a_title_a_time_one_unit_and_on_demand_every_detail() {
     assert!(notes.contains("--no-delay means nothing here"), "{notes}");
 }
 
-/// Everything the client sends is marked; the server marks once it knows the mark.
+/// Everything the client sends is marked; the server marks from when it knows the mark until it is done.
 #[test]
 fn packets_on_the_path_carry_the_type_of_service_that_was_asked_for_over_both_families() {
     run(async {
@@ -229,7 +229,8 @@ fn packets_on_the_path_carry_the_type_of_service_that_was_asked_for_over_both_fa
             };
             let (ours, theirs) = (datagrams(End::A), datagrams(End::B));
             assert!(ours.len() > 100 && ours.iter().all(|dscp| *dscp == 46), "{over}: {ours:?}");
-            assert_eq!(theirs.last(), Some(&46), "{over}: {theirs:?}");
+            let marked = theirs.iter().filter(|dscp| **dscp == 46).count();
+            assert!(marked * 2 > theirs.len(), "{over}: {theirs:?}");
         }
     });
 }

@@ -46,8 +46,8 @@ fn a_wrong_file_of_ones_own_is_refused_with_its_name_line_and_key() {
     let wrong = FIGURE.replace("\"tcp-l2\"", "\"tcp-l3000\"");
     std::fs::write(dir.path().join("mine.toml"), wrong).unwrap();
     for (line, words) in [
-        ("reproduce mine.toml", ["mine.toml", "line 13", "flow.0.strategy"]),
-        ("run mine.toml", ["mine.toml", "line 13", "flow.0.strategy"]),
+        ("reproduce mine.toml", ["mine.toml, line", "tcp-l3000", "variant = TCP"]),
+        ("run mine.toml", ["mine.toml, line", "tcp-l3000", "variant = TCP"]),
         ("reproduce other.toml", ["other.toml", "No such file", ""]),
         ("reproduce nothing", ["`nothing`", "T-6b", "custura"]),
     ] {

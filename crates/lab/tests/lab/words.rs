@@ -13,7 +13,7 @@ fn document() -> String {
 
 /// By itself, in a list or before its value.
 fn has_word(document: &str, word: &str) -> bool {
-    let is_part = |c: char| c.is_alphanumeric() || c == '_';
+    let is_part = |c: char| c.is_alphanumeric() || c == '_' || c == '-';
     document.split(|c| !is_part(c)).any(|part| part == word)
 }
 

@@ -1,15 +1,11 @@
-"""aioquic as a peer of `tack-interop`'s QUIC cases: a file server and its client over hq-interop or HTTP/3.
-
-    aioquic_peer.py server ADDRESS PORT --case NAME --root DIR --cert FILE --key FILE
-    aioquic_peer.py client ADDRESS PORT --case NAME --out DIR --ca FILE --files NAME...
-
-What happened that no file shows is a line on standard output: `closed CODE`, `resumed`, `datagrams N`.
-"""
+"""aioquic as a peer of `script/quic-interop`; the command line is that of `src/lib.rs`."""
 
 import argparse
 import asyncio
 import logging
 import os
+import sys
+from importlib.metadata import version
 
 from aioquic.asyncio import QuicConnectionProtocol, serve
 from aioquic.asyncio.client import connect
@@ -24,6 +20,7 @@ HQ = "hq-interop"
 RESERVED_VERSION = 0x1A2A3A4A
 WINDOW = 4 << 20
 DATAGRAMS = 20
+SPEECH = bytes((at * 31 + at // 255) % 256 for at in range(1_500_000))
 
 
 def say(text):
@@ -73,6 +70,9 @@ class Server(Peer):
         if not end:
             self.requests[stream] = request
             return
+        if not request.startswith(b"GET /"):
+            self._quic.send_stream_data(stream, request, True)
+            return
         name = request.decode().split()[1]
         if name == "/close":
             self.close(9, "enough")
@@ -80,10 +80,16 @@ class Server(Peer):
         self._quic.send_stream_data(stream, self.content(name), True)
 
     def h3_event(self, event):
-        if isinstance(event, HeadersReceived) and event.stream_ended:
-            body = self.content(dict(event.headers)[b":path"].decode())
+        if isinstance(event, HeadersReceived):
+            headers = dict(event.headers)
+            is_get = headers[b":method"] == b"GET"
+            body = self.content(headers[b":path"].decode()) if is_get else b""
+            self.requests[event.stream_id] = body
+        elif isinstance(event, DataReceived):
+            self.requests[event.stream_id] += event.data
+        if isinstance(event, (HeadersReceived, DataReceived)) and event.stream_ended:
             self.h3.send_headers(event.stream_id, [(b":status", b"200")])
-            self.h3.send_data(event.stream_id, body, True)
+            self.h3.send_data(event.stream_id, self.requests.pop(event.stream_id), True)
 
     def datagram(self, data):
         self._quic.send_datagram_frame(data)
@@ -120,6 +126,15 @@ class Client(Peer):
             waiting.set_exception(ConnectionError("the connection ended"))
         self.waiting.clear()
 
+    async def echo(self):
+        stream = self._quic.get_next_available_stream_id()
+        waiting = self.waiting[stream] = asyncio.get_running_loop().create_future()
+        self._quic.send_stream_data(stream, SPEECH, True)
+        self.transmit()
+        if await waiting != SPEECH:
+            raise ValueError("what came back is not what was sent")
+        say(f"echoed {len(SPEECH)}")
+
     async def fetch(self, name):
         stream = self._quic.get_next_available_stream_id()
         waiting = self.waiting[stream] = asyncio.get_running_loop().create_future()
@@ -141,7 +156,7 @@ def configuration(args, is_client):
         versions.append(RESERVED_VERSION)
     return QuicConfiguration(
         is_client=is_client,
-        alpn_protocols=H3_ALPN if args.case == "http3" else [HQ],
+        alpn_protocols=H3_ALPN if args.protocol == "h3" else [HQ],
         supported_versions=versions,
         original_version=RESERVED_VERSION if is_client and args.case == "negotiation" else None,
         max_datagram_frame_size=65536 if args.case == "datagrams" else None,
@@ -182,15 +197,20 @@ async def converse(args, config, ticket_handler):
             except ConnectionError:
                 pass
             return
-        for batch in range(0, len(args.files), 50):
-            names = args.files[batch : batch + 50]
+        if args.case == "echo":
+            await peer.echo()
+            peer.close(7, "done")
+            return
+        size = 1 if args.case == "peerkeyupdate" else 50
+        for batch in range(0, len(args.files), size):
+            names = args.files[batch : batch + size]
             bodies = await asyncio.gather(*(peer.fetch(name) for name in names))
             for name, body in zip(names, bodies):
                 with open(os.path.join(args.out, name), "wb") as file:
                     file.write(body)
-            if args.case == "keyupdate":
+            if args.case == "peerkeyupdate":
                 peer.request_key_update()
-        if args.case == "keyupdate":
+        if args.case == "peerkeyupdate":
             # With the new keys.
             await peer.fetch(args.files[0])
         if args.case == "datagrams":
@@ -212,11 +232,14 @@ async def client(args):
 
 
 def main():
+    if sys.argv[1:] == ["version"]:
+        say(f"aioquic {version('aioquic')}")
+        return
     parser = argparse.ArgumentParser()
     parser.add_argument("role", choices=["server", "client"])
     parser.add_argument("address")
     parser.add_argument("port", type=int)
-    for option in ["--case", "--root", "--cert", "--key", "--out", "--ca"]:
+    for option in ["--case", "--protocol", "--root", "--cert", "--key", "--out", "--ca"]:
         parser.add_argument(option)
     parser.add_argument("--files", nargs="*", default=[])
     args = parser.parse_args()

@@ -35,7 +35,8 @@
 //!
 //! where what the receiver sees does more than measure: Startup grows by 2.89 a round while nothing
 //! waits, and ends at the bottleneck ([`overshoot`]); a probe that found bandwidth goes on
-//! ([`probe_bw`]); a congested round bounds the next ones ([`short_term`], [`few_packets`]). `bandwidth/f` covers what
+//! ([`probe_bw`]); a congested round bounds the next ones ([`short_term`], [`few_packets`]); `MSS * f` counts
+//! only where nothing waits ([`pacing`]); a probe allows for longer bursts ([`window`]). `bandwidth/f` covers what
 //! waits for the next TACK. The sample says which; a fall-back to plain TCP keeps what was learnt.
 //!
 //! Constants, each next to its use: [`profile`] (filters and cycles), [`state`] (gains),
@@ -54,12 +55,14 @@ mod lt_bw;
 pub(crate) mod min_rtt;
 mod model;
 mod overshoot;
+mod pacing;
 mod probe_bw;
 pub(crate) mod probe_rtt;
 mod profile;
 pub(crate) mod round;
 mod short_term;
 mod state;
+mod window;
 
 use core::time::Duration;
 
@@ -76,7 +79,7 @@ use self::probe_bw::{Cycle, Flight};
 use self::probe_rtt::ProbeRtt;
 use self::profile::Constants;
 pub(crate) use self::profile::Profile;
-use self::state::{CLEAR_GAIN, DRAIN_GAIN, HIGH_GAIN, State};
+use self::state::State;
 use crate::config::Config;
 use crate::controller::Controller;
 use crate::sample::{AckSample, LossKind, LossSample, RateSource};
@@ -182,7 +185,7 @@ impl Bbr {
             probed: self.target(self.pacing_gain().max(1.0)),
             drained: self.target(1.0),
             by_receiver,
-            queued: ack.rtt.is_some_and(|rtt| rtt >= rtt_min.saturating_add(rtt_min / 4)),
+            queued: self.model.min_rtt.shows_queue(),
             bandwidth: self.model.greatest_bandwidth().unwrap_or(Rate::MAX),
         };
         if self.cycle.on_ack(&flight, ack.now) {
@@ -207,18 +210,6 @@ impl Bbr {
         if self.state == State::ProbeRtt {
             // The rules of ProbeRTT differ too; the other kind begins when RTTmin is stale again.
             self.leave_probe_rtt(now);
-        }
-    }
-
-    fn pacing_gain(&self) -> f64 {
-        match self.state {
-            State::Startup if self.grows_fast() => CLEAR_GAIN,
-            State::Startup => HIGH_GAIN,
-            State::Drain => DRAIN_GAIN,
-            State::ProbeBw if self.idle_restart => 1.0,
-            State::ProbeBw if self.model.long_term.bandwidth().is_some() => 1.0,
-            State::ProbeBw => self.cycle.gain(),
-            State::ProbeRtt => self.constants.probe_rtt_gain.unwrap_or(1.0),
         }
     }
 
@@ -284,140 +275,6 @@ impl Bbr {
         self.cwnd = self.cwnd.max(self.conserve.window_before().unwrap_or(0));
         let full = self.model.full_pipe.reached();
         self.enter(if full { State::ProbeBw } else { State::Startup }, now);
-    }
-
-    /// Flight for `gain`, in bytes. Linux adds room for what offload holds back at either end.
-    fn target(&self, gain: f64) -> u64 {
-        let Some(bdp) = self.model.bdp(gain) else { return self.config.initial_window };
-        let mss = self.mss();
-        let held_back = self.send_quantum().saturating_mul(3);
-        if self.is_receiver_based() {
-            // Deviation: [TON §VI-D] has no such room. On a path of microseconds the product is
-            // less than one offloaded send, and a wait for the processor stops the flow.
-            // Startup must not have it: the rate it would still find is what ends Startup.
-            let room = if self.model.full_pipe.reached() { held_back } else { 0 };
-            return bdp.saturating_add(room);
-        }
-        // An even number of segments, so that a delayed ACK never waits for the last one.
-        let even = bdp.saturating_add(held_back).div_ceil(2 * mss).saturating_mul(2 * mss);
-        let probing = self.state == State::ProbeBw && self.pacing_gain() > 1.0;
-        even.saturating_add(if probing { 2 * mss } else { 0 })
-    }
-
-    /// What one offloaded send carries: 1 ms of data, up to 64 KiB.
-    fn send_quantum(&self) -> u64 {
-        const SLOW: Rate = Rate::from_kbps(1_200);
-        let rate = self.pacing_rate.unwrap_or(Rate::ZERO);
-        let least = if rate < SLOW { self.mss() } else { 2 * self.mss() };
-        rate.bytes_in(Duration::from_millis(1)).clamp(least, least.max(65_535))
-    }
-
-    /// Flight allowed in this state, in bytes.
-    fn inflight_cap(&self) -> u64 {
-        let mut gain = self.state.cwnd_gain();
-        if let (true, Some(rtt_min)) = (self.is_receiver_based(), self.model.min_rtt.get()) {
-            // 1/(RTTmin * f) [TON §VI-D].
-            // Of the round trip as it is: intervals grow with it.
-            let rtt = self.model.srtt().unwrap_or(rtt_min).max(rtt_min).as_secs_f64();
-            gain += self.model.clock.interval().as_secs_f64() / rtt.max(1e-9);
-        }
-        self.target(gain).saturating_add(self.model.extra_acked())
-    }
-
-    /// Flight allowed in Startup, in bytes.
-    fn startup_cap(&self) -> u64 {
-        let rtt_min = self.model.min_rtt.get().filter(|_| self.is_receiver_based());
-        let seen = rtt_min.and_then(|rtt_min| self.overshoot.flight(rtt_min));
-        seen.map_or(u64::MAX, |flight| flight.max(self.config.initial_window))
-            .min(self.inflight_cap())
-    }
-
-    fn grown(&self, cwnd: u64, acked: u64) -> u64 {
-        let full = self.model.full_pipe.reached();
-        let cap = if full { self.inflight_cap() } else { self.startup_cap() };
-        let started = self.model.delivered() >= self.config.initial_window.saturating_mul(2);
-        let grown = cwnd.saturating_add(acked);
-        if self.model.full_pipe.reached() {
-            grown.min(cap)
-        } else if cwnd < cap || !started {
-            grown
-        } else {
-            cwnd
-        }
-    }
-
-    /// As Linux: conservation, then growth by what was acknowledged.
-    fn update_window_as_sender(&mut self, ack: &AckSample, news: News) {
-        if news.round_started {
-            self.conserve.on_round();
-        }
-        if self.conserve.in_recovery() && !ack.in_recovery {
-            self.cwnd = self.cwnd.max(self.conserve.end());
-        }
-        if ack.acked_bytes == 0 || (self.state == State::ProbeRtt && !self.is_gentle()) {
-            return;
-        }
-        let cwnd = self.cwnd.saturating_sub(ack.lost_bytes).max(self.mss());
-        self.cwnd = if self.conserve.is_conserving() {
-            cwnd.max(ack.in_flight.saturating_add(ack.acked_bytes))
-        } else {
-            self.grown(cwnd, ack.acked_bytes).max(self.min_cwnd())
-        };
-    }
-
-    /// The inflight cap itself once the pipe is full: random loss keeps a TACK sender in recovery
-    /// for most of its life, and the rate is what protects the path [TON §VI-D].
-    fn update_window_as_receiver(&mut self, ack: &AckSample) {
-        if ack.acked_bytes == 0 {
-            return;
-        }
-        if self.conserve.in_recovery() {
-            self.cwnd = self.cwnd.max(self.conserve.end());
-        }
-        let wanted = if self.model.full_pipe.reached() {
-            self.inflight_cap()
-        } else {
-            let growth = if self.grows_fast() { HIGH_GAIN - 1.0 } else { 1.0 };
-            self.grown(self.cwnd, (ack.acked_bytes as f64 * growth) as u64)
-        };
-        let bound = self.model.short_term.flight().unwrap_or(u64::MAX);
-        let few = self.model.few_packets.flight().unwrap_or(u64::MAX);
-        self.cwnd = wanted.min(bound).max(self.min_cwnd()).min(few);
-    }
-
-    /// `MSS * f` [TON §VI-D]; zero for plain TCP.
-    ///
-    /// Deviation: of `f` by the round trip as it is, as if four segments were the least window. On a
-    /// slow path a segment per RTTmin/4 is a multiple of the bandwidth, and fills any buffer.
-    fn least_rate(&self) -> Rate {
-        let rate = Rate::from_bytes_over(self.mss(), self.model.clock.unit());
-        rate.filter(|_| self.is_receiver_based()).unwrap_or(Rate::ZERO)
-    }
-
-    /// A segment per second, whatever the estimate: or no acknowledgment could ever correct it.
-    fn crawl(&self) -> Rate {
-        Rate::from_bps(self.mss() * 8)
-    }
-
-    fn update_pacing(&mut self) {
-        let Some(bandwidth) = self.model.bandwidth() else {
-            // No rate sample yet: the window over the first RTT stands in for one.
-            let rate = self.model.srtt().and_then(|srtt| Rate::from_bytes_over(self.cwnd, srtt));
-            let rate = rate.map(|r| r.mul_f64(HIGH_GAIN * PACING_MARGIN));
-            self.pacing_rate = rate.map(|r| r.max(self.crawl()));
-            return;
-        };
-        let silent = self.state == State::ProbeRtt && self.is_receiver_based() && !self.is_gentle();
-        let rate = if silent {
-            self.least_rate()
-        } else {
-            bandwidth.mul_f64(self.pacing_gain() * PACING_MARGIN).max(self.least_rate())
-        };
-        let rate = rate.max(self.crawl());
-        let may_fall = self.model.full_pipe.reached() || self.state == State::ProbeRtt;
-        if may_fall || self.pacing_rate.is_none_or(|current| rate > current) {
-            self.pacing_rate = Some(rate);
-        }
     }
 }
 

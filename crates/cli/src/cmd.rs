@@ -3,6 +3,7 @@
 pub mod another_way;
 pub mod doctor;
 pub mod extras;
+mod invite;
 pub mod lab;
 pub mod nc;
 pub mod perf;

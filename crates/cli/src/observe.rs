@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use clap::Args;
 use tack_net::tls::Secrets;
-use tack_net::{Builder, Direction, Endpoint, Gauge, SharedTap, Tap, quic};
+use tack_net::{Builder, Direction, Gauge, Seen, SharedTap, Tap, quic};
 use tack_units::Instant;
 
 use crate::exit::{ExitCode, Failure};
@@ -24,7 +24,7 @@ use crate::exit::{ExitCode, Failure};
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "See inside")]
 pub struct ObserveArgs {
-    /// Write every datagram here, as pcapng for Wireshark (docs/wireshark/tack.lua decodes it;
+    /// Write every datagram here, as pcapng for Wireshark (docs/wireshark/tack.lua decodes TCP-TACK;
     /// SSLKEYLOGFILE in the environment names a file for the keys)
     #[arg(long, global = true, value_name = "FILE.pcapng")]
     pub capture: Option<PathBuf>,
@@ -48,7 +48,6 @@ static OBSERVER: OnceLock<Observer> = OnceLock::new();
 struct Observer {
     tap: Option<SharedTap>,
     secrets: Option<Arc<Within<BufWriter<File>>>>,
-    has_qlog: bool,
     metrics: Option<SocketAddr>,
     /// What passed, while metrics are served.
     passed: Arc<Mutex<metrics::Passed>>,
@@ -80,14 +79,8 @@ pub fn begin(args: &ObserveArgs) -> Result<(), Failure> {
         taps.push(Arc::new(Mutex::new(log.map_err(|e| cannot_write(path, &e))?)));
     }
     let tap = (!taps.is_empty()).then(|| Arc::new(Mutex::new(All(taps))) as SharedTap);
-    let observer = Observer {
-        tap,
-        secrets,
-        has_qlog: args.qlog.is_some(),
-        metrics: args.metrics,
-        passed,
-        gauges: Mutex::default(),
-    };
+    let observer =
+        Observer { tap, secrets, metrics: args.metrics, passed, gauges: Mutex::default() };
     // A second one, as in tests, is refused: the first one stays.
     let _ = OBSERVER.set(observer);
     Ok(())
@@ -125,21 +118,6 @@ pub fn tapped_quic(builder: quic::Builder) -> quic::Builder {
     }
 }
 
-/// What cannot be seen of QUIC yet was not asked for.
-///
-/// # Errors
-/// It was, and which option says so.
-pub fn check_quic() -> Result<(), Failure> {
-    let Some(observer) = OBSERVER.get() else { return Ok(()) };
-    let asked = [(observer.has_qlog, "--qlog"), (observer.metrics.is_some(), "--metrics")];
-    match asked.into_iter().find(|(asked, _)| *asked) {
-        Some((_, flag)) => {
-            Err(Failure::usage(format!("{flag}: not over --quic yet; --capture works")))
-        }
-        None => Ok(()),
-    }
-}
-
 /// Who is to be told the secrets of connections.
 pub fn secrets() -> Option<Arc<dyn Secrets>> {
     let secrets = OBSERVER.get().and_then(|observer| observer.secrets.clone());
@@ -153,12 +131,12 @@ pub fn end() {
     }
 }
 
-/// An endpoint was opened.
-pub fn opened(endpoint: &Endpoint) {
+/// An endpoint was opened, which `gauge` reads.
+pub fn opened(gauge: impl FnOnce() -> Gauge) {
     if let Some(observer) = OBSERVER.get().filter(|observer| observer.metrics.is_some()) {
         let mut gauges = observer.gauges.lock().unwrap_or_else(PoisonError::into_inner);
         gauges.retain(|gauge| gauge.read().is_some());
-        gauges.push(endpoint.gauge());
+        gauges.push(gauge());
     }
 }
 
@@ -200,6 +178,12 @@ impl Tap for All {
         for tap in &self.0 {
             let mut tap = tap.lock().unwrap_or_else(PoisonError::into_inner);
             tap.passed(direction, local, peer, datagram, at);
+        }
+    }
+
+    fn seen(&mut self, peer: SocketAddr, seen: &Seen<'_>, at: Instant) {
+        for tap in &self.0 {
+            tap.lock().unwrap_or_else(PoisonError::into_inner).seen(peer, seen, at);
         }
     }
 }

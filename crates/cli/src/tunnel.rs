@@ -18,14 +18,20 @@ pub mod client;
 pub mod datagram;
 pub mod egress;
 pub mod forward;
+pub mod frame;
+pub mod incoming;
 #[cfg(target_os = "linux")]
 pub mod intercept;
 pub mod link;
+pub mod outgoing;
+pub mod patrol;
 pub mod pool;
 pub mod protocol;
 pub mod proxy;
 pub mod relay;
 pub mod server;
+pub mod stream;
+pub mod streams;
 pub mod target;
 pub mod udp;
 
@@ -53,6 +59,7 @@ pub fn raise_descriptor_limit() {
 pub fn fuzz(bytes: &[u8]) {
     protocol::fuzz(bytes);
     datagram::fuzz(bytes);
+    incoming::fuzz(bytes);
     let Some((&size, bytes)) = bytes.split_first() else { return };
     let mut handshake = proxy::Handshake::default();
     for piece in bytes.chunks(usize::from(size).max(1)) {
@@ -61,10 +68,7 @@ pub fn fuzz(bytes: &[u8]) {
             match handshake.poll() {
                 Ok(proxy::Output::Send(_)) => {}
                 Ok(proxy::Output::Wait) => break,
-                Ok(proxy::Output::Wants(open, ..)) => {
-                    assert!(open.bytes().len() <= protocol::MAX_OPEN_BYTES);
-                    return;
-                }
+                Ok(proxy::Output::Wants(..)) => return,
                 Err(refused) => return drop(refused.answer()),
             }
         }
@@ -78,9 +82,10 @@ mod tests {
     #[test]
     fn random_and_nearly_right_bytes_are_read_or_refused() {
         let mut rng = rand_pcg::Pcg64::seed_from_u64(0xf022);
-        let right: [&[u8]; 5] = [
-            b"tkt\x01\x01\x03\x0bexample.org\x01\xbb",
-            b"\x00\x01\x7f\x00\x00\x01\x00\x50",
+        let right: [&[u8]; 6] = [
+            b"tkt\x02\x010123456789abcdef\x03\x0bexample.org\x01\xbb",
+            b"\x00\x00\x00\x00\x00\x00\x00\x00\x01\x01\x7f\x00\x00\x01\x00\x50",
+            b"\x00\x00\x00\x00\x02ab\x01\x00\x00\x00\x00\x00\x00\x00\x09\x02\x03",
             b"\x00\x08\x01\x7f\x00\x00\x01\x00\x35x",
             b"\x09\x05\x01\x00\x05\x03\x00\x01\x00\x00\x00\x00\x00\x00",
             b"\x09CONNECT [::1]:443 HTTP/1.1\r\n\r\n",

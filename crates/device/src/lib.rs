@@ -10,6 +10,7 @@
 //! * [`UdpSocket`]: bursts out with segmentation offload, batches in with receive coalescing.
 //! * [`Tun`]: IP packets, and super-packets with the kernel's offloads (Linux).
 //! * [`Netns`]: network namespaces to try all this in (Linux).
+//! * [`started`]: how this program was started, for what starts it again.
 //!
 //! Lateness decides the choice of timer. A `timerfd` or `ppoll` deadline is met some 40 µs late on
 //! an idle machine; the timers of the usual async runtimes have a millisecond's resolution and
@@ -34,6 +35,7 @@ mod recv;
 #[cfg(target_os = "linux")]
 mod redirected;
 mod socket;
+mod started;
 #[cfg(target_os = "linux")]
 mod sys;
 #[cfg(target_os = "linux")]
@@ -58,6 +60,7 @@ pub use recv::{Datagrams, Message, RecvBatch};
 #[cfg(target_os = "linux")]
 pub use redirected::original_destination;
 pub use socket::{SendOutcome, SocketConfig, Transmit, UdpSocket};
+pub use started::{Started, set_started, started};
 #[cfg(target_os = "linux")]
 pub use timer::{Timer, sharpen_timers};
 #[cfg(target_os = "linux")]

@@ -10,6 +10,7 @@ use tack_tcp::PathFacts;
 use tack_units::Rate;
 
 use crate::formula;
+use crate::host::{Controllers, Host};
 use crate::item::{Backend, Item};
 use crate::metric;
 use crate::record::Record;
@@ -34,8 +35,20 @@ const TACK_PAYLOAD_BYTES: f64 = 1_440.0;
 /// # Errors
 /// When the run cannot be built or broke a promise of the simulator.
 pub fn run(item: &Item) -> Result<Record> {
+    run_hosted(item, Host { controllers: &Controllers::new(), go_on: &|| true })
+}
+
+/// The same with what `host` brings.
+///
+/// # Errors
+/// As [`run`], and where the host ended it or lacks one of the item's controllers.
+pub fn run_hosted(item: &Item, host: Host<'_>) -> Result<Record> {
     let mut record = blank(item)?;
-    let new = || Running::new(&item.scenario, None);
+    let new = || {
+        let mut running = Running::new(&item.scenario, None, host.controllers)?;
+        running.advance_while(host.go_on)?;
+        Ok(running)
+    };
     let simulated = |record: &mut Record| simulated(item, new(), record);
     let figures = match item.backend {
         Backend::Sim => simulated(&mut record),

@@ -44,6 +44,7 @@ files! {
     "tack/T-13a.toml",
     "tack/T-13b.toml",
     "tack/T-14b.toml",
+    "tack/T-16.toml",
     "tack/T-16c.toml",
     "tack/T-18.toml",
     "tack/A2.toml",

@@ -77,6 +77,9 @@ pub struct Experiment {
     /// What makes figures of a scenario.
     #[serde(default)]
     pub backend: Backend,
+    /// Series over time are kept, though no view shows them.
+    #[serde(default)]
+    pub series: bool,
     /// A scenario, before sweeps, cases and variants change keys of it.
     #[serde(default)]
     pub base: Option<Table>,
@@ -183,11 +186,6 @@ impl Extents {
             Extent::Usual => &mut self.usual,
             Extent::Full => &mut self.full,
         }
-    }
-
-    /// Runs only what `names` say, cases and variants, at `extent`.
-    pub fn keep_only(&mut self, extent: Extent, names: &[String]) {
-        self.of_mut(extent).only = names.to_vec();
     }
 
     /// What `extent` changes.
@@ -332,6 +330,33 @@ impl Experiment {
             return Ok(());
         }
         set(self.base.get_or_insert_default(), key, value)
+    }
+
+    /// The names of its cases and variants.
+    pub fn names(&self) -> Vec<&str> {
+        self.case.iter().chain(&self.variant).map(|v| v.name.as_str()).collect()
+    }
+
+    /// Runs only those cases and variants, at `extent`.
+    ///
+    /// # Errors
+    /// Which of them there is not, and which there are.
+    pub fn keep_only(&mut self, extent: Extent, names: &[String]) -> Result<(), String> {
+        let there = self.names();
+        if let Some(name) = names.iter().find(|name| !there.contains(&name.as_str())) {
+            return Err(self.lacks(name));
+        }
+        self.extent.of_mut(extent).only = names.to_vec();
+        Ok(())
+    }
+
+    /// What is said of a case or variant that there is not.
+    pub fn lacks(&self, name: &str) -> String {
+        let names = self.names();
+        if names.is_empty() {
+            return format!("{name}: {} has no cases and no variants", self.id);
+        }
+        format!("{name}: of {} there are {}", self.id, names.join("; "))
     }
 
     /// Takes a key of one of the base's tables away.

@@ -18,6 +18,20 @@ fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
+/// One experiment's part of a page, to stand in another: a notebook.
+pub fn fragment(loaded: &Loaded, report: &Report) -> String {
+    let mut out = String::new();
+    section(&mut out, loaded, report);
+    out
+}
+
+/// A table under its title, to stand in another page.
+pub fn titled(shown: &Table) -> String {
+    let mut out = format!("<p>{}</p>\n", escaped(&shown.title));
+    table(&mut out, shown);
+    out
+}
+
 /// The page. `command` is what makes it again.
 pub fn page(all: &[(Loaded, Report)], command: &str) -> String {
     let findings = all.iter().flat_map(|(_, r)| &r.findings);

@@ -1,6 +1,6 @@
 //! What runs: a plan's items, each with a key, a scenario, a seed, and what makes figures of it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -52,6 +52,13 @@ impl Backend {
                 return Err((key.to_owned(), what));
             }
         }
+        // Theory has no word on it, and real time does not wait for it.
+        let takes_own = matches!(self, Backend::Sim | Backend::SimAndIdeal);
+        let own = scenario.flow.iter().position(|flow| flow.controller.is_some());
+        if let Some(i) = own.filter(|_| !takes_own) {
+            let what = "is for backend = \"sim\" and \"sim-and-ideal\"".to_owned();
+            return Err((format!("flow.{i}.controller"), what));
+        }
         if is_live { scenario.check_live() } else { Ok(()) }
     }
 }
@@ -86,6 +93,14 @@ pub struct Plan {
     pub axes: Vec<(String, Vec<Word>)>,
     /// In order.
     pub items: Vec<Item>,
+}
+
+impl Plan {
+    /// The names of controllers that a program must bring to run it, in order.
+    pub fn controllers(&self) -> BTreeSet<&str> {
+        let flows = self.items.iter().flat_map(|item| &item.scenario.flow);
+        flows.filter_map(|flow| flow.controller.as_deref()).collect()
+    }
 }
 
 /// The runs of several plans, each once.

@@ -11,6 +11,7 @@ mod encoding;
 pub mod envelope;
 pub mod experiment;
 mod formula;
+pub mod host;
 pub mod html;
 pub mod item;
 pub mod lines;
@@ -23,11 +24,14 @@ pub mod output;
 pub mod pivot;
 pub mod plan;
 mod playout;
+#[cfg(feature = "png")]
+pub mod png;
 #[cfg(target_os = "linux")]
 pub mod program;
 mod ranks;
 mod reading;
 pub mod record;
+pub mod recorder;
 pub mod reproduce;
 mod response;
 pub mod result;
@@ -50,4 +54,4 @@ pub mod versus;
 pub mod view;
 pub mod watch;
 
-pub use simulate::{Recordings, simulate, simulate_recorded};
+pub use simulate::{Interrupted, Recordings, simulate, simulate_recorded};

@@ -82,6 +82,31 @@ impl<T: Serialize + DeserializeOwned> Lines<T> {
         if lacks_newline { self.file.write_all(b"\n") } else { Ok(()) }
     }
 
+    /// Puts `items` in place of all that is in the file. Whatever ends the process meanwhile, the file
+    /// holds the old ones or the new ones.
+    ///
+    /// # Errors
+    /// Those of the file, which stays as it was then.
+    pub fn replace<'a>(&mut self, items: impl Iterator<Item = &'a T>) -> io::Result<()>
+    where
+        T: 'a,
+    {
+        let mut name = self.path.as_os_str().to_owned();
+        name.push(".new");
+        let new = PathBuf::from(name);
+        let mut options = OpenOptions::new();
+        let mut file = options.read(true).write(true).create(true).truncate(true).open(&new)?;
+        let mut out = io::BufWriter::new(&mut file);
+        for item in items {
+            serde_json::to_writer(&mut out, item).map_err(io::Error::other)?;
+            out.write_all(b"\n")?;
+        }
+        out.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;
+        std::fs::rename(&new, &self.path)?;
+        (self.file, self.torn) = (file, None);
+        Ok(())
+    }
+
     /// Writes an item; it is in the file when this returns.
     ///
     /// # Errors

@@ -17,7 +17,7 @@ use crate::scenario::{Scenario, StockAcks, Strategy};
 #[cfg(target_os = "linux")]
 pub(crate) use run::of_live;
 pub(crate) use run::unknown;
-pub use run::{LIVE, OTHERS, RUN_METRICS, RunMetric, of_run, unit};
+pub use run::{LIVE, OTHERS, RUN_METRICS, RunMetric, about, of_run, unit};
 
 /// Text of a full segment with timestamps, and under TACK, bytes.
 const TEXT_BYTES: u32 = 1_448;

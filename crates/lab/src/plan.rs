@@ -246,7 +246,8 @@ impl Planner<'_> {
 
     fn items(self, points: &[Point], seeds: Option<u64>) -> Result<Plan, ScenarioError> {
         let experiment = self.experiment;
-        let series = experiment.view.iter().any(|v| v.kind == Kind::Series);
+        let shown = experiment.view.iter().any(|v| v.kind == Kind::Series);
+        let series = experiment.series || shown;
         let mut items = Vec::new();
         let mut most = 1;
         for point in points {

@@ -9,15 +9,16 @@ use std::fmt::Write as _;
 use serde_json::{Value, json};
 
 use crate::claim::{Finding, judge};
-use crate::draw::Word;
+use crate::draw::{Word, Words};
 use crate::experiment::{Experiment, Extent};
 use crate::item::{Backend, Plan};
 use crate::pivot::Results;
 use crate::plan::plan;
 use crate::record::Record;
 use crate::scenario::ScenarioError;
+use crate::stats::Estimate;
 use crate::table::Table;
-use crate::view::{Shown, View, short};
+use crate::view::{Kind, Shown, View, short};
 
 /// An experiment with its file and its runs.
 #[derive(Clone, Debug)]
@@ -110,35 +111,67 @@ impl Loaded {
         (!table.rows.is_empty()).then(|| Shown { table, plots: Vec::new() })
     }
 
-    /// Means by key: an object per point of the plan, every figure with its interval.
-    pub fn rows(&self, records: &BTreeMap<String, Record>) -> Vec<Value> {
+    /// Means over the runs of each point of the plan; none while a run is missing.
+    pub fn means(&self, records: &BTreeMap<String, Record>) -> Vec<Means> {
         let Some(results) = Results::new(&self.plan, records) else { return Vec::new() };
         let axes: Vec<String> = self.plan.axes.iter().map(|(name, _)| name.clone()).collect();
-        let row = |key: crate::draw::Words| {
+        let means = |key: Words| {
+            let runs = results.select(&key);
+            let names: BTreeSet<&String> =
+                runs.iter().flat_map(|(_, r)| r.metrics.keys()).collect();
+            let figure = |name: &String| {
+                let values: Vec<f64> = runs.iter().filter_map(|(_, r)| r.get(name)).collect();
+                Some((name.clone(), Estimate::of(&values)?))
+            };
+            let figures = names.into_iter().filter_map(figure).collect();
+            Means { runs: runs.len(), figures, key }
+        };
+        results.combinations(&axes, &Words::new()).into_iter().map(means).collect()
+    }
+
+    /// Means by key: an object per point of the plan, every figure with its interval.
+    pub fn rows(&self, records: &BTreeMap<String, Record>) -> Vec<Value> {
+        let row = |means: Means| {
             let mut out = serde_json::Map::new();
-            for (axis, word) in &key {
+            for (axis, word) in &means.key {
                 let value = match word {
                     Word::Number(v) => json!(v),
                     other => json!(other.to_string()),
                 };
                 out.insert(short(axis).to_owned(), value);
             }
-            let runs = results.select(&key);
-            out.insert("seeds".to_owned(), json!(runs.len()));
-            let names = runs.iter().flat_map(|(_, r)| r.metrics.keys());
-            for name in names.collect::<std::collections::BTreeSet<_>>() {
-                let values: Vec<f64> = runs.iter().filter_map(|(_, r)| r.get(name)).collect();
-                let Some(e) = crate::stats::Estimate::of(&values) else { continue };
-                out.insert(name.clone(), json!(e.mean));
-                let (stem, unit) = name.rsplit_once('_').unwrap_or((name, ""));
-                let is_unit = ["bps", "us", "s", "bytes"].contains(&unit);
-                let ci =
-                    if is_unit { format!("{stem}_ci95_{unit}") } else { format!("{name}_ci95") };
-                out.extend(e.ci95.map(|half| (ci, json!(half))));
+            out.insert("seeds".to_owned(), json!(means.runs));
+            for (name, e) in means.figures {
+                out.extend(e.ci95.map(|half| (interval_name(&name), json!(half))));
+                out.insert(name, json!(e.mean));
             }
             Value::Object(out)
         };
-        results.combinations(&axes, &crate::draw::Words::new()).into_iter().map(row).collect()
+        self.means(records).into_iter().map(row).collect()
+    }
+
+    /// What one more view shows of `records`, by run.
+    ///
+    /// # Errors
+    /// What is wrong with the view, or that runs are missing.
+    pub fn show(&self, view: &View, records: &BTreeMap<String, Record>) -> Result<Shown, String> {
+        let found = view.check(&self.plan.axes);
+        found
+            .and_then(|()| check_groups(&view.all_metrics(), &self.plan))
+            .map_err(|(key, what)| format!("`{key}` {what}"))?;
+        let runs = |axis: &String, word: &Word| {
+            self.plan.axes.iter().any(|(name, words)| name == axis && words.contains(word))
+        };
+        if let Some((axis, word)) = view.at.iter().find(|(axis, word)| !runs(axis, word)) {
+            return Err(format!("`at` has {axis} = {word}, and of that nothing runs"));
+        }
+        if view.kind == Kind::Series && !self.plan.items.iter().any(|item| item.series) {
+            let what = "`kind` is \"series\", but the plan keeps none: it takes `series = true`, or a \
+                        view of series, in the file";
+            return Err(what.to_owned());
+        }
+        let results = Results::new(&self.plan, records).ok_or("runs are missing")?;
+        Ok(view.show(&results))
     }
 
     /// All of it for programs: means by key, the judgments, and what is void.
@@ -157,6 +190,24 @@ impl Loaded {
         let parts = [e.id.as_str(), e.title.as_str(), e.source.as_str()];
         parts.iter().filter(|p| !p.is_empty()).copied().collect::<Vec<_>>().join(" ")
     }
+}
+
+/// Means over the runs of one point of a plan.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Means {
+    /// Which point.
+    pub key: Words,
+    /// How many runs it has.
+    pub runs: usize,
+    /// Of the runs that have it, by name.
+    pub figures: BTreeMap<String, Estimate>,
+}
+
+/// What half of a figure's 95 % interval is called, its unit the last: `goodput_ci95_bps`.
+pub fn interval_name(figure: &str) -> String {
+    let (stem, unit) = figure.rsplit_once('_').unwrap_or((figure, ""));
+    let is_unit = ["bps", "us", "s", "bytes"].contains(&unit);
+    if is_unit { format!("{stem}_ci95_{unit}") } else { format!("{figure}_ci95") }
 }
 
 /// Whether every `GROUP.NAME` is of a group that some run of the plan has.

@@ -7,6 +7,7 @@ use anyhow::{Result, ensure};
 use tack_link::wlan::Wlan;
 use tack_sim::{LinkId, Simulation};
 
+use crate::host::Controllers;
 use crate::link::Hop;
 use crate::network::{Capture, Network};
 use crate::scenario::Scenario;
@@ -25,11 +26,15 @@ pub(crate) struct Setup {
 }
 
 impl Setup {
-    pub(crate) fn build(scenario: &Scenario, capture: Capture) -> Result<Setup> {
+    pub(crate) fn build(
+        scenario: &Scenario,
+        capture: Capture,
+        controllers: &Controllers,
+    ) -> Result<Setup> {
         let mut network = Network::build(scenario, capture)?;
         network.sim.record_every(SAMPLE_PERIOD, Hop::queue_bytes);
-        let flows =
-            scenario.flows().map(|f| place(&mut network, scenario, &f)).collect::<Result<_>>()?;
+        let flows = scenario.flows().map(|f| place(&mut network, scenario, &f, controllers));
+        let flows = flows.collect::<Result<_>>()?;
         let Network { sim, wlan, wan, .. } = network;
         Ok(Setup { sim, wlan, wan, flows })
     }

@@ -8,6 +8,7 @@ use anyhow::{Context, Result};
 use tack_units::Instant;
 
 use crate::course::Course;
+use crate::host::Controllers;
 use crate::network::Capture;
 use crate::reading::{Period, Reading};
 use crate::result::RunResult;
@@ -17,6 +18,21 @@ use crate::setup::Setup;
 /// How long a run goes on after its end, for a flow that stands still there to move or to be found
 /// stalled: enough for the spread chances of a round trip of 600 ms.
 const SETTLE: Duration = Duration::from_secs(40);
+
+/// Virtual time between two questions whether a run is to go on: some ten milliseconds of work.
+const SLICE: Duration = Duration::from_millis(100);
+
+/// A run was told to end before its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Interrupted;
+
+impl core::fmt::Display for Interrupted {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("interrupted")
+    }
+}
+
+impl core::error::Error for Interrupted {}
 
 /// Runs `scenario` with its seed.
 ///
@@ -74,7 +90,7 @@ pub struct Recordings {
 }
 
 fn run(scenario: &Scenario, capture: Capture) -> Result<(RunResult, Setup)> {
-    Running::new(scenario, capture)?.finish()
+    Running::new(scenario, capture, &Controllers::new())?.finish()
 }
 
 /// A run under way. In how many slices it goes changes nothing in it.
@@ -87,10 +103,15 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    pub(crate) fn new(scenario: &Scenario, capture: Capture) -> Result<Running> {
+    pub(crate) fn new(
+        scenario: &Scenario,
+        capture: Capture,
+        controllers: &Controllers,
+    ) -> Result<Running> {
         let at = |s: f64| Instant::ZERO + Duration::from_secs_f64(s);
         let (warmup, end) = (at(scenario.warmup_s), at(scenario.duration_s));
-        Ok(Running { setup: Setup::build(scenario, capture)?, warmup, end, before: None })
+        let setup = Setup::build(scenario, capture, controllers)?;
+        Ok(Running { setup, warmup, end, before: None })
     }
 
     pub(crate) fn setup(&self) -> &Setup {
@@ -110,6 +131,19 @@ impl Running {
             self.before = Some(Reading::of(&self.setup, self.warmup));
         }
         self.setup.sim.run_until(until);
+    }
+
+    /// Goes on to the end, unless `go_on` says no on the way.
+    pub(crate) fn advance_while(&mut self, go_on: &dyn Fn() -> bool) -> Result<(), Interrupted> {
+        let mut until = Instant::ZERO;
+        while until < self.end {
+            if !go_on() {
+                return Err(Interrupted);
+            }
+            until += SLICE;
+            self.advance(until);
+        }
+        Ok(())
     }
 
     /// Goes on to the end; what was measured, and the simulation.

@@ -1,7 +1,7 @@
 //! Where results are kept as JSON lines: found again by what was run, so that interrupted work goes
 //! on, an edited file runs only what it changed, and parts from several machines make one whole.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::path::Path;
 
@@ -73,6 +73,20 @@ impl<T: Kept> Store<T> {
         }
         self.kept.insert(result.run(), result);
         Ok(())
+    }
+}
+
+impl<T: Kept> Store<T> {
+    /// Brings the file into the order of `runs`, after results of other runs: into that of a single
+    /// machine, where several appended as they were done.
+    ///
+    /// # Errors
+    /// Those of the file, which stays as it was then.
+    pub fn arrange(&mut self, runs: &[T::Run]) -> std::io::Result<()> {
+        let Some(lines) = &mut self.lines else { return Ok(()) };
+        let own: BTreeSet<&T::Run> = runs.iter().collect();
+        let others = self.kept.iter().filter(|(run, _)| !own.contains(run)).map(|(_, t)| t);
+        lines.replace(others.chain(runs.iter().filter_map(|run| self.kept.get(run))))
     }
 }
 

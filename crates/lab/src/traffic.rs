@@ -2,13 +2,14 @@
 
 use core::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use rand::Rng as _;
 use tack_cc::Pacing;
 use tack_link::HostId;
 use tack_sim::{Blast, Cast, FlowConfig, FlowId, Seed, Transport, Video};
 use tack_units::{Instant, Rate};
 
+use crate::host::Controllers;
 use crate::network::Network;
 use crate::playout::Playout;
 use crate::scenario::{App, Direction, Flow, Scenario, Strategy, video};
@@ -56,7 +57,12 @@ pub(crate) struct Times {
 }
 
 /// Puts the next of the scenario's flows into the simulation.
-pub(crate) fn place(network: &mut Network, scenario: &Scenario, flow: &Flow) -> Result<Planted> {
+pub(crate) fn place(
+    network: &mut Network,
+    scenario: &Scenario,
+    flow: &Flow,
+    controllers: &Controllers,
+) -> Result<Planted> {
     let (client, server) = (network.client(flow.station), network.next_server(flow));
     let (src, dst) = match flow.direction {
         Direction::Down => (server, client),
@@ -93,6 +99,14 @@ pub(crate) fn place(network: &mut Network, scenario: &Scenario, flow: &Flow) -> 
     config.app = app(&flow.app);
     config.start = start;
     config.stop = stop;
+    if let Some(name) = &flow.controller {
+        let factory = controllers.get(name).with_context(|| {
+            format!("`controller = \"{name}\"` is of the program that runs the file: it has none")
+        })?;
+        for conn in [&mut config.from_conn, &mut config.to_conn] {
+            conn.controller = Some(factory.clone());
+        }
+    }
     let placed = Placed::Flow(network.sim.add_flow(config));
     Ok(Planted { placed, times, playout })
 }

@@ -8,6 +8,7 @@ use tack_link::wlan::{Airtime, Span};
 use tack_units::Instant;
 
 use crate::backend;
+use crate::host::Controllers;
 use crate::item::{Backend, Item};
 use crate::link::Hop;
 use crate::reading::Reading;
@@ -59,7 +60,8 @@ impl Watched {
     pub fn new(item: &Item) -> Result<Watched> {
         let is_plain = item.backend == Backend::Sim;
         ensure!(is_plain, "only backend = \"sim\" can be watched");
-        Ok(Watched { item: item.clone(), running: Running::new(&item.scenario, None)? })
+        let running = Running::new(&item.scenario, None, &Controllers::new())?;
+        Ok(Watched { item: item.clone(), running })
     }
 
     /// When it ends.

@@ -91,7 +91,7 @@ impl Builder {
         self
     }
 
-    /// Tells `tap` of every datagram.
+    /// Tells `tap` of every datagram, and of what is in it.
     #[must_use]
     pub fn tap(mut self, tap: SharedTap) -> Builder {
         self.tap = Some(tap);
@@ -170,9 +170,21 @@ impl Builder {
         let host = Host::new(host, secret, clock.now());
         let tap = self.tap.clone().filter(|_| matches!(link, Link::Udp(_)));
         let tapped = tap.map(|tap| Tapped { tap, local });
+        #[cfg(all(target_os = "linux", feature = "tun"))]
+        let interface = match &link {
+            Link::Udp(_) => None,
+            Link::Tun(tun) => Some(Arc::from(tun.name())),
+        };
         let handle = start(link, host, clock, self.answer_each_datagram, tapped)?;
-        let conn = Arc::new(self.conn.clone());
-        Ok(Endpoint { handle, local, reach, conn, connect_timeout: self.connect_timeout })
+        Ok(Endpoint {
+            handle,
+            local,
+            reach,
+            conn: Arc::new(self.conn.clone()),
+            connect_timeout: self.connect_timeout,
+            #[cfg(all(target_os = "linux", feature = "tun"))]
+            interface,
+        })
     }
 }
 

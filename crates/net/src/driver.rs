@@ -129,11 +129,12 @@ fn receive_turn<M: Machine>(
     cx: &mut Context<'_>,
 ) -> bool {
     let now = shared.clock.now();
+    let way = state.way.clone();
     for _ in 0..RECV_TURN_BATCHES {
         let told = match state.gather.until() {
             Some(until) if now < until => return false,
             Some(_) => None,
-            None => match shared.arrivals.poll(&shared.link, cx) {
+            None => match way.arrivals.poll(&way.link, cx) {
                 Poll::Pending => return false,
                 Poll::Ready(Err(e)) => {
                     tracing::error!(error = %e, "the runtime is shutting down");
@@ -161,7 +162,8 @@ fn send_when_possible<M: Machine>(
     state: &mut State<M>,
     cx: &mut Context<'_>,
 ) -> bool {
-    while let Poll::Ready(Ok(mut guard)) = shared.link.poll_write_ready(cx) {
+    let way = state.way.clone();
+    while let Poll::Ready(Ok(mut guard)) = way.link.poll_write_ready(cx) {
         guard.clear_ready();
         drop(guard);
         let more = state.advance(shared);

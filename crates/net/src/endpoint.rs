@@ -62,6 +62,8 @@ pub struct Endpoint {
     pub(crate) reach: Reach,
     pub(crate) conn: Arc<ConnConfig>,
     pub(crate) connect_timeout: Option<Duration>,
+    #[cfg(all(target_os = "linux", feature = "tun"))]
+    pub(crate) interface: Option<Arc<str>>,
 }
 
 impl Endpoint {
@@ -87,10 +89,7 @@ impl Endpoint {
     /// Name of the TUN device's interface; `None` over UDP.
     #[cfg(all(target_os = "linux", feature = "tun"))]
     pub fn interface(&self) -> Option<&str> {
-        match self.handle.0.link.get_ref() {
-            Link::Udp(_) => None,
-            Link::Tun(link) => Some(link.name()),
-        }
+        self.interface.as_deref()
     }
 
     /// Connects to a listener at `host` without encryption: an address, or a name with a port, of
@@ -127,7 +126,7 @@ impl Endpoint {
     ) -> Result<TackStream, ConnectError> {
         let peer = peer.into();
         let conn = self.start(peer, config)?;
-        let over_udp = matches!(self.handle.0.link.get_ref(), Link::Udp(_));
+        let over_udp = matches!(self.handle.0.lock().way.link(), Link::Udp(_));
         let connected = async {
             tokio::select! {
                 biased;
@@ -146,8 +145,8 @@ impl Endpoint {
 
     fn start(&self, peer: Remote, mut config: ConnConfig) -> Result<Conn, ConnectError> {
         let shared = &self.handle.0;
-        config.mss = config.mss.or_else(|| shared.link.get_ref().narrow_mss(peer.path));
         let mut state = shared.lock();
+        config.mss = config.mss.or_else(|| state.way.link().narrow_mss(peer.path));
         if state.closed {
             return Err(ConnectError::EndpointClosed);
         }
@@ -193,7 +192,7 @@ impl Endpoint {
     /// [RFC 2474], from now on. Returns whether that can be done: over UDP on Linux; packets over IP
     /// carry that of their connection ([`ConnConfig::dscp`]).
     pub fn set_dscp(&self, dscp: u8) -> bool {
-        self.handle.0.link.get_ref().set_dscp(dscp)
+        self.handle.0.lock().way.link().set_dscp(dscp)
     }
 
     /// What passed the socket or device so far.
@@ -203,7 +202,7 @@ impl Endpoint {
 
     /// Reads the state of the endpoint and its connections from elsewhere.
     pub fn gauge(&self) -> Gauge {
-        Gauge(Arc::downgrade(&self.handle.0))
+        Gauge(Arc::new(Arc::downgrade(&self.handle.0)))
     }
 
     /// Segments that belonged to no connection, and what was done about them.
@@ -291,6 +290,6 @@ impl<M: Machine> Drop for Handle<M> {
 
 impl<M: Machine> fmt::Debug for Handle<M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Handle").field(&self.0.link).finish()
+        f.debug_struct("Handle").finish_non_exhaustive()
     }
 }

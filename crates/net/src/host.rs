@@ -1,10 +1,14 @@
 //! The TCP host as the driver has it: what tasks wait for of it.
 
+use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 
+use tack_tcp::wire::{Codepoints, Segment};
 use tack_tcp::{ConnId, Event, EventKind, Host};
+use tack_transport::Figures;
 
 use crate::shared::Machine;
+use crate::tap::{Direction, Seen};
 use crate::waiters::Waiters;
 
 /// What a task waits for.
@@ -43,5 +47,20 @@ impl Machine for Host {
             EventKind::Writable => waiters.wake(conn(What::Write)),
             EventKind::Closed(_) => waiters.wake_all(Key::all_of(event.conn)),
         }
+    }
+
+    fn read(direction: Direction, datagram: &[u8], tell: &mut dyn FnMut(&Seen<'_>)) {
+        match Segment::parse_datagram(datagram, Codepoints::Experimental) {
+            Ok(segment) => tell(&Seen::Segment(direction, &segment, datagram.len())),
+            Err(error) => tell(&Seen::Unreadable(direction, &error, datagram.len())),
+        }
+    }
+
+    fn figures(&self) -> Vec<(SocketAddr, Figures)> {
+        let one = |id| {
+            let remote = self.remote(id)?;
+            Some((SocketAddr::new(remote.path.ip(), remote.port), self.info(id)?.figures()))
+        };
+        self.connections().filter_map(one).collect()
     }
 }

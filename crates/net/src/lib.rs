@@ -111,7 +111,8 @@ pub use tack_tcp::{
     Info as TackInfo, Keepalive, LimitedTime, ListenConfig, Mode, OwdHistogram, PathFacts, Remote,
     State,
 };
+pub use tack_transport::Figures;
 pub use tack_units as units;
-pub use tap::{Direction, Gauge, Reading, SharedTap, Tap};
+pub use tap::{Direction, Gauge, Reading, Seen, SharedTap, Tap};
 #[cfg(all(target_os = "linux", feature = "tun"))]
 pub use tun::{TunConfig, TunConfigError};

@@ -57,5 +57,8 @@ pub use recv::RecvStream;
 pub use send::SendStream;
 pub use stream::{GIVEN_UP, QuicStream};
 pub use tack_quic::streams::{Dir, StreamId};
-pub use tack_quic::wire::Version;
-pub use tack_quic::{Config, ConnectionError, Counters, EndpointCounters, Info, Listen, UseError};
+pub use tack_quic::wire::{self, Version};
+pub use tack_quic::{
+    AckReason, Config, ConnectionError, Counters, DropReason, EndpointCounters, Info, Listen,
+    PacketKind, Seen, SeenPacket, UseError, What,
+};

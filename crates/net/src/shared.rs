@@ -8,12 +8,12 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::Waker;
 
 use tack_device::{Clock, RecvBatch, SendOutcome, UdpSocket};
 use tack_tcp::Host;
-use tack_transport::{Ecn, Transmit};
+use tack_transport::{Ecn, Figures, Transmit};
 use tack_units::Instant;
 use tokio::io::unix::AsyncFd;
 
@@ -21,7 +21,7 @@ use crate::arrivals::{Arrivals, Gather};
 use crate::driver::Alarm;
 use crate::endpoint::IoCounters;
 use crate::link::{Inbox, Link};
-use crate::tap::{Direction, Tapped};
+use crate::tap::{Direction, Gauged, Reading, Seen, Tapped};
 #[cfg(all(target_os = "linux", feature = "tun"))]
 use crate::tun::TunLink;
 use crate::waiters::Waiters;
@@ -41,13 +41,50 @@ pub(crate) trait Machine: tack_transport::Endpoint + fmt::Debug + Send + 'static
 
     /// Wakes whom `event` concerns.
     fn wake(&mut self, event: &Self::Event, waiters: &mut Waiters<Self::Key>);
+
+    /// Tells what a datagram carries, where its bytes alone show it.
+    fn read(direction: Direction, datagram: &[u8], tell: &mut dyn FnMut(&Seen<'_>)) {
+        let _ = (direction, datagram, tell);
+    }
+
+    /// Tells what it noted itself since it was last asked, where they do not.
+    fn note(&mut self, tapped: &Tapped) {
+        let _ = tapped;
+    }
+
+    /// Connections that are not over, and what they say.
+    fn figures(&self) -> Vec<(SocketAddr, Figures)>;
+}
+
+impl<M: Machine> Gauged for Weak<Shared<M>> {
+    fn read(&self) -> Option<Reading> {
+        let shared = self.upgrade()?;
+        let state = shared.lock();
+        Some(Reading { io: state.io, connections: state.host.figures() })
+    }
+}
+
+/// The way to the network, and what tells of arrivals on it.
+#[derive(Debug)]
+pub(crate) struct Way {
+    pub(crate) link: AsyncFd<Link>,
+    pub(crate) arrivals: Arrivals,
+}
+
+impl Way {
+    fn new(link: Link) -> io::Result<Way> {
+        let arrivals = Arrivals::of(&link)?;
+        Ok(Way { link: watch_link(link)?, arrivals })
+    }
+
+    pub(crate) fn link(&self) -> &Link {
+        self.link.get_ref()
+    }
 }
 
 /// What an endpoint's handles share.
 #[derive(Debug)]
 pub(crate) struct Shared<M: Machine = Host> {
-    pub(crate) link: AsyncFd<Link>,
-    pub(crate) arrivals: Arrivals,
     pub(crate) alarm: Alarm,
     pub(crate) clock: Clock,
     /// See [`Builder::answer_each_datagram`](crate::Builder::answer_each_datagram).
@@ -64,14 +101,16 @@ impl<M: Machine> Shared<M> {
         tapped: Option<Tapped>,
     ) -> io::Result<Shared<M>> {
         let wildcard = link.is_wildcard();
+        let inbox = Some(Inbox::of(&link));
         let state = State {
             host,
+            way: Arc::new(Way::new(link)?),
             waiters: Waiters::new(),
             driver: None,
             handles: 0,
             closed: false,
             io: IoCounters::default(),
-            inbox: Some(Inbox::of(&link)),
+            inbox,
             gather: Gather::default(),
             messages_looked_at: 0,
             burst: Vec::with_capacity(BURST_BYTES),
@@ -80,8 +119,6 @@ impl<M: Machine> Shared<M> {
             tapped,
         };
         Ok(Shared {
-            arrivals: Arrivals::of(&link)?,
-            link: watch_link(link)?,
             alarm: Alarm::new(clock)?,
             clock,
             answer_each_datagram,
@@ -107,6 +144,8 @@ struct Unsent {
 #[derive(Debug)]
 pub(crate) struct State<M: Machine = Host> {
     pub(crate) host: M,
+    /// Whoever holds the lock no longer keeps a clone: it may be exchanged.
+    pub(crate) way: Arc<Way>,
     pub(crate) waiters: Waiters<M::Key>,
     /// Wakes the driver task.
     pub(crate) driver: Option<Waker>,
@@ -140,9 +179,9 @@ pub(crate) enum Received {
 impl<M: Machine> State<M> {
     /// Receives one batch and hands it to the host.
     pub(crate) fn receive(&mut self, shared: &Shared<M>) -> Received {
-        let link = shared.link.get_ref();
-        let mut inbox = self.inbox.take().unwrap_or_else(|| Inbox::of(link));
-        let received = match (link, &mut inbox) {
+        let way = self.way.clone();
+        let mut inbox = self.inbox.take().unwrap_or_else(|| Inbox::of(way.link()));
+        let received = match (way.link(), &mut inbox) {
             (Link::Udp(socket), Inbox::Datagrams(batch)) => {
                 self.receive_datagrams(socket, batch, shared)
             }
@@ -200,14 +239,17 @@ impl<M: Machine> State<M> {
             }
             let (from, ecn) = (message.from, message.ecn.map_or(Ecn::NotEct, from_device));
             if let Some(tapped) = &self.tapped {
-                tapped.tell(Direction::Received, from, message.bytes, message.stride, now);
+                let way = (Direction::Received, from);
+                tapped.tell(way, message.bytes, message.stride, now, M::read);
             }
             if !shared.answer_each_datagram {
                 self.host.handle(from, message.bytes, message.stride, ecn, now);
+                self.note();
                 continue;
             }
             for datagram in message.bytes.chunks_mut(message.stride) {
                 self.host.handle(from, datagram, datagram.len().max(1), ecn, now);
+                self.note();
                 // What does not leave now is left to the driver, which advances after this.
                 self.transmit(shared, now);
             }
@@ -227,7 +269,7 @@ impl<M: Machine> State<M> {
         let was_awake = self.gather.until().is_none();
         self.gather.on_drained(messages, leeway, shared.clock.now());
         let awake = self.gather.until().is_none();
-        if awake != was_awake && !shared.arrivals.set_awake(shared.link.get_ref(), awake) {
+        if awake != was_awake && !self.way.arrivals.set_awake(self.way.link(), awake) {
             self.gather = Gather::default();
         }
     }
@@ -245,6 +287,7 @@ impl<M: Machine> State<M> {
         let now = shared.clock.now();
         if self.host.deadline().is_some_and(|at| at <= now) {
             self.host.handle_timeout(now);
+            self.note();
         }
         let more = self.transmit(shared, now);
         while let Some(event) = self.host.poll_event() {
@@ -255,9 +298,17 @@ impl<M: Machine> State<M> {
         more
     }
 
+    /// What the machine noted is told to whoever looks on.
+    fn note(&mut self) {
+        if let Some(tapped) = &self.tapped {
+            self.host.note(tapped);
+        }
+    }
+
     /// Sends what may leave. Returns whether it stopped before there was nothing more to send.
     fn transmit(&mut self, shared: &Shared<M>, mut now: Instant) -> bool {
-        let link = shared.link.get_ref();
+        let way = self.way.clone();
+        let link = way.link();
         if !self.send_unsent(link) {
             return true;
         }
@@ -271,8 +322,10 @@ impl<M: Machine> State<M> {
             self.unsent = Some(Unsent { transmit, offset: 0 });
             if let Some(tapped) = &self.tapped {
                 let bytes = &self.burst[..transmit.bytes];
-                tapped.tell(Direction::Sent, transmit.to, bytes, transmit.segment_size, now);
+                let way = (Direction::Sent, transmit.to);
+                tapped.tell(way, bytes, transmit.segment_size, now, M::read);
             }
+            self.note();
             if !self.send_unsent(link) {
                 return true;
             }
@@ -320,6 +373,24 @@ impl<M: Machine> State<M> {
     /// A burst waits for the socket to take more.
     pub(crate) fn is_blocked(&self) -> bool {
         self.unsent.is_some()
+    }
+
+    /// Everything goes through another link of the same kind from now on; what waits in the old one is
+    /// lost.
+    #[cfg(feature = "quic")]
+    pub(crate) fn exchange(&mut self, link: Link) -> io::Result<()> {
+        let local = link.local_addr();
+        let wildcard = link.is_wildcard();
+        self.way = Arc::new(Way::new(link)?);
+        self.gather = Gather::default();
+        // What a peer was answered from may be no address of ours any more.
+        self.local = wildcard.then(BTreeMap::new);
+        if let Some(tapped) = &mut self.tapped {
+            tapped.local = local;
+        }
+        // Its driver listens to the old one.
+        self.wake_driver();
+        Ok(())
     }
 
     pub(crate) fn wake_driver(&self) {

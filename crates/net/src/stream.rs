@@ -76,10 +76,7 @@ impl TackStream {
 
     /// Probes a silent peer, or no longer.
     pub fn set_keepalive(&self, keepalive: Option<Keepalive>) {
-        let shared = &self.conn.handle.0;
-        let mut state = shared.lock();
-        state.host.set_keepalive(self.conn.id, keepalive, shared.clock.now());
-        state.settle(shared);
+        self.conn.set_keepalive(keepalive);
     }
 
     /// Ends the connection at once; the peer sees a reset. What was not acknowledged is lost.
@@ -124,6 +121,13 @@ impl StreamWatch {
     /// See [`TackStream::info`]; `None` once the stream was dropped.
     pub fn info(&self) -> Option<Info> {
         self.0.upgrade().map(|conn| conn.info())
+    }
+
+    /// See [`TackStream::set_keepalive`].
+    pub fn set_keepalive(&self, keepalive: Option<Keepalive>) {
+        if let Some(conn) = self.0.upgrade() {
+            conn.set_keepalive(keepalive);
+        }
     }
 
     /// See [`TackStream::abort`]. Whoever uses the stream finds it ended.
@@ -193,6 +197,13 @@ impl Conn {
 
     pub(crate) fn peer_addr(&self) -> SocketAddr {
         SocketAddr::new(self.peer.path.ip(), self.peer.port)
+    }
+
+    fn set_keepalive(&self, keepalive: Option<Keepalive>) {
+        let shared = &self.handle.0;
+        let mut state = shared.lock();
+        state.host.set_keepalive(self.id, keepalive, shared.clock.now());
+        state.settle(shared);
     }
 
     pub(crate) fn local_addr(&self) -> SocketAddr {

@@ -194,6 +194,11 @@ impl AckFrequency {
             || (ratio > 1.0 + DRIFT && since >= (path.rtt_min * SPACING_RTTS).max(MIN_SPACING))
     }
 
+    /// Frames told so far.
+    pub fn told(&self) -> u64 {
+        self.next_sequence
+    }
+
     /// The packet with frame `sequence` was acknowledged: what it asked for is in force.
     pub fn on_acked(&mut self, sequence: u64) {
         if let Some(told) = self.told.filter(|told| told.frame.sequence == sequence) {

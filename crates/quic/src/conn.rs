@@ -45,6 +45,7 @@ use crate::ack_frequency::AckFrequency;
 use crate::config::Config;
 use crate::error::ConnectionError;
 use crate::secret::Secret;
+use crate::seen::{Log as SeenLog, Seen, What};
 use crate::streams::{SendStream, StreamEvent, Streams};
 use crate::wire::{ConnectionId, Parameters, Version};
 
@@ -185,6 +186,13 @@ pub struct Connection {
     datagrams_out: VecDeque<Vec<u8>>,
     events: VecDeque<Event>,
     counters: Counters,
+    /// What whoever looks on was not told yet.
+    seen: SeenLog,
+    /// When it was last asked how often the peer is to acknowledge.
+    frequency_at: Option<Instant>,
+    /// Buffers of packets that have left, empty.
+    spare: Vec<u8>,
+    spare_carried: Vec<crate::streams::Carried>,
 }
 
 /// What passed, in packets.
@@ -311,6 +319,29 @@ impl Connection {
     /// IDs in force.
     pub(crate) fn cids(&self) -> impl Iterator<Item = ConnectionId> + '_ {
         self.local_cids.active()
+    }
+
+    /// Keeps what happens for whoever looks on.
+    pub(crate) fn look(&mut self) {
+        self.seen.open();
+    }
+
+    /// What happened since it was last asked.
+    pub(crate) fn seen(&mut self) -> &mut SeenLog {
+        &mut self.seen
+    }
+
+    /// Tells whoever looks on; `what` is not made where nobody does.
+    fn note(&mut self, now: Instant, what: impl FnOnce() -> What) {
+        let (peer, original_dcid) = (self.path.remote(), self.original_dcid);
+        self.seen.note(|| Seen { at: now, peer, original_dcid, what: what() });
+    }
+
+    fn note_figures(&mut self, now: Instant) {
+        if self.seen.is_open() {
+            let figures = self.figures();
+            self.note(now, || What::Figures(figures));
+        }
     }
 
     fn is_ending(&self) -> bool {

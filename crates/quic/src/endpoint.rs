@@ -12,6 +12,7 @@
 
 mod burst;
 mod driven;
+mod kept;
 mod strangers;
 pub(crate) mod token;
 
@@ -27,8 +28,10 @@ use tack_units::Instant;
 use crate::config::Config;
 use crate::conn::{CidChange, Connect, Connection, Event};
 use crate::secret::{CID_LEN, Secret};
+use crate::seen::{DropReason, Log, Seen, What};
 use crate::wire::{ConnectionId, Header, LongKind, ParseError, Protected};
 use burst::{burst, transmit};
+use kept::{Server, Tokens};
 
 /// Names a connection of one endpoint; never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -74,13 +77,6 @@ pub struct EndpointCounters {
     pub refused: u64,
 }
 
-/// Where a server is, and what it is called.
-type Server = (SocketAddr, String);
-
-/// Tokens of servers that are kept, in all and of one of them.
-const MAX_TOKENS: usize = 256;
-const MAX_TOKENS_OF_ONE: usize = 4;
-
 /// A client's first datagram is no shorter [RFC 9000 §14.1].
 const LEAST_INITIAL: usize = 1_200;
 
@@ -114,8 +110,7 @@ pub struct Endpoint {
     incoming: usize,
     /// Connections that we began, and whom they are to.
     began: BTreeMap<u64, Server>,
-    /// What servers gave us for the next connection to them, the newest last.
-    tokens: VecDeque<(Server, Vec<u8>)>,
+    tokens: Tokens,
     next: u64,
     deadlines: BTreeSet<(Instant, u64)>,
     /// Changed since they were last polled.
@@ -127,6 +122,7 @@ pub struct Endpoint {
     events: VecDeque<(ConnId, Event)>,
     counters: EndpointCounters,
     leeway: Leeway,
+    seen: Log,
 }
 
 impl Endpoint {
@@ -142,7 +138,7 @@ impl Endpoint {
             handshaking: BTreeMap::new(),
             incoming: 0,
             began: BTreeMap::new(),
-            tokens: VecDeque::new(),
+            tokens: Tokens::default(),
             next: 0,
             deadlines: BTreeSet::new(),
             ready: VecDeque::new(),
@@ -151,6 +147,7 @@ impl Endpoint {
             events: VecDeque::new(),
             counters: EndpointCounters::default(),
             leeway: Leeway::default(),
+            seen: Log::default(),
         }
     }
 
@@ -161,6 +158,18 @@ impl Endpoint {
     pub fn with_reset_key(mut self, key: &[u8; 32], context: &[u8]) -> Endpoint {
         self.secret = self.secret.with_reset_key(key, context);
         self
+    }
+
+    /// Looks on: from now on, what happens on connections waits for [`Self::poll_seen`].
+    pub fn look(&mut self) {
+        self.seen.open();
+        self.connections.values_mut().for_each(|entry| entry.conn.look());
+    }
+
+    /// What happened, for whoever [looks on](Self::look): in the order in which it did, but for what is of
+    /// different connections. To be called until `None` after every change; what waits is bounded.
+    pub fn poll_seen(&mut self) -> Option<Seen> {
+        self.seen.poll()
     }
 
     /// Begins a connection.
@@ -177,7 +186,7 @@ impl Endpoint {
     ) -> Result<ConnId, rustls::Error> {
         let number = self.next;
         let server = (remote, name.to_str().into_owned());
-        let token = self.take_token(&server);
+        let token = self.tokens.take(&server);
         let connect = Connect { remote, name, tls, config, seed: [0; 32] };
         let conn = Connection::connect_as(connect, token, self.secret.clone(), number, now)?;
         self.began.insert(number, server);
@@ -185,31 +194,10 @@ impl Endpoint {
         Ok(ConnId(number))
     }
 
-    /// A token for a connection to `server`; it is used once [RFC 9000 §8.1.3].
-    fn take_token(&mut self, server: &Server) -> Vec<u8> {
-        let newest = self.tokens.iter().rposition(|(of, _)| of == server);
-        newest.and_then(|at| self.tokens.remove(at)).map_or(Vec::new(), |(_, token)| token)
-    }
-
-    /// `server` gave us a token.
-    fn keep_token(&mut self, server: Server, token: Vec<u8>) {
-        let of_it = self.tokens.iter().filter(|(of, _)| *of == server).count();
-        if of_it >= MAX_TOKENS_OF_ONE {
-            self.take_oldest_token(&server);
+    fn insert(&mut self, mut conn: Connection) {
+        if self.seen.is_open() {
+            conn.look();
         }
-        if self.tokens.len() >= MAX_TOKENS {
-            self.tokens.pop_front();
-        }
-        self.tokens.push_back((server, token));
-    }
-
-    fn take_oldest_token(&mut self, server: &Server) {
-        if let Some(at) = self.tokens.iter().position(|(of, _)| of == server) {
-            self.tokens.remove(at);
-        }
-    }
-
-    fn insert(&mut self, conn: Connection) {
         let number = self.next;
         self.next += 1;
         let (is_ready, is_held, is_retired) = (false, false, false);
@@ -288,40 +276,70 @@ impl Endpoint {
         let parsed = Protected::parse(datagram, CID_LEN).map(|protected| protected.header);
         let header = match parsed {
             Ok(header) => header,
-            Err(ParseError::Version(_)) => return self.negotiate(from, datagram),
-            Err(_) => return,
+            Err(error) => {
+                self.note_dropped(
+                    from,
+                    ConnectionId::EMPTY,
+                    datagram.len(),
+                    DropReason::Header,
+                    now,
+                );
+                if matches!(error, ParseError::Version(_)) {
+                    self.negotiate(from, datagram);
+                }
+                return;
+            }
         };
+        let known = self.by_cid.get(&header.dcid()).copied();
         let (dcid, initial) = match header {
             Header::Long { version, kind: LongKind::Initial, dcid, scid, token } => {
                 (dcid, Some((version, scid, token.to_vec())))
             }
-            Header::Short { dcid, .. } if !self.by_cid.contains_key(&dcid) => {
+            Header::Short { dcid, .. } if known.is_none() => {
+                self.note_dropped(from, dcid, datagram.len(), DropReason::Unknown, now);
                 return self.on_unknown(from, dcid, datagram, now);
             }
             header => (header.dcid(), None),
         };
-        let known = self.by_cid.get(&dcid).or_else(|| self.by_first.get(&(from, dcid))).copied();
+        let known = known.or_else(|| self.by_first.get(&(from, dcid)).copied());
         let (number, is_new) = match (known, initial) {
             (Some(number), _) => (number, false),
             (None, Some((version, scid, token))) if datagram.len() >= LEAST_INITIAL => {
                 let Some(number) = self.admit(from, version, (dcid, scid), &token, now) else {
-                    return;
+                    return self.note_dropped(from, dcid, datagram.len(), DropReason::Unknown, now);
                 };
                 (number, true)
             }
-            (None, _) => return,
+            (None, _) => {
+                return self.note_dropped(from, dcid, datagram.len(), DropReason::Unknown, now);
+            }
         };
         let Some(entry) = self.connections.get_mut(&number) else { return };
         entry.conn.handle(from, ecn, datagram, now);
+        self.seen.take_from(entry.conn.seen());
         self.leeway.on_arrival(entry.conn.leeway());
         if !is_new {
-            self.touch(number);
+            if !core::mem::replace(&mut entry.is_ready, true) {
+                self.ready.push_back(number);
+            }
         } else if entry.conn.has_heard() {
             self.counters.accepted += 1;
             self.touch(number);
         } else {
             self.turn_away(number);
         }
+    }
+
+    fn note_dropped(
+        &mut self,
+        peer: SocketAddr,
+        original_dcid: ConnectionId,
+        bytes: usize,
+        why: DropReason,
+        now: Instant,
+    ) {
+        let what = || What::Dropped(bytes, why);
+        self.seen.note(|| Seen { at: now, peer, original_dcid, what: what() });
     }
 
     /// Appends the next burst to `out`, at most `most` bytes of it but one datagram at least; `None`:
@@ -340,6 +358,7 @@ impl Endpoint {
             let Some(entry) = self.connections.get_mut(&number) else { continue };
             entry.is_ready = false;
             let burst = burst(&mut entry.conn, &mut self.alone, out, most, now);
+            self.seen.take_from(entry.conn.seen());
             self.settle(number);
             if burst.is_some() {
                 // Others have their turn before it has another.
@@ -380,7 +399,7 @@ impl Endpoint {
             self.arrived.push_back(number);
         }
         if let Some((server, token)) = self.began.get(&number).cloned().zip(given) {
-            self.keep_token(server, token);
+            self.tokens.keep(server, token);
         }
         if is_over {
             self.retire(number);
@@ -445,6 +464,7 @@ impl Endpoint {
             if let Some(entry) = self.connections.get_mut(&number) {
                 entry.deadline = None;
                 entry.conn.handle_timeout(now);
+                self.seen.take_from(entry.conn.seen());
                 self.touch(number);
             }
         }

@@ -9,6 +9,7 @@
 //! ```text
 //! endpoint  any number of connections on a socket: who gets a datagram, who may come in
 //! conn      one connection: handshake, packets, acknowledgments, recovery, paths, close
+//! seen      what whoever looks on is told
 //! streams   streams: buffers, limits, turns
 //! wire      frames, headers, transport parameters
 //! protection  packet protection, Retry's integrity
@@ -25,6 +26,7 @@ mod endpoint;
 mod error;
 pub mod protection;
 mod secret;
+mod seen;
 pub mod streams;
 pub mod wire;
 
@@ -32,3 +34,4 @@ pub use config::Config;
 pub use conn::{Accept, Connect, Connection, Counters, Datagram, Event, Info};
 pub use endpoint::{ConnId, Endpoint, EndpointCounters, Listen};
 pub use error::{ConnectionError, UseError, code};
+pub use seen::{AckReason, DropReason, PacketKind, Seen, SeenPacket, What};

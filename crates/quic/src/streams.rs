@@ -320,6 +320,13 @@ impl Streams {
         }
     }
 
+    /// Bytes written and not acknowledged, received in order and not read, and of memory that hold them.
+    pub(crate) fn held(&self) -> [u64; 3] {
+        let sent = self.send.values().map(|stream| [stream.held(), 0, stream.memory()]);
+        let received = self.recv.values().map(|stream| [0, stream.readable(), stream.memory()]);
+        sent.chain(received).fold([0; 3], |[a, b, c], [d, e, f]| [a + d, b + e, c + f])
+    }
+
     /// Streams with unfinished business, for tests and statistics.
     pub(crate) fn open_count(&self) -> usize {
         self.send.len().max(self.recv.len())

@@ -18,7 +18,8 @@
 //! **stalls** when
 //!
 //! 1. it had 20 chances, or at least 3 over `max(5 s, 12 E)` of which the last came in the second
-//!    half: backed-off timeouts have few, but each that arrives is progress; or
+//!    half: backed-off timeouts have few, but each that arrives is progress. Of a flow that resent
+//!    a share `p` of its segments before, as many more as `p^n <= 10^-6` takes; or
 //! 2. nothing left its sender for two timeouts in force (back-off included) and a second, with the
 //!    receiver's window open: a lost wake-up; or
 //! 3. it was reset with data on the way, though neither end had given up waiting.
@@ -27,7 +28,7 @@ use core::fmt;
 use core::time::Duration;
 
 use tack_tcp::{ConnectionError, Info, State};
-use tack_units::Instant;
+use tack_units::{Instant, math};
 
 use crate::flow::FlowId;
 
@@ -37,6 +38,8 @@ pub(crate) const WATCH_PERIOD: Duration = Duration::from_millis(100);
 const MANY_CHANCES: u32 = 20;
 /// Those that suffice if they are spread over [`LONG`].
 const SOME_CHANCES: u32 = 3;
+/// Chance that as many packets as that are lost one after the other, and nothing is wrong.
+const COINCIDENCE: f64 = 1e-6;
 /// Least time over which [`SOME_CHANCES`] tell a stall.
 const LONG: Duration = Duration::from_secs(5);
 /// The same in epochs.
@@ -120,6 +123,8 @@ pub(crate) struct Watch {
     /// What an epoch may last.
     longest: Duration,
     chances: u32,
+    /// So many over a long time are no coincidence.
+    some: u32,
     last_chance: Instant,
 }
 
@@ -160,6 +165,7 @@ impl Watch {
         }
         let epoch = *self.epoch.get_or_insert_with(|| {
             self.longest = epoch_length(&from) * 2;
+            self.some = some_chances(&from);
             Epoch::begin(&from, &to, self.longest, now)
         });
         if now.saturating_since(epoch.start) >= epoch.length {
@@ -184,7 +190,7 @@ impl Watch {
         // An epoch to go after the last chance: what arrived at its end is still under way.
         let spread = silent >= length && silent < still / 2;
         let long = still >= LONG.max(length * LONG_EPOCHS);
-        self.chances >= MANY_CHANCES || (self.chances >= SOME_CHANCES && spread && long)
+        self.chances >= MANY_CHANCES || (self.chances >= self.some && spread && long)
     }
 }
 
@@ -228,6 +234,15 @@ fn ended(sender: &EndCounts, receiver: &EndCounts) -> Option<bool> {
 /// A handshake has a back-off of its own, and no data.
 fn is_open(info: &Info) -> bool {
     !matches!(info.state, State::SynSent | State::SynReceived)
+}
+
+/// Chances that suffice for a flow that has lost as much as `info` says.
+fn some_chances(info: &Info) -> u32 {
+    let counters = &info.counters;
+    let sent = counters.data_segments_sent.max(1) as f64;
+    let loss = (counters.retransmissions as f64 / sent).clamp(COINCIDENCE, 0.9);
+    let wanted = math::ln(COINCIDENCE) / math::ln(loss);
+    (wanted.ceil() as u32).clamp(SOME_CHANCES, MANY_CHANCES)
 }
 
 fn epoch_length(info: &Info) -> Duration {

@@ -24,6 +24,9 @@ impl Ranges {
         }
         let (mut start, mut end) = (range.start, range.end);
         let before = self.covered;
+        if let Some(new) = self.extend_last(&range) {
+            return new;
+        }
         if let Some((&s, &e)) = self.map.range(..=start).next_back()
             && e >= start
         {
@@ -42,6 +45,18 @@ impl Ranges {
         self.map.insert(start, end);
         self.covered += end - start;
         self.covered - before
+    }
+
+    /// Most ranges come in order: the last one grows in its place. `None`: this one does something else.
+    fn extend_last(&mut self, range: &Range<u64>) -> Option<u64> {
+        let mut last = self.map.last_entry()?;
+        let (start, end) = (*last.key(), *last.get());
+        if range.start < start || range.start > end || range.end <= end {
+            return None;
+        }
+        last.insert(range.end);
+        self.covered += range.end - end;
+        Some(range.end - end)
     }
 
     /// Takes `range` out. Returns how much of it was in the set.
@@ -106,8 +121,14 @@ impl Ranges {
 
     /// Whether every member of `range` is in the set (true for an empty range).
     pub fn contains(&self, range: &Range<u64>) -> bool {
-        range.is_empty()
-            || self.map.range(..=range.start).next_back().is_some_and(|(_, &e)| e >= range.end)
+        if range.is_empty() {
+            return true;
+        }
+        // Most questions are about the last one, or what lies behind it.
+        match self.map.last_key_value() {
+            Some((&s, &e)) if range.start >= s => e >= range.end,
+            _ => self.map.range(..=range.start).next_back().is_some_and(|(_, &e)| e >= range.end),
+        }
     }
 
     /// The range that holds `at`. O(log N).

@@ -15,6 +15,7 @@ mod loss;
 mod owd;
 mod report;
 mod schedule;
+mod unheard;
 mod window;
 
 use core::time::Duration;
@@ -29,6 +30,7 @@ use in_vain::InVain;
 use loss::LossDetector;
 use owd::OneWayDelay;
 use schedule::Schedule;
+use unheard::Unheard;
 use window::{Offer, WindowWatch};
 
 /// A data packet arrived.
@@ -118,6 +120,7 @@ pub struct Receiver {
     rcv_high: Option<u64>,
     counter: u32,
     duplicates: u32,
+    unheard: Unheard,
     rho_prime: f64,
     bdp: u64,
     ce: CongestionMarks,
@@ -137,6 +140,7 @@ impl Receiver {
             rcv_high: None,
             counter: 0,
             duplicates: 0,
+            unheard: Unheard::default(),
             rho_prime: 0.0,
             bdp: 0,
             ce: CongestionMarks::default(),
@@ -152,14 +156,16 @@ impl Receiver {
         self.rcv_high = Some(buffer.rcv_high());
         self.data_loss.on_expected(expected.unwrap_or(0));
         // What the path itself doubled says nothing about retransmissions.
-        if arrival.duplicate && expected.is_some() {
+        let needless = arrival.duplicate && expected.is_some();
+        self.unheard.on_arrival(needless && self.rho_prime > 0.0);
+        if needless {
             self.duplicates = self.duplicates.wrapping_add(1);
             self.loss.on_duplicate(now);
         }
         let departed = self.owd.on_arrival(arrival.departure_us, arrival.arrival_us, now);
         self.delivery.on_arrival(buffer.delivered, departed, now);
         self.ce.on_arrival(arrival.ce);
-        let at_once = arrival.immediate || (arrival.push && self.params.ack_on_push);
+        let at_once = needless || arrival.immediate || (arrival.push && self.params.ack_on_push);
         self.schedule.on_arrival(arrival.bytes, at_once, now);
         self.schedule.on_queue(equations::stretching(self.owd.queued(), &self.link()));
         self.window.update(buffer.offer());
@@ -209,8 +215,7 @@ impl Receiver {
     /// the host's MSS).
     pub fn poll(&mut self, buffer: Buffer<'_>, max_holes: usize, now: Instant) -> Option<Feedback> {
         let feedback = self.poll_iack(buffer, max_holes, now).map(Feedback::Iack).or_else(|| {
-            self.schedule
-                .due()
+            self.due()
                 .filter(|due| *due <= now)
                 .map(|_| Feedback::Tack(self.tack(buffer, max_holes, now)))
         });
@@ -252,6 +257,7 @@ impl Receiver {
         let room = report::room(self.params.rbb, max_holes, in_vain, rho, self.rho_prime, &link);
         let listed = report::report(buffer.rcv_nxt, buffer.queued, settled_below, room);
         self.schedule.on_tack(now);
+        self.unheard.on_tack(alpha, rtt_min, now);
         self.counter = self.counter.wrapping_add(1);
         Tack {
             counter: self.counter,
@@ -294,7 +300,12 @@ impl Receiver {
         if self.window.wanted() || self.ce.wanted() {
             return Some(Instant::ZERO);
         }
-        [self.schedule.due(), self.loss.deadline()].into_iter().flatten().min()
+        [self.due(), self.loss.deadline()].into_iter().flatten().min()
+    }
+
+    /// When the next TACK is due.
+    fn due(&self) -> Option<Instant> {
+        [self.schedule.due(), self.unheard.due()].into_iter().flatten().min()
     }
 
     /// What is missing of SEQ space below this is lost: each of its holes has settled. A host that

@@ -30,7 +30,7 @@ use core::cell::Cell;
 use core::ops::Range;
 use core::time::Duration;
 
-use tack_units::{Instant, Rate};
+use tack_units::{Instant, Rate, math};
 
 use crate::feedback::{Acked, Frequency, Iack, IackReason, Tack};
 use crate::{Params, equations};
@@ -59,6 +59,8 @@ pub enum Timeout {
     Rto,
 }
 
+/// Loss beyond which silence says nothing.
+const MOST_LOSS: f64 = 0.9;
 /// Holes read from one TACK; no MSS holds more.
 const MAX_HOLES: usize = 4_096;
 
@@ -152,7 +154,7 @@ impl<L: Records> Sender<L> {
         }
         let missing = !(tack.holes.is_empty() && tack.holes_complete);
         let oldest = receipts.oldest;
-        self.undo_timeout(News { largest: Some(largest), oldest, missing }, &mut acked);
+        self.undo_timeout(News { largest: Some(largest), oldest, missing }, &mut acked, now);
         let (guard, lost) = (self.guard(), Cell::new(None));
         for hole in holes.into_iter().filter(|hole| hole.start < tack.settled_below) {
             let allows = |s: &Segment| guard.judges(s, &lost, now);
@@ -185,12 +187,15 @@ impl<L: Records> Sender<L> {
     }
 
     /// The first news after a timeout may prove it needless.
-    fn undo_timeout(&mut self, news: News, acked: &mut Acked) {
+    fn undo_timeout(&mut self, news: News, acked: &mut Acked, now: Instant) {
         if self.sent.delivered() <= self.delivered {
             return;
         }
-        if let Some(lost_before) = self.recovery.on_news(news) {
-            self.sent.restore_lost(&lost_before);
+        if let Some(undone) = self.recovery.on_news(news) {
+            self.sent.restore_lost(&undone.lost_before);
+            if undone.in_vain {
+                self.timer.on_needless(now);
+            }
             acked.spurious = true;
         }
     }
@@ -201,7 +206,7 @@ impl<L: Records> Sender<L> {
         if iack.cum_ack > self.sent.nxt() {
             return self.after(acked, Receipts::default(), now);
         }
-        let receipts = self.acknowledge(iack.cum_ack, &mut acked);
+        let receipts = self.acknowledge(iack.cum_ack, &mut acked, now);
         if let IackReason::Loss { gaps } = &iack.reason {
             let (guard, lost) = (self.guard(), Cell::new(None));
             let allows = |s: &Segment| guard.judges(s, &lost, now);
@@ -224,7 +229,7 @@ impl<L: Records> Sender<L> {
             acked.rtt = Some(rtt);
         }
         let receipts = if cum_ack <= self.sent.nxt() {
-            self.acknowledge(cum_ack, &mut acked)
+            self.acknowledge(cum_ack, &mut acked, now)
         } else {
             Receipts::default()
         };
@@ -232,10 +237,11 @@ impl<L: Records> Sender<L> {
     }
 
     /// A cumulative acknowledgment, without a TACK's word on what lies beyond it.
-    fn acknowledge(&mut self, cum_ack: u64, acked: &mut Acked) -> Receipts {
+    fn acknowledge(&mut self, cum_ack: u64, acked: &mut Acked, now: Instant) -> Receipts {
         let receipts = self.sent.acknowledge(cum_ack, None);
         let missing = self.recovery.reaches_beyond(cum_ack);
-        self.undo_timeout(News { largest: None, oldest: receipts.oldest, missing }, acked);
+        let news = News { largest: None, oldest: receipts.oldest, missing };
+        self.undo_timeout(news, acked, now);
         receipts
     }
 
@@ -302,7 +308,20 @@ impl<L: Records> Sender<L> {
             alpha: self.interval(),
             segments_per_ack: self.params.segments_per_ack,
             flush: self.params.flush,
+            lossy: self.loses_acks(),
         }
+    }
+
+    /// Timeouts in a row that the loss of both ways brings about once in a million times.
+    pub fn timeouts_by_chance(&self) -> u32 {
+        let answered = (1.0 - self.rho) * (1.0 - self.rho_prime());
+        let failed = (1.0 - answered).clamp(0.0, MOST_LOSS);
+        if failed > 0.0 { (math::ln(1e-6) / math::ln(failed)).ceil() as u32 } else { 0 }
+    }
+
+    /// TACKs are lost on the way back: silence may mean nothing else.
+    pub fn loses_acks(&self) -> bool {
+        self.ack_loss.is_lossy()
     }
 
     /// What is in flight has changed.
@@ -322,7 +341,7 @@ impl<L: Records> Sender<L> {
         if self.deadline().is_none_or(|deadline| now < deadline) {
             return None;
         }
-        let mut timeout = self.timer.on_timeout(now);
+        let mut timeout = self.timer.on_timeout(self.path(), now);
         // What is known to be lost waits for room in the window, and nothing comes that would make
         // some: the window is full of packets that are not in flight any more. The peer has not
         // told so, having more holes than fit a TACK. A probe's answer would look like progress.

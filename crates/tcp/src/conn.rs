@@ -84,6 +84,8 @@ pub(crate) struct Setup {
     pub(crate) path: PathLimits,
     /// Short headers may be offered.
     pub(crate) compact: bool,
+    /// The headers are in nobody's datagrams: routers may take options away.
+    pub(crate) bare: bool,
     /// Initial sequence number.
     pub(crate) iss: SeqNum,
     /// Start of the timestamp clock.
@@ -167,7 +169,8 @@ impl Connection {
     }
 
     fn new(setup: Setup, state: State, peer_offers_tack: bool, now: Instant) -> Connection {
-        let Setup { ports, config, default_mss, path, compact, iss, clock_offset, seed } = setup;
+        let Setup { ports, config, default_mss, path, compact, bare, iss, clock_offset, seed } =
+            setup;
         let passive = state == State::SynReceived;
         let offer = Offer::new(&config, default_mss).with_compact(compact);
         let micros = offer.tack && (!passive || peer_offers_tack);
@@ -186,7 +189,7 @@ impl Connection {
             ecn: EcnEcho::default(),
             timers: Timers::default(),
             path: PathNews::default(),
-            liveness: Liveness::default(),
+            liveness: Liveness::new(bare),
             challenge: ChallengeLimit::default(),
             ending: Ending::default(),
             agenda,
@@ -203,6 +206,8 @@ impl Connection {
         if !self.send.fall_back(&self.config, reason, now) {
             return;
         }
+        // Plain TCP has all of its own tries.
+        self.liveness.on_progress();
         let strategy = self.send.strategy(&self.config);
         self.acks.fall_back(strategy.receiver(self.send.payload_mss()));
         // What is not acknowledged is owed at once.
@@ -294,11 +299,10 @@ impl Connection {
                 }
                 let black_hole = self.send.on_rto(lost_bytes, in_a_row, now);
                 self.counters.black_holes += u64::from(black_hole);
-                // Where it has worked, an outage is likelier: 17 s of one at least.
-                let patience = if self.liveness.confirmed_tack { 8 } else { 3 };
+                let patience = self.liveness.patience(self.send.timeouts_by_chance());
                 // It may have been the size: options get another chance with shorter segments.
-                let patience = patience + u32::from(self.send.was_lowered_blindly());
-                if in_a_row >= patience {
+                let again = u32::from(self.send.was_lowered_blindly());
+                if in_a_row >= patience.saturating_add(again) {
                     self.fall_back(FallbackReason::Unanswered, now);
                 }
             }

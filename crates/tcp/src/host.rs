@@ -459,6 +459,7 @@ impl Host {
             default_mss: default_mss(&self.config, key.path.is_ipv6()),
             path: path_limits(&self.config, key.path.is_ipv6()),
             compact: self.config.compact && self.config.encapsulation == Encapsulation::Udp,
+            bare: self.config.encapsulation != Encapsulation::Udp,
             config,
             iss,
             clock_offset: self.secret.clock_offset(key),

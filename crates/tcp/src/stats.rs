@@ -2,6 +2,7 @@
 
 use core::time::Duration;
 
+use tack_transport::Figures;
 use tack_units::Rate;
 
 use crate::ack::AckStrategy;
@@ -163,6 +164,26 @@ pub struct Info {
     pub rho_prime: f64,
     /// One-way delays of received data relative to the least seen, see [`OwdHistogram`].
     pub owd: OwdHistogram,
+}
+
+impl Info {
+    /// What it tells in words that every transport has.
+    pub fn figures(&self) -> Figures {
+        Figures {
+            is_tack: self.mode == Mode::Tack,
+            srtt: self.srtt,
+            rttvar: self.rttvar,
+            rtt_min: self.rtt_min,
+            cwnd: self.cwnd,
+            in_flight: self.in_flight,
+            delivery_rate: self.delivery_rate,
+            retransmissions: self.counters.retransmissions,
+            send_buffered: self.send_buffered as u64,
+            recv_buffered: self.recv_buffered as u64,
+            buffer_memory: self.buffer_memory as u64,
+            limited: self.limited,
+        }
+    }
 }
 
 /// One-way delays relative to the least seen, by steps of an eighth of an octave.

@@ -7,6 +7,7 @@
 mod autotune;
 mod congestion;
 mod endpoint;
+mod figures;
 mod rate;
 mod recv_buffer;
 mod ring;
@@ -17,6 +18,7 @@ mod size_search;
 pub use autotune::Round;
 pub use congestion::{Congestion, Limit, LimitedTime, PathState};
 pub use endpoint::{Ecn, Endpoint, Incoming, Leeway, Offload, Transmit};
+pub use figures::Figures;
 pub use rate::{Departure, RateEstimator, Sample, Snapshot};
 pub use recv_buffer::{Inserted, RecvBuffer};
 pub use rtt::RttEstimator;

@@ -1,12 +1,9 @@
-// quic-go as a peer of tack-interop's QUIC cases: a file server and its client over hq-interop or HTTP/3.
-//
-//	quic-go-peer server ADDRESS PORT --case NAME --root DIR --cert FILE --key FILE
-//	quic-go-peer client ADDRESS PORT --case NAME --out DIR --ca FILE --files NAME...
-//
-// What happened that no file shows is a line on standard output: closed CODE, resumed, datagrams N.
+// quic-go as a peer of script/quic-interop; the command line is that of rivals/interop/src/lib.rs.
 package main
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -17,6 +14,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"time"
@@ -33,13 +31,17 @@ const (
 )
 
 type settings struct {
-	role, testCase           string
+	role, testCase, protocol string
 	at                       *net.UDPAddr
 	root, cert, key, out, ca string
 	files                    []string
 }
 
 func main() {
+	if len(os.Args) == 2 && os.Args[1] == "version" {
+		version()
+		return
+	}
 	set, err := parse(os.Args[1:])
 	if err == nil && set.role == "server" {
 		err = set.serve()
@@ -52,6 +54,15 @@ func main() {
 	}
 }
 
+func version() {
+	info, ok := debug.ReadBuildInfo()
+	for _, dep := range info.Deps {
+		if ok && dep.Path == "github.com/quic-go/quic-go" {
+			fmt.Println("quic-go", dep.Version)
+		}
+	}
+}
+
 func parse(args []string) (*settings, error) {
 	if len(args) < 3 {
 		return nil, errors.New("usage: server|client ADDRESS PORT --case NAME ...")
@@ -61,7 +72,7 @@ func parse(args []string) (*settings, error) {
 		return nil, err
 	}
 	set := &settings{role: args[0], at: &net.UDPAddr{IP: net.ParseIP(args[1]), Port: port}}
-	options := map[string]*string{"--case": &set.testCase, "--root": &set.root, "--cert": &set.cert,
+	options := map[string]*string{"--case": &set.testCase, "--protocol": &set.protocol, "--root": &set.root, "--cert": &set.cert,
 		"--key": &set.key, "--out": &set.out, "--ca": &set.ca}
 	for rest := args[3:]; len(rest) > 0; {
 		if rest[0] == "--files" {
@@ -85,6 +96,7 @@ func (set *settings) config() *quic.Config {
 		MaxConnectionReceiveWindow:     4 * window,
 		EnableDatagrams:                set.testCase == "datagrams",
 		Versions:                       []quic.Version{quic.Version1},
+		Allow0RTT:                      set.testCase == "zerortt",
 	}
 	if set.testCase == "v2" {
 		config.Versions = []quic.Version{quic.Version2}
@@ -93,7 +105,7 @@ func (set *settings) config() *quic.Config {
 }
 
 func (set *settings) protocols() []string {
-	if set.testCase == "http3" {
+	if set.protocol == "h3" {
 		return []string{http3.NextProtoH3}
 	}
 	return []string{hq}
@@ -109,15 +121,17 @@ func (set *settings) serve() error {
 		return err
 	}
 	config := &tls.Config{Certificates: []tls.Certificate{certificate}, NextProtos: set.protocols()}
-	if set.testCase == "http3" {
+	if set.protocol == "h3" {
 		server := http3.Server{TLSConfig: config, Handler: http.FileServer(http.Dir(set.root))}
 		return server.Serve(conn)
 	}
-	transport := &quic.Transport{Conn: conn}
+	// A restart does not change it.
+	key := quic.StatelessResetKey{0x42}
+	transport := &quic.Transport{Conn: conn, StatelessResetKey: &key}
 	if set.testCase == "retry" {
 		transport.VerifySourceAddress = func(net.Addr) bool { return true }
 	}
-	listener, err := transport.Listen(config, set.config())
+	listener, err := transport.ListenEarly(config, set.config())
 	if err != nil {
 		return err
 	}
@@ -163,6 +177,12 @@ func (set *settings) file(connection *quic.Conn, stream *quic.Stream) error {
 	if err != nil {
 		return err
 	}
+	if !bytes.HasPrefix(request, []byte("GET /")) {
+		if _, err := stream.Write(request); err != nil {
+			return err
+		}
+		return stream.Close()
+	}
 	words := strings.Fields(string(request))
 	if len(words) != 2 {
 		return errors.New("no such request")
@@ -202,30 +222,54 @@ func (set *settings) ask() error {
 	}
 	config := &tls.Config{RootCAs: roots, ServerName: "localhost", NextProtos: set.protocols(),
 		ClientSessionCache: tls.NewLRUClientSessionCache(4)}
-	if set.testCase == "http3" {
+	if set.protocol == "h3" {
 		return set.askHTTP3(config)
 	}
-	times := 1
-	if set.testCase == "resumption" {
-		times = 2
-	}
-	for range times {
-		if err := set.converse(config); err != nil {
+	if set.testCase == "resumption" || set.testCase == "zerortt" {
+		if err := set.converse(config, false); err != nil {
 			return err
 		}
 	}
-	return nil
+	return set.converse(config, set.testCase == "zerortt")
 }
 
-func (set *settings) converse(config *tls.Config) error {
+func (set *settings) dial(ctx context.Context, config *tls.Config, early bool) (*quic.Conn, error) {
+	if set.testCase == "migration" {
+		// Without connection IDs of its own it could not tell whom packets on another socket are for.
+		socket, err := net.ListenUDP("udp", &net.UDPAddr{IP: set.at.IP})
+		if err != nil {
+			return nil, err
+		}
+		return (&quic.Transport{Conn: socket}).Dial(ctx, set.at, config, set.config())
+	}
+	if early {
+		return quic.DialAddrEarly(ctx, set.at.String(), config, set.config())
+	}
+	return quic.DialAddr(ctx, set.at.String(), config, set.config())
+}
+
+func (set *settings) converse(config *tls.Config, early bool) error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	connection, err := quic.DialAddr(ctx, set.at.String(), config, set.config())
+	connection, err := set.dial(ctx, config, early)
 	if err != nil {
 		return err
 	}
-	if connection.ConnectionState().TLS.DidResume {
-		fmt.Println("resumed")
+	if early {
+		if connection, err = set.early(ctx, connection); err != nil {
+			return err
+		}
+	}
+	switch set.testCase {
+	case "echo":
+		if err := echoed(ctx, connection); err != nil {
+			return err
+		}
+		return connection.CloseWithError(7, "done")
+	case "reset":
+		return set.reset(ctx, connection)
+	case "migration":
+		return set.migrate(ctx, connection)
 	}
 	if set.testCase == "closed" {
 		_, err := fetch(ctx, connection, "close")
@@ -235,7 +279,7 @@ func (set *settings) converse(config *tls.Config) error {
 		sayEnd(err)
 		return nil
 	}
-	err = set.each(func(name string) (io.Reader, error) { return fetch(ctx, connection, name) })
+	err = set.all(ctx, connection, set.files)
 	if err != nil {
 		return err
 	}
@@ -247,18 +291,111 @@ func (set *settings) converse(config *tls.Config) error {
 	return connection.CloseWithError(7, "done")
 }
 
+func (set *settings) all(ctx context.Context, connection *quic.Conn, names []string) error {
+	return set.each(names, func(name string) (io.Reader, error) { return fetch(ctx, connection, name) })
+}
+
+// early asks before the handshake is done, and once more where the server would not hear it.
+func (set *settings) early(ctx context.Context, connection *quic.Conn) (*quic.Conn, error) {
+	fmt.Println("early")
+	body, err := fetch(ctx, connection, set.files[0])
+	if err == nil {
+		_, err = io.Copy(io.Discard, body)
+	}
+	if errors.Is(err, quic.Err0RTTRejected) {
+		return connection.NextConnection(ctx)
+	}
+	return connection, err
+}
+
+// echoed has a speech said back.
+func echoed(ctx context.Context, connection *quic.Conn) error {
+	speech := make([]byte, 1_500_000)
+	for at := range speech {
+		speech[at] = byte(at*31 + at/255)
+	}
+	stream, err := connection.OpenStreamSync(ctx)
+	if err != nil {
+		return err
+	}
+	written := make(chan error, 1)
+	go func() {
+		_, err := stream.Write(speech)
+		if err == nil {
+			err = stream.Close()
+		}
+		written <- err
+	}()
+	back, err := io.ReadAll(stream)
+	if err != nil {
+		return err
+	}
+	if err := <-written; err != nil {
+		return err
+	}
+	if !bytes.Equal(back, speech) {
+		return errors.New("what came back is not what was sent")
+	}
+	fmt.Println("echoed", len(back))
+	return nil
+}
+
+// reset finds out that the server knows nothing of the connection any more.
+func (set *settings) reset(ctx context.Context, connection *quic.Conn) error {
+	if err := set.all(ctx, connection, set.files[:1]); err != nil {
+		return err
+	}
+	fmt.Println("ready")
+	if _, err := bufio.NewReader(os.Stdin).ReadString('\n'); err != nil {
+		return err
+	}
+	err := set.all(ctx, connection, set.files[1:])
+	var reset *quic.StatelessResetError
+	if !errors.As(err, &reset) {
+		return fmt.Errorf("it was not reset: %w", err)
+	}
+	fmt.Println("reset")
+	return nil
+}
+
+// migrate goes on from another socket.
+func (set *settings) migrate(ctx context.Context, connection *quic.Conn) error {
+	if err := set.all(ctx, connection, set.files[:1]); err != nil {
+		return err
+	}
+	socket, err := net.ListenUDP("udp", &net.UDPAddr{IP: set.at.IP})
+	if err != nil {
+		return err
+	}
+	path, err := connection.AddPath(&quic.Transport{Conn: socket})
+	if err != nil {
+		return err
+	}
+	if err := path.Probe(ctx); err != nil {
+		return err
+	}
+	if err := path.Switch(); err != nil {
+		return err
+	}
+	fmt.Println("moved")
+	if err := set.all(ctx, connection, set.files[1:]); err != nil {
+		return err
+	}
+	return connection.CloseWithError(7, "done")
+}
+
 // each stores what open gives for each file, several at a time.
-func (set *settings) each(open func(string) (io.Reader, error)) error {
-	failures := make(chan error, len(set.files))
+func (set *settings) each(names []string, open func(string) (io.Reader, error)) error {
+	failures := make(chan error, len(names))
 	slots := make(chan struct{}, parallel)
-	for _, name := range set.files {
+	for _, name := range names {
 		go func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
 			failures <- set.store(name, open)
 		}()
 	}
-	for range set.files {
+	for range names {
 		if err := <-failures; err != nil {
 			return err
 		}
@@ -312,7 +449,7 @@ func (set *settings) askHTTP3(config *tls.Config) error {
 	transport := &http3.Transport{TLSClientConfig: config}
 	defer transport.Close()
 	client := http.Client{Transport: transport}
-	return set.each(func(name string) (io.Reader, error) {
+	return set.each(set.files, func(name string) (io.Reader, error) {
 		response, err := client.Get(fmt.Sprintf("https://%s/%s", set.at, name))
 		if err != nil {
 			return nil, err

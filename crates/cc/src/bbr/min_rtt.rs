@@ -13,6 +13,7 @@ pub(crate) struct MinRtt {
     filter: WindowedMin<Duration>,
     /// Last time a lower value was found, or the search for one ended.
     confirmed: Instant,
+    newest: Option<Duration>,
 }
 
 /// Paths change on the scale of tens of seconds; ten allow most flows to find RTTmin in the natural
@@ -21,7 +22,7 @@ const WINDOW: Duration = Duration::from_secs(10);
 
 impl MinRtt {
     pub(crate) fn new(now: Instant) -> Self {
-        Self { filter: WindowedMin::new(WINDOW.as_nanos() as u64), confirmed: now }
+        Self { filter: WindowedMin::new(WINDOW.as_nanos() as u64), confirmed: now, newest: None }
     }
 
     pub(crate) fn on_sample(&mut self, rtt: Duration, now: Instant) {
@@ -29,6 +30,7 @@ impl MinRtt {
             self.confirmed = now;
         }
         self.filter.update(now.as_nanos(), rtt);
+        self.newest = Some(rtt);
     }
 
     /// The search for a lower value ended.
@@ -41,6 +43,12 @@ impl MinRtt {
         self.filter.get()
     }
 
+    /// The newest sample is a quarter longer: packets wait.
+    pub(crate) fn shows_queue(&self) -> bool {
+        let least = self.filter.get().zip(self.newest);
+        least.is_some_and(|(least, newest)| newest >= least.saturating_add(least / 4))
+    }
+
     /// Nothing lower has been seen for longer than `age`.
     pub(crate) fn is_stale(&self, age: Duration, now: Instant) -> bool {
         self.filter.get().is_some() && now.saturating_since(self.confirmed) > age
@@ -50,6 +58,16 @@ impl MinRtt {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn packets_wait_where_the_newest_sample_is_a_quarter_longer() {
+        let mut m = MinRtt::new(Instant::ZERO);
+        assert!(!m.shows_queue());
+        for (rtt_ms, waits) in [(20, false), (24, false), (25, true), (21, false), (10, false)] {
+            m.on_sample(Duration::from_millis(rtt_ms), Instant::ZERO);
+            assert_eq!(m.shows_queue(), waits, "{rtt_ms} ms");
+        }
+    }
 
     #[test]
     fn only_a_lower_sample_keeps_it_fresh() {

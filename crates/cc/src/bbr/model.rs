@@ -165,12 +165,25 @@ impl Model {
                 self.full_pipe.on_round(bandwidth);
             }
         }
-        let ack_interval = self.ack_interval;
+        let ack_interval = self.allowed_interval();
         let limits = Limits { cwnd: stance.cwnd, mss: stance.mss, ack_interval };
         if let Some(bandwidth) = self.bandwidth() {
             self.extra_acked.on_ack(ack.acked_bytes, bandwidth, limits, ack.now);
         }
         News { round_started, verdict }
+    }
+
+    /// Of `1/f`, what the inflight cap allows for: it counts in RTTmin, intervals grow with the round trip.
+    fn allowed_interval(&self) -> Duration {
+        match (self.min_rtt.get(), self.srtt) {
+            (Some(rtt_min), Some(srtt)) if srtt > rtt_min => {
+                let share = rtt_min.as_secs_f64() / srtt.as_secs_f64();
+                let allowed = Duration::try_from_secs_f64(share * self.ack_interval.as_secs_f64());
+                // Near the end of time a float rounds beyond it.
+                allowed.unwrap_or(self.ack_interval)
+            }
+            _ => self.ack_interval,
+        }
     }
 
     fn end_short_term_round(&mut self, stance: &Stance, now: Instant) {

@@ -154,8 +154,8 @@ pub struct Transport {
 
 const QUIC_HELP: &str = "\
 Speak QUIC instead of TCP-TACK, with TACK in it; both sides must. Keys, codes and known hosts are the
-same. A connection moves by itself when our address changes. Not over QUIC yet: --qlog and --metrics;
-each stream is a connection of its own, and there is no 0-RTT. Never: going without encryption, --tun,
+same. A connection moves by itself when our address changes. Each stream is a connection of its own, and
+there is no 0-RTT. Never: going without encryption, --tun,
 and other strategies than TACK.";
 
 impl Transport {

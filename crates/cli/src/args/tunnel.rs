@@ -17,8 +17,8 @@ use tack_net::HostPort;
 const AFTER: &str = "\
 Programs connect to us by TCP; each connection becomes one stream of TACK to the server, which
 connects on. Streams begin without a handshake: a few connections always stand ready. When the
-server goes away or the network changes, new streams wait for a new connection, which is tried for
-by itself; streams under way break if their packets come from another address than before.
+network changes, streams go on over other connections, without a byte lost. When the server goes
+away, new streams wait for a new connection, which is tried for by itself.
 
 Datagrams (SOCKS5 UDP ASSOCIATE) travel within a stream, in order. --transparent redirects TCP only.
 

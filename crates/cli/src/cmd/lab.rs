@@ -8,14 +8,15 @@ mod experiment;
 #[cfg(target_os = "linux")]
 mod versus;
 
-use std::collections::BTreeMap;
 use std::io::{IsTerminal, stderr};
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
-use tack_lab::runner::{Sink, Stopped};
+use tack_lab::recorder::{self, Progress};
+use tack_lab::runner::Stopped;
 use tack_lab::store::{Kept, Store};
 
 use super::extras::print;
@@ -52,52 +53,45 @@ fn at(path: &Path, e: impl std::fmt::Display) -> Failure {
     failed(format!("{}: {e}", path.display()))
 }
 
-/// Results on their way into a store.
-struct Recorder<T: Kept> {
-    store: Mutex<Store<T>>,
-    bar: ProgressBar,
-}
+/// A bar that is told how far the work is.
+struct Bar(ProgressBar);
 
-impl<T: Kept> Recorder<T> {
-    /// Into `path`, or nowhere; `bar` says how far the work is.
-    fn open(path: Option<&Path>, resume: bool, bar: ProgressBar) -> Result<Arc<Self>, Failure> {
-        let store = match path {
-            None => Store::transient(),
-            Some(path) => {
-                if let Some(dir) = path.parent() {
-                    std::fs::create_dir_all(dir).map_err(|e| at(dir, e))?;
-                }
-                Store::open(path, resume).map_err(|e| {
-                    let remedy = "name another file with --out, or delete it with --no-resume";
-                    failed(format!("{e}; {remedy}"))
-                })?
-            }
-        };
-        Ok(Arc::new(Recorder { store: Mutex::new(store), bar }))
-    }
-
-    fn store(&self) -> MutexGuard<'_, Store<T>> {
-        self.store.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// What there is. A run that an interruption left under way is kept nowhere from now on:
-    /// what is said of the results stays true.
-    fn end(&self) -> BTreeMap<T::Run, T> {
-        std::mem::replace(&mut *self.store(), Store::transient()).into_kept()
-    }
-}
-
-impl<T: Kept + Send> Sink<T> for Recorder<T>
-where
-    T::Run: Send,
-{
-    fn take(&self, _position: usize, result: T) -> std::io::Result<()> {
-        self.store().append(result)
-    }
-
+impl Progress for Bar {
     fn progressed(&self) {
-        self.bar.inc(1);
+        self.0.inc(1);
     }
+}
+
+impl Deref for Bar {
+    type Target = ProgressBar;
+
+    fn deref(&self) -> &ProgressBar {
+        &self.0
+    }
+}
+
+/// Results on their way into a store, with a bar.
+type Recorder<T> = recorder::Recorder<T, Bar>;
+
+/// A recorder into `path`, or nowhere; `bar` says how far the work is.
+fn recorder<T: Kept>(
+    path: Option<&Path>,
+    resume: bool,
+    bar: ProgressBar,
+) -> Result<Arc<Recorder<T>>, Failure> {
+    let store = match path {
+        None => Store::transient(),
+        Some(path) => {
+            if let Some(dir) = path.parent() {
+                std::fs::create_dir_all(dir).map_err(|e| at(dir, e))?;
+            }
+            Store::open(path, resume).map_err(|e| {
+                let remedy = "name another file with --out, or delete it with --no-resume";
+                failed(format!("{e}; {remedy}"))
+            })?
+        }
+    };
+    Ok(Arc::new(Recorder::new(store, Bar(bar))))
 }
 
 /// Why work ended before its end; `done` is `None` where the user ended it.

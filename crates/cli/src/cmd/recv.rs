@@ -1,7 +1,6 @@
 //! `tack recv`.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -9,6 +8,7 @@ use tokio::task::JoinSet;
 
 use crate::args::recv::{Destination, RecvConfig};
 use crate::args::transport::ServerSecurity;
+use crate::cmd::invite::Invitation;
 use crate::conn::{Accept, Connection};
 use crate::exit::{ExitCode, Failure};
 use crate::net::NetAccept;
@@ -21,7 +21,6 @@ use crate::transfer::recv::{Intake, Limits, Received, busy, decline, receive_tre
 use crate::transfer::sessions::Sessions;
 use crate::transfer::store::{Durability, Store};
 use crate::units::bytes_text;
-use tack_net::HostPort;
 use tack_net::budget::{Budget, Exhausted, Peer};
 
 /// Most connections that are served at once, if only by being turned away; and of one peer.
@@ -57,37 +56,14 @@ pub async fn run(config: RecvConfig, stop: Stop) -> Result<ExitCode, Failure> {
 
 /// Tells what to type on the other machine.
 async fn explain(config: &RecvConfig, server: &NetAccept) {
-    let local = server.local_addr();
-    let shown = match local.ip() {
-        ip if ip.is_unspecified() => {
-            outward_address().await.map_or("HOST".to_owned(), |ip| ip.to_string())
-        }
-        ip => ip.to_string(),
-    };
-    let host = HostPort { name: shown, port: local.port() };
     let (what, into) = match &config.destination {
         Destination::Stdout => ("-", "standard output".to_owned()),
         Destination::Dir(dir) => ("PATH…", format!("`{}`", dir.display())),
     };
-    eprintln!("Receiving into {into}, listening on {local} ({}).", server.medium());
+    let doing = format!("Receiving into {into}");
+    let invitation = Invitation { doing: &doing, what: "what comes", may: "send" };
     let way = config.way.flags();
-    match server.fingerprint() {
-        Some(key) => {
-            let proof = match server.door().code() {
-                Some(code) => format!("--code {code}"),
-                None => format!("--fingerprint {key}"),
-            };
-            eprintln!("Key: {key}");
-            if server.door().is_open() {
-                eprintln!("Anybody who reaches this port may send.");
-            }
-            eprintln!("On the other machine:\n  tack send {what} {host} {proof}{way}");
-        }
-        None => {
-            eprintln!("Without encryption: anybody on the way can read and change what comes.");
-            eprintln!("On the other machine:\n  tack send {what} {host} --insecure-plaintext{way}");
-        }
-    }
+    invitation.tell(server, |host, proof| format!("tack send {what} {host} {proof}{way}")).await;
 }
 
 /// How a transfer is taken in.
@@ -260,12 +236,4 @@ fn peer_of(conn: &impl Connection) -> Peer {
 
 fn listener_failed(error: io::Error) -> Failure {
     Failure::new(ExitCode::Failed, format!("cannot take connections any more: {error}"))
-}
-
-/// The address by which others probably reach us: that of the default route. Nothing is sent.
-pub(super) async fn outward_address() -> Option<IpAddr> {
-    let socket = tokio::net::UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).await.ok()?;
-    // A documentation address [RFC 5737]: it is routed by the default route and never exists.
-    socket.connect((Ipv4Addr::new(192, 0, 2, 1), 9)).await.ok()?;
-    socket.local_addr().ok().map(|a| a.ip())
 }

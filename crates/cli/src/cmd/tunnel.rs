@@ -6,9 +6,9 @@ use tokio::net::TcpListener;
 
 use crate::args::transport::ServerSecurity;
 use crate::args::tunnel::{ClientConfig, ServeConfig, TunnelConfig};
-use crate::cmd::recv::outward_address;
+use crate::cmd::invite::Invitation;
 use crate::exit::{ExitCode, Failure};
-use crate::net::{NetAccept, Way};
+use crate::net::NetAccept;
 use crate::stop::Stop;
 use crate::tunnel::client::{Service, Streams};
 use crate::tunnel::forward::Local;
@@ -32,41 +32,16 @@ async fn serve(config: ServeConfig, stop: Stop) -> Result<ExitCode, Failure> {
     transport.keepalive = Some(keepalive());
     let mut server = NetAccept::listen(&config.way, config.local, transport, identity)?;
     if !config.quiet {
-        explain(&config.way, &server).await;
+        let invitation =
+            Invitation { doing: "Serving a tunnel", what: "what passes", may: "use it" };
+        let way = config.way.flags();
+        let command =
+            |host: &HostPort, proof: &str| format!("tack tunnel {host} {proof} -D 1080{way}");
+        invitation.tell(&server, command).await;
     }
     let served = server::serve(&mut server, config.allow, &stop).await;
     server.settle(&stop).await;
     served
-}
-
-/// Tells what to type on the other machine.
-async fn explain(way: &Way, server: &NetAccept) {
-    let local = server.local_addr();
-    let shown = match local.ip() {
-        ip if ip.is_unspecified() => {
-            outward_address().await.map_or("HOST".to_owned(), |ip| ip.to_string())
-        }
-        ip => ip.to_string(),
-    };
-    let host = HostPort { name: shown, port: local.port() };
-    eprintln!("Serving a tunnel, listening on {local} ({}).", server.medium());
-    let proof = match server.fingerprint() {
-        Some(key) => {
-            eprintln!("Key: {key}");
-            match server.door().code() {
-                Some(code) => format!("--code {code}"),
-                None => format!("--fingerprint {key}"),
-            }
-        }
-        None => {
-            eprintln!("Without encryption: anybody on the way can read and change what passes.");
-            "--insecure-plaintext".to_owned()
-        }
-    };
-    if server.door().is_open() {
-        eprintln!("Anybody who reaches this port may use it.");
-    }
-    eprintln!("On the other machine:\n  tack tunnel {host} {proof} -D 1080{}", way.flags());
 }
 
 async fn connect(config: ClientConfig, stop: Stop) -> Result<ExitCode, Failure> {

@@ -42,7 +42,6 @@ impl Carrier {
         local: SocketAddr,
         acceptor: Option<&Acceptor>,
     ) -> Result<Carrier, Failure> {
-        observe::check_quic()?;
         let config = config(conn);
         let mut builder = observe::tapped_quic(quic::Endpoint::builder());
         if let Some(acceptor) = acceptor {
@@ -51,6 +50,7 @@ impl Carrier {
             builder = builder.listen(listen).reset_secret(acceptor.secret());
         }
         let endpoint = builder.bind(local).map_err(|e| no_socket(local, &e))?;
+        observe::opened(|| endpoint.gauge());
         Ok(Carrier::Quic(endpoint, Box::new(config)))
     }
 

@@ -124,6 +124,14 @@ impl Watch {
         }
     }
 
+    /// A peer that is silent is asked for a sign of life so soon, and so often.
+    pub fn set_keepalive(&self, probes: Keepalive) {
+        match self {
+            Watch::Tack(watch) => watch.set_keepalive(Some(probes)),
+            Watch::Quic(watch) => watch.set_keep_alive(Some(probes.idle)),
+        }
+    }
+
     /// Ends the connection. Whoever uses it finds it ended.
     pub fn abort(&self) {
         match self {

@@ -49,7 +49,7 @@ impl Way {
                 Ok(endpoint)
             }
         }?;
-        observe::opened(&endpoint);
+        observe::opened(|| endpoint.gauge());
         Ok(Carrier::Tack(endpoint))
     }
 

@@ -10,8 +10,10 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use tack_net::wire::{AckType, Codepoints, Segment};
-use tack_net::{Direction, Mode, Reading, Tap};
+use tack_net::quic::wire::{Frame, Reader};
+use tack_net::quic::{SeenPacket, What};
+use tack_net::wire::AckType;
+use tack_net::{Direction, Figures, LimitedTime, Reading, Seen, Tap};
 use tack_units::Instant;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -38,17 +40,49 @@ impl Tap for Passed {
         datagram: &[u8],
         _at: Instant,
     ) {
-        let kind = match Segment::parse_datagram(datagram, Codepoints::Experimental) {
-            Err(_) => "unreadable",
-            Ok(segment) => match segment.header.options.ack_type {
-                Some(kind) => ack_name(kind),
-                None if !segment.payload.is_empty() => "data",
-                None => "control",
-            },
-        };
-        *self.packets.entry((direction, kind)).or_default() += 1;
         *self.bytes.entry(direction).or_default() += datagram.len() as u64;
     }
+
+    fn seen(&mut self, _peer: SocketAddr, seen: &Seen<'_>, _at: Instant) {
+        let (direction, kind) = match seen {
+            Seen::Segment(direction, segment, _) => (
+                *direction,
+                match segment.header.options.ack_type {
+                    Some(kind) => ack_name(kind),
+                    None if !segment.payload.is_empty() => "data",
+                    None => "control",
+                },
+            ),
+            Seen::Unreadable(direction, ..) => (*direction, "unreadable"),
+            Seen::Quic(seen) => match &seen.what {
+                What::Sent(packet) => (Direction::Sent, quic_kind(packet)),
+                What::Received(packet) => (Direction::Received, quic_kind(packet)),
+                What::Dropped(..) => (Direction::Received, "unreadable"),
+                What::Figures(_) => return,
+            },
+            _ => return,
+        };
+        *self.packets.entry((direction, kind)).or_default() += 1;
+    }
+}
+
+/// What a packet is by what it carries: data, whatever goes with it; an acknowledgment, by its kind, if all
+/// else rides along; or what keeps the connection going.
+fn quic_kind(packet: &SeenPacket) -> &'static str {
+    let mut reader = Reader::new(&packet.frames);
+    let mut kind = "control";
+    while !reader.is_empty() {
+        match Frame::parse(&mut reader) {
+            Err(_) => return "unreadable",
+            Ok(Frame::Stream { .. } | Frame::Datagram(_)) => return "data",
+            Ok(Frame::Crypto { .. }) => return "control",
+            Ok(Frame::Report(_)) => kind = "tack",
+            Ok(Frame::Loss(_)) => kind = "loss_iack",
+            Ok(Frame::Ack(_)) if kind == "control" => kind = "ack",
+            Ok(_) => {}
+        }
+    }
+    kind
 }
 
 fn ack_name(kind: AckType) -> &'static str {
@@ -141,14 +175,12 @@ fn render(passed: &Passed, readings: &[Reading]) -> String {
         &io(|r| r.io.datagrams_refused),
     );
     let infos = || readings.iter().flat_map(|r| r.connections.iter().map(|(_, info)| info));
-    let count = |tack: bool| infos().filter(|i| (i.mode == Mode::Tack) == tack).count() as f64;
+    let count = |tack: bool| infos().filter(|i| i.is_tack == tack).count() as f64;
     let modes = [("{mode=\"tack\"}", true), ("{mode=\"plain\"}", false)];
     let modes = modes.map(|(labels, tack)| (labels.to_owned(), count(tack)));
     metric("connections", "gauge", "Connections that are open.", &modes);
-    let sum = |of: fn(&tack_net::TackInfo) -> f64| vec![(String::new(), infos().map(of).sum())];
-    let most = |of: fn(&tack_net::TackInfo) -> f64| {
-        vec![(String::new(), infos().map(of).fold(0.0, f64::max))]
-    };
+    let sum = |of: fn(&Figures) -> f64| vec![(String::new(), infos().map(of).sum())];
+    let most = |of: fn(&Figures) -> f64| vec![(String::new(), infos().map(of).fold(0.0, f64::max))];
     metric(
         "in_flight_bytes",
         "gauge",
@@ -176,8 +208,8 @@ fn render(passed: &Passed, readings: &[Reading]) -> String {
     metric(
         "open_retransmissions",
         "gauge",
-        "Segments sent again by connections that are open.",
-        &sum(|i| i.counters.retransmissions as f64),
+        "Segments sent again, or packets lost over QUIC, of connections that are open.",
+        &sum(|i| i.retransmissions as f64),
     );
     metric(
         "rtt_seconds_max",
@@ -191,7 +223,7 @@ fn render(passed: &Passed, readings: &[Reading]) -> String {
         "Greatest of the least round-trip times.",
         &most(|i| i.rtt_min.map_or(0.0, |d| d.as_secs_f64())),
     );
-    let limited = |of: fn(&tack_net::LimitedTime) -> Duration| {
+    let limited = |of: fn(&LimitedTime) -> Duration| {
         infos().map(|info| of(&info.limited).as_secs_f64()).sum::<f64>()
     };
     let limits = [
@@ -217,13 +249,19 @@ fn render(passed: &Passed, readings: &[Reading]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use tack_net::wire::{Codepoints, Segment};
+
     use super::*;
 
     #[test]
     fn every_line_is_a_comment_or_a_name_with_a_number() {
         let mut passed = Passed::default();
         let peer = "127.0.0.1:1".parse().unwrap();
-        passed.passed(Direction::Received, peer, peer, b"not a segment", Instant::ZERO);
+        let garbage = b"not a segment";
+        passed.passed(Direction::Received, peer, peer, garbage, Instant::ZERO);
+        let error = Segment::parse_datagram(garbage, Codepoints::Experimental).unwrap_err();
+        let seen = Seen::Unreadable(Direction::Received, &error, garbage.len());
+        passed.seen(peer, &seen, Instant::ZERO);
         let text = render(&passed, &[]);
         assert!(
             text.contains("tack_packets_total{direction=\"received\",kind=\"unreadable\"} 1\n")

@@ -9,7 +9,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
-use tack_net::{Direction, Tap};
+use tack_net::{Direction, Seen, Tap};
 use tack_units::Instant;
 
 use super::Output;
@@ -133,6 +133,9 @@ impl<W: Write + Send> Tap for Capture<W> {
         held.push_back((since, packet));
         self.release(since.saturating_sub(HOLD));
     }
+
+    /// What is in datagrams is for whoever reads the file.
+    fn seen(&mut self, _peer: SocketAddr, _seen: &Seen<'_>, _at: Instant) {}
 }
 
 fn wall_clock() -> Duration {

@@ -4,7 +4,10 @@
 //! Events are `tack:packet_sent` and `tack:packet_received`: the segment's header, PKT.SEQ, and of
 //! an acknowledgment its kind and what is in its body. The kind is the reason: a TACK is due by
 //! Eq. 4, a loss IACK tells of a gap, a window IACK of room, a frequency IACK of another interval,
-//! a CE IACK of a mark. Connections are told apart by `group_id`.
+//! a CE IACK of a mark. QUIC's packets are told in the same words, with their frames (`qlog/quic.rs`).
+//! Connections are told apart by `group_id`.
+
+mod quic;
 
 use std::fmt;
 use std::io::{self, Write};
@@ -12,8 +15,8 @@ use std::net::SocketAddr;
 
 use serde_json::{Map, Value, json};
 use tack_net::wire::body::{Context, parse_iack, parse_tack};
-use tack_net::wire::{AckType, Codepoints, Flags, Form, Segment};
-use tack_net::{Direction, SeqNum, Tap};
+use tack_net::wire::{AckType, Flags, Form, Segment};
+use tack_net::{Direction, Seen, SeqNum, Tap};
 use tack_units::Instant;
 
 use super::Output;
@@ -63,37 +66,42 @@ fn record(out: &mut impl Write, value: &Value) -> io::Result<()> {
 }
 
 impl<W: Write + Send> Tap for Log<W> {
+    /// Events are of what datagrams carry.
     fn passed(
         &mut self,
-        direction: Direction,
+        _direction: Direction,
         _local: SocketAddr,
-        peer: SocketAddr,
-        datagram: &[u8],
-        at: Instant,
+        _peer: SocketAddr,
+        _datagram: &[u8],
+        _at: Instant,
     ) {
-        let name = match direction {
-            Direction::Sent => "tack:packet_sent",
-            Direction::Received => "tack:packet_received",
-        };
-        let time_ms = (at - Instant::ZERO).as_secs_f64() * 1_000.0;
-        let event = match Segment::parse_datagram(datagram, Codepoints::Experimental) {
-            Ok(segment) => {
+    }
+
+    fn seen(&mut self, peer: SocketAddr, seen: &Seen<'_>, at: Instant) {
+        let (name, group, data) = match seen {
+            Seen::Segment(direction, segment, bytes) => {
                 let (src, dst) = (segment.header.src_port, segment.header.dst_port);
-                let (ours, theirs) = match direction {
-                    Direction::Sent => (src, dst),
-                    Direction::Received => (dst, src),
+                let (name, ours, theirs) = match direction {
+                    Direction::Sent => ("packet_sent", src, dst),
+                    Direction::Received => ("packet_received", dst, src),
                 };
-                let data = describe(&segment, datagram.len());
-                let group = format!("{ours}-{peer}-{theirs}");
-                json!({ "time": time_ms, "name": name, "group_id": group, "data": data })
+                (name, format!("{ours}-{peer}-{theirs}"), describe(segment, *bytes))
             }
-            Err(error) => json!({
-                "time": time_ms, "name": "tack:packet_dropped", "group_id": peer.to_string(),
-                "data": { "raw": { "length": datagram.len() }, "trigger": error.to_string() },
-            }),
+            Seen::Unreadable(_, error, bytes) => {
+                ("packet_dropped", peer.to_string(), dropped(*bytes, &error.to_string()))
+            }
+            Seen::Quic(seen) => quic::event(seen),
+            _ => return,
         };
+        let (time_ms, name) =
+            ((at - Instant::ZERO).as_secs_f64() * 1_000.0, format!("tack:{name}"));
+        let event = json!({ "time": time_ms, "name": name, "group_id": group, "data": data });
         self.out.write(|out| record(out, &event));
     }
+}
+
+fn dropped(bytes: usize, trigger: &str) -> Value {
+    json!({ "raw": { "length": bytes }, "trigger": trigger })
 }
 
 /// The names of what is set.

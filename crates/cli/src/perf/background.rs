@@ -8,6 +8,8 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use tack_device::{Started, started};
+
 use crate::exit::{ExitCode, Failure};
 
 /// The flag of the one that was started.
@@ -22,9 +24,9 @@ const LISTENS: u8 = 0;
 /// It did not come to listen.
 pub fn start() -> Result<ExitCode, Failure> {
     let failed = |e: io::Error| Failure::new(ExitCode::Failed, format!("-D: {e}"));
-    let program = std::env::current_exe().map_err(failed)?;
+    let Started { program, args } = started().map_err(failed)?;
     let mut command = Command::new(program);
-    command.args(std::env::args_os().skip(1)).arg(DETACHED);
+    command.args(args).arg(DETACHED);
     command.stdin(Stdio::null()).stdout(Stdio::piped());
     let mut child = command.spawn().map_err(failed)?;
     let mut said = Vec::new();

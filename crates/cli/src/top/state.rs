@@ -13,10 +13,11 @@ const HISTORY: usize = 120;
 /// The directions as metrics name them.
 pub const DIRECTIONS: [&str; 2] = ["sent", "received"];
 
-/// Kinds of packets in the order in which they are shown, as metrics name them.
-pub const KINDS: [&str; 10] = [
+/// Kinds of packets in the order in which they are shown, as metrics name them; `ack` is QUIC's plain one.
+pub const KINDS: [&str; 11] = [
     "data",
     "control",
+    "ack",
     "tack",
     "loss_iack",
     "window_iack",

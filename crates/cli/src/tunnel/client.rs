@@ -13,18 +13,15 @@ use super::MAX_STREAMS;
 #[cfg(target_os = "linux")]
 use super::intercept::destination;
 use super::link::Link;
-use super::protocol::{Answer, Cause, Open, Refusal};
+use super::protocol::{Cause, Refusal, Wish};
 use super::proxy::{Handshake, Output, Speech};
-use super::relay::{Opening, RelayError, read_message, relay};
+use super::stream::{self, Stream, StreamError};
 use super::target::Target;
 use super::udp;
-use crate::conn::Connection;
 use crate::stop::Stop;
 
 /// How long a program may take to say what it wants.
 const PROXY_LIMIT: Duration = Duration::from_secs(30);
-/// How long a server may take to open a stream: longer than its own limits together.
-const ANSWER_LIMIT: Duration = Duration::from_secs(30);
 /// Pause where no descriptor is left.
 const BREATHER: Duration = Duration::from_millis(50);
 
@@ -81,10 +78,7 @@ impl Streams {
                 tracing::debug!(%peer, ?service, "a program");
                 match streams.serve(program, &service).await {
                     Ok(()) => {}
-                    Err(StreamError::Relay(RelayError::Refused(refusal)))
-                    | Err(StreamError::Refused(refusal)) => {
-                        eprintln!("tack: {}", refusal.why);
-                    }
+                    Err(StreamError::Refused(refusal)) => eprintln!("tack: {}", refusal.why),
                     Err(error) => tracing::info!(%peer, %error, "a stream ended"),
                 }
                 drop((place, streams));
@@ -112,58 +106,48 @@ impl Streams {
         target: Target,
         early: Vec<u8>,
     ) -> Result<(), StreamError> {
-        let stream = match self.stop.or(self.link.conn()).await {
-            Some(Ok(stream)) => stream,
-            refused => {
-                program.abort();
-                return Err(refused
-                    .and_then(Result::err)
-                    .map_or_else(stopped, StreamError::Refused));
-            }
-        };
-        let up = [Open::Connect(target).bytes(), early].concat();
-        let opening = Opening { up, answer: true, ..Opening::default() };
-        relay(stream, program, opening, &self.stop).await?;
+        Stream::new(self.link.clone(), target)?.run(program, &early, &self.stop).await?;
         Ok(())
     }
 
     /// A program that speaks SOCKS5 or HTTP.
     async fn proxy(&self, mut program: TcpStream, eager: bool) -> Result<(), StreamError> {
         let asking = timeout(PROXY_LIMIT, wishes(&mut program));
-        let asked = self.stop.or(asking).await.ok_or_else(stopped)?;
-        let (open, speech, early) =
+        let asked = self.stop.or(asking).await.ok_or(StreamError::Stopped)?;
+        let (wish, speech, early) =
             asked.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
-        let target = match open {
-            Open::Associate => return self.associate(program, speech).await,
-            Open::Connect(target) => target,
+        let target = match wish {
+            Wish::Associate => return self.associate(program, speech).await,
+            Wish::Connect(target) => target,
         };
         if eager {
             let nowhere = (std::net::Ipv4Addr::UNSPECIFIED, 0).into();
             program.write_all(&speech.opened(nowhere)).await?;
             return self.at_once(program, target, early).await;
         }
-        let opened = self.stop.or(self.open(&Open::Connect(target))).await.ok_or_else(stopped)?;
-        let (stream, bound) = match opened {
-            Ok(opened) => opened,
+        let mut stream = Stream::new(self.link.clone(), target)?;
+        let opened = self.stop.or(stream.open()).await.ok_or(StreamError::Stopped)?;
+        let bound = match opened {
+            Ok(bound) => bound,
             Err(refusal) => {
                 program.write_all(&speech.refused(&refusal)).await?;
                 program.shutdown().await?;
                 return Err(refusal.into());
             }
         };
-        let opening = Opening { up: early, down: speech.opened(bound), answer: false };
-        relay(stream, program, opening, &self.stop).await?;
+        program.write_all(&speech.opened(bound)).await?;
+        stream.run(program, &early, &self.stop).await?;
         Ok(())
     }
 
     /// Datagrams, as long as the program keeps its connection.
     async fn associate(&self, mut program: TcpStream, speech: Speech) -> Result<(), StreamError> {
         let socket = UdpSocket::bind((program.local_addr()?.ip(), 0)).await?;
-        let opened = self.stop.or(self.open(&Open::Associate)).await.ok_or_else(stopped)?;
-        match opened {
-            Ok((stream, _)) => {
+        let opened = self.stop.or(stream::associate(&self.link)).await;
+        match opened.ok_or(StreamError::Stopped)? {
+            Ok(conn) => {
                 program.write_all(&speech.opened(socket.local_addr()?)).await?;
-                self.stop.or(udp::relay(stream, socket, program)).await.unwrap_or(Ok(()))?;
+                self.stop.or(udp::relay(conn, socket, program)).await.unwrap_or(Ok(()))?;
                 Ok(())
             }
             Err(refusal) => {
@@ -172,33 +156,15 @@ impl Streams {
             }
         }
     }
-
-    /// A stream that the server has opened, and the address it did so from.
-    async fn open(
-        &self,
-        open: &Open,
-    ) -> Result<(impl Connection + use<>, std::net::SocketAddr), Refusal> {
-        let broke = |e: io::Error| Refusal::new(Cause::Unreachable, format!("the tunnel: {e}"));
-        let mut stream = self.link.conn().await?;
-        stream.write_all(&open.bytes()).await.map_err(broke)?;
-        stream.flush().await.map_err(broke)?;
-        let answered = timeout(ANSWER_LIMIT, read_message(&mut stream, Answer::read)).await;
-        let answered = answered.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
-        match answered.map_err(broke)? {
-            Ok(Answer::Opened(from)) => Ok((stream, from)),
-            Ok(Answer::Refused(refusal)) => Err(refusal),
-            Err(error) => Err(Refusal::new(Cause::Failed, error.to_string())),
-        }
-    }
 }
 
 /// What a program wants, how it wants to be answered, and what it sent behind that.
-async fn wishes(program: &mut TcpStream) -> Result<(Open, Speech, Vec<u8>), StreamError> {
+async fn wishes(program: &mut TcpStream) -> Result<(Wish, Speech, Vec<u8>), StreamError> {
     let mut handshake = Handshake::default();
     let mut buffer = [0; 4_096];
     loop {
         match handshake.poll() {
-            Ok(Output::Wants(open, speech, rest)) => return Ok((open, speech, rest)),
+            Ok(Output::Wants(wish, speech, rest)) => return Ok((wish, speech, rest)),
             Ok(Output::Send(bytes)) => program.write_all(&bytes).await?,
             Ok(Output::Wait) => match program.read(&mut buffer).await? {
                 0 => return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
@@ -211,27 +177,6 @@ async fn wishes(program: &mut TcpStream) -> Result<(Open, Speech, Vec<u8>), Stre
             }
         }
     }
-}
-
-/// How a stream ended, if not in order.
-#[derive(Debug, thiserror::Error)]
-enum StreamError {
-    #[error("the program: {0}")]
-    Program(#[from] io::Error),
-    #[error("{}", .0.why)]
-    Refused(Refusal),
-    #[error(transparent)]
-    Relay(#[from] RelayError),
-}
-
-impl From<Refusal> for StreamError {
-    fn from(refusal: Refusal) -> StreamError {
-        StreamError::Refused(refusal)
-    }
-}
-
-fn stopped() -> StreamError {
-    StreamError::Relay(RelayError::Stopped)
 }
 
 /// Nothing is redirected here.

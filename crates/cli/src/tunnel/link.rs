@@ -13,14 +13,17 @@ use tokio::io::AsyncReadExt;
 use tokio::net::UdpSocket;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{JoinHandle, JoinSet};
-use tokio::time::{Interval, MissedTickBehavior, interval, sleep};
+use tokio::time::{Interval, MissedTickBehavior, interval, sleep, timeout};
 
 use super::egress::wildcard;
+use super::patrol::{Guarded, Patrol};
 use super::pool::{Action, Pool};
-use super::protocol::{Cause, Refusal};
+use super::protocol::{Cause, Greeting, Refusal};
+use super::relay::read_message;
 use crate::admission::Code;
+use crate::conn::Connection as _;
 use crate::exit::{ExitCode, Failure};
-use crate::net::{NetConn, NetDial, Way};
+use crate::net::{NetConn, NetDial, Watch, Way};
 use crate::stop::Stop;
 use tack_net::HostPort;
 
@@ -28,13 +31,39 @@ use tack_net::HostPort;
 const LOOK: Duration = Duration::from_secs(1);
 /// A machine that slept for longer does not trust its spare connections.
 const NAP: Duration = Duration::from_secs(5);
-/// Requests for connections that wait to be looked at.
+/// A server that lets us in says at once that it serves tunnels.
+const GREETING: Duration = Duration::from_secs(10);
+/// What waits to be looked at of what streams ask for.
 const MOST_ASKS: usize = 256;
+/// Connections that were found dead together count once, and so do ways that lead nowhere.
+const RESPITE: Duration = Duration::from_secs(5);
+/// Streams that ask for a sign of life in quiet times: over QUIC each does so for itself.
+const SENTRIES: (usize, usize) = (1, 8);
 
 /// Says that we are there, so that a NAT remembers us, and gives up only after ten minutes without
 /// an answer: as long as that a stream survives a machine asleep, or a cable pulled.
 pub fn keepalive() -> Keepalive {
     Keepalive { idle: Duration::from_secs(25), interval: Duration::from_secs(25), probes: 24 }
+}
+
+/// The same after a second of silence.
+fn question() -> Keepalive {
+    let second = Duration::from_secs(1);
+    Keepalive { idle: second, interval: second, probes: 600 }
+}
+
+impl Guarded for Watch {
+    fn packets_received(&self) -> Option<u64> {
+        self.sight().map(|(sight, _)| sight.packets_received)
+    }
+
+    fn ask(&self, soon: bool) {
+        self.set_keepalive(if soon { question() } else { keepalive() });
+    }
+
+    fn give_up(&self) {
+        self.abort();
+    }
 }
 
 /// Whom to connect to, and how.
@@ -64,35 +93,69 @@ impl Server {
 #[derive(Debug)]
 struct Spare {
     number: u64,
+    instance: u64,
     take: oneshot::Sender<()>,
     task: JoinHandle<Option<NetConn>>,
 }
 
 type Asker = oneshot::Sender<Result<Spare, Refusal>>;
 
+/// What streams ask for.
+#[derive(Debug)]
+enum Ask {
+    Conn(Asker),
+    /// This connection is dead; nor are those relied on that were opened before or beside it.
+    Dead(u64),
+    /// To be looked after, now that it carries something.
+    Guard(Watch),
+}
+
 /// Asks for connections. Clones ask the same [`Keeper`].
 #[derive(Clone, Debug)]
-pub struct Link(mpsc::Sender<Asker>);
+pub struct Link(mpsc::Sender<Ask>);
+
+/// A connection on which nothing was said yet.
+#[derive(Debug)]
+pub struct Fresh {
+    /// It.
+    pub conn: NetConn,
+    /// Which one it is, for [`Link::dead`].
+    pub number: u64,
+    /// Of the server's process.
+    pub instance: u64,
+}
 
 impl Link {
-    /// A connection on which nothing was said yet.
+    /// A connection on which nothing was said yet. It is looked after from now on: see [`Patrol`].
     ///
     /// # Errors
     /// The server cannot be reached now.
-    pub async fn conn(&self) -> Result<NetConn, Refusal> {
+    pub async fn conn(&self) -> Result<Fresh, Refusal> {
         let ended = || Refusal::new(Cause::Failed, "the tunnel is ending");
         loop {
             let (ask, asked) = oneshot::channel();
-            self.0.send(ask).await.map_err(|_| ended())?;
+            self.0.send(Ask::Conn(ask)).await.map_err(|_| ended())?;
             let spare = asked.await.map_err(|_| ended())??;
             // If it has ended just now, there is another one.
+            let (number, instance) = (spare.number, spare.instance);
             let _ = spare.take.send(());
             if let Ok(Some(conn)) = spare.task.await {
-                return Ok(conn);
+                let watch = conn.watched(keepalive());
+                self.0.send(Ask::Guard(watch)).await.map_err(|_| ended())?;
+                return Ok(Fresh { conn, number, instance });
             }
         }
     }
+
+    /// The connection with this number proved dead.
+    pub async fn dead(&self, number: u64) {
+        // If nobody listens any more, the tunnel is ending.
+        let _ = self.0.send(Ask::Dead(number)).await;
+    }
 }
+
+/// What came of an attempt: what opened it, the connection, and the server's process.
+type Attempt = Result<(Arc<NetDial>, NetConn, u64), Failure>;
 
 /// Keeps connections ready.
 #[derive(Debug)]
@@ -101,10 +164,16 @@ pub struct Keeper {
     /// `None` while the server's address is to be found anew.
     dial: Option<Arc<NetDial>>,
     pool: Pool<Spare, Asker>,
-    asks: mpsc::Receiver<Asker>,
-    attempts: JoinSet<Result<(Arc<NetDial>, NetConn), Failure>>,
+    asks: mpsc::Receiver<Ask>,
+    attempts: JoinSet<Attempt>,
     lost: (mpsc::UnboundedSender<u64>, mpsc::UnboundedReceiver<u64>),
     opened: u64,
+    /// Up to this one connections are not relied on.
+    distrusted: u64,
+    patrol: Patrol<Watch>,
+    rounds: Interval,
+    /// When another way was last looked for, since the present one leads nowhere.
+    sought: Option<tack_units::Instant>,
     away: bool,
     clock: Clock,
     network: Network,
@@ -118,10 +187,11 @@ impl Keeper {
     /// As [`NetDial::connect`].
     pub async fn start(server: Server) -> Result<(Keeper, Link), Failure> {
         let dial = Arc::new(server.dial().await?);
-        let first = dial.connect().await?;
+        let (first, instance) = connect(&dial).await?;
         let (ask, asks) = mpsc::channel(MOST_ASKS);
         let clock = Clock::start();
         let network = Network::now(dial.peer()).await;
+        let sentries = if server.way == Way::Quic { SENTRIES.1 } else { SENTRIES.0 };
         let mut keeper = Keeper {
             server,
             dial: Some(dial),
@@ -130,12 +200,16 @@ impl Keeper {
             attempts: JoinSet::new(),
             lost: mpsc::unbounded_channel(),
             opened: 0,
+            distrusted: 0,
+            patrol: Patrol::new(sentries),
+            rounds: unhurried(LOOK),
+            sought: None,
             away: false,
             clock,
             network,
         };
         // The pool has not asked for this one, and takes it all the same.
-        keeper.keep(first);
+        keeper.keep(first, instance);
         Ok((keeper, Link(ask)))
     }
 
@@ -159,10 +233,12 @@ impl Keeper {
             };
             tokio::select! {
                 ask = self.asks.recv() => match ask {
-                    Some(ask) => {
-                        let given = self.pool.ask(ask, self.clock.now());
+                    Some(Ask::Conn(asker)) => {
+                        let given = self.pool.ask(asker, self.clock.now());
                         give(given);
                     }
+                    Some(Ask::Dead(number)) => self.distrust(number),
+                    Some(Ask::Guard(watch)) => self.patrol.add(watch),
                     None => break,
                 },
                 Some(done) = self.attempts.join_next() => {
@@ -173,7 +249,15 @@ impl Keeper {
                     tracing::debug!(number, "a spare connection ended");
                     self.pool.lost(|spare| spare.number == number, self.clock.now());
                 }
-                why = self.network.changed() => self.start_again(why),
+                why = self.network.changed() => {
+                    self.patrol.alarm();
+                    self.start_again(why);
+                }
+                _ = self.rounds.tick() => {
+                    if self.patrol.look() {
+                        self.seek_another_way();
+                    }
+                }
                 () = pause => {}
                 () = stop.asked() => break,
             }
@@ -202,23 +286,25 @@ impl Keeper {
                             Some(dial) => dial,
                             None => Arc::new(server.dial().await?),
                         };
-                        let conn = dial.connect().await?;
-                        Ok((dial, conn))
+                        let (conn, instance) = connect(&dial).await?;
+                        Ok((dial, conn, instance))
                     });
                 }
             }
         }
     }
 
-    fn attempted(&mut self, done: Result<(Arc<NetDial>, NetConn), Failure>) -> Result<(), Failure> {
+    fn attempted(&mut self, done: Attempt) -> Result<(), Failure> {
         match done {
-            Ok((dial, conn)) => {
+            Ok((dial, conn, instance)) => {
                 if std::mem::take(&mut self.away) {
                     eprintln!("tack: connected to {} again", self.server.host);
                 }
                 self.network.peer = dial.peer();
-                self.dial = Some(dial);
-                self.keep(conn);
+                if self.dial.replace(dial).is_none() {
+                    self.patrol.passed();
+                }
+                self.keep(conn, instance);
             }
             // It will say the same again.
             Err(failure) if failure.code == ExitCode::Untrusted => return Err(failure),
@@ -238,7 +324,7 @@ impl Keeper {
     }
 
     /// Has a new connection looked after until somebody takes it.
-    fn keep(&mut self, mut conn: NetConn) {
+    fn keep(&mut self, mut conn: NetConn, instance: u64) {
         self.opened += 1;
         let (number, lost) = (self.opened, self.lost.0.clone());
         let (take, mut taken) = oneshot::channel();
@@ -253,8 +339,29 @@ impl Keeper {
             let _ = lost.send(number);
             None
         });
-        let given = self.pool.opened(Spare { number, take, task });
+        let given = self.pool.opened(Spare { number, instance, take, task });
         give(given);
+    }
+
+    /// A stream's connection proved dead: what was opened before or beside it may be as dead.
+    fn distrust(&mut self, number: u64) {
+        if number <= self.distrusted {
+            return;
+        }
+        tracing::info!(number, "a connection is dead");
+        self.distrusted = self.opened;
+        drop(self.pool.start_again());
+        self.attempts = JoinSet::new();
+        self.patrol.alarm();
+    }
+
+    /// A stream asks and nobody answers: perhaps from another socket somebody does.
+    fn seek_another_way(&mut self) {
+        let now = self.clock.now();
+        if self.sought.is_none_or(|at| now - at >= RESPITE) {
+            self.sought = Some(now);
+            self.start_again("nobody answers");
+        }
     }
 
     /// The network is another one: what was connected by the old one is not relied on.
@@ -265,6 +372,19 @@ impl Keeper {
         drop(self.pool.start_again());
         self.dial = None;
     }
+}
+
+/// A connection whose server has greeted us; the number of its process.
+async fn connect(dial: &NetDial) -> Result<(NetConn, u64), Failure> {
+    let mut conn = dial.connect().await?;
+    let greeted = timeout(GREETING, read_message(&mut conn, Greeting::read)).await;
+    let why = match greeted.unwrap_or_else(|_| Err(std::io::ErrorKind::TimedOut.into())) {
+        Ok(Ok(greeting)) => return Ok((conn, greeting.instance)),
+        Ok(Err(error)) => error.to_string(),
+        Err(error) => format!("the server did not say that it serves tunnels: {error}"),
+    };
+    conn.abort();
+    Err(Failure::new(ExitCode::Failed, why))
 }
 
 fn give(given: Option<(Asker, Spare)>) {
@@ -286,9 +406,12 @@ struct Network {
 
 impl Network {
     async fn now(peer: SocketAddr) -> Network {
-        let (source, mut looks) = (source_towards(peer).await, interval(LOOK));
-        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        Network { peer, source, slept: asleep(), looks }
+        Network {
+            peer,
+            source: source_towards(peer).await,
+            slept: asleep(),
+            looks: unhurried(LOOK),
+        }
     }
 
     /// Waits until this machine has another address towards the server, or has slept; which.
@@ -308,6 +431,13 @@ impl Network {
             }
         }
     }
+}
+
+/// Ticks at once and then so often; one that comes late delays the others.
+fn unhurried(every: Duration) -> Interval {
+    let mut ticks = interval(every);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    ticks
 }
 
 /// The address that packets to `peer` leave from; nothing is sent.

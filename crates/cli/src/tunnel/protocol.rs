@@ -1,14 +1,22 @@
-//! What both ends of a tunnel say before a stream is the program's.
+//! What both ends of a tunnel say on a connection before it carries a stream.
 //!
 //! ```text
-//! client                                            server
-//!   "tkt", version, command, target          ->            the opening; the program's bytes follow
-//!                                            <-    0, address     open; the target's bytes follow
-//!                                            <-    cause, length, reason          it cannot be
+//! client                                          server
+//!                                          <-     "tkt", version, instance (8)
+//!   "tkt", version, command                ->
+//!     1, name (16), target                         a TCP connection to there
+//!     2, name (16), target                         the same, which may have been asked for before
+//!     4, name (16), position (8)                   a stream that is open goes on over this connection
+//!     3                                            datagrams from and to anywhere
+//!                                          <-     0, position (8), address                       open
+//!                                          <-     cause, length, reason                  it cannot be
 //! ```
 //!
-//! The command is SOCKS' [RFC 1928 §4]: 1 a TCP connection, 3 datagrams ([`super::datagram`] frames
-//! them). The client says all it has at once and does not wait for the answer.
+//! What follows is [`super::frame`]s both ways, or [`super::datagram`]s. A client says what it has behind 1 at
+//! once, and behind 2 and 4 what the server lacks: that begins at the position of the answer. The name is drawn
+//! by the client and known to both ends alone, so that nobody else goes on with a stream. The instance is that of
+//! the server's process: another one knows nothing of what was asked for, and is not asked again, since nobody
+//! could tell whether it was done.
 
 use std::fmt;
 use std::io;
@@ -18,30 +26,58 @@ use super::target::{Host, MAX_TARGET_BYTES, Target, TargetError};
 use crate::transfer::name::printable;
 
 const MAGIC: &[u8; 3] = b"tkt";
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 const CONNECT: u8 = 1;
+const AGAIN: u8 = 2;
 const ASSOCIATE: u8 = 3;
+const RESUME: u8 = 4;
 const OPEN: u8 = 0;
 
 /// Most bytes of an opening.
-pub const MAX_OPEN_BYTES: usize = 5 + MAX_TARGET_BYTES;
+pub const MAX_OPEN_BYTES: usize = 5 + 16 + MAX_TARGET_BYTES;
 /// Most bytes of an answer.
-pub const MAX_ANSWER_BYTES: usize = 2 + MAX_TARGET_BYTES;
+pub const MAX_ANSWER_BYTES: usize = 9 + MAX_TARGET_BYTES;
 
-/// What the client wants of a stream.
+/// What a stream is known by at both ends, and to nobody else.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Name([u8; 16]);
+
+/// What a program wants.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Open {
+pub enum Wish {
     /// A TCP connection to this target.
     Connect(Target),
     /// Datagrams from and to anywhere.
     Associate,
 }
 
+/// What the client wants of a connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Open {
+    /// A stream to this target, which was never asked for.
+    Connect(Name, Target),
+    /// The same; it may have been asked for.
+    Again(Name, Target),
+    /// The stream with this name; the client has everything before this position.
+    Resume(Name, u64),
+    /// Datagrams from and to anywhere.
+    Associate,
+}
+
+/// A stream is open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Opened {
+    /// The server has everything before it.
+    pub position: u64,
+    /// The address of the server's that it is open from.
+    pub from: SocketAddr,
+}
+
 /// What the server says to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// It is open; from this address of the server's.
-    Opened(SocketAddr),
+    /// It is open.
+    Opened(Opened),
     /// It cannot be.
     Refused(Refusal),
 }
@@ -73,6 +109,8 @@ pub enum Cause {
     Busy = 6,
     /// Anything else.
     Failed = 7,
+    /// The server knows no such stream any more.
+    Gone = 8,
 }
 
 /// Bytes that are no opening or no answer.
@@ -82,10 +120,10 @@ pub enum ProtocolError {
     #[error("the other side speaks no tunnel protocol; is it `tack tunnel`?")]
     NotOurs,
     /// A version that we do not know.
-    #[error("the other side speaks version {0} of the tunnel protocol, we speak 1")]
+    #[error("the other side speaks version {0} of the tunnel protocol, we speak 2")]
     Version(u8),
     /// No command.
-    #[error("{0} is no command; 1 is connect, 3 datagrams")]
+    #[error("{0} is no command; 1 is connect, 2 again, 3 datagrams, 4 resume")]
     Command(u8),
     /// No answer.
     #[error("{0} is no answer")]
@@ -98,14 +136,69 @@ pub enum ProtocolError {
     NoAddress,
 }
 
+/// What a server says first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Greeting {
+    /// Of the server's process.
+    pub instance: u64,
+}
+
+impl Greeting {
+    /// Of a new process.
+    ///
+    /// # Errors
+    /// The system has no random numbers.
+    pub fn draw() -> io::Result<Greeting> {
+        Ok(Greeting { instance: u64::from_be_bytes(random()?) })
+    }
+
+    /// As bytes.
+    pub fn bytes(self) -> Vec<u8> {
+        [MAGIC, &[VERSION][..], &self.instance.to_be_bytes()].concat()
+    }
+
+    /// The greeting that `bytes` begin with and its length; `None` if more are needed.
+    ///
+    /// # Errors
+    /// They begin with none.
+    pub fn read(bytes: &[u8]) -> Result<Option<(Greeting, usize)>, ProtocolError> {
+        let Some(rest) = after_version(bytes)? else { return Ok(None) };
+        let instance = rest.first_chunk().map(|n| u64::from_be_bytes(*n));
+        Ok(instance.map(|instance| (Greeting { instance }, 12)))
+    }
+}
+
+/// What both sides' first message has behind the version; `None` if more bytes are needed.
+fn after_version(bytes: &[u8]) -> Result<Option<&[u8]>, ProtocolError> {
+    if !bytes.iter().zip(MAGIC).all(|(a, b)| a == b) {
+        return Err(ProtocolError::NotOurs);
+    }
+    match bytes.get(3) {
+        None => Ok(None),
+        Some(&VERSION) => Ok(Some(&bytes[4..])),
+        Some(&other) => Err(ProtocolError::Version(other)),
+    }
+}
+
 impl Open {
     /// As bytes.
     pub fn bytes(&self) -> Vec<u8> {
         let mut out = [MAGIC, &[VERSION][..]].concat();
         match self {
-            Open::Connect(target) => {
+            Open::Connect(name, target) => {
                 out.push(CONNECT);
+                out.extend(name.0);
                 target.write(&mut out);
+            }
+            Open::Again(name, target) => {
+                out.push(AGAIN);
+                out.extend(name.0);
+                target.write(&mut out);
+            }
+            Open::Resume(name, position) => {
+                out.push(RESUME);
+                out.extend(name.0);
+                out.extend(position.to_be_bytes());
             }
             Open::Associate => out.push(ASSOCIATE),
         }
@@ -117,32 +210,54 @@ impl Open {
     /// # Errors
     /// They begin with none.
     pub fn read(bytes: &[u8]) -> Result<Option<(Open, usize)>, ProtocolError> {
-        if !bytes.iter().zip(MAGIC).all(|(a, b)| a == b) {
-            return Err(ProtocolError::NotOurs);
+        let Some(rest) = after_version(bytes)? else { return Ok(None) };
+        let Some((&command, rest)) = rest.split_first() else { return Ok(None) };
+        if command == ASSOCIATE {
+            return Ok(Some((Open::Associate, 5)));
         }
-        match bytes.get(MAGIC.len()) {
-            None => return Ok(None),
-            Some(&VERSION) => {}
-            Some(&other) => return Err(ProtocolError::Version(other)),
+        if ![CONNECT, AGAIN, RESUME].contains(&command) {
+            return Err(ProtocolError::Command(command));
         }
-        match bytes.get(4) {
-            None => Ok(None),
-            Some(&CONNECT) => {
-                let read = Target::read(&bytes[5..])?;
-                Ok(read.map(|(target, used)| (Open::Connect(target), 5 + used)))
+        let Some((name, rest)) = rest.split_first_chunk() else { return Ok(None) };
+        let name = Name(*name);
+        let open = match command {
+            RESUME => {
+                let position = rest.first_chunk().map(|at| u64::from_be_bytes(*at));
+                position.map(|position| Open::Resume(name, position))
             }
-            Some(&ASSOCIATE) => Ok(Some((Open::Associate, 5))),
-            Some(&other) => Err(ProtocolError::Command(other)),
-        }
+            CONNECT => Target::read(rest)?.map(|(target, _)| Open::Connect(name, target)),
+            _ => Target::read(rest)?.map(|(target, _)| Open::Again(name, target)),
+        };
+        Ok(open.map(|open| {
+            let length = open.bytes().len();
+            (open, length)
+        }))
     }
 }
 
-impl fmt::Display for Open {
+impl Name {
+    /// One that nobody else draws.
+    ///
+    /// # Errors
+    /// The system has no random numbers.
+    pub fn draw() -> io::Result<Name> {
+        Ok(Name(random()?))
+    }
+}
+
+impl fmt::Debug for Name {
+    /// Not the whole of it: who knows it may go on with the stream.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Open::Connect(target) => target.fmt(f),
-            Open::Associate => f.write_str("datagrams"),
-        }
+        write!(f, "{:02x}{:02x}…", self.0[0], self.0[1])
+    }
+}
+
+fn random<const N: usize>() -> io::Result<[u8; N]> {
+    let mut bytes = [0; N];
+    // So few come at once or not at all.
+    match rustix::rand::getrandom(&mut bytes[..], rustix::rand::GetRandomFlags::empty())? {
+        n if n == N => Ok(bytes),
+        _ => Err(io::Error::other("the system gave too few random numbers")),
     }
 }
 
@@ -150,8 +265,9 @@ impl Answer {
     /// As bytes.
     pub fn bytes(&self) -> Vec<u8> {
         match self {
-            Answer::Opened(from) => {
+            Answer::Opened(Opened { position, from }) => {
                 let mut out = vec![OPEN];
+                out.extend(position.to_be_bytes());
                 Target::from(*from).write(&mut out);
                 out
             }
@@ -170,10 +286,13 @@ impl Answer {
     pub fn read(bytes: &[u8]) -> Result<Option<(Answer, usize)>, ProtocolError> {
         let Some((&verdict, rest)) = bytes.split_first() else { return Ok(None) };
         if verdict == OPEN {
+            let Some((position, rest)) = rest.split_first_chunk() else { return Ok(None) };
+            let position = u64::from_be_bytes(*position);
             return match Target::read(rest)? {
                 None => Ok(None),
                 Some((Target { host: Host::Ip(ip), port }, used)) => {
-                    Ok(Some((Answer::Opened(SocketAddr::new(ip, port)), 1 + used)))
+                    let from = SocketAddr::new(ip, port);
+                    Ok(Some((Answer::Opened(Opened { position, from }), 9 + used)))
                 }
                 Some((Target { host: Host::Name(_), .. }, _)) => Err(ProtocolError::NoAddress),
             };
@@ -207,7 +326,7 @@ impl Refusal {
 }
 
 impl Cause {
-    const ALL: [Cause; 7] = [
+    const ALL: [Cause; 8] = [
         Cause::NotAllowed,
         Cause::NoSuchHost,
         Cause::Unreachable,
@@ -215,6 +334,7 @@ impl Cause {
         Cause::TimedOut,
         Cause::Busy,
         Cause::Failed,
+        Cause::Gone,
     ];
 
     fn of(verdict: u8) -> Option<Cause> {
@@ -254,14 +374,23 @@ mod tests {
 
     #[test]
     fn messages_are_read_as_written_and_every_beginning_asks_for_more() {
-        for open in
-            [Open::Connect(target("example.org")), Open::Connect(target("::1")), Open::Associate]
-        {
+        let name = Name::draw().unwrap();
+        for open in [
+            Open::Connect(name, target("example.org")),
+            Open::Again(name, target("::1")),
+            Open::Resume(name, u64::MAX),
+            Open::Associate,
+        ] {
             let bytes = open.bytes();
             (0..bytes.len()).for_each(|n| assert_eq!(Open::read(&bytes[..n]), Ok(None)));
             assert_eq!(Open::read(&bytes), Ok(Some((open, bytes.len()))));
         }
-        let opened = Answer::Opened("10.0.0.1:7".parse().unwrap());
+        let greeting = Greeting::draw().unwrap();
+        let bytes = greeting.bytes();
+        (0..bytes.len()).for_each(|n| assert_eq!(Greeting::read(&bytes[..n]), Ok(None)));
+        assert_eq!(Greeting::read(&bytes), Ok(Some((greeting, bytes.len()))));
+        let from = "10.0.0.1:7".parse().unwrap();
+        let opened = Answer::Opened(Opened { position: 1 << 40, from });
         let refused = |cause| Answer::Refused(Refusal::new(cause, "why"));
         for answer in Cause::ALL.map(refused).into_iter().chain([opened]) {
             let bytes = answer.bytes();
@@ -282,10 +411,13 @@ mod tests {
     #[test]
     fn other_protocols_are_told_apart_at_once() {
         assert_eq!(Open::read(b"GET"), Err(ProtocolError::NotOurs));
-        assert_eq!(Open::read(b"tkt\x02"), Err(ProtocolError::Version(2)));
-        assert_eq!(Open::read(b"tkt\x01\x02"), Err(ProtocolError::Command(2)));
+        assert_eq!(Open::read(b"tkt\x01"), Err(ProtocolError::Version(1)));
+        assert_eq!(Open::read(b"tkt\x02\x05"), Err(ProtocolError::Command(5)));
         assert_eq!(Answer::read(b"\x09"), Err(ProtocolError::Verdict(9)));
-        assert_eq!(Answer::read(b"\x00\x03\x01a\x00\x50"), Err(ProtocolError::NoAddress));
+        assert_eq!(
+            Answer::read(&[&[0; 9][..], b"\x03\x01a\x00\x50"].concat()),
+            Err(ProtocolError::NoAddress)
+        );
     }
 
     #[test]
@@ -304,7 +436,7 @@ mod tests {
             rng.fill_bytes(&mut bytes);
             if rng.random() {
                 // Mostly right.
-                bytes.splice(0..0, *b"tkt\x01\x01");
+                bytes.splice(0..0, *b"tkt\x02\x01");
             }
             fuzz(&bytes);
         }

@@ -5,7 +5,7 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 
-use super::protocol::{Cause, Open, Refusal};
+use super::protocol::{Cause, Refusal, Wish};
 use super::target::{Host, Target, TargetError};
 use tack_net::HostPort;
 
@@ -45,7 +45,7 @@ pub enum Output {
     Send(Vec<u8>),
     /// The program wants this, and waits for an answer in this way. What came behind it belongs to
     /// the stream.
-    Wants(Open, Speech, Vec<u8>),
+    Wants(Wish, Speech, Vec<u8>),
 }
 
 /// How the program wants to be answered.
@@ -130,8 +130,8 @@ impl Handshake {
             return Err(ProxyError::Command(command));
         }
         let Some((target, used)) = Target::read(rest)? else { return Ok(Output::Wait) };
-        let open = if command == CONNECT { Open::Connect(target) } else { Open::Associate };
-        Ok(Output::Wants(open, Speech::Socks, self.buffer.split_off(3 + used)))
+        let wish = if command == CONNECT { Wish::Connect(target) } else { Wish::Associate };
+        Ok(Output::Wants(wish, Speech::Socks, self.buffer.split_off(3 + used)))
     }
 
     fn http_head(&mut self) -> Result<Output, ProxyError> {
@@ -158,7 +158,7 @@ impl Handshake {
         let host = HostPort::parse(authority, 0).ok().filter(|host| host.port != 0);
         let host = host.ok_or_else(|| ProxyError::Authority(shown(authority)))?;
         let name = Host::parse(&host.name).map_err(|_| ProxyError::Authority(shown(authority)))?;
-        Ok(Output::Wants(Open::Connect(Target::new(name, host.port)), Speech::Http, rest))
+        Ok(Output::Wants(Wish::Connect(Target::new(name, host.port)), Speech::Http, rest))
     }
 }
 
@@ -186,7 +186,7 @@ impl Speech {
                     Cause::NoSuchHost | Cause::Unreachable => 4,
                     Cause::ConnectionRefused => 5,
                     Cause::TimedOut => 6,
-                    Cause::Busy | Cause::Failed => 1,
+                    Cause::Busy | Cause::Failed | Cause::Gone => 1,
                 };
                 socks_reply(code, nowhere)
             }

@@ -3,15 +3,15 @@ use rand_pcg::Pcg64;
 
 use super::*;
 
-fn connect(host: &str, port: u16) -> Open {
-    Open::Connect(Target::new(Host::parse(host).unwrap(), port))
+fn connect(host: &str, port: u16) -> Wish {
+    Wish::Connect(Target::new(Host::parse(host).unwrap(), port))
 }
 
 /// What a program wants, how it wants to hear of it, and what it sent behind that.
-type Wish = (Open, Speech, Vec<u8>);
+type Wanted = (Wish, Speech, Vec<u8>);
 
 /// Hands `bytes` over in pieces of `size`; all that is said until something is wanted, and what.
-fn speak(bytes: &[u8], size: usize) -> Result<(Vec<u8>, Option<Wish>), ProxyError> {
+fn speak(bytes: &[u8], size: usize) -> Result<(Vec<u8>, Option<Wanted>), ProxyError> {
     let (mut handshake, mut said) = (Handshake::default(), Vec::new());
     let mut pieces = bytes.chunks(size);
     loop {
@@ -51,7 +51,7 @@ fn a_request_means_the_same_however_it_is_cut() {
 fn datagrams_are_asked_for_with_any_address() {
     let asked = b"\x05\x02\x00\x02\x05\x03\x00\x01\x00\x00\x00\x00\x00\x00";
     let (_, wants) = speak(asked, 3).unwrap();
-    assert_eq!(wants.unwrap(), (Open::Associate, Speech::Socks, Vec::new()));
+    assert_eq!(wants.unwrap(), (Wish::Associate, Speech::Socks, Vec::new()));
 }
 
 #[test]

@@ -1,109 +1,326 @@
-//! Bytes both ways between a program's connection and its stream.
+//! Bytes both ways between a program's connection and a stream of the tunnel, over one connection to the other
+//! end after another.
 //!
-//! Each direction ends by itself. An error on one side is one on the other: both are aborted, so
-//! that a reset passes through. A direction holds one buffer, and only while bytes are on their way,
-//! so that idle connections cost little; whoever writes faster than the other side takes is not read
-//! from.
+//! Each direction ends by itself. An error at the program's side is a reset at the other program's; one of the
+//! connection between the ends is not an end at all: the [`Session`] keeps what the other end may lack, and
+//! goes on over another connection from where each end says it is. Whoever writes faster than the other side
+//! takes is not read from.
 
 use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::timeout;
 
-use super::protocol::{Answer, ProtocolError, Refusal};
-use crate::conn::Connection;
-use crate::stop::Stop;
+use super::frame::{End, Frame, HEADER, Violation};
+use super::incoming::{Incoming, Next};
+use super::outgoing::Outgoing;
 
-/// A direction's buffer at first, and the most it grows to while reads fill it.
-const LEAST_CHUNK: usize = 4 << 10;
-const MOST_CHUNK: usize = 128 << 10;
+/// How long the other end may take to hear of a reset: then the connection is no good.
+const FAREWELL: Duration = Duration::from_secs(2);
 
 /// What passed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Passed {
-    /// Bytes from the program into the stream.
-    pub up: u64,
-    /// Bytes from the stream to the program.
-    pub down: u64,
+    /// Bytes from the program.
+    pub from: u64,
+    /// Bytes to it.
+    pub to: u64,
 }
 
-/// Why a relay ended before both directions had.
+/// Why bytes do not move any more, though not both directions have ended.
 #[derive(Debug, thiserror::Error)]
-pub enum RelayError {
-    /// The program's side broke.
+pub enum Broken {
+    /// The program's side broke: [`Session::farewell`] is next.
     #[error("the program's connection broke: {0}")]
     Program(io::Error),
-    /// The tunnel's side broke.
-    #[error("the stream broke: {0}")]
-    Stream(io::Error),
-    /// The server would not open the stream.
-    #[error("{}", .0.why)]
-    Refused(Refusal),
-    /// The server said something else.
-    #[error(transparent)]
-    Protocol(#[from] ProtocolError),
-    /// We are told to end.
-    #[error("stopped")]
-    Stopped,
+    /// The program at the other end broke.
+    #[error("reset at the other end")]
+    Reset,
+    /// The connection between the ends broke; [`Session::restart`] goes on over another one.
+    #[error("the connection broke: {0}")]
+    Connection(io::Error),
+    /// The other end does not keep to the protocol.
+    #[error("the other end: {0}")]
+    Violation(#[from] Violation),
 }
 
-/// What goes before the bytes that are read.
-#[derive(Clone, Debug, Default)]
-pub struct Opening {
-    /// Into the stream, before what the program sends.
-    pub up: Vec<u8>,
-    /// To the program, before what the stream brings.
-    pub down: Vec<u8>,
-    /// The stream begins with the server's answer, which is not the program's.
-    pub answer: bool,
+/// One stream: what both directions have come to.
+#[derive(Debug, Default)]
+pub struct Session {
+    outgoing: Outgoing,
+    incoming: Incoming,
+    unflushed: bool,
 }
 
-/// Moves bytes until both directions have ended; on an error, or told to stop, aborts both
-/// connections.
-///
-/// # Errors
-/// How it ended otherwise.
-pub async fn relay<S: Connection, P: Connection>(
-    mut stream: S,
-    mut program: P,
-    opening: Opening,
-    stop: &Stop,
-) -> Result<Passed, RelayError> {
-    let mut up = Pipe::new(opening.up);
-    let mut down = Pipe::new(opening.down);
-    let mut head = opening.answer.then(Vec::new);
-    let moving = poll_fn(|cx| {
-        let upward = up.poll(cx, &mut program, &mut stream).map_err(|broken| match broken {
-            Broken::Source(e) => RelayError::Program(e),
-            Broken::Sink(e) => RelayError::Stream(e),
-        })?;
-        if let Some(bytes) = &mut head {
-            match ready!(poll_message(cx, &mut stream, bytes, Answer::read)) {
-                Err(e) => return Poll::Ready(Err(RelayError::Stream(e))),
-                Ok(Ok(Answer::Opened(_))) => head = None,
-                Ok(Ok(Answer::Refused(refusal))) => {
-                    return Poll::Ready(Err(RelayError::Refused(refusal)));
+impl Session {
+    /// Goes out before everything else.
+    pub fn say(&mut self, message: &[u8]) {
+        self.outgoing.say(message);
+    }
+
+    /// The program has said this already.
+    pub fn take(&mut self, early: &[u8]) {
+        self.outgoing.take_copy(early);
+    }
+
+    /// Goes on over another connection; the other end has everything before `position`.
+    ///
+    /// # Errors
+    /// What it lacks is not kept.
+    pub fn restart(&mut self, position: u64) -> Result<(), Violation> {
+        self.incoming.restart();
+        self.unflushed = false;
+        self.outgoing.restart(position)
+    }
+
+    /// Before it everything has come.
+    pub fn position(&self) -> u64 {
+        self.incoming.position()
+    }
+
+    /// What passed so far.
+    pub fn passed(&self) -> Passed {
+        let to = self.incoming.position() - u64::from(self.incoming.is_over());
+        Passed { from: self.outgoing.passed(), to }
+    }
+
+    /// Moves bytes until both directions have ended and the other end knows, or something breaks.
+    ///
+    /// Cancel safe: it goes on when it is called again.
+    ///
+    /// # Errors
+    /// What broke.
+    pub async fn carry(
+        &mut self,
+        conn: &mut (impl AsyncRead + AsyncWrite + Unpin),
+        program: &mut (impl AsyncRead + AsyncWrite + Unpin),
+    ) -> Result<(), Broken> {
+        poll_fn(|cx| match self.poll_both(cx, conn, program) {
+            // Who has everything ends the connection.
+            Err(Broken::Connection(e))
+                if e.kind() == io::ErrorKind::UnexpectedEof && self.is_over() =>
+            {
+                Poll::Ready(Ok(()))
+            }
+            Err(broken) => Poll::Ready(Err(broken)),
+            // That we have everything is to be heard, too.
+            Ok(()) if self.is_over() && !self.unflushed && self.outgoing.bytes().is_none() => {
+                Poll::Ready(Ok(()))
+            }
+            Ok(()) => Poll::Pending,
+        })
+        .await
+    }
+
+    fn is_over(&self) -> bool {
+        self.incoming.is_over() && self.outgoing.is_delivered()
+    }
+
+    fn poll_both(
+        &mut self,
+        cx: &mut Context<'_>,
+        conn: &mut (impl AsyncRead + AsyncWrite + Unpin),
+        program: &mut (impl AsyncRead + AsyncWrite + Unpin),
+    ) -> Result<(), Broken> {
+        let deaf = self.poll_down(cx, conn, program)?;
+        self.poll_up(cx, conn, Some(program), deaf)
+    }
+
+    /// Only sends what is to be said, as long as the other end's answer is awaited: see [`Self::carry`].
+    ///
+    /// # Errors
+    /// What broke.
+    pub fn poll_ahead(
+        &mut self,
+        cx: &mut Context<'_>,
+        conn: &mut (impl AsyncRead + AsyncWrite + Unpin),
+        program: &mut (impl AsyncRead + AsyncWrite + Unpin),
+    ) -> Result<(), Broken> {
+        self.poll_up(cx, conn, Some(program), false)
+    }
+
+    /// The program's side broke: the other end is told, which is to be certain of it. Over a connection that
+    /// works it hears so in its turn, behind what came before; if its program takes nothing, over the next one.
+    ///
+    /// # Errors
+    /// It may not have heard; another connection is to be tried.
+    pub async fn farewell(
+        &mut self,
+        conn: &mut (impl AsyncRead + AsyncWrite + Unpin),
+    ) -> Result<(), Broken> {
+        self.outgoing.reset();
+        let telling = poll_fn(|cx| {
+            // What still comes is for nobody.
+            let heard = self.poll_deaf(cx, conn)?;
+            self.poll_up(cx, conn, None::<&mut tokio::io::Empty>, false)?;
+            if heard { Poll::Ready(Ok(())) } else { Poll::Pending }
+        });
+        let late = || Err(Broken::Connection(io::ErrorKind::TimedOut.into()));
+        timeout(FAREWELL, telling).await.unwrap_or_else(|_| late())
+    }
+
+    /// The other end's program broke: says that ours is told, as far as that can be said.
+    pub async fn part(&mut self, conn: &mut (impl AsyncRead + AsyncWrite + Unpin)) {
+        self.outgoing.reset();
+        self.outgoing.drop_rest();
+        self.flush(conn).await;
+    }
+
+    /// Says what there is to say, as far as that can be said soon. Where it cannot, the other end asks once more.
+    pub async fn flush(&mut self, conn: &mut (impl AsyncRead + AsyncWrite + Unpin)) {
+        let telling = poll_fn(|cx| {
+            let told = self.poll_up(cx, conn, None::<&mut tokio::io::Empty>, false);
+            let rest = self.unflushed || self.outgoing.bytes().is_some();
+            if told.is_ok() && rest { Poll::Pending } else { Poll::Ready(()) }
+        });
+        let _ = timeout(FAREWELL, telling).await;
+    }
+
+    /// From the connection to the program. Whether no more is heard of the connection, since the program does
+    /// not take what came.
+    fn poll_down(
+        &mut self,
+        cx: &mut Context<'_>,
+        conn: &mut (impl AsyncRead + Unpin),
+        program: &mut (impl AsyncWrite + Unpin),
+    ) -> Result<bool, Broken> {
+        let deaf = loop {
+            match self.incoming.poll()? {
+                Next::Payload => {
+                    let payload = self.incoming.payload();
+                    let written = Pin::new(&mut *program).poll_write(cx, payload);
+                    match written.map_err(Broken::Program)? {
+                        Poll::Ready(0) => {
+                            return Err(Broken::Program(io::ErrorKind::WriteZero.into()));
+                        }
+                        Poll::Ready(n) => self.incoming.passed_on(n),
+                        Poll::Pending => break true,
+                    }
                 }
-                Ok(Err(e)) => return Poll::Ready(Err(e.into())),
+                Next::End(End::Orderly) => {
+                    let told =
+                        Pin::new(&mut *program).poll_shutdown(cx).map_err(Broken::Program)?;
+                    if told.is_pending() {
+                        break true;
+                    }
+                    self.incoming.ended();
+                }
+                Next::End(End::Reset) => return Err(Broken::Reset),
+                Next::Have(position) => self.outgoing.acked(position)?,
+                Next::Nothing => {
+                    if self.poll_fill(cx, conn)?.is_pending() {
+                        break false;
+                    }
+                }
+            }
+        };
+        if let Some(position) = self.incoming.tell(false) {
+            self.outgoing.say(&Frame::Have(position).bytes());
+        }
+        Ok(deaf)
+    }
+
+    /// Reads to the other end's farewell, and past everything before it. True: it has come, or its end.
+    fn poll_deaf(
+        &mut self,
+        cx: &mut Context<'_>,
+        conn: &mut (impl AsyncRead + Unpin),
+    ) -> Result<bool, Broken> {
+        loop {
+            match self.incoming.poll()? {
+                Next::Payload => self.incoming.passed_on(self.incoming.payload().len()),
+                Next::End(End::Orderly) => self.incoming.ended(),
+                Next::End(End::Reset) => return Ok(true),
+                Next::Have(_) => {}
+                Next::Nothing => {
+                    if self.poll_fill(cx, conn)?.is_pending() {
+                        return Ok(false);
+                    }
+                }
             }
         }
-        let downward = down.poll(cx, &mut stream, &mut program).map_err(|broken| match broken {
-            Broken::Source(e) => RelayError::Stream(e),
-            Broken::Sink(e) => RelayError::Program(e),
-        })?;
-        match (upward, downward) {
-            (Poll::Ready(up), Poll::Ready(down)) => Poll::Ready(Ok(Passed { up, down })),
-            _ => Poll::Pending,
-        }
-    });
-    let moved = stop.or(moving).await.unwrap_or(Err(RelayError::Stopped));
-    if moved.is_err() {
-        stream.abort();
-        program.abort();
     }
-    moved
+
+    fn poll_fill(
+        &mut self,
+        cx: &mut Context<'_>,
+        conn: &mut (impl AsyncRead + Unpin),
+    ) -> Result<Poll<()>, Broken> {
+        let mut room = ReadBuf::new(self.incoming.room());
+        match Pin::new(conn).poll_read(cx, &mut room).map_err(Broken::Connection)? {
+            Poll::Pending => {
+                self.incoming.rest();
+                Ok(Poll::Pending)
+            }
+            Poll::Ready(()) => {
+                let n = room.filled().len();
+                if n == 0 {
+                    return Err(Broken::Connection(io::ErrorKind::UnexpectedEof.into()));
+                }
+                self.incoming.came(n);
+                Ok(Poll::Ready(()))
+            }
+        }
+    }
+
+    /// From the program, if it still has something to say, to the connection.
+    fn poll_up(
+        &mut self,
+        cx: &mut Context<'_>,
+        conn: &mut (impl AsyncWrite + Unpin),
+        mut program: Option<&mut (impl AsyncRead + Unpin)>,
+        deaf: bool,
+    ) -> Result<(), Broken> {
+        loop {
+            while let Some(bytes) = self.outgoing.bytes() {
+                let written = Pin::new(&mut *conn).poll_write(cx, bytes);
+                match written.map_err(Broken::Connection)? {
+                    Poll::Ready(0) => {
+                        return Err(Broken::Connection(io::ErrorKind::WriteZero.into()));
+                    }
+                    Poll::Ready(n) => self.outgoing.wrote(n),
+                    Poll::Pending => return Ok(()),
+                }
+                self.unflushed = true;
+            }
+            let program = program.as_deref_mut().filter(|_| self.outgoing.takes(deaf));
+            if program.map(|program| self.poll_take(cx, program)).transpose()? == Some(true) {
+                continue;
+            }
+            if self.unflushed
+                && Pin::new(&mut *conn).poll_flush(cx).map_err(Broken::Connection)?.is_ready()
+            {
+                self.unflushed = false;
+            }
+            return Ok(());
+        }
+    }
+
+    /// Reads from the program. Whether something came.
+    fn poll_take(
+        &mut self,
+        cx: &mut Context<'_>,
+        program: &mut (impl AsyncRead + Unpin),
+    ) -> Result<bool, Broken> {
+        let mut buffer = self.outgoing.buffer();
+        let mut room = ReadBuf::new(&mut buffer[HEADER..]);
+        let read = match Pin::new(program).poll_read(cx, &mut room).map_err(Broken::Program)? {
+            Poll::Pending => {
+                self.outgoing.rest();
+                return Ok(false);
+            }
+            Poll::Ready(()) => room.filled().len(),
+        };
+        if let Some(position) = self.incoming.tell(true) {
+            self.outgoing.say(&Frame::Have(position).bytes());
+        }
+        self.outgoing.take(buffer, read);
+        Ok(true)
+    }
 }
 
 /// Reads one message and not a byte more: what follows is the program's.
@@ -119,7 +336,7 @@ pub async fn read_message<M, E>(
 }
 
 /// The same in steps. `bytes` is as long as a message at most: it is read as soon as it is whole.
-fn poll_message<M, E>(
+pub fn poll_message<M, E>(
     cx: &mut Context<'_>,
     stream: &mut (impl AsyncRead + Unpin),
     bytes: &mut Vec<u8>,
@@ -138,108 +355,6 @@ fn poll_message<M, E>(
             return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into()));
         }
         bytes.push(byte[0]);
-    }
-}
-
-/// Which end of a pipe failed.
-enum Broken {
-    Source(io::Error),
-    Sink(io::Error),
-}
-
-/// One direction.
-struct Pipe {
-    buffer: Vec<u8>,
-    /// Part of `buffer` that is to be written.
-    start: usize,
-    end: usize,
-    /// Room the next read offers.
-    chunk: usize,
-    stage: PipeStage,
-    unflushed: bool,
-    passed: u64,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum PipeStage {
-    Open,
-    /// The source has ended; the sink has yet to hear of it.
-    Ending,
-    Ended,
-}
-
-impl Pipe {
-    fn new(first: Vec<u8>) -> Pipe {
-        let (end, stage) = (first.len(), PipeStage::Open);
-        let chunk = LEAST_CHUNK;
-        Pipe { buffer: first, start: 0, end, chunk, stage, unflushed: false, passed: 0 }
-    }
-
-    /// Moves what can be moved. Ready when the source has ended and the sink knows.
-    fn poll(
-        &mut self,
-        cx: &mut Context<'_>,
-        source: &mut (impl AsyncRead + Unpin),
-        sink: &mut (impl AsyncWrite + Unpin),
-    ) -> Poll<Result<u64, Broken>> {
-        loop {
-            while self.start < self.end {
-                let rest = &self.buffer[self.start..self.end];
-                let written = ready!(Pin::new(&mut *sink).poll_write(cx, rest));
-                let written = written.map_err(Broken::Sink)?;
-                if written == 0 {
-                    return Poll::Ready(Err(Broken::Sink(io::ErrorKind::WriteZero.into())));
-                }
-                self.start += written;
-                self.passed += written as u64;
-                self.unflushed = true;
-            }
-            match self.stage {
-                PipeStage::Open => {}
-                PipeStage::Ending => {
-                    ready!(Pin::new(&mut *sink).poll_shutdown(cx)).map_err(Broken::Sink)?;
-                    self.stage = PipeStage::Ended;
-                    self.buffer = Vec::new();
-                }
-                PipeStage::Ended => return Poll::Ready(Ok(self.passed)),
-            }
-            if self.stage == PipeStage::Open {
-                ready!(self.poll_fill(cx, source, sink))?;
-            }
-        }
-    }
-
-    /// Reads what is there. With nothing there, what was written leaves, and the buffer goes.
-    fn poll_fill(
-        &mut self,
-        cx: &mut Context<'_>,
-        source: &mut (impl AsyncRead + Unpin),
-        sink: &mut (impl AsyncWrite + Unpin),
-    ) -> Poll<Result<(), Broken>> {
-        if self.buffer.len() < self.chunk {
-            self.buffer.resize(self.chunk, 0);
-        }
-        let mut room = ReadBuf::new(&mut self.buffer);
-        match Pin::new(source).poll_read(cx, &mut room) {
-            Poll::Ready(Ok(())) => {
-                (self.start, self.end) = (0, room.filled().len());
-                if self.end == 0 {
-                    self.stage = PipeStage::Ending;
-                } else if self.end == self.chunk {
-                    self.chunk = (4 * self.chunk).min(MOST_CHUNK);
-                }
-                Poll::Ready(Ok(()))
-            }
-            Poll::Ready(Err(e)) => Poll::Ready(Err(Broken::Source(e))),
-            Poll::Pending => {
-                (self.buffer, self.start, self.end) = (Vec::new(), 0, 0);
-                if self.unflushed {
-                    ready!(Pin::new(sink).poll_flush(cx)).map_err(Broken::Sink)?;
-                    self.unflushed = false;
-                }
-                Poll::Pending
-            }
-        }
     }
 }
 

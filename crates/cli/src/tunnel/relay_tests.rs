@@ -1,41 +1,41 @@
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-
 use rand::{Rng, RngExt, SeedableRng};
 use rand_pcg::Pcg64;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 
 use super::*;
-use crate::tunnel::protocol::Cause;
+use crate::tunnel::outgoing::MOST_KEPT;
 
 fn run<T>(work: impl Future<Output = T>) -> T {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(work)
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    builder.enable_all().start_paused(true).build().unwrap().block_on(work)
 }
 
-/// A connection that tells whether it was aborted.
-struct Told {
+/// A program's connection that breaks when so much was read from it.
+struct Program {
     inner: DuplexStream,
-    aborted: Arc<AtomicBool>,
+    breaks_after: Option<usize>,
 }
 
-impl Told {
-    fn new(inner: DuplexStream) -> (Told, Arc<AtomicBool>) {
-        let aborted = Arc::new(AtomicBool::new(false));
-        (Told { inner, aborted: aborted.clone() }, aborted)
-    }
-}
-
-impl AsyncRead for Told {
+impl AsyncRead for Program {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.inner).poll_read(cx, buf)
+        if self.breaks_after == Some(0) {
+            return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()));
+        }
+        let most = self.breaks_after.unwrap_or(usize::MAX).min(buf.remaining());
+        let mut part = buf.take(most);
+        ready!(Pin::new(&mut self.inner).poll_read(cx, &mut part))?;
+        let n = part.filled().len();
+        buf.advance(n);
+        self.breaks_after = self.breaks_after.map(|left| left - n);
+        Poll::Ready(Ok(()))
     }
 }
 
-impl AsyncWrite for Told {
+impl AsyncWrite for Program {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -53,150 +53,177 @@ impl AsyncWrite for Told {
     }
 }
 
-impl Connection for Told {
-    fn abort(self) {
-        self.aborted.store(true, Ordering::Relaxed);
+fn program(room: usize, breaks_after: Option<usize>) -> (DuplexStream, Program) {
+    let (outer, inner) = duplex(room);
+    (outer, Program { inner, breaks_after })
+}
+
+/// One end: its session, its program, and how it ended.
+struct Side {
+    session: Session,
+    program: Program,
+    ended: Option<Result<(), Broken>>,
+}
+
+impl Side {
+    fn new(program: Program) -> Side {
+        Side { session: Session::default(), program, ended: None }
     }
-}
 
-async fn relay_from(
-    stream: impl Connection,
-    program: impl Connection,
-    answer: bool,
-    down: Vec<u8>,
-) -> Result<Passed, RelayError> {
-    relay(stream, program, Opening { down, answer, ..Opening::default() }, &Stop::never()).await
-}
-
-#[test]
-fn each_direction_carries_its_bytes_and_ends_by_itself() {
-    for seed in 0..30 {
-        let mut rng = Pcg64::seed_from_u64(seed);
-        let mut bytes = |most| {
-            let mut bytes = vec![0; rng.random_range(0..most)];
-            rng.fill_bytes(&mut bytes);
-            bytes
-        };
-        let (up, down, first) = (bytes(400_000), bytes(400_000), bytes(10));
-        let ((near, program), (far, stream)) = (duplex(1_000 + seed as usize * 700), duplex(5_000));
-        let passed = run(async {
-            let ((program, a), (stream, b)) = (Told::new(program), Told::new(stream));
-            let relaying = tokio::spawn(relay_from(stream, program, false, first.clone()));
-            let (mut near_read, mut near_write) = tokio::io::split(near);
-            let (mut far_read, mut far_write) = tokio::io::split(far);
-            let write_up = async {
-                near_write.write_all(&up).await.unwrap();
-                near_write.shutdown().await.unwrap();
-            };
-            let write_down = async {
-                far_write.write_all(&down).await.unwrap();
-                far_write.shutdown().await.unwrap();
-            };
-            let (mut went_up, mut came_down) = (Vec::new(), Vec::new());
-            let (_, _, read_up, read_down) = tokio::join!(
-                write_up,
-                write_down,
-                far_read.read_to_end(&mut went_up),
-                near_read.read_to_end(&mut came_down)
-            );
-            assert!(read_up.is_ok() && read_down.is_ok());
-            assert!(went_up == up && came_down == [&first[..], &down].concat(), "seed {seed}");
-            assert!(!a.load(Ordering::Relaxed) && !b.load(Ordering::Relaxed));
-            relaying.await.unwrap().unwrap()
-        });
-        let (up, down) = (up.len() as u64, (first.len() + down.len()) as u64);
-        assert_eq!(passed, Passed { up, down });
-    }
-}
-
-#[test]
-fn a_half_that_ended_leaves_the_other_open() {
-    run(async {
-        let ((mut near, program), (mut far, stream)) = (duplex(100), duplex(100));
-        let relaying = tokio::spawn(relay_from(stream, program, false, Vec::new()));
-        near.write_all(b"request").await.unwrap();
-        near.shutdown().await.unwrap();
-        let mut request = Vec::new();
-        far.read_to_end(&mut request).await.unwrap();
-        assert_eq!(request, b"request");
-        far.write_all(b"answer").await.unwrap();
-        let mut answer = [0; 6];
-        near.read_exact(&mut answer).await.unwrap();
-        assert!(!relaying.is_finished());
-        far.shutdown().await.unwrap();
-        relaying.await.unwrap().unwrap();
-    });
-}
-
-#[test]
-fn what_breaks_on_one_side_breaks_on_the_other() {
-    run(async {
-        let ((near, program), (_far, stream)) = (duplex(100), duplex(100));
-        let ((program, a), (stream, b)) = (Told::new(program), Told::new(stream));
-        let relaying = relay_from(stream, program, false, b"too late".to_vec());
-        // Nobody reads what the program gets any more.
-        drop(near);
-        let ended = relaying.await.unwrap_err();
-        assert!(matches!(ended, RelayError::Program(_)), "{ended}");
-        assert!(a.load(Ordering::Relaxed) && b.load(Ordering::Relaxed));
-    });
-}
-
-#[test]
-fn bytes_go_up_before_the_answer_and_come_down_after_it() {
-    run(async {
-        let ((mut near, program), (mut far, stream)) = (duplex(100), duplex(100));
-        let relaying = tokio::spawn(relay_from(stream, program, true, Vec::new()));
-        near.write_all(b"early").await.unwrap();
-        let mut early = [0; 5];
-        far.read_exact(&mut early).await.unwrap();
-        let opened = Answer::Opened("[::1]:9".parse().unwrap()).bytes();
-        for byte in [&opened[..], b"late"].concat() {
-            far.write_all(&[byte]).await.unwrap();
-            tokio::task::yield_now().await;
+    /// Until something other than the connection ends it; then says so to the other side.
+    async fn carry(&mut self, conn: &mut DuplexStream) {
+        while self.ended.is_none() {
+            match self.session.carry(conn, &mut self.program).await {
+                Err(Broken::Connection(_)) => std::future::pending().await,
+                ended => self.ended = Some(ended),
+            }
         }
-        let mut late = [0; 4];
-        near.read_exact(&mut late).await.unwrap();
-        assert_eq!(&late, b"late");
-        drop((near, far));
-        relaying.await.unwrap().unwrap();
-    });
+        match &self.ended {
+            Some(Ok(())) => conn.shutdown().await.unwrap(),
+            Some(Err(Broken::Reset)) => self.session.part(conn).await,
+            Some(Err(Broken::Program(_))) if self.session.farewell(conn).await.is_ok() => {}
+            _ => {}
+        }
+        std::future::pending().await
+    }
+}
+
+/// Says all it has and ends, and hears all there is, at the outer end of a program's connection.
+async fn talk(outer: DuplexStream, says: &[u8]) -> Vec<u8> {
+    let (mut reader, mut writer) = tokio::io::split(outer);
+    let mut heard = Vec::new();
+    let saying = async {
+        // It fails where the program breaks.
+        let _ = writer.write_all(says).await;
+        let _ = writer.shutdown().await;
+    };
+    let (_, read) = tokio::join!(saying, reader.read_to_end(&mut heard));
+    read.unwrap();
+    heard
+}
+
+fn bytes(rng: &mut Pcg64, most: usize) -> Vec<u8> {
+    let mut bytes = vec![0; rng.random_range(0..most)];
+    rng.fill_bytes(&mut bytes);
+    bytes
+}
+
+/// Two sides whose connection breaks so often after a random time, what is on its way being lost; what both
+/// programs heard, and how both sides ended.
+async fn broken_talk(
+    rng: &mut Pcg64,
+    breaks: usize,
+    (up, down): (&[u8], &[u8]),
+    program_breaks_after: Option<usize>,
+) -> (Vec<u8>, Vec<u8>, Side, Side) {
+    let (near, inner) = program(rng.random_range(100..100_000), program_breaks_after);
+    let mut a = Side::new(inner);
+    let (far, inner) = program(rng.random_range(100..100_000), None);
+    let mut b = Side::new(inner);
+    let moving = async {
+        for left in (0..=breaks).rev() {
+            let (mut x, mut y) = duplex(rng.random_range(50..200_000));
+            let steps = if left > 0 { rng.random_range(0..60) } else { 30_000 };
+            let mut step = 0;
+            let over = {
+                let mut carrying = std::pin::pin!(async {
+                    tokio::join!(a.carry(&mut x), b.carry(&mut y));
+                });
+                poll_fn(|cx| {
+                    step += 1;
+                    let _ = carrying.as_mut().poll(cx);
+                    cx.waker().wake_by_ref();
+                    if step > steps { Poll::Ready(()) } else { Poll::Pending }
+                })
+                .await;
+                left == 0
+            };
+            if !over {
+                let (at_a, at_b) = (a.session.position(), b.session.position());
+                a.session.restart(at_b).unwrap();
+                b.session.restart(at_a).unwrap();
+            }
+        }
+        // Their programs hear that it is over.
+        (a.program, b.program) = (program(1, None).1, program(1, None).1);
+        (a, b)
+    };
+    let (heard_near, heard_far, (a, b)) = tokio::join!(talk(near, up), talk(far, down), moving);
+    (heard_near, heard_far, a, b)
 }
 
 #[test]
-fn a_refusal_resets_the_program() {
-    run(async {
-        let ((_near, program), (mut far, stream)) = (duplex(100), duplex(100));
-        let (program, aborted) = Told::new(program);
-        let refused = Answer::Refused(Refusal::new(Cause::NotAllowed, "not there")).bytes();
-        far.write_all(&refused).await.unwrap();
-        let ended = relay_from(stream, program, true, Vec::new()).await.unwrap_err();
-        assert_eq!(ended.to_string(), "not there");
-        assert!(aborted.load(Ordering::Relaxed));
-    });
+fn connections_that_break_anywhere_cost_no_byte_and_no_end() {
+    for seed in 0..200 {
+        let mut rng = Pcg64::seed_from_u64(seed);
+        let (up, down) = (bytes(&mut rng, 300_000), bytes(&mut rng, 300_000));
+        let breaks = rng.random_range(0..8);
+        let talked = run(broken_talk(&mut rng, breaks, (&up, &down), None));
+        let (near, far, a, b) = talked;
+        assert!(far == up, "seed {seed}: {} of {} bytes went up", far.len(), up.len());
+        assert!(near == down, "seed {seed}: {} of {} bytes came down", near.len(), down.len());
+        let ended = (&a.ended, &b.ended);
+        assert!(matches!(ended, (Some(Ok(())), Some(Ok(())))), "seed {seed}: {ended:?}");
+        let (up, down) = (up.len() as u64, down.len() as u64);
+        assert_eq!(a.session.passed(), Passed { from: up, to: down }, "seed {seed}");
+    }
 }
 
 #[test]
-fn told_to_stop_it_resets_both() {
-    run(async {
-        let ((_near, program), (_far, stream)) = (duplex(100), duplex(100));
-        let ((program, a), (stream, b)) = (Told::new(program), Told::new(stream));
-        let stop = Stop::after(std::time::Duration::from_millis(20));
-        let ended = relay(stream, program, Opening::default(), &stop).await.unwrap_err();
-        assert!(matches!(ended, RelayError::Stopped));
-        assert!(a.load(Ordering::Relaxed) && b.load(Ordering::Relaxed));
-    });
+fn a_reset_is_heard_as_one_however_often_the_connection_breaks() {
+    for seed in 0..200 {
+        let mut rng = Pcg64::seed_from_u64(seed);
+        let (up, down) = (bytes(&mut rng, 300_000), bytes(&mut rng, 300_000));
+        let (breaks, after) = (rng.random_range(0..8), rng.random_range(0..=up.len()));
+        let (_, far, a, b) = run(broken_talk(&mut rng, breaks, (&up, &down), Some(after)));
+        assert!(up.starts_with(&far), "seed {seed}");
+        // Whoever has everything before the reset may have ended in order.
+        let ended = (&a.ended, &b.ended);
+        let reset = matches!(ended, (Some(Err(Broken::Program(_))), Some(Err(Broken::Reset))));
+        assert!(reset, "seed {seed}: {ended:?}");
+    }
 }
 
 #[test]
 fn an_idle_direction_holds_no_buffer() {
     run(async {
-        let ((mut near, mut program), (far, mut stream)) = (duplex(1 << 20), duplex(1 << 20));
-        let mut pipe = Pipe::new(Vec::new());
+        let ((mut near, mut program), (mut conn, mut other)) =
+            (program(1 << 20, None), duplex(1 << 20));
+        let mut session = Session::default();
         near.write_all(&vec![1; 300_000]).await.unwrap();
-        let idle = poll_fn(|cx| Poll::Ready(pipe.poll(cx, &mut program, &mut stream).is_pending()));
-        assert!(idle.await && pipe.buffer.capacity() == 0);
-        assert_eq!((pipe.passed, pipe.chunk), (300_000, MOST_CHUNK));
-        drop((near, far));
+        for _ in 0..3 {
+            let mut carrying = std::pin::pin!(session.carry(&mut conn, &mut program));
+            assert!(poll_fn(|cx| Poll::Ready(carrying.as_mut().poll(cx).is_pending())).await);
+            // The other end has it all.
+            other.write_all(&Frame::Have(300_000).bytes()).await.unwrap();
+        }
+        let text = format!("{session:?}");
+        assert!(text.contains("pieces: []") && text.contains("buffer: []"), "{text}");
     });
+}
+
+/// A window on what is kept, so that nobody has to keep more.
+#[test]
+fn who_sends_waits_for_the_other_end_unless_that_cannot_be_heard() {
+    let mut outgoing = Outgoing::default();
+    let fill = |outgoing: &mut Outgoing, deaf| {
+        while outgoing.takes(deaf) {
+            outgoing.take_copy(&vec![7; 1 << 20]);
+            while let Some(n) = outgoing.bytes().map(<[u8]>::len) {
+                outgoing.wrote(n);
+            }
+            if outgoing.passed() > 3 * MOST_KEPT {
+                break;
+            }
+        }
+    };
+    fill(&mut outgoing, false);
+    assert_eq!(outgoing.passed(), MOST_KEPT);
+    // Deaf, it goes on, and cannot take up from the beginning any more.
+    fill(&mut outgoing, true);
+    assert!(outgoing.passed() > 2 * MOST_KEPT);
+    assert_eq!(outgoing.restart(1), Err(Violation::Forgotten));
+    assert_eq!(outgoing.restart(outgoing.passed() + 1), Err(Violation::NeverSent));
+    assert_eq!(outgoing.restart(outgoing.passed() - 5), Ok(()));
+    assert_eq!(outgoing.bytes().map(<[u8]>::len), Some(HEADER + 5));
 }

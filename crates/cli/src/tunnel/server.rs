@@ -11,8 +11,9 @@ use tokio::time::timeout;
 use super::MAX_STREAMS;
 use super::allow::AllowList;
 use super::egress::connect;
-use super::protocol::{Answer, Cause, Open, Refusal};
-use super::relay::{Opening, read_message, relay};
+use super::protocol::{Answer, Cause, Greeting, Open, Opened, Refusal};
+use super::relay::read_message;
+use super::streams::Streams;
 use super::udp;
 use crate::conn::{Accept, Connection};
 use crate::exit::{ExitCode, Failure};
@@ -36,6 +37,9 @@ pub async fn serve<A: Accept>(
 ) -> Result<ExitCode, Failure> {
     let allow = Arc::new(allow);
     let connections = Budget::new(CONNECTIONS.0, CONNECTIONS.1);
+    let greeting = Greeting::draw()
+        .map_err(|e| Failure::new(ExitCode::Failed, format!("no number for this process: {e}")))?;
+    let streams = Arc::new(Streams::default());
     let (alive, mut all_gone) = mpsc::channel::<()>(1);
     loop {
         tokio::select! {
@@ -51,8 +55,9 @@ pub async fn serve<A: Accept>(
                     continue;
                 };
                 let (allow, stop, alive) = (allow.clone(), stop.clone(), alive.clone());
+                let streams = streams.clone();
                 tokio::spawn(async move {
-                    if let Err(error) = serve_one(conn, &allow, &stop).await {
+                    if let Err(error) = serve_one(conn, greeting, &streams, &allow, &stop).await {
                         tracing::info!(?peer, %error, "a stream ended");
                     }
                     drop((place, alive));
@@ -66,8 +71,16 @@ pub async fn serve<A: Accept>(
     Ok(ExitCode::Interrupted)
 }
 
-/// One connection, from its opening to its end.
-async fn serve_one(mut conn: impl Connection, allow: &AllowList, stop: &Stop) -> io::Result<()> {
+/// One connection: from its opening to its end, or until it is handed to the stream that goes on over it.
+async fn serve_one<C: Connection>(
+    mut conn: C,
+    greeting: Greeting,
+    streams: &Streams<C>,
+    allow: &AllowList,
+    stop: &Stop,
+) -> io::Result<()> {
+    conn.write_all(&greeting.bytes()).await?;
+    conn.flush().await?;
     let opening = stop.or(read_message(&mut conn, Open::read)).await;
     let Some(opening) = opening else {
         // A spare: nobody is waiting.
@@ -82,30 +95,54 @@ async fn serve_one(mut conn: impl Connection, allow: &AllowList, stop: &Stop) ->
             return Err(io::Error::new(io::ErrorKind::InvalidData, error));
         }
     };
-    match open {
-        Open::Connect(target) => match connect(&target, allow).await {
-            Ok(stream) => {
-                tracing::info!(%target, "open");
-                let answer = Answer::Opened(stream.local_addr()?).bytes();
-                // Towards the client, the answer comes first.
-                let opening = Opening { down: answer, ..Opening::default() };
-                let passed = relay(stream, conn, opening, stop).await.map_err(io::Error::other)?;
-                tracing::info!(%target, to = passed.down, from = passed.up, "bytes passed");
-            }
-            Err(refusal) => {
-                tracing::info!(%target, why = refusal.why, "refused");
-                refuse(conn, refusal).await;
+    let (name, target) = match open {
+        Open::Associate => return associate(conn, allow, stop).await,
+        Open::Connect(name, target) => (name, target),
+        Open::Again(name, target) => match streams.hand_over(name, conn, 0) {
+            Ok(()) => return Ok(()),
+            Err(back) => {
+                conn = back;
+                (name, target)
             }
         },
-        Open::Associate => {
-            let socket = udp::any_socket().await?;
-            let answer = Answer::Opened(socket.local_addr()?).bytes();
-            conn.write_all(&answer).await?;
-            conn.flush().await?;
-            stop.or(udp::serve(conn, socket, allow)).await.unwrap_or(Ok(()))?;
+        Open::Resume(name, position) => match streams.hand_over(name, conn, position) {
+            Ok(()) => return Ok(()),
+            Err(back) => {
+                gone(back).await;
+                return Ok(());
+            }
+        },
+    };
+    let Some(place) = streams.enter(name) else {
+        refuse(conn, Refusal::new(Cause::Failed, "a stream has that name")).await;
+        return Ok(());
+    };
+    match stop.or(connect(&target, allow)).await {
+        Some(Ok(program)) => {
+            tracing::info!(%target, ?name, "open");
+            let passed = place.carry(conn, program, stop).await.map_err(io::Error::other)?;
+            tracing::info!(%target, to = passed.to, from = passed.from, "bytes passed");
         }
+        Some(Err(refusal)) => {
+            tracing::info!(%target, why = refusal.why, "refused");
+            refuse(place.latest(conn), refusal).await;
+        }
+        None => conn.abort(),
     }
     Ok(())
+}
+
+async fn associate<C: Connection>(mut conn: C, allow: &AllowList, stop: &Stop) -> io::Result<()> {
+    let socket = udp::any_socket().await?;
+    let answer = Answer::Opened(Opened { position: 0, from: socket.local_addr()? });
+    conn.write_all(&answer.bytes()).await?;
+    conn.flush().await?;
+    stop.or(udp::serve(conn, socket, allow)).await.unwrap_or(Ok(()))
+}
+
+async fn gone(conn: impl Connection) {
+    let why = "the server does not know this stream any more";
+    refuse(conn, Refusal::new(Cause::Gone, why)).await;
 }
 
 /// Says no, and waits for the client to have heard it: what it sent meanwhile must not reset the

@@ -3,15 +3,18 @@
 //! `docs/wireshark/transfer.pcap` is `tack send` of 150 000 bytes on a loopback that loses every
 //! sixtieth datagram, without segmentation offload.
 
+use std::collections::BTreeSet;
 use std::io::{Read, Write};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use serde_json::Value;
 use tack_interop::program::is_installed;
 use tack_net::wire::{Codepoints, Segment};
 use tempfile::tempdir;
 
-use crate::network::listen;
+use crate::network::{TRANSPORTS, listen};
 use crate::qlog_schema;
 use crate::support::{random_bytes, rng, succeeded, tack};
 
@@ -152,31 +155,172 @@ fn a_capture_with_its_secrets_is_decrypted_and_one_without_is_not() {
     }
 }
 
+/// What `GET path` is answered at `at`.
+fn ask(at: SocketAddr, path: &str) -> String {
+    #[expect(clippy::disallowed_methods, reason = "a collector's HTTP client is the kernel's")]
+    let mut stream = std::net::TcpStream::connect(at).unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+/// One line's value.
+fn metric(answer: &str, name: &str) -> f64 {
+    let line = answer.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    let value = line.and_then(|value| value.parse::<f64>().ok());
+    value.unwrap_or_else(|| panic!("{name}: {answer}"))
+}
+
 #[test]
 fn metrics_are_served_while_a_command_runs() {
+    for over in TRANSPORTS {
+        let home = tempdir().unwrap();
+        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let recv =
+            format!("recv in -p 0 -B 127.0.0.1 --keep --metrics {free} --qlog in.sqlog{over}");
+        let (_receiver, send) = listen(home.path(), &recv, "file");
+        std::fs::write(home.path().join("file"), random_bytes(&mut rng(92), 100_000)).unwrap();
+        succeeded(&tack(home.path(), &send).output().unwrap());
+        let answer = ask(free, "/metrics");
+        assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+        let value = |name: &str| metric(&answer, name);
+        assert!(value("tack_packets_total{direction=\"received\",kind=\"data\"}") > 60.0);
+        let tacks = value("tack_packets_total{direction=\"sent\",kind=\"tack\"}");
+        assert!(tacks > 0.0);
+        assert!(value("tack_bytes_total{direction=\"received\"}") > 100_000.0);
+        assert!(ask(free, "/other").starts_with("HTTP/1.1 404 "));
+        // The log has what is counted; it may have gone on since.
+        let events = qlog_schema::events(&std::fs::read(home.path().join("in.sqlog")).unwrap());
+        let events = events.unwrap();
+        let is_tack = |e: &&Value| {
+            e["name"] == "tack:packet_sent"
+                && e["data"]["acknowledgment"]["reason"] == "tack"
+                && !frames(e).contains(&"stream".to_owned())
+        };
+        let logged = events.iter().filter(is_tack).count() as f64;
+        assert!(tacks <= logged && logged <= tacks + 3.0, "{tacks} counted, {logged} logged");
+    }
+}
+
+/// The frames of a QUIC packet by their names.
+fn frames(event: &Value) -> Vec<String> {
+    let frames = event["data"]["frames"].as_array().into_iter().flatten();
+    frames.map(|frame| frame["frame_type"].as_str().unwrap().to_owned()).collect()
+}
+
+/// Code points of TACK's frames, which tshark does not know: what it makes of the bytes behind is nothing.
+const TACK_FRAMES: std::ops::RangeInclusive<u64> = 0x3ac0..=0x3ac3;
+const TACK_FREQUENCY: u64 = 0x3ac2;
+
+/// A QUIC packet that tshark has decrypted.
+struct Decrypted {
+    /// It went to the side whose capture this is.
+    received: bool,
+    number: u64,
+    /// The types of its frames. `None`: it is of the handshake, or shares a datagram, and tshark's columns do
+    /// not say which are whose; or TACK_FREQUENCY goes before the others.
+    frames: Option<Vec<u64>>,
+}
+
+/// The packets in a capture of the side that did not begin.
+fn decrypted(file: &Path) -> Vec<Decrypted> {
+    let fields = ["udp.dstport", "quic.packet_number", "quic.frame_type", "quic.long.packet_type"];
+    let rows = tshark(file, "quic.packet_number", &fields);
+    let port = rows[0].split(';').next().unwrap().to_owned();
+    let list = |column: &str| -> Vec<u64> {
+        column.split(',').filter(|n| !n.is_empty()).map(|n| n.parse().unwrap()).collect()
+    };
+    let read = |row: &String| {
+        let columns: Vec<_> = row.split(';').collect();
+        let (received, numbers, frames) = (columns[0] == port, list(columns[1]), list(columns[2]));
+        let is_clear =
+            numbers.len() == 1 && columns[3].is_empty() && !frames.contains(&TACK_FREQUENCY);
+        let frames = is_clear.then_some(frames);
+        let one = move |number| Decrypted { received, number, frames: frames.clone() };
+        numbers.into_iter().map(one).collect::<Vec<_>>()
+    };
+    rows.iter().flat_map(read).collect()
+}
+
+#[test]
+fn over_quic_log_and_capture_have_the_same_packets_and_every_acknowledgment_has_its_reason() {
     let home = tempdir().unwrap();
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let (_receiver, send) =
-        listen(home.path(), &format!("recv in -p 0 -B 127.0.0.1 --keep --metrics {free}"), "file");
-    std::fs::write(home.path().join("file"), random_bytes(&mut rng(92), 100_000)).unwrap();
-    succeeded(&tack(home.path(), &send).output().unwrap());
-    let ask = |path: &str| {
-        #[expect(clippy::disallowed_methods, reason = "a collector's HTTP client is the kernel's")]
-        let mut stream = std::net::TcpStream::connect(free).unwrap();
-        write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        answer
+    let recv =
+        "recv in -p 0 -B 127.0.0.1 --quic --capture in.pcapng --capture-secrets --qlog in.sqlog";
+    let (mut receiver, send) = listen(home.path(), recv, "file");
+    std::fs::write(home.path().join("file"), random_bytes(&mut rng(93), 400_000)).unwrap();
+    let sent = tack(home.path(), &format!("{send} --qlog out.sqlog"))
+        .env("SSLKEYLOGFILE", home.path().join("keys"))
+        .output()
+        .unwrap();
+    succeeded(&sent);
+    assert!(receiver.0.wait().unwrap().success());
+    let log = |name: &str| {
+        let events = qlog_schema::events(&std::fs::read(home.path().join(name)).unwrap()).unwrap();
+        let ids: BTreeSet<_> =
+            events.iter().map(|e| e["group_id"].as_str().unwrap().to_owned()).collect();
+        (events, ids)
     };
-    let answer = ask("/metrics");
-    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
-    let value = |name: &str| {
-        let line = answer.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-        line.and_then(|value| value.parse::<f64>().ok())
-            .unwrap_or_else(|| panic!("{name}: {answer}"))
+    let ((ours, our_ids), (theirs, their_ids)) = (log("in.sqlog"), log("out.sqlog"));
+    assert!(our_ids == their_ids && our_ids.len() == 1, "{our_ids:?} {their_ids:?}");
+    let named = |events: &[Value], name: &str| -> Vec<Value> {
+        events.iter().filter(|e| e["name"] == format!("tack:{name}")).cloned().collect()
     };
-    assert!(value("tack_packets_total{direction=\"received\",kind=\"data\"}") > 60.0);
-    assert!(value("tack_packets_total{direction=\"sent\",kind=\"tack\"}") > 0.0);
-    assert!(value("tack_bytes_total{direction=\"received\"}") > 100_000.0);
-    assert!(ask("/other").starts_with("HTTP/1.1 404 "));
+    // What one side sent is what the other received: the loopback loses nothing.
+    let (sent, received) = (named(&ours, "packet_sent"), named(&ours, "packet_received"));
+    assert!(received.len() > 250, "{}", received.len());
+    let numbers = |events: Vec<Value>| -> BTreeSet<String> {
+        events.iter().map(|e| e["data"]["header"].to_string()).collect()
+    };
+    let arrived = numbers(received.clone());
+    assert!(arrived.is_subset(&numbers(named(&theirs, "packet_sent"))));
+    assert!(numbers(named(&theirs, "packet_received")).is_subset(&numbers(sent.clone())));
+    // Whoever sends an acknowledgment knows why.
+    let acks: Vec<_> = sent.iter().filter(|e| !e["data"]["acknowledgment"].is_null()).collect();
+    assert!(acks.iter().all(|e| e["data"]["acknowledgment"]["reason"] != "unknown"));
+    assert!(acks.iter().any(|e| e["data"]["acknowledgment"]["reason"] == "tack"));
+    // The sender's view of the path.
+    let metrics = named(&theirs, "recovery_metrics_updated");
+    let last = &metrics.last().unwrap()["data"];
+    assert!(last["smoothed_rtt_ms"].as_f64().unwrap() > 0.0 && last["packets_lost"].is_number());
+    let keys = std::fs::read_to_string(home.path().join("keys")).unwrap();
+    assert!(keys.contains("CLIENT_TRAFFIC_SECRET_0 "), "{keys}");
+    if !is_installed("tshark") {
+        return;
+    }
+    let file = home.path().join("in.pcapng");
+    let packets = decrypted(&file);
+    let dropped = named(&ours, "packet_dropped").len();
+    assert_eq!(packets.len(), sent.len() + received.len() + dropped, "{dropped} dropped");
+    // The same ones acknowledge something.
+    let acknowledges = |packet: &&Decrypted| {
+        let frames = packet.frames.iter().flatten();
+        let mut known = frames.take_while(|kind| !TACK_FRAMES.contains(kind));
+        known.any(|kind| matches!(kind, 2 | 3))
+    };
+    let lone = |received: bool| {
+        packets.iter().filter(move |p| p.received == received && p.frames.is_some())
+    };
+    for (events, received) in [(&sent, false), (&received, true)] {
+        let seen: BTreeSet<u64> =
+            lone(received).filter(acknowledges).map(|packet| packet.number).collect();
+        for event in events {
+            let number = event["data"]["header"]["packet_number"].as_u64().unwrap();
+            let is_ours = |p: &&Decrypted| p.number == number;
+            if event["data"]["header"]["packet_type"] == "1RTT"
+                && let Some(packet) = lone(received).find(is_ours)
+            {
+                let frames = event["data"]["frames"].as_array().unwrap();
+                let is_ack = |kind: &str| kind == "ack";
+                let kinds = frames.iter().map(|frame| frame["frame_type"].as_str().unwrap());
+                let says = !event["data"]["acknowledgment"].is_null();
+                assert_eq!(kinds.clone().any(is_ack), says, "{event}");
+                // A dissector that knows no TACK reads no further than its first frame.
+                let logged = kinds.take_while(|kind| !kind.starts_with("tack_")).any(is_ack);
+                assert_eq!(seen.contains(&number), logged, "{:?} is {event}", packet.frames);
+            }
+        }
+        assert!(received || seen.len() > 10, "{seen:?}");
+    }
 }

@@ -33,3 +33,4 @@ mod tun;
 mod tunnel;
 #[cfg(target_os = "linux")]
 mod tunnel_programs;
+mod tunnel_roaming;

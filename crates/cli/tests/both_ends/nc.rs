@@ -2,10 +2,12 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{ChildStdin, Output, Stdio};
+use std::sync::Arc;
 
 use rustix::process::{Pid, Signal};
 use tempfile::tempdir;
 
+use crate::rebinding::{Course, STEADY, forward};
 use crate::support::{Listening, random_bytes, rng, succeeded, tack};
 
 /// What it says once it listens, and the port.
@@ -21,10 +23,20 @@ fn listening(child: &mut Listening) -> u16 {
 
 /// Feeds both ends at once and reads both; returns what each read and how the client ended.
 fn converse(flags: &str, there: Vec<u8>, here: Vec<u8>) -> (Vec<u8>, Vec<u8>, Output) {
+    converse_by(flags, |port| port, there, here)
+}
+
+/// The same, where the client reaches the server's port through the one that `path` makes of it.
+fn converse_by(
+    flags: &str,
+    path: impl FnOnce(u16) -> u16,
+    there: Vec<u8>,
+    here: Vec<u8>,
+) -> (Vec<u8>, Vec<u8>, Output) {
     let home = tempdir().unwrap();
     let listen = format!("nc -l 127.0.0.1 0 {flags}");
     let mut server = Listening(tack(home.path(), &listen).stdin(Stdio::piped()).spawn().unwrap());
-    let port = listening(&mut server);
+    let port = path(listening(&mut server));
     let connect = format!("nc 127.0.0.1 {port} {flags}");
     let mut client = tack(home.path(), &connect).stdin(Stdio::piped()).spawn().unwrap();
     let mut read_there = Vec::new();
@@ -54,6 +66,20 @@ fn bytes_go_both_ways_at_once_encrypted_and_not() {
         succeeded(&output);
         assert!(read_there == here && read_here == there, "{flags}");
     }
+}
+
+#[test]
+fn over_quic_a_pipe_outlives_a_nat_that_rebinds_again_and_again() {
+    let mut rng = rng(32);
+    let (there, here) = (random_bytes(&mut rng, 12_000_001), random_bytes(&mut rng, 6_000_003));
+    // Some 5 000 datagrams of the client's carry it.
+    let course = Course { rebinds_after: 900, ..STEADY };
+    let orders = Arc::default();
+    let path = |port| forward(port, course, &orders);
+    let (read_there, read_here, output) = converse_by("--quic", path, there.clone(), here.clone());
+    orders.end();
+    succeeded(&output);
+    assert!(read_there == here && read_here == there);
 }
 
 #[test]

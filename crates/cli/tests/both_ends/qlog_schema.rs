@@ -14,6 +14,7 @@ enum Kind {
     Bool,
     Object,
     List,
+    Objects,
     /// A list of pairs of numbers.
     Pairs,
 }
@@ -32,10 +33,11 @@ const EVENT: [Field; 7] = [
     ("system_info", Kind::Object, false),
 ];
 
-const PACKET: [Field; 3] = [
+const PACKET: [Field; 4] = [
     ("header", Kind::Object, true),
     ("raw", Kind::Object, true),
     ("acknowledgment", Kind::Object, false),
+    ("frames", Kind::Objects, false),
 ];
 
 const DROPPED: [Field; 2] = [("raw", Kind::Object, true), ("trigger", Kind::Text, true)];
@@ -55,6 +57,30 @@ const HEADER: [Field; 9] = [
     ("tack_permitted", Kind::Bool, false),
 ];
 
+/// Of a QUIC packet.
+const QUIC_HEADER: [Field; 2] =
+    [("packet_type", Kind::Text, true), ("packet_number", Kind::Number, true)];
+
+const FRAME: [Field; 6] = [
+    ("frame_type", Kind::Text, true),
+    ("stream_id", Kind::Number, false),
+    ("offset", Kind::Number, false),
+    ("length", Kind::Word, false),
+    ("fin", Kind::Bool, false),
+    ("acked_ranges", Kind::Pairs, false),
+];
+
+/// By the names of [draft-ietf-quic-qlog-quic-events], with their units.
+const METRICS: [Field; 7] = [
+    ("smoothed_rtt_ms", Kind::Number, false),
+    ("rtt_variance_ms", Kind::Number, false),
+    ("min_rtt_ms", Kind::Number, false),
+    ("congestion_window", Kind::Number, true),
+    ("bytes_in_flight", Kind::Number, true),
+    ("delivery_rate_bps", Kind::Number, false),
+    ("packets_lost", Kind::Number, true),
+];
+
 const ACKNOWLEDGMENT: [Field; 10] = [
     ("reason", Kind::Text, true),
     ("largest_packet_number", Kind::Word, false),
@@ -68,8 +94,21 @@ const ACKNOWLEDGMENT: [Field; 10] = [
     ("lost_packet_numbers", Kind::Pairs, false),
 ];
 
-const REASONS: [&str; 7] =
-    ["tack", "loss", "window", "frequency", "rtt", "congestion_experienced", "unknown"];
+const REASONS: [&str; 13] = [
+    "tack",
+    "loss",
+    "window",
+    "frequency",
+    "rtt",
+    "congestion_experienced",
+    "unknown",
+    "count",
+    "delay",
+    "reordering",
+    "immediate",
+    "handshake",
+    "piggyback",
+];
 
 /// The events of a file that is one.
 ///
@@ -129,7 +168,13 @@ fn event(value: &Value) -> Result<(), String> {
         Some("tack:packet_sent" | "tack:packet_received") => {
             fields("data", data, &PACKET)?;
             fields("raw", &data["raw"], &RAW)?;
-            fields("header", &data["header"], &HEADER)?;
+            match data.get("frames").and_then(Value::as_array) {
+                None => fields("header", &data["header"], &HEADER)?,
+                Some(frames) => {
+                    fields("header", &data["header"], &QUIC_HEADER)?;
+                    frames.iter().try_for_each(|frame| fields("frame", frame, &FRAME))?;
+                }
+            }
             match data.get("acknowledgment") {
                 None => Ok(()),
                 Some(said) => acknowledgment(said),
@@ -139,6 +184,7 @@ fn event(value: &Value) -> Result<(), String> {
             fields("data", data, &DROPPED)?;
             fields("raw", &data["raw"], &RAW)
         }
+        Some("tack:recovery_metrics_updated") => fields("data", data, &METRICS),
         other => Err(format!("no event of ours: {other:?}")),
     }
 }
@@ -189,6 +235,7 @@ impl Kind {
             Kind::Bool => value.is_boolean(),
             Kind::Object => value.is_object(),
             Kind::List => value.as_array().is_some_and(|all| all.iter().all(Value::is_string)),
+            Kind::Objects => value.as_array().is_some_and(|all| all.iter().all(Value::is_object)),
             Kind::Pairs => value.as_array().is_some_and(|all| {
                 all.iter().all(|pair| {
                     pair.as_array().is_some_and(|pair| pair.len() == 2 && pair.iter().all(word))

@@ -44,12 +44,31 @@ pub(crate) const STEADY: Course = Course {
     seed: 1,
 };
 
+/// What a path is told while it carries.
+#[derive(Debug, Default)]
+pub(crate) struct Orders {
+    over: AtomicBool,
+    rebind: AtomicBool,
+}
+
+impl Orders {
+    /// To carry no more.
+    pub(crate) fn end(&self) {
+        self.over.store(true, Ordering::Relaxed);
+    }
+
+    /// To take another address towards the server, and to be silent as long as the course has it.
+    pub(crate) fn rebind(&self) {
+        self.rebind.store(true, Ordering::Relaxed);
+    }
+}
+
 /// Carries datagrams between a port of its own, which it returns, and `server`.
-fn forward(server: u16, path: Course, over: &Arc<AtomicBool>) -> u16 {
+pub(crate) fn forward(server: u16, path: Course, orders: &Arc<Orders>) -> u16 {
     let front = UdpSocket::bind("127.0.0.1:0").unwrap();
     let port = front.local_addr().unwrap().port();
     front.set_nonblocking(true).unwrap();
-    let over = Arc::clone(over);
+    let orders = Arc::clone(orders);
     thread::spawn(move || {
         let mut carrier = Carrier {
             back: towards(),
@@ -63,7 +82,10 @@ fn forward(server: u16, path: Course, over: &Arc<AtomicBool>) -> u16 {
             rng: rng(path.seed),
             path,
         };
-        while !over.load(Ordering::Relaxed) {
+        while !orders.over.load(Ordering::Relaxed) {
+            if orders.rebind.swap(false, Ordering::Relaxed) {
+                carrier.rebind();
+            }
             if !carrier.carry() {
                 thread::sleep(Duration::from_micros(100));
             }
@@ -148,6 +170,11 @@ impl Carrier {
         }
     }
 
+    fn rebind(&mut self) {
+        self.back = towards();
+        self.silent_until = Instant::now() + self.path.silent;
+    }
+
     /// Carries one datagram each way. Whether there was one.
     fn carry(&mut self) -> bool {
         let mut buffer = vec![0; 1 << 16];
@@ -156,8 +183,7 @@ impl Carrier {
             (self.client, busy) = (Some(from), true);
             self.passed += 1;
             if self.passed.is_multiple_of(self.path.rebinds_after) {
-                self.back = towards();
-                self.silent_until = Instant::now() + self.path.silent;
+                self.rebind();
             }
             if Instant::now() >= self.silent_until && !self.loses(&buffer[..n]) {
                 self.damage(&mut buffer[..n]);
@@ -215,12 +241,12 @@ pub(crate) fn send_under(
     under(&mut recv);
     let (mut receiver, send) = started(&mut recv, "film");
     let inner = send.split("127.0.0.1:").nth(1).unwrap().split(' ').next().unwrap();
-    let over = Arc::new(AtomicBool::new(false));
-    let outer = forward(inner.parse().unwrap(), path, &over);
+    let orders = Arc::default();
+    let outer = forward(inner.parse().unwrap(), path, &orders);
     let mut send = tack(there.path(), &send.replace(inner, &outer.to_string()));
     under(&mut send);
     let sent = send.output().unwrap();
-    over.store(true, Ordering::Relaxed);
+    orders.end();
     succeeded(&sent);
     assert!(receiver.0.wait().unwrap().success());
     assert!(fs::read(here.path().join("in/film")).unwrap() == film);

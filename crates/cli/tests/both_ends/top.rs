@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use tack_interop::program::is_installed;
 use tempfile::tempdir;
 
+use crate::network::TRANSPORTS;
 use crate::support::{Listening, tack};
 
 const LIMIT: Duration = Duration::from_secs(30);
@@ -74,6 +75,12 @@ fn a_measurement_is_seen_while_it_runs_and_q_ends_the_view() {
     if !is_installed("tmux") {
         return;
     }
+    for over in TRANSPORTS {
+        is_seen(over);
+    }
+}
+
+fn is_seen(over: &str) {
     let home = tempdir().unwrap();
     let free = || TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let (metrics, nobody) = (free(), free());
@@ -83,12 +90,13 @@ fn a_measurement_is_seen_while_it_runs_and_q_ends_the_view() {
         command.stdout(std::process::Stdio::null());
         Listening(command.spawn().unwrap())
     };
-    let serve = format!("perf -s -p {port} --open -B 127.0.0.1 --metrics 127.0.0.1:{metrics}");
+    let serve =
+        format!("perf -s -p {port} --open -B 127.0.0.1 --metrics 127.0.0.1:{metrics}{over}");
     let _server = quiet(&serve);
     let view = format!("top -i 0.2 127.0.0.1:{nobody} 127.0.0.1:{metrics}");
     let terminal = Terminal::running(home.path(), &view);
     terminal.shows(&["no answer", "q quit"]);
-    let _client = quiet(&format!("perf -c 127.0.0.1 -p {port} -t 60 -b 20M -l 20K"));
+    let _client = quiet(&format!("perf -c 127.0.0.1 -p {port} -t 60 -b 20M -l 20K{over}"));
     terminal.press("Down");
     let screen = terminal.shows(&["tack  ", "data", "round trip", "2 TACK, 0 plain", "Mbits/s"]);
     let rate = screen.split_once("received: ").unwrap().1.split_once(' ').unwrap().0;

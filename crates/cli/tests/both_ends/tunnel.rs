@@ -31,10 +31,15 @@ pub(crate) struct Tunnel {
 /// Starts a server, which may connect to `allow`, and a client with these options, `--quic` among them if
 /// that is to be spoken.
 pub(crate) fn tunnel(allow: &str, options: &str) -> Tunnel {
+    tunnel_by(allow, options, |port| port)
+}
+
+/// The same, where the client reaches the server's port through the one that `path` makes of it.
+pub(crate) fn tunnel_by(allow: &str, options: &str, path: impl FnOnce(u16) -> u16) -> Tunnel {
     let home = tempdir().unwrap();
     let over = if options.contains("--quic") { " --quic" } else { "" };
     let (server, port) = serve(home.path(), 0, allow, over);
-    let line = format!("tunnel 127.0.0.1:{port} {options}");
+    let line = format!("tunnel 127.0.0.1:{} {options}", path(port));
     let mut client = Listening(tack(home.path(), &line).spawn().unwrap());
     let mut lines = BufReader::new(client.0.stderr.take().unwrap()).lines();
     let wanted = options.split(' ').filter(|o| ["-L", "-D"].contains(o)).count();
@@ -49,7 +54,12 @@ pub(crate) fn tunnel(allow: &str, options: &str) -> Tunnel {
     }
     let (tell, said) = std::sync::mpsc::channel();
     std::thread::Builder::new()
-        .spawn(move || lines.map_while(Result::ok).all(|line| tell.send(line).is_ok()))
+        .spawn(move || {
+            lines.map_while(Result::ok).all(|line| {
+                println!("the client says: {line}");
+                tell.send(line).is_ok()
+            })
+        })
         .unwrap();
     Tunnel { home, server: Some(server), port, _client: client, locals, said }
 }
@@ -198,6 +208,18 @@ fn half_close_and_resets_pass_through_both_ways() {
             let mut answer = Vec::new();
             near.read_to_end(&mut answer).await.unwrap();
             assert_eq!(answer, b"answer");
+            // The target ends first, then the program goes on.
+            let (mut near, (mut far, _)) = tokio::try_join!(connect(), listener.accept()).unwrap();
+            far.write_all(b"that is all").await.unwrap();
+            far.shutdown().await.unwrap();
+            let mut answer = Vec::new();
+            near.read_to_end(&mut answer).await.unwrap();
+            assert_eq!(answer, b"that is all");
+            near.write_all(b"not for us").await.unwrap();
+            drop(near);
+            let mut rest = Vec::new();
+            far.read_to_end(&mut rest).await.unwrap();
+            assert_eq!(rest, b"not for us");
             // Either side resets.
             for near_resets in [true, false] {
                 let (near, (far, _)) = tokio::try_join!(connect(), listener.accept()).unwrap();

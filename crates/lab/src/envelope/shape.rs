@@ -9,13 +9,24 @@ use tack_cc::Algorithm;
 
 use crate::draw::{Word, Words, significant, three_digits};
 use crate::experiment::Limits;
-use crate::scenario::{App, Direction, Flow, Scenario, Strategy, Wan, WanDirection, Wifi};
+use crate::scenario::{
+    App, Direction, Flow, QueueKind, Scenario, Strategy, Wan, WanDirection, Wifi, WifiQueue,
+};
 
 /// Every word there is, with its range and unit: `least`, `most`; texts list their choices.
 pub const WORDS: &[(&str, Range, &str)] = &[
     ("wifi", Range::Text(&["none", "b", "g", "n", "ac", "ax"]), "the first hop"),
     ("stations", Range::Number(1.0, 30.0), "stations of the Wi-Fi"),
     ("mpdu_error", Range::Number(0.0, 0.5), "share of MPDUs with bit errors"),
+    ("neighbours", Range::Number(0.0, 100.0), "other networks on the channel, always sending"),
+    (
+        "hidden_bursts",
+        Range::Number(0.0, 1_000.0),
+        "of interference a second that nobody hears coming",
+    ),
+    ("scan_every_s", Range::Number(0.2, 1_000.0), "how often stations leave the channel"),
+    ("queue", Range::Text(&["drop-tail", "red", "codel", "fq-codel"]), "of the bottlenecks"),
+    ("ecn", Range::Text(&["yes", "no"]), "whether flows offer it and queues mark"),
     ("rate_mbps", Range::Number(0.01, 100_000.0), "of the wired bottleneck"),
     ("wan_limit", Range::Text(&["yes", "no"]), "whether the path behind Wi-Fi is a bottleneck"),
     ("rtt_ms", Range::Number(0.01, 5_000.0), "there and back, without queues"),
@@ -147,7 +158,8 @@ impl Shape<'_> {
 
     fn scenario(&self, seed: u64) -> Result<Scenario> {
         let drawn = self.number("rtt_ms").context("`rtt_ms` is missing: a path has a delay")?;
-        let air = self.wifi().map(|phy| self.air_mbps(phy));
+        let others = 1.0 + self.neighbours();
+        let air = self.wifi().map(|phy| self.air_mbps(phy) / others);
         // As long as the limits let a path be, at the rate it has or at the air's.
         let rtt_s = match air {
             Some(mbps) => (drawn / 1e3).min(self.most_bdp_s(mbps)),
@@ -161,7 +173,7 @@ impl Shape<'_> {
         let company = self.number("company").unwrap_or(0.0).round().min(room);
         let app = self.app(rate / (flows + company), flows)?;
         // A round trip takes the packets' own time, too: all of it on slow and near paths.
-        let packets_s = 2.0 * PACKET_BITS / (rate * 1e6) + air.map_or(0.0, |_| AIR_S);
+        let packets_s = 2.0 * PACKET_BITS / (rate * 1e6) + air.map_or(0.0, |_| AIR_S * others);
         let loaded_s = rtt_s + packets_s;
         let duration_s = three_digits(self.duration_s(&app, rate, loaded_s, flows));
         let warmup_s = three_digits((10.0 * loaded_s).max(duration_s - MEASURED_S).max(0.0));
@@ -178,6 +190,11 @@ impl Shape<'_> {
             access: None,
             flow: self.flows(app, flows, company, rtt_s)?,
         })
+    }
+
+    /// Networks that share the air.
+    fn neighbours(&self) -> f64 {
+        self.number("neighbours").unwrap_or(0.0).round()
     }
 
     fn air_mbps(&self, phy: &str) -> f64 {
@@ -205,6 +222,10 @@ impl Shape<'_> {
             // A station without a flow is none.
             stations: stations.min(flows.max(1.0)) as u32,
             mpdu_error: self.number("mpdu_error").filter(|p| *p > 0.0),
+            saturated_neighbours: Some(self.neighbours() as u32).filter(|n| *n > 0),
+            hidden_bursts_per_s: self.number("hidden_bursts").filter(|n| *n > 0.0),
+            scan_every_s: self.number("scan_every_s"),
+            queue: self.text("queue").filter(|q| *q == "fq-codel").map(|_| WifiQueue::FqCodel),
             ..Wifi::preset(phy, "textbook")
         }
     }
@@ -230,10 +251,27 @@ impl Shape<'_> {
             reordering: positive("reordering"),
             reordering_ms: positive("reordering").and(self.number("reordering_ms")),
             duplication: positive("duplication"),
+            queue: self.queue().filter(|_| rate.is_some()),
+            ecn: self.is_marking().filter(|_| rate.is_some()),
             down: Some(down).filter(|d| *d != WanDirection::default()),
             up: Some(up).filter(|d| *d != WanDirection::default()),
             ..Wan::default()
         }
+    }
+
+    /// A bottleneck's discipline, where it is not the usual one.
+    fn queue(&self) -> Option<QueueKind> {
+        match self.text("queue")? {
+            "red" => Some(QueueKind::Red),
+            "codel" => Some(QueueKind::Codel),
+            "fq-codel" => Some(QueueKind::FqCodel),
+            _ => None,
+        }
+    }
+
+    /// Whether a queue that could mark does.
+    fn is_marking(&self) -> Option<bool> {
+        self.queue().map(|_| self.text("ecn") == Some("yes"))
     }
 
     /// One direction with its losses, rate and buffer.
@@ -327,6 +365,7 @@ impl Shape<'_> {
             direction,
             count: flows as u32,
             start_jitter_s: jitter(flows + company),
+            ecn: self.text("ecn") == Some("yes"),
             rwnd_segments: self.number("rwnd_segments").map(|n| n.round().max(2.0) as u32),
             ..Flow::bulk(Strategy::TACK)
         };
@@ -337,6 +376,7 @@ impl Shape<'_> {
                 direction,
                 count: company as u32,
                 start_jitter_s: jitter(flows + company),
+                ecn: self.text("ecn") == Some("yes"),
                 ..Flow::bulk(Strategy::every(2))
             });
         }

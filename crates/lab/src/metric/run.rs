@@ -99,11 +99,16 @@ pub const OTHERS: &[(&str, &str, &str)] = &[
 
 /// The unit of a figure, whichever group it is of; `None`: there is no such figure.
 pub fn unit(name: &str) -> Option<&'static str> {
+    about(name).map(|(unit, _)| unit)
+}
+
+/// Unit and meaning of a figure, whichever group it is of; `None`: there is no such figure.
+pub fn about(name: &str) -> Option<(&'static str, &'static str)> {
     let name = name.rsplit_once('.').map_or(name, |parts| parts.1);
-    let flows = METRICS.iter().map(|m| (m.name, m.unit));
-    let runs = RUN_METRICS.iter().map(|m| (m.name, m.unit));
-    let others = OTHERS.iter().map(|m| (m.0, m.1));
-    flows.chain(runs).chain(others).find(|(n, _)| *n == name).map(|(_, unit)| unit)
+    let flows = METRICS.iter().map(|m| (m.name, m.unit, m.what));
+    let runs = RUN_METRICS.iter().map(|m| (m.name, m.unit, m.what));
+    let all = flows.chain(runs).chain(OTHERS.iter().copied());
+    all.into_iter().find(|(n, ..)| *n == name).map(|(_, unit, what)| (unit, what))
 }
 
 /// That there is no figure of that name, and which one may be meant: what goes on from a key.

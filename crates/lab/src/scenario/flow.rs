@@ -182,6 +182,10 @@ pub struct Flow {
     /// Congestion control (TCP and TACK).
     #[serde(default, with = "by_name")]
     pub cc: Algorithm,
+    /// Instead of `cc`, one that the program which runs the file brings, by its name:
+    /// [`crate::host::Host`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub controller: Option<String>,
     /// What the application does.
     #[serde(default)]
     pub app: App,
@@ -273,6 +277,7 @@ impl Flow {
         Flow {
             strategy,
             cc: Algorithm::default(),
+            controller: None,
             app: App::Bulk,
             direction: Direction::Down,
             station: 0,
@@ -324,6 +329,16 @@ impl Flow {
         }
         if self.group.as_ref().is_some_and(|g| g.is_empty() || g.len() > 64 || g.contains('.')) {
             return bad("group", "must be a name of 1 to 64 letters without a dot".to_owned());
+        }
+        if let Some(name) = &self.controller {
+            if name.is_empty() || name.len() > 64 {
+                return bad("controller", "must be a name of 1 to 64 letters".to_owned());
+            }
+            if !matches!(self.strategy, Strategy::Tcp(_)) {
+                let what =
+                    format!("cannot be set for {}: it is for flows of our TCP", self.strategy);
+                return bad("controller", what);
+            }
         }
         if self.station_step > 1_000 {
             return bad("station_step", format!("is {}, at most 1000", self.station_step));

@@ -253,7 +253,7 @@ impl Stage<'_> {
 
 /// What commands may ask for.
 fn environment(scenario: &Scenario, asked: &Asked) -> Result<Vec<(&'static str, String)>> {
-    let own = std::env::current_exe().context("where this program is")?;
+    let own = tack_device::started().context("where this program is")?.program;
     Ok(vec![
         ("TACK", own.display().to_string()),
         ("TACK_BYTES", asked.bytes.to_string()),

@@ -94,7 +94,7 @@ fn tack_nears_its_ideal_at_80_ms() {
 fn shares(cases: &[&str], strategies: &[&str]) -> Vec<serde_json::Value> {
     let names: Vec<String> = cases.iter().map(|c| (*c).to_owned()).collect();
     rows("fairness", |e| {
-        e.extent.keep_only(Extent::Usual, &names);
+        e.keep_only(Extent::Usual, &names).unwrap();
         for (key, value) in [("seeds", 3.into()), ("flow.1.strategy", strategies.to_vec().into())] {
             e.change(Extent::Usual, key, value).unwrap();
         }

@@ -6,7 +6,9 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use tack_lab::backend;
+use tack_lab::Interrupted;
+use tack_lab::backend::{self, run_hosted};
+use tack_lab::host::{Controllers, Host};
 use tack_lab::item::Item;
 use tack_lab::record::Record;
 use tack_lab::runner::{Sink, Stopped, run};
@@ -200,4 +202,53 @@ fn parts_together_are_the_whole_byte_by_byte() {
     assert!(missing.contains("5 of 8") && missing.contains(&items[1].id), "{missing}");
     let foreign = [("x.jsonl".to_owned(), "{}\n".to_owned())];
     assert!(merge(&foreign).unwrap_err().starts_with("x.jsonl: line 1"));
+}
+
+/// As a driver of workers keeps them: in whatever order they come back.
+#[test]
+fn a_store_is_arranged_as_one_machine_would_have_written_it_and_keeps_what_is_another_plan_s() {
+    let items = items(SWEEP);
+    let dir = tempfile::tempdir().unwrap();
+    let (own, single) = (dir.path().join("own.jsonl"), dir.path().join("single.jsonl"));
+    let other = Record { run: "0".repeat(16), ..invented(&items[0]) };
+    let mut store = Store::<Record>::open(&own, true).unwrap();
+    for item in items.iter().rev() {
+        store.append(invented(item)).unwrap();
+    }
+    store.append(other.clone()).unwrap();
+    let runs: Vec<String> = items.iter().map(|item| item.id.clone()).collect();
+    store.arrange(&runs).unwrap();
+    let mut whole = Store::<Record>::open(&single, true).unwrap();
+    whole.append(other).unwrap();
+    for item in &items {
+        whole.append(invented(item)).unwrap();
+    }
+    let read = |path: &Path| std::fs::read_to_string(path).unwrap();
+    assert_eq!(read(&own), read(&single));
+    // What comes after goes to its end.
+    store.append(Record { run: "1".repeat(16), ..invented(&items[0]) }).unwrap();
+    assert!(read(&own).starts_with(&read(&single)) && read(&own).len() > read(&single).len());
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 2, "nothing is left beside it");
+}
+
+#[test]
+fn a_host_ends_a_run_in_its_middle_and_going_on_changes_nothing() {
+    let item = &items(SWEEP)[0];
+    let asked = AtomicUsize::new(0);
+    let controllers = Controllers::new();
+    let run = |most: usize| {
+        let go_on = || asked.fetch_add(1, Ordering::Relaxed) < most;
+        run_hosted(item, Host { controllers: &controllers, go_on: &go_on })
+    };
+    let error = run(2).unwrap_err();
+    assert!(error.is::<Interrupted>(), "{error:#}");
+    assert_eq!(asked.load(Ordering::Relaxed), 3);
+    assert_eq!(run(usize::MAX).unwrap(), backend::run(item).unwrap());
+}
+
+#[test]
+fn a_controller_that_no_host_brings_is_named() {
+    let text = "[wan]\nrate_mbps = 10\n[[flow]]\nstrategy = \"tack\"\ncontroller = \"mine\"\n";
+    let error = backend::run(&items(text)[0]).unwrap_err();
+    assert!(format!("{error:#}").contains("`controller = \"mine\"`"), "{error:#}");
 }

@@ -12,7 +12,7 @@ use tack_quic::{ConnId, ConnectionError, Info, UseError};
 
 use super::error::{closed, ended, refused};
 use super::machine::{Key, What};
-use super::{RecvStream, SendStream};
+use super::{RecvStream, SendStream, Version};
 use crate::endpoint::Handle;
 use crate::shared::State;
 use crate::tls::Fingerprint;
@@ -196,7 +196,25 @@ impl Connection {
 
     /// Our socket's address.
     pub fn local_address(&self) -> SocketAddr {
-        self.place.handle.0.link.get_ref().local_addr()
+        self.place.handle.0.lock().way.link().local_addr()
+    }
+
+    /// The version of QUIC spoken.
+    pub fn version(&self) -> Version {
+        self.place.look(|conn| conn.version())
+    }
+
+    /// The handshake went on with what both ends kept of an earlier connection.
+    pub fn is_resumed(&self) -> bool {
+        self.place.look(|conn| conn.is_resumed())
+    }
+
+    /// Uses other keys from now on, which the peer follows [RFC 9001 §6]; false: it is too early, for the
+    /// last ones are not known to be in use at both ends. Without being asked, it happens before keys are
+    /// worn out.
+    pub fn update_keys(&self) -> bool {
+        let mut state = self.place.handle.0.lock();
+        state.host.connection(self.place.id).is_some_and(|conn| conn.update_keys())
     }
 
     /// The application protocol agreed on.
@@ -221,6 +239,13 @@ impl ConnectionWatch {
     /// See [`Connection::info`]; `None` once the connection was dropped.
     pub fn info(&self) -> Option<Info> {
         self.0.upgrade().map(|place| place.look(|conn| conn.info()))
+    }
+
+    /// See [`Connection::set_keep_alive`].
+    pub fn set_keep_alive(&self, after: Option<Duration>) {
+        if let Some(place) = self.0.upgrade() {
+            Connection { place }.set_keep_alive(after);
+        }
     }
 
     /// See [`Connection::close`]. Whoever uses the connection finds it ended.

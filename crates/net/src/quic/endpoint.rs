@@ -17,7 +17,7 @@ use crate::dial::{Reach, first_of, refused, resolve};
 use crate::endpoint::{Handle, IoCounters};
 use crate::link::Link;
 use crate::shared::State;
-use crate::tap::{SharedTap, Tapped};
+use crate::tap::{Gauge, SharedTap, Tapped};
 use crate::tls::{AlertDescription, Connector, ForQuic, TlsError};
 use crate::{ConnectError, HostPort};
 
@@ -61,7 +61,7 @@ impl Builder {
         self
     }
 
-    /// Tells `tap` of every datagram.
+    /// Tells `tap` of every datagram, and of every packet in clear.
     #[must_use]
     pub fn tap(mut self, tap: SharedTap) -> Builder {
         self.tap = Some(tap);
@@ -97,13 +97,16 @@ impl Builder {
         let mut secret = [0; 32];
         getrandom::fill(&mut secret)?;
         let quic = Quic::new(secret, self.listen);
-        let quic = match self.reset_secret {
+        let mut quic = match self.reset_secret {
             Some(secret) => quic.with_reset_key(&secret, local.to_string().as_bytes()),
             None => quic,
         };
         let tapped = self.tap.map(|tap| Tapped { tap, local });
+        if tapped.is_some() {
+            quic.look();
+        }
         let handle = start(Link::Udp(socket), quic, Clock::start(), false, tapped)?;
-        Ok(Endpoint { handle, local })
+        Ok(Endpoint { handle, socket: self.socket })
     }
 }
 
@@ -113,7 +116,7 @@ impl Builder {
 #[derive(Clone, Debug)]
 pub struct Endpoint {
     handle: Handle<Quic>,
-    local: SocketAddr,
+    socket: SocketConfig,
 }
 
 impl Endpoint {
@@ -141,7 +144,53 @@ impl Endpoint {
 
     /// The socket's address.
     pub fn local_addr(&self) -> SocketAddr {
-        self.local
+        self.handle.0.lock().way.link().local_addr()
+    }
+
+    /// Leaves the socket for another one on `local`, and takes the connections along: to another network, or
+    /// away from an address that is about to go. Servers are asked whether they hear us there, under connection
+    /// IDs that nobody on the old path has seen [RFC 9000 §9.5], and what was known of the old path is
+    /// forgotten. A connection whose server forbids it, or whose handshake is not done, cannot move like that:
+    /// its server takes us for a client behind a NAT, or hears us no more.
+    ///
+    /// Clients of this endpoint do not follow: a server's address is where it began.
+    ///
+    /// # Errors
+    /// The address is taken or not ours, or no file descriptor is left; everything is as it was then.
+    ///
+    /// # Panics
+    /// Outside a runtime.
+    pub fn rebind(&self, local: SocketAddr) -> io::Result<()> {
+        self.rebind_to(UdpSocket::bind(local, &self.socket)?)
+    }
+
+    /// As [`Self::rebind`], to a socket bound elsewhere.
+    ///
+    /// # Errors
+    /// As there.
+    ///
+    /// # Panics
+    /// Outside a runtime.
+    pub fn rebind_from_std(&self, socket: std::net::UdpSocket) -> io::Result<()> {
+        self.rebind_to(UdpSocket::from_std(socket)?)
+    }
+
+    fn rebind_to(&self, socket: UdpSocket) -> io::Result<()> {
+        let shared = &self.handle.0;
+        let mut state = shared.lock();
+        state.exchange(Link::Udp(socket))?;
+        let now = shared.clock.now();
+        let all: Vec<_> = state.host.connections().collect();
+        for id in all {
+            if state.host.peek(id).is_some_and(|conn| conn.can_migrate())
+                && let Some(conn) = state.host.connection(id)
+            {
+                // Fails only if it cannot move, which was asked.
+                let _ = conn.migrate(now);
+            }
+        }
+        state.settle(shared);
+        Ok(())
     }
 
     /// Connects to the server called `host` (`example.org:9000`, `[fd00::1]:9000`), whose key or
@@ -161,7 +210,7 @@ impl Endpoint {
         config: Config,
     ) -> Result<Connection, ConnectError> {
         let at: HostPort = host.parse()?;
-        let reach = Reach::from_socket(self.local);
+        let reach = Reach::from_socket(self.local_addr());
         let addresses = resolve((at.name.as_str(), at.port), reach).await?;
         let host = at.to_string();
         let protocols: Vec<_> = protocols.iter().map(|name| name.to_vec()).collect();
@@ -293,12 +342,17 @@ impl Endpoint {
     /// Marks every datagram with a differentiated services codepoint, 6 bits [RFC 2474], from now on.
     /// Returns whether that can be done: on Linux.
     pub fn set_dscp(&self, dscp: u8) -> bool {
-        self.handle.0.link.get_ref().set_dscp(dscp)
+        self.handle.0.lock().way.link().set_dscp(dscp)
     }
 
     /// What passed the socket so far.
     pub fn io_counters(&self) -> IoCounters {
         self.handle.0.lock().io
+    }
+
+    /// Reads the state of the endpoint and its connections from elsewhere.
+    pub fn gauge(&self) -> Gauge {
+        Gauge(Arc::new(Arc::downgrade(&self.handle.0)))
     }
 
     /// What strangers were told.

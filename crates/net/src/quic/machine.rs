@@ -1,11 +1,14 @@
 //! The QUIC endpoint as the driver has it: what tasks wait for of it.
 
+use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 
 use tack_quic::streams::{Dir, StreamEvent, StreamId};
 use tack_quic::{ConnId, Endpoint, Event};
+use tack_transport::Figures;
 
 use crate::shared::Machine;
+use crate::tap::Tapped;
 use crate::waiters::Waiters;
 
 /// What a task waits for.
@@ -65,5 +68,16 @@ impl Machine for Endpoint {
             // What it says nobody here can wait for.
             _ => {}
         }
+    }
+
+    fn note(&mut self, tapped: &Tapped) {
+        while let Some(seen) = self.poll_seen() {
+            tapped.note(&seen);
+        }
+    }
+
+    fn figures(&self) -> Vec<(SocketAddr, Figures)> {
+        let open = self.connections().filter_map(|id| self.peek(id)).filter(|c| !c.is_over());
+        open.map(|conn| (conn.remote(), conn.figures())).collect()
     }
 }

@@ -153,3 +153,55 @@ async fn a_first_packet_that_comes_a_thousand_times_is_one_connection() {
     assert_eq!(counters.accepted, 2, "{counters:?}");
     attempt.abort();
 }
+
+#[tokio::test]
+async fn a_connection_goes_on_when_its_endpoint_leaves_its_socket_for_another() {
+    let server = Server::new(Config::default());
+    let client = Endpoint::client(loopback()).unwrap();
+    let (near, far) = tokio::join!(server.connect(&client), soon(server.endpoint.accept()));
+    let far = far.unwrap();
+    tokio::spawn(echo(far.clone()));
+    let mut seen = Vec::new();
+    for moves in 0..4 {
+        assert!(soon(echoed(&near, bytes(300_000))).await == bytes(300_000));
+        assert_eq!(far.remote_address(), client.local_addr());
+        assert_eq!(near.info().counters.moves, moves);
+        seen.push(near.local_address());
+        client.rebind(loopback()).unwrap();
+    }
+    seen.sort();
+    seen.dedup();
+    assert_eq!(seen.len(), 4, "each socket was another");
+    // One that connects afterwards does so from there.
+    let (again, far) = tokio::join!(server.connect(&client), soon(server.endpoint.accept()));
+    tokio::spawn(echo(far.unwrap()));
+    assert!(soon(echoed(&again, bytes(10_000))).await == bytes(10_000));
+}
+
+#[tokio::test]
+async fn a_socket_is_left_in_the_midst_of_a_transfer_and_no_byte_is_lost() {
+    let server = Server::new(Config::default());
+    let client = Endpoint::client(loopback()).unwrap();
+    let (near, far) = tokio::join!(server.connect(&client), soon(server.endpoint.accept()));
+    tokio::spawn(echo(far.unwrap()));
+    let moving = tokio::spawn(async move {
+        for _ in 0..5 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            client.rebind(loopback()).unwrap();
+        }
+    });
+    assert!(soon(echoed(&near, bytes(8_000_000))).await == bytes(8_000_000));
+    moving.await.unwrap();
+}
+
+#[tokio::test]
+async fn an_address_that_is_not_ours_is_not_moved_to() {
+    let server = Server::new(Config::default());
+    let client = Endpoint::client(loopback()).unwrap();
+    let (near, far) = tokio::join!(server.connect(&client), soon(server.endpoint.accept()));
+    tokio::spawn(echo(far.unwrap()));
+    let before = client.local_addr();
+    client.rebind("192.0.2.1:0".parse().unwrap()).unwrap_err();
+    assert_eq!(client.local_addr(), before);
+    assert!(soon(echoed(&near, bytes(10_000))).await == bytes(10_000));
+}

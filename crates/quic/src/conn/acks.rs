@@ -17,6 +17,7 @@ use tack::{Arrival, Buffer, Feedback, Frequency, IackReason, Ranges, Receiver};
 use tack_units::Instant;
 
 use crate::ack_frequency;
+use crate::seen::AckReason;
 use crate::wire::{Ack, EcnCounts, Loss, Report};
 
 use plain::Plain;
@@ -52,6 +53,7 @@ pub(crate) struct Told {
     pub(crate) below: u64,
     /// It should be acknowledged itself, so that the floor can rise.
     pub(crate) ping: bool,
+    pub(crate) reason: AckReason,
 }
 
 #[derive(Debug)]
@@ -197,10 +199,12 @@ impl Acks {
         if self.deadline().is_none_or(|at| at > now) || self.arrived.is_empty() {
             return None;
         }
-        match &self.policy {
-            Policy::Tack(_) => self.poll_tack(room, exponent, now),
-            _ => self.tell_all(exponent, now),
-        }
+        let reason = match &self.policy {
+            Policy::Tack(_) => return self.poll_tack(room, exponent, now),
+            Policy::AtOnce => AckReason::Handshake,
+            Policy::Plain(plain) => plain.reason(),
+        };
+        self.tell_all(reason, exponent, now)
     }
 
     /// An acknowledgment for a packet that leaves anyway; `None`: there is nothing to tell.
@@ -211,7 +215,7 @@ impl Acks {
         if let Policy::Tack(receiver) = &mut self.policy {
             receiver.on_acknowledged_by_data(true, now);
         }
-        self.tell_all(exponent, now)
+        self.tell_all(AckReason::Piggyback, exponent, now)
     }
 
     /// Something asks for an acknowledgment and has none.
@@ -220,7 +224,7 @@ impl Acks {
     }
 
     /// All ranges, as many as a plain peer is told.
-    fn tell_all(&mut self, exponent: u64, now: Instant) -> Option<Told> {
+    fn tell_all(&mut self, reason: AckReason, exponent: u64, now: Instant) -> Option<Told> {
         let ranges = self.arrived.iter().rev().take(PLAIN_RANGES);
         let ranges: Vec<_> = ranges.map(|range| range.start - 1..range.end - 1).collect();
         let below = ranges.first()?.end + 1;
@@ -231,7 +235,7 @@ impl Acks {
         self.owed = false;
         self.sent += 1;
         let below = if matches!(self.policy, Policy::Tack(_)) { 0 } else { below };
-        Some(Told { ack, report: None, loss: None, below, ping: false })
+        Some(Told { ack, report: None, loss: None, below, ping: false, reason })
     }
 
     fn poll_tack(&mut self, room: usize, exponent: u64, now: Instant) -> Option<Told> {
@@ -252,7 +256,7 @@ impl Acks {
                 let ping = due && self.arrived.len() > 1;
                 self.pinged = if ping { Some(now) } else { self.pinged };
                 let (ack, report) = (Ack::from(&tack), Some(Report::of(&tack)));
-                Told { ack, report, loss: None, below, ping }
+                Told { ack, report, loss: None, below, ping, reason: AckReason::Tack }
             }
             Feedback::Iack(iack) => {
                 let ranges = self.arrived.iter().rev();
@@ -261,10 +265,13 @@ impl Acks {
                 let high = ranges.first()?.end + 1;
                 let lists_all = ranges.len() == self.arrived.len();
                 let unsettled = high.saturating_sub(receiver.settled_below());
-                let is_loss = matches!(iack.reason, IackReason::Loss { .. }) && lists_all;
-                let loss = is_loss.then_some(Loss { unsettled });
+                let is_loss = matches!(iack.reason, IackReason::Loss { .. });
+                let loss = (is_loss && lists_all).then_some(Loss { unsettled });
+                // There is no window to tell, and nobody asks for an RTT sample.
+                let marked = AckReason::CongestionExperienced;
+                let reason = if is_loss { AckReason::Loss } else { marked };
                 let ack = Ack { delay: 0, ranges, ecn: None };
-                Told { ack, report: None, loss, below: 0, ping: false }
+                Told { ack, report: None, loss, below: 0, ping: false, reason }
             }
         };
         (told.ack.delay, told.ack.ecn) = (delay, ecn);

@@ -13,6 +13,7 @@ use super::{Connection, State};
 use crate::error::{ConnectionError, Violation};
 use crate::protection::{self, OpenError, initial_keys, is_valid_retry};
 use crate::secret::CID_LEN;
+use crate::seen::{DropReason, SeenPacket, What};
 use crate::wire::{ConnectionId, Header, LongKind, Protected};
 
 /// Packets that may wait for their keys.
@@ -42,8 +43,7 @@ impl Connection {
             self.path.on_received(datagram.len());
         } else if self.side == Side::Client && !is_same_place(from, self.path.remote()) {
             // A server does not move by itself [RFC 9000 §9].
-            self.counters.packets_dropped += 1;
-            return;
+            return self.drop_packet(datagram.len(), DropReason::Unexpected, now);
         }
         let is_reset = self.is_reset_by(datagram);
         let before = self.counters.packets_received;
@@ -95,15 +95,14 @@ impl Connection {
         let (mut at, mut first) = (0, None);
         while at < datagram.len() && !matches!(self.state, State::Over) {
             let Ok(protected) = Protected::parse(&datagram[at..], CID_LEN) else {
-                self.counters.packets_dropped += 1;
-                return;
+                return self.drop_packet(datagram.len() - at, DropReason::Header, now);
             };
             let (end, dcid) = (protected.end, protected.header.dcid());
             let is_small = datagram.len() < usize::from(BASE) && self.side == Side::Server;
             // Packets to others, and small ones to a server that anybody can ask for large answers
             // [RFC 9000 §12.2, §14.1].
             if *first.get_or_insert(dcid) != dcid || is_small && protected.header.is_initial() {
-                self.counters.packets_dropped += 1;
+                self.drop_packet(end, DropReason::Header, now);
             } else {
                 self.handle_packet(from, ecn, &mut datagram[at..at + end], now);
             }
@@ -114,43 +113,52 @@ impl Connection {
     fn handle_packet(&mut self, from: SocketAddr, ecn: u8, packet: &mut [u8], now: Instant) {
         let len = packet.len();
         match self.open_packet(ecn, packet, now) {
-            Ok(Some(open)) => {
+            Ok(Ok(open)) => {
                 if let Err(violation) = self.on_packet(from, ecn, len, &open, now) {
                     self.fail(violation, now);
                 }
             }
-            Ok(None) => self.counters.packets_dropped += 1,
+            Ok(Err(why)) => self.drop_packet(len, why, now),
             Err(violation) => self.fail(violation, now),
         }
     }
 
-    /// Takes protection off; `None`: it is to be dropped, or was dealt with.
+    fn drop_packet(&mut self, bytes: usize, why: DropReason, now: Instant) {
+        self.counters.packets_dropped += 1;
+        self.note(now, || What::Dropped(bytes, why));
+    }
+
+    /// Takes protection off; or why it is to be dropped, or was dealt with.
     fn open_packet<'a>(
         &mut self,
         ecn: u8,
         packet: &'a mut [u8],
         now: Instant,
-    ) -> Result<Option<Open<'a>>, Violation> {
+    ) -> Result<Result<Open<'a>, DropReason>, Violation> {
         let Ok(Protected { header, number_at, .. }) = Protected::parse(packet, CID_LEN) else {
-            return Ok(None);
+            return Ok(Err(DropReason::Header));
         };
         let (space, dcid, scid) = match header {
             Header::Retry { .. } => {
                 self.on_retry(packet, now);
-                return Ok(None);
+                return Ok(Err(DropReason::Unexpected));
             }
             Header::VersionNegotiation { versions, scid, .. } => {
                 let (versions, scid) = (versions.to_vec(), scid);
                 self.on_version_negotiation(&versions, scid);
-                return Ok(None);
+                return Ok(Err(DropReason::Unexpected));
             }
-            Header::Long { kind: LongKind::ZeroRtt, .. } => return Ok(None),
-            Header::Long { version, .. } if version != self.version => return Ok(None),
+            Header::Long { kind: LongKind::ZeroRtt, .. } => {
+                return Ok(Err(DropReason::KeyUnavailable));
+            }
+            Header::Long { version, .. } if version != self.version => {
+                return Ok(Err(DropReason::Header));
+            }
             // Tokens are for servers [RFC 9000 §17.2.2].
             Header::Long { kind: LongKind::Initial, token, .. }
                 if self.side == Side::Client && !token.is_empty() =>
             {
-                return Ok(None);
+                return Ok(Err(DropReason::Header));
             }
             Header::Long { kind: LongKind::Initial, dcid, scid, .. } => {
                 (SpaceId::Initial, dcid, Some(scid))
@@ -158,7 +166,7 @@ impl Connection {
             Header::Long { dcid, scid, .. } => (SpaceId::Handshake, dcid, Some(scid)),
             Header::Short { dcid, .. } => (SpaceId::Data, dcid, None),
         };
-        let Some(number_at) = number_at else { return Ok(None) };
+        let Some(number_at) = number_at else { return Ok(Err(DropReason::Header)) };
         let expected = self.spaces[space as usize].acks.expected();
         if !self.has_keys(space) {
             let is_early = match space {
@@ -169,7 +177,7 @@ impl Connection {
             if is_early && self.held.len() < MAX_HELD {
                 self.held.push((packet.to_vec(), ecn));
             }
-            return Ok(None);
+            return Ok(Err(DropReason::KeyUnavailable));
         }
         let opened = match (space, &self.initial_keys, &self.handshake_keys) {
             (SpaceId::Initial, Some(keys), _) | (SpaceId::Handshake, _, Some(keys)) => {
@@ -177,15 +185,15 @@ impl Connection {
             }
             _ => match &mut self.one_rtt {
                 Some(keys) => keys.open(packet, number_at, expected)?,
-                None => return Ok(None),
+                None => return Ok(Err(DropReason::KeyUnavailable)),
             },
         };
         match opened {
             Ok(opened) => {
                 let (number, frames) = (opened.number, opened.frames);
-                Ok(Some(Open { space, number, dcid, scid, frames }))
+                Ok(Ok(Open { space, number, dcid, scid, frames }))
             }
-            Err(OpenError::Damaged) => Ok(None),
+            Err(OpenError::Damaged) => Ok(Err(DropReason::Decryption)),
             Err(OpenError::Reserved) => Err(Violation::of_protocol("reserved bits are set")),
         }
     }
@@ -202,12 +210,24 @@ impl Connection {
         let space = open.space;
         if !self.spaces[space as usize].acks.is_new(open.number) {
             self.counters.duplicates += 1;
+            self.note(now, || What::Dropped(len, DropReason::Duplicate));
             return Ok(());
         }
         if !self.is_peer(open.scid) {
+            self.note(now, || What::Dropped(len, DropReason::Unexpected));
             return Ok(());
         }
         self.counters.packets_received += 1;
+        self.note(now, || {
+            let (number, frames) = (open.number, open.frames.to_vec());
+            What::Received(SeenPacket {
+                kind: space.kind(),
+                number,
+                bytes: len,
+                frames,
+                reason: None,
+            })
+        });
         self.idle_since = now;
         self.heard_since_asking = true;
         if self.is_ending() {

@@ -99,6 +99,13 @@ impl RemoteCids {
         self.active.range(self.current + 1..).next().map(|(_, (cid, _))| *cid)
     }
 
+    /// An ID for packets to another address: one that nobody has seen, or none at all of a peer that has
+    /// none, which links no two paths [RFC 9000 §9.5].
+    pub(crate) fn elsewhere(&self) -> Option<ConnectionId> {
+        let current = self.current();
+        if current.as_bytes().is_empty() { Some(current) } else { self.spare() }
+    }
+
     /// Moves to an ID that was not used yet, as on another path; false: there is none.
     pub(crate) fn advance(&mut self) -> bool {
         let Some((&next, _)) = self.active.range(self.current + 1..).next() else { return false };

@@ -142,9 +142,8 @@ impl Connection {
         self.state = State::Established;
         self.events.push_back(Event::Connected);
         let peer = self.peer.clone().unwrap_or_default();
-        if !self.remote_cids.current().as_bytes().is_empty() {
-            self.local_cids.on_parameters(&peer);
-        }
+        // A peer that has no IDs itself may move by ours all the same [RFC 9000 §5.1.1].
+        self.local_cids.on_parameters(&peer);
         self.mtu.begin(peer.max_udp_payload, now);
         if self.side == Side::Server {
             self.handshake_done_owed = true;

@@ -21,6 +21,11 @@ impl Ecn {
         Ecn { on, marked: 0, seen: EcnCounts::default(), reacted_at: None }
     }
 
+    /// Marks arrive, and the peer tells of them.
+    pub(crate) fn is_confirmed(&self) -> bool {
+        self.on && self.seen != EcnCounts::default()
+    }
+
     /// The field of a 1-RTT packet that leaves.
     pub(crate) fn mark(&mut self) -> u8 {
         self.marked += u64::from(self.on);

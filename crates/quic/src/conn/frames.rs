@@ -219,6 +219,9 @@ impl Connection {
         }
         self.read_fates(now);
         self.close_if_left(now);
+        if space == SpaceId::Data {
+            self.note_figures(now);
+        }
         Ok(())
     }
 

@@ -1,6 +1,7 @@
 //! What one packet number space has sent and not heard of.
 
-use std::collections::BTreeMap;
+use core::ops::Range;
+use std::collections::VecDeque;
 
 use tack_transport::Snapshot;
 use tack_units::Instant;
@@ -25,10 +26,66 @@ pub(super) struct Logged {
     pub(super) snapshot: Snapshot,
 }
 
+/// Packets by their numbers, which ascend: they leave in this order and are settled nearly in it.
+#[derive(Debug, Default)]
+pub(super) struct Packets {
+    /// `None` of those that are settled, but never at the front.
+    ring: VecDeque<(u64, Option<Logged>)>,
+    held: usize,
+}
+
+impl Packets {
+    pub(super) fn len(&self) -> usize {
+        self.held
+    }
+
+    /// `number` is greater than all before.
+    fn push(&mut self, number: u64, logged: Logged) {
+        self.ring.push_back((number, Some(logged)));
+        self.held += 1;
+    }
+
+    fn place(&self, number: u64) -> Option<usize> {
+        let (first, _) = self.ring.front()?;
+        // Most often none is left out between.
+        let likely = usize::try_from(number.checked_sub(*first)?).ok()?;
+        match self.ring.get(likely) {
+            Some((found, _)) if *found == number => Some(likely),
+            _ => self.ring.binary_search_by_key(&number, |(number, _)| *number).ok(),
+        }
+    }
+
+    pub(super) fn get(&self, number: u64) -> Option<&Logged> {
+        self.ring[self.place(number)?].1.as_ref()
+    }
+
+    fn remove(&mut self, number: u64) -> Option<Logged> {
+        let place = self.place(number)?;
+        let logged = self.ring[place].1.take()?;
+        self.held -= 1;
+        while self.ring.front().is_some_and(|(_, logged)| logged.is_none()) {
+            self.ring.pop_front();
+        }
+        Some(logged)
+    }
+
+    /// The oldest.
+    pub(super) fn first(&self) -> Option<u64> {
+        self.ring.front().map(|(number, _)| *number)
+    }
+
+    /// Those of `numbers`, ascending.
+    pub(super) fn range(&self, numbers: Range<u64>) -> impl Iterator<Item = (u64, &Logged)> {
+        let start = self.ring.partition_point(|(number, _)| *number < numbers.start);
+        let within = self.ring.range(start..).take_while(move |(number, _)| *number < numbers.end);
+        within.filter_map(|(number, logged)| Some((*number, logged.as_ref()?)))
+    }
+}
+
 /// See the [module's text](self).
 #[derive(Debug, Default)]
 pub(super) struct Log {
-    pub(super) packets: BTreeMap<u64, Logged>,
+    pub(super) packets: Packets,
     /// The next packet's number.
     pub(super) next: u64,
     pub(super) largest_acked: Option<u64>,
@@ -56,12 +113,12 @@ impl Log {
         } else if logged.sent.carried.is_empty() || self.packets.len() >= MOST_PACKETS {
             return;
         }
-        self.packets.insert(number, logged);
+        self.packets.push(number, logged);
     }
 
     /// The packet is settled one way or the other.
     pub(super) fn remove(&mut self, number: u64) -> Option<Logged> {
-        let logged = self.packets.remove(&number)?;
+        let logged = self.packets.remove(number)?;
         if logged.sent.eliciting {
             self.eliciting -= 1;
             self.in_flight -= u64::from(logged.sent.bytes);
@@ -71,7 +128,52 @@ impl Log {
 
     /// What the oldest packets carried that ask for an acknowledgment.
     pub(super) fn oldest(&self, packets: usize) -> Vec<Carried> {
-        let eliciting = self.packets.values().filter(|p| p.sent.eliciting);
-        eliciting.take(packets).flat_map(|p| p.sent.carried.iter().cloned()).collect()
+        let eliciting = self.packets.range(0..u64::MAX).filter(|(_, p)| p.sent.eliciting);
+        eliciting.take(packets).flat_map(|(_, p)| p.sent.carried.iter().cloned()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    #[test]
+    fn packets_are_found_and_settled_as_in_an_ordered_map() {
+        let mut state = 1_u64;
+        let mut draw = |most: u64| {
+            // Any generator will do.
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 33) % most
+        };
+        let logged = || Logged {
+            sent: Sent { eliciting: true, bytes: 1, carried: Vec::new() },
+            at: Instant::ZERO,
+            snapshot: Snapshot::at(Instant::ZERO),
+        };
+        let (mut packets, mut map, mut next) = (Packets::default(), BTreeMap::new(), 0);
+        for _ in 0..20_000 {
+            match draw(3) {
+                0 => {
+                    next += 1 + draw(2) * draw(4);
+                    packets.push(next, logged());
+                    map.insert(next, ());
+                }
+                1 => {
+                    let number = next.saturating_sub(draw(60));
+                    assert_eq!(packets.get(number).is_some(), map.contains_key(&number));
+                    assert_eq!(packets.remove(number).is_some(), map.remove(&number).is_some());
+                }
+                _ => {
+                    let from = next.saturating_sub(draw(60));
+                    let range = from..from + draw(40);
+                    let found: Vec<u64> = packets.range(range.clone()).map(|(n, _)| n).collect();
+                    assert_eq!(found, map.range(range).map(|(n, ())| *n).collect::<Vec<_>>());
+                }
+            }
+            assert_eq!(packets.len(), map.len());
+            assert_eq!(packets.first(), map.keys().next().copied());
+        }
     }
 }

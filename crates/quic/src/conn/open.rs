@@ -21,6 +21,7 @@ use super::{Connection, Counters, Space, State};
 use crate::config::Config;
 use crate::protection::initial_keys;
 use crate::secret::Secret;
+use crate::seen::Log as SeenLog;
 use crate::streams::Streams;
 use crate::wire::{ConnectionId, Parameters, TACK_VERSION, Version};
 
@@ -193,6 +194,10 @@ impl Connection {
             datagrams_out: VecDeque::new(),
             events: VecDeque::new(),
             counters: Counters::default(),
+            seen: SeenLog::default(),
+            frequency_at: None,
+            spare: Vec::new(),
+            spare_carried: Vec::new(),
             config,
         }
     }

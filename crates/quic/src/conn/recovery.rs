@@ -195,7 +195,7 @@ impl Recovery {
     /// All of `space` goes again, as after a Retry.
     pub(crate) fn repeat_all(&mut self, space: SpaceId) {
         let log = &mut self.logs[space as usize];
-        let numbers: Vec<u64> = log.packets.keys().copied().collect();
+        let numbers: Vec<u64> = log.packets.range(0..log.next).map(|(number, _)| number).collect();
         for number in numbers {
             if let Some(logged) = log.remove(number) {
                 let carried = logged.sent.carried;
@@ -258,11 +258,23 @@ impl Recovery {
         }
     }
 
+    /// Something in `space` waits for an acknowledgment.
+    pub(crate) fn is_in_flight(&self, space: SpaceId) -> bool {
+        self.logs[space as usize].eliciting > 0
+    }
+
     /// Bytes in flight, of all spaces.
     pub(crate) fn in_flight(&self) -> u64 {
-        let spaces = if self.tack.is_some() { 2 } else { 3 };
-        let plain: u64 = self.logs[..spaces].iter().map(|log| log.in_flight).sum();
-        plain + self.tack.as_ref().map_or(0, |tack| tack.in_flight())
+        let data = match &self.tack {
+            Some(tack) => tack.in_flight(),
+            None => self.logs[SpaceId::Data as usize].in_flight,
+        };
+        self.handshake_in_flight() + data
+    }
+
+    /// Those of the handshake.
+    pub(crate) fn handshake_in_flight(&self) -> u64 {
+        self.logs[..SpaceId::Data as usize].iter().map(|log| log.in_flight).sum()
     }
 
     pub(crate) fn srtt(&self) -> Option<Duration> {

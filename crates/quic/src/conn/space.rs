@@ -1,5 +1,7 @@
 //! Packet number spaces [RFC 9000 §12.3].
 
+use crate::seen::PacketKind;
+
 /// Which one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum SpaceId {
@@ -11,6 +13,15 @@ pub(crate) enum SpaceId {
 
 impl SpaceId {
     pub(crate) const ALL: [SpaceId; 3] = [SpaceId::Initial, SpaceId::Handshake, SpaceId::Data];
+
+    /// Of its packets.
+    pub(crate) fn kind(self) -> PacketKind {
+        match self {
+            SpaceId::Initial => PacketKind::Initial,
+            SpaceId::Handshake => PacketKind::Handshake,
+            SpaceId::Data => PacketKind::OneRtt,
+        }
+    }
 }
 
 /// What a packet carried that somebody must hear of when it arrives or is lost.

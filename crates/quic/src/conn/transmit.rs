@@ -12,6 +12,7 @@ use super::space::{Carried, SpaceId};
 use super::{Connection, Datagram, State};
 use crate::error::{ConnectionError, code};
 use crate::protection::{SealKeys, seal};
+use crate::seen::{AckReason, PacketKind, SeenPacket, What};
 use crate::wire::{ConnectionId, Frame, Header, LongKind, PacketNumber, Version};
 
 /// Of every cipher suite of TLS 1.3 that QUIC has [RFC 9001 §5.3].
@@ -20,6 +21,8 @@ const TAG_LEN: usize = 16;
 const LENGTH_LEN: usize = 2;
 /// No packet with a PATH_CHALLENGE alone is longer.
 const LEAST_ASKING: u64 = 64;
+/// A packet with less room for frames is not begun.
+const LEAST_ROOM: usize = 64;
 /// Of a PATH_CHALLENGE or PATH_RESPONSE datagram, and of every one with an Initial packet.
 const FULL: usize = BASE as usize;
 
@@ -36,13 +39,15 @@ struct Payload {
     full: bool,
     /// It goes to another of the peer's IDs than everything else.
     to: Option<ConnectionId>,
+    /// Why it acknowledges something.
+    reason: Option<AckReason>,
 }
 
 impl Payload {
     fn new(space: SpaceId) -> Payload {
         let (frames, carried) = (Vec::new(), Vec::new());
-        let (eliciting, is_data, full, to) = (false, false, false, None);
-        Payload { space, frames, carried, eliciting, is_data, full, to }
+        let (eliciting, is_data, full, to, reason) = (false, false, false, None, None);
+        Payload { space, frames, carried, eliciting, is_data, full, to, reason }
     }
 
     fn put(&mut self, frame: &Frame<'_>) {
@@ -71,10 +76,19 @@ impl Connection {
                 if let Some(datagram) = self.probe_mtu(out, now) {
                     return Some(datagram);
                 }
+                if self.confirmed {
+                    // One packet, nearly always: nothing is gathered.
+                    let room = self.size().checked_sub(self.overhead(SpaceId::Data));
+                    let room = room.filter(|room| *room > LEAST_ROOM)?;
+                    let payload = self.build_data(room, now)?;
+                    return Some(self.emit(Vec::new(), payload, out, now));
+                }
                 self.payloads(now)
             }
         };
-        self.emit(payloads, out, now)
+        let mut payloads = payloads;
+        let last = payloads.pop()?;
+        Some(self.emit(payloads, last, out, now))
     }
 
     /// Nothing full-sized may go to where the peer seems to be, but the question whether it is there: what
@@ -100,7 +114,7 @@ impl Connection {
         let response = self.path.take_response_elsewhere()?;
         let mut payload = Payload::new(SpaceId::Data);
         // Without an ID to spare the peer had better not go there.
-        payload.to = Some(self.remote_cids.spare()?);
+        payload.to = Some(self.remote_cids.elsewhere()?);
         payload.put(&Frame::PathResponse(response.data));
         let least = if response.full { FULL } else { 0 };
         self.seal(payload, least, out, now);
@@ -117,7 +131,9 @@ impl Connection {
         let mut payloads = Vec::new();
         for space in SpaceId::ALL {
             let overhead = self.overhead(space);
-            let Some(room) = left.checked_sub(overhead).filter(|room| *room > 64) else { break };
+            let Some(room) = left.checked_sub(overhead).filter(|room| *room > LEAST_ROOM) else {
+                break;
+            };
             let payload = match space {
                 SpaceId::Data if self.one_rtt.is_some() => self.build_data(room, now),
                 SpaceId::Handshake if self.handshake_keys.is_some() => {
@@ -150,12 +166,15 @@ impl Connection {
 
     /// A packet of the handshake: ACK, CRYPTO, PING.
     fn build_handshake(&mut self, space: SpaceId, room: usize, now: Instant) -> Option<Payload> {
-        let may_send = self.recovery.in_flight() < self.congestion.window();
+        // Deviation: [RFC 9002 §7] counts 1-RTT packets as well. They may fill the window before a peer that
+        // lacks the end of the handshake can read any, and no timer runs for them until it has it.
+        let may_send = self.recovery.handshake_in_flight() < self.congestion.window();
         let Space { acks, sending, probes, .. } = &mut self.spaces[space as usize];
         let may_send = may_send || *probes > 0;
         let mut payload = Payload::new(space);
         if let Some(told) = acks.poll(room, 0, now) {
             payload.put(&Frame::Ack(told.ack));
+            payload.reason = Some(told.reason);
             payload.carried.push(Carried::Acks(told.below));
         }
         let end = room;
@@ -200,16 +219,17 @@ impl Connection {
     /// Seals the packets of a datagram.
     fn emit(
         &mut self,
-        mut payloads: Vec<Payload>,
+        before: Vec<Payload>,
+        mut last: Payload,
         out: &mut Vec<u8>,
         now: Instant,
-    ) -> Option<Datagram> {
+    ) -> Datagram {
         let start = out.len();
-        let is_full = payloads.iter().any(|payload| payload.full);
-        let is_data = payloads.iter().any(|payload| payload.is_data);
-        let only_data = payloads.iter().all(|payload| payload.space == SpaceId::Data);
-        let mut last = payloads.pop()?;
-        for payload in payloads {
+        let any = |is: fn(&Payload) -> bool| before.iter().any(is) || is(&last);
+        let is_full = any(|payload| payload.full);
+        let is_data = any(|payload| payload.is_data);
+        let only_data = !any(|payload| payload.space != SpaceId::Data);
+        for payload in before {
             self.seal(payload, 0, out, now);
         }
         let least = if is_full { (FULL).saturating_sub(out.len() - start) } else { 0 };
@@ -221,12 +241,12 @@ impl Connection {
         }
         self.path.on_sent(out.len() - start);
         let ecn = if only_data { self.ecn.mark() } else { 0 };
-        Some(Datagram { to: self.path.remote(), ecn, is_data })
+        Datagram { to: self.path.remote(), ecn, is_data }
     }
 
     /// Appends a packet of `least` bytes at least.
     fn seal(&mut self, payload: Payload, least: usize, out: &mut Vec<u8>, now: Instant) {
-        let Payload { space, mut frames, carried, eliciting, to, .. } = payload;
+        let Payload { space, mut frames, carried, eliciting, to, reason, .. } = payload;
         if space == SpaceId::Data && eliciting {
             self.skip_if_due(now);
         }
@@ -258,6 +278,12 @@ impl Connection {
             _ => unreachable!("a packet was built for a space without keys"),
         }
         let bytes = out.len() - before;
+        self.note(now, || {
+            let frames = frames.clone();
+            What::Sent(SeenPacket { kind: space.kind(), number, bytes, frames, reason })
+        });
+        frames.clear();
+        self.spare = frames;
         self.on_sealed(space, Sent { eliciting, bytes: bytes as u32, carried }, now);
     }
 
@@ -337,6 +363,10 @@ impl Connection {
         let (keys, key_phase) = keys.seal(number);
         let start = out.len();
         seal(keys, &Header::Short { dcid, key_phase }, number, as_sent, &frames, out);
+        self.note(now, || {
+            let bytes = usize::from(size);
+            What::Sent(SeenPacket { kind: PacketKind::OneRtt, number, bytes, frames, reason: None })
+        });
         self.mtu.on_sent(number, size, now);
         self.recovery.on_untold(now);
         self.counters.packets_sent += 1;

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use rustls::Side;
 use tack_cc::{CongestionControl, Snapshot};
-use tack_transport::Congestion;
+use tack_transport::{Congestion, Figures};
 use tack_units::Instant;
 
 use super::ecn::Ecn;
@@ -39,6 +39,10 @@ pub struct Info {
     pub probes: u64,
     /// Largest datagram that is known to pass, bytes.
     pub mtu: u16,
+    /// Packets are marked ECN-capable, and the peer counts the marks.
+    pub is_ecn: bool,
+    /// ACK_FREQUENCY frames that told a peer without TACK how often to acknowledge.
+    pub frequencies: u64,
     /// Acknowledgments of 1-RTT packets in all, and the TACKs among them, modulo 2^32.
     pub acks: u64,
     /// See `acks`.
@@ -236,12 +240,33 @@ impl Connection {
             lost_packets: self.recovery.lost_packets(),
             probes: self.recovery.probes(),
             mtu: self.mtu.size(),
+            is_ecn: self.ecn.is_confirmed(),
+            frequencies: self.ack_frequency.as_ref().map_or(0, |asks| asks.told()),
             acks: acks.sent(),
             tacks: acks.tacks(),
             counters: Counters {
                 key_updates: self.one_rtt.as_ref().map_or(0, |keys| keys.updates()),
                 ..self.counters
             },
+        }
+    }
+
+    /// What it tells in words that every transport has.
+    pub fn figures(&self) -> Figures {
+        let [send_buffered, recv_buffered, buffer_memory] = self.streams.held();
+        Figures {
+            is_tack: self.is_tack(),
+            srtt: self.recovery.srtt(),
+            rttvar: self.recovery.rttvar(),
+            rtt_min: self.recovery.rtt_min(),
+            cwnd: self.congestion.window(),
+            in_flight: self.recovery.in_flight(),
+            delivery_rate: self.congestion.delivery_rate(),
+            retransmissions: self.recovery.lost_packets(),
+            send_buffered,
+            recv_buffered,
+            buffer_memory,
+            limited: self.congestion.limited(),
         }
     }
 
@@ -314,6 +339,11 @@ impl Connection {
     }
 
     fn on_expired(&mut self, expired: Expired, now: Instant) {
+        self.expire(expired, now);
+        self.note_figures(now);
+    }
+
+    fn expire(&mut self, expired: Expired, now: Instant) {
         match expired {
             Expired::Lost(None) => {}
             Expired::Lost(Some(acked)) => {
@@ -322,6 +352,7 @@ impl Connection {
             }
             Expired::Probe(space) => {
                 self.spaces[space as usize].probes = PROBES;
+                self.probe_beside(space);
                 // TACK's own probe is followed by a timeout if it, too, is lost.
                 if space == SpaceId::Data && !self.is_tack() {
                     self.suspect_packet_size(now);
@@ -331,6 +362,21 @@ impl Connection {
                 self.counters.timeouts += 1;
                 self.congestion.on_timeout(lost_bytes, self.recovery.in_flight(), now);
                 self.suspect_packet_size(now);
+            }
+        }
+    }
+
+    /// The peer may have keys of one space only, and a server that is done with the handshake has none of it
+    /// any more: where something is in flight in others it goes along [RFC 9002 §6.2.4].
+    fn probe_beside(&mut self, space: SpaceId) {
+        for other in SpaceId::ALL {
+            let has_keys = match other {
+                SpaceId::Initial => self.initial_keys.is_some(),
+                SpaceId::Handshake => self.handshake_keys.is_some(),
+                SpaceId::Data => self.one_rtt.is_some(),
+            };
+            if other != space && has_keys && self.recovery.is_in_flight(other) {
+                self.spaces[other as usize].probes = PROBES;
             }
         }
     }

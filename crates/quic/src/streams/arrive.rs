@@ -88,14 +88,14 @@ impl Streams {
     }
 
     fn after_arrival(&mut self, id: u64) {
-        if let Some(stream) = self.recv.get_mut(&id)
-            && stream.is_readable()
-            && !stream.told_readable
-        {
+        let Some(stream) = self.recv.get_mut(&id) else { return };
+        if stream.is_readable() && !stream.told_readable {
             stream.told_readable = true;
             self.events.insert(StreamEvent::Readable(StreamId(id)));
         }
-        self.after_reading(id);
+        if stream.is_left() {
+            self.after_reading(id);
+        }
     }
 
     /// STOP_SENDING.

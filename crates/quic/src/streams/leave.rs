@@ -30,10 +30,9 @@ impl Streams {
     /// Stream data waits that may leave.
     pub(crate) fn has_data(&self) -> bool {
         let credit = self.flow.credit();
-        self.turns
-            .values()
-            .flatten()
-            .any(|id| self.send.get(id).is_some_and(|stream| stream.has_data(credit)))
+        let has = |id: &u64| self.send.get(id).is_some_and(|stream| stream.has_data(credit));
+        // Whoever is first in line nearly always has some.
+        self.first_turn().is_some_and(|(_, id)| has(&id)) || self.turns.values().flatten().any(has)
     }
 
     /// Something other than stream data waits.
@@ -128,15 +127,19 @@ impl Streams {
     pub(crate) fn put_data(&mut self, room: usize, out: &mut Vec<u8>, carried: &mut Vec<Carried>) {
         let end = out.len() + room;
         while end >= out.len() + LEAST_ROOM {
-            let Some((priority, id)) = self.next_turn() else { return };
+            let Some((priority, id)) = self.first_turn() else { return };
             let credit = self.flow.credit();
             let room = end - out.len();
-            let Some(stream) = self.send.get_mut(&id) else { continue };
-            stream.queued = false;
+            let Some(stream) = self.send.get_mut(&id) else {
+                self.end_turn(priority, false);
+                continue;
+            };
             // No more than it takes: an application's write of nearly a packet should stay one.
             let header = Frame::stream_header_len(id, stream.next_offset(), room as u64);
             let room = (room - header) as u64;
             let Some(part) = stream.next(room, credit) else {
+                stream.queued = false;
+                self.end_turn(priority, false);
                 self.take_turn(id);
                 continue;
             };
@@ -147,23 +150,29 @@ impl Streams {
             out.extend_from_slice(b);
             let back = stream.has_data(self.flow.credit());
             stream.queued = back;
-            if back {
-                self.turns.entry(priority).or_default().push_back(id);
-            } else {
+            self.end_turn(priority, back);
+            if !back {
                 self.take_turn(id);
             }
             carried.push(Carried::Part { id, range: part.range, fin: part.fin });
         }
     }
 
-    fn next_turn(&mut self) -> Option<(Reverse<i32>, u64)> {
-        let mut first = self.turns.first_entry()?;
-        let priority = *first.key();
-        let id = first.get_mut().pop_front();
-        if first.get().is_empty() {
-            first.remove();
+    fn first_turn(&self) -> Option<(Reverse<i32>, u64)> {
+        let (priority, queue) = self.turns.first_key_value()?;
+        Some((*priority, *queue.front().expect("an empty queue is taken out")))
+    }
+
+    /// Whose turn it was among those of `priority` is the last of them now, or not in line any more.
+    fn end_turn(&mut self, priority: Reverse<i32>, stays: bool) {
+        let Some(queue) = self.turns.get_mut(&priority) else { return };
+        match stays {
+            true => queue.rotate_left(1),
+            false => drop(queue.pop_front()),
         }
-        Some((priority, id.expect("an empty queue is taken out")))
+        if queue.is_empty() {
+            self.turns.remove(&priority);
+        }
     }
 
     /// What a packet carried has arrived.

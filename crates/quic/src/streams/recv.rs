@@ -43,6 +43,16 @@ impl RecvStream {
         }
     }
 
+    /// Bytes in order that were not read.
+    pub(crate) fn readable(&self) -> u64 {
+        self.buffer.len() as u64
+    }
+
+    /// Bytes of memory.
+    pub(crate) fn memory(&self) -> u64 {
+        self.buffer.memory() as u64
+    }
+
     /// How far `end` is beyond what is known to exist; `fin`: the stream ends there.
     fn extend(&mut self, end: u64, fin: bool) -> Result<u64, Violation> {
         let changes = match self.final_size {
@@ -138,6 +148,11 @@ impl RecvStream {
         self.stopped.is_none()
             && !self.ended
             && (self.reset.is_some() || !self.buffer.is_empty() || self.buffer.at_end())
+    }
+
+    /// Some of it will never be read, or nothing is left to be read.
+    pub(crate) fn is_left(&self) -> bool {
+        self.ended || self.stopped.is_some() || self.reset.is_some()
     }
 
     /// Bytes that will never be read, of those that count for the connection's limit; told once.

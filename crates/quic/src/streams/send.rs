@@ -108,6 +108,11 @@ impl SendStream {
         self.buffer.len() as u64
     }
 
+    /// Bytes of memory.
+    pub(crate) fn memory(&self) -> u64 {
+        self.buffer.memory() as u64
+    }
+
     /// Bytes written and never sent.
     pub(crate) fn unsent(&self) -> u64 {
         self.buffer.end() - self.nxt
@@ -214,14 +219,19 @@ impl SendStream {
             self.fin = Fin::Acked;
         }
         self.lost.remove(range.clone());
-        self.acked.insert(range);
         let start = self.buffer.end() - self.buffer.len() as u64;
+        if self.acked.is_empty() && range.start <= start {
+            // In order, as nearly always.
+            self.buffer.acknowledge(range.end);
+        } else {
+            self.acked.insert(range);
+        }
         if let Some(first) = self.acked.first().filter(|first| first.start <= start) {
             self.buffer.acknowledge(first.end);
             self.acked.remove_below(first.end);
-            if self.buffer.is_empty() {
-                self.buffer.release();
-            }
+        }
+        if self.buffer.is_empty() {
+            self.buffer.release();
         }
     }
 

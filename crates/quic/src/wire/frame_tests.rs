@@ -160,6 +160,17 @@ fn any_bytes_are_refused_or_survive_a_second_reading() {
 }
 
 #[test]
+fn a_rate_beyond_any_is_read_as_the_highest_that_can_be_written() {
+    let highest = Rate::from_kbps(u64::MAX / 1_000);
+    let report = Report { delivery_rate: Some(highest), ..report(&mut Rng(8)) };
+    let mut bytes = Vec::new();
+    Frame::Report(report).emit(&mut bytes);
+    let rate_at = bytes.len() - 8;
+    bytes[rate_at..].fill(0xff);
+    assert_eq!(parsed(&bytes), Ok(vec![Frame::Report(report)]));
+}
+
+#[test]
 fn a_frame_that_is_cut_off_is_refused() {
     let mut rng = Rng(7);
     for kind in 0..26 {

@@ -49,6 +49,9 @@ pub struct ConnectionId {
 }
 
 impl ConnectionId {
+    /// Of no bytes.
+    pub const EMPTY: ConnectionId = ConnectionId { len: 0, bytes: [0; MAX_CID_LEN] };
+
     /// `None` beyond 20 bytes.
     pub fn new(id: &[u8]) -> Option<ConnectionId> {
         let mut bytes = [0; MAX_CID_LEN];

@@ -96,7 +96,9 @@ impl Report {
             });
         }
         let has_rate = flags & HAS_RATE != 0;
-        let kbps = if has_rate { Some(reader.varint("delivery rate")?) } else { None };
+        // In whole kbit/s, so that what no `Rate` holds comes out as it would be written again.
+        let most = Rate::from_bps(u64::MAX).as_bps() / 1_000;
+        let kbps = if has_rate { Some(reader.varint("delivery rate")?.min(most)) } else { None };
         let regime = if flags & STARTUP != 0 { Regime::Startup } else { Regime::Steady };
         let delivery_rate = kbps.map(Rate::from_kbps);
         Ok(Report { counter, duplicates, unsettled, rho, interval, regime, timing, delivery_rate })
@@ -135,10 +137,16 @@ pub struct Loss {
 impl Loss {
     /// The IACK that this and the ACK frame beside it are.
     pub fn iack(&self, ack: &Ack) -> Iack {
-        let (cum_ack, rcv_high, mut gaps) = lists(ack);
+        let (cum_ack, ..) = lists(ack);
+        Iack { cum_ack, window: u64::MAX, reason: IackReason::Loss { gaps: self.gaps(ack) } }
+    }
+
+    /// The PKT.SEQ that it declares lost.
+    pub fn gaps(&self, ack: &Ack) -> Vec<Range<u64>> {
+        let (_, rcv_high, mut gaps) = lists(ack);
         let settled_below = rcv_high.saturating_sub(self.unsettled);
         gaps.retain(|gap| gap.start < settled_below);
-        Iack { cum_ack, window: u64::MAX, reason: IackReason::Loss { gaps } }
+        gaps
     }
 }
 

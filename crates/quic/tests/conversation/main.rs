@@ -1,13 +1,18 @@
 //! Conversations of our QUIC with itself and with quinn, over paths that lose, double, delay, damage and rebind.
 //! Each is a seed; every byte is compared.
 //!
-//! `TACK_SEEDS=100000` runs more of them.
+//! `TACK_SEEDS=100000` runs more of them, `TACK_SEEDS=910..911` one.
 
 mod end;
 mod ours;
 mod quinn;
 mod tls;
 mod world;
+
+use std::any::Any;
+use std::ops::Range;
+use std::panic::{RefUnwindSafe, catch_unwind};
+use std::time::Duration;
 
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
@@ -18,59 +23,128 @@ use ours::Ours;
 use quinn::Quinn;
 use world::{Path, World};
 
-fn seeds(usual: u64) -> u64 {
-    std::env::var("TACK_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(usual)
+/// As many seeds as is usual, or those that the environment names: `N` or `FIRST..END`.
+fn seeds(usual: u64) -> Range<u64> {
+    let Ok(named) = std::env::var("TACK_SEEDS") else { return 0..usual };
+    let (first, end) = named.split_once("..").unwrap_or(("0", &named));
+    let number = |text: &str| text.parse().expect("TACK_SEEDS is N or FIRST..END");
+    number(first)..number(end)
 }
 
-/// Runs a conversation per seed; a failing one is named.
-fn converse(usual: u64, ends: impl Fn(u64) -> [Box<dyn End>; 2] + std::panic::RefUnwindSafe) {
-    for seed in 0..seeds(usual) {
+/// Failures after which no more are looked for.
+const ENOUGH: usize = 10;
+
+/// Runs a conversation per seed; those that fail are named.
+fn converse(seeds: Range<u64>, ends: impl Fn(u64) -> [Box<dyn End>; 2] + RefUnwindSafe) {
+    let fails = |seed: &u64| {
         let run = || {
-            let mut rng = Pcg64::seed_from_u64(seed);
+            let mut rng = Pcg64::seed_from_u64(*seed);
             let path = Path::of(&mut rng);
             let (streams, most) = (rng.random_range(1..12), rng.random_range(1..60_000));
-            let mut world = World::new(seed, path, streams, most, ends(seed));
+            let mut world = World::new(*seed, path, streams, most, ends(*seed));
             let now = world.run();
             world.close(now);
         };
-        if std::panic::catch_unwind(run).is_err() {
-            panic!("seed {seed} fails");
-        }
-    }
+        catch_unwind(run).is_err_and(|panic| !is_quinn_s(&*panic))
+    };
+    let failed: Vec<u64> = seeds.filter(fails).take(ENOUGH).collect();
+    let Some(first) = failed.first() else { return };
+    let name = std::thread::current().name().unwrap_or_default().to_owned();
+    let again = format!("TACK_SEEDS={first}..{} cargo test -p tack-quic --test", first + 1);
+    panic!("seeds {failed:?} fail; the first again: {again} conversation {name}");
+}
+
+/// quinn-proto 0.11.19 takes it for granted that a server whose probe timer fires without anything in flight
+/// has a client in its handshake. The timer of a path that it has left fires as well (seed 11666).
+fn is_quinn_s(panic: &(dyn Any + Send)) -> bool {
+    let said = panic.downcast_ref::<&str>();
+    said.is_some_and(|said| said.contains("!self.peer_completed_address_validation()"))
+}
+
+/// Silence that ends a conversation. Half a minute would be too short for one in thirty thousand: quinn keeps
+/// acknowledgments to itself while its window is full (seed 20450), round trips then seem to take seconds, and
+/// two probes in a row are lost.
+const SILENCE: Duration = Duration::from_secs(120);
+
+fn full() -> Config {
+    Config { idle_timeout: Some(SILENCE), ..Config::default() }
 }
 
 fn plain() -> Config {
-    Config { tack: None, ask_frequency: false, ..Config::default() }
+    Config { tack: None, ask_frequency: false, ..full() }
+}
+
+/// As they were when a seed failed.
+fn impatient() -> Config {
+    Config { idle_timeout: Some(Duration::from_secs(30)), ..plain() }
 }
 
 #[test]
 fn ours_and_quinn_hear_each_other_when_ours_connects() {
-    converse(120, |seed| {
-        let config = if seed % 2 == 0 { plain() } else { Config::default() };
+    converse(seeds(120), |seed| {
+        let config = if seed % 2 == 0 { plain() } else { full() };
         [Box::new(Ours::new(config, seed)), Box::new(Quinn::new(true, seed))]
     });
 }
 
 #[test]
 fn ours_and_quinn_hear_each_other_when_quinn_connects() {
-    converse(120, |seed| {
-        let config = if seed % 2 == 0 { plain() } else { Config::default() };
+    converse(seeds(120), |seed| {
+        let config = if seed % 2 == 0 { plain() } else { full() };
         [Box::new(Quinn::new(false, seed)), Box::new(Ours::new(config, seed))]
     });
 }
 
 #[test]
 fn two_of_ours_hear_each_other_without_tack() {
-    converse(120, |seed| {
+    converse(seeds(120), |seed| {
         [Box::new(Ours::new(plain(), seed)), Box::new(Ours::new(plain(), seed + (1 << 40)))]
     });
 }
 
 #[test]
 fn two_of_ours_hear_each_other_with_tack() {
-    converse(120, |seed| {
-        let config = Config::default();
+    converse(seeds(120), |seed| {
+        let config = full();
         let server = Ours::new(config.clone(), seed + (1 << 40));
         [Box::new(Ours::new(config, seed)), Box::new(server)]
+    });
+}
+
+#[test]
+fn a_server_that_went_back_to_a_client_s_old_address_follows_its_probes_to_the_new_one() {
+    // The client's answer to quinn's challenge is lost, and all that it has to say again is a connection ID.
+    converse(910..911, |seed| {
+        [Box::new(Ours::new(impatient(), seed)), Box::new(Quinn::new(true, seed))]
+    });
+}
+
+#[test]
+fn a_client_that_has_moved_gives_a_server_bytes_enough_to_ask_where_it_is() {
+    // quinn's first challenge is lost, and it says nothing more before it got 400 bytes from there.
+    converse(3_691..3_692, |seed| {
+        [Box::new(Ours::new(impatient(), seed)), Box::new(Quinn::new(true, seed))]
+    });
+}
+
+#[test]
+fn a_client_whose_handshake_is_not_confirmed_is_heard_by_a_server_that_has_forgotten_it() {
+    // The client goes on with packets of the handshake, for which the server has no keys any more, and its
+    // address is another.
+    for seed in [1_865, 14_284] {
+        converse(seed..seed + 1, |seed| {
+            [
+                Box::new(Ours::new(impatient(), seed)),
+                Box::new(Ours::new(impatient(), seed + (1 << 40))),
+            ]
+        });
+    }
+}
+
+#[test]
+fn the_end_of_the_handshake_is_repeated_though_data_that_the_server_cannot_read_fills_the_window() {
+    converse(24_109..24_110, |seed| {
+        let config = Config { idle_timeout: Some(Duration::from_secs(30)), ..Config::default() };
+        [Box::new(Ours::new(config, seed)), Box::new(Quinn::new(true, seed))]
     });
 }

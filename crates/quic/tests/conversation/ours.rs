@@ -89,12 +89,15 @@ impl End for Ours {
     }
 
     fn handle(&mut self, from: SocketAddr, datagram: &mut [u8], now: Instant) {
-        if self.conn.is_none() {
+        let is_first = self.conn.is_none();
+        if is_first {
             self.conn = self.accept(from, datagram, now);
         }
         if let Some(conn) = &mut self.conn {
             conn.handle(from, 0, datagram, now);
         }
+        // What looked like a first packet was none, as an endpoint has it: its ID was damaged.
+        self.conn.take_if(|conn| is_first && conn.info().counters.packets_received == 0);
         self.settle();
     }
 

@@ -30,7 +30,14 @@ pub(crate) struct Quinn {
 impl Quinn {
     pub(crate) fn new(serves: bool, seed: u64) -> Quinn {
         let config = QuicServerConfig::try_from(tls::server()).unwrap();
-        let server = serves.then(|| Arc::new(ServerConfig::with_crypto(Arc::new(config))));
+        let server = serves.then(|| {
+            let mut server = ServerConfig::with_crypto(Arc::new(config));
+            let mut transport = TransportConfig::default();
+            // It is as patient as we are.
+            transport.max_idle_timeout(None);
+            server.transport_config(Arc::new(transport));
+            Arc::new(server)
+        });
         let mut bytes = [serves as u8; 32];
         bytes[..8].copy_from_slice(&seed.to_le_bytes());
         let config = Arc::new(EndpointConfig::default());
@@ -87,6 +94,7 @@ impl End for Quinn {
         let mut config = ClientConfig::new(Arc::new(config));
         let mut transport = TransportConfig::default();
         transport.keep_alive_interval(Some(KEEP_ALIVE));
+        transport.max_idle_timeout(None);
         config.transport_config(Arc::new(transport));
         let at = self.at(now);
         self.conn = Some(self.endpoint.connect(at, config, SERVER, tls::NAME).unwrap());

@@ -58,6 +58,18 @@ fn a_client_that_asks_from_elsewhere_is_answered_there_and_has_not_moved() {
 }
 
 #[test]
+fn a_client_without_ids_gets_some_of_ours_and_is_answered_elsewhere() {
+    let mut met = Met::server_of_nobody(Config::default());
+    assert!(met.heard(|frame| matches!(frame, Frame::NewConnectionId { .. })));
+    met.sent.clear();
+    met.at = elsewhere(1, 9);
+    met.say(DATA, &[Frame::PathChallenge([5; 8])]);
+    assert!(met.heard(|frame| *frame == Frame::PathResponse([5; 8])));
+    assert_eq!(met.sent.iter().filter(|(to, _)| *to == met.at).count(), 1);
+    assert_eq!(met.ours.remote(), home());
+}
+
+#[test]
 fn an_answer_elsewhere_is_no_longer_than_three_times_what_came() {
     let mut met = server();
     met.sent.clear();

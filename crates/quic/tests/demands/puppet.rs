@@ -208,7 +208,7 @@ impl Puppet {
     fn hear(&mut self, datagram: &mut [u8]) {
         let mut at = 0;
         while let Ok(Protected { header, number_at: Some(number_at), end }) =
-            Protected::parse(&datagram[at..], CID_LEN)
+            Protected::parse(&datagram[at..], self.scid.as_bytes().len())
         {
             let (space, scid) = match header {
                 Header::Long { kind: LongKind::Initial, scid, .. } => (INITIAL, Some(scid)),
@@ -272,9 +272,15 @@ pub(crate) fn emitted(parameters: &Parameters) -> Vec<u8> {
 impl Met {
     /// Our server meets a client with these parameters.
     pub(crate) fn server_with(config: Config, parameters: Vec<u8>) -> Met {
+        Met::server_of(id(2), config, parameters)
+    }
+
+    /// The same, and the client is called so.
+    fn server_of(scid: ConnectionId, config: Config, parameters: Vec<u8>) -> Met {
         let name = tls::NAME.try_into().unwrap();
         let tls = ClientConnection::new(tls::client(), TlsVersion::V1, name, parameters).unwrap();
-        let puppet = Puppet::new(Side::Client, tls.into(), id(1), id(1));
+        let mut puppet = Puppet::new(Side::Client, tls.into(), id(1), id(1));
+        puppet.scid = scid;
         let accept = Accept {
             remote: home(),
             is_validated: false,
@@ -295,6 +301,16 @@ impl Met {
     pub(crate) fn server(config: Config) -> Met {
         let parameters = Parameters { initial_scid: Some(id(2)), ..usual() };
         let mut met = Met::server_with(config, emitted(&parameters));
+        met.exchange();
+        assert!(met.ours.is_established(), "{:?}", met.ours.closed());
+        met
+    }
+
+    /// The same with a client that has no connection ID.
+    pub(crate) fn server_of_nobody(config: Config) -> Met {
+        let nobody = ConnectionId::default();
+        let parameters = Parameters { initial_scid: Some(nobody), ..usual() };
+        let mut met = Met::server_of(nobody, config, emitted(&parameters));
         met.exchange();
         assert!(met.ours.is_established(), "{:?}", met.ours.closed());
         met

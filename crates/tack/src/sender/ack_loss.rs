@@ -8,6 +8,9 @@ const LONG_RUN: f64 = 256.0;
 /// Fewer than this many say nothing yet.
 const ENOUGH: f64 = 16.0;
 
+/// More than the ends of a full queue.
+const LOSSY: f64 = 0.005;
+
 /// What a TACK's counter says about its age.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Age {
@@ -54,6 +57,11 @@ impl AckLoss {
             self.received *= factor;
         }
         Age::Newest
+    }
+
+    /// So many are lost that silence may mean that and nothing else.
+    pub(super) fn is_lossy(&self) -> bool {
+        self.rho_prime() > LOSSY
     }
 
     /// rho', in [0, 1]; 0 until enough TACKs were sent to tell.

@@ -21,6 +21,14 @@ struct Undo {
     lost_before: Ranges,
 }
 
+/// A timeout that proved needless.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Undone {
+    pub(super) lost_before: Ranges,
+    /// What it sent has not arrived yet: the silence would have ended without it.
+    pub(super) in_vain: bool,
+}
+
 /// What a TACK that brought news says about a timeout before it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct News {
@@ -82,14 +90,14 @@ impl Recovery {
         spurious
     }
 
-    /// A TACK brought news. Returns what was lost before a timeout that this proves needless.
-    pub(super) fn on_news(&mut self, news: News) -> Option<Ranges> {
+    /// A TACK brought news. Returns what it undoes of a timeout that this proves needless.
+    pub(super) fn on_news(&mut self, news: News) -> Option<Undone> {
         let undo = self.undo.take()?;
         let none_since = news.largest.is_some_and(|largest| largest < undo.next_pkt_seq);
         let all_before = !news.missing && news.oldest.is_some_and(|p| p < undo.next_pkt_seq);
         (none_since || all_before).then(|| {
             self.until = None;
-            undo.lost_before
+            Undone { lost_before: undo.lost_before, in_vain: none_since }
         })
     }
 
@@ -164,8 +172,9 @@ mod tests {
             assert_eq!(r.on_news(news), None, "decided once");
             undone
         };
-        assert_eq!(after_timeout(news(49, None, true)), Some(lost.clone()));
-        assert_eq!(after_timeout(news(50, Some(49), false)), Some(lost.clone()));
+        let undone = |in_vain| Some(Undone { lost_before: lost.clone(), in_vain });
+        assert_eq!(after_timeout(news(49, None, true)), undone(true));
+        assert_eq!(after_timeout(news(50, Some(49), false)), undone(false));
         assert_eq!(after_timeout(news(50, Some(49), true)), None);
         assert_eq!(after_timeout(news(50, Some(50), false)), None);
         assert_eq!(after_timeout(news(50, None, false)), None);
@@ -185,6 +194,6 @@ mod tests {
         let mut r = Recovery::default();
         r.on_timeout(1_000, 50, Ranges::new());
         r.on_timeout(1_000, 51, Ranges::new());
-        assert_eq!(r.on_news(of_before), Some(Ranges::new()));
+        assert_eq!(r.on_news(of_before).map(|undone| undone.lost_before), Some(Ranges::new()));
     }
 }

@@ -1,7 +1,8 @@
 //! When silence has lasted too long: probe first, retransmission timeout after.
 //!
 //! ```text
-//! probe  min( last transmission + 2 SRTT + held back + slack,  RTO )      once
+//! probe  min( last transmission + 2 SRTT + held back + slack,  RTO )      once,
+//!        and where TACKs are lost once more, twice as long after the first, if that is before the RTO
 //! RTO    wait began + ( SRTT + max(G, 4 RTTVAR) + held back ) * 1, 2, 4, 6, 9, 13.5, ...  then
 //!
 //! held back = alpha once L segments are outstanding, for then one must come;
@@ -12,9 +13,18 @@
 //! receiver: then the RTO counts from it, or from the older one with patience, whichever is sooner.
 //!
 //! The wait begins with the first transmission when nothing was outstanding, and again with each
-//! progress, probe and timeout. Both deadlines include how long the receiver may hold a TACK back,
+//! progress, first probe and timeout. Both deadlines include how long the receiver may hold a TACK back,
 //! so that neither can pass before a TACK could have arrived. The first expiry is always a probe
 //! [RFC 8985 §7.2]: it costs one packet, and the answer to it tells all that is missing.
+//!
+//! A timeout in vain (what it sent has not arrived when the silence ends) teaches patience: for sixteen
+//! times as long as that silence, none comes before another has lasted as long, up to 1 s. ([RFC 4015 §3.3]
+//! lengthens the RTO itself; a way back that is gone for seconds again and again would be found late.)
+//! Each sample of the round trip is of the packet that waited least: on a busy channel they vary less than
+//! silences do.
+//!
+//! Deviation: [RFC 8985 §7.2] has one probe. Acknowledgments are few here and easily lost together, so the
+//! answer to one is soon lost with the others.
 //!
 //! Deviation: [RFC 6298 §5.5] doubles every time. From the third timeout in a row on, the wait grows by
 //! half: a full queue answers one of three, so this is a path that is gone. When it comes back, nothing
@@ -34,6 +44,10 @@ use crate::equations;
 /// RTO before the first RTT sample [RFC 6298 §2.1].
 const INITIAL_RTO: Duration = Duration::from_secs(1);
 const MIN_RTO: Duration = Duration::from_millis(200);
+/// Silence that a needless timeout may teach to bear, at most: the least RTO of [RFC 6298 §2.4].
+const MAX_PATIENCE: Duration = Duration::from_secs(1);
+/// It is forgotten after so many times its length.
+const MEMORY: u32 = 16;
 /// [RFC 6298 §2.5].
 const MAX_RTO: Duration = Duration::from_secs(60);
 /// G: timers of both hosts are this coarse.
@@ -42,6 +56,8 @@ const GRANULARITY: Duration = Duration::from_millis(1);
 const PROBE_SLACK: Duration = Duration::from_millis(5);
 /// No receiver holds a TACK back longer [RFC 9293 §3.8.6.3], whatever interval it claims.
 const MAX_ACK_DELAY: Duration = Duration::from_millis(500);
+/// Probes before a timeout.
+const MOST_PROBES: u32 = 2;
 /// Timeouts that double the next wait; later ones make it longer by half.
 const DOUBLING: u32 = 2;
 /// 200 ms * 2^2 * 1.5^11 exceeds `MAX_RTO`.
@@ -59,19 +75,27 @@ pub(super) struct Path {
     pub(super) segments_per_ack: u32,
     /// The receiver's flush timer.
     pub(super) flush: Duration,
+    /// TACKs are lost on the way back.
+    pub(super) lossy: bool,
 }
 
 /// Probe and retransmission timer.
 #[derive(Debug)]
 pub(super) struct Timer {
     waiting_since: Instant,
+    /// Since the last progress, whatever expired.
+    silent_since: Instant,
+    /// Silence that ended though all had arrived, and until when it is remembered.
+    patience: Duration,
+    patient_until: Instant,
     last_sent: Instant,
     /// Between the last two transmissions.
     gap: Duration,
     /// Since when `L` segments are outstanding.
     full_since: Option<Instant>,
-    /// A probe was sent since the last progress.
-    probed: bool,
+    /// Probes sent since the last progress, and when the last of them was.
+    probes: u32,
+    probed_at: Instant,
     backoff: u32,
 }
 
@@ -79,10 +103,14 @@ impl Timer {
     pub(super) fn new(now: Instant) -> Self {
         Timer {
             waiting_since: now,
+            silent_since: now,
+            patience: Duration::ZERO,
+            patient_until: now,
             last_sent: now,
             gap: Duration::ZERO,
             full_since: None,
-            probed: false,
+            probes: 0,
+            probed_at: now,
             backoff: 0,
         }
     }
@@ -93,7 +121,8 @@ impl Timer {
         self.last_sent = now;
         if idle {
             self.waiting_since = now;
-            self.probed = false;
+            self.silent_since = now;
+            self.probes = 0;
         }
     }
 
@@ -105,34 +134,59 @@ impl Timer {
     /// Something new arrived at the peer.
     pub(super) fn on_progress(&mut self, now: Instant) {
         self.waiting_since = now;
-        self.probed = false;
+        self.silent_since = now;
+        self.probes = 0;
         self.backoff = 0;
+    }
+
+    /// What ends the silence shows that no timeout in it was needed; before [`Self::on_progress`].
+    pub(super) fn on_needless(&mut self, now: Instant) {
+        let silence = (now - self.silent_since).min(MAX_PATIENCE);
+        if silence >= self.patience || now >= self.patient_until {
+            self.patience = silence;
+            self.patient_until = now + MEMORY * silence;
+        }
     }
 
     /// When the next timer fires, given that something is outstanding.
     pub(super) fn deadline(&self, path: Path) -> Instant {
+        let rto = self.timeout(path);
+        let srtt = path.srtt.unwrap_or(INITIAL_RTO / 2);
+        let wait = 2 * srtt + self.held_back(self.full_since.is_some(), path) + PROBE_SLACK;
+        match self.probes {
+            0 => rto.min(self.last_sent.max(self.waiting_since) + wait),
+            1 if self.backoff == 0 && path.lossy => {
+                rto.min(self.last_sent.max(self.probed_at) + 2 * wait)
+            }
+            _ => rto,
+        }
+    }
+
+    fn timeout(&self, path: Path) -> Instant {
         let patient = self.waiting_since + self.rto_if(false, path);
         let full = self.full_since.map(|since| self.waiting_since.max(since));
         let rto = full.map_or(patient, |since| patient.min(since + self.rto_if(true, path)));
-        if self.probed {
-            return rto;
-        }
-        let srtt = path.srtt.unwrap_or(INITIAL_RTO / 2);
-        let wait = 2 * srtt + self.held_back(self.full_since.is_some(), path) + PROBE_SLACK;
-        rto.min(self.last_sent.max(self.waiting_since) + wait)
+        let known = self.silent_since < self.patient_until;
+        let borne = if known { self.patience } else { Duration::ZERO };
+        rto.max(self.silent_since + borne)
     }
 
     /// The deadline has passed.
-    pub(super) fn on_timeout(&mut self, now: Instant) -> Timeout {
-        self.waiting_since = now;
+    pub(super) fn on_timeout(&mut self, path: Path, now: Instant) -> Timeout {
+        let again = path.lossy && self.probes < MOST_PROBES && now < self.timeout(path);
+        let is_probe = self.probes == 0 || again;
         // What leaves next goes by this timer: that is no pace.
         self.last_sent = now;
-        if self.probed {
-            self.backoff = (self.backoff + 1).min(MAX_BACKOFF);
-            return Timeout::Rto;
+        if self.probes == 0 || !is_probe {
+            self.waiting_since = now;
         }
-        self.probed = true;
-        Timeout::Probe
+        if is_probe {
+            (self.probes, self.probed_at) = (self.probes + 1, now);
+            return Timeout::Probe;
+        }
+        self.probes = MOST_PROBES;
+        self.backoff = (self.backoff + 1).min(MAX_BACKOFF);
+        Timeout::Rto
     }
 
     /// How long the receiver may wait before it acknowledges what left last. The path may have changed
@@ -180,6 +234,7 @@ mod tests {
             alpha: ms(srtt / 4),
             segments_per_ack: 2,
             flush: ms(25),
+            lossy: false,
         }
     }
 
@@ -225,20 +280,61 @@ mod tests {
         t.on_sent(true, at(10));
         let p = path(20, 1);
         assert_eq!(t.deadline(p), at(10 + 40 + 25 + 5));
-        assert_eq!(t.on_timeout(at(80)), Timeout::Probe);
+        assert_eq!(t.on_timeout(p, at(80)), Timeout::Probe);
         t.on_sent(false, at(80));
         assert_eq!(t.deadline(p), at(280));
-        assert_eq!(t.on_timeout(at(280)), Timeout::Rto);
+        assert_eq!(t.on_timeout(p, at(280)), Timeout::Rto);
         t.on_sent(false, at(280));
         assert_eq!(t.deadline(p), at(280 + 400));
-        assert_eq!(t.on_timeout(at(680)), Timeout::Rto);
+        assert_eq!(t.on_timeout(p, at(680)), Timeout::Rto);
         assert_eq!(t.rto(p), ms(800));
         t.on_progress(at(700));
         assert_eq!(t.deadline(p), at(770));
         for _ in 0..40 {
-            t.on_timeout(at(1_000));
+            t.on_timeout(p, at(1_000));
         }
         assert_eq!(t.rto(p), MAX_RTO);
+    }
+
+    #[test]
+    fn where_tacks_are_lost_a_second_probe_goes_before_the_timeout_and_does_not_delay_it() {
+        let mut t = Timer::new(at(0));
+        t.on_sent(true, at(10));
+        let p = Path { lossy: true, ..path(20, 1) };
+        assert_eq!(t.on_timeout(p, at(80)), Timeout::Probe);
+        t.on_sent(false, at(80));
+        assert_eq!(t.deadline(p), at(80 + 2 * 70));
+        assert_eq!(t.on_timeout(p, at(220)), Timeout::Probe);
+        t.on_sent(false, at(220));
+        assert_eq!(t.deadline(p), at(280));
+        assert_eq!(t.on_timeout(p, at(280)), Timeout::Rto);
+    }
+
+    #[test]
+    fn a_needless_timeout_teaches_patience_for_a_while_and_up_to_a_second() {
+        // 70 ms until the probe, and 200 after it, are the least that is borne.
+        for (silence, learnt) in [(350, 350), (5_000, 1_000), (150, 270)] {
+            let mut t = Timer::new(at(0));
+            t.on_sent(true, at(0));
+            let p = path(20, 5);
+            while t.deadline(p) < at(silence) {
+                t.on_timeout(p, t.deadline(p));
+            }
+            t.on_needless(at(silence));
+            t.on_progress(at(silence));
+            let silence_to_the_timeout = |t: &mut Timer, from: u64| {
+                t.on_progress(at(from));
+                t.on_timeout(p, t.deadline(p));
+                t.deadline(p) - at(from)
+            };
+            let silent = silence_to_the_timeout(&mut t, silence);
+            assert_eq!(silent, ms(learnt), "{silence} ms");
+            assert_eq!(t.rto(p), MIN_RTO, "{silence} ms");
+            let remembered = silence_to_the_timeout(&mut t, silence + 15 * learnt.min(silence));
+            assert_eq!(remembered, ms(learnt), "{silence} ms");
+            let forgotten = silence_to_the_timeout(&mut t, silence + 16 * learnt);
+            assert_eq!(forgotten, ms(270), "{silence} ms");
+        }
     }
 
     #[test]
@@ -250,7 +346,7 @@ mod tests {
             let p = path(rtt, 0);
             let tack = at(0) + ms(rtt) + p.alpha.max(p.flush);
             assert!(t.deadline(p) > tack, "{rtt} ms");
-            t.on_timeout(at(0));
+            t.on_timeout(p, at(0));
             assert!(t.deadline(p) > tack, "{rtt} ms");
         }
     }
@@ -263,7 +359,7 @@ mod tests {
         let mut waits = Vec::new();
         while t.backoff < 12 {
             let now = t.deadline(p);
-            if t.on_timeout(now) == Timeout::Rto {
+            if t.on_timeout(p, now) == Timeout::Rto {
                 waits.push(t.rto(p));
             }
         }

@@ -15,6 +15,8 @@ pub(crate) struct Liveness {
     timeouts: u32,
     /// The peer sent a PKT.SEQ or an ACK-Type: the path lets them through.
     pub(crate) confirmed_tack: bool,
+    /// Routers on the way may take options away.
+    bare: bool,
 }
 
 /// What the keepalive timer asks for.
@@ -28,7 +30,26 @@ pub(crate) enum KeepaliveAction {
     GiveUp,
 }
 
+/// Timeouts in a row that are no outage, where TACK has not worked yet.
+const UNCONFIRMED: u32 = 3;
+/// And where it has: 17 s at least.
+const CONFIRMED: u32 = 8;
+
 impl Liveness {
+    pub(crate) fn new(bare: bool) -> Liveness {
+        Liveness { bare, ..Liveness::default() }
+    }
+
+    /// Timeouts in a row after which TACK is given up, where so many are chance: once it has worked, and
+    /// within datagrams of ours, which nobody rewrites, never.
+    pub(crate) fn patience(&self, by_chance: u32) -> u32 {
+        match (self.confirmed_tack, self.bare) {
+            (false, _) => UNCONFIRMED,
+            (true, true) => CONFIRMED.max(by_chance),
+            (true, false) => u32::MAX,
+        }
+    }
+
     pub(crate) fn on_heard(&mut self, now: Instant) {
         self.heard = now;
         self.probes = 0;

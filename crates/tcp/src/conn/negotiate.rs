@@ -8,8 +8,9 @@
 //! PKT.SEQ                 data, FIN or probe without PKT.SEQ            PktSeqMissing
 //! ACK-Type                a bare ACK that no TACK endpoint sends, or    AckTypeMissing
 //!                         the body as text wholly before RCV.NXT
-//! both, or segments       two timeouts before any sign of TACK, or six  Unanswered
-//! with them are dropped   in a row at any time
+//! both, or segments       three timeouts before any sign of TACK, or    Unanswered
+//! with them are dropped   eight in a row later, and more than the loss
+//!                         of both ways explains; within UDP, never
 //! ```
 //!
 //! Poll marks are offered and agreed to by the mark itself in the SYNs. They need no way back: a

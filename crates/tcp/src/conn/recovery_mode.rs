@@ -63,6 +63,22 @@ impl Recovery {
         matches!(self, Recovery::Tack(_))
     }
 
+    /// Few acknowledgments come, and they are lost on the way.
+    pub(crate) fn loses_acks(&self) -> bool {
+        match self {
+            Recovery::Plain(..) => false,
+            Recovery::Tack(sender) => sender.loses_acks(),
+        }
+    }
+
+    /// Timeouts in a row that say nothing of the path.
+    pub(crate) fn timeouts_by_chance(&self) -> u32 {
+        match self {
+            Recovery::Plain(..) => 0,
+            Recovery::Tack(sender) => sender.timeouts_by_chance(),
+        }
+    }
+
     /// What governs the connection.
     pub(crate) fn mode(&self) -> Mode {
         match self {

@@ -215,6 +215,11 @@ impl SendHalf {
         self.suspect_packet_size(in_a_row, now)
     }
 
+    /// Timeouts in a row that the loss of both ways explains.
+    pub(crate) fn timeouts_by_chance(&self) -> u32 {
+        self.recovery.timeouts_by_chance()
+    }
+
     /// The frequency the peer should acknowledge at, when it must be told.
     pub(crate) fn poll_frequency(&mut self, now: Instant) -> Option<tack::Frequency> {
         self.recovery.poll_frequency(|| self.congestion.snapshot(), now)

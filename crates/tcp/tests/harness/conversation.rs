@@ -77,6 +77,8 @@ impl Conversation {
         let mut rng = Pcg64Mcg::seed_from_u64(seed.wrapping_mul(3).wrapping_add(kind.number()));
         let rng = &mut rng;
         let ip = [None, Some(false), Some(true)][rng.random_range(0..3)];
+        // Nobody rewrites what is inside a datagram.
+        let ip = if kind == Kind::Stripped { ip.or(Some(false)) } else { ip };
         let pipes = [pipe(kind, ip, rng), pipe(kind, ip, rng)];
         let mut world_config = WorldConfig::new(seed, pipes);
         let codepoints =

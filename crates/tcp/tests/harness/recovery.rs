@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use tack_cc::Algorithm;
-use tack_tcp::{ConnConfig, Mode, State};
+use tack_tcp::{ConnConfig, FallbackReason, Mode, State};
 use tack_units::{Instant, Rate};
 
 use crate::bulk::{Bulk, path};
@@ -122,6 +122,41 @@ fn what_a_peer_refused_leaves_as_soon_as_its_window_opens() {
     let first = again.iter().find(|s| !s.payload.is_empty()).expect("at once");
     assert_eq!((first.header.seq, Some(first.payload.len())), (raw.ack, longest));
     assert!(raw.info().rto < Duration::from_secs(2), "{:?}", raw.info().rto);
+}
+
+/// A train in a tunnel: what comes after it went without TACK for the rest of the connection.
+#[test]
+fn within_udp_no_outage_ends_tack_and_over_ip_only_a_long_one_does() {
+    for (ip, seconds, mode) in [
+        (None, 60, Mode::Tack),
+        (Some(false), 10, Mode::Tack),
+        (Some(false), 60, Mode::FellBack(FallbackReason::Unanswered)),
+    ] {
+        let mut pipes = path(Rate::from_mbps(10), RTT, 1.0);
+        let dark = Instant::from_secs(2)..Instant::from_secs(2 + seconds);
+        pipes.iter_mut().for_each(|pipe| pipe.blackouts = vec![dark.clone()]);
+        let world = WorldConfig { ip, ..WorldConfig::new(1, pipes) };
+        let conn = ConnConfig::default();
+        let mut bulk = Bulk::new(world, conn.clone(), conn, 1 << 40);
+        bulk.run(dark.end);
+        let before = bulk.info().counters;
+        bulk.run(dark.end + Duration::from_secs(60));
+        assert_eq!(bulk.info().mode, mode, "{ip:?}, {seconds} s");
+        let sent = bulk.info().counters.segments_sent - before.segments_sent;
+        assert!(sent > 20_000, "{ip:?}: {sent} segments in the minute after {seconds} s");
+    }
+}
+
+/// Loss of both ways that makes eight timeouts in a row of chance.
+#[test]
+fn a_path_that_loses_half_of_all_packets_does_not_end_tack() {
+    let mut pipes = path(Rate::from_mbps(1), RTT, 1.0);
+    pipes.iter_mut().for_each(|pipe| pipe.loss = 0.45);
+    let world = WorldConfig { ip: Some(false), ..WorldConfig::new(1, pipes) };
+    let conn = ConnConfig::default();
+    let mut bulk = Bulk::new(world, conn.clone(), conn, 1 << 40);
+    bulk.run(Instant::from_secs(600));
+    assert_eq!(bulk.info().mode, Mode::Tack);
 }
 
 /// PKT.SEQ's room was still taken off each retransmission: it left the last eight bytes of every

@@ -66,20 +66,12 @@ impl ChangeArgs {
             done.map_err(|what| Failure::usage(format!("--set {key}={value}: `{key}` {what}")))?;
         }
         if !self.only.is_empty() {
-            let all = experiment.case.iter().chain(&experiment.variant);
-            let names: Vec<&str> = all.map(|v| v.name.as_str()).collect();
+            let names = experiment.names();
             let chosen: Result<Vec<Vec<String>>, _> =
                 self.only.iter().map(|list| named(list, &names)).collect();
-            let wrong = |name: String| {
-                let there = if names.is_empty() {
-                    format!("{} has no cases and no variants", experiment.id)
-                } else {
-                    format!("of {} there are {}", experiment.id, names.join("; "))
-                };
-                Failure::usage(format!("--only {name}: {there}"))
-            };
-            let chosen = chosen.map_err(wrong)?.concat();
-            experiment.extent.keep_only(extent, &chosen);
+            let wrong = |what: String| Failure::usage(format!("--only {what}"));
+            let chosen = chosen.map_err(|name| wrong(experiment.lacks(&name)))?.concat();
+            experiment.keep_only(extent, &chosen).map_err(wrong)?;
         }
         Ok(())
     }
@@ -212,8 +204,8 @@ pub struct ReproduceArgs {
 /// How figures run, and what is shown of them.
 #[derive(Clone, Debug, Args)]
 pub struct FigureArgs {
-    /// Keep runs.jsonl in this directory, and write findings, an SVG, a CSV and a JSON file of each
-    /// figure
+    /// Keep runs.jsonl in this directory, and write findings, and SVG, PNG, CSV and JSON files of
+    /// each figure
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Print JSON

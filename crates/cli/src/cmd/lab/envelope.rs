@@ -12,7 +12,9 @@ use tack_lab::experiment::Experiment;
 use tack_lab::runner::{Sink, run};
 use tack_lab::store::merge;
 
-use super::{Recorder, at, failed, interruptible, print_json, progress, texts, why_stopped};
+use super::{
+    Recorder, at, failed, interruptible, print_json, progress, recorder, texts, why_stopped,
+};
 use crate::args::lab::EnvelopeArgs;
 use crate::cmd::extras::print;
 use crate::exit::{ExitCode, Failure};
@@ -57,10 +59,10 @@ fn search(
     names: &[&'static str],
 ) -> Result<BTreeMap<u64, Trial>, Failure> {
     let bar = progress(args.how.quiet);
-    let done = Recorder::open(args.out.as_deref(), !args.no_resume, bar)?;
+    let done = recorder(args.out.as_deref(), !args.no_resume, bar)?;
     let mut work = Work { args, experiment, names, trials: BTreeMap::new(), done };
     let outcome = if args.adversarial { work.adversarial() } else { work.random() };
-    work.done.bar.finish_and_clear();
+    work.done.progress().finish_and_clear();
     outcome.map(|()| work.trials)
 }
 
@@ -77,7 +79,7 @@ struct Work<'a> {
 impl Work<'_> {
     fn random(&mut self) -> Result<(), Failure> {
         let numbers = self.args.indices();
-        self.done.bar.set_length(numbers.len() as u64);
+        self.done.progress().set_length(numbers.len() as u64);
         let draw = |i| Draw::new(self.experiment, i, self.args.seed);
         self.run(&numbers.into_iter().map(draw).collect::<Vec<_>>())
     }
@@ -85,7 +87,7 @@ impl Work<'_> {
     /// Generation after generation; those of an interrupted search come from its file.
     fn adversarial(&mut self) -> Result<(), Failure> {
         let mut adversary = Adversary::new(self.experiment, self.args.seed, self.names);
-        self.done.bar.set_length(self.args.draws);
+        self.done.progress().set_length(self.args.draws);
         let mut have = 0;
         while have < self.args.draws {
             let draws = adversary.generation();
@@ -102,8 +104,8 @@ impl Work<'_> {
         let kept = self.take(draws)?;
         let missing: Vec<Draw> =
             draws.iter().filter(|d| !self.trials.contains_key(&d.index)).cloned().collect();
-        self.done.bar.inc(kept);
-        self.done.bar.reset_eta();
+        self.done.progress().inc(kept);
+        self.done.progress().reset_eta();
         let (work, jobs) = (Arc::clone(&self.done), self.args.how.jobs);
         let (experiment, names) = (self.experiment.clone(), self.names.to_vec());
         let outcome = interruptible(move || {

@@ -9,20 +9,23 @@ use std::sync::Arc;
 
 use indicatif::ProgressBar;
 use serde::Serialize;
-use tack_lab::backend::{self, record_of};
+use tack_lab::backend::record_of;
 use tack_lab::claim::Finding;
 use tack_lab::experiment::{Experiment, Extent};
-use tack_lab::item::{Backend, Item, Plan, distinct};
+use tack_lab::host::{Controllers, Host};
+use tack_lab::item::{Item, Plan, distinct};
 use tack_lab::output::write_csv;
 use tack_lab::plan::experiment_or_scenario;
+#[cfg(feature = "png")]
+use tack_lab::png::png;
 use tack_lab::record::Record;
+use tack_lab::recorder::run_items;
 use tack_lab::reproduce::{Loaded, Report, findings_text};
-use tack_lab::runner::run;
 use tack_lab::store::merge;
 use tack_lab::svg::{Plot, stacked};
 use tack_lab::{Recordings, bundle, html, results, simulate_recorded};
 
-use super::{Recorder, at, failed, interruptible, print_json, progress, texts, why_stopped};
+use super::{at, failed, interruptible, print_json, progress, recorder, texts, why_stopped};
 use crate::args::lab::{
     AcksArgs, CompareArgs, FigureArgs, FigureFile, HowArgs, ReproduceArgs, RunArgs, StoreArgs,
     files,
@@ -54,20 +57,19 @@ fn execute(
         Some((i, n)) => items.iter().skip(i - 1).step_by(n).cloned().collect(),
     };
     let resume = args.is_none_or(|a| !a.no_resume);
-    let recorder = Recorder::<Record>::open(path, resume, progress(how.quiet))?;
+    let recorder = recorder::<Record>(path, resume, progress(how.quiet))?;
     let missing = recorder.store().missing(&own);
-    let bar = &recorder.bar;
+    let bar = recorder.progress();
     bar.set_length(own.len() as u64);
     bar.set_position((own.len() - missing.len()) as u64);
     bar.reset_eta();
-    #[cfg(target_os = "linux")]
-    let missing = tack_lab::versus::order::in_turns(missing);
-    // What runs in real time wants the machine for itself.
-    let is_live = missing.iter().any(|item| item.backend == Backend::Live);
-    let jobs = if is_live && how.jobs == 0 { 1 } else { how.jobs };
-    let work = Arc::clone(&recorder);
-    let done = interruptible(move || run(&missing, jobs, &*work, backend::run))?;
-    recorder.bar.finish_and_clear();
+    let (work, jobs) = (Arc::clone(&recorder), how.jobs);
+    let done = interruptible(move || {
+        // Ctrl-C leaves what is under way to the end of the process.
+        let host = Host { controllers: &Controllers::new(), go_on: &|| true };
+        run_items(missing, jobs, &*work, host)
+    })?;
+    recorder.progress().finish_and_clear();
     let records = recorder.end();
     let have = own.iter().filter(|item| records.contains_key(&item.id)).count();
     let kept = path.map(|p| format!("{have} of {} runs are in {}", own.len(), p.display()));
@@ -80,7 +82,7 @@ fn merged(items: &[Item], path: Option<&Path>, files: &[PathBuf]) -> Result<Outc
         items.iter().find(|item| item.id == *run).map_or(run.clone(), Item::describe)
     };
     let records: Vec<Record> = merge(&texts(files)?, &runs, describe).map_err(failed)?;
-    let recorder = Recorder::open(path, false, ProgressBar::hidden())?;
+    let recorder = recorder(path, false, ProgressBar::hidden())?;
     for record in records {
         recorder.store().append(record).map_err(failed)?;
     }
@@ -299,9 +301,10 @@ fn write_figure(
     let id = &loaded.experiment.id;
     let plots: Vec<String> = report.shown.iter().flat_map(|s| &s.plots).map(Plot::svg).collect();
     for (n, svg) in plots.iter().enumerate() {
-        let name =
-            if plots.len() == 1 { format!("{id}.svg") } else { format!("{id}-{}.svg", n + 1) };
-        write(&dir.join(name), svg.as_bytes())?;
+        let name = if plots.len() == 1 { id.clone() } else { format!("{id}-{}", n + 1) };
+        write(&dir.join(format!("{name}.svg")), svg.as_bytes())?;
+        #[cfg(feature = "png")]
+        write(&dir.join(format!("{name}.png")), &png(svg).map_err(failed)?)?;
     }
     for (n, shown) in report.shown.iter().enumerate() {
         let name = if report.shown.len() == 1 {

@@ -7,6 +7,7 @@ use tack_units::Instant;
 
 use super::Packet;
 use crate::ack_frequency::{self, Request};
+use crate::seen::AckReason;
 
 /// Without ACK_FREQUENCY: every second packet, and what is missing or late is told at once.
 const USUAL: Request = Request {
@@ -24,6 +25,8 @@ pub(super) struct Plain {
     /// Packets that ask for an acknowledgment, since the last.
     waiting: u64,
     due: Option<Instant>,
+    /// Why it is due then.
+    reason: AckReason,
     /// The largest number that was told.
     told: Option<u64>,
 }
@@ -31,7 +34,8 @@ pub(super) struct Plain {
 impl Plain {
     pub(super) fn new(max_ack_delay: Duration) -> Plain {
         let request = Request { max_ack_delay, ..USUAL };
-        Plain { request, sequence: None, waiting: 0, due: None, told: None }
+        let reason = AckReason::Delay;
+        Plain { request, sequence: None, waiting: 0, due: None, reason, told: None }
     }
 
     /// `expected`: one past the largest number before; `missing`: there is a gap below it.
@@ -53,14 +57,16 @@ impl Plain {
             1 => is_late || is_ahead,
             _ => missing && (is_late || packet.number >= self.next_report(threshold)),
         };
-        let at_once = packet.immediate
-            || ce
-            || out_of_order
-            || self.waiting > self.request.ack_eliciting_threshold;
-        if at_once {
-            self.due = Some(now);
-        } else {
-            self.due.get_or_insert(now + self.request.max_ack_delay);
+        let at_once = [
+            (packet.immediate, AckReason::Immediate),
+            (ce, AckReason::CongestionExperienced),
+            (out_of_order, AckReason::Reordering),
+            (self.waiting > self.request.ack_eliciting_threshold, AckReason::Count),
+        ];
+        if let Some((_, reason)) = at_once.into_iter().find(|(is, _)| *is) {
+            (self.due, self.reason) = (Some(now), reason);
+        } else if self.due.is_none() {
+            (self.due, self.reason) = (Some(now + self.request.max_ack_delay), AckReason::Delay);
         }
     }
 
@@ -71,6 +77,11 @@ impl Plain {
 
     pub(super) fn due(&self) -> Option<Instant> {
         self.due
+    }
+
+    /// Why it is due when it is.
+    pub(super) fn reason(&self) -> AckReason {
+        self.reason
     }
 
     /// Everything up to number `largest` was told.

@@ -56,7 +56,7 @@ impl Recovery {
         let log = &mut self.logs[space as usize];
         let mut newly: Vec<u64> = Vec::new();
         for range in heard.ack.ranges.iter().rev() {
-            newly.extend(log.packets.range(range.clone()).map(|(number, _)| *number));
+            newly.extend(log.packets.range(range.clone()).map(|(number, _)| number));
         }
         let (mut eliciting, mut newest) = (false, None);
         for number in newly {
@@ -118,9 +118,9 @@ impl Recovery {
         log.loss_time = None;
         let Some(largest) = log.largest_acked else { return };
         let mut lost = Vec::new();
-        for (number, logged) in log.packets.range(..largest) {
+        for (number, logged) in log.packets.range(0..largest) {
             if largest - number >= PACKET_THRESHOLD || logged.at + wait <= now {
-                lost.push(*number);
+                lost.push(number);
             } else if log.loss_time.is_none_or(|at| logged.at + wait < at) {
                 log.loss_time = Some(logged.at + wait);
             }

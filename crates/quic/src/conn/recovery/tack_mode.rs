@@ -56,7 +56,7 @@ impl Recovery {
                 // It may be late only, and then what it carried has arrived.
                 tack::Fate::Lost(pkt_seq) => {
                     self.lost_packets += 1;
-                    let logged = log.packets.get(&(pkt_seq - 1));
+                    let logged = log.packets.get(pkt_seq - 1);
                     (false, logged.map(|logged| logged.sent.carried.clone()))
                 }
                 tack::Fate::Forged(_) => {
@@ -68,7 +68,7 @@ impl Recovery {
             self.fates.push_back(Fate { space: SpaceId::Data, arrived, carried });
         }
         let forgotten = tack.forgotten_below().saturating_sub(1);
-        while let Some((&number, _)) = log.packets.first_key_value().filter(|e| *e.0 < forgotten) {
+        while let Some(number) = log.packets.first().filter(|number| *number < forgotten) {
             log.remove(number);
         }
         Ok(())

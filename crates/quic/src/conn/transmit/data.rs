@@ -1,5 +1,6 @@
 //! What a 1-RTT packet carries.
 
+use rustls::Side;
 use tack::Regime;
 use tack_transport::Limit;
 use tack_units::{Instant, Rate};
@@ -21,12 +22,15 @@ const PATH_FRAME: usize = 1 + 8;
 const TOKEN_FRAME: usize = 64;
 /// TACK_FREQUENCY or ACK_FREQUENCY, at most.
 const FREQUENCY_FRAME: usize = 48;
+/// Timeouts in a row after which a client's probes are as long as its first packets.
+const IN_VAIN: u32 = 2;
 /// An acknowledgment leaves this much of a packet to others.
 const ACK_SHARE: usize = 2;
 
 impl Connection {
     pub(super) fn build_data(&mut self, room: usize, now: Instant) -> Option<Payload> {
-        let mut payload = Payload::new(SpaceId::Data);
+        let frames = core::mem::take(&mut self.spare);
+        let mut payload = Payload { frames, ..Payload::new(SpaceId::Data) };
         let room = room - if self.is_tack() { STAMP_LEN } else { 0 };
         let exponent = self.ours.ack_delay_exponent;
         let told = self.spaces[DATA].acks.poll(room / ACK_SHARE, exponent, now);
@@ -48,9 +52,15 @@ impl Connection {
         }
         if probes {
             self.spaces[DATA].probes -= 1;
-            if !payload.eliciting {
+            // Whatever else it has: a packet with nothing but connection IDs and answers to challenges only
+            // asks about a path [RFC 9000 §9.1]. A server that has taken another address back, for nobody
+            // answered there, would not follow a client to where a NAT has put it.
+            if !payload.is_data {
                 payload.put(&Frame::Ping);
             }
+            // A server that follows a client may answer with three times what came from there
+            // [RFC 9000 §9.3], and some answer with full datagrams or not at all.
+            payload.full |= self.side == Side::Client && self.timeouts_in_a_row >= IN_VAIN;
         }
         if payload.eliciting && !acknowledges {
             // Before the rest: it was made sure above that there is room for what follows only.
@@ -68,10 +78,15 @@ impl Connection {
             self.counters.acks_sent += 1;
             self.counters.loss_acks_sent += u64::from(is_loss);
         }
-        (!payload.frames.is_empty()).then_some(payload)
+        if payload.frames.is_empty() {
+            self.spare = payload.frames;
+            return None;
+        }
+        Some(payload)
     }
 
     fn put_ack(&mut self, told: super::super::acks::Told, payload: &mut Payload) {
+        payload.reason = Some(told.reason);
         payload.put(&Frame::Ack(told.ack));
         if let Some(report) = told.report {
             payload.put(&Frame::Report(report));
@@ -103,7 +118,7 @@ impl Connection {
             return;
         }
         self.put_crypto(room, payload);
-        let mut carried = Vec::new();
+        let mut carried = core::mem::take(&mut self.spare_carried);
         if self.streams.has_data() {
             self.streams.note_early_limits();
         }
@@ -120,14 +135,17 @@ impl Connection {
         self.has_sent_data |= payload.is_data;
         self.counters.data_packets_sent += u64::from(payload.is_data);
         payload.eliciting |= payload.frames.len() > before;
-        payload.carried.extend(carried.into_iter().map(Carried::Stream));
+        payload.carried.extend(carried.drain(..).map(Carried::Stream));
+        self.spare_carried = carried;
     }
 
     /// How often the peer is to acknowledge, if that is to be told.
     fn put_frequency(&mut self, payload: &mut Payload, now: Instant) {
-        if !self.has_sent_data {
+        // Of the same moment there is nothing new.
+        if !self.has_sent_data || self.frequency_at == Some(now) {
             return;
         }
+        self.frequency_at = Some(now);
         let estimate = self.congestion.snapshot();
         if let Some(frequency) = self.recovery.poll_frequency(&estimate, now) {
             payload.put(&Frame::Frequency(frequency));

@@ -108,9 +108,13 @@ impl SendHalf {
 
     /// A tail loss probe: new data if any may leave, else the last segment again. `None`: nothing
     /// is outstanding.
+    ///
+    /// Deviation: where TACKs are lost, the last segment goes again. A TACK receiver holds the answer to a
+    /// lone new segment back, and repeats the answer to one that it has.
     pub(crate) fn loss_probe(&self, front: &Front) -> Option<Next> {
         let form = front.again;
-        if let Some(span) = self.snd.fresh(self.payload_in(form, front.sack_len), true, false) {
+        let fresh = self.snd.fresh(self.payload_in(form, front.sack_len), true, false);
+        if let Some(span) = fresh.filter(|_| !self.recovery.loses_acks()) {
             return Some(self.ready(span, false, form, front));
         }
         if self.snd.is_idle() {

@@ -1,0 +1,61 @@
+//! How fast packets leave.
+
+use tack_units::Rate;
+
+use super::state::{CLEAR_GAIN, DRAIN_GAIN, HIGH_GAIN, State};
+use super::{Bbr, PACING_MARGIN};
+
+impl Bbr {
+    pub(super) fn pacing_gain(&self) -> f64 {
+        match self.state {
+            State::Startup if self.grows_fast() => CLEAR_GAIN,
+            State::Startup => HIGH_GAIN,
+            State::Drain => DRAIN_GAIN,
+            State::ProbeBw if self.idle_restart => 1.0,
+            State::ProbeBw if self.model.long_term.bandwidth().is_some() => 1.0,
+            State::ProbeBw => self.cycle.gain(),
+            State::ProbeRtt => self.constants.probe_rtt_gain.unwrap_or(1.0),
+        }
+    }
+
+    /// `MSS * f` [TON §VI-D]; zero for plain TCP.
+    ///
+    /// Deviation: not once bandwidth is known and packets wait. Where four of them are more than the path
+    /// holds, it is a rate above the bandwidth: half of all packets were lost for ever.
+    ///
+    /// Deviation: of `f` by the round trip as it is, as if four segments were the least window. On a
+    /// slow path a segment per RTTmin/4 is a multiple of the bandwidth, and fills any buffer.
+    fn least_rate(&self) -> Rate {
+        let known = self.state == State::ProbeBw && self.model.min_rtt.shows_queue();
+        if !self.is_receiver_based() || known {
+            return Rate::ZERO;
+        }
+        Rate::from_bytes_over(self.mss(), self.model.clock.unit()).unwrap_or(Rate::ZERO)
+    }
+
+    /// A segment per second, whatever the estimate: or no acknowledgment could ever correct it.
+    fn crawl(&self) -> Rate {
+        Rate::from_bps(self.mss() * 8)
+    }
+
+    pub(super) fn update_pacing(&mut self) {
+        let Some(bandwidth) = self.model.bandwidth() else {
+            // No rate sample yet: the window over the first RTT stands in for one.
+            let rate = self.model.srtt().and_then(|srtt| Rate::from_bytes_over(self.cwnd, srtt));
+            let rate = rate.map(|r| r.mul_f64(HIGH_GAIN * PACING_MARGIN));
+            self.pacing_rate = rate.map(|r| r.max(self.crawl()));
+            return;
+        };
+        let silent = self.state == State::ProbeRtt && self.is_receiver_based() && !self.is_gentle();
+        let rate = if silent {
+            self.least_rate()
+        } else {
+            bandwidth.mul_f64(self.pacing_gain() * PACING_MARGIN).max(self.least_rate())
+        };
+        let rate = rate.max(self.crawl());
+        let may_fall = self.model.full_pipe.reached() || self.state == State::ProbeRtt;
+        if may_fall || self.pacing_rate.is_none_or(|current| rate > current) {
+            self.pacing_rate = Some(rate);
+        }
+    }
+}

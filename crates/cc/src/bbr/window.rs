@@ -1,0 +1,123 @@
+//! How much may be in flight.
+
+use core::time::Duration;
+
+use tack_units::Rate;
+
+use super::Bbr;
+use super::model::News;
+use super::state::{HIGH_GAIN, State};
+use crate::sample::AckSample;
+
+/// A probe allows for half as much again as bursts have shown: the bandwidth of a path that delivers in
+/// bursts grows with them.
+const BURST_PROBE_GAIN: f64 = 1.5;
+
+impl Bbr {
+    /// Flight for `gain`, in bytes. Linux adds room for what offload holds back at either end.
+    pub(super) fn target(&self, gain: f64) -> u64 {
+        let Some(bdp) = self.model.bdp(gain) else { return self.config.initial_window };
+        let mss = self.mss();
+        let held_back = self.send_quantum().saturating_mul(3);
+        if self.is_receiver_based() {
+            // Deviation: [TON §VI-D] has no such room. On a path of microseconds the product is
+            // less than one offloaded send, and a wait for the processor stops the flow.
+            // Startup must not have it: the rate it would still find is what ends Startup.
+            let room = if self.model.full_pipe.reached() { held_back } else { 0 };
+            return bdp.saturating_add(room);
+        }
+        // An even number of segments, so that a delayed ACK never waits for the last one.
+        let even = bdp.saturating_add(held_back).div_ceil(2 * mss).saturating_mul(2 * mss);
+        let probing = self.state == State::ProbeBw && self.pacing_gain() > 1.0;
+        even.saturating_add(if probing { 2 * mss } else { 0 })
+    }
+
+    /// What one offloaded send carries: 1 ms of data, up to 64 KiB.
+    pub(super) fn send_quantum(&self) -> u64 {
+        const SLOW: Rate = Rate::from_kbps(1_200);
+        let rate = self.pacing_rate.unwrap_or(Rate::ZERO);
+        let least = if rate < SLOW { self.mss() } else { 2 * self.mss() };
+        rate.bytes_in(Duration::from_millis(1)).clamp(least, least.max(65_535))
+    }
+
+    /// Flight allowed in this state, in bytes.
+    pub(super) fn inflight_cap(&self) -> u64 {
+        let mut gain = self.state.cwnd_gain();
+        if let (true, Some(rtt_min)) = (self.is_receiver_based(), self.model.min_rtt.get()) {
+            // 1/(RTTmin * f) [TON §VI-D].
+            // Of the round trip as it is: intervals grow with it.
+            let rtt = self.model.srtt().unwrap_or(rtt_min).max(rtt_min).as_secs_f64();
+            gain += self.model.clock.interval().as_secs_f64() / rtt.max(1e-9);
+        }
+        let extra = self.model.extra_acked() as f64 * self.burst_gain();
+        self.target(gain).saturating_add(extra as u64)
+    }
+
+    /// A window that arrives as one burst is no larger than the window: where a channel that others keep
+    /// busy is won a few times a second, and RTTmin is one lucky access, it would never grow.
+    fn burst_gain(&self) -> f64 {
+        let probing = self.state == State::ProbeBw && self.cycle.gain() > 1.0;
+        if probing && self.is_receiver_based() { BURST_PROBE_GAIN } else { 1.0 }
+    }
+
+    /// Flight allowed in Startup, in bytes.
+    fn startup_cap(&self) -> u64 {
+        let rtt_min = self.model.min_rtt.get().filter(|_| self.is_receiver_based());
+        let seen = rtt_min.and_then(|rtt_min| self.overshoot.flight(rtt_min));
+        seen.map_or(u64::MAX, |flight| flight.max(self.config.initial_window))
+            .min(self.inflight_cap())
+    }
+
+    fn grown(&self, cwnd: u64, acked: u64) -> u64 {
+        let full = self.model.full_pipe.reached();
+        let cap = if full { self.inflight_cap() } else { self.startup_cap() };
+        let started = self.model.delivered() >= self.config.initial_window.saturating_mul(2);
+        let grown = cwnd.saturating_add(acked);
+        if self.model.full_pipe.reached() {
+            grown.min(cap)
+        } else if cwnd < cap || !started {
+            grown
+        } else {
+            cwnd
+        }
+    }
+
+    /// As Linux: conservation, then growth by what was acknowledged.
+    pub(super) fn update_window_as_sender(&mut self, ack: &AckSample, news: News) {
+        if news.round_started {
+            self.conserve.on_round();
+        }
+        if self.conserve.in_recovery() && !ack.in_recovery {
+            self.cwnd = self.cwnd.max(self.conserve.end());
+        }
+        if ack.acked_bytes == 0 || (self.state == State::ProbeRtt && !self.is_gentle()) {
+            return;
+        }
+        let cwnd = self.cwnd.saturating_sub(ack.lost_bytes).max(self.mss());
+        self.cwnd = if self.conserve.is_conserving() {
+            cwnd.max(ack.in_flight.saturating_add(ack.acked_bytes))
+        } else {
+            self.grown(cwnd, ack.acked_bytes).max(self.min_cwnd())
+        };
+    }
+
+    /// The inflight cap itself once the pipe is full: random loss keeps a TACK sender in recovery
+    /// for most of its life, and the rate is what protects the path [TON §VI-D].
+    pub(super) fn update_window_as_receiver(&mut self, ack: &AckSample) {
+        if ack.acked_bytes == 0 {
+            return;
+        }
+        if self.conserve.in_recovery() {
+            self.cwnd = self.cwnd.max(self.conserve.end());
+        }
+        let wanted = if self.model.full_pipe.reached() {
+            self.inflight_cap()
+        } else {
+            let growth = if self.grows_fast() { HIGH_GAIN - 1.0 } else { 1.0 };
+            self.grown(self.cwnd, (ack.acked_bytes as f64 * growth) as u64)
+        };
+        let bound = self.model.short_term.flight().unwrap_or(u64::MAX);
+        let few = self.model.few_packets.flight().unwrap_or(u64::MAX);
+        self.cwnd = wanted.min(bound).max(self.min_cwnd()).min(few);
+    }
+}

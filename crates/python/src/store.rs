@@ -1,0 +1,94 @@
+//! The lab's store, for the driver of a sweep: what came back from other machines, kept here.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use tack_lab::lines::read;
+use tack_lab::record::Record;
+use tack_lab::store::Store as Kept;
+
+use crate::failure;
+use crate::plan::Plan;
+use crate::results::Results;
+
+/// Opens the store of a path, or one in memory.
+pub(crate) fn open(py: Python<'_>, path: Option<&Path>, resume: bool) -> PyResult<Kept<Record>> {
+    let Some(path) = path else { return Ok(Kept::transient()) };
+    if let Some(dir) = path.parent() {
+        std::fs::create_dir_all(dir)
+            .map_err(|e| failure::store_error(py, format!("{}: {e}", dir.display())))?;
+    }
+    Kept::open(path, resume).map_err(|e| {
+        let remedy = "name another file, or delete it with resume=False";
+        failure::store_error(py, format!("{e}; {remedy}"))
+    })
+}
+
+/// Records as a store's file has them.
+pub(crate) fn lines<'a>(
+    py: Python<'_>,
+    records: impl Iterator<Item = &'a Record>,
+) -> PyResult<Vec<u8>> {
+    let mut out = Vec::new();
+    for record in records {
+        serde_json::to_writer(&mut out, record).map_err(|e| failure::store_error(py, e))?;
+        out.push(b'\n');
+    }
+    Ok(out)
+}
+
+/// An open store of records.
+#[pyclass(frozen, module = "tack_lab._native")]
+pub(crate) struct Store {
+    /// `None`: it is closed.
+    kept: Mutex<Option<Kept<Record>>>,
+}
+
+impl Store {
+    fn with<T>(&self, work: impl FnOnce(&mut Kept<Record>) -> PyResult<T>) -> PyResult<T> {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        work(kept.as_mut().ok_or_else(|| PyValueError::new_err("the store is closed"))?)
+    }
+}
+
+#[pymethods]
+impl Store {
+    #[new]
+    fn new(py: Python<'_>, path: Option<PathBuf>, resume: bool) -> PyResult<Store> {
+        Ok(Store { kept: Mutex::new(Some(open(py, path.as_deref(), resume)?)) })
+    }
+
+    /// The runs of a plan that have no record yet, in order.
+    fn missing(&self, plan: &Plan) -> PyResult<Vec<String>> {
+        self.with(|kept| Ok(kept.missing(&plan.items).into_iter().map(|item| item.id).collect()))
+    }
+
+    /// Keeps the records of these lines; which runs they are of.
+    fn append(&self, py: Python<'_>, lines: &[u8]) -> PyResult<Vec<String>> {
+        let text = str::from_utf8(lines).map_err(|e| failure::store_error(py, e))?;
+        let records: Vec<Record> = read(text).map_err(|e| failure::store_error(py, e))?;
+        self.with(|kept| {
+            let mut runs = Vec::new();
+            for record in records {
+                runs.push(record.run.clone());
+                kept.append(record).map_err(|e| failure::store_error(py, e))?;
+            }
+            Ok(runs)
+        })
+    }
+
+    /// Puts the file into the order of the plan, and closes it; what came of the plan.
+    fn finish(&self, py: Python<'_>, plan: &Plan) -> PyResult<Results> {
+        let runs: Vec<String> = plan.items.iter().map(|item| item.id.clone()).collect();
+        self.with(|kept| kept.arrange(&runs).map_err(|e| failure::store_error(py, e)))?;
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner).take();
+        Results::of(py, plan, kept.map(Kept::into_kept).unwrap_or_default())
+    }
+
+    /// Lets go of the file.
+    fn close(&self) {
+        *self.kept.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+}

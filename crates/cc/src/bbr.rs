@@ -190,8 +190,7 @@ impl Bbr {
         };
         if self.cycle.on_ack(&flight, ack.now) {
             let bandwidth = self.model.greatest_bandwidth().unwrap_or(Rate::MAX);
-            let cap = self.inflight_cap();
-            self.model.short_term.on_probe(bandwidth, cap);
+            self.model.short_term.on_probe(bandwidth);
         }
     }
 

@@ -180,9 +180,7 @@ pub(crate) fn app(app: &App) -> tack_sim::App {
             let think = ms(think_ms);
             tack_sim::App::RequestResponse { request_bytes, response_bytes, think, count: None }
         }
-        App::OnOff { on_ms, off_ms } => {
-            tack_sim::App::OnOff { on: ms(on_ms), off: ms(off_ms), rate: Rate::from_mbps(10_000) }
-        }
+        App::OnOff { on_ms, off_ms } => tack_sim::App::OnOff { on: ms(on_ms), off: ms(off_ms) },
         App::Cbr { mbps } => tack_sim::App::ConstantRate {
             rate: Rate::from_bps((mbps * 1e6) as u64),
             chunk_bytes: 1_400,

@@ -30,14 +30,13 @@ pub enum App {
         /// How many; `None` until the flow's stop.
         count: Option<u64>,
     },
-    /// Bulk for a while, silence for a while, both exponentially distributed.
+    /// Bulk for a while, silence for a while, both exponentially distributed. What the connection
+    /// has not taken when a silence begins is never written.
     OnOff {
         /// Mean time of activity.
         on: Duration,
         /// Mean silence.
         off: Duration,
-        /// Rate while active, in stream bytes.
-        rate: Rate,
     },
     /// One chunk of stream bytes after the other at a constant mean rate.
     ConstantRate {
@@ -69,10 +68,8 @@ pub(crate) struct Client {
 #[derive(Debug)]
 enum State {
     Simple,
-    /// The phase's start, the target then, and whether it is active.
+    /// Whether the phase is an active one, and its end.
     OnOff {
-        since: Instant,
-        base: u64,
         active: bool,
         until: Instant,
     },
@@ -87,17 +84,13 @@ enum State {
 
 /// Latencies kept per flow; later ones are not.
 const MAX_LATENCIES: usize = 1 << 20;
-/// How finely an on-off source writes: a segment, or at high rates what it makes in this time.
-/// Finer, a fast one would cost more than all that it sends.
-const ON_OFF_CHUNK_BYTES: u64 = 1_448;
-const ON_OFF_CHUNK_TIME: Duration = Duration::from_micros(100);
 
 impl Client {
     pub(crate) fn new(app: App, rng: Pcg64, start: Instant, stop: Option<Instant>) -> Self {
         let state = match app {
             App::OnOff { .. } => {
                 // The first silence has no length: activity starts with the flow.
-                State::OnOff { since: start, base: 0, active: false, until: start }
+                State::OnOff { active: false, until: start }
             }
             App::RequestResponse { .. } => {
                 State::Requests { issued: 0, at: start, answered: 0, latencies: Vec::new() }
@@ -107,8 +100,9 @@ impl Client {
         Client { app, rng, start, stop, stopped: false, target: 0, next: Some(start), state }
     }
 
-    /// Bytes written by `now` if the connection takes everything, after `received` bytes came.
-    pub(crate) fn target(&mut self, received: u64, now: Instant) -> u64 {
+    /// Bytes written by `now` if the connection takes everything, where it took `written` so far and
+    /// `received` bytes came.
+    pub(crate) fn target(&mut self, written: u64, received: u64, now: Instant) -> u64 {
         if now < self.start || self.has_stopped(now) {
             return self.target;
         }
@@ -129,7 +123,13 @@ impl Client {
                 self.next = rate.time_for(total).map(|d| self.start + d);
                 total
             }
-            App::OnOff { on, off, rate } => self.on_off(on, off, rate, now),
+            App::OnOff { on, off } => {
+                if self.is_on(on, off, now) {
+                    u64::MAX
+                } else {
+                    written
+                }
+            }
             App::RequestResponse { request_bytes, response_bytes, think, count } => {
                 let answered = received / response_bytes.max(1);
                 self.requests(answered, think, count, now).saturating_mul(request_bytes.max(1))
@@ -175,30 +175,18 @@ impl Client {
         }
     }
 
-    fn on_off(&mut self, mean_on: Duration, mean_off: Duration, rate: Rate, now: Instant) -> u64 {
-        let State::OnOff { since, base, active, until } = &mut self.state else {
+    fn is_on(&mut self, mean_on: Duration, mean_off: Duration, now: Instant) -> bool {
+        let State::OnOff { active, until } = &mut self.state else {
             unreachable!("the state is made with the application");
         };
         while *until <= now {
-            if *active {
-                *base += rate.bytes_in(*until - *since);
-            }
             *active = !*active;
             let mean = if *active { mean_on } else { mean_off };
             // At least a nanosecond, or a mean of zero would never end.
-            let length = exponential(&mut self.rng, mean).max(Duration::from_nanos(1));
-            *since = *until;
-            *until = *since + length;
+            *until += exponential(&mut self.rng, mean).max(Duration::from_nanos(1));
         }
-        if !*active {
-            self.next = Some(*until);
-            return *base;
-        }
-        let chunk = ON_OFF_CHUNK_BYTES.max(rate.bytes_in(ON_OFF_CHUNK_TIME));
-        let sent = rate.bytes_in(now - *since) / chunk * chunk;
-        let chunk_at = rate.time_for(sent + chunk).map(|d| *since + d);
-        self.next = Some(chunk_at.map_or(*until, |at| at.min(*until)));
-        *base + sent
+        self.next = Some(*until);
+        *active
     }
 
     /// Requests issued by `now` when `answered` of them have their response.
@@ -304,7 +292,7 @@ mod tests {
         let mut grew = Vec::new();
         while let Some(now) = client.deadline().filter(|t| *t <= end) {
             let before = grew.last().map_or(0, |g: &(Instant, u64)| g.1);
-            let target = client.target(0, now);
+            let target = client.target(0, 0, now);
             if target > before {
                 grew.push((now, target));
             }
@@ -315,9 +303,9 @@ mod tests {
     #[test]
     fn bulk_starts_on_time_and_stops_on_time() {
         let mut c = client(App::Bulk { bytes: None }, Some(Instant::from_secs(2)));
-        assert_eq!(c.target(0, Instant::ZERO), 0);
+        assert_eq!(c.target(0, 0, Instant::ZERO), 0);
         assert_eq!(c.deadline(), Some(Instant::from_secs(1)));
-        assert_eq!(c.target(0, Instant::from_secs(1)), u64::MAX);
+        assert_eq!(c.target(0, 0, Instant::from_secs(1)), u64::MAX);
         assert!(!c.is_done(0, Instant::from_secs(1)));
         assert!(c.is_done(0, Instant::from_secs(2)));
     }
@@ -335,13 +323,20 @@ mod tests {
     }
 
     #[test]
-    fn on_off_is_active_its_share_of_the_time() {
-        let app = App::OnOff { on: 100 * MS, off: 300 * MS, rate: Rate::from_mbps(8) };
-        let grew = run(&mut client(app, None), Instant::from_secs(2_001));
-        let mean = grew.last().unwrap().1 as f64 / 2_000.0;
-        assert!((mean / 250_000.0 - 1.0).abs() < 0.05, "{mean} bytes/s of 1 MB/s for a quarter");
-        let fastest = grew.windows(2).filter(|w| w[1].0 - w[0].0 < MS).count();
-        assert!(fastest < grew.len() / 20, "never much faster than its rate");
+    fn on_off_is_active_its_share_of_the_time_and_leaves_unwritten_what_was_not_taken() {
+        let mut c = client(App::OnOff { on: 100 * MS, off: 300 * MS }, None);
+        let (mut since, mut active, mut written) = (Instant::from_secs(1), Duration::ZERO, 0);
+        let mut was_on = false;
+        for phase in 0..20_000 {
+            let now = c.deadline().expect("it goes on");
+            active += if was_on { now - since } else { Duration::ZERO };
+            let target = c.target(written, 0, now);
+            was_on = phase % 2 == 0;
+            assert_eq!(target, if was_on { u64::MAX } else { written });
+            (since, written) = (now, written + 1_000);
+        }
+        let share = active.as_secs_f64() / (since - Instant::from_secs(1)).as_secs_f64();
+        assert!((share / 0.25 - 1.0).abs() < 0.05, "{share}");
     }
 
     #[test]
@@ -354,16 +349,16 @@ mod tests {
         };
         let mut c = client(app.clone(), None);
         let at = |ms| Instant::from_millis(ms);
-        assert_eq!(c.target(0, at(1_000)), 100);
+        assert_eq!(c.target(0, 0, at(1_000)), 100);
         assert_eq!(server_target(&app, 99), 0);
         assert_eq!(server_target(&app, 100), 5_000);
-        assert_eq!(c.target(4_999, at(1_080)), 100);
+        assert_eq!(c.target(0, 4_999, at(1_080)), 100);
         assert_eq!(c.deadline(), None);
-        assert_eq!(c.target(5_000, at(1_090)), 100);
+        assert_eq!(c.target(0, 5_000, at(1_090)), 100);
         assert_eq!(c.deadline(), Some(at(1_140)));
-        assert_eq!(c.target(5_000, at(1_140)), 200);
+        assert_eq!(c.target(0, 5_000, at(1_140)), 200);
         assert!(!c.is_done(5_000, at(1_140)));
-        assert_eq!(c.target(10_000, at(1_200)), 200);
+        assert_eq!(c.target(0, 10_000, at(1_200)), 200);
         assert!(c.is_done(10_000, at(1_200)));
         assert_eq!(c.deadline(), None);
         assert_eq!(c.latencies(), [90 * MS, 60 * MS]);

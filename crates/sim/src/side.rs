@@ -273,7 +273,7 @@ impl Side {
                 if client.has_stopped(now) {
                     return (self.written, true);
                 }
-                let target = client.target(self.received, now);
+                let target = client.target(self.written, self.received, now);
                 (target, client.is_done(self.received, now))
             }
             Role::Server { app } => (server_target(app, self.received), self.at_end),

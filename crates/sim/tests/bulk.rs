@@ -219,11 +219,8 @@ fn constant_rate_and_on_off_traffic_arrive_as_written() {
         sim.add_flow(config)
     };
     let constant = add(App::ConstantRate { rate: Rate::from_mbps(4), chunk_bytes: 10_000 });
-    let on_off = add(App::OnOff {
-        on: Duration::from_millis(500),
-        off: Duration::from_millis(500),
-        rate: Rate::from_mbps(8),
-    });
+    let on_off =
+        add(App::OnOff { on: Duration::from_millis(500), off: Duration::from_millis(500) });
     sim.run_until(Instant::from_secs(10));
     let side = |flow| -> SideReport<'_> { sim.flow(flow).1 };
     // 500 kB/s; the last chunk may be on its way.
@@ -232,7 +229,9 @@ fn constant_rate_and_on_off_traffic_arrive_as_written() {
         "{}",
         side(constant).received
     );
-    assert!((2_000_000..8_000_000).contains(&side(on_off).received), "{}", side(on_off).received);
+    // About half of the time, what 50 Mbit/s leave over.
+    let received = side(on_off).received;
+    assert!((15_000_000..40_000_000).contains(&received), "{received}");
     assert_eq!(side(constant).first_wrong_byte, None);
     assert_eq!(side(on_off).first_wrong_byte, None);
 }

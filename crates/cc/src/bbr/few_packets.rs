@@ -6,13 +6,17 @@
 //! Here loss alone says nothing, so it is compared:
 //!
 //! ```text
-//! few        bandwidth * RTTmin <= 8 packets; judged whenever 32 have arrived or been lost
+//! few        the greatest bandwidth ever * RTTmin <= 8 packets; judged whenever 32 arrived or were lost
 //! congested  the least RTT among them >= 5/4 RTTmin, and of them was lost
 //!            more than 2 % and twice what is random
 //! then       flight <= max( what a round brought, 0.7 * the bound before ), and four packets
 //! else       the bound is an eighth higher, and gone where it bounds nothing any more
 //! random     what is lost without a queue, or with four packets in flight
 //! ```
+//!
+//! The greatest, since a small share of a path that holds many packets is a few, too, and a bound kept it small.
+//! A flow that was never alone has seen no more than its share: there, four packets lose what others lose, and
+//! the bound is given up as soon as that is known.
 //!
 //! Not fewer than four, though two would lose less: where what is lost is random after all, the rate of two
 //! packets in flight is all that is measured from then on, a quarter of the path's.
@@ -48,6 +52,8 @@ pub(crate) struct FewPackets {
     least_rtt: Option<Duration>,
     /// Share lost whatever is in flight, smoothed.
     random_loss: f64,
+    /// Most that the path was ever seen to carry.
+    greatest: Rate,
 }
 
 /// Where the estimates stand at the end of a round.
@@ -71,7 +77,8 @@ impl FewPackets {
 
     /// A round ends.
     pub(crate) fn on_round(&mut self, path: &Path) {
-        let holds_few = path.bandwidth.bytes_in(path.rtt_min) <= FEW.saturating_mul(path.mss);
+        self.greatest = self.greatest.max(path.bandwidth);
+        let holds_few = self.greatest.bytes_in(path.rtt_min) <= FEW.saturating_mul(path.mss);
         let brought = path.delivered.saturating_sub(self.delivered);
         self.rounds += 1;
         if !holds_few {
@@ -90,8 +97,10 @@ impl FewPackets {
         let loss = self.lost as f64 / (brought.saturating_add(self.lost) as f64).max(1.0);
         let queued = path.rtt_min.saturating_add(path.rtt_min / 4);
         let is_queued = self.least_rtt.is_some_and(|rtt| rtt >= queued);
-        if !is_queued || self.flight.is_some_and(|flight| flight <= least) {
-            self.random_loss += (loss - self.random_loss) / 16.0;
+        let is_least = self.flight.is_some_and(|flight| flight <= least);
+        let gain = if is_least { 1.0 / 4.0 } else { 1.0 / 16.0 };
+        if is_least || !is_queued {
+            self.random_loss += (loss - self.random_loss) * gain;
         }
         let is_congested = is_queued && loss > LOSS + 2.0 * self.random_loss;
         self.flight = if is_congested {
@@ -149,6 +158,25 @@ mod tests {
         let mut few = FewPackets::default();
         after(&mut few, 2, 2_000, 1_200, |_| 0.06);
         assert_eq!(few.flight(), None, "{few:?}");
+    }
+
+    #[test]
+    fn a_small_share_of_a_path_that_carried_more_is_bounded_by_nothing() {
+        let mut few = FewPackets::default();
+        after(&mut few, 20, 1, 1_200, |_| 0.0);
+        after(&mut few, 2, 500, 1_200, |_| 0.3);
+        assert_eq!(few.flight(), None, "{few:?}");
+    }
+
+    #[test]
+    fn a_bound_under_which_as_much_is_lost_is_given_up_within_a_dozen_periods() {
+        let mut few = FewPackets::default();
+        let rounds = |rounds, few: &mut FewPackets| after(few, 2, rounds, 1_200, |_| 0.15);
+        rounds(40, &mut few);
+        assert!(few.flight().is_some_and(|flight| flight <= 5 * MSS), "{few:?}");
+        // Eight rounds of four packets are a period.
+        rounds(8 * 12, &mut few);
+        assert!(few.flight().is_none_or(|flight| flight >= 6 * MSS), "{few:?}");
     }
 
     #[test]

@@ -192,7 +192,7 @@ impl Model {
         };
         let bounding = self.source == RateSource::Receiver && stance.cruising;
         let (delivered, cwnd, mss) = (self.delivered, stance.cwnd, stance.mss);
-        let standing = Standing { delivered, rtt_min, bandwidth, cwnd };
+        let standing = Standing { delivered, rtt_min, bandwidth };
         self.short_term.on_round(&standing, bounding, now);
         self.few_packets.on_round(&Path { delivered, rtt_min, bandwidth, cwnd, mss });
     }

@@ -1,16 +1,15 @@
-//! What a congested round leaves of the estimates until the next probe: lower bounds, as BBRv3's
-//! `bw_shortterm` and `inflight_shortterm` [draft-ietf-ccwg-bbr §5.5.10].
+//! What a congested round leaves of the bandwidth until the next probe: a lower bound, as BBRv3's
+//! `bw_shortterm` [draft-ietf-ccwg-bbr §5.5.10].
 //!
 //! The maximum filter keeps the best round of ten. Where many flows share a queue, each had a good
 //! one, and the sum of their maxima is more than the path carries: the queue stays full, and what
 //! does not fit is lost and sent again.
 //!
 //! ```text
-//! congested  its least RTT >= RTTmin + max(RTTmin/8, 4 ms), and of it was lost
+//! congested  its least RTT >= RTTmin + max(RTTmin/8, 1 ms), and of it was lost
 //!            more than 2 % and twice what rounds lose that did not wait
-//! then       bandwidth <= max( that round's rate,   0.8 * the bound before )
-//!            flight    <= max( that round's bytes,  0.8 * the bound before ), once until the next probe
-//! probe      both bounds are a quarter higher, and gone where they bound nothing any more
+//! then       bandwidth <= max( that round's rate, 0.8 * the bound before ), once until the next probe
+//! probe      the bound is a quarter higher, and gone where it bounds nothing any more
 //! free       a round without loss whose least RTT < 9/8 RTTmin: gone
 //! ```
 //!
@@ -21,8 +20,9 @@
 //! Deviation: BBRv3 takes loss alone for congestion. On the links we are for, much loss is random,
 //! and random loss leaves no queue behind: a round whose least delayed packet did not wait is not
 //! congested, whatever it lost. And [TON §VI-D] has no such bound: for a flow alone on its path the
-//! maximum is right. BBRv3 probes rarely, and forgets both bounds when it does; our cycle is BBRv1's,
-//! and a probe tries a quarter more.
+//! maximum is right. BBRv3 probes rarely, and forgets its bounds when it does; our cycle is BBRv1's,
+//! and a probe tries a quarter more. BBRv3 bounds what is in flight as well; here that follows the bandwidth,
+//! and with a bound of its own it was cut twice.
 
 use core::time::Duration;
 
@@ -31,17 +31,16 @@ use tack_units::{Instant, Rate};
 /// Share of a round's bytes that may be lost.
 const LOSS: f64 = 0.02;
 /// Round trips differ by so much without a queue, by jitter and 802.11 aggregates.
-const RISE_MIN: Duration = Duration::from_millis(4);
+const RISE_MIN: Duration = Duration::from_millis(1);
 /// What a bound keeps of itself at least.
 const BETA: f64 = 0.8;
 /// What a probe makes of a bound.
 const PROBE: f64 = 1.0 / BETA;
 
-/// The bounds, and the round under way.
+/// The bound, and the round under way.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ShortTerm {
     bandwidth: Option<Rate>,
-    flight: Option<u64>,
     began: Instant,
     /// Delivered on the connection when the round began, in bytes.
     delivered: u64,
@@ -49,7 +48,7 @@ pub(crate) struct ShortTerm {
     least_rtt: Option<Duration>,
     /// Share lost in rounds that did not wait, smoothed.
     random_loss: f64,
-    /// A congested round has had its bounds since the last probe.
+    /// A congested round has had its bound since the last probe.
     is_cut: bool,
 }
 
@@ -61,15 +60,12 @@ pub(crate) struct Standing {
     pub(crate) rtt_min: Duration,
     /// Of the maximum filter.
     pub(crate) bandwidth: Rate,
-    /// Window in force, in bytes.
-    pub(crate) cwnd: u64,
 }
 
 impl ShortTerm {
     pub(crate) fn new(now: Instant) -> Self {
         Self {
             bandwidth: None,
-            flight: None,
             began: now,
             delivered: 0,
             lost: 0,
@@ -103,14 +99,12 @@ impl ShortTerm {
             let rate = Rate::from_bytes_over(brought, elapsed).unwrap_or(Rate::ZERO);
             let before = self.bandwidth.unwrap_or(standing.bandwidth);
             self.bandwidth = Some(rate.max(before.mul_f64(BETA)));
-            let before = self.flight.unwrap_or(standing.cwnd);
-            self.flight = Some(brought.max((before as f64 * BETA) as u64));
         }
         let free = self
             .least_rtt
             .is_some_and(|least| least < standing.rtt_min.saturating_add(standing.rtt_min / 8));
         if free && self.lost == 0 {
-            (self.bandwidth, self.flight) = (None, None);
+            self.bandwidth = None;
         }
         (self.began, self.delivered) = (now, standing.delivered);
         (self.lost, self.least_rtt) = (0, None);
@@ -122,23 +116,16 @@ impl ShortTerm {
         self.least_rtt.is_some_and(|least| least >= rtt_min.saturating_add(rise))
     }
 
-    /// A probe begins, of a path whose estimates are these.
-    pub(crate) fn on_probe(&mut self, bandwidth: Rate, cwnd: u64) {
+    /// A probe begins, of a path whose bandwidth is this by the maximum filter.
+    pub(crate) fn on_probe(&mut self, bandwidth: Rate) {
         self.is_cut = false;
         let rate = self.bandwidth.map(|bound| bound.mul_f64(PROBE));
         self.bandwidth = rate.filter(|bound| *bound < bandwidth);
-        let flight = self.flight.map(|bound| (bound as f64 * PROBE) as u64);
-        self.flight = flight.filter(|bound| *bound < cwnd);
     }
 
     /// No more than this is there; `None`: unbounded.
     pub(crate) fn bandwidth(&self) -> Option<Rate> {
         self.bandwidth
-    }
-
-    /// No more than this should be in flight, in bytes; `None`: unbounded.
-    pub(crate) fn flight(&self) -> Option<u64> {
-        self.flight
     }
 }
 
@@ -155,8 +142,7 @@ mod tests {
             s.on_ack(Some(Duration::from_millis(*rtt_ms)), *lost);
             let n = i as u64 + 1;
             let bandwidth = Rate::from_mbps(40);
-            let standing =
-                Standing { delivered: n * 100_000, rtt_min: RTT, bandwidth, cwnd: 450_000 };
+            let standing = Standing { delivered: n * 100_000, rtt_min: RTT, bandwidth };
             s.on_round(&standing, true, Instant::from_millis(40 * n));
         }
         s
@@ -166,7 +152,7 @@ mod tests {
     fn one_congested_round_of_a_cycle_bounds_by_what_it_brought_and_takes_a_fifth_at_most() {
         for rounds in 1..4 {
             let s = after(&[(10_000, 90), (10_000, 90), (10_000, 90)][..rounds]);
-            assert_eq!((s.bandwidth(), s.flight()), (Some(Rate::from_mbps(32)), Some(360_000)));
+            assert_eq!(s.bandwidth(), Some(Rate::from_mbps(32)));
         }
     }
 
@@ -174,7 +160,7 @@ mod tests {
     fn loss_without_a_queue_and_a_queue_without_loss_bound_nothing() {
         for round in [(30_000, 41), (0, 200), (1_000, 200)] {
             let s = after(&[round; 5]);
-            assert_eq!((s.bandwidth(), s.flight()), (None, None), "{round:?}");
+            assert_eq!(s.bandwidth(), None, "{round:?}");
         }
     }
 
@@ -193,12 +179,11 @@ mod tests {
         for n in 1..50 {
             s.on_ack(Some(Duration::from_millis(90)), 10_000);
             let bandwidth = Rate::from_mbps(40);
-            let standing =
-                Standing { delivered: n * 100_000, rtt_min: RTT, bandwidth, cwnd: 450_000 };
+            let standing = Standing { delivered: n * 100_000, rtt_min: RTT, bandwidth };
             s.on_round(&standing, true, Instant::from_millis(40 * n));
-            assert_eq!((s.bandwidth(), s.flight()), (Some(Rate::from_mbps(32)), Some(360_000)));
-            s.on_probe(bandwidth, 450_000);
-            assert_eq!((s.bandwidth(), s.flight()), (None, None));
+            assert_eq!(s.bandwidth(), Some(Rate::from_mbps(32)));
+            s.on_probe(bandwidth);
+            assert_eq!(s.bandwidth(), None);
         }
     }
 }

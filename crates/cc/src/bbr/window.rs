@@ -116,8 +116,7 @@ impl Bbr {
             let growth = if self.grows_fast() { HIGH_GAIN - 1.0 } else { 1.0 };
             self.grown(self.cwnd, (ack.acked_bytes as f64 * growth) as u64)
         };
-        let bound = self.model.short_term.flight().unwrap_or(u64::MAX);
         let few = self.model.few_packets.flight().unwrap_or(u64::MAX);
-        self.cwnd = wanted.min(bound).max(self.min_cwnd()).min(few);
+        self.cwnd = wanted.max(self.min_cwnd()).min(few);
     }
 }

@@ -33,13 +33,13 @@ fn steady(alpha: Duration, l: u32) -> Schedule {
 #[test]
 fn before_anything_is_known_l_segments_or_ten_milliseconds_count() {
     let mut s = Schedule::new(&params(StartupAcks::PerRtt(16), 2));
-    assert_eq!(s.due(), None);
+    assert_eq!(s.by_rules(), None);
     s.on_arrival(1_000, false, at(1));
-    assert_eq!(s.due(), Some(at(11)));
+    assert_eq!(s.by_rules(), Some(at(11)));
     s.on_arrival(1_000, false, at(2));
-    assert_eq!(s.due(), Some(at(2)));
+    assert_eq!(s.by_rules(), Some(at(2)));
     s.on_tack(at(2));
-    assert_eq!(s.due(), None);
+    assert_eq!(s.by_rules(), None);
 }
 
 #[test]
@@ -51,7 +51,7 @@ fn startup_costs_sixteen_tacks_per_rtt_of_the_handshake() {
     for i in 0..1_000 {
         let now = Instant::from_micros(i * 1_600);
         s.on_arrival(1_000, false, now);
-        if s.due().is_some_and(|due| due <= now) {
+        if s.by_rules().is_some_and(|due| due <= now) {
             s.on_tack(now);
             tacks += 1;
         }
@@ -71,13 +71,13 @@ fn a_window_of_an_odd_number_of_segments_waits_ten_milliseconds_in_startup() {
     let mut s = Schedule::new(&params(StartupAcks::PerRtt(16), 2));
     s.on_handshake(ms(1), ms(16));
     s.on_arrival(1_000, false, at(5));
-    assert_eq!(s.due(), Some(at(15)));
+    assert_eq!(s.by_rules(), Some(at(15)));
     s.on_frequency(&frequency(Regime::Steady, ms(4), 2));
-    assert_eq!(s.due(), Some(at(5) + FLUSH));
+    assert_eq!(s.by_rules(), Some(at(5) + FLUSH));
     s.on_frequency(&frequency(Regime::Startup, ms(1), 2));
     s.on_tack(at(15));
     s.on_arrival(1_000, false, at(16));
-    assert_eq!(s.due(), Some(at(16) + FLUSH), "11 ms after the one before: a sparse flow");
+    assert_eq!(s.by_rules(), Some(at(16) + FLUSH), "11 ms after the one before: a sparse flow");
 }
 
 #[test]
@@ -104,8 +104,8 @@ fn per_packet_acknowledges_every_instant_that_packets_arrived_whatever_else_happ
                     demanded = demanded.or(at_once.then_some(now));
                 }
             }
-            assert_eq!(s.due(), oldest.or(demanded), "seed {seed}");
-            if next(2) == 0 && s.due().is_some() {
+            assert_eq!(s.by_rules(), oldest.or(demanded), "seed {seed}");
+            if next(2) == 0 && s.by_rules().is_some() {
                 s.on_tack(now);
                 (oldest, demanded) = (None, None);
             }
@@ -118,9 +118,9 @@ fn counting_waits_for_l_full_sized_segments() {
     let mut s = steady(ms(1), 2);
     s.on_arrival(951, false, at(10));
     s.on_arrival(1_000, false, at(20));
-    assert_eq!(s.due(), Some(at(10) + FLUSH), "one byte short: only the flush timer");
+    assert_eq!(s.by_rules(), Some(at(10) + FLUSH), "one byte short: only the flush timer");
     s.on_arrival(1, false, at(21));
-    assert_eq!(s.due(), Some(at(21)), "two segments less 24 bytes of options each");
+    assert_eq!(s.by_rules(), Some(at(21)), "two segments less 24 bytes of options each");
 }
 
 #[test]
@@ -132,7 +132,7 @@ fn a_burst_beyond_l_segments_is_acknowledged_once_and_counting_begins_anew() {
         let mut tacks = 0;
         for t in (0..3_000).step_by(10) {
             s.on_arrival(3_000, false, at(t));
-            while s.due().is_some_and(|d| d <= at(t)) {
+            while s.by_rules().is_some_and(|d| d <= at(t)) {
                 s.on_tack(at(t));
                 tacks += 1;
             }
@@ -148,7 +148,7 @@ fn the_period_counts_from_the_due_time_however_late_the_poll() {
     for t in 0..10_000 {
         s.on_arrival(2_000, false, at(t));
         // A driver that wakes up every 7 ms.
-        if t % 7 == 0 && s.due().is_some_and(|d| d <= at(t)) {
+        if t % 7 == 0 && s.by_rules().is_some_and(|d| d <= at(t)) {
             s.on_tack(at(t));
             tacks += 1;
         }
@@ -161,7 +161,7 @@ fn a_lone_packet_is_flushed_and_never_waits_half_a_second() {
     for alpha in [0, 1, 25, 100, 400, 10_000] {
         let mut s = steady(ms(alpha), 2);
         s.on_arrival(1, false, at(1_000));
-        let wait = s.due().unwrap() - at(1_000);
+        let wait = s.by_rules().unwrap() - at(1_000);
         assert!(wait <= ms(alpha).max(FLUSH) && wait < ms(500), "alpha {alpha} ms: {wait:?}");
     }
     let endless = Params { flush: Duration::MAX, ..params(StartupAcks::PerRtt(16), 2) };
@@ -169,19 +169,19 @@ fn a_lone_packet_is_flushed_and_never_waits_half_a_second() {
     s.on_frequency(&frequency(Regime::Steady, Duration::MAX, u32::MAX));
     s.on_arrival(u64::MAX, false, at(1_000));
     s.on_arrival(u64::MAX, false, at(1_000));
-    assert!(s.due().unwrap() - at(1_000) < ms(500));
+    assert!(s.by_rules().unwrap() - at(1_000) < ms(500));
 }
 
 #[test]
 fn what_must_be_told_at_once_is() {
     let mut s = steady(ms(100), 2);
     s.on_arrival(1, true, at(5));
-    assert_eq!(s.due(), Some(at(5)));
+    assert_eq!(s.by_rules(), Some(at(5)));
     s.on_tack(at(5));
     s.demand(at(9));
-    assert_eq!(s.due(), Some(at(9)), "even if nothing arrived");
+    assert_eq!(s.by_rules(), Some(at(9)), "even if nothing arrived");
     s.on_tack(at(9));
-    assert_eq!(s.due(), None);
+    assert_eq!(s.by_rules(), None);
 }
 
 #[test]
@@ -189,13 +189,13 @@ fn a_regime_change_applies_to_what_waits_already() {
     let mut s = steady(ms(100), 4);
     s.on_tack(at(0));
     s.on_arrival(2_000, false, at(1));
-    assert_eq!(s.due(), Some(at(101)));
+    assert_eq!(s.by_rules(), Some(at(101)));
     s.on_frequency(&frequency(Regime::Steady, ms(10), 2));
-    assert_eq!(s.due(), Some(at(10)));
+    assert_eq!(s.by_rules(), Some(at(10)));
     s.on_frequency(&frequency(Regime::Startup, ms(3), 2));
-    assert_eq!(s.due(), Some(at(3)));
+    assert_eq!(s.by_rules(), Some(at(3)));
     s.on_frequency(&frequency(Regime::Startup, ms(0), 2));
-    assert_eq!(s.due(), Some(at(1)), "per packet");
+    assert_eq!(s.by_rules(), Some(at(1)), "per packet");
 }
 
 #[test]
@@ -206,7 +206,7 @@ fn data_in_return_leaves_one_tack_per_rtt_to_a_bulk_flow_and_none_to_a_dialogue(
         let mut tacks = 0;
         for t in 1..=1_000 {
             s.on_arrival(segments * 1_000 + 10, false, at(t));
-            if s.due().is_some_and(|due| due <= at(t)) {
+            if s.by_rules().is_some_and(|due| due <= at(t)) {
                 s.on_tack(at(t));
                 tacks += 1;
             }
@@ -221,12 +221,12 @@ fn what_comes_after_data_in_return_has_its_own_flush_timer() {
     let mut s = steady(ms(10), 2);
     s.on_arrival(5_000, false, at(1));
     s.on_data_left(true, at(1));
-    assert_eq!(s.due(), None);
+    assert_eq!(s.by_rules(), None);
     s.on_arrival(10, false, at(7));
-    assert_eq!(s.due(), Some(at(7) + FLUSH));
+    assert_eq!(s.by_rules(), Some(at(7) + FLUSH));
     s.on_arrival(10, true, at(9));
     s.on_data_left(true, at(9));
-    assert_eq!(s.due(), Some(at(9)), "what must be told at once stays so");
+    assert_eq!(s.by_rules(), Some(at(9)), "what must be told at once stays so");
 }
 
 fn xorshift(seed: u64) -> impl FnMut(u64) -> u64 {
@@ -407,11 +407,27 @@ fn random_arrivals_and_polls_agree_with_the_model() {
                 s.on_data_left(true, now);
                 m.on_data_left(now);
             }
-            assert_eq!(s.due(), m.due(), "seed {seed}");
-            if next(2) == 0 && s.due().is_some_and(|due| due <= now) {
+            assert_eq!(s.by_rules(), m.due(), "seed {seed}");
+            if next(2) == 0 && s.by_rules().is_some_and(|due| due <= now) {
                 s.on_tack(now);
                 m.on_tack(now);
             }
         }
+    }
+}
+
+#[test]
+fn a_burst_that_finds_a_tack_overdue_is_acknowledged_whole() {
+    let mut s = steady(ms(10), 2);
+    for t in [0, 30, 60] {
+        for _ in 0..60 {
+            s.on_arrival(1_000, false, at(t));
+            // A host that polls after each packet.
+            assert!(s.due().is_none_or(|due| due > at(t)));
+        }
+        let due = s.due().unwrap();
+        assert!(due < at(t) + Duration::from_micros(1), "{due} {t}");
+        s.on_tack(due);
+        assert_eq!(s.due(), None);
     }
 }

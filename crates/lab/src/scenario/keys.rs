@@ -2,6 +2,18 @@
 
 use toml::{Table, Value};
 
+/// Whether the table says something at a dotted key.
+pub(crate) fn has(table: &Table, key: &str) -> bool {
+    let mut parts = key.split('.');
+    let first = parts.next().and_then(|part| table.get(part));
+    let found = parts.try_fold(first, |at, part| match at? {
+        Value::Table(inner) => Some(inner.get(part)),
+        Value::Array(items) => Some(part.parse().ok().and_then(|i: usize| items.get(i))),
+        _ => None,
+    });
+    found.flatten().is_some()
+}
+
 /// Puts `value` at a dotted key, making tables on the way; list entries go by number.
 pub(crate) fn set(table: &mut Table, key: &str, value: Value) -> Result<(), String> {
     let (head, rest) = match key.split_once('.') {

@@ -199,6 +199,7 @@ fn broken(name: &str, mutant: &Mutant) -> Option<String> {
 fn a_file_with_one_mistake_is_refused_with_its_line_or_planned() {
     let rounds = std::env::var("TACK_MUTATIONS").ok().and_then(|n| n.parse().ok());
     let (said, hear) = mpsc::channel();
+    #[allow(clippy::disallowed_methods, reason = "what has no end must not keep the test")]
     std::thread::spawn(move || {
         let files = files();
         for seed in 0..rounds.unwrap_or(ROUNDS) {

@@ -96,12 +96,14 @@ fn with_duplicates_alone_repairs_that_are_lost_and_tails_wait_for_the_timeout() 
 #[test]
 fn three_segments_above_a_hole_are_its_loss_and_two_are_none() {
     let at = |ms| Instant::from_millis(ms);
-    for (sacked, lost) in [
-        (vec![1_000..3_000], None),
-        (vec![1_000..2_000, 3_000..4_000], None),
-        (vec![1_000..4_000], Some(0..1_000)),
-        (vec![1_000..2_000, 3_000..4_000, 5_000..6_000], Some(0..1_000)),
-    ] {
+    let cases: [(&[(u64, u64)], _); 4] = [
+        (&[(1, 3)], None),
+        (&[(1, 2), (3, 4)], None),
+        (&[(1, 4)], Some(0..1_000)),
+        (&[(1, 2), (3, 4), (5, 6)], Some(0..1_000)),
+    ];
+    for (sacked, lost) in cases {
+        let sacked: Vec<Range<u64>> = sacked.iter().map(|(a, b)| MSS * a..MSS * b).collect();
         let sender = PlainSender::new(MSS as u32, 0, true, at(0));
         let mut sender = sender.detecting(LossDetection::DupThresh);
         (0..10).for_each(|i| sender.on_sent(MSS * i..MSS * (i + 1), at(i)));

@@ -168,6 +168,32 @@ flow = [{ strategy = "tack", app = { kind = "file", bytes = 100_000 } }]
 }
 
 #[test]
+fn each_kind_of_flows_has_latencies_of_its_own() {
+    let text = r#"
+id = "kinds"
+[base]
+duration_s = 5.0
+wan = { rate_mbps = 10.0, delay_ms = 10.0 }
+[[base.flow]]
+strategy = "tack"
+group = "near"
+app = { kind = "request-response", request_bytes = 100, response_bytes = 1000, think_ms = 50.0 }
+[[base.flow]]
+strategy = "tack"
+group = "far"
+delay_ms = 40.0
+app = { kind = "request-response", request_bytes = 100, response_bytes = 1000, think_ms = 50.0 }
+"#;
+    let records = run(&load(text));
+    let metrics = &records.first_key_value().unwrap().1.metrics;
+    let ms = |name: &str| metrics[name] / 1e3;
+    assert!((20.0..30.0).contains(&ms("near.latency_p50_us")), "{metrics:?}");
+    assert!((100.0..110.0).contains(&ms("far.latency_p99_us")), "{metrics:?}");
+    assert!(ms("latency_p95_us") >= ms("near.latency_p95_us"));
+    assert!(metrics.contains_key("far.rtt_min_mean_us"), "{metrics:?}");
+}
+
+#[test]
 fn a_distribution_over_runs_is_drawn_and_rows_of_a_claim_are_told_apart() {
     let view = "[[view]]\nkind = \"cdf\"\nmetric = \"goodput_bps\"\nlines = \"variant\"\n[[claim]]";
     let text = FILE.replace("[[claim]]", view).replace("goodput at {}", "goodput");

@@ -194,6 +194,24 @@ app = { kind = "request-response", request_bytes = 100, response_bytes = 1000, t
 }
 
 #[test]
+fn keys_without_quotes_set_what_they_name_and_no_more() {
+    let quoted = FILE
+        .replace("\"wan.delay_ms\" = 50.0", "\"wan.delay_ms\" = 50.0, \"wan.up.delay_ms\" = 7.0");
+    let plain =
+        FILE.replace("\"wan.delay_ms\" = 50.0", "wan.delay_ms = 50.0, wan.up.delay_ms = 7.0");
+    let ids = |text: &str| load(text).plan.items.into_iter().map(|i| i.id).collect::<Vec<_>>();
+    assert_eq!(ids(&quoted), ids(&plain));
+    // A value that is a table is one value.
+    let app = FILE
+        .replace(
+            "[{ strategy = \"tack\" }]",
+            "[{ strategy = \"tack\", app = { kind = \"cbr\", mbps = 1.0 } }]",
+        )
+        .replace("\"wan.delay_ms\" = 50.0", "\"flow.0.app\" = { kind = \"bulk\" }");
+    assert_eq!(ids(&app).len(), 16);
+}
+
+#[test]
 fn a_distribution_over_runs_is_drawn_and_rows_of_a_claim_are_told_apart() {
     let view = "[[view]]\nkind = \"cdf\"\nmetric = \"goodput_bps\"\nlines = \"variant\"\n[[claim]]";
     let text = FILE.replace("[[claim]]", view).replace("goodput at {}", "goodput");

@@ -188,8 +188,9 @@ app = { kind = "request-response", request_bytes = 100, response_bytes = 1000, t
     let metrics = &records.first_key_value().unwrap().1.metrics;
     let ms = |name: &str| metrics[name] / 1e3;
     assert!((20.0..30.0).contains(&ms("near.latency_p50_us")), "{metrics:?}");
-    assert!((100.0..110.0).contains(&ms("far.latency_p99_us")), "{metrics:?}");
-    assert!(ms("latency_p95_us") >= ms("near.latency_p95_us"));
+    assert!((100.0..110.0).contains(&ms("far.latency_p50_us")), "{metrics:?}");
+    // The first request waits for the handshake, too.
+    assert!((200.0..220.0).contains(&ms("far.latency_p99_us")), "{metrics:?}");
     assert!(metrics.contains_key("far.rtt_min_mean_us"), "{metrics:?}");
 }
 

@@ -20,6 +20,7 @@ files! {
     "lab/pairs.toml",
     "lab/response.toml",
     "live/fairness-live.toml",
+    "live/T-6b-kernel.toml",
     "live/kernel.toml",
     "live/kernel-heavy.toml",
     "landstrom/L1.toml",

@@ -302,7 +302,11 @@ impl Claim {
             let why = self.because.as_ref().and_then(|b| b.of(&label)).filter(|_| !agrees);
             Some(Finding {
                 row: self.row.clone().unwrap_or_else(|| id.to_owned()),
-                what: self.what.replace("{}", &label),
+                what: match self.what.contains("{}") || label.is_empty() {
+                    true => self.what.replace("{}", &label),
+                    // Rows of the same words could not be told apart.
+                    false => format!("{}: {label}", self.what),
+                },
                 paper: self.paper.of(&label).unwrap_or_default(),
                 ours,
                 agrees,

@@ -59,16 +59,22 @@ impl<'a> Course<'a> {
         self.id(flow).map_or(&[], |id| self.setup.sim.flow_series(id).samples())
     }
 
-    /// The samples after the warm-up of the first kind of flows: those under test.
-    fn measured(&self) -> impl Iterator<Item = &'a FlowSample> + '_ {
-        let first = self.scenario.groups().into_iter().next().map_or(Vec::new(), |g| g.1);
-        let all = first.into_iter().flat_map(|i| self.flow(i).iter());
+    /// The flows of the first kind: those under test.
+    fn under_test(&self) -> Vec<usize> {
+        self.scenario.groups().into_iter().next().map_or(Vec::new(), |g| g.1)
+    }
+
+    /// The samples of some flows after the warm-up.
+    fn measured(&self, flows: &[usize]) -> impl Iterator<Item = &'a FlowSample> + '_ {
+        let all: Vec<Samples<'a>> = flows.iter().map(|i| self.flow(*i)).collect();
+        let all = all.into_iter().flatten();
         all.filter(|(at, _)| seconds(*at) >= self.scenario.warmup_s).map(|(_, sample)| sample)
     }
 
     /// Quantiles over time.
     pub(crate) fn samples(&self) -> BTreeMap<String, Vec<f64>> {
-        let mut blocked: Vec<f64> = self.measured().map(|s| s.blocked as f64).collect();
+        let flows = self.under_test();
+        let mut blocked: Vec<f64> = self.measured(&flows).map(|s| s.blocked as f64).collect();
         if blocked.iter().all(|b| *b == 0.0) {
             return BTreeMap::new();
         }
@@ -77,28 +83,46 @@ impl<'a> Course<'a> {
         BTreeMap::from([("blocked".to_owned(), quantiles)])
     }
 
-    /// Figures of the course.
+    /// Figures of the course: of the flows under test, and where there are several kinds of each.
+    /// Latencies are of all.
     pub(crate) fn figures(&self) -> BTreeMap<String, f64> {
+        let mut out = self.figures_of(&self.under_test());
+        let all: Vec<usize> = (0..self.flows.len()).collect();
+        out.extend(self.latencies(&all));
+        let groups = self.scenario.groups();
+        for (name, members) in groups.iter().filter(|_| groups.len() > 1) {
+            let own = self.figures_of(members).into_iter().chain(self.latencies(members));
+            out.extend(own.map(|(metric, v)| (format!("{name}.{metric}"), v)));
+        }
+        out.extend(self.settling());
+        out
+    }
+
+    fn figures_of(&self, flows: &[usize]) -> BTreeMap<String, f64> {
         let mut out = BTreeMap::new();
-        let mut blocked: Vec<f64> = self.measured().map(|s| s.blocked as f64).collect();
+        let mut blocked: Vec<f64> = self.measured(flows).map(|s| s.blocked as f64).collect();
         for (name, q) in
             [("blocked_p50_bytes", 0.5), ("blocked_p90_bytes", 0.9), ("blocked_max_bytes", 1.0)]
         {
             out.extend(quantile(&mut blocked, q).map(|v| (name.to_owned(), v)));
         }
-        let least: Vec<f64> = self.measured().filter_map(|s| s.rtt_min.map(us)).collect();
+        let least: Vec<f64> = self.measured(flows).filter_map(|s| s.rtt_min.map(us)).collect();
         if !least.is_empty() {
             let mean = least.iter().sum::<f64>() / least.len() as f64;
             out.insert("rtt_min_mean_us".to_owned(), mean);
         }
-        let ids = (0..self.flows.len()).filter_map(|i| self.id(i));
-        let mut latencies: Vec<f64> =
-            ids.flat_map(|id| self.setup.sim.flow(id).0.latencies.iter().map(|d| us(*d))).collect();
-        for (name, q) in [("latency_p50_us", 0.5), ("latency_p95_us", 0.95)] {
-            out.extend(quantile(&mut latencies, q).map(|v| (name.to_owned(), v)));
-        }
-        out.extend(self.settling());
         out
+    }
+
+    /// From requests to their complete responses.
+    fn latencies(&self, flows: &[usize]) -> Vec<(String, f64)> {
+        let ids = flows.iter().filter_map(|i| self.id(*i));
+        let mut all: Vec<f64> =
+            ids.flat_map(|id| self.setup.sim.flow(id).0.latencies.iter().map(|d| us(*d))).collect();
+        [("latency_p50_us", 0.5), ("latency_p95_us", 0.95), ("latency_p99_us", 0.99)]
+            .into_iter()
+            .filter_map(|(name, q)| Some((name.to_owned(), quantile(&mut all, q)?)))
+            .collect()
     }
 
     /// How long the first flow's pacing rate takes after a rise and a fall of the path's.

@@ -20,6 +20,7 @@ mod link;
 pub mod live;
 pub mod metric;
 mod network;
+mod offer;
 pub mod output;
 pub mod pivot;
 pub mod plan;

@@ -228,29 +228,26 @@ pub const METRICS: &[Metric] = &[
     Metric {
         name: "throughput_bps",
         unit: "bit/s",
-        what: "a file's bytes over the time until the last was read, or until the run's end",
+        what: "a file's bytes over the time from the flow's start until the last was read, or until the \
+               run's end",
         of: Of::All(|scenario, flows| {
-            let each = flows.iter().map(|f| {
-                let took = f.completed_at_s.unwrap_or(scenario.duration_s);
-                f.delivered_bytes as f64 * 8.0 / took
-            });
+            let each =
+                flows.iter().map(|f| f.delivered_bytes as f64 * 8.0 / transfer_s(scenario, f));
             Some(each.sum())
         }),
     },
     Metric {
         name: "transfer_s",
         unit: "s",
-        what: "mean time until a flow's last byte was read, or the run's end",
-        of: Of::All(|scenario, flows| {
-            mean(flows, |f| Some(f.completed_at_s.unwrap_or(scenario.duration_s)))
-        }),
+        what: "mean time from a flow's start until its last byte was read, or the run's end",
+        of: Of::All(|scenario, flows| mean(flows, |f| Some(transfer_s(scenario, f)))),
     },
     Metric {
         name: "acks_per_transfer_s",
         unit: "1/s",
         what: "acknowledgments of the whole run over the time of the transfers",
         of: Of::All(|scenario, flows| {
-            let took = mean(flows, |f| Some(f.completed_at_s.unwrap_or(scenario.duration_s)))?;
+            let took = mean(flows, |f| Some(transfer_s(scenario, f)))?;
             Some(sum(flows, |f| f.bare_packets) / took)
         }),
     },
@@ -417,6 +414,11 @@ fn mean(flows: &[FlowResult], of: impl Fn(&FlowResult) -> Option<f64>) -> Option
 fn ratio<T>(flows: &[T], above: impl Fn(&T) -> f64, below: impl Fn(&T) -> f64) -> Option<f64> {
     let (above, below): (f64, f64) = (flows.iter().map(above).sum(), flows.iter().map(below).sum());
     (below > 0.0).then(|| above / below)
+}
+
+/// From the flow's start until its last byte was read, or the run's end.
+fn transfer_s(scenario: &Scenario, flow: &FlowResult) -> f64 {
+    flow.completed_at_s.unwrap_or(scenario.duration_s) - flow.started_at_s
 }
 
 /// The strategy's own formula at what the run measured: goodput, RTTmin, and as the send window

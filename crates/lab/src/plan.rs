@@ -5,14 +5,31 @@ use toml::{Table, Value};
 use crate::draw::{Word, Words, draw};
 use crate::experiment::{Experiment, Extent, Variant};
 use crate::item::{Item, Plan, identity};
-use crate::scenario::{MAX_RUNS, Scenario, ScenarioError, line_of, line_of_quoted, set};
+use crate::scenario::{MAX_RUNS, Scenario, ScenarioError, has, line_of, set};
 use crate::view::Kind;
 
-/// A point of the plan: its key, and the scenario so far.
+/// A point of the plan: its key, the scenario so far, and what was said of that after the base.
 #[derive(Clone)]
 struct Point {
     key: Words,
     table: Table,
+    said: Vec<Said>,
+}
+
+/// A key of the scenario that something behind the base sets.
+#[derive(Clone)]
+struct Said {
+    key: String,
+    value: Value,
+    /// Where the file says so, as a dotted key of it.
+    place: String,
+}
+
+impl Point {
+    fn set(&mut self, key: &str, value: Value, place: String) -> Result<(), String> {
+        self.said.push(Said { key: key.to_owned(), value: value.clone(), place });
+        set(&mut self.table, key, value)
+    }
 }
 
 /// Every run of `experiment` at `extent`, checked. `text` is its file, for messages.
@@ -35,7 +52,10 @@ pub fn experiment_or_scenario(text: &str, id: &str) -> Result<Experiment, Scenar
     }
     if base.contains_key("base") {
         let what = "is missing: an experiment, which has [base], has an id".to_owned();
-        return Err(ScenarioError::at(text, "id", what));
+        return Err(ScenarioError {
+            key: "id".to_owned(),
+            ..ScenarioError::at(text, "base", what)
+        });
     }
     let sweep = match base.remove("sweep") {
         Some(Value::Table(sweep)) => sweep,
@@ -62,12 +82,7 @@ struct Planner<'a> {
 
 impl Planner<'_> {
     fn wrong(&self, key: &str, what: impl Into<String>) -> ScenarioError {
-        let own = ScenarioError::at(self.text, key, what.into());
-        // Keys of sweeps and sets are written in quotes.
-        let last = key.split_once('.').map_or(key, |parts| parts.1);
-        let is_swept = self.experiment.is_scenario && self.experiment.sweep.contains_key(key);
-        let quoted = line_of_quoted(self.text, if is_swept { key } else { last });
-        ScenarioError { line: quoted.or(own.line), ..own }
+        ScenarioError::at(self.text, key, what.into())
     }
 
     fn plan(mut self) -> Result<Plan, ScenarioError> {
@@ -75,13 +90,13 @@ impl Planner<'_> {
         let Some(base) = &experiment.base else {
             return Err(self.wrong("base", "is missing: name a scenario, or run `lab envelope`"));
         };
-        let mut table = base.clone();
+        let mut base = Point { key: Words::new(), table: base.clone(), said: Vec::new() };
         let extent = self.extent.name();
         for (key, value) in &changes.set {
-            set(&mut table, key, value.clone())
-                .map_err(|what| self.wrong(&format!("extent.{extent}.set.{key}"), what))?;
+            let place = format!("extent.{extent}.set.{key}");
+            base.set(key, value.clone(), place.clone()).map_err(|what| self.wrong(&place, what))?;
         }
-        let mut points = vec![Point { key: Words::new(), table }];
+        let mut points = vec![base];
         for key in changes.sweep.keys() {
             if !experiment.sweep.contains_key(key) {
                 let what = "is no key of [sweep]: an extent only shortens lists";
@@ -89,7 +104,11 @@ impl Planner<'_> {
             }
         }
         for (key, usual) in &experiment.sweep {
-            points = self.swept(points, key, changes.sweep.get(key).unwrap_or(usual))?;
+            let (place, values) = match changes.sweep.get(key) {
+                Some(values) => (format!("extent.{extent}.sweep.{key}"), values),
+                None => (format!("sweep.{key}"), usual),
+            };
+            points = self.swept(points, key, values, &place)?;
         }
         for (axis, sets) in [("case", &experiment.case), ("variant", &experiment.variant)] {
             points = self.varied(points, axis, sets, &changes.only)?;
@@ -99,41 +118,56 @@ impl Planner<'_> {
     }
 
     /// A point that makes no scenario: `key` of it may be unknown.
-    fn refused(&self, key: &str, what: &str, point: &Words) -> ScenarioError {
-        let words: Vec<String> = point.iter().map(|(k, v)| format!("{k} = {v}")).collect();
+    fn refused(&self, key: &str, what: &str, point: &Point) -> ScenarioError {
+        let words: Vec<String> = point.key.iter().map(|(k, v)| format!("{k} = {v}")).collect();
         let with =
             if words.is_empty() { String::new() } else { format!(" (with {})", words.join(", ")) };
-        let swept = self.experiment.sweep.keys().next();
-        let what = format!("{what}{with}");
-        if let Some(line) = self.line_of_set(key, point) {
-            return ScenarioError { line: Some(line), key: key.to_owned(), what };
+        let with_words = format!("{what}{with}");
+        if let Some(said) = self.culprit(key, what, point) {
+            let line = line_of(self.text, &said.place);
+            let key = if key.is_empty() { &said.key } else { key };
+            return ScenarioError { line, key: key.to_owned(), what: with_words };
         }
         let key = match (self.experiment.is_scenario, key) {
-            (true, "") => swept.map_or("", String::as_str).to_owned(),
             (true, key) => key.to_owned(),
             (false, "") => "base".to_owned(),
             (false, key) => format!("base.{key}"),
         };
-        self.wrong(&key, what)
+        self.wrong(&key, with_words)
     }
 
-    /// The line of the set of keys that says what `key` of a point is, if one does: a variant's comes
-    /// after a case's, and what is drawn after both.
-    fn line_of_set(&self, key: &str, point: &Words) -> Option<usize> {
-        let says = |own: &str| {
-            let within = |a: &str, b: &str| a.strip_prefix(b).is_some_and(|r| r.starts_with('.'));
-            !key.is_empty() && (own == key || within(key, own) || within(own, key))
+    /// Who said what is wrong, if not the base: whoever set that key last, or, where the base does
+    /// not have it either, what made the mistake one.
+    fn culprit<'p>(&self, key: &str, what: &str, point: &'p Point) -> Option<&'p Said> {
+        let says = |said: &&Said| {
+            let rest = key.strip_prefix(said.key.as_str());
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
         };
-        if let Some(drawn) = self.experiment.draw.keys().find(|own| says(own)) {
-            return line_of_quoted(self.text, drawn);
-        }
-        let sets = [("variant", &self.experiment.variant), ("case", &self.experiment.case)];
-        sets.into_iter().find_map(|(axis, sets)| {
-            let name = point.get(axis)?.to_string();
-            let number = sets.iter().position(|s| s.name == name)?;
-            sets[number].set.keys().find(|own| says(own))?;
-            line_of(self.text, &format!("{axis}.{number}.set"))
+        point.said.iter().rev().find(says).or_else(|| {
+            let mut table = self.experiment.base.clone()?;
+            let is_part =
+                |said: &Said| said.key.strip_prefix(key).is_some_and(|r| r.starts_with('.'));
+            if !key.is_empty() && has(&table, key) && !point.said.iter().any(is_part) {
+                return None;
+            }
+            let is_wrong = |table: &Table| {
+                self.scenario(table.clone()).is_err_and(|(k, w)| k == key && w == what)
+            };
+            let (mut was, mut culprit) = (is_wrong(&table), None);
+            for said in &point.said {
+                set(&mut table, &said.key, said.value.clone()).ok()?;
+                let is = is_wrong(&table);
+                culprit = if is && !was { Some(said) } else { culprit.filter(|_| is) };
+                was = is;
+            }
+            culprit
         })
+    }
+
+    fn scenario(&self, table: Table) -> Result<Scenario, (String, String)> {
+        let scenario = Scenario::from_table(table)?;
+        self.experiment.backend.check(&scenario)?;
+        Ok(scenario)
     }
 
     fn bounded(&self, points: usize, by: usize, key: &str) -> Result<(), ScenarioError> {
@@ -150,17 +184,18 @@ impl Planner<'_> {
         points: Vec<Point>,
         keys: &str,
         values: &Value,
+        place: &str,
     ) -> Result<Vec<Point>, ScenarioError> {
-        let key = format!("sweep.{keys}");
         let Value::Array(values) = values else {
             let what = format!("must be a list of values, as in \"{keys}\" = [1, 2]");
-            return Err(self.wrong(&key, what));
+            return Err(self.wrong(place, what));
         };
-        self.bounded(points.len(), values.len(), &key)?;
+        self.bounded(points.len(), values.len(), place)?;
         let names: Vec<&str> = keys.split(',').map(str::trim).collect();
         let (name, mut labels) = (names[0].to_owned(), Vec::new());
         let mut out: Vec<Vec<Point>> = vec![Vec::new(); points.len()];
-        for value in values {
+        for (i, value) in values.iter().enumerate() {
+            let place = format!("{place}.{i}");
             let own: Vec<Value> = match value {
                 Value::Array(list) if names.len() > 1 && list.len() == names.len() => list.clone(),
                 plain => vec![plain.clone(); names.len()],
@@ -169,8 +204,9 @@ impl Planner<'_> {
             for (point, out) in points.iter().zip(&mut out) {
                 let mut point = point.clone();
                 for (name, value) in names.iter().zip(&own) {
-                    set(&mut point.table, name, value.clone())
-                        .map_err(|what| self.wrong(&key, what))?;
+                    point
+                        .set(name, value.clone(), place.clone())
+                        .map_err(|what| self.wrong(&place, format!("of `{name}`: {what}")))?;
                 }
                 point.key.insert(name.clone(), label.clone());
                 out.push(point);
@@ -201,15 +237,12 @@ impl Planner<'_> {
             for set_of_keys in &chosen {
                 let mut point = point.clone();
                 for (key, value) in &set_of_keys.set {
-                    set(&mut point.table, key, value.clone()).map_err(|what| {
-                        let number = sets.iter().position(|s| s.name == set_of_keys.name);
-                        let place = format!("{axis}.{}.set", number.unwrap_or(0));
+                    let number = sets.iter().position(|s| s.name == set_of_keys.name);
+                    let place = format!("{axis}.{}.set.{key}", number.unwrap_or(0));
+                    point.set(key, value.clone(), place.clone()).map_err(|what| {
                         let what = format!("of {axis} `{}` {what}", set_of_keys.name);
-                        ScenarioError {
-                            line: line_of(self.text, &place),
-                            key: format!("set.{key}"),
-                            what,
-                        }
+                        let line = line_of(self.text, &place);
+                        ScenarioError { line, key: format!("set.{key}"), what }
                     })?;
                 }
                 point.key.insert(axis.to_owned(), Word::Text(set_of_keys.name.clone()));
@@ -227,14 +260,17 @@ impl Planner<'_> {
         if experiment.draw.is_empty() {
             return Ok(points);
         }
-        self.bounded(points.len(), usize::try_from(draws).unwrap_or(usize::MAX), "draw")?;
+        let place = format!("extent.{}.draws", self.extent.name());
+        self.bounded(points.len(), usize::try_from(draws).unwrap_or(usize::MAX), &place)?;
         let mut out = Vec::new();
         for point in &points {
             for index in 0..draws {
                 let mut point = point.clone();
                 for (key, value) in draw(&experiment.draw, index, experiment.draw_seed) {
-                    set(&mut point.table, &key, to_toml(&value))
-                        .map_err(|what| self.wrong(&format!("draw.{key}"), what))?;
+                    let place = format!("draw.{key}");
+                    point
+                        .set(&key, to_toml(&value), place.clone())
+                        .map_err(|what| self.wrong(&place, what))?;
                 }
                 point.key.insert("draw".to_owned(), Word::Number(index as f64));
                 out.push(point);
@@ -251,14 +287,14 @@ impl Planner<'_> {
         let mut items = Vec::new();
         let mut most = 1;
         for point in points {
-            let checked = Scenario::from_table(point.table.clone()).and_then(|scenario| {
-                experiment.backend.check(&scenario)?;
-                Ok(scenario)
-            });
-            let mut scenario =
-                checked.map_err(|(key, what)| self.refused(&key, &what, &point.key))?;
+            let checked = self.scenario(point.table.clone());
+            let mut scenario = checked.map_err(|(key, what)| self.refused(&key, &what, point))?;
+            let place = match seeds {
+                Some(_) => format!("extent.{}.seeds", self.extent.name()),
+                None => "base.runs".to_owned(),
+            };
             let seeds = seeds.unwrap_or(scenario.runs);
-            self.bounded(points.len(), usize::try_from(seeds).unwrap_or(usize::MAX), "seeds")?;
+            self.bounded(points.len(), usize::try_from(seeds).unwrap_or(usize::MAX), &place)?;
             most = most.max(seeds);
             scenario.name.clone_from(&experiment.id);
             let first = scenario.seed;

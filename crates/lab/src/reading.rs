@@ -175,6 +175,8 @@ impl Period<'_> {
             ..FlowResult::default()
         };
         result.video = self.video(index);
+        let started = self.setup.flows[index].times.start.saturating_since(Instant::ZERO);
+        result.started_at_s = started.as_secs_f64();
         result.present_s = self.present(index).as_secs_f64();
         if let Placed::Flow(id) = self.setup.flows[index].placed {
             self.sender(id, &mut result);

@@ -60,6 +60,9 @@ pub struct FlowResult {
     /// acknowledgments of every kind, SYN, FIN.
     #[serde(default)]
     pub bare_packets: u64,
+    /// When the flow began, seconds.
+    #[serde(default)]
+    pub started_at_s: f64,
     /// IACKs of both ends per second: loss, window, frequency, CE.
     #[serde(default)]
     pub iacks_per_s: f64,

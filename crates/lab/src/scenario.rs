@@ -56,9 +56,9 @@ use serde::{Deserialize, Serialize};
 
 pub use access::{Access, PerPair};
 pub use error::ScenarioError;
-pub(crate) use error::{line_of, line_of_quoted};
+pub(crate) use error::line_of;
 pub use flow::{App, Direction, Flow, Strategy};
-pub(crate) use keys::set;
+pub(crate) use keys::{has, set};
 pub use stack::Stack;
 pub use stock::{Stock, StockAcks, StockStack};
 pub use tack::TackWords;
@@ -139,7 +139,17 @@ impl Scenario {
     /// # Errors
     /// The dotted key, if it is known, and what is wrong with it.
     pub fn from_table(table: toml::Table) -> Result<Scenario, (String, String)> {
-        let scenario: Scenario = table.try_into().map_err(|e| error::of_table(&e))?;
+        let flows = table.get("flow").cloned();
+        let scenario: Scenario = table.try_into().map_err(|e| {
+            let (key, what) = error::of_table(&e);
+            let named = || key.strip_prefix("flow").map(|rest| rest.trim_start_matches('.'));
+            match named().zip(flows.and_then(|flows| first_wrong(&flows))) {
+                Some((rest, i)) => {
+                    (format!("flow.{i}.{rest}").trim_end_matches('.').to_owned(), what)
+                }
+                None => (key, what),
+            }
+        })?;
         scenario.check().map_err(|p| (p.key, p.what))?;
         Ok(scenario)
     }
@@ -279,6 +289,11 @@ impl Scenario {
             })
         })
     }
+}
+
+/// Which entry of the list is no flow: serde names the list alone.
+fn first_wrong(flows: &toml::Value) -> Option<usize> {
+    flows.as_array()?.iter().position(|flow| flow.clone().try_into::<Flow>().is_err())
 }
 
 #[cfg(test)]

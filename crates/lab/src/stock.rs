@@ -7,8 +7,8 @@ use tack_link::HostId;
 use tack_sim::{FlowId, Guest, GuestFlow, SideReport};
 
 use crate::network::Network;
+use crate::offer::{self, Times};
 use crate::scenario::{Flow, Scenario, Stock};
-use crate::traffic::{self, Times};
 
 /// Puts a flow into the simulation whose ends are `hosts`, the connecting one first.
 pub(crate) fn place(
@@ -21,7 +21,7 @@ pub(crate) fn place(
 ) -> Result<FlowId> {
     let number = network.sim.flows().count();
     let stacks = pair(scenario, flow, stock, number)?;
-    let (app, [from, to]) = (traffic::app(&flow.app), hosts);
+    let (app, [from, to]) = (offer::app(&flow.app), hosts);
     let (start, stop) = (times.start, times.stop);
     Ok(network.sim.add_guest_flow(GuestFlow { from, to, app, stacks, start, stop }))
 }
@@ -83,7 +83,7 @@ fn pair(
 
     let params = Params { mss: PACKET_BYTES, ..flow.tack_params(Params::default()) };
     let path = Path {
-        bw: traffic::udp_rate(scenario, flow),
+        bw: offer::udp_rate(scenario, flow),
         rtt_min: scenario.base_rtt(),
         regime: Regime::Steady,
     };

@@ -79,10 +79,12 @@ struct Scale {
 }
 
 impl Scale {
+    /// Zero has no place on a logarithmic axis: it stands at the low end.
     fn at(&self, v: f64) -> f64 {
         let of = |v: f64| if self.log { math::log10(v.max(1e-12)) } else { v };
         let share = (of(v) - of(self.from)) / (of(self.to) - of(self.from)).max(1e-12);
-        self.pixels.0 + share.clamp(-0.02, 1.02) * (self.pixels.1 - self.pixels.0)
+        let share = if self.log && v <= 0.0 { 0.02 } else { share.clamp(-0.02, 1.02) };
+        self.pixels.0 + share * (self.pixels.1 - self.pixels.0)
     }
 
     fn ticks(&self) -> Vec<f64> {
@@ -155,7 +157,9 @@ impl Plot {
             None => {
                 let (mut from, mut to) = self.span(&self.x, |p| (p.0, p.0));
                 if self.x.log {
-                    (from, to) = (from * 0.9, to * 1.1);
+                    let zero = self.lines.iter().flat_map(|l| &l.points).any(|p| p.0 <= 0.0);
+                    let room = if zero { math::pow(to / from * 2.0, 0.2) } else { 1.0 };
+                    (from, to) = (from * 0.9 / room, to * 1.1);
                 } else if from == to {
                     (from, to) = (from - 0.5, to + 0.5);
                 } else {

@@ -7,16 +7,14 @@ use rand::Rng as _;
 use tack_cc::Pacing;
 use tack_link::HostId;
 use tack_sim::{Blast, Cast, FlowConfig, FlowId, Seed, Transport, Video};
-use tack_units::{Instant, Rate};
+use tack_units::Instant;
 
 use crate::host::Controllers;
 use crate::network::Network;
+use crate::offer::{Times, UDP_IP_BYTES, app, udp_rate};
 use crate::playout::Playout;
 use crate::scenario::{App, Direction, Flow, Scenario, Strategy, video};
 
-/// IP-level size of open-loop datagrams, and the application bytes in each.
-const UDP_IP_BYTES: u32 = 1_500;
-pub(crate) const UDP_PAYLOAD_BYTES: u64 = 1_472;
 /// What a datagram of a video carries: seven packets of an MPEG transport stream, which is what fits
 /// Ethernet, behind the headers of IP, UDP and RTP.
 const RTP_PAYLOAD_BYTES: u32 = 7 * 188;
@@ -47,13 +45,6 @@ pub(crate) struct Planted {
     pub(crate) times: Times,
     /// What is watched of it, if it is a video.
     pub(crate) playout: Option<Playout>,
-}
-
-/// When a flow begins and ends.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Times {
-    pub(crate) start: Instant,
-    pub(crate) stop: Option<Instant>,
 }
 
 /// Puts the next of the scenario's flows into the simulation.
@@ -137,6 +128,8 @@ pub(crate) fn flow_config(flow: &Flow) -> Option<FlowConfig> {
     let mut config = FlowConfig::bulk(0, 0, &transport);
     for conn in [&mut config.from_conn, &mut config.to_conn] {
         conn.ecn = flow.ecn;
+        conn.loss_detection = flow.loss_detection.into();
+        conn.initial_window_segments = flow.initial_window_segments;
         conn.pacing = if flow.paced { Pacing::Always } else { Pacing::OnlyIfRateBased };
         if let Some(params) = conn.ack.tack_mut() {
             *params = flow.tack_params(*params);
@@ -165,44 +158,4 @@ pub(crate) fn start_after(scenario: &Scenario, number: usize, flow: &Flow) -> Du
 fn rwnd_bytes(flow: &Flow) -> Option<usize> {
     let segment = usize::from(flow.segment_bytes.unwrap_or(1_448));
     flow.rwnd_segments.map(|n| n as usize * segment)
-}
-
-pub(crate) fn app(app: &App) -> tack_sim::App {
-    let ms = |v: f64| Duration::from_secs_f64(v / 1e3);
-    match *app {
-        App::Video { ref trace, .. } => {
-            let none = tack_sim::App::Bulk { bytes: Some(0) };
-            video::read(trace).map_or(none, tack_sim::App::Video)
-        }
-        App::Bulk => tack_sim::App::Bulk { bytes: None },
-        App::File { bytes } => tack_sim::App::Bulk { bytes: Some(bytes) },
-        App::RequestResponse { request_bytes, response_bytes, think_ms } => {
-            let think = ms(think_ms);
-            tack_sim::App::RequestResponse { request_bytes, response_bytes, think, count: None }
-        }
-        App::OnOff { on_ms, off_ms } => tack_sim::App::OnOff { on: ms(on_ms), off: ms(off_ms) },
-        App::Cbr { mbps } => tack_sim::App::ConstantRate {
-            rate: Rate::from_bps((mbps * 1e6) as u64),
-            chunk_bytes: 1_400,
-        },
-    }
-}
-
-/// What a UDP flow offers: its own rate, or more than the first bottleneck can carry.
-pub(crate) fn udp_rate(scenario: &Scenario, flow: &Flow) -> Rate {
-    if let App::Cbr { mbps } = flow.app {
-        return Rate::from_bps(
-            (mbps * 1e6 * f64::from(UDP_IP_BYTES) / UDP_PAYLOAD_BYTES as f64) as u64,
-        );
-    }
-    let phy = scenario.wifi.as_ref().and_then(|w| w.config(0)).map(|c| match flow.direction {
-        Direction::Down => c.downlink.kbps(),
-        Direction::Up => c.uplink.kbps(),
-    });
-    let wan = scenario.wan.as_ref().and_then(|w| match flow.direction {
-        Direction::Down => w.down().rate_mbps,
-        Direction::Up => w.up().rate_mbps,
-    });
-    let wan = wan.map(|mbps| (mbps * 1.05e3) as u64);
-    Rate::from_kbps(phy.into_iter().chain(wan).min().unwrap_or(1_000_000))
 }

@@ -20,7 +20,7 @@ use crate::course::{DISTRIBUTIONS, SERIES};
 use crate::draw::{Word, Words};
 use crate::metric;
 use crate::pivot::{How, Quantity, Results, label, number, with_interval};
-use crate::stats::Estimate;
+use crate::stats::{self, Estimate};
 use crate::svg::{Axis, Plot, Style};
 use crate::table::Table;
 
@@ -35,7 +35,7 @@ pub enum Kind {
     Lines,
     /// Groups of bars over any axis.
     Bars,
-    /// Distributions: the share of the time that is no greater.
+    /// Distributions: the share of the runs, or of the time, that is no greater.
     Cdf,
     /// Over the time of the first seed's run.
     Series,
@@ -142,7 +142,8 @@ impl View {
             }
             named("x", &self.x)?;
         }
-        let simple = matches!(self.kind, Kind::Lines | Kind::Bars).then_some(&self.metric);
+        let simple = matches!(self.kind, Kind::Lines | Kind::Bars) || self.is_over_runs();
+        let simple = simple.then_some(&self.metric);
         let all = self.metrics.iter().chain(simple);
         if let Some(name) = all.into_iter().find(|m| metric::unit(m).is_none()) {
             return Err((
@@ -152,15 +153,23 @@ impl View {
         }
         let over_time: &[&str] = match self.kind {
             Kind::Series => &SERIES,
-            Kind::Cdf => &DISTRIBUTIONS,
             _ => return Ok(()),
         };
-        let base = self.metric.rsplit_once('.').map_or(self.metric.as_str(), |parts| parts.1);
-        if !over_time.contains(&base) {
+        if !over_time.contains(&base_of(&self.metric)) {
             let there = over_time.join(", ");
             return Err(("metric", format!("is `{}`; over time there are {there}", self.metric)));
         }
         Ok(())
+    }
+
+    /// A distribution of a figure that each run has one of.
+    fn is_over_runs(&self) -> bool {
+        self.kind == Kind::Cdf && !DISTRIBUTIONS.contains(&base_of(&self.metric))
+    }
+
+    /// What is above it: where the file says nothing, what is shown.
+    fn heading(&self) -> String {
+        if self.title.is_empty() { heading(&self.metric, "") } else { self.title.clone() }
     }
 
     /// What it shows of `results`.
@@ -235,7 +244,7 @@ impl View {
     }
 
     fn picture(&self, results: &Results<'_>) -> Shown {
-        let mut plots = Vec::new();
+        let (mut plots, above) = (Vec::new(), self.heading());
         let mut table: Option<Table> = None;
         for panel in results.combinations(&self.panels, &self.at) {
             let name = label(&panel, &self.panels);
@@ -246,7 +255,7 @@ impl View {
                 Kind::Series => self.series(results, &at),
                 _ => self.curves(results, &at, &name),
             };
-            let title = [self.title.as_str(), name.as_str()]
+            let title = [above.as_str(), name.as_str()]
                 .iter()
                 .filter(|t| !t.is_empty())
                 .copied()
@@ -256,7 +265,7 @@ impl View {
             match &mut table {
                 None => {
                     let mut first = rows;
-                    first.title.clone_from(&self.title);
+                    first.title.clone_from(&above);
                     first.rows.iter_mut().for_each(|row| prefix(row, &name));
                     table = Some(first);
                 }
@@ -337,8 +346,13 @@ impl View {
         let mut lines = Vec::new();
         let mut rows = Vec::new();
         let factor = self.scale.unwrap_or(1.0);
+        let of = self.quantity();
         for (name, at) in self.each_line(results, at) {
-            let quantile = |q: f64| results.pooled(&self.metric, &at, q).map(|v| v * factor);
+            let mut runs = if self.is_over_runs() { results.samples(&of, &at) } else { Vec::new() };
+            let mut quantile = |q: f64| match self.is_over_runs() {
+                true => stats::quantile(&mut runs, q),
+                false => results.pooled(&self.metric, &at, q).map(|v| v * factor),
+            };
             let points = (0..=50).map(|n| f64::from(n) / 50.0);
             let points: Vec<(f64, f64, Option<f64>)> = points
                 .filter_map(|q| Some((quantile(q)?, q, None)))
@@ -362,13 +376,15 @@ impl View {
                 style: Style::Paper { of },
             });
         }
-        let unit = self.unit.clone().unwrap_or_default();
+        let over_runs = self.is_over_runs();
+        let unit = if over_runs { of.shown().1 } else { self.unit.clone().unwrap_or_default() };
+        let whole = if over_runs { "share of the runs" } else { "share of the time" };
         let x_label = self.x_label.clone().unwrap_or_else(|| heading(&self.metric, &unit));
         let header = [&x_label, "p10", "p50", "p90", "max"].map(str::to_owned).to_vec();
         let plot = Plot {
             title: String::new(),
             x: Axis { label: x_label, log: self.log_x, categories: None },
-            y: Axis { label: "share of the time".to_owned(), log: false, categories: None },
+            y: Axis { label: whole.to_owned(), log: false, categories: None },
             lines,
         };
         (plot, Table { title: String::new(), keys: 1, header, rows })
@@ -437,6 +453,11 @@ fn prefix(row: &mut [String], panel: &str) {
     if let Some(first) = row.first_mut().filter(|_| !panel.is_empty()) {
         *first = format!("{panel} {first}").trim().to_owned();
     }
+}
+
+/// A figure's name without that of a group.
+fn base_of(metric: &str) -> &str {
+    metric.rsplit_once('.').map_or(metric, |parts| parts.1)
 }
 
 /// The last part of a dotted key, which is what tells axes apart to a reader.

@@ -5,6 +5,7 @@
 
 mod counters;
 mod draw;
+mod error;
 mod flow_hash;
 mod ip;
 pub mod link;

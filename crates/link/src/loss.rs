@@ -14,7 +14,7 @@
 use rand_pcg::Pcg64;
 
 use crate::draw;
-use crate::wired::ConfigError;
+use crate::error::ConfigError;
 
 /// A loss process. Probabilities are per packet and lie in `0..=1`.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -9,34 +9,26 @@
 
 mod ack_filter;
 mod codel;
+mod fifo;
 mod fq;
 mod red;
-
-use std::collections::VecDeque;
 
 use rand::Rng as _;
 use rand_pcg::Pcg64;
 use tack_units::Instant;
 
+use crate::error::ConfigError;
 use crate::ip;
 use crate::link::Packet;
-use crate::wired::ConfigError;
 use ack_filter::AckFilter;
+use codel::Codel;
 pub use codel::CodelConfig;
-use codel::{Codel, Head};
+pub use fifo::Limit;
+use fifo::{Fifo, QueueCounters};
 pub(crate) use fq::Fq;
 pub use fq::FqCodelConfig;
 pub use red::RedConfig;
 use red::{Red, Verdict};
-
-/// How much may wait. The packet in service does not count.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Limit {
-    /// At most this many packets.
-    Packets(u32),
-    /// At most this many IP-level bytes.
-    Bytes(u64),
-}
 
 /// Who decides what is dropped before the limit is reached.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -90,16 +82,6 @@ impl QueueConfig {
             Discipline::FqCodel(fq) => fq.validate(),
         }
     }
-}
-
-/// What the queue did to packets.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct QueueCounters {
-    pub(crate) tail_dropped: u64,
-    pub(crate) aqm_dropped: u64,
-    pub(crate) acks_replaced: u64,
-    pub(crate) ce_marked: u64,
-    pub(crate) peak_bytes: u64,
 }
 
 #[derive(Debug)]
@@ -207,60 +189,6 @@ impl Queue {
 
     pub(crate) fn counters(&self) -> &QueueCounters {
         if let Policy::FqCodel(fq) = &self.policy { fq.counters() } else { &self.counters }
-    }
-}
-
-/// Packets in order of arrival. A packet's position never changes and is never used again.
-#[derive(Debug, Default)]
-struct Fifo {
-    items: VecDeque<Head>,
-    bytes: u64,
-    /// Position of the first item.
-    head_position: u64,
-}
-
-impl Fifo {
-    fn len(&self) -> usize {
-        self.items.len()
-    }
-
-    fn fits(&self, ip_bytes: u32, limit: Limit) -> bool {
-        match limit {
-            Limit::Packets(n) => self.items.len() < n as usize,
-            Limit::Bytes(n) => self.bytes + u64::from(ip_bytes) <= n,
-        }
-    }
-
-    fn fits_instead_of(&self, position: u64, ip_bytes: u32, limit: Limit) -> bool {
-        let old = self.items[self.index(position)].packet.ip_bytes;
-        match limit {
-            Limit::Packets(_) => true,
-            Limit::Bytes(n) => self.bytes - u64::from(old) + u64::from(ip_bytes) <= n,
-        }
-    }
-
-    fn push(&mut self, packet: Packet, now: Instant) -> u64 {
-        self.bytes += u64::from(packet.ip_bytes);
-        self.items.push_back(Head { packet, queued_at: now });
-        self.head_position + self.items.len() as u64 - 1
-    }
-
-    fn replace(&mut self, position: u64, packet: Packet) {
-        let index = self.index(position);
-        let slot = &mut self.items[index].packet;
-        self.bytes = self.bytes - u64::from(slot.ip_bytes) + u64::from(packet.ip_bytes);
-        *slot = packet;
-    }
-
-    fn pop(&mut self) -> Option<Head> {
-        let head = self.items.pop_front()?;
-        self.head_position += 1;
-        self.bytes -= u64::from(head.packet.ip_bytes);
-        Some(head)
-    }
-
-    fn index(&self, position: u64) -> usize {
-        usize::try_from(position - self.head_position).expect("a position of a waiting packet")
     }
 }
 

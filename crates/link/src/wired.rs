@@ -54,6 +54,7 @@
 mod bottleneck;
 mod capacity;
 mod config;
+mod deadline;
 mod direction;
 mod flight;
 mod jitter;
@@ -63,9 +64,11 @@ mod outage;
 use tack_units::Instant;
 
 pub use crate::counters::{Counters, Tally};
+pub use crate::error::ConfigError;
 use crate::link::{End, Link, Output, Packet};
 pub use capacity::{Capacity, RateStep};
-pub use config::{ConfigError, Corruption, DirectionConfig, Reordering};
+pub use config::{Corruption, DirectionConfig, Reordering};
+use deadline::earliest;
 use direction::Direction;
 pub use jitter::Jitter;
 pub use outage::Outages;
@@ -146,14 +149,6 @@ impl Link for Wired {
         };
         let packet = direction.deliver(self.now).expect("this direction has a packet due");
         Output::Deliver { end, packet }
-    }
-}
-
-/// The earlier of two deadlines; `None` is never.
-pub(crate) fn earliest(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {
-    match (a, b) {
-        (Some(a), Some(b)) => Some(a.min(b)),
-        (a, b) => a.or(b),
     }
 }
 

@@ -20,8 +20,11 @@ pub mod ampdu;
 mod block_ack;
 pub mod config;
 mod dcf;
+mod device;
 pub mod edca;
+mod error;
 mod exchange;
+mod flow_times;
 mod host;
 mod nearest;
 mod others;
@@ -42,10 +45,11 @@ use tack_units::Instant;
 pub use airtime::{Airtime, NodeStats, Span, Use};
 pub use ampdu::AmpduLimits;
 pub use config::{
-    Beacons, Classifier, ConfigError, Errors, FreezeRule, HiddenInterferer, HostDelay, Load,
-    Neighbour, Protection, ScanPlan, Scheduling, Station, WlanConfig,
+    Beacons, Errors, FreezeRule, HiddenInterferer, HostDelay, Load, Neighbour, Protection,
+    ScanPlan, Scheduling, Station, WlanConfig,
 };
-pub use edca::AcParams;
+pub use edca::{AcParams, Classifier};
+pub use error::ConfigError;
 pub use phy::{Band, DataRate, DsssPreamble, GuardInterval, Mcs, Standard, Width};
 pub use preset::Preset;
 pub use timing::Timing;
@@ -56,10 +60,11 @@ use crate::link::{End, HostId, Link, Output, Packet};
 use airtime::Account;
 use dcf::Contention;
 use edca::CATEGORIES;
+use flow_times::FlowTimes;
 use host::{Deliveries, Exit, Host};
 use others::{BeaconState, NeighbourState};
 use phy::Ns;
-use queue::{Flow, FlowTimes, Queue};
+use queue::{Flow, Queue};
 use txq::{Txqs, expected_kbps};
 
 /// The model's stream of random numbers.

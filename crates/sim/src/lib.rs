@@ -42,3 +42,4 @@ pub use video::{Arrival, Cast, Frame, Video};
 pub use world::{Totals, World};
 
 pub use tack_tcp::AckStrategy;
+pub use tack_tcp::recovery::LossDetection;

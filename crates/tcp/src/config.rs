@@ -7,6 +7,7 @@ use std::net::IpAddr;
 use tack_cc::{Algorithm, Factory, Pacing, WindowRules};
 
 use crate::ack::AckStrategy;
+use crate::recovery::LossDetection;
 use crate::wire::Codepoints;
 
 /// What the bytes handed to and from a host are.
@@ -183,6 +184,11 @@ pub struct ConnConfig {
     pub nodelay: bool,
     /// Offer or accept selective acknowledgment.
     pub sack: bool,
+    /// How plain TCP with SACK finds losses. TACK's receiver finds them itself.
+    pub loss_detection: LossDetection,
+    /// Full segments that leave before the first acknowledgment, at least 1; `None`: ten of at most
+    /// 14 600 bytes together [RFC 6928 §2].
+    pub initial_window_segments: Option<u32>,
     /// Offer or accept timestamps. TACK needs them.
     pub timestamps: bool,
     /// Offer or accept explicit congestion notification [RFC 3168].
@@ -225,6 +231,8 @@ impl Default for ConnConfig {
             initial_recv_buffer: 256 << 10,
             nodelay: true,
             sack: true,
+            loss_detection: LossDetection::default(),
+            initial_window_segments: None,
             timestamps: true,
             ecn: false,
             probe_mtu: true,

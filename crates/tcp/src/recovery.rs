@@ -15,7 +15,8 @@
 //! ```
 //!
 //! Without SACK, RACK and TLP do not apply [RFC 8985 §3]: three duplicate acknowledgments declare
-//! the first segment lost, partial acknowledgments the next one [RFC 6582].
+//! the first segment lost, partial acknowledgments the next one [RFC 6582]. With SACK they can be left
+//! out: [`LossDetection`].
 //!
 //! An acknowledgment costs O(log n) and what it newly acknowledges; only a retransmission timeout
 //! and an undo walk over all that is outstanding.
@@ -61,11 +62,25 @@ pub struct PlainAck<'a> {
     pub is_pure_ack: bool,
 }
 
+/// How a sender that hears SACK finds out what is lost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum LossDetection {
+    /// By the time since it left, repairs included, and by probes of the tail [RFC 8985].
+    #[default]
+    RackTlp,
+    /// By what is selectively acknowledged above it: three segments [RFC 6675 §4]. What is lost
+    /// again, or at the tail, waits for the timeout, as in stacks of before 2015 and in ns-2.
+    DupThresh,
+}
+
 /// Sender-side recovery of plain TCP.
 #[derive(Debug)]
 pub struct PlainSender {
     mss: u64,
     sent: Sent,
+    detection: LossDetection,
+    /// Under [`LossDetection::DupThresh`]: what lies below was judged.
+    judged_below: u64,
     feedback: Feedback,
     rack: Rack,
     tlp: Tlp,
@@ -101,6 +116,8 @@ impl PlainSender {
         PlainSender {
             mss: u64::from(mss.max(1)),
             sent: Sent::new(first_seq),
+            detection: LossDetection::default(),
+            judged_below: first_seq,
             feedback,
             rack: Rack::new(first_seq),
             tlp: Tlp::default(),
@@ -113,6 +130,12 @@ impl PlainSender {
             unreported: Acked::default(),
             end_unknown: false,
         }
+    }
+
+    /// The same, with losses found in another way. To be called before anything is sent.
+    #[must_use]
+    pub fn detecting(self, detection: LossDetection) -> Self {
+        PlainSender { detection, ..self }
     }
 
     /// Takes over what a TACK sender left outstanding, when TACK is given up mid-connection.
@@ -362,10 +385,11 @@ impl PlainSender {
         self.rack.on_spurious();
         if self.recovery_end.take().is_some() {
             self.sent.restore_lost();
+            self.judged_below = self.sent.snd_una();
         }
     }
 
-    /// [RFC 6298 §5.4-5.6]; with SACK what left within a round trip stays in flight
+    /// [RFC 6298 §5.4-5.6]; under RACK what left within a round trip stays in flight
     /// [RFC 8985 §6.3].
     fn on_rto(&mut self, now: Instant) {
         self.rto.on_expiry(now);
@@ -376,6 +400,9 @@ impl PlainSender {
                 if self.sent.head_is_sacked() {
                     scoreboard.clear();
                     lost += self.sent.renege();
+                }
+                if self.detection == LossDetection::DupThresh {
+                    lost += self.sent.mark_all_lost();
                 }
                 lost += self.sent.mark_head_lost();
                 while let Some(oldest) = self.sent.oldest()
@@ -397,6 +424,7 @@ impl PlainSender {
     fn probe_deadline(&self) -> Option<Instant> {
         // [RFC 8985 §7.2]: not in recovery, nothing selectively acknowledged, and SACK to answer.
         let allowed = self.has_sack()
+            && self.detection == LossDetection::RackTlp
             && self.recovery_end.is_none()
             && self.sent.sacked_segments() == 0
             && !self.sent.is_empty();

@@ -87,52 +87,36 @@ fn key_at(text: &str, offset: usize) -> Option<String> {
     (!key.is_empty() && key.len() < 80).then(|| key.to_owned())
 }
 
-/// The line that defines `key`, else that of its nearest parent.
+/// The line that defines `key`, else that of its nearest parent. Parts of a key that the file writes as
+/// one, in quotes, are found as one, and entries of lists go by number.
 pub(crate) fn line_of(text: &str, key: &str) -> Option<usize> {
     let document = toml::de::DeTable::parse(text).ok()?;
-    let mut found = None;
-    let mut table = Some(document.get_ref());
-    let mut list: Option<&toml::de::DeArray<'_>> = None;
-    for part in key.split('.') {
-        let value = if let Some(items) = list.take() {
-            match part.parse::<usize>() {
-                Ok(i) => items.get(i),
-                // Whoever wrote the key did not know which entry; the first that has it.
-                Err(_) => items.iter().find_map(|item| {
-                    let toml::de::DeValue::Table(entry) = item.get_ref() else { return None };
-                    let (name, value) = entry.get_key_value(part)?;
-                    found = Some(line_at(text, name.span().start));
-                    Some(value)
-                }),
-            }
-        } else {
-            let entry = table.and_then(|t| t.get_key_value(part));
-            if let Some((name, _)) = entry {
-                found = Some(line_at(text, name.span().start));
-            }
-            entry.map(|(_, v)| v)
-        };
-        let Some(value) = value else { break };
-        match value.get_ref() {
-            toml::de::DeValue::Table(t) => table = Some(t),
-            toml::de::DeValue::Array(a) => {
-                list = Some(a);
-                table = None;
-            }
-            _ => {
-                found = Some(line_at(text, value.span().start));
-                break;
-            }
-        }
-    }
-    found
+    let parts: Vec<&str> = key.split('.').collect();
+    let offset = offset_in_table(document.get_ref(), &parts)?;
+    Some(line_at(text, offset))
 }
 
-/// The line of a key written in quotes, as `[sweep]` has them.
-pub(crate) fn line_of_quoted(text: &str, key: &str) -> Option<usize> {
-    let quoted = format!("\"{key}\"");
-    let plain = format!("{key} ");
-    text.lines()
-        .position(|l| l.trim_start().starts_with(&quoted) || l.trim_start().starts_with(&plain))
-        .map(|i| i + 1)
+/// Where the value that `parts` lead to begins, or its key, or what leads there of it.
+fn offset_in_table(table: &toml::de::DeTable<'_>, parts: &[&str]) -> Option<usize> {
+    (1..=parts.len()).find_map(|taken| {
+        let (name, value) = table.get_key_value(parts[..taken].join(".").as_str())?;
+        offset_in(value, &parts[taken..]).or(Some(name.span().start))
+    })
+}
+
+fn offset_in(value: &toml::Spanned<toml::de::DeValue<'_>>, parts: &[&str]) -> Option<usize> {
+    match (value.get_ref(), parts) {
+        (toml::de::DeValue::Table(_), []) => None,
+        (toml::de::DeValue::Table(table), parts) => offset_in_table(table, parts),
+        (toml::de::DeValue::Array(_), []) => None,
+        (toml::de::DeValue::Array(items), [first, rest @ ..]) => match first.parse::<usize>() {
+            Ok(i) => {
+                let item = items.get(i)?;
+                offset_in(item, rest).or(Some(item.span().start))
+            }
+            // Whoever wrote the key did not know which entry; the first that has it.
+            Err(_) => items.iter().find_map(|item| offset_in(item, parts)),
+        },
+        _ => Some(value.span().start),
+    }
 }

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use tack::Params;
 use tack_cc::Algorithm;
-use tack_sim::AckStrategy;
+use tack_sim::{AckStrategy, LossDetection};
 
 use super::error::Problem;
 use super::stock::{Stock, StockAcks};
@@ -173,6 +173,26 @@ pub enum Direction {
     Up,
 }
 
+/// How plain TCP with SACK finds what is lost: [`LossDetection`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Detection {
+    /// [RFC 8985].
+    #[default]
+    RackTlp,
+    /// [RFC 6675]: three segments above, and timeouts for what is lost again.
+    DupThresh,
+}
+
+impl From<Detection> for LossDetection {
+    fn from(detection: Detection) -> LossDetection {
+        match detection {
+            Detection::RackTlp => LossDetection::RackTlp,
+            Detection::DupThresh => LossDetection::DupThresh,
+        }
+    }
+}
+
 /// One flow.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
@@ -232,6 +252,13 @@ pub struct Flow {
     /// Receive window in full segments; practically unlimited if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rwnd_segments: Option<u32>,
+    /// Full segments that leave before the first acknowledgment; ten of at most 14 600 bytes if left
+    /// out (TCP).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub initial_window_segments: Option<u32>,
+    /// How plain TCP finds what is lost.
+    #[serde(default, skip_serializing_if = "is_usual")]
+    pub loss_detection: Detection,
     /// One way over a link of its own behind the path, milliseconds: flows with unlike round trips.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub delay_ms: f64,
@@ -241,6 +268,10 @@ pub struct Flow {
     /// Parameters of a TACK flow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tack: Option<TackWords>,
+}
+
+fn is_usual(detection: &Detection) -> bool {
+    *detection == Detection::default()
 }
 
 fn yes() -> bool {
@@ -291,6 +322,8 @@ impl Flow {
             segment_bytes: None,
             paced: yes(),
             rwnd_segments: None,
+            initial_window_segments: None,
+            loss_detection: Detection::default(),
             station_step: one(),
             stagger_s: 0.0,
             delay_ms: 0.0,
@@ -357,6 +390,14 @@ impl Flow {
         if self.rwnd_segments.is_some_and(|n| !(2..=1_000_000).contains(&n)) {
             return bad("rwnd_segments", "must lie between 2 and 1000000".to_owned());
         }
+        if self.initial_window_segments.is_some_and(|n| !(1..=10_000).contains(&n)) {
+            return bad("initial_window_segments", "must lie between 1 and 10000".to_owned());
+        }
+        let is_plain = matches!(self.strategy, Strategy::Tcp(ack) if ack.tack().is_none());
+        if self.loss_detection != Detection::default() && !is_plain {
+            let what = format!("is plain TCP's, but the flow is {}", self.strategy);
+            return bad("loss_detection", what);
+        }
         if !(self.start_s >= 0.0 && self.start_s < duration_s) {
             return bad("start_s", format!("is {}, outside 0 to duration_s", self.start_s));
         }
@@ -404,6 +445,7 @@ impl Flow {
         let only_ours = [
             ("paced", !self.paced),
             ("rwnd_segments", self.rwnd_segments.is_some()),
+            ("initial_window_segments", self.initial_window_segments.is_some()),
             ("segment_bytes", self.segment_bytes.is_some()),
         ];
         match only_ours.into_iter().find(|(_, set)| *set) {

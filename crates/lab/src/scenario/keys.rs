@@ -2,8 +2,30 @@
 
 use toml::{Table, Value};
 
-/// Puts `value` at a dotted key, making tables on the way; list entries go by number.
+/// Whether the table says something at a dotted key.
+pub(crate) fn has(table: &Table, key: &str) -> bool {
+    let mut parts = key.split('.');
+    let first = parts.next().and_then(|part| table.get(part));
+    let found = parts.try_fold(first, |at, part| match at? {
+        Value::Table(inner) => Some(inner.get(part)),
+        Value::Array(items) => Some(part.parse().ok().and_then(|i: usize| items.get(i))),
+        _ => None,
+    });
+    found.flatten().is_some()
+}
+
+/// Puts `value` at a dotted key, making tables on the way; list entries go by number. A table of the
+/// scenario's own, as `wan.loss = 0.1` without quotes makes one, leaves what else is said there.
 pub(crate) fn set(table: &mut Table, key: &str, value: Value) -> Result<(), String> {
+    match (table.get_mut(key), value) {
+        (Some(Value::Table(old)), Value::Table(new)) => {
+            new.into_iter().try_for_each(|(key, value)| set(old, &key, value))
+        }
+        (_, value) => put(table, key, value),
+    }
+}
+
+fn put(table: &mut Table, key: &str, value: Value) -> Result<(), String> {
     let (head, rest) = match key.split_once('.') {
         None => {
             table.insert(key.to_owned(), value);
@@ -16,14 +38,14 @@ pub(crate) fn set(table: &mut Table, key: &str, value: Value) -> Result<(), Stri
         return Err(format!("names an entry of `{head}`, and there is no such list"));
     }
     match table.entry(head.to_owned()).or_insert_with(|| Value::Table(Table::new())) {
-        Value::Table(inner) => set(inner, rest, value),
+        Value::Table(inner) => put(inner, rest, value),
         Value::Array(items) => {
             let (number, rest) =
                 rest.split_once('.').ok_or("names a list, not one of its entries' keys")?;
             let count = items.len();
             let item = number.parse::<usize>().ok().and_then(|i| items.get_mut(i));
             match item {
-                Some(Value::Table(inner)) => set(inner, rest, value),
+                Some(Value::Table(inner)) => put(inner, rest, value),
                 _ => Err(format!("asks for entry {number} of {count}, counted from 0")),
             }
         }

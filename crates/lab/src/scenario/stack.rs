@@ -13,7 +13,7 @@ use tack_sim::AckStrategy;
 
 use super::Scenario;
 use super::error::Problem;
-use super::flow::{App, Flow, Strategy};
+use super::flow::{App, Detection, Flow, Strategy};
 
 /// Whose TCP carries the flows of an experiment with `backend = "live"`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
@@ -116,6 +116,12 @@ impl Scenario {
             }
             if flow.kernel_cc().is_none() {
                 return bad("cc", "must be newreno, cubic, cubic-linux or bbr with this stack");
+            }
+            if flow.initial_window_segments.is_some() {
+                return bad("initial_window_segments", "cannot be had of the kernel");
+            }
+            if flow.loss_detection != Detection::default() {
+                return bad("loss_detection", "cannot be had of the kernel");
             }
             if flow.segment_bytes != self.flow[0].segment_bytes {
                 return bad("segment_bytes", "must be the same for all flows of the kernel");

@@ -8,6 +8,7 @@ use std::sync::Mutex;
 use tack_lab::draw::Word;
 use tack_lab::experiment::{Experiment, Extent};
 use tack_lab::item::{Item, distinct};
+use tack_lab::plan::plan;
 use tack_lab::record::Record;
 use tack_lab::reproduce::Loaded;
 use tack_lab::view::Kind;
@@ -105,6 +106,126 @@ fn all_variants_meet_the_same_draws() {
     assert!(rates.values().all(|r| r.len() == 1), "{rates:?}");
     let all: BTreeSet<&BTreeSet<String>> = rates.values().collect();
     assert_eq!(all.len(), 5, "draws differ");
+}
+
+#[test]
+fn a_wrong_value_is_named_where_it_was_said_last() {
+    let line_of =
+        |text: &str, words: &str| text.lines().position(|l| l.contains(words)).unwrap() + 1;
+    for (from, to, key) in [
+        // A variant, a case, a sweep, one of a pair, a draw, an extent; each over a base that is right.
+        ("\"poor:1\"", "\"poor:x\"", "flow.0.tack.rbb"),
+        ("\"tcp-l2\" }", "\"tcp-l9000\" }", "flow.0.strategy"),
+        ("\"wan.delay_ms\" = 50.0", "\"wan.delay_ms\" = -50.0", "wan.delay_ms"),
+        ("[0.01, 0.02]]", "\n  [0.01, 7.0],\n]", "wan.down.loss"),
+        (
+            "[extent.short]",
+            "[draw]\n\"wan.rate_mbps\" = { choice = [-1.0] }\n[extent.short]",
+            "wan.rate_mbps",
+        ),
+        ("seeds = 2", "seeds = 2\nset = { duration_s = -1.0 }", "duration_s"),
+    ] {
+        let text = FILE.replacen(from, to, 1);
+        let experiment = Experiment::parse(&text).unwrap();
+        let refused = plan(&experiment, Extent::Short, &text).unwrap_err();
+        let words = to.trim_start_matches("[draw]").trim().lines().next().unwrap();
+        let words = if words.contains("seeds") { "set = { duration_s" } else { words };
+        assert_eq!(refused.line, Some(line_of(&text, words)), "{refused}\n{text}");
+        assert!(refused.to_string().contains(key), "{refused}");
+    }
+}
+
+#[test]
+fn what_is_wrong_in_a_flow_names_that_flow() {
+    let text = FILE.replace(
+        "[{ strategy = \"tack\" }]",
+        "[\n{ strategy = \"tack\", station = 0 },\n{ strategy = \"tack\", station = \"x\" },\n]",
+    );
+    let experiment = Experiment::parse(&text).unwrap();
+    let refused = plan(&experiment, Extent::Short, &text).unwrap_err();
+    assert_eq!(refused.key, "base.flow.1.station", "{refused}");
+    let line = text.lines().position(|l| l.contains("\"x\"")).unwrap() + 1;
+    assert_eq!(refused.line, Some(line), "{refused}");
+}
+
+#[test]
+fn a_transfer_is_timed_from_its_own_start() {
+    let text = r#"
+id = "late"
+[base]
+duration_s = 6.0
+wan = { rate_mbps = 10.0, delay_ms = 10.0 }
+flow = [{ strategy = "tack", app = { kind = "file", bytes = 100_000 } }]
+[sweep]
+"flow.0.start_s" = [0.0, 3.0]
+"#;
+    let records: Vec<Record> = run(&load(text)).into_values().collect();
+    let times: Vec<f64> = records.iter().map(|r| r.metrics["transfer_s"]).collect();
+    assert!(times.iter().all(|t| *t < 1.0), "{times:?}");
+    assert!((times[0] - times[1]).abs() < 0.05, "as long whenever it begins: {times:?}");
+    let rates: Vec<f64> = records.iter().map(|r| r.metrics["throughput_bps"]).collect();
+    assert!(rates.iter().all(|r| *r > 1e6), "{rates:?}");
+}
+
+#[test]
+fn each_kind_of_flows_has_latencies_of_its_own() {
+    let text = r#"
+id = "kinds"
+[base]
+duration_s = 5.0
+wan = { rate_mbps = 10.0, delay_ms = 10.0 }
+[[base.flow]]
+strategy = "tack"
+group = "near"
+app = { kind = "request-response", request_bytes = 100, response_bytes = 1000, think_ms = 50.0 }
+[[base.flow]]
+strategy = "tack"
+group = "far"
+delay_ms = 40.0
+app = { kind = "request-response", request_bytes = 100, response_bytes = 1000, think_ms = 50.0 }
+"#;
+    let records = run(&load(text));
+    let metrics = &records.first_key_value().unwrap().1.metrics;
+    let ms = |name: &str| metrics[name] / 1e3;
+    assert!((20.0..30.0).contains(&ms("near.latency_p50_us")), "{metrics:?}");
+    assert!((100.0..110.0).contains(&ms("far.latency_p50_us")), "{metrics:?}");
+    // The first request waits for the handshake, too.
+    assert!((200.0..220.0).contains(&ms("far.latency_p99_us")), "{metrics:?}");
+    assert!(metrics.contains_key("far.rtt_min_mean_us"), "{metrics:?}");
+}
+
+#[test]
+fn keys_without_quotes_set_what_they_name_and_no_more() {
+    let quoted = FILE
+        .replace("\"wan.delay_ms\" = 50.0", "\"wan.delay_ms\" = 50.0, \"wan.up.delay_ms\" = 7.0");
+    let plain =
+        FILE.replace("\"wan.delay_ms\" = 50.0", "wan.delay_ms = 50.0, wan.up.delay_ms = 7.0");
+    let ids = |text: &str| load(text).plan.items.into_iter().map(|i| i.id).collect::<Vec<_>>();
+    assert_eq!(ids(&quoted), ids(&plain));
+    // A value that is a table is one value.
+    let app = FILE
+        .replace(
+            "[{ strategy = \"tack\" }]",
+            "[{ strategy = \"tack\", app = { kind = \"cbr\", mbps = 1.0 } }]",
+        )
+        .replace("\"wan.delay_ms\" = 50.0", "\"flow.0.app\" = { kind = \"bulk\" }");
+    assert_eq!(ids(&app).len(), 16);
+}
+
+#[test]
+fn a_distribution_over_runs_is_drawn_and_rows_of_a_claim_are_told_apart() {
+    let view = "[[view]]\nkind = \"cdf\"\nmetric = \"goodput_bps\"\nlines = \"variant\"\n[[claim]]";
+    let text = FILE.replace("[[claim]]", view).replace("goodput at {}", "goodput");
+    let loaded = load(&text);
+    let made = records(&loaded, "goodput_bps", |item| item.scenario.seed as f64 * 1e6);
+    let report = loaded.report(&made).unwrap();
+    let shown = &report.shown[0];
+    assert_eq!(shown.plots[0].y.label, "share of the runs");
+    assert_eq!(shown.plots[0].title, "goodput", "without a title it says what is shown");
+    let row = shown.table.rows.iter().find(|row| row[0] == "tack").unwrap();
+    assert_eq!((row[2].as_str(), row[4].as_str()), ("1.00", "2.00"), "{row:?}");
+    let said: Vec<&str> = report.findings.iter().map(|f| f.what.as_str()).collect();
+    assert_eq!(said, ["goodput: near", "goodput: far"]);
 }
 
 #[test]

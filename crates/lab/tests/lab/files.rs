@@ -82,6 +82,22 @@ fn the_summary_has_a_line_per_combination_and_kind_of_flow() {
 
 /// A legend names every line, marks and dashes tell them apart, and intervals are drawn.
 #[test]
+fn nothing_at_zero_hides_the_labels_of_a_logarithmic_picture() {
+    let x = Axis { label: "loss".to_owned(), log: true, categories: None };
+    let points = vec![(0.0, 18.6, None), (0.001, 18.5, None), (0.05, 17.0, None)];
+    let lines = vec![Line { name: "one".to_owned(), points, style: Style::Line }];
+    let svg = Plot { x, lines, ..Plot::default() }.svg();
+    let line = svg.split("points=\"").nth(1).unwrap().split('"').next().unwrap();
+    let places: Vec<f64> =
+        line.split(' ').map(|p| p.split(',').next().unwrap().parse().unwrap()).collect();
+    // The plot's own ground begins 66 from the left.
+    assert!(
+        places[0] > 70.0 && places[1] > places[0] + 20.0 && places[2] > places[1],
+        "{places:?}"
+    );
+}
+
+#[test]
 fn a_picture_has_axes_marks_error_bars_and_a_legend() {
     let axis = |label: &str| Axis { label: label.to_owned(), ..Axis::default() };
     let line = |name: &str, style| Line {

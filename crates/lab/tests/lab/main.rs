@@ -8,6 +8,7 @@ mod envelope_cases;
 mod experiments;
 mod files;
 mod fuzz;
+mod mutations;
 mod opponents;
 mod plans;
 mod quic;

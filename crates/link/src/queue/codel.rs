@@ -8,11 +8,11 @@ use core::time::Duration;
 
 use tack_units::Instant;
 
-use super::{Fifo, QueueCounters};
+use super::fifo::{Fifo, QueueCounters};
 use crate::draw;
+use crate::error::ConfigError;
 use crate::ip;
 use crate::link::Packet;
-use crate::wired::ConfigError;
 
 /// CoDel's two constants, and whether it marks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,13 +43,6 @@ impl CodelConfig {
         }
         Ok(())
     }
-}
-
-/// A waiting packet and when it came.
-#[derive(Debug)]
-pub(super) struct Head {
-    pub(super) packet: Packet,
-    pub(super) queued_at: Instant,
 }
 
 /// The state variables of [RFC 8289 §5.4], by their names there. The constants come with each call:

@@ -21,10 +21,10 @@ use std::collections::VecDeque;
 use tack_units::Instant;
 
 use super::codel::{Codel, CodelConfig};
-use super::{Fifo, Limit, QueueCounters};
+use super::fifo::{Fifo, Limit, QueueCounters};
+use crate::error::ConfigError;
 use crate::flow_hash::flow_hash;
 use crate::link::Packet;
-use crate::wired::ConfigError;
 
 /// What a waiting packet takes in a kernel's memory beside its bytes: buffer and bookkeeping, about
 /// what Linux accounts for a full-sized frame (2304) and for an acknowledgment (768).

@@ -19,7 +19,7 @@ use rand_pcg::Pcg64;
 use tack_units::{Instant, math};
 
 use crate::draw;
-use crate::wired::ConfigError;
+use crate::error::ConfigError;
 
 /// RED's parameters.
 #[derive(Clone, Copy, Debug, PartialEq)]

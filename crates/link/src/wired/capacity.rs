@@ -4,8 +4,9 @@ use core::time::Duration;
 
 use tack_units::{Instant, Rate};
 
-use super::ConfigError;
+use super::deadline::earliest;
 use super::outage::OutageClock;
+use crate::error::ConfigError;
 use crate::trace::DeliveryTrace;
 
 /// A rate from a moment on.
@@ -105,7 +106,7 @@ impl RateClock {
             return (Some(Rate::ZERO), Some(end));
         }
         let (rate, until) = self.shape.at(t);
-        let until = super::earliest(until, hold.map(|(start, _)| start));
+        let until = earliest(until, hold.map(|(start, _)| start));
         (rate, until)
     }
 }

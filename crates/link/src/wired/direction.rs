@@ -3,11 +3,13 @@
 use tack_units::Instant;
 
 use super::bottleneck::Bottleneck;
-use super::config::{ConfigError, DirectionConfig};
+use super::config::DirectionConfig;
+use super::deadline::earliest;
 use super::flight::Flight;
 use super::medium::{Medium, Streams};
 use super::outage::OutageClock;
 use crate::counters::Counters;
+use crate::error::ConfigError;
 use crate::link::Packet;
 use crate::queue::Queue;
 
@@ -65,7 +67,7 @@ impl Direction {
     }
 
     pub(super) fn deadline(&self) -> Option<Instant> {
-        super::earliest(self.bottleneck.deadline(&self.queue), self.flight.due())
+        earliest(self.bottleneck.deadline(&self.queue), self.flight.due())
     }
 
     pub(super) fn queue_bytes(&self) -> u64 {

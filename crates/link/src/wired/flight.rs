@@ -8,6 +8,7 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use tack_units::Instant;
 
+use super::deadline::earliest;
 use crate::link::Packet;
 
 #[derive(Debug, Default)]
@@ -46,7 +47,7 @@ impl Flight {
     /// When the next packet is due.
     pub(super) fn due(&self) -> Option<Instant> {
         let stray = self.strays.peek().map(|s| s.0.due);
-        super::earliest(self.in_order.front().map(|f| f.due), stray)
+        earliest(self.in_order.front().map(|f| f.due), stray)
     }
 
     /// The next packet, if it is due by `now`.

@@ -5,8 +5,8 @@ use core::time::Duration;
 use rand_pcg::Pcg64;
 use tack_units::Instant;
 
-use super::ConfigError;
 use crate::draw;
+use crate::error::ConfigError;
 
 /// The law of the extra delay.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

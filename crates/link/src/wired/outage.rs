@@ -5,8 +5,8 @@ use core::time::Duration;
 use rand_pcg::Pcg64;
 use tack_units::Instant;
 
-use super::ConfigError;
 use crate::draw;
+use crate::error::ConfigError;
 
 /// When. Each window contains its start and not its end.
 #[derive(Clone, Debug, Default, PartialEq)]

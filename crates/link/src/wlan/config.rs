@@ -3,7 +3,8 @@
 use core::time::Duration;
 
 use super::ampdu::AmpduLimits;
-use super::edca::AcParams;
+use super::edca::{AcParams, Classifier};
+use super::error::ConfigError;
 use super::phy::{DataRate, GuardInterval, Standard};
 use super::timing::Timing;
 use super::txq::TxqConfig;
@@ -106,16 +107,6 @@ pub struct Station {
     pub ampdu: Option<AmpduLimits>,
     /// This station's host.
     pub host_delay: Option<HostDelay>,
-}
-
-/// Which packets share a queue and its priority.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Classifier {
-    /// All in one category: 0 background, 1 best effort, 2 video, 3 voice.
-    Fixed(u8),
-    /// By the three precedence bits of the IP header's DSCP, where a packet has bytes; best effort
-    /// otherwise.
-    Dscp,
 }
 
 /// What a backoff counter loses when another station begins to send.
@@ -240,16 +231,6 @@ pub struct ScanPlan {
     pub min: Duration,
     /// Longest absence; 250 ms is usual.
     pub max: Duration,
-}
-
-/// Why a configuration is refused.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{field}: {problem}")]
-pub struct ConfigError {
-    /// The field, as a path from [`WlanConfig`].
-    pub field: String,
-    /// What is wrong with it.
-    pub problem: &'static str,
 }
 
 impl WlanConfig {

@@ -2,7 +2,6 @@
 
 use core::time::Duration;
 
-use super::config::Classifier;
 use crate::link::Packet;
 
 /// Contention parameters of one access category.
@@ -39,6 +38,16 @@ impl AcParams {
         AcParams { cw_min: 7, cw_max: 15, aifsn: 1, txop: Duration::from_micros(3_008) },
         AcParams { cw_min: 3, cw_max: 7, aifsn: 1, txop: Duration::from_micros(1_504) },
     ];
+}
+
+/// Which packets share a queue and its priority.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Classifier {
+    /// All in one category: 0 background, 1 best effort, 2 video, 3 voice.
+    Fixed(u8),
+    /// By the three precedence bits of the IP header's DSCP, where a packet has bytes; best effort
+    /// otherwise.
+    Dscp,
 }
 
 /// Number of access categories, and of contenders per node.

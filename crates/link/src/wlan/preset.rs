@@ -7,10 +7,9 @@ use core::time::Duration;
 
 use super::ampdu::AmpduLimits;
 use super::config::{
-    Classifier, EIFS_SHARE, Errors, FreezeRule, HostDelay, Protection, Scheduling, Station,
-    WlanConfig,
+    EIFS_SHARE, Errors, FreezeRule, HostDelay, Protection, Scheduling, Station, WlanConfig,
 };
-use super::edca::AcParams;
+use super::edca::{AcParams, Classifier};
 use super::phy::{DataRate, DsssPreamble, GuardInterval, Mcs, Standard, Width};
 use super::timing::Timing;
 

@@ -1,5 +1,6 @@
 //! What waits at a contender: one flow per receiver, each the originator of a BlockAck agreement.
 
+mod round;
 mod schedule;
 
 use std::collections::VecDeque;
@@ -7,11 +8,11 @@ use std::collections::VecDeque;
 use super::ampdu::{Aggregate, AmpduLimits, aggregate};
 use super::block_ack::Reorder;
 use super::config::Scheduling;
-use super::phy::{Band, DataRate, Ns};
-use super::timing::{Timing, subframe_bytes};
-use crate::draw::nanos;
+use super::flow_times::FlowTimes;
+use super::phy::{Band, Ns};
+use super::timing::subframe_bytes;
 use crate::link::{Packet, PacketKind};
-use schedule::Schedule;
+use round::Schedule;
 
 /// A packet on its way over one hop.
 #[derive(Debug)]
@@ -33,29 +34,6 @@ impl Mpdu {
 
     fn subframe(&self) -> u64 {
         u64::from(subframe_bytes(self.bytes))
-    }
-}
-
-/// Durations of the frames between one originator and one recipient.
-#[derive(Debug)]
-pub(super) struct FlowTimes {
-    pub(super) rate: DataRate,
-    pub(super) ack: Ns,
-    pub(super) block_ack: Ns,
-    pub(super) bar: Ns,
-    pub(super) timeout: Ns,
-}
-
-impl FlowTimes {
-    pub(super) fn new(timing: &Timing, rate: DataRate, window: u16) -> FlowTimes {
-        let response = timing.response_rate(rate);
-        FlowTimes {
-            rate,
-            ack: nanos(timing.ack(response)),
-            block_ack: nanos(timing.block_ack(response, window)),
-            bar: nanos(timing.block_ack_req(response)),
-            timeout: timing.response_timeout_ns(rate),
-        }
     }
 }
 

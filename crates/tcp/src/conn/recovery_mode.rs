@@ -55,8 +55,8 @@ impl Recovery {
         Recovery::Tack(Box::new(tack::Sender::new(params, first_pkt_seq, first, now)))
     }
 
-    pub(crate) fn plain(mss: u32, first: u64, sack: bool, now: Instant) -> Self {
-        Recovery::Plain(Box::new(PlainSender::new(mss, first, sack, now)), None)
+    pub(crate) fn plain(sender: PlainSender) -> Self {
+        Recovery::Plain(Box::new(sender), None)
     }
 
     pub(crate) fn is_tack(&self) -> bool {

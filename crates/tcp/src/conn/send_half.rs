@@ -96,7 +96,7 @@ impl SendHalf {
         SendHalf {
             agreed: Agreed::nothing(mss),
             snd: Snd::new(iss, config.send_buffer),
-            recovery: Recovery::plain(bytes, FIRST_BYTE, false, now),
+            recovery: Recovery::plain(PlainSender::new(bytes, FIRST_BYTE, false, now)),
             congestion: congestion(config, config.window_rules, bytes, seed, now),
             rule: SenderSide::default(),
             ecn: EcnReaction::default(),
@@ -142,7 +142,7 @@ impl SendHalf {
             Some(params) => {
                 Recovery::tack(params, u64::from(config.first_pkt_seq), FIRST_BYTE, now)
             }
-            None => Recovery::plain(mss, FIRST_BYTE, agreed.sack, now),
+            None => Recovery::plain(self.plain_sender(config, FIRST_BYTE, now)),
         };
         self.snd.acknowledge(FIRST_BYTE);
         let acked = self.recovery.on_syn_acked(rtt, now);
@@ -158,6 +158,11 @@ impl SendHalf {
             (_, false, true) => Needs::Polls,
         };
         config.ack.in_force(agreed)
+    }
+
+    fn plain_sender(&self, config: &ConnConfig, first: u64, now: Instant) -> PlainSender {
+        PlainSender::new(self.payload_mss(), first, self.agreed.sack, now)
+            .detecting(config.loss_detection)
     }
 
     fn new_congestion(&self, config: &ConnConfig, mss: u32, now: Instant) -> Congestion {
@@ -182,7 +187,7 @@ impl SendHalf {
             return false;
         }
         let una = self.snd.una();
-        let plain = PlainSender::new(self.payload_mss(), una, self.agreed.sack, now);
+        let plain = self.plain_sender(config, una, now);
         self.recovery.fall_back(plain, reason, now);
         // PKT.SEQ takes no more room, and headers are whole.
         let mss = self.payload_mss();
@@ -341,7 +346,10 @@ fn congestion(
     seed: u64,
     now: Instant,
 ) -> Congestion {
-    let sizes = Config { seed, rules, pacing: config.pacing, ..Config::new(mss) };
+    let usual = Config::new(mss);
+    let asked = config.initial_window_segments.map(|n| u64::from(n) * u64::from(mss));
+    let initial_window = asked.unwrap_or(usual.initial_window);
+    let sizes = Config { seed, rules, initial_window, pacing: config.pacing, ..usual };
     let control = match &config.controller {
         Some(factory) => CongestionControl::own(factory, sizes, now),
         None => CongestionControl::new(config.congestion.unwrap_or_default(), sizes, now),

@@ -8,7 +8,7 @@ use tack_units::Instant;
 use crate::recovery::rack::Rack;
 use crate::recovery::sent::Delivered;
 use crate::recovery::undo::{Evidence, Undo};
-use crate::recovery::{Feedback, PlainAck, PlainSender};
+use crate::recovery::{Feedback, LossDetection, PlainAck, PlainSender};
 use tack_transport::{Departure, RateEstimator};
 
 /// What one acknowledgment delivers, gathered segment by segment.
@@ -184,6 +184,9 @@ impl PlainSender {
         if !self.has_sack() {
             return losses;
         }
+        if self.detection == LossDetection::DupThresh {
+            return self.detect_losses_by_sacks();
+        }
         let path = self.path();
         while let Some(oldest) = self.sent.oldest()
             && let Some(lost_at) = self.rack.lost_at(&oldest, path)
@@ -196,6 +199,16 @@ impl PlainSender {
             losses.newest = losses.newest.max(Some(oldest.sent_at));
         }
         losses
+    }
+
+    /// [RFC 6675 §4]. Looks at each sequence number once, an undone episode apart.
+    fn detect_losses_by_sacks(&mut self) -> Losses {
+        let Feedback::Sack(scoreboard) = &self.feedback else { return Losses::default() };
+        let Some(below) = scoreboard.lost_below(self.mss) else { return Losses::default() };
+        let from = self.judged_below.max(self.sent.snd_una());
+        self.judged_below = below.max(from);
+        let (bytes, newest) = self.sent.mark_fresh_lost(from..self.judged_below);
+        Losses { bytes, newest }
     }
 
     /// [RFC 5681 §3.2, RFC 6582 §3.2], where there is no SACK.

@@ -12,10 +12,8 @@ use core::time::Duration;
 
 use tack_units::Instant;
 
+use crate::recovery::sack::DUP_THRESH;
 use crate::recovery::sent::{Delivered, Transmission};
-
-/// Segments selectively acknowledged that stand for a loss when no reordering was ever seen.
-const DUP_THRESH: usize = 3;
 
 /// Recoveries without a DSACK after which the window shrinks back [RFC 8985 §6.2 step 4].
 const REO_WND_PERSIST: u32 = 16;

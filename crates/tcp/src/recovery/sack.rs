@@ -14,6 +14,9 @@ const MAX_BLOCKS: usize = 8;
 /// a peer that acknowledges every other byte is not listened to.
 const SPARE_RANGES: usize = 16;
 
+/// Duplicates, or segments above, that stand for a loss [RFC 5681 §3.2, RFC 6675 §2].
+pub(super) const DUP_THRESH: usize = 3;
+
 /// Bytes selectively acknowledged above `snd_una`.
 #[derive(Debug, Default)]
 pub(super) struct Scoreboard {
@@ -50,6 +53,17 @@ impl Scoreboard {
         }
     }
 
+    /// Below this, what is not selectively acknowledged is lost: three discontiguous ranges lie above
+    /// it, or more than two segments' bytes (`IsLost()` [RFC 6675 §4]).
+    pub(super) fn lost_below(&self, mss: u64) -> Option<u64> {
+        let mut above = 0;
+        self.ranges.iter().rev().enumerate().find_map(|(count, range)| {
+            above += range.end - range.start;
+            let is_lost = count + 1 >= DUP_THRESH || above > (DUP_THRESH as u64 - 1) * mss;
+            is_lost.then_some(range.start)
+        })
+    }
+
     /// `range` arrived before SACK was listened to.
     pub(super) fn insert(&mut self, range: Range<u64>) {
         self.ranges.insert(range);
@@ -78,7 +92,7 @@ impl Scoreboard {
 /// Duplicate acknowledgments, each standing for a segment that left the network.
 #[derive(Debug, Default)]
 pub(super) struct DupAcks {
-    count: u32,
+    count: usize,
     /// Bytes counted as delivered for duplicates; the cumulative acknowledgment repays it.
     credit: u64,
     /// Of these, bytes taken off what is in flight.
@@ -86,9 +100,6 @@ pub(super) struct DupAcks {
     /// A new episode starts only beyond this [RFC 6582 §3.2 step 2].
     recover: Option<u64>,
 }
-
-/// Duplicates that stand for a loss [RFC 5681 §3.2].
-const DUP_THRESH: u32 = 3;
 
 impl DupAcks {
     pub(super) fn pipe_credit(&self) -> u64 {

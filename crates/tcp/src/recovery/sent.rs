@@ -328,6 +328,23 @@ impl Sent {
         bytes
     }
 
+    /// Declares lost what in `range` was sent once only and is in flight: the bytes, and when the
+    /// newest of it left.
+    pub(super) fn mark_fresh_lost(&mut self, range: Range<u64>) -> (u64, Option<Instant>) {
+        let (mut bytes, mut newest) = (0, None);
+        for i in self.position(range.start)..self.entries.len() {
+            let entry = &self.entries[i];
+            if entry.end > range.end {
+                break;
+            }
+            if entry.state == State::InFlight && !entry.retransmitted {
+                (bytes, newest) = (bytes + entry.bytes(), newest.max(Some(entry.sent_at)));
+                self.set_state(i, State::Lost);
+            }
+        }
+        (bytes, newest)
+    }
+
     /// Declares the first segment lost; returns its bytes.
     pub(super) fn mark_head_lost(&mut self) -> u64 {
         match self.entries.front() {

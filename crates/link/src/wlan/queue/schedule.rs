@@ -13,63 +13,8 @@ use std::collections::VecDeque;
 
 use super::super::phy::Ns;
 use super::super::txq::{TxqConfig, Txqs};
+use super::round::{KEEP_ACTIVE, Schedule, signed};
 use super::{Flow, Queue};
-use crate::draw::nanos;
-
-/// How long a receiver without packets keeps its place to work off its debt.
-const KEEP_ACTIVE: Ns = 100_000_000;
-
-#[derive(Clone, Copy, Debug, Default)]
-struct Receiver {
-    /// Airtime in hand, nanoseconds.
-    deficit: i64,
-    last_active: Ns,
-    listed: bool,
-}
-
-/// The hardware's queue of one contender, and the receivers' turns.
-#[derive(Debug)]
-pub(super) struct Schedule {
-    /// Receivers of the committed PPDUs, oldest first.
-    pub(super) committed: VecDeque<usize>,
-    /// Until then one more PPDU, which is on the air, takes a place.
-    on_air_until: Ns,
-    /// Receivers in their order of turns.
-    round: VecDeque<usize>,
-    receivers: Vec<Receiver>,
-    quantum: i64,
-    max_committed: usize,
-}
-
-impl Schedule {
-    fn new(config: &TxqConfig, receivers: usize) -> Schedule {
-        Schedule {
-            committed: VecDeque::new(),
-            on_air_until: 0,
-            round: VecDeque::new(),
-            receivers: vec![Receiver::default(); receivers],
-            quantum: signed(nanos(config.airtime_quantum)),
-            max_committed: config.committed_ppdus,
-        }
-    }
-
-    fn wake(&mut self, receiver: usize, now: Ns) {
-        let r = &mut self.receivers[receiver];
-        r.last_active = now;
-        if !std::mem::replace(&mut r.listed, true) {
-            // To the head: a debt moves it back soon enough.
-            self.round.push_front(receiver);
-        }
-    }
-
-    fn tickets(&self, receiver: usize) -> usize {
-        self.committed.iter().filter(|r| **r == receiver).count()
-    }
-}
-
-fn signed(ns: Ns) -> i64 {
-    i64::try_from(ns).unwrap_or(i64::MAX)
-}
 
 impl Flow {
     fn has_something(&self) -> bool {

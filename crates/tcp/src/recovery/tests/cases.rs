@@ -12,6 +12,7 @@ fn every_byte_gets_through_any_path() {
             segments: [1, 2, 7, 150][pick(7, 4) as usize],
             window: [1, 4, 20, 100][pick(11, 4) as usize],
             sack: pick(15, 8) != 0,
+            detection: [LossDetection::RackTlp, LossDetection::DupThresh][pick(43, 2) as usize],
             timestamps: pick(19, 2) == 0,
             segments_per_ack: 1 << pick(23, 4).min(4),
             loss: [0.0, 0.01, 0.1, 0.3][pick(27, 4) as usize],
@@ -70,6 +71,50 @@ fn a_lost_retransmission_is_noticed_without_a_timeout() {
         twice += u64::from(outcome.took > first.took + 30 * MS);
     }
     assert!(twice > 0, "no run lost the retransmission itself");
+}
+
+/// [RFC 6675]: what RACK-TLP was made for.
+#[test]
+fn with_duplicates_alone_repairs_that_are_lost_and_tails_wait_for_the_timeout() {
+    let plan = Plan { detection: LossDetection::DupThresh, ..Plan::default() };
+    for number in 0..90 {
+        let outcome = run(&Plan { drop: vec![number], ..plan.clone() });
+        let repairs = (outcome.retransmissions, outcome.timeouts, outcome.needless);
+        assert_eq!(repairs, (1, 0, 0), "loss of {number}: {outcome:?}");
+    }
+    for tail in 1..=3u64 {
+        let outcome = run(&Plan { drop: (100 - tail..100).collect(), ..plan.clone() });
+        assert_eq!((outcome.probes, outcome.timeouts), (0, 1), "tail of {tail}: {outcome:?}");
+    }
+    // Transmission 30 is lost; its retransmission is one of those that follow.
+    let timeouts: Vec<u64> = (31..75)
+        .map(|again| run(&Plan { drop: vec![30, again], ..plan.clone() }).timeouts)
+        .collect();
+    assert_eq!(timeouts.iter().sum::<u64>(), 1, "only the repair's own loss waits: {timeouts:?}");
+}
+
+#[test]
+fn three_segments_above_a_hole_are_its_loss_and_two_are_none() {
+    let at = |ms| Instant::from_millis(ms);
+    let cases: [(&[(u64, u64)], _); 4] = [
+        (&[(1, 3)], None),
+        (&[(1, 2), (3, 4)], None),
+        (&[(1, 4)], Some(0..1_000)),
+        (&[(1, 2), (3, 4), (5, 6)], Some(0..1_000)),
+    ];
+    for (sacked, lost) in cases {
+        let sacked: Vec<Range<u64>> = sacked.iter().map(|(a, b)| MSS * a..MSS * b).collect();
+        let sender = PlainSender::new(MSS as u32, 0, true, at(0));
+        let mut sender = sender.detecting(LossDetection::DupThresh);
+        (0..10).for_each(|i| sender.on_sent(MSS * i..MSS * (i + 1), at(i)));
+        let ack = PlainAck { sack: &sacked, ..plain(0) };
+        let news = sender.on_ack(&ack, at(50));
+        assert_eq!(
+            (sender.next_lost(at(50)), news.recovery_started),
+            (lost.clone(), lost.is_some())
+        );
+        assert_eq!(sender.deadline(), Some(at(249)), "the timeout alone: 49 ms and 200");
+    }
 }
 
 #[test]

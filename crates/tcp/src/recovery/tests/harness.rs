@@ -19,6 +19,7 @@ pub(super) struct Plan {
     /// Window of the sender in segments; there is no congestion control here.
     pub(super) window: u64,
     pub(super) sack: bool,
+    pub(super) detection: LossDetection,
     pub(super) timestamps: bool,
     /// `L` of the receiver.
     pub(super) segments_per_ack: u32,
@@ -43,6 +44,7 @@ impl Default for Plan {
             segments: 100,
             window: 20,
             sack: true,
+            detection: LossDetection::default(),
             timestamps: true,
             segments_per_ack: 2,
             one_way: Duration::from_millis(20),
@@ -115,7 +117,7 @@ pub(super) fn run(plan: &Plan) -> Outcome {
         events: BTreeMap::new(),
         serial: 0,
         path_free_at: Instant::ZERO,
-        sender: PlainSender::new(MSS as u32, 0, plan.sack, Instant::ZERO),
+        sender: PlainSender::new(MSS as u32, 0, plan.sack, Instant::ZERO).detecting(plan.detection),
         snd_nxt: 0,
         probe_now: false,
         rcv_nxt: 0,

@@ -169,7 +169,9 @@ fn random_acknowledgments_never_break_the_books() {
     use rand::{RngExt, SeedableRng};
     for seed in 0..300 {
         let mut rng = rand_pcg::Pcg64::seed_from_u64(seed);
+        let detection = [LossDetection::RackTlp, LossDetection::DupThresh][seed as usize / 4 % 2];
         let mut sender = PlainSender::new(MSS as u32, 0, seed % 4 != 0, Instant::ZERO);
+        sender = sender.detecting(detection);
         let (mut nxt, mut now, mut acked) = (0u64, Instant::ZERO, 0);
         for _ in 0..300 {
             now += Duration::from_micros(rng.random_range(0..50_000));

@@ -186,8 +186,7 @@ impl Recovery {
 
     /// Nothing is sent in `space` any more.
     pub(crate) fn discard(&mut self, space: SpaceId, now: Instant) {
-        let next = self.logs[space as usize].next;
-        self.logs[space as usize] = Log { next, ..Log::default() };
+        self.forget_all(space);
         self.pto_count = 0;
         self.waiting_since = now;
     }
@@ -202,6 +201,12 @@ impl Recovery {
                 self.fates.push_back(Fate { space, arrived: false, carried });
             }
         }
+    }
+
+    /// What was sent in `space` is nobody's any more, and its numbers stay used.
+    pub(crate) fn forget_all(&mut self, space: SpaceId) {
+        let next = self.logs[space as usize].next;
+        self.logs[space as usize] = Log { next, ..Log::default() };
     }
 
     /// The handshake is confirmed: 1-RTT packets are probed for from now on.

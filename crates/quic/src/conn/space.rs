@@ -7,19 +7,19 @@ use crate::seen::PacketKind;
 pub(crate) enum SpaceId {
     Initial,
     Handshake,
-    /// Of 1-RTT packets; 0-RTT is not spoken.
+    /// Of 1-RTT packets, and of 0-RTT packets before them.
     Data,
 }
 
 impl SpaceId {
     pub(crate) const ALL: [SpaceId; 3] = [SpaceId::Initial, SpaceId::Handshake, SpaceId::Data];
 
-    /// Of its packets.
-    pub(crate) fn kind(self) -> PacketKind {
-        match self {
-            SpaceId::Initial => PacketKind::Initial,
-            SpaceId::Handshake => PacketKind::Handshake,
-            SpaceId::Data => PacketKind::OneRtt,
+    /// That packets of a kind are numbered in.
+    pub(crate) fn of(kind: PacketKind) -> SpaceId {
+        match kind {
+            PacketKind::Initial => SpaceId::Initial,
+            PacketKind::Handshake => SpaceId::Handshake,
+            PacketKind::ZeroRtt | PacketKind::OneRtt => SpaceId::Data,
         }
     }
 }

@@ -14,6 +14,9 @@ const LEAST_ROOM: usize = 1 + 8 + 8 + 2 + 16;
 impl Streams {
     /// Stream `id` may have something to send: it gets in line.
     pub(super) fn take_turn(&mut self, id: u64) {
+        if !self.may_speak(id) {
+            return;
+        }
         let credit = self.flow.credit();
         let Some(stream) = self.send.get_mut(&id) else { return };
         if stream.is_blocked() {
@@ -79,6 +82,11 @@ impl Streams {
     }
 
     fn put(&mut self, owed: Owed, out: &mut Vec<u8>, carried: &mut Vec<Carried>) {
+        if let Owed::Reset(id) | Owed::Stop(id) = owed
+            && !self.may_speak(id)
+        {
+            return;
+        }
         let (frame, what) = match owed {
             Owed::Reset(id) => {
                 let Some(reset) = self.send.get(&id).and_then(|s| s.reset()) else { return };

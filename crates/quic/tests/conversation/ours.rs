@@ -1,16 +1,35 @@
 //! Our own stack as an end.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
+use rustls::{ClientConfig, ServerConfig};
 use tack_quic::streams::{Dir, StreamId};
 use tack_quic::wire::{Header, LongKind, Protected};
-use tack_quic::{Accept, Config, Connect, Connection, ConnectionError, Event, UseError};
+use tack_quic::{Accept, Config, Connect, Connection, ConnectionError, Early, Event, UseError};
 use tack_units::Instant;
 
 use super::end::{End, Read};
 use super::tls;
 use super::world::SERVER;
+
+/// What TLS goes by; clients and servers that share it may go on with sessions.
+#[derive(Clone)]
+pub(crate) struct Sessions {
+    pub(crate) client: Arc<ClientConfig>,
+    pub(crate) server: Arc<ServerConfig>,
+}
+
+impl Sessions {
+    pub(crate) fn none() -> Sessions {
+        Sessions { client: tls::client(), server: tls::server() }
+    }
+
+    pub(crate) fn early() -> Sessions {
+        Sessions { client: tls::early_client(), server: tls::early_server() }
+    }
+}
 
 /// Well below the patience with a silent peer.
 pub(crate) const KEEP_ALIVE: Duration = Duration::from_secs(5);
@@ -19,15 +38,20 @@ pub(crate) struct Ours {
     pub(crate) conn: Option<Connection>,
     config: Config,
     seed: u64,
+    sessions: Sessions,
     connected: bool,
     ended: Option<String>,
 }
 
 impl Ours {
     pub(crate) fn new(config: Config, seed: u64) -> Ours {
+        Ours::with(config, seed, Sessions::none())
+    }
+
+    pub(crate) fn with(config: Config, seed: u64, sessions: Sessions) -> Ours {
         // A client whose address became another has to say something, or nobody finds it.
         let config = Config { keep_alive: Some(KEEP_ALIVE), ..config };
-        Ours { conn: None, config, seed, connected: false, ended: None }
+        Ours { conn: None, config, seed, sessions, connected: false, ended: None }
     }
 
     fn seed(&self) -> [u8; 32] {
@@ -48,7 +72,7 @@ impl Ours {
             original_dcid: dcid,
             retry_scid: None,
             remote_cid: scid,
-            tls: tls::server(),
+            tls: self.sessions.server.clone(),
             config: self.config.clone(),
             seed: self.seed(),
         };
@@ -81,7 +105,7 @@ impl End for Ours {
         let connect = Connect {
             remote: SERVER,
             name: tls::NAME.try_into().unwrap(),
-            tls: tls::client(),
+            tls: self.sessions.client.clone(),
             config: self.config.clone(),
             seed: self.seed(),
         };
@@ -118,6 +142,19 @@ impl End for Ours {
 
     fn is_connected(&self) -> bool {
         self.connected
+    }
+
+    fn may_talk(&self) -> bool {
+        let early = self.conn.as_ref().map(Connection::early);
+        self.connected || matches!(early, Some(Early::Open | Early::Accepted))
+    }
+
+    fn was_taken_early(&self) -> Option<bool> {
+        match self.conn.as_ref()?.early() {
+            Early::Accepted => Some(true),
+            Early::Rejected => Some(false),
+            Early::None | Early::Open => None,
+        }
     }
 
     fn open(&mut self, bidi: bool, now: Instant) -> Option<u64> {

@@ -24,6 +24,22 @@ fn identity() -> &'static Identity {
     })
 }
 
+/// A client that says what it may before it has heard the server, if it knows it from another time.
+#[allow(dead_code, reason = "shared by tests of which not all need it")]
+pub(crate) fn early_client() -> Arc<ClientConfig> {
+    let mut config = client();
+    Arc::make_mut(&mut config).enable_early_data = true;
+    config
+}
+
+/// A server that gives tickets for that.
+#[allow(dead_code, reason = "shared by tests of which not all need it")]
+pub(crate) fn early_server() -> Arc<ServerConfig> {
+    let mut config = server();
+    Arc::make_mut(&mut config).max_early_data_size = u32::MAX;
+    config
+}
+
 pub(crate) fn client() -> Arc<ClientConfig> {
     let mut roots = RootCertStore::empty();
     roots.add(identity().certificate.clone()).unwrap();

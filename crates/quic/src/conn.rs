@@ -198,6 +198,7 @@ pub struct Connection {
     frequency_at: Option<Instant>,
     /// Buffers of packets that have left, empty.
     spare: Vec<u8>,
+    spare_tail: Vec<u8>,
     spare_carried: Vec<crate::streams::Carried>,
 }
 

@@ -205,6 +205,7 @@ impl Connection {
             seen: SeenLog::default(),
             frequency_at: None,
             spare: Vec::new(),
+            spare_tail: Vec::new(),
             spare_carried: Vec::new(),
             config,
         }

@@ -31,6 +31,8 @@ const FULL: usize = BASE as usize;
 struct Payload {
     space: SpaceId,
     frames: Vec<u8>,
+    /// Frames of TACK, which go last: whoever does not know them reads all others.
+    tail: Vec<u8>,
     carried: Vec<Carried>,
     eliciting: bool,
     /// It has stream data.
@@ -45,14 +47,30 @@ struct Payload {
 
 impl Payload {
     fn new(space: SpaceId) -> Payload {
-        let (frames, carried) = (Vec::new(), Vec::new());
+        let (frames, tail, carried) = (Vec::new(), Vec::new(), Vec::new());
         let (eliciting, is_data, full, to, reason) = (false, false, false, None, None);
-        Payload { space, frames, carried, eliciting, is_data, full, to, reason }
+        Payload { space, frames, tail, carried, eliciting, is_data, full, to, reason }
     }
 
     fn put(&mut self, frame: &Frame<'_>) {
         self.eliciting |= frame.is_ack_eliciting();
         frame.emit(&mut self.frames);
+    }
+
+    fn put_last(&mut self, frame: &Frame<'_>) {
+        self.eliciting |= frame.is_ack_eliciting();
+        frame.emit(&mut self.tail);
+    }
+
+    /// Bytes of all frames.
+    fn len(&self) -> usize {
+        self.frames.len() + self.tail.len()
+    }
+
+    /// Nothing else is put; the buffer of what went last is given back to `spare`.
+    fn end(&mut self, spare: &mut Vec<u8>) {
+        self.frames.append(&mut self.tail);
+        *spare = core::mem::take(&mut self.tail);
     }
 }
 

@@ -30,7 +30,7 @@ use crate::config::Config;
 use crate::conn::{CidChange, Connect, Connection, Early, Event};
 use crate::secret::{CID_LEN, Secret};
 use crate::seen::{DropReason, Log, Seen, What};
-use crate::wire::{ConnectionId, Header, LongKind, ParseError, Protected};
+use crate::wire::{ConnectionId, Head, ParseError, Protected};
 use burst::{burst, transmit};
 use kept::{Server, Tokens};
 
@@ -96,9 +96,6 @@ pub struct EndpointCounters {
     /// First packets dropped because there were too many connections.
     pub refused: u64,
 }
-
-/// A client's first datagram is no shorter [RFC 9000 §14.1].
-const LEAST_INITIAL: usize = 1_200;
 
 /// A connection and what the endpoint remembers of it.
 #[derive(Debug)]
@@ -295,49 +292,30 @@ impl Endpoint {
     /// Takes a datagram that arrived from `from`; `ecn` is the field of its IP header. Its bytes are
     /// worthless afterwards.
     pub fn handle(&mut self, from: SocketAddr, ecn: u8, datagram: &mut [u8], now: Instant) {
-        let parsed = Protected::parse(datagram, CID_LEN).map(|protected| protected.header);
-        let header = match parsed {
-            Ok(header) => header,
+        let head = match Protected::parse(datagram, CID_LEN) {
+            Ok(first) => Head::of(&first),
             Err(error) => {
-                self.note_dropped(
-                    from,
-                    ConnectionId::EMPTY,
-                    datagram.len(),
-                    DropReason::Header,
-                    now,
-                );
+                let (nobody, len) = (ConnectionId::EMPTY, datagram.len());
+                self.note_dropped(from, nobody, len, DropReason::Header, now);
                 if matches!(error, ParseError::Version(_)) {
                     self.negotiate(from, datagram);
                 }
                 return;
             }
         };
-        let known = self.by_cid.get(&header.dcid()).copied();
-        let (dcid, initial) = match header {
-            Header::Long { version, kind: LongKind::Initial, dcid, scid, token } => {
-                (dcid, Some((version, scid, token.to_vec())))
-            }
-            Header::Short { dcid, .. } if known.is_none() => {
-                self.note_dropped(from, dcid, datagram.len(), DropReason::Unknown, now);
-                return self.on_unknown(from, dcid, datagram, now);
-            }
-            header => (header.dcid(), None),
+        let mut known = self.by_cid.get(&head.dcid).copied();
+        if known.is_none() && head.scid.is_none() {
+            self.note_dropped(from, head.dcid, datagram.len(), DropReason::Unknown, now);
+            return self.on_unknown(from, head.dcid, datagram, now);
+        }
+        known = known.or_else(|| self.by_first.get(&(from, head.dcid)).copied());
+        let admitted = if known.is_none() { self.admit_first(from, datagram, now) } else { None };
+        let Some(number) = known.or(admitted) else {
+            return self.note_dropped(from, head.dcid, datagram.len(), DropReason::Unknown, now);
         };
-        let known = known.or_else(|| self.by_first.get(&(from, dcid)).copied());
-        let (number, is_new) = match (known, initial) {
-            (Some(number), _) => (number, false),
-            (None, Some((version, scid, token))) if datagram.len() >= LEAST_INITIAL => {
-                let Some(number) = self.admit(from, version, (dcid, scid), &token, now) else {
-                    return self.note_dropped(from, dcid, datagram.len(), DropReason::Unknown, now);
-                };
-                (number, true)
-            }
-            (None, _) => {
-                return self.note_dropped(from, dcid, datagram.len(), DropReason::Unknown, now);
-            }
-        };
+        let is_new = admitted.is_some();
         let Some(entry) = self.connections.get_mut(&number) else { return };
-        entry.conn.handle(from, ecn, datagram, now);
+        entry.conn.handle_read(from, ecn, datagram, Some(head), now);
         self.seen.take_from(entry.conn.seen());
         self.leeway.on_arrival(entry.conn.leeway());
         if !is_new {

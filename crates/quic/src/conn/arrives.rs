@@ -14,7 +14,7 @@ use crate::error::{ConnectionError, Violation};
 use crate::protection::{self, OpenError, initial_keys, is_valid_retry};
 use crate::secret::CID_LEN;
 use crate::seen::{DropReason, PacketKind, SeenPacket, What};
-use crate::wire::{ConnectionId, Header, LongKind, Protected};
+use crate::wire::{ConnectionId, Form, Head, Header, Protected};
 
 /// Packets that may wait for their keys.
 const MAX_HELD: usize = 8;
@@ -36,6 +36,19 @@ impl Connection {
     /// Takes a datagram that arrived from `from`; `ecn` is the field of its IP header. Its bytes are
     /// worthless afterwards.
     pub fn handle(&mut self, from: SocketAddr, ecn: u8, datagram: &mut [u8], now: Instant) {
+        let head = Protected::parse(datagram, CID_LEN).ok().map(|first| Head::of(&first));
+        self.handle_read(from, ecn, datagram, head, now);
+    }
+
+    /// As [`Self::handle`], of a datagram whose first packet begins with `head`; `None`: it is none.
+    pub(crate) fn handle_read(
+        &mut self,
+        from: SocketAddr,
+        ecn: u8,
+        datagram: &mut [u8],
+        head: Option<Head>,
+        now: Instant,
+    ) {
         if matches!(self.state, State::Over) {
             return;
         }
@@ -47,7 +60,7 @@ impl Connection {
         }
         let is_reset = self.is_reset_by(datagram);
         let before = self.counters.packets_received;
-        self.handle_packets(from, ecn, datagram, now);
+        self.handle_packets((from, ecn), datagram, head, now);
         if is_reset && self.counters.packets_received == before {
             return self.enter_over(ConnectionError::Reset);
         }
@@ -67,7 +80,8 @@ impl Connection {
             return;
         }
         for (_, mut packet, ecn) in core::mem::take(&mut self.held) {
-            self.handle_packets(from, ecn, &mut packet, now);
+            let head = Protected::parse(&packet, CID_LEN).ok().map(|first| Head::of(&first));
+            self.handle_packets((from, ecn), &mut packet, head, now);
         }
     }
 
@@ -99,28 +113,44 @@ impl Connection {
         self.one_rtt.is_some() && !matches!(self.state, State::Handshaking)
     }
 
-    fn handle_packets(&mut self, from: SocketAddr, ecn: u8, datagram: &mut [u8], now: Instant) {
-        let (mut at, mut first) = (0, None);
+    fn handle_packets(
+        &mut self,
+        (from, ecn): (SocketAddr, u8),
+        datagram: &mut [u8],
+        first: Option<Head>,
+        now: Instant,
+    ) {
+        let (mut at, mut next) = (0, first);
         while at < datagram.len() && !matches!(self.state, State::Over) {
-            let Ok(protected) = Protected::parse(&datagram[at..], CID_LEN) else {
+            let (Some(head), Some(first)) = (next, first) else {
                 return self.drop_packet(datagram.len() - at, DropReason::Header, now);
             };
-            let (end, dcid) = (protected.end, protected.header.dcid());
             let is_small = datagram.len() < usize::from(BASE) && self.side == Side::Server;
+            let packet = &mut datagram[at..at + head.end];
             // Packets to others, and small ones to a server that anybody can ask for large answers
             // [RFC 9000 §12.2, §14.1].
-            if *first.get_or_insert(dcid) != dcid || is_small && protected.header.is_initial() {
-                self.drop_packet(end, DropReason::Header, now);
+            if head.dcid != first.dcid || is_small && head.is_initial() {
+                self.drop_packet(head.end, DropReason::Header, now);
             } else {
-                self.handle_packet(from, ecn, &mut datagram[at..at + end], now);
+                self.handle_packet((from, ecn), packet, &head, now);
             }
-            at += end;
+            at += head.end;
+            if at < datagram.len() {
+                let behind = Protected::parse(&datagram[at..], CID_LEN);
+                next = behind.ok().map(|packet| Head::of(&packet));
+            }
         }
     }
 
-    fn handle_packet(&mut self, from: SocketAddr, ecn: u8, packet: &mut [u8], now: Instant) {
+    fn handle_packet(
+        &mut self,
+        (from, ecn): (SocketAddr, u8),
+        packet: &mut [u8],
+        head: &Head,
+        now: Instant,
+    ) {
         let len = packet.len();
-        match self.open_packet(ecn, packet, now) {
+        match self.open_packet(ecn, packet, head, now) {
             Ok(Ok(open)) => {
                 if let Err(violation) = self.on_packet(from, ecn, len, &open, now) {
                     self.fail(violation, now);
@@ -141,35 +171,28 @@ impl Connection {
         &mut self,
         ecn: u8,
         packet: &'a mut [u8],
+        head: &Head,
         now: Instant,
     ) -> Result<Result<Open<'a>, DropReason>, Violation> {
-        let Ok(Protected { header, number_at, .. }) = Protected::parse(packet, CID_LEN) else {
-            return Ok(Err(DropReason::Header));
-        };
-        let (kind, dcid, scid) = match header {
-            Header::Retry { .. } => {
+        let (kind, number_at) = match head.form {
+            Form::Retry => {
                 self.on_retry(packet, now);
                 return Ok(Err(DropReason::Unexpected));
             }
-            Header::VersionNegotiation { versions, scid, .. } => {
-                let (versions, scid) = (versions.to_vec(), scid);
-                self.on_version_negotiation(&versions, scid);
+            Form::VersionNegotiation => {
+                self.on_version_negotiation(packet);
                 return Ok(Err(DropReason::Unexpected));
             }
-            Header::Long { version, .. } if version != self.version => {
+            Form::Numbered { version: Some(version), .. } if version != self.version => {
                 return Ok(Err(DropReason::Header));
             }
             // Tokens are for servers [RFC 9000 §17.2.2].
-            Header::Long { kind: LongKind::Initial, token, .. }
-                if self.side == Side::Client && !token.is_empty() =>
-            {
+            Form::Numbered { has_token: true, .. } if self.side == Side::Client => {
                 return Ok(Err(DropReason::Header));
             }
-            Header::Long { kind, dcid, scid, .. } => (PacketKind::from(kind), dcid, Some(scid)),
-            Header::Short { dcid, .. } => (PacketKind::OneRtt, dcid, None),
+            Form::Numbered { kind, number_at, .. } => (kind, number_at),
         };
-        let space = SpaceId::of(kind);
-        let Some(number_at) = number_at else { return Ok(Err(DropReason::Header)) };
+        let (space, dcid, scid) = (SpaceId::of(kind), head.dcid, head.scid);
         let expected = self.spaces[space as usize].acks.expected();
         if !self.has_keys(kind) {
             if self.expects_keys(kind) && self.held.len() < MAX_HELD {
@@ -328,7 +351,12 @@ impl Connection {
     }
 
     /// The server does not speak our version [RFC 9000 §6.2].
-    fn on_version_negotiation(&mut self, versions: &[u8], scid: ConnectionId) {
+    fn on_version_negotiation(&mut self, packet: &[u8]) {
+        let Ok(Protected { header: Header::VersionNegotiation { versions, scid, .. }, .. }) =
+            Protected::parse(packet, CID_LEN)
+        else {
+            return;
+        };
         let ours = self.version.number().to_be_bytes();
         let names_ours = versions.chunks_exact(4).any(|version| version == ours);
         let is_late = self.counters.packets_received > 0 || self.retry_scid.is_some();

@@ -7,11 +7,11 @@ use rand_pcg::Pcg64;
 use tack_quic::Config;
 
 use super::end::End;
-use super::ours::{Ours, Sessions};
+use super::ours::Ours;
 use super::quinn::Quinn;
 use super::world::{Path, World};
 use super::{full, plain, run, run_all, seeds};
-use crate::tls;
+use crate::tls::Sessions;
 
 /// More than any conversation says early.
 const ENOUGH: u64 = 1 << 20;
@@ -29,17 +29,14 @@ fn converse_early(seed: u64, ends: impl Fn(u64, Sessions) -> [Box<dyn End>; 2]) 
     assert_eq!(before.was_taken_early(), None, "nothing is remembered yet");
     before.close(now);
     let forgets = Pcg64::seed_from_u64(!seed).random_ratio(1, 3);
-    let server = if forgets { tls::early_server() } else { sessions.server };
+    let server = if forgets { Sessions::early().server } else { sessions.server };
     let taken = run(seed, ends(seed, Sessions { server, ..sessions }));
     assert!(!(forgets && taken == Some(true)), "by a server that has no ticket of it");
     taken
 }
 
 /// Runs one per seed; what is said early is taken and is not, both often.
-fn all(
-    usual: u64,
-    ends: impl Fn(u64, Sessions) -> [Box<dyn End>; 2] + std::panic::RefUnwindSafe,
-) {
+fn all(usual: u64, ends: impl Fn(u64, Sessions) -> [Box<dyn End>; 2] + std::panic::RefUnwindSafe) {
     let counts = [const { AtomicU64::new(0) }; 3];
     let seeds = seeds(usual);
     let most = seeds.end - seeds.start;

@@ -1,35 +1,16 @@
 //! Our own stack as an end.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
-use rustls::{ClientConfig, ServerConfig};
 use tack_quic::streams::{Dir, StreamId};
 use tack_quic::wire::{Header, LongKind, Protected};
 use tack_quic::{Accept, Config, Connect, Connection, ConnectionError, Early, Event, UseError};
 use tack_units::Instant;
 
 use super::end::{End, Read};
-use super::tls;
+use super::tls::{self, Sessions};
 use super::world::SERVER;
-
-/// What TLS goes by; clients and servers that share it may go on with sessions.
-#[derive(Clone)]
-pub(crate) struct Sessions {
-    pub(crate) client: Arc<ClientConfig>,
-    pub(crate) server: Arc<ServerConfig>,
-}
-
-impl Sessions {
-    pub(crate) fn none() -> Sessions {
-        Sessions { client: tls::client(), server: tls::server() }
-    }
-
-    pub(crate) fn early() -> Sessions {
-        Sessions { client: tls::early_client(), server: tls::early_server() }
-    }
-}
 
 /// Well below the patience with a silent peer.
 pub(crate) const KEEP_ALIVE: Duration = Duration::from_secs(5);

@@ -13,8 +13,8 @@ use quinn_proto::{
 use tack_units::Instant;
 
 use super::end::{End, Read};
-use super::ours::{KEEP_ALIVE, Sessions};
-use super::tls;
+use super::ours::KEEP_ALIVE;
+use super::tls::{self, Sessions};
 use super::world::SERVER;
 
 pub(crate) struct Quinn {

@@ -8,10 +8,35 @@ use tack_quic::wire::{Ack, Frame, Parameters};
 use tack_quic::{Config, Early, Event, UseError, code};
 use tack_units::Instant;
 
-use super::puppet::{DATA, EARLY, Met};
+use super::puppet::{DATA, EARLY, Met, emitted, id, usual};
+use super::tls::Sessions;
 
 fn takes(max_early_data: u64) -> Config {
     Config { max_early_data, ..Config::default() }
+}
+
+/// Our server has met a client before, which remembers it and begins again.
+fn server_again(config: Config) -> Met {
+    let (sessions, scid) = (Sessions::early(), id(2));
+    let parameters = emitted(&Parameters { initial_scid: Some(scid), ..usual() });
+    let meet = || Met::server_of(scid, config.clone(), parameters.clone(), sessions.clone());
+    let mut before = meet();
+    before.exchange();
+    let mut met = meet();
+    for packet in met.puppet.speak() {
+        met.deliver(packet);
+    }
+    met
+}
+
+/// Our client has met a server before, whose parameters were the usual ones, and begins again with one
+/// whose parameters differ by `change`, and that knows it or has forgotten it.
+fn client_again(knows: bool, change: impl FnOnce(&mut Parameters)) -> Met {
+    let sessions = Sessions::early();
+    let mut before = Met::client_of(Config::default(), |_| {}, &sessions);
+    before.exchange();
+    let server = if knows { sessions.server.clone() } else { Sessions::early().server };
+    Met::client_of(Config::default(), change, &Sessions { server, ..sessions })
 }
 
 fn stream(id: u64, offset: u64, data: &[u8]) -> Frame<'_> {
@@ -31,7 +56,7 @@ fn read(met: &mut Met) -> Vec<u8> {
 
 #[test]
 fn what_is_said_early_is_read_before_the_handshake_is_done() {
-    let mut met = Met::server_again(takes(10_000));
+    let mut met = server_again(takes(10_000));
     assert_eq!(met.ours.early(), Early::Accepted);
     let events: Vec<_> = std::iter::from_fn(|| met.ours.poll_event()).collect();
     assert_eq!(events, [Event::Early]);
@@ -64,7 +89,7 @@ fn a_frame_of_1rtt_packets_in_a_0rtt_packet_is_a_breach() {
         Frame::Stamp(7),
     ];
     for frame in frames {
-        let mut met = Met::server_again(takes(10_000));
+        let mut met = server_again(takes(10_000));
         met.say(EARLY, &[frame.clone()]);
         assert_eq!(met.breach(), Some(code::PROTOCOL_VIOLATION), "{frame:?}");
     }
@@ -80,7 +105,7 @@ fn what_is_said_early_keeps_to_the_limits_of_what_is_said_later() {
         (stream(1, 0, b"x"), code::STREAM_STATE_ERROR),
     ];
     for (frame, expected) in cases {
-        let mut met = Met::server_again(takes(10_000));
+        let mut met = server_again(takes(10_000));
         met.say(EARLY, &[frame.clone()]);
         assert_eq!(met.breach(), Some(expected), "{frame:?}");
     }
@@ -88,7 +113,7 @@ fn what_is_said_early_keeps_to_the_limits_of_what_is_said_later() {
 
 #[test]
 fn of_what_is_said_early_no_more_is_taken_than_is_allowed() {
-    let mut met = Met::server_again(takes(1_500));
+    let mut met = server_again(takes(1_500));
     let before = met.ours.info().counters;
     for n in 0..10_u8 {
         met.say(EARLY, &[stream(0, 300 * u64::from(n), &[n; 300])]);
@@ -111,7 +136,7 @@ fn of_what_is_said_early_no_more_is_taken_than_is_allowed() {
 
 #[test]
 fn a_server_that_takes_nothing_early_drops_it_and_does_the_handshake() {
-    let mut met = Met::server_again(takes(0));
+    let mut met = server_again(takes(0));
     assert_eq!(met.ours.early(), Early::None);
     let before = met.ours.info().counters.packets_received;
     let ack = Ack { delay: 0, ranges: vec![0..1; 1], ecn: None };
@@ -125,7 +150,7 @@ fn a_server_that_takes_nothing_early_drops_it_and_does_the_handshake() {
 
 #[test]
 fn nothing_is_taken_early_after_a_packet_of_the_handshake_s_end() {
-    let mut met = Met::server_again(takes(10_000));
+    let mut met = server_again(takes(10_000));
     met.exchange();
     met.say(DATA, &[Frame::Ping]);
     let before = met.ours.info().counters.packets_received;
@@ -146,16 +171,16 @@ fn a_server_that_takes_it_early_and_allows_less_than_before_is_in_breach() {
         ("fewer streams one way", |it| it.max_streams_uni -= 1),
     ];
     for (what, change) in less {
-        let mut met = Met::client_again(true, change);
+        let mut met = client_again(true, change);
         assert_eq!(met.ours.early(), Early::Open);
         met.exchange();
         assert_eq!(met.breach(), Some(code::PROTOCOL_VIOLATION), "{what}");
         // Who has forgotten the client may allow what it likes.
-        let mut met = Met::client_again(false, change);
+        let mut met = client_again(false, change);
         met.exchange();
         assert_eq!((met.breach(), met.ours.early()), (None, Early::Rejected), "{what}");
     }
-    let mut met = Met::client_again(true, |it| it.max_data += 1);
+    let mut met = client_again(true, |it| it.max_data += 1);
     met.exchange();
     assert_eq!((met.breach(), met.ours.early()), (None, Early::Accepted));
 }
@@ -185,7 +210,7 @@ fn reached(met: &Met) -> BTreeMap<u64, u64> {
 
 #[test]
 fn what_was_not_taken_early_is_said_again_as_far_as_the_limits_of_now_go() {
-    let mut met = Met::client_again(false, |it| {
+    let mut met = client_again(false, |it| {
         (it.max_streams_bidi, it.max_stream_data_bidi_remote, it.max_data) = (2, 600, 1_000);
     });
     for _ in 0..3 {
@@ -207,7 +232,7 @@ fn what_was_not_taken_early_is_said_again_as_far_as_the_limits_of_now_go() {
 
 #[test]
 fn what_was_taken_early_is_not_said_again_and_has_no_frame_of_1rtt_packets() {
-    let mut met = Met::client_again(true, |_| {});
+    let mut met = client_again(true, |_| {});
     let id = met.ours.open(Dir::Bidi, Instant::ZERO).unwrap();
     assert_eq!(met.ours.write(id, &[7; 900]), Ok(900));
     met.ours.send_datagram(b"none are taken").unwrap_err();
@@ -230,7 +255,7 @@ fn what_was_taken_early_is_not_said_again_and_has_no_frame_of_1rtt_packets() {
 
 #[test]
 fn an_acknowledgment_of_what_was_said_early_does_not_confirm_the_handshake() {
-    let mut met = Met::client_again(true, |_| {});
+    let mut met = client_again(true, |_| {});
     let id = met.ours.open(Dir::Bidi, Instant::ZERO).unwrap();
     met.ours.write(id, b"early").unwrap();
     met.listen();

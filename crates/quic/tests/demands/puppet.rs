@@ -1,10 +1,9 @@
 //! A peer that does the handshake as it should and then says what a test wants, and one of ours with it.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
-use rustls::{ClientConfig, ServerConfig, Side};
+use rustls::Side;
 use rustls::quic::{
     ClientConnection, Connection as Tls, DirectionalKeys, KeyChange, Keys, PacketKeySet, Secrets,
     ServerConnection, Version as TlsVersion,
@@ -17,7 +16,7 @@ use tack_quic::wire::{
 use tack_quic::{Accept, Config, Connect, Connection, ConnectionError};
 use tack_units::Instant;
 
-use super::tls;
+use super::tls::{self, Sessions};
 
 /// Packet number spaces, as indices.
 pub(crate) const INITIAL: usize = 0;
@@ -28,23 +27,6 @@ pub(crate) const EARLY: usize = 3;
 
 fn space_of(space: usize) -> usize {
     space.min(DATA)
-}
-
-/// What TLS goes by; ends that share it may go on with sessions.
-#[derive(Clone)]
-pub(crate) struct Sessions {
-    pub(crate) client: Arc<ClientConfig>,
-    pub(crate) server: Arc<ServerConfig>,
-}
-
-impl Sessions {
-    fn none() -> Sessions {
-        Sessions { client: tls::client(), server: tls::server() }
-    }
-
-    fn early() -> Sessions {
-        Sessions { client: tls::early_client(), server: tls::early_server() }
-    }
 }
 
 const CID_LEN: usize = 8;
@@ -220,7 +202,7 @@ impl Puppet {
     }
 
     /// What TLS wants to say, in packets.
-    fn speak(&mut self) -> Vec<Vec<u8>> {
+    pub(crate) fn speak(&mut self) -> Vec<Vec<u8>> {
         self.drive_tls();
         let mut packets = Vec::new();
         for (space, bytes) in core::mem::take(&mut self.unsaid) {
@@ -307,35 +289,8 @@ impl Met {
         Met::server_of(id(2), config, parameters, Sessions::none())
     }
 
-    /// Our server has met a client before, which remembers it and begins again.
-    pub(crate) fn server_again(config: Config) -> Met {
-        let (sessions, parameters) =
-            (Sessions::early(), Parameters { initial_scid: Some(id(2)), ..usual() });
-        let meet =
-            || Met::server_of(id(2), config.clone(), emitted(&parameters), sessions.clone());
-        let mut before = meet();
-        before.exchange();
-        before.exchange();
-        let mut met = meet();
-        for packet in met.puppet.speak() {
-            met.deliver(packet);
-        }
-        met
-    }
-
-    /// Our client has met a server before, whose parameters were the usual ones, and begins again with one
-    /// whose parameters differ by `change`, and that knows it or has forgotten it.
-    pub(crate) fn client_again(knows: bool, change: impl FnOnce(&mut Parameters)) -> Met {
-        let sessions = Sessions::early();
-        let mut before = Met::client_of(Config::default(), |_| {}, &sessions);
-        before.exchange();
-        before.exchange();
-        let server = if knows { sessions.server.clone() } else { tls::early_server() };
-        Met::client_of(Config::default(), change, &Sessions { server, ..sessions })
-    }
-
-    /// The same, and the client is called so.
-    fn server_of(
+    /// The same, and the client is called so, and TLS goes by `sessions`.
+    pub(crate) fn server_of(
         scid: ConnectionId,
         config: Config,
         parameters: Vec<u8>,
@@ -398,7 +353,7 @@ impl Met {
         Met::client_of(config, change, &Sessions::none())
     }
 
-    fn client_of(
+    pub(crate) fn client_of(
         config: Config,
         change: impl FnOnce(&mut Parameters),
         sessions: &Sessions,

@@ -138,9 +138,9 @@ impl Session {
         &mut self,
         cx: &mut Context<'_>,
         conn: &mut (impl AsyncRead + AsyncWrite + Unpin),
-        program: &mut (impl AsyncRead + AsyncWrite + Unpin),
+        program: Option<&mut (impl AsyncRead + AsyncWrite + Unpin)>,
     ) -> Result<(), Broken> {
-        self.poll_up(cx, conn, Some(program), false)
+        self.poll_up(cx, conn, program, false)
     }
 
     /// The program's side broke: the other end is told, which is to be certain of it. Over a connection that

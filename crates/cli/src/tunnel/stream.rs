@@ -67,6 +67,8 @@ pub struct Stream {
     session: Session,
     /// What carries it now.
     fresh: Option<Fresh>,
+    /// What came of the answer over it.
+    answer: Vec<u8>,
     /// The server has said that it is open.
     is_open: bool,
 }
@@ -78,7 +80,8 @@ impl Stream {
     /// The system has no random numbers.
     pub fn new(link: Link, target: Target) -> io::Result<Stream> {
         let (name, session) = (Name::draw()?, Session::default());
-        Ok(Stream { link, name, target, instance: None, session, fresh: None, is_open: false })
+        let (instance, fresh, answer) = (None, None, Vec::new());
+        Ok(Stream { link, name, target, instance, session, fresh, answer, is_open: false })
     }
 
     /// Asks for it and waits for the answer: the address that it is open from.
@@ -90,11 +93,12 @@ impl Stream {
             Refusal::new(Cause::Unreachable, format!("the tunnel: {e}"))
         };
         let first = Open::Connect(self.name, self.target.clone());
+        let again = self.again();
         self.begin().await?;
         match self.ask(&first, ANSWER_LIMIT).await {
             Ok(opened) => Ok(opened.from),
             Err(StreamError::Refused(refusal)) => Err(refusal),
-            Err(_) => match self.take_up(ANSWER_LIMIT).await {
+            Err(_) => match self.take_up(&again, ANSWER_LIMIT).await {
                 Ok(opened) => Ok(opened.from),
                 Err(StreamError::Refused(refusal)) => Err(refusal),
                 Err(error) => Err(broke(&error)),
@@ -138,7 +142,8 @@ impl Stream {
             match self.carry_over_one(program).await {
                 Err(StreamError::Broken(Broken::Connection(error))) => {
                     tracing::info!(name = ?self.name, %error, "going on over another connection");
-                    self.take_up(PATIENCE).await?;
+                    let open = if self.is_open { self.resume() } else { self.again() };
+                    self.take_up(&open, PATIENCE).await?;
                 }
                 carried => return carried,
             }
@@ -147,21 +152,38 @@ impl Stream {
 
     /// As far as the present connection goes.
     async fn carry_over_one(&mut self, program: &mut impl Connection) -> Result<(), StreamError> {
-        let Some(Fresh { conn, .. }) = &mut self.fresh else {
-            return Err(Broken::Connection(io::ErrorKind::NotConnected.into()).into());
-        };
         if !self.is_open {
-            let (mut bytes, session) = (Vec::new(), &mut self.session);
-            let opened = poll_fn(|cx| {
-                session.poll_ahead(cx, conn, program)?;
-                poll_message(cx, conn, &mut bytes, Answer::read)
-                    .map(|read| verdict(read.map_err(Broken::Connection)?))
-            });
-            let _: Opened = opened.await?;
-            self.is_open = true;
+            self.answered(Some(&mut *program)).await?;
         }
-        let Some(Fresh { conn, .. }) = &mut self.fresh else { return Ok(()) };
+        let Some(Fresh { conn, .. }) = &mut self.fresh else { return Err(unconnected()) };
         Ok(self.session.carry(conn, program).await?)
+    }
+
+    /// Waits for the answer, and sends meanwhile what there is to say, the program's bytes among it.
+    async fn answered(
+        &mut self,
+        mut program: Option<&mut impl Connection>,
+    ) -> Result<(), StreamError> {
+        let Some(Fresh { conn, .. }) = &mut self.fresh else { return Err(unconnected()) };
+        let (bytes, session) = (&mut self.answer, &mut self.session);
+        let opened = poll_fn(|cx| {
+            session.poll_ahead(cx, conn, program.as_deref_mut())?;
+            poll_message(cx, conn, bytes, Answer::read)
+                .map(|read| verdict(read.map_err(Broken::Connection)?))
+        });
+        let _: Opened = opened.await?;
+        self.is_open = true;
+        Ok(())
+    }
+
+    /// Asks for it where it may or may not have been asked for.
+    fn again(&self) -> Open {
+        Open::Again(self.name, self.target.clone())
+    }
+
+    /// Asks for it where nobody is to open it anew.
+    fn resume(&self) -> Open {
+        Open::Resume(self.name, self.session.position())
     }
 
     /// Takes a connection to ask on. What fails while the network changes is tried once more.
@@ -180,14 +202,11 @@ impl Stream {
         Ok(())
     }
 
-    /// Goes on over another connection, for which there is so much time.
-    async fn take_up(&mut self, within: Duration) -> Result<Opened, StreamError> {
+    /// Goes on over another connection, for which there is so much time; says `open` on it.
+    async fn take_up(&mut self, open: &Open, within: Duration) -> Result<Opened, StreamError> {
         let until = Instant::now() + within;
         loop {
-            let open = match self.is_open {
-                true => Open::Resume(self.name, self.session.position()),
-                false => Open::Again(self.name, self.target.clone()),
-            };
+            self.answer.clear();
             if let Some(Fresh { conn, number, .. }) = self.fresh.take() {
                 conn.abort();
                 self.link.dead(number).await;
@@ -203,7 +222,7 @@ impl Stream {
                 Ok(fresh) => {
                     self.fresh = Some(fresh);
                     let limit = if self.is_open { RESUME_LIMIT } else { ANSWER_LIMIT };
-                    match self.ask(&open, limit).await {
+                    match self.ask(open, limit).await {
                         Ok(opened) => {
                             self.session.restart(opened.position).map_err(Broken::Violation)?;
                             return Ok(opened);
@@ -223,9 +242,7 @@ impl Stream {
 
     /// Says `open` on the present connection; the answer.
     async fn ask(&mut self, open: &Open, limit: Duration) -> Result<Opened, StreamError> {
-        let Some(Fresh { conn, .. }) = &mut self.fresh else {
-            return Err(Broken::Connection(io::ErrorKind::NotConnected.into()).into());
-        };
+        let Some(Fresh { conn, .. }) = &mut self.fresh else { return Err(unconnected()) };
         let asking = async {
             conn.write_all(&open.bytes()).await?;
             conn.flush().await?;
@@ -254,13 +271,28 @@ impl Stream {
 
     /// That the program broke is certain to be heard.
     async fn insist(&mut self) {
+        if !self.is_open {
+            // The answer comes before the other end's farewell.
+            let answered = timeout(ANSWER_LIMIT, self.answered(None::<&mut NetConn>)).await;
+            match answered {
+                Ok(Err(StreamError::Broken(Broken::Connection(_)))) | Err(_) => {
+                    let resume = self.resume();
+                    if self.take_up(&resume, LAST_WORD).await.is_err() {
+                        return self.abort();
+                    }
+                }
+                Ok(Err(_)) => return self.abort(),
+                Ok(Ok(())) => {}
+            }
+        }
         while let Some(Fresh { conn, .. }) = &mut self.fresh {
             match self.session.farewell(conn).await {
                 Ok(()) => return self.leave().await,
                 Err(error) => {
                     tracing::debug!(%error, "the other end may not have heard of a reset");
                     // Of what the server does not know nothing is left.
-                    if self.take_up(LAST_WORD).await.is_err() {
+                    let resume = self.resume();
+                    if self.take_up(&resume, LAST_WORD).await.is_err() {
                         return self.abort();
                     }
                 }
@@ -281,6 +313,10 @@ impl Stream {
             conn.abort();
         }
     }
+}
+
+fn unconnected() -> StreamError {
+    Broken::Connection(io::ErrorKind::NotConnected.into()).into()
 }
 
 /// Datagrams, over one connection.

@@ -84,9 +84,13 @@ pub(crate) fn snapshot(root: &Path) -> BTreeMap<String, (u32, i64, i64, Vec<u8>)
     all
 }
 
+/// Far more than any test takes on however busy a machine: one that hangs says so, by its name.
+const HANGS: Duration = Duration::from_secs(600);
+
 /// Runs on the runtime that the command uses.
 pub(crate) fn run<T>(work: impl Future<Output = T>) -> T {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(work)
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async { tokio::time::timeout(HANGS, work).await.expect("an end") })
 }
 
 pub(crate) async fn transfer_over(

@@ -37,10 +37,20 @@ const ADDRESSES: &str = "--tun-addr 10.7.0.2/24 --tun-addr fd07::2/64";
 fn start(netns: &Netns, home: &Path, line: &str, input: &[u8]) -> Child {
     let line = format!("{line} {ADDRESSES}");
     let mut child = netns.spawn(tack(home, &line).stdin(Stdio::piped())).unwrap();
-    let (mut stdin, input) = (child.stdin.take().unwrap(), input.to_vec());
     // A reader that has gone has its reasons, and says them.
-    thread::Builder::new().spawn(move || stdin.write_all(&input)).unwrap();
+    feed(&mut child, input, || {});
     child
+}
+
+/// Writes `input` to what the child reads, which ends when `then` has returned.
+fn feed(child: &mut Child, input: &[u8], then: impl FnOnce() + Send + 'static) {
+    let (mut stdin, input) = (child.stdin.take().unwrap(), input.to_vec());
+    let feeding = move || {
+        let written = stdin.write_all(&input);
+        then();
+        written
+    };
+    thread::Builder::new().spawn(feeding).unwrap();
 }
 
 /// Waits until it says that it listens.
@@ -125,24 +135,34 @@ fn nc_talks_with_the_kernels_nc() {
     let mut command = Command::new("nc");
     command.args(["-l", "-N", "-p", "7001"]).stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut kernels = netns.spawn(&mut command).unwrap();
-    let (mut stdin, input) = (kernels.stdin.take().unwrap(), theirs.clone());
-    thread::Builder::new().spawn(move || stdin.write_all(&input)).unwrap();
+    feed(&mut kernels, &theirs, || {});
     let reading = thread::Builder::new().spawn(|| kernels.wait_with_output().unwrap()).unwrap();
-    let mut output = None;
+    let (mut output, mut came) = (None, Vec::new());
     // Nothing tells when nc listens; until then we are refused.
     for _ in 0..50 {
-        let child = start(&netns, home.path(), "nc --tun 10.7.0.1 7001", &ours);
+        let line = format!("nc --tun 10.7.0.1 7001 {ADDRESSES}");
+        let mut child = netns.spawn(tack(home.path(), &line).stdin(Stdio::piped())).unwrap();
+        // A listening nc that hears the end goes as soon as it has nothing at hand, whatever would follow.
+        let (heard_all, hearing) = std::sync::mpsc::channel::<()>();
+        feed(&mut child, &ours, move || {
+            let _ = hearing.recv();
+        });
+        let mut out = child.stdout.take().unwrap();
+        came = vec![0; theirs.len()];
+        let heard = out.read_exact(&mut came);
+        drop(heard_all);
         let tried = child.wait_with_output().unwrap();
         let refused = String::from_utf8_lossy(&tried.stderr).contains("refused");
         output = Some(tried);
         if !refused {
+            heard.expect("all of it");
+            assert_eq!(out.read_to_end(&mut came).unwrap(), 0, "more than was said");
             break;
         }
     }
-    let output = output.unwrap();
-    succeeded(&output);
+    succeeded(&output.unwrap());
     let heard = reading.join().unwrap().stdout;
-    assert!(output.stdout == theirs, "{} of {} bytes came", output.stdout.len(), theirs.len());
+    assert!(came == theirs, "other bytes came");
     assert!(heard == ours, "{} of {} bytes arrived", heard.len(), ours.len());
 }
 

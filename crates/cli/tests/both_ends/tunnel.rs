@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use tempfile::{TempDir, tempdir};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream, UdpSocket};
+use tokio::net::{TcpListener, TcpSocket, TcpStream, UdpSocket};
+use tokio::time::{sleep, timeout};
 
 use crate::network::TRANSPORTS;
 use crate::support::{Listening, random_bytes, rng, run, tack};
@@ -185,9 +186,14 @@ fn programs_hear_why_a_target_is_not_to_be_had() {
 /// A listener, and a tunnel with a forward to it.
 async fn forwarded(over: &str) -> (TcpListener, Tunnel) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let options = format!("-L 0:{}{over}", listener.local_addr().unwrap());
-    let tunnel = tokio::task::spawn_blocking(move || tunnel("any", &options)).await.unwrap();
+    let tunnel = forward_to(&listener, over).await;
     (listener, tunnel)
+}
+
+/// A tunnel with a forward to `listener`.
+async fn forward_to(listener: &TcpListener, over: &str) -> Tunnel {
+    let options = format!("-L 0:{}{over}", listener.local_addr().unwrap());
+    tokio::task::spawn_blocking(move || tunnel("any", &options)).await.unwrap()
 }
 
 #[test]
@@ -235,6 +241,33 @@ fn half_close_and_resets_pass_through_both_ways() {
 }
 
 #[test]
+fn a_program_that_resets_before_its_target_answers_reaches_it_once() {
+    run(async {
+        for over in TRANSPORTS {
+            // One connection fills the queue: the next is there when it was asked for twice, a second later.
+            let full = TcpSocket::new_v4().unwrap();
+            full.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+            let listener = full.listen(0).unwrap();
+            let filler = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+            let tunnel = forward_to(&listener, over).await;
+            let mut program = TcpStream::connect(tunnel.locals[0]).await.unwrap();
+            program.write_all(b"x").await.unwrap();
+            sleep(Duration::from_millis(300)).await;
+            program.set_zero_linger().unwrap();
+            drop(program);
+            sleep(Duration::from_millis(100)).await;
+            let early = timeout(LIMIT, listener.accept()).await.unwrap().unwrap();
+            assert_eq!(early.1, filler.local_addr().unwrap());
+            let (mut target, _) = timeout(LIMIT, listener.accept()).await.unwrap().unwrap();
+            let heard = target.read_to_end(&mut Vec::new()).await.unwrap_err();
+            assert_eq!(heard.kind(), ErrorKind::ConnectionReset, "{over}");
+            let once_more = timeout(Duration::from_secs(3), listener.accept()).await;
+            assert!(once_more.is_err(), "{over}: it was opened anew: {once_more:?}");
+        }
+    });
+}
+
+#[test]
 fn who_reads_slowly_holds_the_writer_back_and_nobody_else() {
     run(async {
         let (listener, tunnel) = forwarded("").await;
@@ -243,7 +276,7 @@ fn who_reads_slowly_holds_the_writer_back_and_nobody_else() {
         // Nothing is read at the far end: some buffers fill, and then no more is taken.
         let (chunk, mut taken) = (vec![7; 1 << 20], 0);
         let full = loop {
-            match tokio::time::timeout(Duration::from_secs(3), near.write(&chunk)).await {
+            match timeout(Duration::from_secs(3), near.write(&chunk)).await {
                 Ok(written) => taken += written.unwrap(),
                 Err(_) => break true,
             }
@@ -316,7 +349,7 @@ fn a_server_that_comes_back_is_found_again() {
             tunnel.server = Some(server);
             let fetched =
                 async { while curl(&["--max-time", "5", &url]).await.as_deref() != Ok(b"here") {} };
-            tokio::time::timeout(LIMIT, fetched).await.expect("within a minute");
+            timeout(LIMIT, fetched).await.expect("within a minute");
         }
     });
 }

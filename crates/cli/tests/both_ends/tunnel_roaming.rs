@@ -193,6 +193,83 @@ fn a_path_that_changes_at_random_costs_no_byte_and_changes_no_end() {
     }
 }
 
+/// What a program does that does not wait for its target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Haste {
+    /// Says so much, and resets.
+    Resets(usize),
+    /// Says so much, ends, and hears the same.
+    Asks(usize),
+}
+
+/// Says back what it hears, as far as it hears an end.
+async fn echo(mut stream: TcpStream) {
+    let mut heard = Vec::new();
+    match stream.read_to_end(&mut heard).await {
+        Ok(_) => ends(&mut stream.split().1, &heard).await,
+        Err(e) => assert_eq!(e.kind(), ErrorKind::ConnectionReset),
+    }
+}
+
+async fn hurries(to: SocketAddr, seed: u64) {
+    let mut rng: Pcg64 = rng(seed);
+    let length = [0, 1, 100, 300_000][rng.random_range(0..4)];
+    let haste = if rng.random() { Haste::Resets(length) } else { Haste::Asks(length) };
+    let pause = Duration::from_millis([0, 0, 1, 5, 30][rng.random_range(0..5)]);
+    let bytes = random_bytes(&mut rng, length);
+    let mut stream = TcpStream::connect(to).await.unwrap();
+    match haste {
+        Haste::Resets(_) => {
+            stream.write_all(&bytes).await.expect("writing");
+            tokio::time::sleep(pause).await;
+            stream.set_zero_linger().expect("an option");
+        }
+        Haste::Asks(_) => {
+            let (mut reader, mut writer) = stream.split();
+            let what = format!("the program of {seed} {haste:?}");
+            tokio::join!(ends(&mut writer, &bytes), hears(&mut reader, &bytes, &what));
+        }
+    }
+}
+
+#[test]
+fn programs_that_do_not_wait_reach_their_targets_once_and_every_connection_ends() {
+    let seeds = std::env::var("TACK_ROAMING").ok().and_then(|n| n.parse().ok()).unwrap_or(1);
+    for (seed, over) in (1..=seeds).flat_map(|seed| TRANSPORTS.map(|over| (seed, over))) {
+        run(async {
+            let (tunnel, listener, orders) = tunnel_over(over, STEADY).await;
+            let to = tunnel.locals[0];
+            let programs = async {
+                let mut all = JoinSet::new();
+                for number in 0..80 {
+                    all.spawn(hurries(to, 1_000 * seed + number));
+                    if number % 8 == 7 {
+                        tokio::time::sleep(Duration::from_millis(20)).await;
+                        orders.rebind();
+                    }
+                }
+                let done = timeout(LIMIT, all.join_all()).await;
+                assert!(done.is_ok(), "seed {seed}{over}: a program waits");
+            };
+            let targets = async {
+                let mut all = JoinSet::new();
+                // Longer than anybody who was not heard takes to ask once more.
+                let quiet = Duration::from_secs(4);
+                while let Ok(accepted) = timeout(quiet, listener.accept()).await {
+                    all.spawn(echo(accepted.unwrap().0));
+                }
+                let reached = all.len();
+                let done = timeout(LIMIT, all.join_all()).await;
+                assert!(done.is_ok(), "seed {seed}{over}: a target waits");
+                reached
+            };
+            let ((), reached) = tokio::join!(programs, targets);
+            orders.end();
+            assert!(reached <= 80, "seed {seed}{over}: {reached} connections at the target");
+        });
+    }
+}
+
 /// A target that says `first`, waits to be told, and says the rest.
 async fn narrator(listener: TcpListener, story: Vec<u8>, first: usize, goes_on: Arc<Notify>) {
     let (mut stream, _) = listener.accept().await.unwrap();

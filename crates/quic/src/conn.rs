@@ -199,7 +199,6 @@ pub struct Connection {
     /// Buffers of packets that have left, empty.
     spare: Vec<u8>,
     spare_tail: Vec<u8>,
-    spare_carried: Vec<crate::streams::Carried>,
 }
 
 /// What passed, in packets.

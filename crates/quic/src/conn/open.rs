@@ -206,7 +206,6 @@ impl Connection {
             frequency_at: None,
             spare: Vec::new(),
             spare_tail: Vec::new(),
-            spare_carried: Vec::new(),
             config,
         }
     }

@@ -24,6 +24,12 @@ impl SpaceId {
     }
 }
 
+impl From<crate::streams::Carried> for Carried {
+    fn from(carried: crate::streams::Carried) -> Carried {
+        Carried::Stream(carried)
+    }
+}
+
 /// What a packet carried that somebody must hear of when it arrives or is lost.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Carried {

@@ -52,7 +52,7 @@ pub struct Info {
 }
 
 impl Connection {
-    /// Opens a stream; before the handshake is done only a client that [remembers](Early::Open) its server.
+    /// Opens a stream; before the handshake is done only a client that [remembers](crate::Early::Open) its server.
     ///
     /// # Errors
     /// The peer allows no further one yet ([`StreamEvent::Available`](crate::streams::StreamEvent) tells

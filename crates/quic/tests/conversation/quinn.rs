@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::BytesMut;
+use quinn_proto::congestion::CubicConfig;
 use quinn_proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use quinn_proto::{
     ClientConfig, Connection, ConnectionError, ConnectionHandle, DatagramEvent, Dir, Endpoint,
@@ -26,6 +27,8 @@ pub(crate) struct Quinn {
     sessions: Sessions,
     connected: bool,
     begins_anew: bool,
+    /// Its congestion window at first, bytes; `None`: its own choice.
+    window: Option<u64>,
     ended: Option<String>,
 }
 
@@ -57,8 +60,14 @@ impl Quinn {
             sessions,
             connected: false,
             begins_anew: false,
+            window: None,
             ended: None,
         }
+    }
+
+    /// The same client, which may send so many bytes at first.
+    pub(crate) fn with_window(self, bytes: u64) -> Quinn {
+        Quinn { window: Some(bytes), ..self }
     }
 
     fn at(&self, now: Instant) -> std::time::Instant {
@@ -107,6 +116,11 @@ impl End for Quinn {
         let mut transport = TransportConfig::default();
         transport.keep_alive_interval(Some(KEEP_ALIVE));
         transport.max_idle_timeout(None);
+        if let Some(bytes) = self.window {
+            let mut control = CubicConfig::default();
+            control.initial_window(bytes);
+            transport.congestion_controller_factory(Arc::new(control));
+        }
         config.transport_config(Arc::new(transport));
         let at = self.at(now);
         self.conn = Some(self.endpoint.connect(at, config, SERVER, tls::NAME).unwrap());

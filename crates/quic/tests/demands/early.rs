@@ -90,7 +90,7 @@ fn a_frame_of_1rtt_packets_in_a_0rtt_packet_is_a_breach() {
     ];
     for frame in frames {
         let mut met = server_again(takes(10_000));
-        met.say(EARLY, &[frame.clone()]);
+        met.say(EARLY, core::slice::from_ref(&frame));
         assert_eq!(met.breach(), Some(code::PROTOCOL_VIOLATION), "{frame:?}");
     }
 }
@@ -106,7 +106,7 @@ fn what_is_said_early_keeps_to_the_limits_of_what_is_said_later() {
     ];
     for (frame, expected) in cases {
         let mut met = server_again(takes(10_000));
-        met.say(EARLY, &[frame.clone()]);
+        met.say(EARLY, core::slice::from_ref(&frame));
         assert_eq!(met.breach(), Some(expected), "{frame:?}");
     }
 }

@@ -120,7 +120,6 @@ impl Connection {
             return;
         }
         self.put_crypto(room, payload);
-        let mut carried = core::mem::take(&mut self.spare_carried);
         if self.streams.has_data() {
             self.streams.note_early_limits();
         }
@@ -128,17 +127,15 @@ impl Connection {
         let room = room.saturating_sub(reserved);
         let before = payload.frames.len();
         let left = room.saturating_sub(payload.len());
-        self.streams.put_control(left, &mut payload.frames, &mut carried);
+        self.streams.put_control(left, &mut payload.frames, &mut payload.carried);
         self.put_datagrams(room, payload);
         let left = room.saturating_sub(payload.len());
         let before_data = payload.frames.len();
-        self.streams.put_data(left, &mut payload.frames, &mut carried);
+        self.streams.put_data(left, &mut payload.frames, &mut payload.carried);
         payload.is_data = payload.frames.len() > before_data;
         self.has_sent_data |= payload.is_data;
         self.counters.data_packets_sent += u64::from(payload.is_data);
         payload.eliciting |= payload.frames.len() > before;
-        payload.carried.extend(carried.drain(..).map(Carried::Stream));
-        self.spare_carried = carried;
     }
 
     /// How often the peer is to acknowledge, if that is to be told.

@@ -47,7 +47,7 @@ pub struct Config {
     /// most; but an attacker who keeps the server's answer from a client makes it say the same again, after
     /// the handshake or to another server. To be used only where what a client may say at first does no harm
     /// when it is done twice [RFC 8446 §8, RFC 9001 §9.2]. Beyond the bound packets are dropped, which clients
-    /// send again when the handshake is done.
+    /// send again when the handshake is done. TLS whose tickets are stateless gives none for it.
     pub max_early_data: u64,
     /// Bytes of received DATAGRAM frames that are kept for the application; 0: none are taken.
     pub datagram_buffer: usize,

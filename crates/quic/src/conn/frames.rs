@@ -258,7 +258,7 @@ impl Connection {
     /// Hands on what became of packets.
     pub(super) fn read_fates(&mut self, _now: Instant) {
         while let Some(Fate { space, arrived, carried }) = self.recovery.poll_fate() {
-            for carried in carried {
+            for carried in carried.into_each() {
                 match arrived {
                     true => self.on_carried_arrived(space, carried),
                     false => self.on_carried_lost(space, carried),

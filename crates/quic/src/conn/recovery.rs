@@ -21,7 +21,7 @@ use tack_units::Instant;
 
 pub(crate) use super::log::Sent;
 use super::log::{Log, Logged};
-use super::space::{Carried, SpaceId};
+use super::space::{Load, SpaceId};
 use crate::error::Violation;
 use crate::wire::{Ack, Loss, Report};
 
@@ -42,7 +42,7 @@ pub(crate) struct Fate {
     pub(crate) space: SpaceId,
     /// Else it is lost.
     pub(crate) arrived: bool,
-    pub(crate) carried: Vec<Carried>,
+    pub(crate) carried: Load,
 }
 
 /// What a timer did.

@@ -24,12 +24,6 @@ impl SpaceId {
     }
 }
 
-impl From<crate::streams::Carried> for Carried {
-    fn from(carried: crate::streams::Carried) -> Carried {
-        Carried::Stream(carried)
-    }
-}
-
 /// What a packet carried that somebody must hear of when it arrives or is lost.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Carried {
@@ -46,4 +40,45 @@ pub(crate) enum Carried {
     AckFrequency(u64),
     /// An ACK frame that told everything below this PKT.SEQ.
     Acks(u64),
+}
+
+/// What a packet carried. One thing nearly always, which is kept without memory of its own.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Load {
+    first: Option<Carried>,
+    more: Vec<Carried>,
+}
+
+impl Load {
+    pub(crate) fn push(&mut self, carried: Carried) {
+        match &self.first {
+            None => self.first = Some(carried),
+            Some(_) => self.more.push(carried),
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.first.is_none()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Carried> {
+        self.first.iter().chain(&self.more)
+    }
+
+    pub(crate) fn into_each(self) -> impl Iterator<Item = Carried> {
+        self.first.into_iter().chain(self.more)
+    }
+}
+
+impl FromIterator<Carried> for Load {
+    fn from_iter<I: IntoIterator<Item = Carried>>(all: I) -> Load {
+        let mut all = all.into_iter();
+        Load { first: all.next(), more: all.collect() }
+    }
+}
+
+impl Extend<crate::streams::Carried> for Load {
+    fn extend<I: IntoIterator<Item = crate::streams::Carried>>(&mut self, more: I) {
+        more.into_iter().for_each(|carried| self.push(Carried::Stream(carried)));
+    }
 }

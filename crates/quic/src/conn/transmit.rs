@@ -8,7 +8,7 @@ use tack_units::Instant;
 
 use super::mtu::BASE;
 use super::recovery::Sent;
-use super::space::{Carried, SpaceId};
+use super::space::{Carried, Load, SpaceId};
 use super::{Connection, Datagram, State};
 use crate::error::{ConnectionError, code};
 use crate::protection::{SealKeys, seal};
@@ -33,7 +33,7 @@ struct Payload {
     frames: Vec<u8>,
     /// Frames of TACK, which go last: whoever does not know them reads all others.
     tail: Vec<u8>,
-    carried: Vec<Carried>,
+    carried: Load,
     eliciting: bool,
     /// It has stream data.
     is_data: bool,
@@ -47,7 +47,7 @@ struct Payload {
 
 impl Payload {
     fn new(space: SpaceId) -> Payload {
-        let (frames, tail, carried) = (Vec::new(), Vec::new(), Vec::new());
+        let (frames, tail, carried) = (Vec::new(), Vec::new(), Load::default());
         let (eliciting, is_data, full, to, reason) = (false, false, false, None, None);
         Payload { space, frames, tail, carried, eliciting, is_data, full, to, reason }
     }

@@ -50,18 +50,18 @@ impl Streams {
     }
 
     /// Appends limits, resets and such to a packet with `room` bytes left.
-    pub(crate) fn put_control<C: From<Carried>>(
+    pub(crate) fn put_control(
         &mut self,
         room: usize,
         out: &mut Vec<u8>,
-        carried: &mut Vec<C>,
+        carried: &mut impl Extend<Carried>,
     ) {
         /// A frame of numbers is no longer.
         const MOST: usize = 1 + 3 * 8;
         let end = out.len() + room;
         while end >= out.len() + MOST {
             let Some(owed) = self.owed.pop_first() else { return };
-            carried.extend(self.put(owed, out).map(C::from));
+            carried.extend(self.put(owed, out));
         }
     }
 
@@ -133,11 +133,11 @@ impl Streams {
     }
 
     /// Appends stream data to a packet with `room` bytes left; streams of one priority take turns.
-    pub(crate) fn put_data<C: From<Carried>>(
+    pub(crate) fn put_data(
         &mut self,
         room: usize,
         out: &mut Vec<u8>,
-        carried: &mut Vec<C>,
+        carried: &mut impl Extend<Carried>,
     ) {
         let end = out.len() + room;
         while end >= out.len() + LEAST_ROOM {
@@ -168,7 +168,7 @@ impl Streams {
             if !back {
                 self.take_turn(id);
             }
-            carried.push(Carried::Part { id, range: part.range, fin: part.fin }.into());
+            carried.extend([Carried::Part { id, range: part.range, fin: part.fin }]);
         }
     }
 

@@ -26,6 +26,9 @@ const LEAST_ROOM: usize = 64;
 /// Of a PATH_CHALLENGE or PATH_RESPONSE datagram, and of every one with an Initial packet.
 const FULL: usize = BASE as usize;
 
+/// Bytes that a server keeps for what it says of the handshake when that was lost.
+const HANDSHAKE_AGAIN: u64 = 2 * FULL as u64;
+
 /// The frames of a packet, before it has a number.
 #[derive(Debug)]
 struct Payload {
@@ -152,7 +155,10 @@ impl Connection {
             let Some(room) = left.checked_sub(overhead).filter(|room| *room > LEAST_ROOM) else {
                 break;
             };
+            // What fills a datagram that is full-sized anyway costs nothing.
+            let is_free = payloads.iter().any(|payload: &Payload| payload.full);
             let payload = match space {
+                SpaceId::Data if self.withholds_data() && !is_free => None,
                 SpaceId::Data if self.can_send_data() => self.build_data(room, now),
                 SpaceId::Handshake if self.handshake_keys.is_some() => {
                     self.build_handshake(space, room, now)
@@ -183,6 +189,13 @@ impl Connection {
     /// What an application has written may leave.
     pub(super) fn can_send_data(&self) -> bool {
         self.one_rtt.is_some() || self.side == Side::Client && self.early.has_keys()
+    }
+
+    /// What may be sent before the client has shown where it is has to do for a handshake that is said again:
+    /// a client that waits for it need not say anything that would allow more, as quinn's does not.
+    pub(super) fn withholds_data(&self) -> bool {
+        let in_handshake = self.side == Side::Server && matches!(self.state, State::Handshaking);
+        in_handshake && self.path.credit() < HANDSHAKE_AGAIN + FULL as u64
     }
 
     /// What a packet of `space` takes beside its frames, at most.

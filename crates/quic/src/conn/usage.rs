@@ -283,7 +283,9 @@ impl Connection {
             State::Ending(closing) => return Some(closing.until),
             State::Handshaking | State::Established => {}
         }
-        let spaces = self.spaces.iter().filter_map(|space| space.acks.deadline());
+        let in_time =
+            if self.withholds_data() { SpaceId::Data as usize } else { SpaceId::ALL.len() };
+        let spaces = self.spaces[..in_time].iter().filter_map(|space| space.acks.deadline());
         let acks = spaces.min().filter(|_| !self.is_blocked());
         let recovery = self.recovery.deadline(self.is_blocked());
         let silence = [self.idle_at(), self.keep_alive_at(), self.leaving];

@@ -101,6 +101,17 @@ fn a_client_whose_window_is_full_of_what_it_said_early_is_told_of_it_again() {
 }
 
 #[test]
+fn a_server_can_say_its_handshake_again_whatever_it_has_answered_before() {
+    // Its first flight is lost, and quinn's says nothing more once its own was acknowledged.
+    run_all(201_265..201_266, |seed| {
+        converse_early(seed, |seed, sessions| {
+            let client = Quinn::with(false, seed, sessions.clone()).with_window(WINDOW);
+            [Box::new(client), Box::new(Ours::with(early(full()), seed, sessions))]
+        });
+    });
+}
+
+#[test]
 fn a_server_that_takes_little_early_has_the_rest_said_again() {
     run_all(seeds(60), |seed| {
         let taken = converse_early(seed, |seed, sessions| {

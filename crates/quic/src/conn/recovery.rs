@@ -256,7 +256,7 @@ impl Recovery {
     }
 
     /// What the oldest packets in flight carried goes once more, with a probe.
-    fn repeat_oldest(&mut self, space: SpaceId) {
+    pub(crate) fn repeat_oldest(&mut self, space: SpaceId) {
         let carried = self.logs[space as usize].oldest(REPEATED);
         if !carried.is_empty() {
             self.fates.push_back(Fate { space, arrived: false, carried });

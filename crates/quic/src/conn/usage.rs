@@ -385,6 +385,10 @@ impl Connection {
             };
             if other != space && has_keys && self.recovery.is_in_flight(other) {
                 self.spaces[other as usize].probes = PROBES;
+                if other != SpaceId::Data {
+                    // Half a flight gets nobody further.
+                    self.recovery.repeat_oldest(other);
+                }
             }
         }
     }

@@ -59,6 +59,6 @@ pub use stream::{GIVEN_UP, QuicStream};
 pub use tack_quic::streams::{Dir, StreamId};
 pub use tack_quic::wire::{self, Version};
 pub use tack_quic::{
-    AckReason, Config, ConnectionError, Counters, DropReason, EndpointCounters, Info, Listen,
-    PacketKind, Seen, SeenPacket, UseError, What,
+    AckReason, Config, ConnectionError, Counters, DropReason, Early, EndpointCounters, Info,
+    Listen, PacketKind, Seen, SeenPacket, UseError, What,
 };

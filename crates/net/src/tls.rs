@@ -18,7 +18,8 @@
 //! ```
 //!
 //! Only TLS 1.3 is spoken. AES-128-GCM comes first where the processor has instructions for it,
-//! ChaCha20-Poly1305 elsewhere. There is no session resumption and no early data.
+//! ChaCha20-Poly1305 elsewhere. There is no session resumption and no early data, but for
+//! QUIC servers that are told to take some (`quic::Config::max_early_data`).
 
 mod connect;
 mod fingerprint;

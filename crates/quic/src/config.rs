@@ -40,6 +40,15 @@ pub struct Config {
     pub max_udp_payload: u16,
     /// Packets are marked ECN-capable.
     pub ecn: bool,
+    /// Bytes of 0-RTT packets that a server takes of a client in a connection; 0: none.
+    ///
+    /// **Whoever has recorded such packets can send them again**, and what they say may be carried out more
+    /// than once. A ticket is good for one connection to one endpoint, so one that takes them has them once at
+    /// most; but an attacker who keeps the server's answer from a client makes it say the same again, after
+    /// the handshake or to another server. To be used only where what a client may say at first does no harm
+    /// when it is done twice [RFC 8446 §8, RFC 9001 §9.2]. Beyond the bound packets are dropped, which clients
+    /// send again when the handshake is done. TLS whose tickets are stateless gives none for it.
+    pub max_early_data: u64,
     /// Bytes of received DATAGRAM frames that are kept for the application; 0: none are taken.
     pub datagram_buffer: usize,
 }
@@ -64,6 +73,7 @@ impl Default for Config {
             // An Ethernet frame less IPv6 and UDP headers.
             max_udp_payload: 1_452,
             ecn: true,
+            max_early_data: 0,
             datagram_buffer: 64 << 10,
         }
     }

@@ -19,6 +19,7 @@ mod arrives;
 mod cids;
 mod close;
 mod drive;
+mod early;
 mod ecn;
 mod frames;
 mod keys;
@@ -45,7 +46,7 @@ use crate::ack_frequency::AckFrequency;
 use crate::config::Config;
 use crate::error::ConnectionError;
 use crate::secret::Secret;
-use crate::seen::{Log as SeenLog, Seen, What};
+use crate::seen::{Log as SeenLog, PacketKind, Seen, What};
 use crate::streams::{SendStream, StreamEvent, Streams};
 use crate::wire::{ConnectionId, Parameters, Version};
 
@@ -53,6 +54,8 @@ use acks::Acks;
 pub(crate) use cids::CidChange;
 use cids::{LocalCids, RemoteCids};
 use close::Closing;
+pub use early::Early;
+use early::EarlyData;
 use ecn::Ecn;
 use keys::OneRtt;
 use mtu::Mtu;
@@ -66,8 +69,10 @@ pub use usage::Info;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event {
-    /// The handshake is done.
+    /// The handshake is done. What a client said before is taken or was said again: [`Connection::early`].
     Connected,
+    /// A server takes what the client says before the handshake is done.
+    Early,
     /// Something happened to a stream.
     Stream(StreamEvent),
     /// A DATAGRAM frame arrived.
@@ -137,6 +142,7 @@ pub struct Connection {
     tls: Tls,
     initial_keys: Option<Keys>,
     handshake_keys: Option<Keys>,
+    early: EarlyData,
     one_rtt: Option<OneRtt>,
     spaces: [Space; 3],
     recovery: Recovery,
@@ -159,8 +165,8 @@ pub struct Connection {
     /// 1-RTT packets may carry HANDSHAKE_DONE.
     handshake_done_owed: bool,
     confirmed: bool,
-    /// Packets that came before their keys.
-    held: Vec<(Vec<u8>, u8)>,
+    /// Packets that came before their keys, and the ECN field of each.
+    held: Vec<(PacketKind, Vec<u8>, u8)>,
     /// Since when nothing came, or left that asks for an answer.
     idle_since: Instant,
     /// A packet came since one left that asks for an answer.
@@ -192,7 +198,7 @@ pub struct Connection {
     frequency_at: Option<Instant>,
     /// Buffers of packets that have left, empty.
     spare: Vec<u8>,
-    spare_carried: Vec<crate::streams::Carried>,
+    spare_tail: Vec<u8>,
 }
 
 /// What passed, in packets.

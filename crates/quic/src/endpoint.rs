@@ -22,14 +22,15 @@ use std::sync::Arc;
 
 use rustls::ServerConfig;
 use rustls::pki_types::ServerName;
+use rustls::server::ServerSessionMemoryCache;
 use tack_transport::{Ecn, Leeway, Transmit};
 use tack_units::Instant;
 
 use crate::config::Config;
-use crate::conn::{CidChange, Connect, Connection, Event};
+use crate::conn::{CidChange, Connect, Connection, Early, Event};
 use crate::secret::{CID_LEN, Secret};
 use crate::seen::{DropReason, Log, Seen, What};
-use crate::wire::{ConnectionId, Header, LongKind, ParseError, Protected};
+use crate::wire::{ConnectionId, Head, ParseError, Protected};
 use burst::{burst, transmit};
 use kept::{Server, Tokens};
 
@@ -62,6 +63,25 @@ impl Listen {
     }
 }
 
+/// Sessions that clients may go on with, where early data is taken; of more the oldest are forgotten.
+const MAX_SESSIONS: usize = 4_096;
+/// What TLS says where early data is taken: how much is QUIC's business [RFC 9001 §4.6.1].
+const ANY_EARLY_DATA: u32 = u32::MAX;
+
+impl Listen {
+    /// Where early data is taken, TLS has to give tickets for it, each of them good for once, that no other
+    /// endpoint takes: what a client remembers of the limits is what they are here [RFC 9000 §7.4.1].
+    fn with_its_own_sessions(mut self) -> Listen {
+        if self.config.max_early_data > 0 {
+            let tls = Arc::make_mut(&mut self.tls);
+            tls.max_early_data_size = ANY_EARLY_DATA;
+            tls.session_storage = ServerSessionMemoryCache::new(MAX_SESSIONS);
+            tls.send_tls13_tickets = tls.send_tls13_tickets.max(1);
+        }
+        self
+    }
+}
+
 /// What strangers were told.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EndpointCounters {
@@ -77,9 +97,6 @@ pub struct EndpointCounters {
     pub refused: u64,
 }
 
-/// A client's first datagram is no shorter [RFC 9000 §14.1].
-const LEAST_INITIAL: usize = 1_200;
-
 /// A connection and what the endpoint remembers of it.
 #[derive(Debug)]
 struct Entry {
@@ -92,6 +109,8 @@ struct Entry {
     is_held: bool,
     /// It was taken out of all tables but this.
     is_retired: bool,
+    /// It waits to be accepted, or was.
+    is_offered: bool,
 }
 
 /// Any number of connections on one socket.
@@ -131,7 +150,7 @@ impl Endpoint {
     pub fn new(secret: [u8; 32], listen: Option<Listen>) -> Endpoint {
         Endpoint {
             secret: Secret::new(secret),
-            listen,
+            listen: listen.map(Listen::with_its_own_sessions),
             connections: BTreeMap::new(),
             by_cid: BTreeMap::new(),
             by_first: BTreeMap::new(),
@@ -200,8 +219,8 @@ impl Endpoint {
         }
         let number = self.next;
         self.next += 1;
-        let (is_ready, is_held, is_retired) = (false, false, false);
-        let entry = Entry { conn, deadline: None, is_ready, is_held, is_retired };
+        let (is_ready, is_held, is_retired, is_offered) = (false, false, false, false);
+        let entry = Entry { conn, deadline: None, is_ready, is_held, is_retired, is_offered };
         self.connections.insert(number, entry);
         self.touch(number);
     }
@@ -217,8 +236,8 @@ impl Endpoint {
         self.connections.get(&id.0).map(|entry| &entry.conn)
     }
 
-    /// The next connection that another began and whose handshake is done; it is
-    /// [held](Self::hold). One that ended before it was asked for is not told of.
+    /// The next connection that another began and whose handshake is done, or whose
+    /// [early data](Config::max_early_data) is taken; it is [held](Self::hold). One that ended before it was asked for is not told of.
     pub fn accept(&mut self) -> Option<ConnId> {
         while let Some(number) = self.arrived.pop_front() {
             if self.connections.contains_key(&number) {
@@ -273,49 +292,30 @@ impl Endpoint {
     /// Takes a datagram that arrived from `from`; `ecn` is the field of its IP header. Its bytes are
     /// worthless afterwards.
     pub fn handle(&mut self, from: SocketAddr, ecn: u8, datagram: &mut [u8], now: Instant) {
-        let parsed = Protected::parse(datagram, CID_LEN).map(|protected| protected.header);
-        let header = match parsed {
-            Ok(header) => header,
+        let head = match Protected::parse(datagram, CID_LEN) {
+            Ok(first) => Head::of(&first),
             Err(error) => {
-                self.note_dropped(
-                    from,
-                    ConnectionId::EMPTY,
-                    datagram.len(),
-                    DropReason::Header,
-                    now,
-                );
+                let (nobody, len) = (ConnectionId::EMPTY, datagram.len());
+                self.note_dropped(from, nobody, len, DropReason::Header, now);
                 if matches!(error, ParseError::Version(_)) {
                     self.negotiate(from, datagram);
                 }
                 return;
             }
         };
-        let known = self.by_cid.get(&header.dcid()).copied();
-        let (dcid, initial) = match header {
-            Header::Long { version, kind: LongKind::Initial, dcid, scid, token } => {
-                (dcid, Some((version, scid, token.to_vec())))
-            }
-            Header::Short { dcid, .. } if known.is_none() => {
-                self.note_dropped(from, dcid, datagram.len(), DropReason::Unknown, now);
-                return self.on_unknown(from, dcid, datagram, now);
-            }
-            header => (header.dcid(), None),
+        let mut known = self.by_cid.get(&head.dcid).copied();
+        if known.is_none() && head.scid.is_none() {
+            self.note_dropped(from, head.dcid, datagram.len(), DropReason::Unknown, now);
+            return self.on_unknown(from, head.dcid, datagram, now);
+        }
+        known = known.or_else(|| self.by_first.get(&(from, head.dcid)).copied());
+        let admitted = if known.is_none() { self.admit_first(from, datagram, now) } else { None };
+        let Some(number) = known.or(admitted) else {
+            return self.note_dropped(from, head.dcid, datagram.len(), DropReason::Unknown, now);
         };
-        let known = known.or_else(|| self.by_first.get(&(from, dcid)).copied());
-        let (number, is_new) = match (known, initial) {
-            (Some(number), _) => (number, false),
-            (None, Some((version, scid, token))) if datagram.len() >= LEAST_INITIAL => {
-                let Some(number) = self.admit(from, version, (dcid, scid), &token, now) else {
-                    return self.note_dropped(from, dcid, datagram.len(), DropReason::Unknown, now);
-                };
-                (number, true)
-            }
-            (None, _) => {
-                return self.note_dropped(from, dcid, datagram.len(), DropReason::Unknown, now);
-            }
-        };
+        let is_new = admitted.is_some();
         let Some(entry) = self.connections.get_mut(&number) else { return };
-        entry.conn.handle(from, ecn, datagram, now);
+        entry.conn.handle_read(from, ecn, datagram, Some(head), now);
         self.seen.take_from(entry.conn.seen());
         self.leeway.on_arrival(entry.conn.leeway());
         if !is_new {
@@ -394,9 +394,13 @@ impl Endpoint {
             entry.deadline = deadline;
         }
         let (is_over, is_established) = (conn.is_over(), conn.is_established());
-        let has_left_handshake = is_established || is_over;
-        if has_left_handshake && self.forget_handshake(number) && !is_over {
+        let is_incoming = conn.side() == rustls::Side::Server;
+        let may_be_accepted = is_incoming && (is_established || conn.early() == Early::Accepted);
+        if may_be_accepted && !is_over && !core::mem::replace(&mut entry.is_offered, true) {
             self.arrived.push_back(number);
+        }
+        if is_established || is_over {
+            self.forget_handshake(number);
         }
         if let Some((server, token)) = self.began.get(&number).cloned().zip(given) {
             self.tokens.keep(server, token);
@@ -406,13 +410,10 @@ impl Endpoint {
         }
     }
 
-    /// True if it was in its handshake.
-    fn forget_handshake(&mut self, number: u64) -> bool {
-        let first = self.handshaking.remove(&number);
-        if let Some(first) = &first {
-            self.by_first.remove(first);
+    fn forget_handshake(&mut self, number: u64) {
+        if let Some(first) = self.handshaking.remove(&number) {
+            self.by_first.remove(&first);
         }
-        first.is_some()
     }
 
     /// A connection is over: nothing finds it any more but who holds it.

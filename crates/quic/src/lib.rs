@@ -15,8 +15,7 @@
 //! protection  packet protection, Retry's integrity
 //! ```
 //!
-//! What is not there: 0-RTT (a server of ours never offers it, and a client never tries), a server's
-//! preferred address, compatible version negotiation [RFC 9368], multipath. What the RFCs demand, and the
+//! What is not there: a server's preferred address, compatible version negotiation [RFC 9368], multipath. What the RFCs demand, and the
 //! test of each demand, is listed in `docs/quic-requirements.md`.
 
 pub mod ack_frequency;
@@ -31,7 +30,7 @@ pub mod streams;
 pub mod wire;
 
 pub use config::Config;
-pub use conn::{Accept, Connect, Connection, Counters, Datagram, Event, Info};
+pub use conn::{Accept, Connect, Connection, Counters, Datagram, Early, Event, Info};
 pub use endpoint::{ConnId, Endpoint, EndpointCounters, Listen};
 pub use error::{ConnectionError, UseError, code};
 pub use seen::{AckReason, DropReason, PacketKind, Seen, SeenPacket, What};

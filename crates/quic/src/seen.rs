@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 use tack_transport::Figures;
 use tack_units::Instant;
 
-use crate::wire::ConnectionId;
+use crate::wire::{ConnectionId, LongKind};
 
 /// Something that happened on a connection.
 #[derive(Clone, Debug, PartialEq)]
@@ -60,10 +60,22 @@ pub struct SeenPacket {
 pub enum PacketKind {
     /// Those of a first packet.
     Initial,
+    /// Those of what a client says before the handshake is done.
+    ZeroRtt,
     /// Those of the handshake.
     Handshake,
     /// Those of the application's data.
     OneRtt,
+}
+
+impl From<LongKind> for PacketKind {
+    fn from(kind: LongKind) -> PacketKind {
+        match kind {
+            LongKind::Initial => PacketKind::Initial,
+            LongKind::ZeroRtt => PacketKind::ZeroRtt,
+            LongKind::Handshake => PacketKind::Handshake,
+        }
+    }
 }
 
 /// Why an acknowledgment left.

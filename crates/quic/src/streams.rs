@@ -128,12 +128,73 @@ impl Streams {
         }
     }
 
-    /// The peer's transport parameters came.
+    /// The peer's transport parameters came, or those that it had another time. They allow no less than what
+    /// was known.
     pub(crate) fn on_parameters(&mut self, peer: &Parameters) {
-        self.flow.allow(peer.max_data);
+        self.peer = peer.clone();
+        let ids: Vec<u64> = self.send.keys().copied().collect();
+        for id in ids {
+            let most = self.max_data_at_first(StreamId(id));
+            if let Some(stream) = self.send.get_mut(&id) {
+                stream.allow(most);
+            }
+            self.take_turn(id);
+        }
+        self.on_max_data(peer.max_data);
+        self.on_max_streams(Dir::Bidi, peer.max_streams_bidi);
+        self.on_max_streams(Dir::Uni, peer.max_streams_uni);
+    }
+
+    /// Nothing of what was sent is known to the peer, and these are its limits: what was written is sent from
+    /// its beginning, as far as they go.
+    pub(crate) fn begin_anew(&mut self, peer: &Parameters) {
+        self.peer = peer.clone();
+        self.flow.begin_anew(peer.max_data);
         self.ours[Dir::Bidi as usize].most = peer.max_streams_bidi;
         self.ours[Dir::Uni as usize].most = peer.max_streams_uni;
-        self.peer = peer.clone();
+        self.turns.clear();
+        self.owed.clear();
+        let ids: Vec<u64> = self.send.keys().copied().collect();
+        for id in ids {
+            let most = self.max_data_at_first(StreamId(id));
+            if let Some(stream) = self.send.get_mut(&id) {
+                stream.begin_anew(most);
+            }
+        }
+        self.resume(Dir::Bidi);
+        self.resume(Dir::Uni);
+    }
+
+    /// Whether the peer allows as many streams as this one of ours; more were opened only by what was
+    /// remembered of it.
+    fn may_speak(&self, id: u64) -> bool {
+        let id = StreamId(id);
+        id.opener() != self.side || id.index() < self.ours[id.dir() as usize].most
+    }
+
+    /// What streams of ours have to say is said, as far as they may speak.
+    fn resume(&mut self, dir: Dir) {
+        let all: BTreeSet<u64> = self.send.keys().chain(self.recv.keys()).copied().collect();
+        let of_dir = all.into_iter().filter(|id| StreamId(*id).dir() == dir);
+        let ids: Vec<u64> = of_dir.filter(|id| self.may_speak(*id)).collect();
+        for id in ids {
+            if self.send.get(&id).is_some_and(|stream| stream.reset().is_some()) {
+                self.owed.insert(Owed::Reset(id));
+            }
+            if self.recv.get(&id).is_some_and(|stream| stream.stopped().is_some()) {
+                self.owed.insert(Owed::Stop(id));
+            }
+            self.take_turn(id);
+        }
+    }
+
+    /// Bytes of a stream that the peer allows before it says more.
+    fn max_data_at_first(&self, id: StreamId) -> u64 {
+        match (id.dir(), id.opener() == self.side) {
+            (Dir::Uni, _) => self.peer.max_stream_data_uni,
+            (Dir::Bidi, true) => self.peer.max_stream_data_bidi_remote,
+            (Dir::Bidi, false) => self.peer.max_stream_data_bidi_local,
+        }
     }
 
     pub(crate) fn poll_event(&mut self) -> Option<StreamEvent> {
@@ -156,11 +217,7 @@ impl Streams {
     fn create(&mut self, id: StreamId, now: Instant) {
         let ours = id.opener() == self.side;
         if ours || id.dir() == Dir::Bidi {
-            let max_data = match (id.dir(), ours) {
-                (Dir::Uni, _) => self.peer.max_stream_data_uni,
-                (Dir::Bidi, true) => self.peer.max_stream_data_bidi_remote,
-                (Dir::Bidi, false) => self.peer.max_stream_data_bidi_local,
-            };
+            let max_data = self.max_data_at_first(id);
             self.send.insert(id.0, SendStream::new(max_data, self.config.send_buffer));
         }
         if !ours || id.dir() == Dir::Bidi {

@@ -6,6 +6,7 @@
 mod ack;
 mod error;
 mod frame;
+mod head;
 mod header;
 mod parameters;
 mod read;
@@ -15,6 +16,7 @@ mod whole;
 pub use ack::{Ack, EcnCounts};
 pub use error::ParseError;
 pub use frame::{Close, Frame};
+pub(crate) use head::{Form, Head};
 pub use header::{ConnectionId, Header, LongKind, PacketNumber, Protected, Version};
 pub use parameters::{Parameters, Sender, TACK_VERSION};
 pub use read::{MAX_VARINT, Reader, put_varint};

@@ -8,7 +8,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use tack_quic::streams::{Dir, StreamId};
-use tack_quic::{ConnId, ConnectionError, Info, UseError};
+use tack_quic::{ConnId, ConnectionError, Early, Info, UseError};
 
 use super::error::{closed, ended, refused};
 use super::machine::{Key, What};
@@ -35,7 +35,13 @@ impl Connection {
         Connection { place: Arc::new(Place { handle, id }) }
     }
 
-    pub(super) async fn connected(&self) -> Result<(), ConnectionError> {
+    /// Waits until the handshake is done.
+    ///
+    /// Cancel safe.
+    ///
+    /// # Errors
+    /// How the connection ended.
+    pub async fn established(&self) -> Result<(), ConnectionError> {
         let place = &self.place;
         place
             .wait(What::State, |state| {
@@ -207,6 +213,12 @@ impl Connection {
     /// The handshake went on with what both ends kept of an earlier connection.
     pub fn is_resumed(&self) -> bool {
         self.place.look(|conn| conn.is_resumed())
+    }
+
+    /// What became of what the client said before the handshake was done (0-RTT). Of a server's connection:
+    /// whether something of the kind is taken.
+    pub fn early(&self) -> Early {
+        self.place.look(|conn| conn.early())
     }
 
     /// Uses other keys from now on, which the peer follows [RFC 9001 §6]; false: it is too early, for the

@@ -271,10 +271,31 @@ impl Endpoint {
         let connection = self.begin(peer, name, tls, config)?;
         tokio::select! {
             biased;
-            connected = connection.connected() => connected?,
+            established = connection.established() => established?,
             () = refused(peer) => return Err(tack_tcp::ConnectionError::Refused.into()),
         }
         Ok(connection)
+    }
+
+    /// Begins a connection to the server at `peer`, which must be `name` to TLS as `tls` is configured, and
+    /// does not wait for it. Where `tls` has `enable_early_data` and remembers the server, and the server took
+    /// early data then, streams can be opened and written at once (0-RTT): [`Connection::early`]. Else that
+    /// waits until the handshake is done, which [`Connection::established`] tells.
+    ///
+    /// What is said early **can be repeated by whoever has recorded it**, see [`Config::max_early_data`], and
+    /// at first nobody has shown that the server is there. What the server has not taken is sent again when the
+    /// handshake is done; an application that does not want that resets its streams.
+    ///
+    /// # Errors
+    /// TLS cannot do QUIC as it is configured, or the endpoint was closed.
+    pub fn connect_early(
+        &self,
+        peer: SocketAddr,
+        name: ServerName<'static>,
+        tls: Arc<ClientConfig>,
+        config: Config,
+    ) -> Result<Connection, ConnectError> {
+        self.begin(peer, name, tls, config)
     }
 
     fn begin(
@@ -297,7 +318,9 @@ impl Endpoint {
         Ok(Connection::new(self.handle.clone(), id))
     }
 
-    /// The next connection that another began, its handshake done; `None`: the endpoint was closed.
+    /// The next connection that another began, its handshake done; `None`: the endpoint was closed. Where
+    /// [early data](Config::max_early_data) is taken, the handshake of a client that has some is under way
+    /// yet: [`Connection::early`], [`Connection::established`].
     ///
     /// Cancel safe: a connection is taken only when it is returned.
     pub async fn accept(&self) -> Option<Connection> {

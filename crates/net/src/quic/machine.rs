@@ -54,6 +54,7 @@ impl Machine for Endpoint {
                 wake(What::State);
                 waiters.wake(Key::Accept);
             }
+            Event::Early => waiters.wake(Key::Accept),
             Event::Stream(StreamEvent::Opened(id)) => wake(What::Accept(id.dir())),
             Event::Stream(StreamEvent::Readable(id)) => wake(What::Read(*id)),
             Event::Stream(StreamEvent::Writable(id)) => wake(What::Write(*id)),

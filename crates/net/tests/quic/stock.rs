@@ -11,7 +11,7 @@ use tack_net::tls::{Acceptor, ClientTrust, Connector, ServerIdentity};
 use super::{PROTOCOL, bytes, echo, echoed, loopback, soon};
 
 /// A key and a certificate for `localhost`, as quinn and we want them.
-fn identity() -> (ServerIdentity, CertificateDer<'static>, PrivateKeyDer<'static>) {
+pub(super) fn identity() -> (ServerIdentity, CertificateDer<'static>, PrivateKeyDer<'static>) {
     let key = rcgen::KeyPair::generate().unwrap();
     let names = vec!["localhost".to_owned()];
     let certificate = rcgen::CertificateParams::new(names).unwrap().self_signed(&key).unwrap();
@@ -21,7 +21,7 @@ fn identity() -> (ServerIdentity, CertificateDer<'static>, PrivateKeyDer<'static
     (ours, certificate, PrivateKeyDer::from_pem_slice(key_pem.as_bytes()).unwrap())
 }
 
-fn provider() -> Arc<rustls::crypto::CryptoProvider> {
+pub(super) fn provider() -> Arc<rustls::crypto::CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
 }
 

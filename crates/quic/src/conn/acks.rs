@@ -26,6 +26,8 @@ use plain::Plain;
 const MAX_RANGES: usize = 2_048;
 /// An ACK range of a frame takes no more bytes: a gap and a length below 2^30.
 const RANGE_BYTES: usize = 8;
+/// How late 0-RTT packets are acknowledged at most where TACK is about to begin: as a plain peer's.
+const EARLY_DELAY: Duration = Duration::from_millis(25);
 /// Ranges of a frame to a plain peer.
 const PLAIN_RANGES: usize = 32;
 
@@ -39,6 +41,8 @@ pub(crate) struct Packet {
     pub(crate) stamp: Option<u32>,
     /// IMMEDIATE_ACK, or something of the kind.
     pub(crate) immediate: bool,
+    /// It is a 0-RTT packet: it says nothing of time, and TACK has not begun.
+    pub(crate) is_early: bool,
     /// ECN field of its IP header.
     pub(crate) ecn: u8,
 }
@@ -77,6 +81,8 @@ pub(crate) struct Acks {
     owed: bool,
     /// Arrival less departure by the last stamp, microseconds of two clocks.
     offset_us: u32,
+    /// When 0-RTT packets are acknowledged at the latest, whatever the policy.
+    early_due: Option<Instant>,
     /// When a TACK last had a PING.
     pinged: Option<Instant>,
     rtt_min: Duration,
@@ -95,6 +101,7 @@ impl Acks {
             ecn: EcnCounts::default(),
             owed: false,
             offset_us: 0,
+            early_due: None,
             pinged: None,
             rtt_min: Duration::ZERO,
             sent: 0,
@@ -154,7 +161,10 @@ impl Acks {
             Policy::Plain(_) => {}
             Policy::Tack(receiver) => {
                 let buffer = buffer(self.floor, &self.arrived, self.delivered);
-                if !packet.eliciting {
+                if !packet.eliciting || packet.is_early {
+                    if packet.eliciting {
+                        self.early_due.get_or_insert(now + EARLY_DELAY);
+                    }
                     return receiver.on_unasked(pkt_seq, buffer, now);
                 }
                 let arrival_us = now.as_micros() as u32;
@@ -187,11 +197,17 @@ impl Acks {
 
     /// When [`Self::poll`] has something to say.
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        match &self.policy {
+        let own = match &self.policy {
             Policy::AtOnce => self.owed.then_some(Instant::ZERO),
             Policy::Plain(plain) => plain.due().filter(|_| self.owed),
             Policy::Tack(receiver) => receiver.deadline(),
-        }
+        };
+        [own, self.early_due].into_iter().flatten().min()
+    }
+
+    /// What arrived is told once more: the peer may not have heard it, and cannot make itself heard before.
+    pub(crate) fn tell_again(&mut self, now: Instant) {
+        self.early_due = self.arrived.last().map(|_| now).or(self.early_due);
     }
 
     /// The acknowledgment that is due; `room` bytes are left for it.
@@ -200,6 +216,7 @@ impl Acks {
             return None;
         }
         let reason = match &self.policy {
+            _ if self.early_due.is_some_and(|at| at <= now) => AckReason::Delay,
             Policy::Tack(_) => return self.poll_tack(room, exponent, now),
             Policy::AtOnce => AckReason::Handshake,
             Policy::Plain(plain) => plain.reason(),
@@ -232,7 +249,7 @@ impl Acks {
         if let Policy::Plain(plain) = &mut self.policy {
             plain.on_told(below - 2);
         }
-        self.owed = false;
+        (self.owed, self.early_due) = (false, None);
         self.sent += 1;
         let below = if matches!(self.policy, Policy::Tack(_)) { 0 } else { below };
         Some(Told { ack, report: None, loss: None, below, ping: false, reason })
@@ -275,7 +292,7 @@ impl Acks {
             }
         };
         (told.ack.delay, told.ack.ecn) = (delay, ecn);
-        self.owed = false;
+        (self.owed, self.early_due) = (false, None);
         self.sent += 1;
         Some(told)
     }

@@ -13,8 +13,8 @@ use super::{Connection, State};
 use crate::error::{ConnectionError, Violation};
 use crate::protection::{self, OpenError, initial_keys, is_valid_retry};
 use crate::secret::CID_LEN;
-use crate::seen::{DropReason, SeenPacket, What};
-use crate::wire::{ConnectionId, Header, LongKind, Protected};
+use crate::seen::{DropReason, PacketKind, SeenPacket, What};
+use crate::wire::{ConnectionId, Form, Head, Header, Protected};
 
 /// Packets that may wait for their keys.
 const MAX_HELD: usize = 8;
@@ -24,7 +24,7 @@ const LEAST_RESET: usize = 21;
 
 /// A packet without protection.
 struct Open<'a> {
-    space: SpaceId,
+    kind: PacketKind,
     number: u64,
     dcid: ConnectionId,
     /// Of a long header.
@@ -36,6 +36,19 @@ impl Connection {
     /// Takes a datagram that arrived from `from`; `ecn` is the field of its IP header. Its bytes are
     /// worthless afterwards.
     pub fn handle(&mut self, from: SocketAddr, ecn: u8, datagram: &mut [u8], now: Instant) {
+        let head = Protected::parse(datagram, CID_LEN).ok().map(|first| Head::of(&first));
+        self.handle_read(from, ecn, datagram, head, now);
+    }
+
+    /// As [`Self::handle`], of a datagram whose first packet begins with `head`; `None`: it is none.
+    pub(crate) fn handle_read(
+        &mut self,
+        from: SocketAddr,
+        ecn: u8,
+        datagram: &mut [u8],
+        head: Option<Head>,
+        now: Instant,
+    ) {
         if matches!(self.state, State::Over) {
             return;
         }
@@ -47,7 +60,7 @@ impl Connection {
         }
         let is_reset = self.is_reset_by(datagram);
         let before = self.counters.packets_received;
-        self.handle_packets(from, ecn, datagram, now);
+        self.handle_packets((from, ecn), datagram, head, now);
         if is_reset && self.counters.packets_received == before {
             return self.enter_over(ConnectionError::Reset);
         }
@@ -66,23 +79,32 @@ impl Connection {
         if self.held.is_empty() || !self.has_keys_for_held() {
             return;
         }
-        for (mut packet, ecn) in core::mem::take(&mut self.held) {
-            self.handle_packets(from, ecn, &mut packet, now);
+        for (_, mut packet, ecn) in core::mem::take(&mut self.held) {
+            let head = Protected::parse(&packet, CID_LEN).ok().map(|first| Head::of(&first));
+            self.handle_packets((from, ecn), &mut packet, head, now);
         }
     }
 
     fn has_keys_for_held(&self) -> bool {
-        self.held.iter().any(|(packet, _)| match packet[0] & 0x80 {
-            0 => self.can_read_data(),
-            _ => self.handshake_keys.is_some(),
-        })
+        self.held.iter().any(|(kind, ..)| self.has_keys(*kind))
     }
 
-    fn has_keys(&self, space: SpaceId) -> bool {
-        match space {
-            SpaceId::Initial => self.initial_keys.is_some(),
-            SpaceId::Handshake => self.handshake_keys.is_some(),
-            SpaceId::Data => self.can_read_data(),
+    fn has_keys(&self, kind: PacketKind) -> bool {
+        match kind {
+            PacketKind::Initial => self.initial_keys.is_some(),
+            PacketKind::ZeroRtt => self.side == Side::Server && self.early.has_keys(),
+            PacketKind::Handshake => self.handshake_keys.is_some(),
+            PacketKind::OneRtt => self.can_read_data(),
+        }
+    }
+
+    /// There are none, but there may be.
+    fn expects_keys(&self, kind: PacketKind) -> bool {
+        match kind {
+            PacketKind::Initial => false,
+            PacketKind::ZeroRtt => self.config.max_early_data > 0 && self.one_rtt.is_none(),
+            PacketKind::Handshake => !self.confirmed && self.one_rtt.is_none(),
+            PacketKind::OneRtt => true,
         }
     }
 
@@ -91,28 +113,44 @@ impl Connection {
         self.one_rtt.is_some() && !matches!(self.state, State::Handshaking)
     }
 
-    fn handle_packets(&mut self, from: SocketAddr, ecn: u8, datagram: &mut [u8], now: Instant) {
-        let (mut at, mut first) = (0, None);
+    fn handle_packets(
+        &mut self,
+        (from, ecn): (SocketAddr, u8),
+        datagram: &mut [u8],
+        first: Option<Head>,
+        now: Instant,
+    ) {
+        let (mut at, mut next) = (0, first);
         while at < datagram.len() && !matches!(self.state, State::Over) {
-            let Ok(protected) = Protected::parse(&datagram[at..], CID_LEN) else {
+            let (Some(head), Some(first)) = (next, first) else {
                 return self.drop_packet(datagram.len() - at, DropReason::Header, now);
             };
-            let (end, dcid) = (protected.end, protected.header.dcid());
             let is_small = datagram.len() < usize::from(BASE) && self.side == Side::Server;
+            let packet = &mut datagram[at..at + head.end];
             // Packets to others, and small ones to a server that anybody can ask for large answers
             // [RFC 9000 §12.2, §14.1].
-            if *first.get_or_insert(dcid) != dcid || is_small && protected.header.is_initial() {
-                self.drop_packet(end, DropReason::Header, now);
+            if head.dcid != first.dcid || is_small && head.is_initial() {
+                self.drop_packet(head.end, DropReason::Header, now);
             } else {
-                self.handle_packet(from, ecn, &mut datagram[at..at + end], now);
+                self.handle_packet((from, ecn), packet, &head, now);
             }
-            at += end;
+            at += head.end;
+            if at < datagram.len() {
+                let behind = Protected::parse(&datagram[at..], CID_LEN);
+                next = behind.ok().map(|packet| Head::of(&packet));
+            }
         }
     }
 
-    fn handle_packet(&mut self, from: SocketAddr, ecn: u8, packet: &mut [u8], now: Instant) {
+    fn handle_packet(
+        &mut self,
+        (from, ecn): (SocketAddr, u8),
+        packet: &mut [u8],
+        head: &Head,
+        now: Instant,
+    ) {
         let len = packet.len();
-        match self.open_packet(ecn, packet, now) {
+        match self.open_packet(ecn, packet, head, now) {
             Ok(Ok(open)) => {
                 if let Err(violation) = self.on_packet(from, ecn, len, &open, now) {
                     self.fail(violation, now);
@@ -133,65 +171,53 @@ impl Connection {
         &mut self,
         ecn: u8,
         packet: &'a mut [u8],
+        head: &Head,
         now: Instant,
     ) -> Result<Result<Open<'a>, DropReason>, Violation> {
-        let Ok(Protected { header, number_at, .. }) = Protected::parse(packet, CID_LEN) else {
-            return Ok(Err(DropReason::Header));
-        };
-        let (space, dcid, scid) = match header {
-            Header::Retry { .. } => {
+        let (kind, number_at) = match head.form {
+            Form::Retry => {
                 self.on_retry(packet, now);
                 return Ok(Err(DropReason::Unexpected));
             }
-            Header::VersionNegotiation { versions, scid, .. } => {
-                let (versions, scid) = (versions.to_vec(), scid);
-                self.on_version_negotiation(&versions, scid);
+            Form::VersionNegotiation => {
+                self.on_version_negotiation(packet);
                 return Ok(Err(DropReason::Unexpected));
             }
-            Header::Long { kind: LongKind::ZeroRtt, .. } => {
-                return Ok(Err(DropReason::KeyUnavailable));
-            }
-            Header::Long { version, .. } if version != self.version => {
+            Form::Numbered { version: Some(version), .. } if version != self.version => {
                 return Ok(Err(DropReason::Header));
             }
             // Tokens are for servers [RFC 9000 §17.2.2].
-            Header::Long { kind: LongKind::Initial, token, .. }
-                if self.side == Side::Client && !token.is_empty() =>
-            {
+            Form::Numbered { has_token: true, .. } if self.side == Side::Client => {
                 return Ok(Err(DropReason::Header));
             }
-            Header::Long { kind: LongKind::Initial, dcid, scid, .. } => {
-                (SpaceId::Initial, dcid, Some(scid))
-            }
-            Header::Long { dcid, scid, .. } => (SpaceId::Handshake, dcid, Some(scid)),
-            Header::Short { dcid, .. } => (SpaceId::Data, dcid, None),
+            Form::Numbered { kind, number_at, .. } => (kind, number_at),
         };
-        let Some(number_at) = number_at else { return Ok(Err(DropReason::Header)) };
+        let (space, dcid, scid) = (SpaceId::of(kind), head.dcid, head.scid);
         let expected = self.spaces[space as usize].acks.expected();
-        if !self.has_keys(space) {
-            let is_early = match space {
-                SpaceId::Initial => false,
-                SpaceId::Handshake => !self.confirmed && self.one_rtt.is_none(),
-                SpaceId::Data => true,
-            };
-            if is_early && self.held.len() < MAX_HELD {
-                self.held.push((packet.to_vec(), ecn));
+        if !self.has_keys(kind) {
+            if self.expects_keys(kind) && self.held.len() < MAX_HELD {
+                self.held.push((kind, packet.to_vec(), ecn));
             }
             return Ok(Err(DropReason::KeyUnavailable));
         }
-        let opened = match (space, &self.initial_keys, &self.handshake_keys) {
-            (SpaceId::Initial, Some(keys), _) | (SpaceId::Handshake, _, Some(keys)) => {
-                protection::open(&keys.remote, packet, number_at, expected)
+        let keys = match kind {
+            PacketKind::Initial => self.initial_keys.as_ref().map(|keys| &keys.remote),
+            PacketKind::Handshake => self.handshake_keys.as_ref().map(|keys| &keys.remote),
+            PacketKind::ZeroRtt => self.early.open_keys(packet.len()),
+            PacketKind::OneRtt => None,
+        };
+        let opened = match (keys, &mut self.one_rtt) {
+            (Some(keys), _) => protection::open(keys, packet, number_at, expected),
+            (None, Some(keys)) if kind == PacketKind::OneRtt => {
+                keys.open(packet, number_at, expected)?
             }
-            _ => match &mut self.one_rtt {
-                Some(keys) => keys.open(packet, number_at, expected)?,
-                None => return Ok(Err(DropReason::KeyUnavailable)),
-            },
+            // More than is taken early.
+            _ => return Ok(Err(DropReason::Unexpected)),
         };
         match opened {
             Ok(opened) => {
                 let (number, frames) = (opened.number, opened.frames);
-                Ok(Ok(Open { space, number, dcid, scid, frames }))
+                Ok(Ok(Open { kind, number, dcid, scid, frames }))
             }
             Err(OpenError::Damaged) => Ok(Err(DropReason::Decryption)),
             Err(OpenError::Reserved) => Err(Violation::of_protocol("reserved bits are set")),
@@ -207,7 +233,8 @@ impl Connection {
         open: &Open<'_>,
         now: Instant,
     ) -> Result<(), Violation> {
-        let space = open.space;
+        let kind = open.kind;
+        let space = SpaceId::of(kind);
         if !self.spaces[space as usize].acks.is_new(open.number) {
             self.counters.duplicates += 1;
             self.note(now, || What::Dropped(len, DropReason::Duplicate));
@@ -220,14 +247,14 @@ impl Connection {
         self.counters.packets_received += 1;
         self.note(now, || {
             let (number, frames) = (open.number, open.frames.to_vec());
-            What::Received(SeenPacket {
-                kind: space.kind(),
-                number,
-                bytes: len,
-                frames,
-                reason: None,
-            })
+            What::Received(SeenPacket { kind, number, bytes: len, frames, reason: None })
         });
+        match kind {
+            PacketKind::ZeroRtt => self.early.on_packet(len),
+            // Whoever has these keys says nothing by the others any more [RFC 9001 §4.9.3].
+            PacketKind::OneRtt => self.early.drop_keys(),
+            PacketKind::Initial | PacketKind::Handshake => {}
+        }
         self.idle_since = now;
         self.heard_since_asking = true;
         if self.is_ending() {
@@ -240,11 +267,11 @@ impl Connection {
         }
         let is_newest = open.number >= self.spaces[space as usize].acks.expected();
         let origin = Origin { from, bytes: len, dcid: open.dcid };
-        let read = self.read_frames(space, open.frames, &origin, now)?;
+        let read = self.read_frames(kind, open.frames, &origin, now)?;
         if self.is_ending() {
             return Ok(());
         }
-        if !self.has_keys(space) {
+        if !self.has_keys(kind) {
             // They have gone in between, and with them the space.
             return Ok(());
         }
@@ -254,11 +281,12 @@ impl Connection {
             bytes: len as u64,
             stamp: read.stamp,
             immediate: read.immediate,
+            is_early: kind == PacketKind::ZeroRtt,
             ecn,
         };
         self.spaces[space as usize].acks.on_packet(&packet, now);
         self.apply_ack(space, &read, now)?;
-        if space == SpaceId::Data && is_newest && !read.only_probes {
+        if kind == PacketKind::OneRtt && is_newest && !read.only_probes {
             self.follow(from, len, now);
         }
         Ok(())
@@ -316,12 +344,19 @@ impl Connection {
         self.retry_scid = Some(scid);
         self.remote_cids.replace_first(scid);
         self.initial_keys = Some(initial_keys(version, &scid, self.side));
+        // What was said early was not read either [RFC 9000 §17.2.3].
         self.recovery.repeat_all(SpaceId::Initial);
+        self.recovery.repeat_all(SpaceId::Data);
         self.read_fates(now);
     }
 
     /// The server does not speak our version [RFC 9000 §6.2].
-    fn on_version_negotiation(&mut self, versions: &[u8], scid: ConnectionId) {
+    fn on_version_negotiation(&mut self, packet: &[u8]) {
+        let Ok(Protected { header: Header::VersionNegotiation { versions, scid, .. }, .. }) =
+            Protected::parse(packet, CID_LEN)
+        else {
+            return;
+        };
         let ours = self.version.number().to_be_bytes();
         let names_ours = versions.chunks_exact(4).any(|version| version == ours);
         let is_late = self.counters.packets_received > 0 || self.retry_scid.is_some();

@@ -44,6 +44,7 @@ impl Connection {
         self.spaces[space as usize].receiving.consume(bytes.len());
         self.learn_parameters()?;
         self.drive_tls(now);
+        self.begin_early_as_server();
         Ok(())
     }
 
@@ -110,6 +111,7 @@ impl Connection {
             self.remote_cids.set_token(token);
         }
         self.recovery.max_ack_delay = peer.max_ack_delay;
+        self.settle_early(&peer)?;
         self.streams.on_parameters(&peer);
         self.peer = Some(peer);
         Ok(())

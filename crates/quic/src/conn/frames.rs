@@ -7,11 +7,13 @@ use std::net::SocketAddr;
 
 use tack_units::Instant;
 
+use super::early::is_of_early;
 use super::path::Validated;
 use super::recovery::{Fate, Heard};
 use super::space::{Carried, SpaceId};
 use super::{Connection, Event};
 use crate::error::{Violation, code};
+use crate::seen::PacketKind;
 use crate::streams::Dir;
 use crate::wire::{Ack, ConnectionId, Frame, Loss, Reader, Report};
 
@@ -40,14 +42,15 @@ pub(super) struct Read {
 }
 
 impl Connection {
-    /// Reads what a packet of `space` carried. Acknowledgments are returned.
+    /// Reads what a packet of this kind carried. Acknowledgments are returned.
     pub(super) fn read_frames(
         &mut self,
-        space: SpaceId,
+        kind: PacketKind,
         frames: &[u8],
         origin: &Origin,
         now: Instant,
     ) -> Result<Read, Violation> {
+        let space = SpaceId::of(kind);
         let mut read = Read { only_probes: true, ..Read::default() };
         let mut reader = Reader::new(frames);
         if reader.is_empty() {
@@ -57,7 +60,12 @@ impl Connection {
             let frame = Frame::parse(&mut reader).map_err(|_| {
                 Violation::new(code::FRAME_ENCODING_ERROR, "a frame cannot be read")
             })?;
-            if space != SpaceId::Data && !is_of_handshake(&frame) {
+            let may_be = match kind {
+                PacketKind::Initial | PacketKind::Handshake => is_of_handshake(&frame),
+                PacketKind::ZeroRtt => is_of_early(&frame),
+                PacketKind::OneRtt => true,
+            };
+            if !may_be {
                 return Err(Violation::of_protocol("a frame in a packet that may not have it"));
             }
             read.eliciting |= frame.is_ack_eliciting();
@@ -226,11 +234,12 @@ impl Connection {
     }
 
     fn on_data_acked(&mut self, ack: &Ack, before: Option<u64>, next: u64, now: Instant) {
-        if self.side == Side::Client {
+        let largest = ack.largest();
+        let is_of_one_rtt = self.early.is_beyond(largest);
+        if self.side == Side::Client && is_of_one_rtt {
             // Whoever acknowledges 1-RTT packets has finished [RFC 9001 §4.1.2].
             self.on_confirmed(now);
         }
-        let largest = ack.largest();
         if let Some(keys) = &mut self.one_rtt {
             keys.on_acked(largest);
         }
@@ -239,7 +248,8 @@ impl Connection {
         if self.mtu.on_ack(has, largest, pto, now) {
             self.follow_mtu();
         }
-        let brings_news = before.is_none_or(|before| largest > before);
+        // 0-RTT packets have no marks.
+        let brings_news = is_of_one_rtt && before.is_none_or(|before| largest > before);
         if brings_news && self.ecn.on_ack(ack, brings_news, next) {
             self.congestion.on_mark(self.recovery.in_flight(), now);
         }
@@ -248,7 +258,7 @@ impl Connection {
     /// Hands on what became of packets.
     pub(super) fn read_fates(&mut self, _now: Instant) {
         while let Some(Fate { space, arrived, carried }) = self.recovery.poll_fate() {
-            for carried in carried {
+            for carried in carried.into_each() {
                 match arrived {
                     true => self.on_carried_arrived(space, carried),
                     false => self.on_carried_lost(space, carried),

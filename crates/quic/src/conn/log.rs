@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use tack_transport::Snapshot;
 use tack_units::Instant;
 
-use super::space::Carried;
+use super::space::Load;
 
 /// A packet that leaves.
 #[derive(Clone, Debug)]
@@ -15,7 +15,7 @@ pub(crate) struct Sent {
     pub(crate) eliciting: bool,
     /// Bytes of it.
     pub(crate) bytes: u32,
-    pub(crate) carried: Vec<Carried>,
+    pub(crate) carried: Load,
 }
 
 /// A packet that left.
@@ -127,7 +127,7 @@ impl Log {
     }
 
     /// What the oldest packets carried that ask for an acknowledgment.
-    pub(super) fn oldest(&self, packets: usize) -> Vec<Carried> {
+    pub(super) fn oldest(&self, packets: usize) -> Load {
         let eliciting = self.packets.range(0..u64::MAX).filter(|(_, p)| p.sent.eliciting);
         eliciting.take(packets).flat_map(|(_, p)| p.sent.carried.iter().cloned()).collect()
     }
@@ -148,7 +148,7 @@ mod tests {
             (state >> 33) % most
         };
         let logged = || Logged {
-            sent: Sent { eliciting: true, bytes: 1, carried: Vec::new() },
+            sent: Sent { eliciting: true, bytes: 1, carried: Load::default() },
             at: Instant::ZERO,
             snapshot: Snapshot::at(Instant::ZERO),
         };

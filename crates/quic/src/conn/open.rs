@@ -12,6 +12,7 @@ use tack_units::Instant;
 
 use super::acks::Acks;
 use super::cids::{ACTIVE_LIMIT, LocalCids, RemoteCids};
+use super::early::EarlyData;
 use super::ecn::Ecn;
 use super::mtu::{BASE, Mtu};
 use super::path::Path;
@@ -32,7 +33,11 @@ pub struct Connect {
     pub remote: SocketAddr,
     /// Who it must be.
     pub name: ServerName<'static>,
-    /// TLS 1.3, with application protocols if the server wants some.
+    /// TLS 1.3, with application protocols if the server wants some. Where `enable_early_data` is set, one
+    /// protocol at most is named and the server took early data before, the connection begins in
+    /// [`Early::Open`](super::Early::Open): streams may be opened and written at once. Such data can be
+    /// replayed by whoever sees it, see [`Config::max_early_data`]. If the server rejects it, it is sent again
+    /// when the handshake is done; that protocol is the same then, so it means the same.
     pub tls: Arc<ClientConfig>,
     /// How the connection is to behave.
     pub config: Config,
@@ -95,6 +100,7 @@ impl Connection {
         conn.token = token;
         conn.path.validate();
         conn.drive_tls(now);
+        conn.begin_early_as_client();
         Ok(conn)
     }
 
@@ -122,7 +128,8 @@ impl Connection {
             initial_scid: Some(local.first()),
             ..parameters(&accept.config)
         };
-        let tls = Tls::server(accept.tls, accept.version, &ours)?;
+        let takes_early = accept.config.max_early_data > 0;
+        let tls = Tls::server(accept.tls, accept.version, &ours, takes_early)?;
         let begin = Begin {
             side: Side::Server,
             version: accept.version,
@@ -159,6 +166,7 @@ impl Connection {
             tls,
             initial_keys: Some(initial_keys(version, &dcid, side)),
             handshake_keys: None,
+            early: EarlyData::default(),
             one_rtt: None,
             spaces: [(); 3].map(|()| Space::new(Acks::at_once(now))),
             recovery: Recovery::new(side == Side::Client, now),
@@ -197,7 +205,7 @@ impl Connection {
             seen: SeenLog::default(),
             frequency_at: None,
             spare: Vec::new(),
-            spare_carried: Vec::new(),
+            spare_tail: Vec::new(),
             config,
         }
     }

@@ -21,7 +21,7 @@ use tack_units::Instant;
 
 pub(crate) use super::log::Sent;
 use super::log::{Log, Logged};
-use super::space::{Carried, SpaceId};
+use super::space::{Load, SpaceId};
 use crate::error::Violation;
 use crate::wire::{Ack, Loss, Report};
 
@@ -42,7 +42,7 @@ pub(crate) struct Fate {
     pub(crate) space: SpaceId,
     /// Else it is lost.
     pub(crate) arrived: bool,
-    pub(crate) carried: Vec<Carried>,
+    pub(crate) carried: Load,
 }
 
 /// What a timer did.
@@ -186,8 +186,7 @@ impl Recovery {
 
     /// Nothing is sent in `space` any more.
     pub(crate) fn discard(&mut self, space: SpaceId, now: Instant) {
-        let next = self.logs[space as usize].next;
-        self.logs[space as usize] = Log { next, ..Log::default() };
+        self.forget_all(space);
         self.pto_count = 0;
         self.waiting_since = now;
     }
@@ -202,6 +201,12 @@ impl Recovery {
                 self.fates.push_back(Fate { space, arrived: false, carried });
             }
         }
+    }
+
+    /// What was sent in `space` is nobody's any more, and its numbers stay used.
+    pub(crate) fn forget_all(&mut self, space: SpaceId) {
+        let next = self.logs[space as usize].next;
+        self.logs[space as usize] = Log { next, ..Log::default() };
     }
 
     /// The handshake is confirmed: 1-RTT packets are probed for from now on.
@@ -251,7 +256,7 @@ impl Recovery {
     }
 
     /// What the oldest packets in flight carried goes once more, with a probe.
-    fn repeat_oldest(&mut self, space: SpaceId) {
+    pub(crate) fn repeat_oldest(&mut self, space: SpaceId) {
         let carried = self.logs[space as usize].oldest(REPEATED);
         if !carried.is_empty() {
             self.fates.push_back(Fate { space, arrived: false, carried });

@@ -3,18 +3,22 @@
 use std::sync::Arc;
 
 use rustls::pki_types::ServerName;
-use rustls::quic::{self, KeyChange};
+use rustls::quic::{self, DirectionalKeys, KeyChange};
 use rustls::{ClientConfig, HandshakeKind, ServerConfig};
 
 use crate::error::{Violation, code};
 use crate::wire::{Parameters, Sender, Version};
 
 /// See the [module's text](self).
-pub(crate) struct Tls(quic::Connection);
+pub(crate) struct Tls {
+    session: quic::Connection,
+    /// This is a client that names no more than one application protocol.
+    one_protocol: bool,
+}
 
 impl core::fmt::Debug for Tls {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        write!(f, "Tls(handshaking: {})", self.0.is_handshaking())
+        write!(f, "Tls(handshaking: {})", self.session.is_handshaking())
     }
 }
 
@@ -34,44 +38,70 @@ impl Tls {
     ) -> Result<Tls, rustls::Error> {
         let mut parameters = Vec::new();
         ours.emit(&mut parameters);
+        let one_protocol = config.alpn_protocols.len() <= 1;
         let session = quic::ClientConnection::new(config, version(v), name, parameters)?;
-        Ok(Tls(session.into()))
+        Ok(Tls { session: session.into(), one_protocol })
     }
 
     pub(crate) fn server(
         config: Arc<ServerConfig>,
         v: Version,
         ours: &Parameters,
+        takes_early: bool,
     ) -> Result<Tls, rustls::Error> {
         let mut parameters = Vec::new();
         ours.emit(&mut parameters);
-        Ok(Tls(quic::ServerConnection::new(config, version(v), parameters)?.into()))
+        let mut session = quic::ServerConnection::new(config, version(v), parameters)?;
+        if !takes_early {
+            session.reject_early_data();
+        }
+        Ok(Tls { session: session.into(), one_protocol: false })
+    }
+
+    /// The keys of what may be said before the server is heard, and what it said of itself another time. A
+    /// client alone has them, before the handshake, and only if it can be sure which protocol will be spoken.
+    pub(crate) fn remembered(&self) -> Option<(DirectionalKeys, Parameters)> {
+        let keys = self.zero_rtt_keys().filter(|_| self.one_protocol)?;
+        Some((keys, self.peer_parameters(Sender::Server).ok()??))
+    }
+
+    /// Those of 0-RTT packets, where there may be some.
+    pub(crate) fn zero_rtt_keys(&self) -> Option<DirectionalKeys> {
+        self.session.zero_rtt_keys()
+    }
+
+    /// The server has taken what this client said early.
+    pub(crate) fn is_early_data_accepted(&self) -> bool {
+        match &self.session {
+            quic::Connection::Client(client) => client.is_early_data_accepted(),
+            quic::Connection::Server(_) => false,
+        }
     }
 
     /// Bytes of the handshake came, in order.
     pub(crate) fn read(&mut self, bytes: &[u8]) -> Result<(), Violation> {
-        self.0.read_hs(bytes).map_err(|_| {
-            let alert = self.0.alert().map_or(0, |alert| u64::from(u8::from(alert)));
+        self.session.read_hs(bytes).map_err(|_| {
+            let alert = self.session.alert().map_or(0, |alert| u64::from(u8::from(alert)));
             Violation::new(code::CRYPTO_ERROR + alert, "the handshake failed")
         })
     }
 
     /// Appends what is to be sent at the present level; with new keys the level changes behind it.
     pub(crate) fn write(&mut self, out: &mut Vec<u8>) -> Option<KeyChange> {
-        self.0.write_hs(out)
+        self.session.write_hs(out)
     }
 
     pub(crate) fn is_resumed(&self) -> bool {
-        self.0.handshake_kind() == Some(HandshakeKind::Resumed)
+        self.session.handshake_kind() == Some(HandshakeKind::Resumed)
     }
 
     pub(crate) fn is_handshaking(&self) -> bool {
-        self.0.is_handshaking()
+        self.session.is_handshaking()
     }
 
     /// The peer's transport parameters, once they came; `sender` is the peer.
     pub(crate) fn peer_parameters(&self, sender: Sender) -> Result<Option<Parameters>, Violation> {
-        let Some(bytes) = self.0.quic_transport_parameters() else { return Ok(None) };
+        let Some(bytes) = self.session.quic_transport_parameters() else { return Ok(None) };
         let parameters = Parameters::parse(bytes, sender);
         parameters.map(Some).map_err(|_| {
             Violation::new(code::TRANSPORT_PARAMETER_ERROR, "transport parameters cannot be read")
@@ -80,13 +110,13 @@ impl Tls {
 
     /// The application protocol agreed on.
     pub(crate) fn protocol(&self) -> Option<&[u8]> {
-        self.0.alpn_protocol()
+        self.session.alpn_protocol()
     }
 
     /// The peer's certificates, its own first.
     pub(crate) fn peer_certificates(
         &self,
     ) -> Option<&[rustls::pki_types::CertificateDer<'static>]> {
-        self.0.peer_certificates()
+        self.session.peer_certificates()
     }
 }

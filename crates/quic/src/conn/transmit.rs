@@ -8,7 +8,7 @@ use tack_units::Instant;
 
 use super::mtu::BASE;
 use super::recovery::Sent;
-use super::space::{Carried, SpaceId};
+use super::space::{Carried, Load, SpaceId};
 use super::{Connection, Datagram, State};
 use crate::error::{ConnectionError, code};
 use crate::protection::{SealKeys, seal};
@@ -26,12 +26,17 @@ const LEAST_ROOM: usize = 64;
 /// Of a PATH_CHALLENGE or PATH_RESPONSE datagram, and of every one with an Initial packet.
 const FULL: usize = BASE as usize;
 
+/// Bytes that a server keeps for what it says of the handshake when that was lost.
+const HANDSHAKE_AGAIN: u64 = 2 * FULL as u64;
+
 /// The frames of a packet, before it has a number.
 #[derive(Debug)]
 struct Payload {
     space: SpaceId,
     frames: Vec<u8>,
-    carried: Vec<Carried>,
+    /// Frames of TACK, which go last: whoever does not know them reads all others.
+    tail: Vec<u8>,
+    carried: Load,
     eliciting: bool,
     /// It has stream data.
     is_data: bool,
@@ -45,14 +50,30 @@ struct Payload {
 
 impl Payload {
     fn new(space: SpaceId) -> Payload {
-        let (frames, carried) = (Vec::new(), Vec::new());
+        let (frames, tail, carried) = (Vec::new(), Vec::new(), Load::default());
         let (eliciting, is_data, full, to, reason) = (false, false, false, None, None);
-        Payload { space, frames, carried, eliciting, is_data, full, to, reason }
+        Payload { space, frames, tail, carried, eliciting, is_data, full, to, reason }
     }
 
     fn put(&mut self, frame: &Frame<'_>) {
         self.eliciting |= frame.is_ack_eliciting();
         frame.emit(&mut self.frames);
+    }
+
+    fn put_last(&mut self, frame: &Frame<'_>) {
+        self.eliciting |= frame.is_ack_eliciting();
+        frame.emit(&mut self.tail);
+    }
+
+    /// Bytes of all frames.
+    fn len(&self) -> usize {
+        self.frames.len() + self.tail.len()
+    }
+
+    /// Nothing else is put; the buffer of what went last is given back to `spare`.
+    fn end(&mut self, spare: &mut Vec<u8>) {
+        self.frames.append(&mut self.tail);
+        *spare = core::mem::take(&mut self.tail);
     }
 }
 
@@ -134,8 +155,11 @@ impl Connection {
             let Some(room) = left.checked_sub(overhead).filter(|room| *room > LEAST_ROOM) else {
                 break;
             };
+            // What fills a datagram that is full-sized anyway costs nothing.
+            let is_free = payloads.iter().any(|payload: &Payload| payload.full);
             let payload = match space {
-                SpaceId::Data if self.one_rtt.is_some() => self.build_data(room, now),
+                SpaceId::Data if self.withholds_data() && !is_free => None,
+                SpaceId::Data if self.can_send_data() => self.build_data(room, now),
                 SpaceId::Handshake if self.handshake_keys.is_some() => {
                     self.build_handshake(space, room, now)
                 }
@@ -152,10 +176,32 @@ impl Connection {
         payloads
     }
 
+    /// Which keys protect a packet of `space` that leaves now.
+    fn kind(&self, space: SpaceId) -> PacketKind {
+        match space {
+            SpaceId::Initial => PacketKind::Initial,
+            SpaceId::Handshake => PacketKind::Handshake,
+            SpaceId::Data if self.one_rtt.is_none() => PacketKind::ZeroRtt,
+            SpaceId::Data => PacketKind::OneRtt,
+        }
+    }
+
+    /// What an application has written may leave.
+    pub(super) fn can_send_data(&self) -> bool {
+        self.one_rtt.is_some() || self.side == Side::Client && self.early.has_keys()
+    }
+
+    /// What may be sent before the client has shown where it is has to do for a handshake that is said again:
+    /// a client that waits for it need not say anything that would allow more, as quinn's does not.
+    pub(super) fn withholds_data(&self) -> bool {
+        let in_handshake = self.side == Side::Server && matches!(self.state, State::Handshaking);
+        in_handshake && self.path.credit() < HANDSHAKE_AGAIN + FULL as u64
+    }
+
     /// What a packet of `space` takes beside its frames, at most.
     fn overhead(&self, space: SpaceId) -> usize {
         let dcid = self.remote_cids.current().as_bytes().len();
-        if space == SpaceId::Data {
+        if self.kind(space) == PacketKind::OneRtt {
             return 1 + dcid + 4 + TAG_LEN;
         }
         let scid = self.local_cids.first().as_bytes().len();
@@ -228,7 +274,7 @@ impl Connection {
         let any = |is: fn(&Payload) -> bool| before.iter().any(is) || is(&last);
         let is_full = any(|payload| payload.full);
         let is_data = any(|payload| payload.is_data);
-        let only_data = !any(|payload| payload.space != SpaceId::Data);
+        let only_data = self.one_rtt.is_some() && !any(|payload| payload.space != SpaceId::Data);
         for payload in before {
             self.seal(payload, 0, out, now);
         }
@@ -247,7 +293,8 @@ impl Connection {
     /// Appends a packet of `least` bytes at least.
     fn seal(&mut self, payload: Payload, least: usize, out: &mut Vec<u8>, now: Instant) {
         let Payload { space, mut frames, carried, eliciting, to, reason, .. } = payload;
-        if space == SpaceId::Data && eliciting {
+        let kind = self.kind(space);
+        if kind == PacketKind::OneRtt && eliciting {
             self.skip_if_due(now);
         }
         let (number, largest_acked) = self.recovery.next_number(space);
@@ -261,26 +308,30 @@ impl Connection {
         let long =
             |kind, version: Version, token| Header::Long { version, kind, dcid, scid, token };
         let before = out.len();
-        match (space, &self.initial_keys, &self.handshake_keys, &mut self.one_rtt) {
-            (SpaceId::Initial, Some(keys), ..) => {
-                let header = long(LongKind::Initial, self.version, &self.token);
-                seal(SealKeys::from(&keys.local), &header, number, as_sent, &frames, out);
+        let sealing = match kind {
+            PacketKind::Initial => {
+                let keys = self.initial_keys.as_ref().map(|keys| SealKeys::from(&keys.local));
+                keys.map(|keys| (keys, long(LongKind::Initial, self.version, &self.token)))
             }
-            (SpaceId::Handshake, _, Some(keys), _) => {
-                let header = long(LongKind::Handshake, self.version, &[]);
-                seal(SealKeys::from(&keys.local), &header, number, as_sent, &frames, out);
+            PacketKind::ZeroRtt => {
+                let keys = self.early.seal_keys();
+                keys.map(|keys| (keys, long(LongKind::ZeroRtt, self.version, &[])))
             }
-            (SpaceId::Data, .., Some(keys)) => {
+            PacketKind::Handshake => {
+                let keys = self.handshake_keys.as_ref().map(|keys| SealKeys::from(&keys.local));
+                keys.map(|keys| (keys, long(LongKind::Handshake, self.version, &[])))
+            }
+            PacketKind::OneRtt => self.one_rtt.as_mut().map(|keys| {
                 let (keys, key_phase) = keys.seal(number);
-                let header = Header::Short { dcid, key_phase };
-                seal(keys, &header, number, as_sent, &frames, out);
-            }
-            _ => unreachable!("a packet was built for a space without keys"),
-        }
+                (keys, Header::Short { dcid, key_phase })
+            }),
+        };
+        let (keys, header) = sealing.expect("a packet is built only for a space with keys");
+        seal(keys, &header, number, as_sent, &frames, out);
         let bytes = out.len() - before;
         self.note(now, || {
             let frames = frames.clone();
-            What::Sent(SeenPacket { kind: space.kind(), number, bytes, frames, reason })
+            What::Sent(SeenPacket { kind, number, bytes, frames, reason })
         });
         frames.clear();
         self.spare = frames;

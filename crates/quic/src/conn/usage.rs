@@ -52,7 +52,7 @@ pub struct Info {
 }
 
 impl Connection {
-    /// Opens a stream.
+    /// Opens a stream; before the handshake is done only a client that [remembers](crate::Early::Open) its server.
     ///
     /// # Errors
     /// The peer allows no further one yet ([`StreamEvent::Available`](crate::streams::StreamEvent) tells
@@ -163,7 +163,8 @@ impl Connection {
     pub fn max_datagram(&self) -> usize {
         /// What a packet needs beside: header, tag, stamp, acknowledgment, type and length.
         const OVERHEAD: usize = 400;
-        let takes = self.peer.as_ref().map_or(0, |peer| peer.max_datagram);
+        let known = self.peer.as_ref().or(self.early.remembered());
+        let takes = known.map_or(0, |peer| peer.max_datagram);
         let takes = usize::try_from(takes).unwrap_or(usize::MAX);
         takes.saturating_sub(5).min(usize::from(self.mtu.size()) - OVERHEAD)
     }
@@ -282,7 +283,9 @@ impl Connection {
             State::Ending(closing) => return Some(closing.until),
             State::Handshaking | State::Established => {}
         }
-        let spaces = self.spaces.iter().filter_map(|space| space.acks.deadline());
+        let in_time =
+            if self.withholds_data() { SpaceId::Data as usize } else { SpaceId::ALL.len() };
+        let spaces = self.spaces[..in_time].iter().filter_map(|space| space.acks.deadline());
         let acks = spaces.min().filter(|_| !self.is_blocked());
         let recovery = self.recovery.deadline(self.is_blocked());
         let silence = [self.idle_at(), self.keep_alive_at(), self.leaving];
@@ -353,6 +356,11 @@ impl Connection {
             Expired::Probe(space) => {
                 self.spaces[space as usize].probes = PROBES;
                 self.probe_beside(space);
+                if self.early.has_keys() && self.side == Side::Server {
+                    // A client whose window is full of what it said early ends no handshake before it hears
+                    // of it, and what it says otherwise cannot be read yet.
+                    self.spaces[SpaceId::Data as usize].acks.tell_again(now);
+                }
                 // TACK's own probe is followed by a timeout if it, too, is lost.
                 if space == SpaceId::Data && !self.is_tack() {
                     self.suspect_packet_size(now);
@@ -373,10 +381,14 @@ impl Connection {
             let has_keys = match other {
                 SpaceId::Initial => self.initial_keys.is_some(),
                 SpaceId::Handshake => self.handshake_keys.is_some(),
-                SpaceId::Data => self.one_rtt.is_some(),
+                SpaceId::Data => self.can_send_data(),
             };
             if other != space && has_keys && self.recovery.is_in_flight(other) {
                 self.spaces[other as usize].probes = PROBES;
+                if other != SpaceId::Data {
+                    // Half a flight gets nobody further.
+                    self.recovery.repeat_oldest(other);
+                }
             }
         }
     }

@@ -6,11 +6,17 @@ use std::sync::Arc;
 use tack_transport::Ecn;
 use tack_units::Instant;
 
+use super::Endpoint;
 use super::token::{self, Shown};
-use super::{Endpoint, LEAST_INITIAL};
 use crate::conn::{Accept, Connection};
-use crate::wire::{ConnectionId, Version, invariant_cids, put_retry, put_version_negotiation};
+use crate::secret::CID_LEN;
+use crate::wire::{
+    ConnectionId, Header, LongKind, Protected, Version, invariant_cids, put_retry,
+    put_version_negotiation,
+};
 
+/// A client's first datagram is no shorter [RFC 9000 §14.1].
+const LEAST_INITIAL: usize = 1_200;
 /// Answers to strangers that wait to be sent.
 const MAX_REPLIES: usize = 64;
 /// Stateless resets are this long, or one byte shorter than what they answer [RFC 9000 §10.3.3].
@@ -20,8 +26,24 @@ const LEAST_RESET: usize = 21;
 const LEAST_MADE_UP: usize = 8;
 
 impl Endpoint {
-    /// A client's first packet. `None`: it is not taken in, or not yet.
-    pub(super) fn admit(
+    /// What may be a client's first datagram. `None`: it is none, or is not taken in, or not yet.
+    pub(super) fn admit_first(
+        &mut self,
+        from: SocketAddr,
+        datagram: &[u8],
+        now: Instant,
+    ) -> Option<u64> {
+        match Protected::parse(datagram, CID_LEN).ok()?.header {
+            Header::Long { version, kind: LongKind::Initial, dcid, scid, token }
+                if datagram.len() >= LEAST_INITIAL =>
+            {
+                self.admit(from, version, (dcid, scid), token, now)
+            }
+            _ => None,
+        }
+    }
+
+    fn admit(
         &mut self,
         from: SocketAddr,
         version: Version,

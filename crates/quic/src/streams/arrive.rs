@@ -156,10 +156,15 @@ impl Streams {
     pub(crate) fn on_max_streams(&mut self, dir: Dir, most: u64) {
         let opened = &mut self.ours[dir as usize];
         if most > opened.most {
+            // By what was remembered of the peer.
+            let opened_more = opened.next > opened.most;
             opened.most = most;
             self.owed.remove(&Owed::StreamsBlocked(dir));
             if core::mem::take(&mut self.wanted[dir as usize]) {
                 self.events.insert(StreamEvent::Available(dir));
+            }
+            if opened_more {
+                self.resume(dir);
             }
         }
     }

@@ -50,6 +50,11 @@ impl ConnectionFlow {
         self.sent += fresh;
     }
 
+    /// Nothing of what was sent is known to the peer, which allows so many bytes.
+    pub(crate) fn begin_anew(&mut self, max_data: u64) {
+        (self.sent, self.max_data) = (0, max_data);
+    }
+
     /// The peer allows more; true if that is news.
     pub(crate) fn allow(&mut self, max_data: u64) -> bool {
         let is_news = max_data > self.max_data;

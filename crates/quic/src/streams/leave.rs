@@ -14,6 +14,9 @@ const LEAST_ROOM: usize = 1 + 8 + 8 + 2 + 16;
 impl Streams {
     /// Stream `id` may have something to send: it gets in line.
     pub(super) fn take_turn(&mut self, id: u64) {
+        if !self.may_speak(id) {
+            return;
+        }
         let credit = self.flow.credit();
         let Some(stream) = self.send.get_mut(&id) else { return };
         if stream.is_blocked() {
@@ -51,14 +54,14 @@ impl Streams {
         &mut self,
         room: usize,
         out: &mut Vec<u8>,
-        carried: &mut Vec<super::Carried>,
+        carried: &mut impl Extend<Carried>,
     ) {
         /// A frame of numbers is no longer.
         const MOST: usize = 1 + 3 * 8;
         let end = out.len() + room;
         while end >= out.len() + MOST {
             let Some(owed) = self.owed.pop_first() else { return };
-            self.put(owed, out, carried);
+            carried.extend(self.put(owed, out));
         }
     }
 
@@ -78,20 +81,26 @@ impl Streams {
         self.owed.extend(told.into_iter().map(Owed::MaxStreamData));
     }
 
-    fn put(&mut self, owed: Owed, out: &mut Vec<u8>, carried: &mut Vec<Carried>) {
+    /// What of it somebody must hear of when it arrives or is lost.
+    fn put(&mut self, owed: Owed, out: &mut Vec<u8>) -> Option<Carried> {
+        if let Owed::Reset(id) | Owed::Stop(id) = owed
+            && !self.may_speak(id)
+        {
+            return None;
+        }
         let (frame, what) = match owed {
             Owed::Reset(id) => {
-                let Some(reset) = self.send.get(&id).and_then(|s| s.reset()) else { return };
+                let reset = self.send.get(&id).and_then(|s| s.reset())?;
                 let (code, final_size) = (reset.code, reset.final_size);
                 (Frame::ResetStream { id, code, final_size }, Some(Carried::Reset(id)))
             }
             Owed::Stop(id) => {
-                let Some(code) = self.recv.get(&id).and_then(|s| s.stopped()) else { return };
+                let code = self.recv.get(&id).and_then(|s| s.stopped())?;
                 (Frame::StopSending { id, code }, Some(Carried::Stop(id)))
             }
             Owed::MaxData => (Frame::MaxData(self.flow.tell_limit()), Some(Carried::MaxData)),
             Owed::MaxStreamData(id) => {
-                let Some(stream) = self.recv.get_mut(&id) else { return };
+                let stream = self.recv.get_mut(&id)?;
                 let most = stream.tell_limit();
                 (Frame::MaxStreamData { id, most }, Some(Carried::MaxStreamData(id)))
             }
@@ -102,18 +111,18 @@ impl Streams {
                 (frame, Some(Carried::MaxStreams(dir)))
             }
             Owed::Blocked(id) => {
-                let Some(stream) = self.send.get(&id).filter(|s| s.is_blocked()) else { return };
+                let stream = self.send.get(&id).filter(|s| s.is_blocked())?;
                 (Frame::StreamDataBlocked { id, at: stream.max_data() }, None)
             }
             Owed::StreamsBlocked(dir) => {
                 let at = self.ours[dir as usize].most;
                 (Frame::StreamsBlocked { bidi: dir == Dir::Bidi, at }, None)
             }
-            Owed::DataBlocked if self.flow.credit() > 0 => return,
+            Owed::DataBlocked if self.flow.credit() > 0 => return None,
             Owed::DataBlocked => (Frame::DataBlocked(self.flow.max_data()), None),
         };
         frame.emit(out);
-        carried.extend(what);
+        what
     }
 
     fn most_open(&self, dir: Dir) -> u64 {
@@ -124,7 +133,12 @@ impl Streams {
     }
 
     /// Appends stream data to a packet with `room` bytes left; streams of one priority take turns.
-    pub(crate) fn put_data(&mut self, room: usize, out: &mut Vec<u8>, carried: &mut Vec<Carried>) {
+    pub(crate) fn put_data(
+        &mut self,
+        room: usize,
+        out: &mut Vec<u8>,
+        carried: &mut impl Extend<Carried>,
+    ) {
         let end = out.len() + room;
         while end >= out.len() + LEAST_ROOM {
             let Some((priority, id)) = self.first_turn() else { return };
@@ -154,7 +168,7 @@ impl Streams {
             if !back {
                 self.take_turn(id);
             }
-            carried.push(Carried::Part { id, range: part.range, fin: part.fin });
+            carried.extend([Carried::Part { id, range: part.range, fin: part.fin }]);
         }
     }
 

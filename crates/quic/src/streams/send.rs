@@ -251,6 +251,20 @@ impl SendStream {
         }
     }
 
+    /// Nothing of what was sent is known to the peer, which allows so many bytes.
+    pub(crate) fn begin_anew(&mut self, max_data: u64) {
+        self.nxt = self.buffer.end() - self.buffer.len() as u64;
+        self.max_data = max_data;
+        (self.acked, self.lost) = (Ranges::new(), Ranges::new());
+        if self.fin == Fin::Sent {
+            self.fin = Fin::Pending;
+        }
+        if let Some(reset) = &mut self.reset {
+            reset.final_size = 0;
+        }
+        self.queued = false;
+    }
+
     /// Everything has arrived, the end included.
     pub(crate) fn is_done(&self) -> bool {
         self.fin == Fin::Acked && self.buffer.is_empty()

@@ -142,6 +142,41 @@ impl Parameters {
         Ok(parameters)
     }
 
+    /// What of a server's a client may remember for 0-RTT [RFC 9000 §7.4.1]; the rest is as if it had left
+    /// it out. What is for 1-RTT packets alone is not remembered either.
+    pub(crate) fn remembered(self) -> Parameters {
+        let usual = Parameters::default();
+        Parameters {
+            original_dcid: None,
+            reset_token: None,
+            preferred_address: None,
+            initial_scid: None,
+            retry_scid: None,
+            ack_delay_exponent: usual.ack_delay_exponent,
+            max_ack_delay: usual.max_ack_delay,
+            min_ack_delay: None,
+            tack: None,
+            ..self
+        }
+    }
+
+    /// Nothing that 0-RTT packets may have used has shrunk [RFC 9000 §7.4.1, RFC 9221 §3].
+    pub(crate) fn allows_as_much_as(&self, remembered: &Parameters) -> bool {
+        let limits = |it: &Parameters| {
+            [
+                it.active_cid_limit,
+                it.max_data,
+                it.max_stream_data_bidi_local,
+                it.max_stream_data_bidi_remote,
+                it.max_stream_data_uni,
+                it.max_streams_bidi,
+                it.max_streams_uni,
+                it.max_datagram,
+            ]
+        };
+        limits(self).into_iter().zip(limits(remembered)).all(|(now, before)| now >= before)
+    }
+
     /// Whether it is one that is known.
     fn set(&mut self, id: u64, value: &[u8], sender: Sender) -> Result<bool, ParseError> {
         let server_only =

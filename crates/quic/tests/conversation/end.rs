@@ -22,6 +22,18 @@ pub(crate) trait End {
     fn deadline(&mut self) -> Option<Instant>;
     fn handle_timeout(&mut self, now: Instant);
     fn is_connected(&self) -> bool;
+    /// Streams may be opened and written: at the latest when it is connected.
+    fn may_talk(&self) -> bool {
+        self.is_connected()
+    }
+    /// What was said before it was connected has to be said again, on other streams: told once.
+    fn has_to_begin_anew(&mut self) -> bool {
+        false
+    }
+    /// What became of what was said early: it was taken, or not; `None`: there was nothing of the kind.
+    fn was_taken_early(&self) -> Option<bool> {
+        None
+    }
     /// Opens a stream, by its number; `None`: not yet.
     fn open(&mut self, bidi: bool, now: Instant) -> Option<u64>;
     /// How much of `data` was taken.

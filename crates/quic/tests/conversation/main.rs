@@ -3,6 +3,7 @@
 //!
 //! `TACK_SEEDS=100000` runs more of them, `TACK_SEEDS=910..911` one.
 
+mod early;
 mod end;
 mod ours;
 mod quinn;
@@ -36,16 +37,27 @@ const ENOUGH: usize = 10;
 
 /// Runs a conversation per seed; those that fail are named.
 fn converse(seeds: Range<u64>, ends: impl Fn(u64) -> [Box<dyn End>; 2] + RefUnwindSafe) {
+    run_all(seeds, |seed| {
+        run(seed, ends(seed));
+    });
+}
+
+/// One conversation over whatever path the seed says; what became of what was said early.
+fn run(seed: u64, ends: [Box<dyn End>; 2]) -> Option<bool> {
+    let mut rng = Pcg64::seed_from_u64(seed);
+    let path = Path::of(&mut rng);
+    let (streams, most) = (rng.random_range(1..12), rng.random_range(1..60_000));
+    let mut world = World::new(seed, path, streams, most, ends);
+    let now = world.run();
+    let was_taken_early = world.was_taken_early();
+    world.close(now);
+    was_taken_early
+}
+
+fn run_all(seeds: Range<u64>, run: impl Fn(u64) + RefUnwindSafe) {
     let fails = |seed: &u64| {
-        let run = || {
-            let mut rng = Pcg64::seed_from_u64(*seed);
-            let path = Path::of(&mut rng);
-            let (streams, most) = (rng.random_range(1..12), rng.random_range(1..60_000));
-            let mut world = World::new(*seed, path, streams, most, ends(*seed));
-            let now = world.run();
-            world.close(now);
-        };
-        catch_unwind(run).is_err_and(|panic| !is_quinn_s(&*panic))
+        let panicked = catch_unwind(|| run(*seed));
+        panicked.is_err_and(|panic| !is_quinn_s(&*panic))
     };
     let failed: Vec<u64> = seeds.filter(fails).take(ENOUGH).collect();
     let Some(first) = failed.first() else { return };

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use tack_quic::streams::{Dir, StreamId};
 use tack_quic::wire::{Header, LongKind, Protected};
-use tack_quic::{Accept, Config, Connect, Connection, ConnectionError, Event, UseError};
+use tack_quic::{Accept, Config, Connect, Connection, ConnectionError, Early, Event, UseError};
 use tack_units::Instant;
 
 use super::end::{End, Read};
-use super::tls;
+use super::tls::{self, Sessions};
 use super::world::SERVER;
 
 /// Well below the patience with a silent peer.
@@ -19,15 +19,20 @@ pub(crate) struct Ours {
     pub(crate) conn: Option<Connection>,
     config: Config,
     seed: u64,
+    sessions: Sessions,
     connected: bool,
     ended: Option<String>,
 }
 
 impl Ours {
     pub(crate) fn new(config: Config, seed: u64) -> Ours {
+        Ours::with(config, seed, Sessions::none())
+    }
+
+    pub(crate) fn with(config: Config, seed: u64, sessions: Sessions) -> Ours {
         // A client whose address became another has to say something, or nobody finds it.
         let config = Config { keep_alive: Some(KEEP_ALIVE), ..config };
-        Ours { conn: None, config, seed, connected: false, ended: None }
+        Ours { conn: None, config, seed, sessions, connected: false, ended: None }
     }
 
     fn seed(&self) -> [u8; 32] {
@@ -48,7 +53,7 @@ impl Ours {
             original_dcid: dcid,
             retry_scid: None,
             remote_cid: scid,
-            tls: tls::server(),
+            tls: self.sessions.server.clone(),
             config: self.config.clone(),
             seed: self.seed(),
         };
@@ -81,7 +86,7 @@ impl End for Ours {
         let connect = Connect {
             remote: SERVER,
             name: tls::NAME.try_into().unwrap(),
-            tls: tls::client(),
+            tls: self.sessions.client.clone(),
             config: self.config.clone(),
             seed: self.seed(),
         };
@@ -118,6 +123,19 @@ impl End for Ours {
 
     fn is_connected(&self) -> bool {
         self.connected
+    }
+
+    fn may_talk(&self) -> bool {
+        let early = self.conn.as_ref().map(Connection::early);
+        self.connected || matches!(early, Some(Early::Open | Early::Accepted))
+    }
+
+    fn was_taken_early(&self) -> Option<bool> {
+        match self.conn.as_ref()?.early() {
+            Early::Accepted => Some(true),
+            Early::Rejected => Some(false),
+            Early::None | Early::Open => None,
+        }
     }
 
     fn open(&mut self, bidi: bool, now: Instant) -> Option<u64> {

@@ -5,16 +5,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::BytesMut;
+use quinn_proto::congestion::CubicConfig;
 use quinn_proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use quinn_proto::{
     ClientConfig, Connection, ConnectionError, ConnectionHandle, DatagramEvent, Dir, Endpoint,
-    EndpointConfig, Event, ReadError, ServerConfig, StreamId, TransportConfig, VarInt,
+    EndpointConfig, Event, ReadError, ServerConfig, Side, StreamId, TransportConfig, VarInt,
 };
 use tack_units::Instant;
 
 use super::end::{End, Read};
 use super::ours::KEEP_ALIVE;
-use super::tls;
+use super::tls::{self, Sessions};
 use super::world::SERVER;
 
 pub(crate) struct Quinn {
@@ -23,13 +24,21 @@ pub(crate) struct Quinn {
     /// Time zero in its own clock, which has none: only differences count.
     epoch: std::time::Instant,
     replies: Vec<(SocketAddr, Vec<u8>)>,
+    sessions: Sessions,
     connected: bool,
+    begins_anew: bool,
+    /// Its congestion window at first, bytes; `None`: its own choice.
+    window: Option<u64>,
     ended: Option<String>,
 }
 
 impl Quinn {
     pub(crate) fn new(serves: bool, seed: u64) -> Quinn {
-        let config = QuicServerConfig::try_from(tls::server()).unwrap();
+        Quinn::with(serves, seed, Sessions::none())
+    }
+
+    pub(crate) fn with(serves: bool, seed: u64, sessions: Sessions) -> Quinn {
+        let config = QuicServerConfig::try_from(sessions.server.clone()).unwrap();
         let server = serves.then(|| {
             let mut server = ServerConfig::with_crypto(Arc::new(config));
             let mut transport = TransportConfig::default();
@@ -48,9 +57,17 @@ impl Quinn {
             conn: None,
             epoch,
             replies: Vec::new(),
+            sessions,
             connected: false,
+            begins_anew: false,
+            window: None,
             ended: None,
         }
+    }
+
+    /// The same client, which may send so many bytes at first.
+    pub(crate) fn with_window(self, bytes: u64) -> Quinn {
+        Quinn { window: Some(bytes), ..self }
     }
 
     fn at(&self, now: Instant) -> std::time::Instant {
@@ -66,7 +83,11 @@ impl Quinn {
         }
         while let Some(event) = conn.poll() {
             match event {
-                Event::Connected => self.connected = true,
+                Event::Connected => {
+                    self.connected = true;
+                    let said_early = conn.side() == Side::Client && conn.has_0rtt();
+                    self.begins_anew = said_early && !conn.accepted_0rtt();
+                }
                 Event::ConnectionLost { reason } => {
                     self.ended = Some(match reason {
                         ConnectionError::LocallyClosed | ConnectionError::ApplicationClosed(_) => {
@@ -90,11 +111,16 @@ fn id(number: u64) -> StreamId {
 
 impl End for Quinn {
     fn connect(&mut self, now: Instant) {
-        let config = QuicClientConfig::try_from(tls::client()).unwrap();
+        let config = QuicClientConfig::try_from(self.sessions.client.clone()).unwrap();
         let mut config = ClientConfig::new(Arc::new(config));
         let mut transport = TransportConfig::default();
         transport.keep_alive_interval(Some(KEEP_ALIVE));
         transport.max_idle_timeout(None);
+        if let Some(bytes) = self.window {
+            let mut control = CubicConfig::default();
+            control.initial_window(bytes);
+            transport.congestion_controller_factory(Arc::new(control));
+        }
         config.transport_config(Arc::new(transport));
         let at = self.at(now);
         self.conn = Some(self.endpoint.connect(at, config, SERVER, tls::NAME).unwrap());
@@ -152,6 +178,19 @@ impl End for Quinn {
 
     fn is_connected(&self) -> bool {
         self.connected
+    }
+
+    fn may_talk(&self) -> bool {
+        self.connected || self.conn.as_ref().is_some_and(|(_, conn)| conn.has_0rtt())
+    }
+
+    fn has_to_begin_anew(&mut self) -> bool {
+        std::mem::take(&mut self.begins_anew)
+    }
+
+    fn was_taken_early(&self) -> Option<bool> {
+        let (_, conn) = self.conn.as_ref().filter(|(_, conn)| conn.has_0rtt() && self.connected)?;
+        (conn.side() == Side::Client).then(|| conn.accepted_0rtt())
     }
 
     fn open(&mut self, bidi: bool, _now: Instant) -> Option<u64> {

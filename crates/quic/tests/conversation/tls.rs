@@ -24,6 +24,29 @@ fn identity() -> &'static Identity {
     })
 }
 
+/// What TLS goes by at both ends; where it is shared, sessions go on.
+#[derive(Clone)]
+pub(crate) struct Sessions {
+    pub(crate) client: Arc<ClientConfig>,
+    pub(crate) server: Arc<ServerConfig>,
+}
+
+impl Sessions {
+    #[allow(dead_code, reason = "shared by tests of which not all need it")]
+    pub(crate) fn none() -> Sessions {
+        Sessions { client: client(), server: server() }
+    }
+
+    /// The client says what it may before it has heard the server, if it knows it from another time, and the
+    /// server gives tickets for that.
+    pub(crate) fn early() -> Sessions {
+        let mut sessions = Sessions { client: client(), server: server() };
+        Arc::make_mut(&mut sessions.client).enable_early_data = true;
+        Arc::make_mut(&mut sessions.server).max_early_data_size = u32::MAX;
+        sessions
+    }
+}
+
 pub(crate) fn client() -> Arc<ClientConfig> {
     let mut roots = RootCertStore::empty();
     roots.add(identity().certificate.clone()).unwrap();

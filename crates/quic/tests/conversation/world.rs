@@ -38,6 +38,12 @@ pub(crate) struct Path {
 }
 
 impl Path {
+    /// On which nothing happens to anything.
+    pub(crate) fn clean() -> Path {
+        let delay = Duration::from_millis(5);
+        Path { delay, loss: 0.0, double: 0.0, late: 0.0, damage: 0.0, rebind: 0.0 }
+    }
+
     /// Anything from a clean LAN to a bad day.
     pub(crate) fn of(rng: &mut Pcg64) -> Path {
         let mut share = |most: f64| if rng.random() { rng.random_range(0.0..most) } else { 0.0 };
@@ -153,6 +159,11 @@ impl World {
         panic!("it does not come to an end\n{}", self.describe());
     }
 
+    /// What became of what the first end said before it was connected.
+    pub(crate) fn was_taken_early(&self) -> Option<bool> {
+        self.speakers[0].end.was_taken_early()
+    }
+
     /// The first end closes, and the other hears of it, or gives up.
     pub(crate) fn close(&mut self, mut now: Instant) {
         self.speakers[0].end.close(now);
@@ -229,8 +240,12 @@ impl World {
         if let Some(why) = self.speakers[who].end.ended() {
             panic!("end {who} ended: {why}\n{}", self.describe());
         }
-        if !self.speakers[who].end.is_connected() {
+        if !self.speakers[who].end.may_talk() {
             return;
+        }
+        if self.speakers[who].end.has_to_begin_anew() {
+            self.speakers[who].opened = 0;
+            self.speakers[who].speeches.clear();
         }
         while self.speakers[who].opened < 2 * self.streams {
             let bidi = self.speakers[who].opened.is_multiple_of(2);

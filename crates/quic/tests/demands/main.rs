@@ -1,6 +1,7 @@
 //! What RFC 9000 and 9001 demand of an endpoint, held by a peer that breaks it on purpose. The list of
 //! demands is `docs/quic-requirements.md`, whose tests are looked for here.
 
+mod early;
 mod frames;
 mod ids;
 mod keys;

@@ -16,12 +16,18 @@ use tack_quic::wire::{
 use tack_quic::{Accept, Config, Connect, Connection, ConnectionError};
 use tack_units::Instant;
 
-use super::tls;
+use super::tls::{self, Sessions};
 
 /// Packet number spaces, as indices.
 pub(crate) const INITIAL: usize = 0;
 pub(crate) const HANDSHAKE: usize = 1;
 pub(crate) const DATA: usize = 2;
+/// Not a space: packets of it with 0-RTT keys.
+pub(crate) const EARLY: usize = 3;
+
+fn space_of(space: usize) -> usize {
+    space.min(DATA)
+}
 
 const CID_LEN: usize = 8;
 /// Where the puppet is.
@@ -57,6 +63,8 @@ pub(crate) struct Puppet {
     pub(crate) dcid: ConnectionId,
     pub(crate) scid: ConnectionId,
     keys: [Option<Keys>; 3],
+    /// Of 0-RTT packets, whoever sends them.
+    early: Option<DirectionalKeys>,
     secrets: Option<Secrets>,
     /// After an update: the keys in force, the headers' being the first ones.
     updated: Option<PacketKeySet>,
@@ -76,9 +84,11 @@ pub(crate) struct Puppet {
 impl Puppet {
     fn new(side: Side, tls: Tls, original: ConnectionId, dcid: ConnectionId) -> Puppet {
         let keys = [Some(initial_keys(Version::V1, &original, side)), None, None];
+        let early = tls.zero_rtt_keys().filter(|_| side == Side::Client);
         Puppet {
             side,
             tls,
+            early,
             dcid,
             scid: id(2),
             keys,
@@ -109,8 +119,8 @@ impl Puppet {
         frames: &[u8],
         token: &[u8],
     ) -> Vec<u8> {
-        let number = self.next[space];
-        self.next[space] += 1;
+        let number = self.next[space_of(space)];
+        self.next[space_of(space)] += 1;
         self.numbered(dcid, space, number, frames, token)
     }
 
@@ -127,14 +137,16 @@ impl Puppet {
         let header = match space {
             INITIAL => long(LongKind::Initial),
             HANDSHAKE => long(LongKind::Handshake),
+            EARLY => long(LongKind::ZeroRtt),
             _ => Header::Short { dcid, key_phase: self.key_phase },
         };
-        let keys = self.keys[space].as_ref().expect("the handshake is that far");
+        let known = self.keys.get(space).and_then(Option::as_ref).map(|keys| &keys.local);
+        let keys = known.or(self.early.as_ref()).expect("the handshake is that far");
         let packet = match &self.updated {
             Some(updated) if space == DATA => &*updated.local,
-            _ => &*keys.local.packet,
+            _ => &*keys.packet,
         };
-        let keys = SealKeys { header: &*keys.local.header, packet };
+        let keys = SealKeys { header: &*keys.header, packet };
         let mut out = Vec::new();
         seal(keys, &header, number, PacketNumber::in_bytes(number, 4), frames, &mut out);
         out
@@ -190,7 +202,7 @@ impl Puppet {
     }
 
     /// What TLS wants to say, in packets.
-    fn speak(&mut self) -> Vec<Vec<u8>> {
+    pub(crate) fn speak(&mut self) -> Vec<Vec<u8>> {
         self.drive_tls();
         let mut packets = Vec::new();
         for (space, bytes) in core::mem::take(&mut self.unsaid) {
@@ -212,26 +224,28 @@ impl Puppet {
         {
             let (space, scid) = match header {
                 Header::Long { kind: LongKind::Initial, scid, .. } => (INITIAL, Some(scid)),
+                Header::Long { kind: LongKind::ZeroRtt, scid, .. } => (EARLY, Some(scid)),
                 Header::Long { scid, .. } => (HANDSHAKE, Some(scid)),
                 _ => (DATA, None),
             };
             self.dcid = scid.unwrap_or(self.dcid);
             let packet = &mut datagram[at..at + end];
             at += end;
-            let Some(keys) = &self.keys[space] else { continue };
-            let expected = self.heard[space];
-            let Some((number, frames)) = self.open(&keys.remote, packet, number_at, expected)
-            else {
+            let known = self.keys.get(space).map(|keys| keys.as_ref().map(|keys| &keys.remote));
+            let Some(keys) = known.unwrap_or(self.early.as_ref()) else { continue };
+            let expected = self.heard[space_of(space)];
+            let Some((number, frames)) = self.open(keys, packet, number_at, expected) else {
                 continue;
             };
-            self.heard[space] = expected.max(number + 1);
-            self.numbers.extend((space == DATA).then_some(number));
+            self.heard[space_of(space)] = expected.max(number + 1);
+            self.numbers.extend((space_of(space) == DATA).then_some(number));
             let mut reader = Reader::new(&frames);
             while let Ok(frame) = Frame::parse(&mut reader) {
                 if let Frame::Crypto { data, .. } = frame {
                     // What is repeated TLS would take for more.
                     let _ = self.tls.read_hs(data);
                     self.drive_tls();
+                    self.early = self.early.take().or_else(|| self.tls.zero_rtt_keys());
                 }
             }
             self.payloads.push((space, frames));
@@ -272,13 +286,18 @@ pub(crate) fn emitted(parameters: &Parameters) -> Vec<u8> {
 impl Met {
     /// Our server meets a client with these parameters.
     pub(crate) fn server_with(config: Config, parameters: Vec<u8>) -> Met {
-        Met::server_of(id(2), config, parameters)
+        Met::server_of(id(2), config, parameters, Sessions::none())
     }
 
-    /// The same, and the client is called so.
-    fn server_of(scid: ConnectionId, config: Config, parameters: Vec<u8>) -> Met {
+    /// The same, and the client is called so, and TLS goes by `sessions`.
+    pub(crate) fn server_of(
+        scid: ConnectionId,
+        config: Config,
+        parameters: Vec<u8>,
+        sessions: Sessions,
+    ) -> Met {
         let name = tls::NAME.try_into().unwrap();
-        let tls = ClientConnection::new(tls::client(), TlsVersion::V1, name, parameters).unwrap();
+        let tls = ClientConnection::new(sessions.client, TlsVersion::V1, name, parameters).unwrap();
         let mut puppet = Puppet::new(Side::Client, tls.into(), id(1), id(1));
         puppet.scid = scid;
         let accept = Accept {
@@ -288,7 +307,7 @@ impl Met {
             original_dcid: id(1),
             retry_scid: None,
             remote_cid: puppet.scid,
-            tls: tls::server(),
+            tls: sessions.server,
             config,
             seed: [7; 32],
         };
@@ -310,7 +329,7 @@ impl Met {
     pub(crate) fn server_of_nobody(config: Config) -> Met {
         let nobody = ConnectionId::default();
         let parameters = Parameters { initial_scid: Some(nobody), ..usual() };
-        let mut met = Met::server_of(nobody, config, emitted(&parameters));
+        let mut met = Met::server_of(nobody, config, emitted(&parameters), Sessions::none());
         met.exchange();
         assert!(met.ours.is_established(), "{:?}", met.ours.closed());
         met
@@ -331,10 +350,18 @@ impl Met {
 
     /// Our client and a server that has not answered; `change` changes its parameters.
     pub(crate) fn client_with(config: Config, change: impl FnOnce(&mut Parameters)) -> Met {
+        Met::client_of(config, change, &Sessions::none())
+    }
+
+    pub(crate) fn client_of(
+        config: Config,
+        change: impl FnOnce(&mut Parameters),
+        sessions: &Sessions,
+    ) -> Met {
         let connect = Connect {
             remote: home(),
             name: tls::NAME.try_into().unwrap(),
-            tls: tls::client(),
+            tls: sessions.client.clone(),
             config,
             seed: [8; 32],
         };
@@ -350,7 +377,8 @@ impl Met {
             ..usual()
         };
         change(&mut parameters);
-        let tls = ServerConnection::new(tls::server(), TlsVersion::V1, emitted(&parameters));
+        let server = sessions.server.clone();
+        let tls = ServerConnection::new(server, TlsVersion::V1, emitted(&parameters));
         let puppet = Puppet::new(Side::Server, tls.unwrap().into(), original, scid);
         let (now, sent, at) = (Instant::ZERO, Vec::new(), home());
         let mut met = Met { ours, puppet, now, sent, at, original };

@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use tack_quic::streams::{Dir, StreamEvent, StreamId};
-use tack_quic::wire::Version;
-use tack_quic::{Config, ConnectionError, Endpoint, Event, Listen};
+use tack_quic::wire::{Frame, Reader, Version};
+use tack_quic::{Config, ConnectionError, Endpoint, Event, Listen, What};
 use tack_units::Instant;
 
 use pair::Pair;
 
+mod early;
 mod pair;
 #[allow(unreachable_pub, reason = "shared with the conversations, by its path")]
 #[path = "../conversation/tls.rs"]
@@ -243,6 +244,44 @@ fn a_datagram_that_is_longer_than_the_one_before_it_leaves_in_a_burst_of_its_own
     for datagram in &sent {
         assert!(pair.server().recv_datagram().as_ref() == Some(datagram));
     }
+}
+
+#[test]
+fn frames_of_tack_stand_behind_all_others_in_their_packets() {
+    let mut pair = Pair::new(listen());
+    let id = pair.connect(Config::default());
+    pair.run(Duration::from_secs(1));
+    pair.ends.iter_mut().for_each(Endpoint::look);
+    pair.transfer(id, 400_000);
+    // And the other way, so that acknowledgments meet data.
+    let now = pair.now;
+    let stream = pair.server().open(Dir::Uni, now).unwrap();
+    pair.server().write(stream, &[7; 100_000]).unwrap();
+    pair.transfer(id, 400_000);
+    let (mut packets, mut with_others) = (0, [0; 3]);
+    let seen = pair.ends.iter_mut().flat_map(|end| std::iter::from_fn(|| end.poll_seen()));
+    for seen in seen {
+        let What::Sent(packet) = seen.what else { continue };
+        let mut reader = Reader::new(&packet.frames);
+        let (mut of_tack, mut others) = ([false; 3], 0);
+        while !reader.is_empty() {
+            match Frame::parse(&mut reader).unwrap() {
+                Frame::Report(_) | Frame::Loss(_) => of_tack[0] = true,
+                Frame::Frequency(_) => of_tack[1] = true,
+                Frame::Stamp(_) => of_tack[2] = true,
+                Frame::Padding(_) => {}
+                other => {
+                    assert_eq!(of_tack, [false; 3], "{other:?} stands behind it");
+                    others += 1;
+                }
+            }
+        }
+        packets += usize::from(of_tack.contains(&true));
+        for (count, has) in with_others.iter_mut().zip(of_tack) {
+            *count += usize::from(has && others > 0);
+        }
+    }
+    assert!(packets > 500 && with_others.iter().all(|n| *n > 0), "{packets} {with_others:?}");
 }
 
 #[test]

@@ -53,6 +53,7 @@ fn metrics(figures: &Figures) -> Value {
 fn describe(packet: &SeenPacket) -> Value {
     let packet_type = match packet.kind {
         PacketKind::Initial => "initial",
+        PacketKind::ZeroRtt => "0RTT",
         PacketKind::Handshake => "handshake",
         PacketKind::OneRtt => "1RTT",
     };

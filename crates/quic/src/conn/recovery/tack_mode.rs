@@ -9,10 +9,23 @@ use crate::conn::space::SpaceId;
 use crate::error::Violation;
 
 impl Recovery {
-    /// Both ends speak TACK: it governs 1-RTT packets, of which none has left yet.
+    /// Both ends speak TACK: it governs 1-RTT packets, of which none has left yet, and takes over the 0-RTT
+    /// packets before them.
     pub(crate) fn begin_tack(&mut self, params: Params, now: Instant) {
         let params = Params { rbb: RbbPolicy::Every, ..params };
-        let mut sender = tack::Sender::of_packets(params, 1, now);
+        let log = &self.logs[SpaceId::Data as usize];
+        let mut at = log.packets.first().and_then(|first| log.packets.get(first)).map(|it| it.at);
+        let mut sender = tack::Sender::of_packets(params, 1, at.unwrap_or(now));
+        for number in 0..log.next {
+            match log.packets.get(number) {
+                Some(logged) if logged.sent.eliciting => {
+                    at = Some(logged.at);
+                    sender.on_packet(logged.sent.bytes, logged.at);
+                }
+                // It was given up, as by a Retry.
+                _ => drop(sender.on_uncounted(at.unwrap_or(now))),
+            }
+        }
         if let Some(rtt) = self.rtt.min() {
             // As the handshake took it.
             sender.on_cum_ack(0, Some(rtt), now);

@@ -30,7 +30,8 @@ const ACK_SHARE: usize = 2;
 impl Connection {
     pub(super) fn build_data(&mut self, room: usize, now: Instant) -> Option<Payload> {
         let frames = core::mem::take(&mut self.spare);
-        let mut payload = Payload { frames, ..Payload::new(SpaceId::Data) };
+        let tail = core::mem::take(&mut self.spare_tail);
+        let mut payload = Payload { frames, tail, ..Payload::new(SpaceId::Data) };
         let room = room - if self.is_tack() { STAMP_LEN } else { 0 };
         let exponent = self.ours.ack_delay_exponent;
         let told = self.spaces[DATA].acks.poll(room / ACK_SHARE, exponent, now);
@@ -64,7 +65,7 @@ impl Connection {
         }
         if payload.eliciting && !acknowledges {
             // Before the rest: it was made sure above that there is room for what follows only.
-            let free = room.saturating_sub(payload.frames.len());
+            let free = room.saturating_sub(payload.len());
             if free >= PIGGYBACK
                 && let Some(told) = self.spaces[DATA].acks.piggyback(exponent, now)
             {
@@ -72,8 +73,9 @@ impl Connection {
             }
         }
         if payload.eliciting && self.is_tack() {
-            payload.put(&Frame::Stamp(now.as_micros() as u32));
+            payload.put_last(&Frame::Stamp(now.as_micros() as u32));
         }
+        payload.end(&mut self.spare_tail);
         if acknowledges && !payload.is_data {
             self.counters.acks_sent += 1;
             self.counters.loss_acks_sent += u64::from(is_loss);
@@ -89,10 +91,10 @@ impl Connection {
         payload.reason = Some(told.reason);
         payload.put(&Frame::Ack(told.ack));
         if let Some(report) = told.report {
-            payload.put(&Frame::Report(report));
+            payload.put_last(&Frame::Report(report));
         }
         if let Some(loss) = told.loss {
-            payload.put(&Frame::Loss(loss));
+            payload.put_last(&Frame::Loss(loss));
         }
         if told.below > 0 {
             payload.carried.push(Carried::Acks(told.below));
@@ -118,25 +120,22 @@ impl Connection {
             return;
         }
         self.put_crypto(room, payload);
-        let mut carried = core::mem::take(&mut self.spare_carried);
         if self.streams.has_data() {
             self.streams.note_early_limits();
         }
         let reserved = if self.spaces[DATA].acks.owes() { PIGGYBACK } else { 0 };
         let room = room.saturating_sub(reserved);
         let before = payload.frames.len();
-        let left = room.saturating_sub(payload.frames.len());
-        self.streams.put_control(left, &mut payload.frames, &mut carried);
+        let left = room.saturating_sub(payload.len());
+        self.streams.put_control(left, &mut payload.frames, &mut payload.carried);
         self.put_datagrams(room, payload);
-        let left = room.saturating_sub(payload.frames.len());
+        let left = room.saturating_sub(payload.len());
         let before_data = payload.frames.len();
-        self.streams.put_data(left, &mut payload.frames, &mut carried);
+        self.streams.put_data(left, &mut payload.frames, &mut payload.carried);
         payload.is_data = payload.frames.len() > before_data;
         self.has_sent_data |= payload.is_data;
         self.counters.data_packets_sent += u64::from(payload.is_data);
         payload.eliciting |= payload.frames.len() > before;
-        payload.carried.extend(carried.drain(..).map(Carried::Stream));
-        self.spare_carried = carried;
     }
 
     /// How often the peer is to acknowledge, if that is to be told.
@@ -148,7 +147,7 @@ impl Connection {
         self.frequency_at = Some(now);
         let estimate = self.congestion.snapshot();
         if let Some(frequency) = self.recovery.poll_frequency(&estimate, now) {
-            payload.put(&Frame::Frequency(frequency));
+            payload.put_last(&Frame::Frequency(frequency));
         }
         let (rtt_min, srtt) = (self.recovery.rtt_min(), self.recovery.srtt());
         if let (Some(asks), Some(rtt_min), Some(srtt)) = (&mut self.ack_frequency, rtt_min, srtt) {
@@ -164,7 +163,7 @@ impl Connection {
     }
 
     fn put_connection_frames(&mut self, room: usize, payload: &mut Payload, now: Instant) {
-        if self.path.owes() && room >= payload.frames.len() + 5 * PATH_FRAME {
+        if self.path.owes() && room >= payload.len() + 5 * PATH_FRAME {
             while let Some(data) = self.path.take_response() {
                 payload.put(&Frame::PathResponse(data));
             }
@@ -178,19 +177,19 @@ impl Connection {
             payload.carried.push(Carried::HandshakeDone);
             payload.put(&Frame::HandshakeDone);
         }
-        if self.new_token_owed && room >= payload.frames.len() + TOKEN_FRAME {
+        if self.new_token_owed && room >= payload.len() + TOKEN_FRAME {
             self.new_token_owed = false;
             let token = token::for_later(&self.secret, self.path.remote().ip(), now);
             payload.carried.push(Carried::NewToken);
             payload.put(&Frame::NewToken(&token));
         }
-        while room >= payload.frames.len() + CID_FRAME {
+        while room >= payload.len() + CID_FRAME {
             let Some((sequence, cid, token)) = self.local_cids.take_untold() else { break };
             payload.carried.push(Carried::NewCid(sequence));
             let id = cid.as_bytes();
             payload.put(&Frame::NewConnectionId { sequence, retire_prior_to: 0, id, token });
         }
-        while room >= payload.frames.len() + PATH_FRAME {
+        while room >= payload.len() + PATH_FRAME {
             let Some(sequence) = self.remote_cids.take_retiring() else { break };
             payload.carried.push(Carried::RetireCid(sequence));
             payload.put(&Frame::RetireConnectionId(sequence));
@@ -199,8 +198,8 @@ impl Connection {
 
     /// Session tickets.
     fn put_crypto(&mut self, room: usize, payload: &mut Payload) {
-        while room > payload.frames.len() + CRYPTO_HEADER {
-            let left = (room - payload.frames.len() - CRYPTO_HEADER) as u64;
+        while room > payload.len() + CRYPTO_HEADER {
+            let left = (room - payload.len() - CRYPTO_HEADER) as u64;
             let sending = &mut self.spaces[DATA].sending;
             let Some(part) = sending.next(left, u64::MAX) else { return };
             let (a, b) = sending.slices(&part.range);
@@ -214,7 +213,7 @@ impl Connection {
     fn put_datagrams(&mut self, room: usize, payload: &mut Payload) {
         while let Some(next) = self.datagrams_out.front() {
             let len = 1 + 4 + next.len();
-            if payload.frames.len() + len > room {
+            if payload.len() + len > room {
                 return;
             }
             let data = self.datagrams_out.pop_front().expect("it was there");

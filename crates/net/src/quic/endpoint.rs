@@ -268,7 +268,7 @@ impl Endpoint {
         tls: Arc<ClientConfig>,
         config: Config,
     ) -> Result<Connection, ConnectError> {
-        let connection = self.begin(peer, name, tls, config)?;
+        let connection = self.connect_early(peer, name, tls, config)?;
         tokio::select! {
             biased;
             established = connection.established() => established?,
@@ -289,16 +289,6 @@ impl Endpoint {
     /// # Errors
     /// TLS cannot do QUIC as it is configured, or the endpoint was closed.
     pub fn connect_early(
-        &self,
-        peer: SocketAddr,
-        name: ServerName<'static>,
-        tls: Arc<ClientConfig>,
-        config: Config,
-    ) -> Result<Connection, ConnectError> {
-        self.begin(peer, name, tls, config)
-    }
-
-    fn begin(
         &self,
         peer: SocketAddr,
         name: ServerName<'static>,

@@ -26,6 +26,7 @@ mod error;
 mod exchange;
 mod flow_times;
 mod host;
+mod ledger;
 mod nearest;
 mod others;
 pub mod phy;
@@ -50,6 +51,7 @@ pub use config::{
 };
 pub use edca::{AcParams, Classifier};
 pub use error::ConfigError;
+pub use ledger::Ledger;
 pub use phy::{Band, DataRate, DsssPreamble, GuardInterval, Mcs, Standard, Width};
 pub use preset::Preset;
 pub use timing::Timing;
@@ -82,32 +84,6 @@ const NEVER: Ns = Ns::MAX;
 
 /// The largest packet the model takes: IP has none larger.
 const MAX_IP_BYTES: u32 = 65_535;
-
-/// Where every packet that was offered has gone.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Ledger {
-    /// Packets offered.
-    pub offered: u64,
-    /// Packets that surfaced at their host.
-    pub delivered: u64,
-    /// Packets inside the model: waiting, in the air, held for order, or on their way to a host.
-    pub queued: u64,
-    /// Packets refused by full queues.
-    pub queue_drops: u64,
-    /// Packets given up after too many retries.
-    pub retry_drops: u64,
-    /// Packets offered where their source is not, for a host that does not exist there, or longer
-    /// than IP allows: a driver's mistake.
-    pub unroutable: u64,
-}
-
-impl Ledger {
-    /// Whether every packet is accounted for.
-    pub fn balances(&self) -> bool {
-        let gone = self.queue_drops + self.retry_drops + self.unroutable;
-        self.offered == self.delivered + self.queued + gone
-    }
-}
 
 /// Who a contender is.
 #[derive(Clone, Copy, Debug)]

@@ -8,7 +8,7 @@ use rustls::pki_types::{CertificateDer, ServerName};
 use tack_net::quic::{Config, Connection, Early, Endpoint, Listen};
 use tack_net::tls::{Acceptor, ServerIdentity};
 
-use super::stock::{identity, provider};
+use super::stock::{identity, trusting};
 use super::{PROTOCOL, bytes, echo, echoed, loopback, soon};
 
 fn name() -> ServerName<'static> {
@@ -17,14 +17,7 @@ fn name() -> ServerName<'static> {
 
 /// A client's TLS that remembers servers.
 fn remembering(certificate: CertificateDer<'static>) -> Arc<rustls::ClientConfig> {
-    let mut roots = RootCertStore::empty();
-    roots.add(certificate).unwrap();
-    let mut tls = rustls::ClientConfig::builder_with_provider(provider())
-        .with_protocol_versions(&[&rustls::version::TLS13])
-        .unwrap()
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    tls.alpn_protocols = vec![PROTOCOL.to_vec()];
+    let mut tls = trusting(certificate);
     tls.enable_early_data = true;
     Arc::new(tls)
 }

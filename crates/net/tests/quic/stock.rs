@@ -25,11 +25,8 @@ pub(super) fn provider() -> Arc<rustls::crypto::CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
 }
 
-#[tokio::test]
-async fn a_quinn_client_is_served() {
-    let (identity, certificate, _) = identity();
-    let tls = Acceptor::new(&identity).unwrap().for_quic(&[PROTOCOL]);
-    let server = Endpoint::server(loopback(), Listen::new(tls, Config::default())).unwrap();
+/// A client's TLS that trusts this certificate.
+pub(super) fn trusting(certificate: CertificateDer<'static>) -> rustls::ClientConfig {
     let mut roots = RootCertStore::empty();
     roots.add(certificate).unwrap();
     let mut tls = rustls::ClientConfig::builder_with_provider(provider())
@@ -38,6 +35,15 @@ async fn a_quinn_client_is_served() {
         .with_root_certificates(roots)
         .with_no_client_auth();
     tls.alpn_protocols = vec![PROTOCOL.to_vec()];
+    tls
+}
+
+#[tokio::test]
+async fn a_quinn_client_is_served() {
+    let (identity, certificate, _) = identity();
+    let tls = Acceptor::new(&identity).unwrap().for_quic(&[PROTOCOL]);
+    let server = Endpoint::server(loopback(), Listen::new(tls, Config::default())).unwrap();
+    let tls = trusting(certificate);
     let config = quinn::ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls).unwrap()));
     let client = quinn::Endpoint::client(loopback()).unwrap();
     let connecting = client.connect_with(config, server.local_addr(), "localhost").unwrap();

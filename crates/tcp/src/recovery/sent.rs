@@ -52,6 +52,19 @@ impl Entry {
     fn bytes(&self) -> u64 {
         self.end - self.start
     }
+
+    /// What is reported of it when its bytes before `end` are known to have arrived.
+    fn delivered(&self, end: u64) -> Delivered {
+        Delivered {
+            end,
+            new_bytes: if self.counted { 0 } else { end - self.start },
+            was_sacked: self.state == State::Sacked,
+            retransmitted: self.retransmitted,
+            xmit: self.xmit,
+            sent_at: self.sent_at,
+            snapshot: self.snapshot,
+        }
+    }
 }
 
 /// A transmission in the order of sending.
@@ -255,16 +268,8 @@ impl Sent {
         while self.snd_una < cum_ack
             && let Some(head) = self.entries.front()
         {
-            let (end, was_sacked) = (head.end.min(cum_ack), head.state == State::Sacked);
-            report(Delivered {
-                end,
-                new_bytes: if head.counted { 0 } else { end - head.start },
-                was_sacked,
-                retransmitted: head.retransmitted,
-                xmit: head.xmit,
-                sent_at: head.sent_at,
-                snapshot: head.snapshot,
-            });
+            let end = head.end.min(cum_ack);
+            report(head.delivered(end));
             self.trim_head(end);
         }
     }
@@ -287,15 +292,7 @@ impl Sent {
             if entry.state == State::Sacked || !(inside || covered(&span)) {
                 continue;
             }
-            report(Delivered {
-                end: span.end,
-                new_bytes: if entry.counted { 0 } else { entry.bytes() },
-                was_sacked: false,
-                retransmitted: entry.retransmitted,
-                xmit: entry.xmit,
-                sent_at: entry.sent_at,
-                snapshot: entry.snapshot,
-            });
+            report(entry.delivered(span.end));
             self.set_state(i, State::Sacked);
             self.entries[i].counted = true;
         }
@@ -314,75 +311,60 @@ impl Sent {
 
     /// Declares lost what is left of a transmission; returns the bytes.
     pub(super) fn mark_lost(&mut self, transmission: &Transmission) -> u64 {
-        let mut bytes = 0;
-        for i in self.position(transmission.start)..self.entries.len() {
-            let entry = &self.entries[i];
-            if entry.start >= transmission.end {
-                break;
-            }
-            if entry.xmit == transmission.xmit && entry.state == State::InFlight {
-                bytes += entry.bytes();
-                self.set_state(i, State::Lost);
-            }
-        }
-        bytes
+        self.lose(transmission.start..transmission.end, |entry| {
+            entry.xmit == transmission.xmit && entry.state == State::InFlight
+        })
     }
 
     /// Declares lost what in `range` was sent once only and is in flight: the bytes, and when the
     /// newest of it left.
     pub(super) fn mark_fresh_lost(&mut self, range: Range<u64>) -> (u64, Option<Instant>) {
-        let (mut bytes, mut newest) = (0, None);
-        for i in self.position(range.start)..self.entries.len() {
-            let entry = &self.entries[i];
-            if entry.end > range.end {
-                break;
+        let mut newest = None;
+        let bytes = self.lose(range.clone(), |entry| {
+            let fresh = entry.state == State::InFlight && !entry.retransmitted;
+            let lost = fresh && entry.end <= range.end;
+            if lost {
+                newest = newest.max(Some(entry.sent_at));
             }
-            if entry.state == State::InFlight && !entry.retransmitted {
-                (bytes, newest) = (bytes + entry.bytes(), newest.max(Some(entry.sent_at)));
-                self.set_state(i, State::Lost);
-            }
-        }
+            lost
+        });
         (bytes, newest)
     }
 
     /// Declares the first segment lost; returns its bytes.
     pub(super) fn mark_head_lost(&mut self) -> u64 {
-        match self.entries.front() {
-            Some(head) if head.state == State::InFlight => {
-                let bytes = head.bytes();
-                self.set_state(0, State::Lost);
-                bytes
-            }
-            _ => 0,
-        }
+        self.lose(self.snd_una..self.snd_una + 1, |head| head.state == State::InFlight)
     }
 
     /// Declares lost everything that is in flight; returns the bytes.
     pub(super) fn mark_all_lost(&mut self) -> u64 {
-        let bytes = self.in_flight;
-        for i in 0..self.entries.len() {
-            if self.entries[i].state == State::InFlight {
-                self.set_state(i, State::Lost);
-            }
-        }
-        bytes
+        self.lose(self.all(), |entry| entry.state == State::InFlight)
     }
 
     /// Declares lost every segment in flight that is longer than `bytes`.
     pub(super) fn mark_longer_lost(&mut self, bytes: u64) {
-        for i in 0..self.entries.len() {
-            if self.entries[i].state == State::InFlight && self.entries[i].bytes() > bytes {
-                self.set_state(i, State::Lost);
-            }
-        }
+        self.lose(self.all(), |entry| entry.state == State::InFlight && entry.bytes() > bytes);
     }
 
     /// What was selectively acknowledged is not any more, and is lost; returns the bytes.
     pub(super) fn renege(&mut self) -> u64 {
+        self.lose(self.all(), |entry| entry.state == State::Sacked)
+    }
+
+    fn all(&self) -> Range<u64> {
+        self.snd_una..self.snd_nxt
+    }
+
+    /// Declares lost every such segment of which some is in `range`; returns the bytes.
+    fn lose(&mut self, range: Range<u64>, mut which: impl FnMut(&Entry) -> bool) -> u64 {
         let mut bytes = 0;
-        for i in 0..self.entries.len() {
-            if self.entries[i].state == State::Sacked {
-                bytes += self.entries[i].bytes();
+        for i in self.position(range.start)..self.entries.len() {
+            let entry = &self.entries[i];
+            if entry.start >= range.end {
+                break;
+            }
+            if which(entry) {
+                bytes += entry.bytes();
                 self.set_state(i, State::Lost);
             }
         }

@@ -3,12 +3,11 @@
 use std::sync::Arc;
 
 use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
-use rustls::RootCertStore;
 use rustls::pki_types::{CertificateDer, ServerName};
 use tack_net::quic::{Config, Connection, Early, Endpoint, Listen};
 use tack_net::tls::{Acceptor, ServerIdentity};
 
-use super::stock::{identity, trusting};
+use super::stock::{identity, provider, trusting};
 use super::{PROTOCOL, bytes, echo, echoed, loopback, soon};
 
 fn name() -> ServerName<'static> {

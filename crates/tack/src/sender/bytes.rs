@@ -109,6 +109,28 @@ impl Bytes {
         }
     }
 
+    /// What whole segments `range` covers. A peer that has part of one is sent all of it again: only one
+    /// that lies has many such parts, and each would be remembered.
+    fn whole_segments_in(&self, range: Range<u64>) -> Range<u64> {
+        let (first, beyond) = (self.starting_from(range.start), self.index_of(range.end));
+        self.start_of(first)..self.start_of(beyond.max(first))
+    }
+
+    /// The segments of which `range` has a part.
+    fn segments_around(&self, range: Range<u64>) -> Range<u64> {
+        let (first, beyond) = (self.index_of(range.start), self.starting_from(range.end));
+        self.start_of(first)..self.start_of(beyond.max(first))
+    }
+
+    /// Index of the first segment that does not start before `seq`.
+    fn starting_from(&self, seq: u64) -> usize {
+        self.segments.partition_point(|s| s.start < seq)
+    }
+
+    fn start_of(&self, index: usize) -> u64 {
+        self.segments.get(index).map_or(self.nxt, |s| s.start)
+    }
+
     /// Makes `seq` a boundary between segments, if it lies inside one.
     fn split_at(&mut self, seq: u64) {
         let i = self.index_of(seq);
@@ -242,7 +264,7 @@ impl Records for Bytes {
 
     /// `range` has arrived beyond `una`.
     fn receive(&mut self, range: Range<u64>, largest: Option<u64>, receipts: &mut Receipts) {
-        let range = range.start.max(self.una)..range.end.min(self.nxt);
+        let range = self.whole_segments_in(range);
         if range.is_empty() || self.received.contains(&range) {
             return;
         }
@@ -284,10 +306,10 @@ impl Records for Bytes {
         largest: u64,
         allows: impl Fn(&Segment) -> bool,
     ) -> u64 {
-        let hole = hole.start.max(self.una)..hole.end.min(self.nxt);
         if hole.is_empty() {
             return 0;
         }
+        let hole = self.segments_around(hole);
         // The peer may have dropped what it had queued [RFC 2018 §8].
         self.received.remove(hole.clone());
         let mut parts = Vec::new();

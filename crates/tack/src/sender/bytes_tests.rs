@@ -13,6 +13,8 @@ fn any(_: &Segment) -> bool {
 /// Everything about one byte.
 #[derive(Clone, Copy, Debug, Default)]
 struct Byte {
+    /// A segment begins here.
+    first: bool,
     pkt_seq: u64,
     received: bool,
     lost: bool,
@@ -49,8 +51,36 @@ impl Pair {
         for byte in self.range(seq.clone()) {
             (byte.pkt_seq, byte.lost) = (pkt_seq, false);
         }
+        let before = self.nxt();
         let len = self.bytes.len().max((seq.end - self.una) as usize);
         self.bytes.resize(len, fresh);
+        let cuts = [seq.start.min(before), seq.end.min(before), before];
+        for cut in cuts.into_iter().filter(|_| !seq.is_empty()) {
+            if let Some(byte) = self.range(cut..cut + 1).first_mut() {
+                byte.first = true;
+            }
+        }
+    }
+
+    fn is_boundary(&self, seq: u64) -> bool {
+        seq <= self.una || seq >= self.nxt() || self.bytes[(seq - self.una) as usize].first
+    }
+
+    /// What whole segments `seq` covers.
+    fn within(&self, seq: Range<u64>) -> Range<u64> {
+        let start = (seq.start..=self.nxt()).find(|at| self.is_boundary(*at));
+        let end = (self.una..=seq.end).rev().find(|at| self.is_boundary(*at));
+        start.unwrap_or(self.nxt())..end.unwrap_or(self.una)
+    }
+
+    /// The segments of which `seq` has a part.
+    fn around(&self, seq: Range<u64>) -> Range<u64> {
+        if seq.is_empty() {
+            return seq;
+        }
+        let start = (self.una..=seq.start).rev().find(|at| self.is_boundary(*at));
+        let end = (seq.end..=self.nxt()).find(|at| self.is_boundary(*at));
+        start.unwrap_or(self.una)..end.unwrap_or(self.nxt())
     }
 
     fn acknowledge(&mut self, to: u64) {
@@ -67,7 +97,7 @@ impl Pair {
         let mut receipts = Receipts::default();
         self.sent.receive(seq.clone(), None, &mut receipts);
         let mut new = 0;
-        for byte in self.range(seq) {
+        for byte in self.range(self.within(seq)) {
             new += u64::from(!byte.received);
             (byte.received, byte.lost) = (true, false);
         }
@@ -92,7 +122,7 @@ impl Pair {
     fn lose_hole(&mut self, seq: Range<u64>, largest: u64) {
         let lost = self.sent.lose_hole(seq.clone(), largest, any);
         let mut newly = 0;
-        for byte in self.range(seq) {
+        for byte in self.range(self.around(seq)) {
             byte.received = false;
             newly += u64::from(byte.pkt_seq < largest && !byte.lost);
             byte.lost |= byte.pkt_seq < largest;
@@ -178,18 +208,18 @@ fn a_transmission_may_carry_old_and_new_data_together() {
 }
 
 #[test]
-fn segments_too_long_for_the_path_are_lost_but_for_what_has_arrived_of_them() {
+fn segments_too_long_for_the_path_are_lost_unless_they_have_arrived() {
     let mut s = Bytes::new(1, 0);
-    for range in [0..100, 100..160, 160..260] {
+    for range in [0..100, 100..160, 160..200, 200..260, 260..360] {
         s.on_sent(range, 0, at(0));
     }
-    s.receive(200..260, None, &mut Receipts::default());
+    s.receive(200..360, None, &mut Receipts::default());
     s.lose_longer_than(60);
-    assert_eq!((s.lost_bytes(), s.first_lost()), (140, Some(0..100)));
+    assert_eq!((s.lost_bytes(), s.first_lost()), (100, Some(0..100)));
     s.check();
     // In pieces that pass, each under a number of its own.
-    for (i, range) in [0..60, 60..100, 160..200].into_iter().enumerate() {
-        assert_eq!(s.on_sent(range, 0, at(1)), (4 + i as u64, true));
+    for (i, range) in [0..60, 60..100].into_iter().enumerate() {
+        assert_eq!(s.on_sent(range, 0, at(1)), (6 + i as u64, true));
     }
     s.lose_longer_than(60);
     assert_eq!((s.lost_bytes(), s.in_flight()), (0, 200));
@@ -205,6 +235,23 @@ fn only_the_latest_transmission_of_a_segment_counts() {
     assert_eq!(s.lose_packets(1..2, any), 0);
     assert_eq!(s.lose_hole(0..100, 2, any), 0, "sent again after what the peer has seen");
     assert_eq!(s.lose_hole(0..100, 3, any), 100);
+}
+
+#[test]
+fn a_peer_that_tells_of_single_bytes_makes_no_list_longer_than_the_segments() {
+    let mut s = Bytes::new(1, 0);
+    for i in 0..100 {
+        s.on_sent(i * 1_000..i * 1_000 + 1_000, 0, at(i));
+    }
+    for byte in (1..100_000).step_by(2) {
+        s.receive(byte..byte + 1, None, &mut Receipts::default());
+        s.lose_hole(byte + 1..byte + 2, 102, any);
+    }
+    assert!(s.received.is_empty());
+    assert_eq!((s.lost.len(), s.first_lost()), (1, Some(0..1_000)), "and whole segments are sent");
+    s.receive(500..2_500, None, &mut Receipts::default());
+    assert_eq!(s.received.first(), Some(1_000..2_000));
+    s.check();
 }
 
 #[test]

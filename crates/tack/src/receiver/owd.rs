@@ -24,6 +24,9 @@ use crate::feedback::Timing;
 /// starts anew, and the least delay of `tau` stays. Deviation: [TON §V-B] says nothing of pauses.
 const STALE: Duration = Duration::from_millis(500);
 
+/// After a longer pause the sender's clock may have come round: what passed here has passed there.
+const WRAP: Duration = Duration::from_secs(30 * 60);
+
 #[derive(Clone, Copy, Debug)]
 struct Candidate {
     smoothed: i64,
@@ -80,6 +83,7 @@ impl OneWayDelay {
         let step = i64::from(relative.wrapping_sub(self.last_relative_us) as i32);
         self.last_relative_us = relative;
         let first = self.last_arrival.is_none();
+        let pause = self.last_arrival.map_or(Duration::ZERO, |last| now - last);
         self.owd_us = if first { 0 } else { self.owd_us.saturating_add(step) };
         let owd = self.owd_us.saturating_mul(256);
         match self.last_arrival {
@@ -99,7 +103,10 @@ impl OneWayDelay {
                 Some(Candidate { smoothed: self.smoothed, departure_us, arrived: now });
         }
         let after = departure_us.wrapping_sub(self.last_departure_us) as i32;
-        if first || after > 0 {
+        if pause > WRAP {
+            self.last_departure_us = departure_us;
+            self.departed += pause;
+        } else if first || after > 0 {
             self.last_departure_us = departure_us;
             let after = if first { 0 } else { u64::from(after.unsigned_abs()) };
             self.departed += Duration::from_micros(after);
@@ -158,6 +165,22 @@ mod tests {
             for drift in [-200, 0, 200] {
                 assert_eq!(picked(&owds, offset, drift, true), 3, "{offset} {drift}");
             }
+        }
+    }
+
+    #[test]
+    fn departures_go_on_after_any_pause() {
+        for minutes in [1, 29, 31, 36, 50, 71, 72, 100, 1_000] {
+            let mut owd = OneWayDelay::new(true, TAU);
+            owd.on_arrival(5, 1_000, Instant::from_millis(1));
+            let later = minutes * 60_000_000u64;
+            let stamp = |us: u64| (later + us) as u32;
+            let at = |us: u64| Instant::from_micros(later + us);
+            let before = owd.on_arrival(stamp(0), stamp(2_000), at(2_000));
+            let near = Duration::from_secs(minutes * 60).abs_diff(before);
+            assert!(near < Duration::from_millis(5), "{minutes} min: {before:?}");
+            let after = owd.on_arrival(stamp(700), stamp(2_700), at(2_700));
+            assert_eq!(after - before, Duration::from_micros(700), "{minutes} min");
         }
     }
 

@@ -273,7 +273,7 @@ impl<L: Records> Sender<L> {
         acked.spurious |= self.recovery.on_needless(acked.needless);
         self.recovery.on_acknowledged(self.sent.una());
         if acked.lost_bytes > 0 {
-            acked.recovery_started = self.recovery.on_lost(self.sent.nxt());
+            acked.recovery_started = self.recovery.on_lost(self.sent.nxt(), acked.lost_sent_at);
             // A probe has repaired it already, perhaps, and there is nothing to wait for.
             self.recovery.on_acknowledged(self.sent.una());
         }
@@ -354,7 +354,7 @@ impl<L: Records> Sender<L> {
             self.tail_probe.cancel();
             let lost_before = self.sent.lose_everything();
             let (nxt, next_pkt_seq) = (self.sent.nxt(), self.sent.next_pkt_seq());
-            self.recovery.on_timeout(nxt, next_pkt_seq, lost_before);
+            self.recovery.on_timeout(nxt, next_pkt_seq, lost_before, now);
             self.count_repacked();
             self.fill_timer(now);
         }
@@ -384,6 +384,8 @@ impl<L: Records> Sender<L> {
         self.rtt_min = RttMin::new(self.params.tau);
         self.return_path = ReturnPath::default();
         self.delivery_rate = None;
+        self.rho = 0.0;
+        self.frequency.on_path_change();
     }
 
     /// Bytes in flight: sent, neither known to have arrived nor declared lost.

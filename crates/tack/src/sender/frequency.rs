@@ -114,20 +114,21 @@ impl Stretch {
 /// Whether bandwidth is being probed.
 #[derive(Debug, Default)]
 struct Probing {
-    /// The estimate when it last grew, and when that was.
-    baseline: Rate,
-    grew: Option<Instant>,
+    /// The estimate when it last grew, and when that was; `None` while nothing is probed.
+    grew: Option<(Rate, Instant)>,
 }
 
 impl Probing {
     /// What arrives is `bw`, `startup` what the controller says of itself, and growth must come within
     /// `patience`.
     fn update(&mut self, bw: Rate, startup: bool, patience: Duration, now: Instant) -> bool {
-        if self.grew.is_none() || bw >= self.baseline.mul_f64(GROWTH) {
-            self.baseline = bw;
-            self.grew = Some(now);
+        // What an earlier search found is no measure for one that begins after a timeout, on a path that
+        // carries less now.
+        self.grew = self.grew.filter(|_| startup);
+        if startup && self.grew.is_none_or(|(baseline, _)| bw >= baseline.mul_f64(GROWTH)) {
+            self.grew = Some((bw, now));
         }
-        startup && self.grew.is_some_and(|grew| now - grew <= patience)
+        self.grew.is_some_and(|(_, grew)| now - grew <= patience)
     }
 }
 
@@ -146,6 +147,11 @@ impl FrequencySync {
     /// The bdp that the receiver knows, bytes; zero before it was told one.
     pub(super) fn told_bdp(&self) -> u64 {
         self.told.map_or(0, |told| told.frequency.bdp)
+    }
+
+    /// The path is another one: what was found on the old one is no measure. The receiver still does as told.
+    pub(super) fn on_path_change(&mut self) {
+        (self.probing, self.stretch) = (Probing::default(), Stretch::default());
     }
 
     /// What to tell now, if anything; it counts as told.
@@ -192,15 +198,11 @@ impl FrequencySync {
             return echo.regime != new.regime || !near;
         };
         let old = &told.frequency;
-        if old.regime != new.regime {
-            // Where counting rules, more TACKs are not to be had: probing changes nothing.
-            return new.regime == Regime::Steady
-                || equations::period_rules(
-                    new.bdp,
-                    params.beta,
-                    params.segments_per_ack,
-                    params.mss,
-                );
+        // Where counting rules, more TACKs are not to be had: probing changes nothing.
+        let (beta, l) = (params.beta, params.segments_per_ack);
+        let probing_helps = equations::period_rules(new.bdp, beta, l, params.mss);
+        if old.regime != new.regime && (new.regime == Regime::Steady || probing_helps) {
+            return true;
         }
         let interval = effective(new.interval).as_secs_f64();
         let old_interval = effective(old.interval).as_secs_f64();

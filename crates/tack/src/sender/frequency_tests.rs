@@ -257,3 +257,26 @@ fn a_thin_return_path_doubles_the_interval_until_it_is_free() {
     let f = poll(&mut sync, estimates(100, ms(20), false), at(3_000)).expect("free");
     assert_eq!(f.interval, ms(5));
 }
+
+#[test]
+fn a_search_after_a_timeout_is_measured_by_what_it_found_itself() {
+    // 100 Mbit/s once, then a timeout on a path that carries 5 by now.
+    let mut sync = told(estimates(100, ms(40), true));
+    poll(&mut sync, estimates(100, ms(40), false), at(1_000));
+    let mut regimes = vec![];
+    for t in 0..400 {
+        let e = estimates(5 + t / 40, ms(40), t < 300);
+        regimes.extend(poll(&mut sync, e, at(10_000 + t)).map(|f| (t, f.regime)));
+    }
+    assert_eq!(regimes, [(0, Regime::Startup), (300, Regime::Steady)]);
+}
+
+#[test]
+fn an_application_that_sends_now_and_then_is_no_search() {
+    let mut sync = told(estimates(10, ms(40), true));
+    let told: Vec<_> = (0..10_000)
+        .filter_map(|t| poll(&mut sync, estimates(10, ms(40), true), at(t)))
+        .map(|f| f.regime)
+        .collect();
+    assert_eq!(told, [Regime::Steady]);
+}

@@ -156,7 +156,7 @@ impl CongestionWindow {
     }
 
     /// Applies recovery and returns the acknowledged bytes that may grow the window: none during
-    /// recovery, and none when the window was not what limited the sender: a window nobody has used
+    /// recovery but of the slow start after a timeout, and none when the window was not what limited the sender: a window nobody has used
     /// says nothing about the path [RFC 7661 §2].
     pub(crate) fn on_ack(&mut self, ack: &AckSample) -> u64 {
         let mut srtt = ack.srtt.or(self.acks.srtt);
@@ -184,7 +184,14 @@ impl CongestionWindow {
             self.set_cwnd(window);
             return 0;
         }
-        if ack.cwnd_limited { ack.acked_bytes } else { 0 }
+        if ack.cwnd_limited && !self.is_held_by(ack) { ack.acked_bytes } else { 0 }
+    }
+
+    /// A hole outlasts a timeout for as long as its repairs are lost, and meanwhile no loss is news. TCPs grow
+    /// all the same until their timer fires again; under TACK it does not while anything arrives, and a window
+    /// grew to ten times what the path held.
+    fn is_held_by(&self, ack: &AckSample) -> bool {
+        ack.in_recovery && !self.in_slow_start() && !ack.ack_interval.is_zero()
     }
 
     /// Grows by what was acknowledged, `L` segments at most [RFC 3465 §2.2], up to `ssthresh`;

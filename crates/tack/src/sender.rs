@@ -221,12 +221,12 @@ impl<L: Records> Sender<L> {
     }
 
     /// A cumulative acknowledgment arrived otherwise (on a data segment); `rtt` is the host's own
-    /// sample if it has one (handshake, timestamps).
+    /// sample if it has one (handshake, timestamps). It counts where no TACK has timed the path for a second.
     pub fn on_cum_ack(&mut self, cum_ack: u64, rtt: Option<Duration>, now: Instant) -> Acked {
         let mut acked = self.before();
-        if let Some(rtt) = rtt {
-            self.on_rtt(rtt, now);
-            acked.rtt = Some(rtt);
+        acked.rtt = rtt.filter(|rtt| self.rtt.on_sample(*rtt, now));
+        if let Some(rtt) = acked.rtt {
+            self.rtt_min.update(rtt, now);
         }
         let receipts = if cum_ack <= self.sent.nxt() {
             self.acknowledge(cum_ack, &mut acked, now)
@@ -245,8 +245,9 @@ impl<L: Records> Sender<L> {
         receipts
     }
 
+    /// A round trip without the peer's delay.
     fn on_rtt(&mut self, rtt: Duration, now: Instant) {
-        self.rtt.update(rtt);
+        self.rtt.on_timing(rtt, now);
         self.rtt_min.update(rtt, now);
     }
 
@@ -273,7 +274,7 @@ impl<L: Records> Sender<L> {
         acked.spurious |= self.recovery.on_needless(acked.needless);
         self.recovery.on_acknowledged(self.sent.una());
         if acked.lost_bytes > 0 {
-            acked.recovery_started = self.recovery.on_lost(self.sent.nxt(), acked.lost_sent_at);
+            acked.recovery_started = self.recovery.on_lost(self.sent.nxt());
             // A probe has repaired it already, perhaps, and there is nothing to wait for.
             self.recovery.on_acknowledged(self.sent.una());
         }
@@ -305,6 +306,7 @@ impl<L: Records> Sender<L> {
         Path {
             srtt: self.rtt.srtt(),
             rttvar: self.rtt.rttvar().unwrap_or_default(),
+            usual_rtt: self.rtt.usual(),
             alpha: self.interval(),
             segments_per_ack: self.params.segments_per_ack,
             flush: self.params.flush,
@@ -354,7 +356,7 @@ impl<L: Records> Sender<L> {
             self.tail_probe.cancel();
             let lost_before = self.sent.lose_everything();
             let (nxt, next_pkt_seq) = (self.sent.nxt(), self.sent.next_pkt_seq());
-            self.recovery.on_timeout(nxt, next_pkt_seq, lost_before, now);
+            self.recovery.on_timeout(nxt, next_pkt_seq, lost_before);
             self.count_repacked();
             self.fill_timer(now);
         }

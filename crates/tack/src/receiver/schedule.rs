@@ -280,11 +280,12 @@ impl Schedule {
             None if waited && self.packets < self.segments_per_ack => DISTRUST,
             _ => self.distrust.saturating_sub(1),
         };
-        self.silent = match self.full_at {
-            Some(_) if self.said_by_data && self.at_once.is_none() && self.worth_at.is_none() => {
-                DISTRUST
-            }
-            _ => self.silent.saturating_sub(1),
+        // One that did not wait says nothing of whether it would have been in vain.
+        let in_vain = self.full_at.is_some() && self.said_by_data && self.silent == 0;
+        self.silent = if in_vain && self.at_once.is_none() && self.worth_at.is_none() {
+            DISTRUST
+        } else {
+            self.silent.saturating_sub(1)
         };
         // A TACK sent early (demanded by the host) starts a new period.
         self.last_due = Some(self.by_rules().map_or(now, |due| due.min(now)));

@@ -217,6 +217,29 @@ fn data_in_return_leaves_one_tack_per_rtt_to_a_bulk_flow_and_none_to_a_dialogue(
 }
 
 #[test]
+fn a_dialogue_that_once_waited_in_vain_for_data_in_return_trusts_it_again() {
+    // Responses of two full segments, each answered 4 ms later by the next request; once it takes 300 ms.
+    let mut s = steady(ms(70), 2);
+    let mut tacks = vec![];
+    for (exchange, slow) in (0..60).map(|exchange| (exchange, exchange == 5)) {
+        let begun = exchange * 1_000;
+        s.on_arrival(1_000, false, at(begun));
+        s.on_arrival(1_000, false, at(begun));
+        let answered = if slow { 300 } else { 4 };
+        for t in begun..begun + answered {
+            if s.by_rules().is_some_and(|due| due <= at(t)) {
+                s.on_tack(at(t));
+                tacks.push(exchange);
+            }
+        }
+        s.on_arrival(10, false, at(begun + answered));
+        s.on_data_left(true, at(begun + answered));
+    }
+    assert!(tacks.len() <= 2 + DISTRUST as usize, "{tacks:?}");
+    assert!(tacks.iter().all(|exchange| *exchange < 25), "{tacks:?}");
+}
+
+#[test]
 fn what_comes_after_data_in_return_has_its_own_flush_timer() {
     let mut s = steady(ms(10), 2);
     s.on_arrival(5_000, false, at(1));
@@ -362,7 +385,7 @@ impl Model {
         };
         let said = self.arrivals.iter().any(|(.., said)| *said);
         self.silent = match (self.full_at(), self.demanded) {
-            (Some(_), None) if said && self.worth_at().is_none() => DISTRUST,
+            (Some(_), None) if said && self.silent == 0 && self.worth_at().is_none() => DISTRUST,
             _ => self.silent.saturating_sub(1),
         };
         self.last_due = Some(self.due().unwrap().min(now));

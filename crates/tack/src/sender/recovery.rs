@@ -3,13 +3,6 @@
 //! An episode opens with the first loss and closes when all that was outstanding then has been
 //! acknowledged. PKT.SEQ tells a needless retransmission for certain: its data is acknowledged by a
 //! TACK whose largest PKT.SEQ is below the retransmission's, so an earlier transmission arrived.
-//!
-//! After a timeout the window grows, and a hole may outlast it for as long as its repairs are lost: what was
-//! sent since the timeout and is lost all the same opens another episode.
-//!
-//! Deviation: TCPs take no loss for news before the data that was outstanding at a timeout is acknowledged
-//! [RFC 6675 §5.1], for they cannot tell which transmission was lost. PKT.SEQ tells.
-//!
 //! An episode whose retransmissions were all needless was spurious, also when the last proof comes after
 //! its end: a packet may be late by many round trips of a short path. So was a timeout when the first
 //! TACK with news after it shows that no packet sent after the timeout has arrived, or misses
@@ -17,8 +10,6 @@
 //! and Eifel [RFC 3522]). The second case includes the loss of the one segment that the timeout
 //! repaired, when everything behind it had arrived and only the TACKs were lost: the path of the
 //! data has shown one loss then, not silence.
-
-use tack_units::Instant;
 
 use crate::Ranges;
 
@@ -58,8 +49,6 @@ pub(super) struct Recovery {
     retransmissions: u64,
     needless: u64,
     undo: Option<Undo>,
-    /// When the timer expired that began this episode.
-    timed_out: Option<Instant>,
 }
 
 impl Recovery {
@@ -67,11 +56,9 @@ impl Recovery {
         self.until.is_some()
     }
 
-    /// Bytes were declared lost, the newest of which left at `sent_at`. Returns whether that opens an episode.
-    pub(super) fn on_lost(&mut self, nxt: u64, sent_at: Option<Instant>) -> bool {
-        let since = |timeout| sent_at.is_some_and(|sent_at| sent_at >= timeout);
-        let is_news = self.undo.is_none() && self.timed_out.is_some_and(since);
-        if self.until.is_some() && !is_news {
+    /// Bytes were declared lost. Returns whether that opens an episode.
+    pub(super) fn on_lost(&mut self, nxt: u64) -> bool {
+        if self.until.is_some() {
             return false;
         }
         *self = Recovery { until: Some(nxt), ..Default::default() };
@@ -80,17 +67,10 @@ impl Recovery {
 
     /// The retransmission timer expired; `lost_before` was lost already. Without news since the last
     /// time it is that silence which goes on, and what would be undone is all of it.
-    pub(super) fn on_timeout(
-        &mut self,
-        nxt: u64,
-        next_pkt_seq: u64,
-        lost_before: Ranges,
-        now: Instant,
-    ) {
+    pub(super) fn on_timeout(&mut self, nxt: u64, next_pkt_seq: u64, lost_before: Ranges) {
         let first = || Undo { next_pkt_seq, lost_before };
         let undo = Some(self.undo.take().unwrap_or_else(first));
-        let timed_out = Some(now);
-        *self = Recovery { until: Some(nxt), undo, timed_out, ..Default::default() };
+        *self = Recovery { until: Some(nxt), undo, ..Default::default() };
     }
 
     pub(super) fn on_retransmitted(&mut self) {
@@ -141,19 +121,19 @@ mod tests {
     #[test]
     fn an_episode_lasts_until_what_was_outstanding_is_acknowledged() {
         let mut r = Recovery::default();
-        assert!(r.on_lost(1_000, None));
-        assert!(!r.on_lost(2_000, None));
+        assert!(r.on_lost(1_000));
+        assert!(!r.on_lost(2_000));
         r.on_acknowledged(999);
         assert!(r.is_active());
         r.on_acknowledged(1_000);
         assert!(!r.is_active());
-        assert!(r.on_lost(2_000, None));
+        assert!(r.on_lost(2_000));
     }
 
     #[test]
     fn an_episode_is_spurious_when_every_retransmission_was_needless() {
         let mut r = Recovery::default();
-        r.on_lost(1_000, None);
+        r.on_lost(1_000);
         r.on_retransmitted();
         r.on_retransmitted();
         assert!(!r.on_needless(1));
@@ -165,12 +145,12 @@ mod tests {
     fn an_episode_that_has_ended_may_still_prove_spurious_until_the_next_one() {
         let mut r = Recovery::default();
         for proved_in_time in [true, false] {
-            assert!(r.on_lost(1_000, None));
+            assert!(r.on_lost(1_000));
             r.on_retransmitted();
             r.on_acknowledged(1_000);
             r.on_retransmitted();
             if !proved_in_time {
-                assert!(r.on_lost(2_000, None));
+                assert!(r.on_lost(2_000));
             }
             assert_eq!(r.on_needless(1), proved_in_time);
         }
@@ -186,7 +166,7 @@ mod tests {
         let news = |largest, oldest, missing| News { largest: Some(largest), oldest, missing };
         let mut r = Recovery::default();
         let mut after_timeout = |news| {
-            r.on_timeout(1_000, 50, lost.clone(), Instant::ZERO);
+            r.on_timeout(1_000, 50, lost.clone());
             let undone = r.on_news(news);
             assert_eq!(r.is_active(), undone.is_none(), "an undone timeout leaves no episode");
             assert_eq!(r.on_news(news), None, "decided once");
@@ -201,33 +181,19 @@ mod tests {
     }
 
     #[test]
-    fn what_was_sent_since_a_timeout_and_is_lost_opens_an_episode_before_the_old_one_ends() {
-        let at = |ms| Some(Instant::from_millis(ms));
-        let mut r = Recovery::default();
-        r.on_timeout(1_000, 50, Ranges::new(), Instant::from_millis(10));
-        assert!(!r.on_lost(1_500, at(20)), "it may be undone yet");
-        r.on_news(News { largest: Some(50), oldest: Some(50), missing: true });
-        assert!(!r.on_lost(1_500, at(9)), "the timeout has answered that");
-        assert!(r.on_lost(1_500, at(10)));
-        assert!(!r.on_lost(2_000, at(20)), "one round trip, one answer");
-        r.on_acknowledged(1_499);
-        assert!(r.is_active());
-    }
-
-    #[test]
     fn a_silence_of_several_timeouts_is_undone_as_one() {
         let mut r = Recovery::default();
-        r.on_timeout(1_000, 50, Ranges::new(), Instant::ZERO);
+        r.on_timeout(1_000, 50, Ranges::new());
         let mut all = Ranges::new();
         all.insert(0..1_000);
-        r.on_timeout(1_000, 51, all, Instant::ZERO);
+        r.on_timeout(1_000, 51, all);
         let of_the_probe = News { largest: None, oldest: Some(50), missing: false };
         assert_eq!(r.on_news(of_the_probe), None, "sent since, and nothing before has arrived");
         let of_before = News { largest: None, oldest: Some(49), missing: false };
         assert_eq!(r.on_news(of_before), None, "decided once");
         let mut r = Recovery::default();
-        r.on_timeout(1_000, 50, Ranges::new(), Instant::ZERO);
-        r.on_timeout(1_000, 51, Ranges::new(), Instant::ZERO);
+        r.on_timeout(1_000, 50, Ranges::new());
+        r.on_timeout(1_000, 51, Ranges::new());
         assert_eq!(r.on_news(of_before).map(|undone| undone.lost_before), Some(Ranges::new()));
     }
 }

@@ -1,7 +1,7 @@
 //! When silence has lasted too long: probe first, retransmission timeout after.
 //!
 //! ```text
-//! probe  min( last transmission + 2 SRTT + held back + slack,  RTO )      once,
+//! probe  min( last transmission + 2 usual RTT + held back + slack,  RTO )  once,
 //!        and where TACKs are lost once more, twice as long after the first, if that is before the RTO
 //! RTO    wait began + ( SRTT + max(G, 4 RTTVAR) + held back ) * 1, 2, 4, 6, 9, 13.5, ...  then
 //!
@@ -69,6 +69,8 @@ pub(super) struct Path {
     /// `None` before the first sample.
     pub(super) srtt: Option<Duration>,
     pub(super) rttvar: Duration,
+    /// What round trips usually are; `None` before the first sample.
+    pub(super) usual_rtt: Option<Duration>,
     /// TACK interval in force.
     pub(super) alpha: Duration,
     /// `L`.
@@ -151,8 +153,8 @@ impl Timer {
     /// When the next timer fires, given that something is outstanding.
     pub(super) fn deadline(&self, path: Path) -> Instant {
         let rto = self.timeout(path);
-        let srtt = path.srtt.unwrap_or(INITIAL_RTO / 2);
-        let wait = 2 * srtt + self.held_back(self.full_since.is_some(), path) + PROBE_SLACK;
+        let usual = path.usual_rtt.unwrap_or(INITIAL_RTO / 2);
+        let wait = 2 * usual + self.held_back(self.full_since.is_some(), path) + PROBE_SLACK;
         match self.probes {
             0 => rto.min(self.last_sent.max(self.waiting_since) + wait),
             1 if self.backoff == 0 && path.lossy => {
@@ -231,6 +233,7 @@ mod tests {
         Path {
             srtt: Some(ms(srtt)),
             rttvar: ms(rttvar),
+            usual_rtt: Some(ms(srtt)),
             alpha: ms(srtt / 4),
             segments_per_ack: 2,
             flush: ms(25),
@@ -244,7 +247,7 @@ mod tests {
         assert_eq!(t.rto(path(200, 10)), ms(200 + 40 + 50));
         assert_eq!(t.rto(path(400, 0)), ms(400 + 1 + 100));
         assert_eq!(t.rto(path(4, 0)), MIN_RTO);
-        assert_eq!(t.rto(Path { srtt: None, ..path(0, 0) }), INITIAL_RTO);
+        assert_eq!(t.rto(Path { srtt: None, usual_rtt: None, ..path(0, 0) }), INITIAL_RTO);
         assert_eq!(t.rto(path(59_000, 10_000)), MAX_RTO);
     }
 

@@ -50,6 +50,13 @@ pub(crate) enum News {
     Nothing,
 }
 
+impl Heard<'_> {
+    /// The round trip that the timestamps show, delays of the peer's acknowledgment included.
+    fn rtt(&self, now: Instant) -> Option<Duration> {
+        self.clock.rtt(self.echo, now).filter(|_| self.clock.is_fine())
+    }
+}
+
 impl Recovery {
     pub(crate) fn tack(params: tack::Params, first_pkt_seq: u64, first: u64, now: Instant) -> Self {
         Recovery::Tack(Box::new(tack::Sender::new(params, first_pkt_seq, first, now)))
@@ -120,6 +127,7 @@ impl Recovery {
 
     /// An acknowledgment came, and `news` with it.
     pub(crate) fn on_ack(&mut self, heard: Heard<'_>, news: News, now: Instant) -> Acked {
+        let rtt = heard.rtt(now);
         match (self, news) {
             (Recovery::Plain(plain, _), _) => {
                 let first_resent = plain.first_retransmission_at().map(|at| heard.clock.val(at));
@@ -127,7 +135,7 @@ impl Recovery {
                     cum_ack: heard.cum_ack,
                     sack: heard.sack,
                     dsack: heard.dsack,
-                    ts_rtt: heard.clock.rtt(heard.echo, now).filter(|_| heard.clock.is_fine()),
+                    ts_rtt: rtt,
                     echoes_original: first_resent.is_some_and(|first| {
                         heard.echo.is_some_and(|ts| (ts.ecr.wrapping_sub(first) as i32) < 0)
                     }),
@@ -151,7 +159,7 @@ impl Recovery {
             {
                 sender.on_iack(&iack, now)
             }
-            (Recovery::Tack(sender), _) => sender.on_cum_ack(heard.cum_ack, None, now),
+            (Recovery::Tack(sender), _) => sender.on_cum_ack(heard.cum_ack, rtt, now),
         }
     }
 

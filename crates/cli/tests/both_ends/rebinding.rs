@@ -15,12 +15,20 @@ use std::time::{Duration, Instant};
 
 use rand::RngExt;
 use rand_pcg::Pcg64;
+use tack_cli::conn::Accept;
+use tack_cli::net::{NetAccept, Way};
+use tack_cli::progress::Progress;
+use tack_cli::stop::Stop;
+use tack_cli::transfer::TransferError;
+use tack_cli::transfer::recv::{Intake, decline, receive_tree};
+use tack_cli::transfer::store::{Durability, Store};
 #[cfg(target_os = "linux")]
 use tack_device::{Netns, NetnsError, Prefix};
+use tack_net::ConnConfig;
 use tempfile::tempdir;
 
 use crate::network::{listen, started};
-use crate::support::{Listening, random_bytes, rng, succeeded, tack};
+use crate::support::{Listening, random_bytes, rng, run, succeeded, tack};
 
 /// What a path does to datagrams, beside carrying them to another port.
 #[derive(Clone, Debug)]
@@ -298,6 +306,87 @@ fn a_damaged_acknowledgment_of_what_never_arrived_is_noticed_though_the_peer_is_
     went_on(&send_over(Course { forges_after: Some(5_000), ..STEADY }, 20_000_000));
     // What takes three seconds took the sixty after which a frame's absence is silence.
     assert!(began.elapsed() < Duration::from_secs(45), "{:?}", began.elapsed());
+}
+
+/// Five connections that are silent and five new ones are more than one address may have.
+#[test]
+fn five_transfers_behind_one_nat_go_on_when_it_rebinds() {
+    let (here, there) = (tempdir().unwrap(), tempdir().unwrap());
+    let (receiver, send) = listen(here.path(), "recv in -k -p 0 -B 127.0.0.1 --open", "FILM");
+    let inner = send.split("127.0.0.1:").nth(1).unwrap().split(' ').next().unwrap();
+    let orders = Arc::default();
+    let films: Vec<_> = (0..5).map(|n| random_bytes(&mut rng(60 + n), 20_000_000)).collect();
+    let sending: Vec<_> = films
+        .iter()
+        .enumerate()
+        .map(|(n, film)| {
+            fs::write(there.path().join(format!("film{n}")), film).unwrap();
+            let path = Course { rebinds_after: 8_000, ..STEADY };
+            let outer = forward(inner.parse().unwrap(), path, &orders).to_string();
+            let line = send.replace(inner, &outer).replace("FILM", &format!("film{n}"));
+            tack(there.path(), &line).spawn().unwrap()
+        })
+        .collect();
+    let sent: Vec<_> = sending.into_iter().map(|child| child.wait_with_output().unwrap()).collect();
+    orders.end();
+    drop(receiver);
+    for (n, film) in films.iter().enumerate() {
+        succeeded(&sent[n]);
+        went_on(&sent[n]);
+        assert!(fs::read(here.path().join(format!("in/film{n}"))).unwrap() == *film);
+    }
+}
+
+/// A receiver that breaks off, has no place for a moment, is gone before it says a word, and then goes on.
+#[test]
+fn a_sender_that_comes_back_asks_again_while_there_is_no_place_for_it() {
+    let (here, there) = (tempdir().unwrap(), tempdir().unwrap());
+    let film = random_bytes(&mut rng(54), 20_000_000);
+    fs::write(there.path().join("film"), &film).unwrap();
+    let (inbox, partial) = (here.path().join("in"), here.path().join("in/.tack-partial"));
+    let begun = async {
+        let arrived = || -> u64 {
+            let entries = fs::read_dir(&partial).into_iter().flatten().flatten();
+            entries.filter_map(|e| e.metadata().ok()).map(|m| m.len()).sum()
+        };
+        while arrived() < 1_000_000 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    let sent = run(async {
+        let local = "127.0.0.1:0".parse().unwrap();
+        let mut server = NetAccept::listen(&Way::Udp, local, ConnConfig::default(), None).unwrap();
+        let port = server.local_addr().port();
+        let line = format!("send film 127.0.0.1:{port} --insecure-plaintext");
+        let sender = tack(there.path(), &line).spawn().unwrap();
+        let sent = tokio::task::spawn_blocking(|| sender.wait_with_output().unwrap());
+        let intake = Intake::alone(Store::open(&inbox, Durability::Lazy).unwrap());
+        let (quiet, never) = (Progress::hidden(), Stop::never());
+        let conn = server.accept().await.unwrap();
+        tokio::select! {
+            ended = receive_tree(conn, &intake, &quiet, &never) => panic!("too soon: {ended:?}"),
+            () = begun => {}
+        }
+        let conn = server.accept().await.unwrap();
+        let _ = decline(conn, TransferError::Busy("no place".to_owned()), &never).await;
+        drop(server.accept().await.unwrap());
+        // It may have given one up that took long.
+        let receiving = async {
+            loop {
+                let conn = server.accept().await.unwrap();
+                if receive_tree(conn, &intake, &quiet, &never).await.is_ok() {
+                    break;
+                }
+            }
+        };
+        tokio::select! {
+            sent = sent => sent.unwrap(),
+            () = async { receiving.await; std::future::pending().await } => unreachable!(),
+        }
+    });
+    succeeded(&sent);
+    went_on(&sent);
+    assert!(fs::read(inbox.join("film")).unwrap() == film);
 }
 
 /// A network of our own; `None`, with a word, where that is not allowed.

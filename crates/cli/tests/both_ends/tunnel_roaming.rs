@@ -306,6 +306,29 @@ fn handshakes_that_are_damaged_end_no_tunnel_and_refuse_no_program() {
     });
 }
 
+#[test]
+fn an_association_is_had_where_all_connections_that_stood_ready_are_dead() {
+    for over in TRANSPORTS {
+        run(async {
+            let (options, orders) = (format!("-D 0{over}"), Arc::new(Orders::default()));
+            let told = Arc::clone(&orders);
+            let path = move |port| forward(port, STEADY, &told);
+            let tunnel = tokio::task::spawn_blocking(move || tunnel_by("any", &options, path));
+            let tunnel = tunnel.await.unwrap();
+            // They stand ready by then, and have not heard of the new address.
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            orders.rebind();
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            let mut program = connected(tunnel.locals[0]).await;
+            program.write_all(&[5, 1, 0, 5, 3, 0, 1, 0, 0, 0, 0, 0, 0]).await.unwrap();
+            let mut reply = [0; 12];
+            timeout(LIMIT, program.read_exact(&mut reply)).await.unwrap().unwrap();
+            assert_eq!(reply[..6], [5, 0, 5, 0, 0, 1], "{over}: {reply:?}");
+            orders.end();
+        });
+    }
+}
+
 /// A target that says `first`, waits to be told, and says the rest.
 async fn narrator(listener: TcpListener, story: Vec<u8>, first: usize, goes_on: Arc<Notify>) {
     let (mut stream, _) = listener.accept().await.unwrap();

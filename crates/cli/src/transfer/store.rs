@@ -303,12 +303,17 @@ impl Store {
             let _ = self.remove_partial(&temporary);
             self.calls.ask_os(Call::Make)?;
             rustix::fs::symlinkat(OsStr::from_bytes(target), &self.partial, &temporary)?;
-            let flags = AtFlags::SYMLINK_NOFOLLOW;
-            // A file system without times on links is no reason to fail.
-            let _ = self.calls.ask_os(Call::Attributes).and_then(|()| {
+            let dated = self.calls.ask_os(Call::Attributes).and_then(|()| {
+                let flags = AtFlags::SYMLINK_NOFOLLOW;
                 rustix::fs::utimensat(&self.partial, &temporary, &timestamps(mtime), flags)
             });
-            let placed = self.rename(&temporary, &parent, path.file_name(), overwrite);
+            let placed = match dated {
+                // A file system without times on links is no reason to fail.
+                Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL | Errno::PERM) => {
+                    self.rename(&temporary, &parent, path.file_name(), overwrite)
+                }
+                broken => broken,
+            };
             placed.inspect_err(|_| {
                 let _ = self.remove_partial(&temporary);
             })

@@ -169,7 +169,9 @@ fn note(
 }
 
 fn files_under(root: &Path) -> Vec<PathBuf> {
-    let (mut files, mut todo) = (Vec::new(), vec![root.to_owned()]);
+    // It is not there where making it failed.
+    let (mut files, mut todo) =
+        (Vec::new(), Vec::from_iter(root.is_dir().then(|| root.to_owned())));
     while let Some(at) = todo.pop() {
         for entry in fs::read_dir(&at).unwrap() {
             let path = entry.unwrap().path();

@@ -31,16 +31,16 @@ use tack_net::tls::Fingerprint;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use crate::exit::{ExitCode, Failure};
-use tack_net::budget::Peer;
+use tack_net::budget::{Network, Peer};
 
 /// Bytes of either message of SPAKE2 over Ed25519.
 const MESSAGE: usize = 33;
 
-/// Wrong tries of one peer after which it is not listened to any more until there is a new code.
-const MAX_TRIES_OF_PEER: u32 = 5;
+/// Tries of one peer, none of which was right, after which it is not listened to any more until there is a new code.
+const MAX_TRIES_OF_PEER: usize = 5;
 
-/// Wrong tries in all after which the code is void: one chance in 40 million.
-const MAX_TRIES: u32 = 100;
+/// The same of all together, after which the code is void: one chance in 40 million.
+const MAX_TRIES: usize = 100;
 
 /// Longest file of keys.
 const MAX_KEYS_BYTES: u64 = 4 << 20;
@@ -158,9 +158,9 @@ struct Rules {
     code: Option<Code>,
     /// Whether there is a new code after one was used.
     again: bool,
-    /// Wrong tries with this code.
-    wrong: u32,
-    wrong_by_peer: BTreeMap<Peer, u32>,
+    /// Tries with this code that were wrong, broke off, or are under way. The right one ends it.
+    tries: usize,
+    tries_by_network: BTreeMap<Network, usize>,
 }
 
 /// How a client came in, or did not.
@@ -194,8 +194,8 @@ impl Door {
     }
 
     fn new(open: bool, keys: BTreeSet<Fingerprint>, code: Option<Code>, again: bool) -> Door {
-        let (wrong, wrong_by_peer) = (0, BTreeMap::new());
-        Door(Arc::new(Mutex::new(Rules { open, keys, code, again, wrong, wrong_by_peer })))
+        let (tries, tries_by_network) = (0, BTreeMap::new());
+        Door(Arc::new(Mutex::new(Rules { open, keys, code, again, tries, tries_by_network })))
     }
 
     /// Whether anybody may come in.
@@ -230,12 +230,12 @@ impl Door {
             BY_CODE => drop(conn.read_exact(&mut message).await?),
             _ => return Err(io::Error::new(io::ErrorKind::InvalidData, "not tack's opening")),
         }
-        let looked = self.lock().look(wish == BY_CODE, key, peer);
+        let looked = self.lock().look(wish == BY_CODE, key, peer)?;
         let code = match looked {
             Ok(code) => code,
-            Err((verdict, why)) => {
+            Err((verdict, admission)) => {
                 say(conn, &[verdict]).await?;
-                return Ok(why.map_or(Admission::In, |why| Admission::Refused(why, None)));
+                return Ok(admission);
             }
         };
         let (from, to) = identities(key, own);
@@ -246,7 +246,7 @@ impl Door {
         let secret = exchange.finish(&message).ok();
         let right = secret.as_ref().is_some_and(|s| confirmation(s, CLIENT) == theirs);
         let Some(secret) = secret.filter(|_| right) else {
-            let next = self.lock().wrong(&code, peer)?;
+            let next = self.lock().wrong(&code)?;
             say(conn, &[WRONG_CODE]).await?;
             return Ok(Admission::Refused("a wrong code", next));
         };
@@ -262,35 +262,47 @@ impl Door {
 }
 
 impl Rules {
-    /// The code to be shown, or else the verdict and, if it is no, why.
+    /// The code to be shown, which is a try, or else the verdict and what comes of it. A try counts
+    /// from here on, whatever becomes of it: of many at once no more are listened to.
     fn look(
-        &self,
+        &mut self,
         by_code: bool,
         key: Option<Fingerprint>,
         peer: Peer,
-    ) -> Result<Code, (u8, Option<&'static str>)> {
+    ) -> io::Result<Result<Code, (u8, Admission)>> {
+        let refused = |verdict, why, next| Ok(Err((verdict, Admission::Refused(why, next))));
         if self.open || key.is_some_and(|key| self.keys.contains(&key)) {
-            return Err((COME_IN, None));
+            return Ok(Err((COME_IN, Admission::In)));
         }
-        match &self.code {
-            Some(_) if !by_code => Err((CODE_NEEDED, Some("a client without a code"))),
-            Some(_) if self.wrong_by_peer.get(&peer) >= Some(&MAX_TRIES_OF_PEER) => {
-                Err((WRONG_CODE, Some("another try after too many wrong codes")))
-            }
-            Some(code) => Ok(code.clone()),
-            None if by_code => Err((NO_CODE, Some("a client with a code"))),
-            None => Err((UNKNOWN_KEY, Some("a client whose key is not authorized"))),
+        let Some(code) = &self.code else {
+            return match by_code {
+                true => refused(NO_CODE, "a client with a code", None),
+                false => refused(UNKNOWN_KEY, "a client whose key is not authorized", None),
+            };
+        };
+        if !by_code {
+            return refused(CODE_NEEDED, "a client without a code", None);
         }
+        let too_many = "another try after too many wrong codes";
+        if self.tries >= MAX_TRIES {
+            let next = self.renew(true)?;
+            return refused(WRONG_CODE, too_many, next);
+        }
+        let (networks, shares) = (peer.networks(), peer.shares(MAX_TRIES_OF_PEER, MAX_TRIES));
+        let tries_of = |network| self.tries_by_network.get(network).copied().unwrap_or(0);
+        if networks.iter().zip(shares).any(|(network, share)| tries_of(network) >= share) {
+            return refused(WRONG_CODE, too_many, None);
+        }
+        for network in networks {
+            *self.tries_by_network.entry(network).or_default() += 1;
+        }
+        self.tries += 1;
+        Ok(Ok(code.clone()))
     }
 
     /// A try was wrong. The next code if that made this one void.
-    fn wrong(&mut self, code: &Code, peer: Peer) -> io::Result<Option<Code>> {
-        if self.code.as_ref() != Some(code) {
-            return Ok(None);
-        }
-        self.wrong += 1;
-        *self.wrong_by_peer.entry(peer).or_default() += 1;
-        if self.wrong < MAX_TRIES {
+    fn wrong(&mut self, code: &Code) -> io::Result<Option<Code>> {
+        if self.code.as_ref() != Some(code) || self.tries < MAX_TRIES {
             return Ok(None);
         }
         self.renew(true)
@@ -307,7 +319,7 @@ impl Rules {
 
     fn renew(&mut self, again: bool) -> io::Result<Option<Code>> {
         self.code = if again { Some(Code::random()?) } else { None };
-        (self.wrong, self.wrong_by_peer) = (0, BTreeMap::new());
+        (self.tries, self.tries_by_network) = (0, BTreeMap::new());
         Ok(self.code.clone())
     }
 }
@@ -371,7 +383,11 @@ fn refusal(verdict: u8) -> Failure {
         }
         CODE_NEEDED => "the other side wants the code that it shows: give it with --code",
         NO_CODE => "that code was used already, or the other side takes none",
-        _ => "the other side is no `tack` that knows who may come in",
+        // Nobody's word: whatever was lost on the way is asked for again.
+        _ => {
+            let why = "the other side is no `tack` that knows who may come in";
+            return Failure::new(ExitCode::Failed, why);
+        }
     };
     Failure::new(ExitCode::Untrusted, why)
 }

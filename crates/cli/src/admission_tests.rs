@@ -86,6 +86,43 @@ fn guessing_is_stopped_for_one_address_and_in_all() {
 }
 
 #[test]
+fn tries_that_run_beside_each_other_are_as_few_as_one_after_the_other() {
+    let (own, mallory) = (key(), key());
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    for broken_off in [false, true] {
+        let door = Door::for_code(own, false).unwrap();
+        let code = door.code().unwrap();
+        let tries = if broken_off { 130 } else { 32 };
+        let listened_to: usize = runtime.block_on(async {
+            let mut all = Vec::new();
+            for number in 0..tries {
+                // All have asked before the first one confirms.
+                let (mut here, mut there) = duplex(100);
+                let host = if broken_off { number / 5 } else { 0 };
+                let at = door.clone();
+                let admitting = tokio::spawn(async move {
+                    at.admit(&mut there, own, Some(mallory), peer(host)).await
+                });
+                here.write_all(&[&[BY_CODE], &[7; MESSAGE][..]].concat()).await.unwrap();
+                let verdict = here.read_u8().await.unwrap();
+                all.push((here, verdict, admitting));
+            }
+            let count = all.iter().filter(|(_, verdict, _)| *verdict == GO_ON).count();
+            for (here, _, admitting) in all {
+                drop(here);
+                let _ = admitting.await.unwrap();
+            }
+            count
+        });
+        match broken_off {
+            false => assert_eq!(listened_to, MAX_TRIES_OF_PEER),
+            // The code is void by then, and another one is good.
+            true => assert!(door.code().is_some_and(|now| now != code)),
+        }
+    }
+}
+
+#[test]
 fn keys_that_are_authorized_come_in_and_others_are_told_what_to_do() {
     let dir = tempfile::tempdir().unwrap();
     let (file, own, alice) = (dir.path().join("keys"), key(), key());

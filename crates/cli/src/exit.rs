@@ -14,7 +14,7 @@ pub enum ExitCode {
     Usage = 2,
     /// What arrived was damaged, or the peer broke the protocol.
     Integrity = 3,
-    /// The peer is not who it should be, or encryption failed.
+    /// The peer is not who it should be, or would not have us.
     Untrusted = 4,
     /// A side declined: files in the way, no space, server busy.
     Refused = 5,
@@ -35,7 +35,7 @@ Exit status:
   1    the network, the disk or the other end failed, or was stopped
   2    the command line makes no sense
   3    what arrived was damaged, or the peer broke the protocol
-  4    the peer is not who it should be, or encryption failed
+  4    the peer is not who it should be, or would not have us
   5    declined: files in the way, no space left, server busy
   130  stopped by the user: Ctrl-C, SIGTERM or SIGHUP; a second one ends it at once";
 

@@ -11,6 +11,7 @@ pub mod demo;
 pub mod doctor;
 pub mod exit;
 pub mod net;
+pub mod notices;
 pub mod observe;
 pub mod perf;
 pub mod progress;

@@ -161,6 +161,28 @@ impl From<rustls::Error> for TlsError {
 }
 
 impl TlsError {
+    /// Whether this is a judgement, ours or the other side's, which another attempt would only hear
+    /// again. Everything else may be a connection that broke: bytes that were damaged on their way
+    /// look like a protocol that was violated, to either side.
+    pub fn is_verdict(&self) -> bool {
+        use rustls::Error as E;
+        match self {
+            TlsError::Io(_) | TlsError::TimedOut(_) | TlsError::Displaced => false,
+            TlsError::Refused(alert) => is_about_trust(*alert),
+            TlsError::Protocol(violation) => !matches!(
+                violation,
+                E::InappropriateMessage { .. }
+                    | E::InappropriateHandshakeMessage { .. }
+                    | E::InvalidMessage(_)
+                    | E::DecryptError
+                    | E::PeerIncompatible(_)
+                    | E::PeerMisbehaved(_)
+                    | E::PeerSentOversizedRecord
+            ),
+            _ => true,
+        }
+    }
+
     /// What a stream reports it as.
     pub(crate) fn kind(&self) -> io::ErrorKind {
         match self {
@@ -170,6 +192,25 @@ impl TlsError {
             _ => io::ErrorKind::InvalidData,
         }
     }
+}
+
+/// Alerts about keys, certificates and what both sides speak [RFC 8446 §6.2].
+fn is_about_trust(alert: AlertDescription) -> bool {
+    use AlertDescription as A;
+    matches!(
+        alert,
+        A::BadCertificate
+            | A::UnsupportedCertificate
+            | A::CertificateRevoked
+            | A::CertificateExpired
+            | A::CertificateUnknown
+            | A::UnknownCA
+            | A::AccessDenied
+            | A::UnrecognisedName
+            | A::BadCertificateStatusResponse
+            | A::CertificateRequired
+            | A::NoApplicationProtocol
+    )
 }
 
 impl From<TlsError> for io::Error {

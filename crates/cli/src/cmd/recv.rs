@@ -12,6 +12,7 @@ use crate::cmd::invite::Invitation;
 use crate::conn::{Accept, Connection};
 use crate::exit::{ExitCode, Failure};
 use crate::net::NetAccept;
+use crate::notices::Notices;
 use crate::progress::Progress;
 use crate::stop::Stop;
 use crate::transfer::disk::blocking;
@@ -94,7 +95,7 @@ pub async fn to_dir<A: Accept>(
     let mut running: JoinSet<Result<Received, TransferError>> = JoinSet::new();
     let (sessions, limits) = (Sessions::default(), Limits::default());
     let connections = Budget::new(MAX_CONNECTIONS.0, MAX_CONNECTIONS.1);
-    let mut stopping = false;
+    let (mut stopping, notices) = (false, Notices::default());
     let done = loop {
         tokio::select! {
             conn = server.accept(), if !stopping => {
@@ -118,7 +119,7 @@ pub async fn to_dir<A: Accept>(
             Some(ended) = running.join_next() => {
                 let ended = ended.unwrap_or(Err(TransferError::Stopped(Standing::Unknown)));
                 let complete = ended.as_ref().is_ok_and(|got| got.files > 0 || !session.open);
-                report(ended, session.quiet);
+                report(ended, session.quiet, &notices);
                 if complete && !keep && (!stopping || running.is_empty()) {
                     break Ok(ExitCode::Success);
                 }
@@ -169,7 +170,7 @@ async fn receive_one<C: Connection>(
     received
 }
 
-fn report(ended: Result<Received, TransferError>, quiet: bool) {
+fn report(ended: Result<Received, TransferError>, quiet: bool, notices: &Notices) {
     match ended {
         Err(error @ TransferError::Stopped(_)) => eprintln!("tack: {error}"),
         Ok(received) => {
@@ -184,7 +185,7 @@ fn report(ended: Result<Received, TransferError>, quiet: bool) {
                 eprintln!("received {files}, {}, verified", bytes_text(received.bytes));
             }
         }
-        Err(error) => eprintln!("tack: {error}; still listening"),
+        Err(error) => notices.say(format_args!("{error}; still listening")),
     }
 }
 
@@ -196,7 +197,7 @@ pub async fn to_stdout<A: Accept>(
     stop: &Stop,
 ) -> Result<ExitCode, Failure> {
     let limit = Limits::default().opening;
-    let mut opening = JoinSet::new();
+    let (mut opening, notices) = (JoinSet::new(), Notices::default());
     let stream = loop {
         tokio::select! {
             conn = server.accept() => {
@@ -216,7 +217,7 @@ pub async fn to_stdout<A: Accept>(
             }
             Some(opened) = opening.join_next() => match opened {
                 Ok(Ok(stream)) => break stream,
-                Ok(Err(error)) => eprintln!("tack: {error}; still listening"),
+                Ok(Err(error)) => notices.say(format_args!("{error}; still listening")),
                 Err(error) => tracing::warn!(%error, "a connection was aborted"),
             },
             () = stop.asked() => return Err(Failure::interrupted()),

@@ -54,9 +54,8 @@ async fn send_paths(
         let (found, (dial, conn)) = match opened.unwrap_or_else(|| Err(Failure::interrupted())) {
             Ok(opened) => opened,
             Err(failure) => {
-                let Some(since) = lost else { return Err(failure) };
                 // Whoever does not want us need not be asked again.
-                if failure.code != ExitCode::Failed || since.elapsed() > RETURN_LIMIT {
+                if failure.code != ExitCode::Failed || !may_return(lost) {
                     return Err(failure);
                 }
                 stop.or(sleep(RETRY_INTERVAL)).await;
@@ -71,6 +70,11 @@ async fn send_paths(
                 dial.settle_unless(sent.is_err(), stop).await;
                 match sent {
                     Err(error) if error.may_be_resumed_at_once() && !stop.is_asked() => error,
+                    Err(error) if error.may_pass() && may_return(lost) && !stop.is_asked() => {
+                        tracing::info!(%error, "not received again yet");
+                        stop.or(sleep(RETRY_INTERVAL)).await;
+                        continue;
+                    }
                     sent => break sent?,
                 }
             }
@@ -100,6 +104,11 @@ async fn send_paths(
 /// For how long a receiver is looked for that was there before: longer than it takes to walk from
 /// one network to another.
 const RETURN_LIMIT: Duration = Duration::from_secs(60);
+
+/// Whether there was a receiver, and not too long ago to be looked for.
+fn may_return(lost: Option<Instant>) -> bool {
+    lost.is_some_and(|since| since.elapsed() <= RETURN_LIMIT)
+}
 
 /// How long to wait between attempts.
 const RETRY_INTERVAL: Duration = Duration::from_millis(500);

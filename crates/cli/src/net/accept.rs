@@ -14,6 +14,7 @@ use super::{NetConn, Way, settle};
 use crate::admission::{Admission, Door};
 use crate::conn::Accept;
 use crate::exit::{ExitCode, Failure};
+use crate::notices::Notices;
 use crate::stop::Stop;
 
 /// Takes connections in.
@@ -47,7 +48,7 @@ impl NetAccept {
         let carrier = way.open(config.clone(), local, acceptor)?;
         let fingerprint = identity.as_ref().map(|(_, key, _)| *key);
         let door = identity.as_ref().map_or_else(Door::open, |(.., door)| door.clone());
-        let at = door.clone();
+        let at = (door.clone(), Notices::default());
         let listener = match (&carrier, identity) {
             (Carrier::Quic(endpoint, _), _) => {
                 let own = fingerprint.expect("QUIC has an identity");
@@ -149,7 +150,7 @@ impl Accept for NetAccept {
 
 /// Lets in who may come in: the peer has this address and shows this key.
 async fn let_in(
-    door: &Door,
+    (door, notices): &(Door, Notices),
     own: Fingerprint,
     (peer, key): (SocketAddr, Option<Fingerprint>),
     stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
@@ -163,7 +164,7 @@ async fn let_in(
             Ok(())
         }
         Admission::Refused(why, next) => {
-            eprintln!("tack: {peer} was turned away: {why}");
+            notices.say(format_args!("{peer} was turned away: {why}"));
             if let Some(code) = next {
                 eprintln!("tack: after too many wrong ones, the code is now {code}");
             }

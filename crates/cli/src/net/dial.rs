@@ -19,6 +19,9 @@ use crate::transfer::disk::blocking;
 /// Time for being let in once the handshake is done.
 const WELCOME_LIMIT: Duration = Duration::from_secs(10);
 
+/// Handshakes that may be damaged on their way, one after the other, before that is a failure.
+const HANDSHAKES: usize = 3;
+
 /// Opens connections to one host.
 #[derive(Debug)]
 pub struct NetDial {
@@ -89,7 +92,17 @@ impl NetDial {
     }
 
     async fn connect_at_leisure(&self) -> Result<NetConn, Failure> {
-        let met = self.carrier.meet(self.peer, &self.host, self.connector.as_ref()).await;
+        let mut met = self.meet().await;
+        for _ in 1..HANDSHAKES {
+            let Err(ConnectError::Tls(garbled)) = &met else { break };
+            if garbled.is_verdict()
+                || !matches!(garbled, TlsError::Protocol(_) | TlsError::Refused(_))
+            {
+                break;
+            }
+            tracing::info!(error = %garbled, "a handshake was damaged");
+            met = self.meet().await;
+        }
         let (conn, is_first_use) = met.map_err(|e| match e {
             ConnectError::Tls(e) => self.handshake_failed(&e),
             e => {
@@ -101,6 +114,10 @@ impl NetDial {
             Some(connector) => self.enter(connector, conn, is_first_use).await,
             None => Ok(conn),
         }
+    }
+
+    async fn meet(&self) -> Result<(NetConn, bool), ConnectError> {
+        self.carrier.meet(self.peer, &self.host, self.connector.as_ref()).await
     }
 
     /// Makes sure that the server is the right one, and is let in there.
@@ -155,10 +172,8 @@ impl NetDial {
     }
 
     fn handshake_failed(&self, error: &TlsError) -> Failure {
-        let code = match error {
-            TlsError::Io(_) | TlsError::TimedOut(_) => ExitCode::Failed,
-            _ => ExitCode::Untrusted,
-        };
+        // Only what would be said again is the last word.
+        let code = if error.is_verdict() { ExitCode::Untrusted } else { ExitCode::Failed };
         let hint = match error {
             TlsError::Protocol(tack_net::tls::ProtocolError::InvalidMessage(_)) => {
                 "; does the other side encrypt, without --insecure-plaintext or --no-tls?"

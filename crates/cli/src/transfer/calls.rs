@@ -25,7 +25,8 @@ pub enum Call<'a> {
     Sync(&'a File),
     /// The names in a folder are to be on the disk.
     SyncNames(BorrowedFd<'a>),
-    /// `old`, of the partial files, gets the name `new` in a folder.
+    /// `old`, of the partial files, gets the name `new` in a folder. Where the file system does not know
+    /// how without replacing what is there, by two calls: `Make` and `Remove`.
     Rename {
         /// Name among the partial files.
         old: &'a OsStr,

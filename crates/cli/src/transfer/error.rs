@@ -226,6 +226,16 @@ impl TransferError {
         }
     }
 
+    /// Whether a sender that was received before may find a place a little later: there is none now,
+    /// or its new connection came to nothing.
+    pub fn may_pass(&self) -> bool {
+        match self {
+            Self::Peer { code, .. } => *code == Code::Busy,
+            Self::Connection { .. } | Self::Closed { .. } | Self::Silent { .. } => true,
+            _ => false,
+        }
+    }
+
     /// What to tell the peer; `None` where it is gone or told us itself.
     pub fn code_for_peer(&self) -> Option<Code> {
         Some(match self {

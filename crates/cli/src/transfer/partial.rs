@@ -142,9 +142,15 @@ impl Store {
             let partial = Partial { file: File::from(fd), name: name.clone(), calls };
             // Whoever had it locked until now may have given it its name: then it is in its place,
             // where nobody may write it.
-            if self.is_still(&partial).map_err(fail)? {
+            if !self.is_still(&partial).map_err(fail)? {
+                continue;
+            }
+            let links = rustix::fs::fstat(&partial.file).map_err(fail)?.st_nlink;
+            if links == 1 {
                 return Ok(Some(partial));
             }
+            // It has its name in its place as well: whoever gave it that was cut off before this one went.
+            self.remove_partial(&name).map_err(fail)?;
         }
         Err(TransferError::Busy(format!("`{path}` is being received by another `tack recv`")))
     }
@@ -165,7 +171,8 @@ impl Store {
 
     /// Removes a partial file that is not needed any more.
     pub fn discard(&self, partial: Partial) {
-        let _ = rustix::fs::unlinkat(self.partials(), &partial.name, AtFlags::empty());
+        // If it stays, it is in nobody's way.
+        let _ = self.remove_partial(&partial.name);
     }
 
     /// How much of the file meant for `path` lies in a partial file; `None` if there is none.

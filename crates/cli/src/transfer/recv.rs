@@ -83,7 +83,7 @@ pub struct Intake {
 /// one peer's address.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// Connections that have not said yet what they want: 64, and 32.
+    /// Connections that have not said yet what they send: 64, and 32.
     pub opening: Budget,
     /// Transfers: 16, and 8.
     pub places: Budget,
@@ -201,32 +201,32 @@ impl<C: Connection> TreeReceiver<'_, C> {
     async fn run(&mut self) -> Result<Received, TransferError> {
         let limits = &self.intake.limits;
         let opening = limits.opening.take_or_displace(self.peer, 1).map_err(busy)?;
-        let sender = tokio::select! {
+        let sink = tokio::select! {
             biased;
             () = opening.revoked() => return Err(busy(Exhausted::All)),
-            sender = self.framed.welcome(What::Tree) => sender?,
+            entered = self.enter() => entered?,
         };
         drop(opening);
+        // Only now: a sender that comes back has its former place here, until it has entered.
         let place = limits.places.take_or_displace(self.peer, 1).map_err(busy)?;
         tokio::select! {
             biased;
             () = place.revoked() => Err(busy(Exhausted::All)),
-            received = self.run_as(sender) => received,
+            () = sink.place.superseded() => Err(TransferError::Superseded),
+            received = self.receive(&sink) => received,
         }
+        // The place is given back first, and then the session is over.
     }
 
-    async fn run_as(&mut self, sender: SenderId) -> Result<Received, TransferError> {
+    /// Hears who sends what. Former sessions of the same sender have made way when this returns.
+    async fn enter(&mut self) -> Result<Arc<Sink>, TransferError> {
+        let sender = self.framed.welcome(What::Tree).await?;
         let list = Arc::new(self.read_list().await?);
         self.course.listed = (list.files().count(), list.total_bytes());
         let entering = self.intake.sessions.enter(sender, &list);
         let place = self.framed.writer.while_busy(entering).await?;
         let (store, overwrite) = (Arc::clone(&self.intake.store), self.intake.overwrite);
-        let sink = Arc::new(Sink { store, list, overwrite, place: Arc::clone(&place) });
-        tokio::select! {
-            biased;
-            () = place.superseded() => Err(TransferError::Superseded),
-            received = self.receive(&sink) => received,
-        }
+        Ok(Arc::new(Sink { store, list, overwrite, place }))
     }
 
     async fn receive(&mut self, sink: &Arc<Sink>) -> Result<Received, TransferError> {

@@ -16,6 +16,9 @@ use crate::transfer::plan::{Held, plan, proves};
 use crate::transfer::sessions::Place;
 use crate::transfer::store::{Present, Store};
 
+/// How often a file is put in its place, where an equal one comes and goes.
+const MAX_TRIES: usize = 3;
+
 /// What the connection tells the disk.
 #[derive(Debug)]
 pub enum Job {
@@ -172,19 +175,34 @@ impl Sink {
     }
 
     /// Gives a complete file its name. What has the name already may be the same file, which
-    /// another sender was faster with.
+    /// another sender was faster with: then that one has to last.
     fn put(&self, partial: Partial, index: u32, hash: &Hash) -> Result<(), TransferError> {
         let (entry, size) = self.list.file(index).expect("checked when it was listed");
         let Entry { path, mode, mtime, .. } = entry;
-        if self.store.place(&partial, path, *mode, *mtime, self.overwrite)? {
-            return Ok(());
-        }
-        let there = self.hash_present(path, size)?;
-        if there.is_some_and(|there| there.agrees_with(hash)) {
-            self.store.discard(partial);
-            return Ok(());
+        for _ in 0..MAX_TRIES {
+            if self.store.place(&partial, path, *mode, *mtime, self.overwrite)? {
+                return Ok(());
+            }
+            match self.hash_present(path, size)? {
+                Some(Hashed { hasher, from: HashedFrom::InPlace(file, before) })
+                    if proves(&hasher, hash) =>
+                {
+                    if self.lasts(path, &file, &before)? {
+                        self.store.discard(partial);
+                        return Ok(());
+                    }
+                    // It went away meanwhile, or changed.
+                }
+                _ => break,
+            }
         }
         Err(TransferError::exists(&[path.to_string()]))
+    }
+
+    /// Waits until what was read as `path` is on the disk. Whether it still lies there, as it was `before`.
+    fn lasts(&self, path: &RelPath, file: &File, before: &Metadata) -> Result<bool, TransferError> {
+        let after = file.metadata().map_err(self.disk("look at", path))?;
+        Ok(self.store.confirm(file, path)? && stamp(before) == stamp(&after))
     }
 
     /// The state of hashing what is held; `None` if it is not there any more.
@@ -230,11 +248,7 @@ impl Sink {
                 partial.keep(size).map_err(self.disk("write", path))?;
                 self.put(partial, index, &hash).map(|()| (None, true))
             }
-            HashedFrom::InPlace(file, before) => {
-                let after = file.metadata().map_err(self.disk("look at", path))?;
-                let unchanged = stamp(&before) == stamp(&after);
-                Ok((None, self.store.confirm(&file, path)? && unchanged))
-            }
+            HashedFrom::InPlace(file, before) => Ok((None, self.lasts(path, &file, &before)?)),
         }
     }
 

@@ -12,6 +12,7 @@ use rustix::fs::{
     AtFlags, CWD, FileType, FlockOperation, Mode, OFlags, RenameFlags, Stat, Timespec, Timestamps,
 };
 use rustix::io::Errno;
+use rustix::rand::GetRandomFlags;
 
 use crate::transfer::calls::{Call, Calls, FileSystem};
 use crate::transfer::error::TransferError;
@@ -64,31 +65,44 @@ pub struct Store {
 impl Store {
     /// Opens `dir`, creating it if it is missing, and the place for partial files in it.
     pub fn open(dir: &Path, durability: Durability) -> Result<Self, TransferError> {
+        Self::open_by(Calls::default(), dir, durability)
+    }
+
+    /// The same. Every change goes through `file_system`, which may have it fail.
+    pub fn open_through(
+        file_system: Arc<dyn FileSystem>,
+        dir: &Path,
+        durability: Durability,
+    ) -> Result<Self, TransferError> {
+        Self::open_by(Calls::through(file_system), dir, durability)
+    }
+
+    fn open_by(calls: Calls, dir: &Path, durability: Durability) -> Result<Self, TransferError> {
         let made = dir.ancestors().take_while(|d| !d.as_os_str().is_empty() && !d.exists());
         let made: Vec<_> = made.map(Path::to_owned).collect();
-        std::fs::create_dir_all(dir).map_err(TransferError::disk("create the directory", dir))?;
+        for dir in made.iter().rev() {
+            calls
+                .ask(Call::Make)
+                .and_then(|()| std::fs::create_dir(dir))
+                .or_else(|e| if dir.is_dir() { Ok(()) } else { Err(e) })
+                .map_err(TransferError::disk("create the directory", dir))?;
+        }
         // The user named this directory: here, and only here, a link is followed.
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = rustix::fs::openat(CWD, dir, flags, Mode::empty())
             .map_err(TransferError::disk("open the directory", dir))?;
         let place = dir.join(PARTIAL_DIR);
-        let partial =
-            open_partials(&root).map_err(TransferError::disk("open the directory", &place))?;
+        let partial = open_partials(&calls, &root)
+            .map_err(TransferError::disk("open the directory", &place))?;
         if durability == Durability::Synced {
             for dir in made {
                 let above = dir.join("..");
                 rustix::fs::openat(CWD, &above, flags, Mode::empty())
-                    .and_then(sync_dir)
+                    .and_then(|above| sync_names(&calls, &above))
                     .map_err(TransferError::disk("write", &above))?;
             }
         }
-        let calls = Calls::default();
         Ok(Self { root, partial, shown: dir.to_owned(), durability, umask: umask(), calls })
-    }
-
-    /// From here on every change goes through `file_system`, which may have it fail.
-    pub fn through(self, file_system: Arc<dyn FileSystem>) -> Self {
-        Self { calls: Calls::through(file_system), ..self }
     }
 
     /// A path of this store as the user knows it, for messages.
@@ -104,13 +118,20 @@ impl Store {
     /// Whether `a` and `A` are two files here, found out by trying.
     pub fn is_case_sensitive(&self) -> Result<bool, TransferError> {
         let place = self.shown.join(PARTIAL_DIR);
-        let flags = OFlags::CREATE | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let fail = |e| TransferError::disk("create a file in", &place)(e);
+        // A name of its own: sessions try beside each other.
+        let mut random = [0; 8];
+        rustix::rand::getrandom(&mut random[..], GetRandomFlags::empty()).map_err(fail)?;
+        let name = format!("case-{:016x}", u64::from_le_bytes(random));
+        let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
+        self.calls.ask_os(Call::Make).map_err(fail)?;
         drop(
-            rustix::fs::openat(&self.partial, "case", flags, Mode::RUSR | Mode::WUSR)
-                .map_err(TransferError::disk("create a file in", &place))?,
+            rustix::fs::openat(&self.partial, &name, flags, Mode::RUSR | Mode::WUSR)
+                .map_err(fail)?,
         );
-        let upper = rustix::fs::statat(&self.partial, "CASE", AtFlags::SYMLINK_NOFOLLOW);
-        let _ = rustix::fs::unlinkat(&self.partial, "case", AtFlags::empty());
+        let upper = name.to_ascii_uppercase();
+        let upper = rustix::fs::statat(&self.partial, upper, AtFlags::SYMLINK_NOFOLLOW);
+        let _ = self.remove_partial(OsStr::new(&name));
         Ok(upper.is_err())
     }
 
@@ -176,7 +197,8 @@ impl Store {
         rustix::fs::futimens(file, &timestamps(mtime)).map_err(fail)?;
         self.sync_file(file, path).inspect_err(|_| {
             // The system may take it for written now: what it shows of it proves nothing.
-            let _ = file.set_len(0);
+            let cut = self.calls.ask(Call::Resize(file, 0)).and_then(|()| file.set_len(0));
+            let _ = cut.or_else(|_| self.remove_partial(&partial.name));
         })?;
         if !self.is_still(partial).map_err(fail)? {
             // Somebody who heeds no lock has been here.
@@ -278,15 +300,22 @@ impl Store {
         let temporary = partial_name(sender, path, "link");
         let made = (|| {
             let parent = self.parent_of(path)?;
-            let _ = rustix::fs::unlinkat(&self.partial, &temporary, AtFlags::empty());
+            let _ = self.remove_partial(&temporary);
             self.calls.ask_os(Call::Make)?;
             rustix::fs::symlinkat(OsStr::from_bytes(target), &self.partial, &temporary)?;
-            let flags = AtFlags::SYMLINK_NOFOLLOW;
-            // A file system without times on links is no reason to fail.
-            let _ = rustix::fs::utimensat(&self.partial, &temporary, &timestamps(mtime), flags);
-            let placed = self.rename(&temporary, &parent, path.file_name(), overwrite);
+            let dated = self.calls.ask_os(Call::Attributes).and_then(|()| {
+                let flags = AtFlags::SYMLINK_NOFOLLOW;
+                rustix::fs::utimensat(&self.partial, &temporary, &timestamps(mtime), flags)
+            });
+            let placed = match dated {
+                // A file system without times on links is no reason to fail.
+                Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL | Errno::PERM) => {
+                    self.rename(&temporary, &parent, path.file_name(), overwrite)
+                }
+                broken => broken,
+            };
             placed.inspect_err(|_| {
-                let _ = rustix::fs::unlinkat(&self.partial, &temporary, AtFlags::empty());
+                let _ = self.remove_partial(&temporary);
             })
         })();
         made.map_err(TransferError::disk("create the link", self.show(path)))
@@ -317,7 +346,7 @@ impl Store {
             self.sync_names(&dir).map_err(TransferError::disk("write", self.show(path)))?;
         }
         // Only now: whoever is cut off before owes it still.
-        let _ = rustix::fs::unlinkat(&self.partial, &marker, AtFlags::empty());
+        let _ = self.remove_partial(&marker);
         Ok(())
     }
 
@@ -326,7 +355,10 @@ impl Store {
     pub fn tidy(self) {
         let alone = FlockOperation::NonBlockingLockExclusive;
         if rustix::fs::flock(&self.partial, alone) != Err(Errno::WOULDBLOCK) {
-            let _ = rustix::fs::unlinkat(&self.root, PARTIAL_DIR, AtFlags::REMOVEDIR);
+            let _ = self
+                .calls
+                .ask_os(Call::Remove)
+                .and_then(|()| rustix::fs::unlinkat(&self.root, PARTIAL_DIR, AtFlags::REMOVEDIR));
         }
     }
 
@@ -338,6 +370,13 @@ impl Store {
         &self.calls
     }
 
+    /// Takes a name away from among the partial files.
+    pub(super) fn remove_partial(&self, name: &OsStr) -> rustix::io::Result<()> {
+        self.calls.ask_os(Call::Remove)?;
+        rustix::fs::unlinkat(&self.partial, name, AtFlags::empty())
+    }
+
+    /// Moves a partial file to its place.
     fn rename(
         &self,
         old: &OsStr,
@@ -345,13 +384,24 @@ impl Store {
         new: &OsStr,
         overwrite: bool,
     ) -> rustix::io::Result<()> {
-        self.calls.ask_os(Call::Rename { old, to: to.as_fd(), new })?;
-        rename(&self.partial, old, to, new, overwrite)
+        let asked = self.calls.ask_os(Call::Rename { old, to: to.as_fd(), new });
+        let renamed = asked.and_then(|()| match overwrite {
+            true => rustix::fs::renameat(&self.partial, old, to, new),
+            false => rustix::fs::renameat_with(&self.partial, old, to, new, RenameFlags::NOREPLACE),
+        });
+        match renamed {
+            // File systems without that flag still have links, which never replace either.
+            Err(Errno::INVAL | Errno::NOSYS) if !overwrite => {
+                self.calls.ask_os(Call::Make)?;
+                rustix::fs::linkat(&self.partial, old, to, new, AtFlags::empty())?;
+                self.remove_partial(old)
+            }
+            renamed => renamed,
+        }
     }
 
     fn sync_names(&self, dir: &OwnedFd) -> rustix::io::Result<()> {
-        self.calls.ask_os(Call::SyncNames(dir.as_fd()))?;
-        sync_dir(dir)
+        sync_names(&self.calls, dir)
     }
 
     /// What our user lets a file have of what its sender says.
@@ -368,28 +418,9 @@ impl Store {
     }
 }
 
-fn rename(
-    from: impl AsFd,
-    old: &OsStr,
-    to: impl AsFd,
-    new: &OsStr,
-    overwrite: bool,
-) -> rustix::io::Result<()> {
-    if overwrite {
-        return rustix::fs::renameat(from, old, to, new);
-    }
-    match rustix::fs::renameat_with(&from, old, &to, new, RenameFlags::NOREPLACE) {
-        // File systems without that flag still have links, which never replace either.
-        Err(Errno::INVAL | Errno::NOSYS) => {
-            rustix::fs::linkat(&from, old, &to, new, AtFlags::empty())?;
-            rustix::fs::unlinkat(&from, old, AtFlags::empty())
-        }
-        other => other,
-    }
-}
-
 /// Waits until the names in a directory are on the disk.
-fn sync_dir(dir: impl AsFd) -> rustix::io::Result<()> {
+fn sync_names(calls: &Calls, dir: &OwnedFd) -> rustix::io::Result<()> {
+    calls.ask_os(Call::SyncNames(dir.as_fd()))?;
     match rustix::fs::fsync(dir) {
         // A file system that has no such thing.
         Err(Errno::INVAL | Errno::NOTSUP | Errno::NOSYS) => Ok(()),
@@ -399,9 +430,10 @@ fn sync_dir(dir: impl AsFd) -> rustix::io::Result<()> {
 
 /// Opens the place for partial files, made if it is missing. As long as it is open, nobody
 /// [removes](Store::tidy) it.
-fn open_partials(root: &OwnedFd) -> rustix::io::Result<OwnedFd> {
+fn open_partials(calls: &Calls, root: &OwnedFd) -> rustix::io::Result<OwnedFd> {
     loop {
-        match rustix::fs::mkdirat(root, PARTIAL_DIR, Mode::RWXU) {
+        let asked = calls.ask_os(Call::Make);
+        match asked.and_then(|()| rustix::fs::mkdirat(root, PARTIAL_DIR, Mode::RWXU)) {
             Ok(()) | Err(Errno::EXIST) => {}
             Err(e) => return Err(e),
         }

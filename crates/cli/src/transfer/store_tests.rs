@@ -162,3 +162,96 @@ fn a_partial_file_is_cut_to_what_is_kept() {
     assert_eq!(store.partial_bytes(&ME, &path("f")), Some(4));
     assert_eq!(store.partial_bytes(&ME, &path("other")), None);
 }
+
+#[test]
+fn another_session_that_tries_whether_case_matters_is_in_nobody_s_way() {
+    let (dir, store) = temporary();
+    let partial = dir.path().join("in").join(PARTIAL_DIR);
+    let before = store.is_case_sensitive().unwrap();
+    for name in ["CASE", "case"] {
+        std::fs::write(partial.join(name), "another's").unwrap();
+        assert_eq!(store.is_case_sensitive().unwrap(), before, "{name} is there");
+        std::fs::remove_file(partial.join(name)).unwrap();
+    }
+    std::fs::create_dir(partial.join("case")).unwrap();
+    assert_eq!(store.is_case_sensitive().unwrap(), before, "a folder is there");
+    assert_eq!(std::fs::read_dir(&partial).unwrap().count(), 1, "nothing is left over");
+}
+
+/// Counts calls, fails those that are to fail.
+#[derive(Debug, Default)]
+struct Counting {
+    calls: std::sync::Mutex<std::collections::BTreeMap<&'static str, usize>>,
+    fails: std::sync::Mutex<Option<(&'static str, Errno)>>,
+}
+
+impl FileSystem for Counting {
+    fn before(&self, call: Call<'_>) -> std::io::Result<usize> {
+        let name = match call {
+            Call::Make => "make",
+            Call::Write(..) => "write",
+            Call::Resize(..) => "resize",
+            Call::Sync(_) => "sync",
+            Call::SyncNames(_) => "sync names",
+            Call::Rename { .. } => "rename",
+            Call::Attributes => "attributes",
+            Call::Remove => "remove",
+        };
+        *self.calls.lock().unwrap().entry(name).or_default() += 1;
+        match *self.fails.lock().unwrap() {
+            Some((fails, how)) if fails == name => Err(how.into()),
+            _ => Ok(usize::MAX),
+        }
+    }
+}
+
+#[test]
+fn every_change_asks_first_those_of_opening_trying_and_removing_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let counting = std::sync::Arc::new(Counting::default());
+    let counted = |name| counting.calls.lock().unwrap().get(name).copied().unwrap_or(0);
+    let inbox = dir.path().join("a/b");
+    let store = Store::open_through(counting.clone(), &inbox, Durability::Synced).unwrap();
+    // Two folders, and that of the partial files.
+    assert_eq!((counted("make"), counted("sync names")), (3, 2));
+    store.is_case_sensitive().unwrap();
+    assert_eq!((counted("make"), counted("remove")), (4, 1));
+    store.discard(store.open_partial(&ME, &path("f"), 0).unwrap());
+    assert_eq!((counted("make"), counted("remove")), (5, 2));
+    store.make_link(&ME, &path("l"), b"f", MTIME, false).unwrap();
+    assert_eq!((counted("attributes"), counted("remove"), counted("rename")), (1, 3, 1));
+    store.make_dir(&path("d")).unwrap();
+    store.finish_dir(&path("d"), 0o755, MTIME, false).unwrap();
+    assert_eq!((counted("attributes"), counted("remove")), (2, 4));
+    store.tidy();
+    assert_eq!(counted("remove"), 5);
+    *counting.fails.lock().unwrap() = Some(("make", Errno::NOSPC));
+    let refused = Store::open_through(counting.clone(), &dir.path().join("c"), Durability::Lazy);
+    assert!(refused.is_err() && !dir.path().join("c").exists());
+}
+
+/// As on a file system that cannot rename without replacing, cut off between its two calls.
+#[test]
+fn what_has_its_name_already_is_not_written_on_under_its_old_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let counting = std::sync::Arc::new(Counting::default());
+    let inbox = dir.path().join("in");
+    let store = Store::open_through(counting.clone(), &inbox, Durability::Synced).unwrap();
+    let mut partial = store.open_partial(&ME, &path("f"), 0).unwrap();
+    partial.write(b"verified").unwrap();
+    *counting.fails.lock().unwrap() = Some(("rename", Errno::INVAL));
+    assert!(store.place(&partial, &path("f"), 0o644, MTIME, false).unwrap());
+    drop(partial);
+    assert_eq!(std::fs::read(inbox.join("f")).unwrap(), b"verified");
+    let left = || std::fs::read_dir(inbox.join(PARTIAL_DIR)).unwrap().count();
+    assert_eq!(left(), 0, "the old name is gone");
+
+    let old = inbox.join(PARTIAL_DIR).join(partial_name(&ME, &path("f"), "part"));
+    std::fs::hard_link(inbox.join("f"), &old).unwrap();
+    *counting.fails.lock().unwrap() = None;
+    assert!(store.partial(&ME, &path("f")).unwrap().is_none(), "nothing is under way");
+    std::fs::hard_link(inbox.join("f"), &old).unwrap();
+    let mut newer = store.open_partial(&ME, &path("f"), 0).unwrap();
+    newer.write(b"not yet").unwrap();
+    assert_eq!(std::fs::read(inbox.join("f")).unwrap(), b"verified");
+}

@@ -33,6 +33,8 @@ const LOOK: Duration = Duration::from_secs(1);
 const NAP: Duration = Duration::from_secs(5);
 /// A server that lets us in says at once that it serves tunnels.
 const GREETING: Duration = Duration::from_secs(10);
+/// A handshake that takes longer may have lost its way.
+const LATE: Duration = Duration::from_secs(2);
 /// What waits to be looked at of what streams ask for.
 const MOST_ASKS: usize = 256;
 /// Connections that were found dead together count once, and so do ways that lead nowhere.
@@ -286,7 +288,7 @@ impl Keeper {
                             Some(dial) => dial,
                             None => Arc::new(server.dial().await?),
                         };
-                        let (conn, instance) = connect(&dial).await?;
+                        let (conn, instance) = connect_either_way(&dial).await?;
                         Ok((dial, conn, instance))
                     });
                 }
@@ -371,6 +373,35 @@ impl Keeper {
         self.attempts = JoinSet::new();
         drop(self.pool.start_again());
         self.dial = None;
+    }
+}
+
+/// As [`connect`]. Where the path changes in the middle of a handshake it may go on nowhere, and say so
+/// only much later: a second one is begun beside it in good time.
+async fn connect_either_way(dial: &Arc<NetDial>) -> Result<(NetConn, u64), Failure> {
+    let begin = || {
+        let dial = dial.clone();
+        async move { connect(&dial).await }
+    };
+    let mut handshakes = JoinSet::from_iter([begin()]);
+    let late = sleep(LATE);
+    tokio::pin!(late);
+    let mut is_late = false;
+    loop {
+        tokio::select! {
+            Some(done) = handshakes.join_next() => {
+                let aborted = |e| Failure::new(ExitCode::Failed, format!("a handshake: {e}"));
+                let done = done.map_err(aborted).flatten();
+                let may_pass = done.as_ref().is_err_and(|e| e.code != ExitCode::Untrusted);
+                if !may_pass || handshakes.is_empty() {
+                    return done;
+                }
+            }
+            () = &mut late, if !is_late => {
+                is_late = true;
+                handshakes.spawn(begin());
+            }
+        }
     }
 }
 

@@ -76,7 +76,7 @@ async fn serve_one<C: Connection>(
     mut conn: C,
     greeting: Greeting,
     streams: &Streams<C>,
-    allow: &AllowList,
+    allow: &Arc<AllowList>,
     stop: &Stop,
 ) -> io::Result<()> {
     conn.write_all(&greeting.bytes()).await?;
@@ -132,7 +132,11 @@ async fn serve_one<C: Connection>(
     Ok(())
 }
 
-async fn associate<C: Connection>(mut conn: C, allow: &AllowList, stop: &Stop) -> io::Result<()> {
+async fn associate<C: Connection>(
+    mut conn: C,
+    allow: &Arc<AllowList>,
+    stop: &Stop,
+) -> io::Result<()> {
     let socket = udp::any_socket().await?;
     let answer = Answer::Opened(Opened { position: 0, from: socket.local_addr()? });
     conn.write_all(&answer.bytes()).await?;

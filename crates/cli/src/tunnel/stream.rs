@@ -186,17 +186,9 @@ impl Stream {
         Open::Resume(self.name, self.session.position())
     }
 
-    /// Takes a connection to ask on. What fails while the network changes is tried once more.
+    /// Takes a connection to ask on.
     async fn begin(&mut self) -> Result<(), Refusal> {
-        let until = Instant::now() + BEGIN_LIMIT;
-        let fresh = loop {
-            match self.link.conn().await {
-                Err(refusal) if refusal.cause == Cause::Unreachable && Instant::now() < until => {
-                    sleep(BREATHER).await;
-                }
-                taken => break taken?,
-            }
-        };
+        let fresh = begin(&self.link).await?;
         self.instance = Some(fresh.instance);
         self.fresh = Some(fresh);
         Ok(())
@@ -319,21 +311,46 @@ fn unconnected() -> StreamError {
     Broken::Connection(io::ErrorKind::NotConnected.into()).into()
 }
 
-/// Datagrams, over one connection.
+/// A connection to ask on. What fails while the network changes is tried once more.
+async fn begin(link: &Link) -> Result<Fresh, Refusal> {
+    let until = Instant::now() + BEGIN_LIMIT;
+    loop {
+        match link.conn().await {
+            Err(refusal) if refusal.cause == Cause::Unreachable && Instant::now() < until => {
+                sleep(BREATHER).await;
+            }
+            taken => return taken,
+        }
+    }
+}
+
+/// Datagrams, over one connection. Nothing is lost where one that stood ready proves dead: another is asked.
 ///
 /// # Errors
 /// They cannot be had.
 pub async fn associate(link: &Link) -> Result<NetConn, Refusal> {
-    let broke = |e: io::Error| Refusal::new(Cause::Unreachable, format!("the tunnel: {e}"));
-    let mut conn = link.conn().await?.conn;
-    conn.write_all(&Open::Associate.bytes()).await.map_err(broke)?;
-    conn.flush().await.map_err(broke)?;
-    let answered = timeout(ANSWER_LIMIT, read_message(&mut conn, Answer::read)).await;
-    let answered = answered.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
-    match verdict(answered.map_err(broke)?) {
-        Ok(_) => Ok(conn),
-        Err(StreamError::Refused(refusal)) => Err(refusal),
-        Err(error) => Err(Refusal::new(Cause::Failed, error.to_string())),
+    let until = Instant::now() + ANSWER_LIMIT;
+    loop {
+        let Fresh { mut conn, number, .. } = begin(link).await?;
+        let asking = async {
+            conn.write_all(&Open::Associate.bytes()).await?;
+            conn.flush().await?;
+            read_message(&mut conn, Answer::read).await
+        };
+        let late = || Err(io::ErrorKind::TimedOut.into());
+        match timeout(RESUME_LIMIT, asking).await.unwrap_or_else(|_| late()).map(verdict) {
+            Ok(Ok(_)) => return Ok(conn),
+            Ok(Err(StreamError::Refused(refusal))) => return Err(refusal),
+            Ok(Err(error)) => return Err(Refusal::new(Cause::Failed, error.to_string())),
+            Err(error) if Instant::now() >= until => {
+                return Err(Refusal::new(Cause::Unreachable, format!("the tunnel: {error}")));
+            }
+            Err(error) => {
+                tracing::debug!(%error, "a connection that stood ready was dead");
+                conn.abort();
+                link.dead(number).await;
+            }
+        }
     }
 }
 

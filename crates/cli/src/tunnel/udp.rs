@@ -7,19 +7,33 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::{Ipv6Addr, SocketAddr};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpStream, UdpSocket};
+use tokio::task::JoinSet;
+use tokio::time::sleep;
 
 use super::allow::AllowList;
 use super::datagram::{Datagram, MAX_FRAME_BYTES};
 use super::egress::{resolve, wildcard};
+use super::protocol::Refusal;
 use super::target::{Host, Target};
 use crate::conn::Connection;
 
 /// Names whose address is remembered, and peers whose answers are passed on; beyond it all are
 /// forgotten.
 const MOST_PEERS: usize = 1_024;
+
+/// Names that are asked for at once, and datagrams that wait for each.
+const MOST_ASKED: usize = 32;
+const MOST_WAITING: usize = 8;
+
+/// How often in a row receiving may fail, and a pause between: a socket that is broken for good fails
+/// without end.
+const MOST_FAILURES: u32 = 64;
+const BREATHER: Duration = Duration::from_millis(50);
 
 /// The server's end: datagrams leave from a socket of their own, and only those that were sent to
 /// may answer, as behind a NAT.
@@ -29,41 +43,54 @@ const MOST_PEERS: usize = 1_024;
 pub async fn serve(
     stream: impl Connection,
     socket: UdpSocket,
-    allow: &AllowList,
+    allow: &Arc<AllowList>,
 ) -> io::Result<()> {
+    let resolving = |target: Target| {
+        let allow = allow.clone();
+        async move {
+            let found = resolve(&target, &allow).await;
+            found.map(|found| found.first().copied())
+        }
+    };
+    serve_by(stream, socket, resolving).await
+}
+
+/// The same, where names are found by `resolving`.
+async fn serve_by<R>(
+    stream: impl Connection,
+    socket: UdpSocket,
+    resolving: impl Fn(Target) -> R,
+) -> io::Result<()>
+where
+    R: Future<Output = Result<Option<SocketAddr>, Refusal>> + Send + 'static,
+{
     let (mut reader, mut writer) = tokio::io::split(stream);
-    let known = std::sync::Mutex::new(BTreeSet::new());
-    let is_v6 = socket.local_addr()?.is_ipv6();
+    let known = Mutex::new(BTreeSet::new());
     let outward = async {
-        let mut names: BTreeMap<Target, SocketAddr> = BTreeMap::new();
+        let mut names = Names::default();
         let mut frames = Frames::default();
-        while let Some(frame) = frames.next(&mut reader).await? {
-            let (datagram, _) = parse(&frame)?;
-            let Some(to) = address(&datagram.target, allow, &mut names).await else { continue };
-            // A socket of one family cannot send to the other.
-            let to = match (is_v6, to) {
-                (true, SocketAddr::V4(v4)) => (v4.ip().to_ipv6_mapped(), v4.port()).into(),
-                (false, SocketAddr::V6(_)) => continue,
-                (_, to) => to,
-            };
-            remember(&mut known.lock().unwrap_or_else(|e| e.into_inner()), to);
-            if let Err(error) = socket.send_to(datagram.data, to).await {
-                tracing::debug!(%to, %error, "a datagram was not sent");
+        loop {
+            tokio::select! {
+                frame = frames.next(&mut reader) => {
+                    let Some(frame) = frame? else { return Ok(()) };
+                    let (datagram, _) = parse(&frame)?;
+                    let data = datagram.data.to_vec();
+                    if let Some(to) = names.look_up(datagram.target, data, &resolving).await {
+                        send_out(&socket, to, datagram.data, &known).await?;
+                    }
+                }
+                Some((to, waiting)) = names.found() => {
+                    for data in waiting {
+                        send_out(&socket, to, &data, &known).await?;
+                    }
+                }
             }
         }
-        Ok(())
     };
     let inward = async {
-        let mut buffer = vec![0; MAX_FRAME_BYTES];
+        let (mut buffer, mut failures) = (vec![0; MAX_FRAME_BYTES], Failures::default());
         loop {
-            let (length, from) = match socket.recv_from(&mut buffer).await {
-                Ok(got) => got,
-                // The network's word about an earlier one.
-                Err(error) => {
-                    tracing::debug!(%error, "receiving datagrams");
-                    continue;
-                }
-            };
+            let (length, from) = failures.receive(&socket, &mut buffer).await?;
             if known.lock().unwrap_or_else(|e| e.into_inner()).contains(&from) {
                 let datagram = Datagram { target: from.into(), data: &buffer[..length] };
                 send(&datagram, &mut writer).await?;
@@ -74,6 +101,26 @@ pub async fn serve(
         ended = outward => ended,
         ended = inward => ended,
     }
+}
+
+/// Sends a datagram from our socket, whose answers are wanted then.
+async fn send_out(
+    socket: &UdpSocket,
+    to: SocketAddr,
+    data: &[u8],
+    known: &Mutex<BTreeSet<SocketAddr>>,
+) -> io::Result<()> {
+    // A socket of one family cannot send to the other.
+    let to = match (socket.local_addr()?.is_ipv6(), to) {
+        (true, SocketAddr::V4(v4)) => (v4.ip().to_ipv6_mapped(), v4.port()).into(),
+        (false, SocketAddr::V6(_)) => return Ok(()),
+        (_, to) => to,
+    };
+    remember(&mut known.lock().unwrap_or_else(|e| e.into_inner()), to);
+    if let Err(error) = socket.send_to(data, to).await {
+        tracing::debug!(%to, %error, "a datagram was not sent");
+    }
+    Ok(())
 }
 
 /// A socket for the server's end: of both families where the system has them.
@@ -101,10 +148,10 @@ pub async fn relay(
     let owner = control.peer_addr()?.ip().to_canonical();
     let (tell, told) = tokio::sync::watch::channel(None::<SocketAddr>);
     let outward = async {
-        let mut buffer = vec![0; MAX_FRAME_BYTES];
+        let (mut buffer, mut failures) = (vec![0; MAX_FRAME_BYTES], Failures::default());
         let mut program = None;
         loop {
-            let Ok((length, from)) = socket.recv_from(&mut buffer).await else { continue };
+            let (length, from) = failures.receive(&socket, &mut buffer).await?;
             let is_ours = from.ip().to_canonical() == owner && program.is_none_or(|p| p == from);
             let Some(datagram) = Datagram::unwrap(&buffer[..length]).filter(|_| is_ours) else {
                 continue;
@@ -149,29 +196,99 @@ async fn send(datagram: &Datagram<'_>, writer: &mut (impl AsyncWrite + Unpin)) -
     Ok(())
 }
 
-/// Where a datagram goes; `None` if it may not, or nobody knows. Names are asked for once.
-async fn address(
-    target: &Target,
-    allow: &AllowList,
-    names: &mut BTreeMap<Target, SocketAddr>,
-) -> Option<SocketAddr> {
-    if let Some(known) = names.get(target) {
-        return Some(*known);
-    }
-    let found = match resolve(target, allow).await {
-        Ok(found) => found.first().copied(),
-        Err(refusal) => {
-            tracing::info!("a datagram: {}", refusal.why);
-            None
+/// Where datagrams go. Names are asked for once, beside each other and beside the datagrams: one that is
+/// slow delays its own only.
+#[derive(Default)]
+struct Names {
+    known: BTreeMap<Target, SocketAddr>,
+    /// What is to be sent once the name is found.
+    waiting: BTreeMap<Target, Vec<Vec<u8>>>,
+    asked: JoinSet<(Target, Result<Option<SocketAddr>, Refusal>)>,
+}
+
+impl Names {
+    /// Where `data` goes, if that is known; else it waits, or is lost where too much waits.
+    async fn look_up<R>(
+        &mut self,
+        target: Target,
+        data: Vec<u8>,
+        resolving: impl Fn(Target) -> R,
+    ) -> Option<SocketAddr>
+    where
+        R: Future<Output = Result<Option<SocketAddr>, Refusal>> + Send + 'static,
+    {
+        if let Host::Ip(_) = target.host {
+            // Nobody has to be asked.
+            return heeded(resolving(target).await);
         }
-    };
-    if let (Host::Name(_), Some(found)) = (&target.host, found) {
-        if names.len() >= MOST_PEERS {
-            names.clear();
+        if let Some(known) = self.known.get(&target) {
+            return Some(*known);
         }
-        names.insert(target.clone(), found);
+        if let Some(waiting) = self.waiting.get_mut(&target) {
+            if waiting.len() < MOST_WAITING {
+                waiting.push(data);
+            }
+        } else if self.waiting.len() < MOST_ASKED {
+            let finding = resolving(target.clone());
+            self.waiting.insert(target.clone(), vec![data]);
+            self.asked.spawn(async move { (target, finding.await) });
+        }
+        None
     }
-    found
+
+    /// Waits until a name is found, and what was to be sent there. `None`: nobody asks.
+    ///
+    /// Cancel safe.
+    async fn found(&mut self) -> Option<(SocketAddr, Vec<Vec<u8>>)> {
+        loop {
+            let Ok((target, found)) = self.asked.join_next().await? else { continue };
+            let waiting = self.waiting.remove(&target).unwrap_or_default();
+            let Some(found) = heeded(found) else { continue };
+            if self.known.len() >= MOST_PEERS {
+                self.known.clear();
+            }
+            self.known.insert(target, found);
+            return Some((found, waiting));
+        }
+    }
+}
+
+/// An address, or a word in the log.
+fn heeded(found: Result<Option<SocketAddr>, Refusal>) -> Option<SocketAddr> {
+    found.inspect_err(|refusal| tracing::info!("a datagram: {}", refusal.why)).ok().flatten()
+}
+
+/// How receiving fails: now and then, with the network's word about an earlier datagram, or for good.
+#[derive(Default)]
+struct Failures(u32);
+
+impl Failures {
+    /// The next datagram.
+    ///
+    /// # Errors
+    /// Receiving fails again and again.
+    async fn receive(
+        &mut self,
+        socket: &UdpSocket,
+        buffer: &mut [u8],
+    ) -> io::Result<(usize, SocketAddr)> {
+        loop {
+            match socket.recv_from(buffer).await {
+                Ok(got) => {
+                    self.0 = 0;
+                    return Ok(got);
+                }
+                Err(error) if self.0 >= MOST_FAILURES => return Err(error),
+                Err(error) => {
+                    tracing::debug!(%error, "receiving datagrams");
+                    self.0 += 1;
+                    if self.0 > 1 {
+                        sleep(BREATHER).await;
+                    }
+                }
+            }
+        }
+    }
 }
 
 fn remember(known: &mut BTreeSet<SocketAddr>, peer: SocketAddr) {
@@ -209,3 +326,7 @@ impl Frames {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "udp_tests.rs"]
+mod tests;

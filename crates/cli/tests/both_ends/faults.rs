@@ -21,7 +21,7 @@ use tack_cli::progress::Progress;
 use tack_cli::stop::Stop;
 use tack_cli::transfer::TransferError;
 use tack_cli::transfer::calls::{Call, FileSystem};
-use tack_cli::transfer::frame::SenderId;
+use tack_cli::transfer::frame::{Code, SenderId};
 use tack_cli::transfer::recv::{Intake, receive_tree};
 use tack_cli::transfer::scan::scan;
 use tack_cli::transfer::send::{Sent, send_tree};
@@ -122,38 +122,56 @@ impl FileSystem for Bad {
                 dirty.entry(file.metadata()?.ino()).or_insert(length);
                 return Ok(rng.random_range(0..bytes));
             }
-            let how = [Errno::NOSPC, Errno::IO, Errno::DQUOT, Errno::ROFS][rng.random_range(0..4)];
+            let how = [Errno::NOSPC, Errno::IO, Errno::DQUOT, Errno::ROFS, Errno::INVAL];
+            // Only of a rename is that no failure: the name is given in two calls then.
+            let count = if matches!(call, Call::Rename { .. }) { 5 } else { 4 };
+            let how = how[rng.random_range(0..count)];
+            if how == Errno::INVAL {
+                note(call, dirty, renamed)?;
+            }
             return Err(how.into());
         }
-        match call {
-            Call::Write(file, _) | Call::Resize(file, _) => {
-                let meta = file.metadata()?;
-                let synced = dirty.entry(meta.ino()).or_insert(meta.len());
-                if let Call::Resize(_, to) = call {
-                    *synced = to.min(*synced);
-                }
-            }
-            Call::Sync(file) => drop(dirty.remove(&file.metadata()?.ino())),
-            Call::SyncNames(folder) => {
-                let ino = fs::metadata(path_of(folder))?.ino();
-                renamed.retain(|r| r.folder != ino);
-            }
-            Call::Rename { old, to, new } => {
-                let folder = path_of(to);
-                let root = folder.ancestors().find(|f| f.join(".tack-partial").is_dir());
-                let old = root.expect("beneath the inbox").join(".tack-partial").join(old);
-                let file = fs::symlink_metadata(&old)?.ino();
-                let (of, new) = (fs::metadata(&folder)?.ino(), folder.join(new));
-                renamed.push(Renamed { folder: of, file, old, new });
-            }
-            Call::Make | Call::Attributes | Call::Remove => {}
-        }
+        note(call, dirty, renamed)?;
         Ok(usize::MAX)
     }
 }
 
+/// What a power cut would take of this.
+fn note(
+    call: Call<'_>,
+    dirty: &mut BTreeMap<u64, u64>,
+    renamed: &mut Vec<Renamed>,
+) -> io::Result<()> {
+    match call {
+        Call::Write(file, _) | Call::Resize(file, _) => {
+            let meta = file.metadata()?;
+            let synced = dirty.entry(meta.ino()).or_insert(meta.len());
+            if let Call::Resize(_, to) = call {
+                *synced = to.min(*synced);
+            }
+        }
+        Call::Sync(file) => drop(dirty.remove(&file.metadata()?.ino())),
+        Call::SyncNames(folder) => {
+            let ino = fs::metadata(path_of(folder))?.ino();
+            renamed.retain(|r| r.folder != ino);
+        }
+        Call::Rename { old, to, new } => {
+            let folder = path_of(to);
+            let root = folder.ancestors().find(|f| f.join(".tack-partial").is_dir());
+            let old = root.expect("beneath the inbox").join(".tack-partial").join(old);
+            let file = fs::symlink_metadata(&old)?.ino();
+            let (of, new) = (fs::metadata(&folder)?.ino(), folder.join(new));
+            renamed.push(Renamed { folder: of, file, old, new });
+        }
+        Call::Make | Call::Attributes | Call::Remove => {}
+    }
+    Ok(())
+}
+
 fn files_under(root: &Path) -> Vec<PathBuf> {
-    let (mut files, mut todo) = (Vec::new(), vec![root.to_owned()]);
+    // It is not there where making it failed.
+    let (mut files, mut todo) =
+        (Vec::new(), Vec::from_iter(root.is_dir().then(|| root.to_owned())));
     while let Some(at) = todo.pop() {
         for entry in fs::read_dir(&at).unwrap() {
             let path = entry.unwrap().path();
@@ -177,10 +195,9 @@ async fn attempt(
 ) -> Result<Sent, TransferError> {
     let (quiet, never) = (Progress::hidden(), Stop::never());
     let found = scan(&[from.to_owned()], false)?;
-    let store = Store::open(into, Durability::Synced)?;
     let store = match bad {
-        Some(bad) => store.through(bad),
-        None => store,
+        Some(bad) => Store::open_through(bad, into, Durability::Synced)?,
+        None => Store::open(into, Durability::Synced)?,
     };
     let (here, there) = duplex(1 << 16);
     let here = Mortal { inner: here, bytes_left: bytes, death: Death::Cut };
@@ -190,15 +207,25 @@ async fn attempt(
     sent
 }
 
-/// What has a name is what was sent under it.
-fn names_are_right(from: &Path, into: &Path, whose: &str) {
+/// What has a name is what one of the senders sent under it.
+fn names_are_right(trees: [&Path; 2], into: &Path, whose: &str) {
     for path in files_under(&into.join("tree")) {
         let inside = path.strip_prefix(into.join("tree")).unwrap();
-        assert!(
-            fs::read(&path).unwrap() == fs::read(from.join(inside)).unwrap(),
-            "{whose}: {path:?}"
-        );
+        let came = fs::read(&path).unwrap();
+        let sent = trees.map(|tree| fs::read(tree.join(inside)).unwrap());
+        assert!(sent.contains(&came), "{whose}: {path:?}");
     }
+}
+
+/// The folder as another sender has it, who differs in one file of the same length.
+fn another_s(tree: &Path, home: &Path, rng: &mut Pcg64) -> PathBuf {
+    fs::create_dir(home).unwrap();
+    let mut copying = std::process::Command::new("cp");
+    assert!(copying.arg("-a").arg(tree).arg(home).status().unwrap().success());
+    let late = home.join("tree/late");
+    let length = fs::metadata(&late).unwrap().len();
+    fs::write(late, random_bytes(rng, length as usize)).unwrap();
+    home.join("tree")
 }
 
 /// Contents, modes and times agree; says which do not.
@@ -226,17 +253,17 @@ fn whatever_call_fails_and_whatever_a_power_cut_takes_nothing_wrong_is_called_ve
         fs::write(from.join("late"), random_bytes(&mut rng, 900_000)).unwrap();
         // Zeros become holes: they must come back from a cut, too.
         fs::write(from.join("sparse"), vec![0; 700_000]).unwrap();
+        let other = another_s(&from, &dir.path().join("other"), &mut rng);
         let bad = Arc::new(Bad::new(seed));
         for round in 0..ATTEMPTS {
             let whose = format!("seed {seed} attempt {round}");
             bad.revive();
-            let paths = (from.as_path(), into.as_path());
-            let mut once = |sender| {
+            let mut once = |from, sender| {
                 let bytes =
                     if rng.random_bool(0.3) { rng.random_range(0..3_000_000) } else { usize::MAX };
-                attempt(paths, sender, Some(Arc::clone(&bad)), bytes)
+                attempt((from, &into), sender, Some(Arc::clone(&bad)), bytes)
             };
-            let (first, second) = (once(ME), once(OTHER));
+            let (first, second) = (once(&from, ME), once(&other, OTHER));
             let sent = run(async {
                 if round % 3 == 0 {
                     tokio::join!(first, second)
@@ -245,23 +272,30 @@ fn whatever_call_fails_and_whatever_a_power_cut_takes_nothing_wrong_is_called_ve
                 }
             });
             attempts += 2;
+            // The second finds the first one's file in the way, or the other way round.
+            assert!(sent.0.is_err() || sent.1.is_err(), "{whose}: both are said to be there");
             let complete = sent.0.is_ok() || sent.1.is_ok();
             if complete || rng.random_bool(0.4) {
                 bad.power_cut(&into);
             }
             if into.join("tree").is_dir() {
-                names_are_right(&from, &into, &whose);
+                names_are_right([&from, &other], &into, &whose);
             }
             if complete {
                 verified += 1;
-                same(&from, &into.join("tree"), &whose);
+                let sent = if sent.0.is_ok() { &from } else { &other };
+                same(sent, &into.join("tree"), &whose);
                 fs::remove_dir_all(into.join("tree")).unwrap();
             }
         }
         failed += bad.0.lock().unwrap().failed;
-        let last = run(attempt((&from, &into), ME, None, usize::MAX));
+        let mut last = run(attempt((&from, &into), ME, None, usize::MAX));
+        let mut whose = &from;
+        if matches!(last, Err(TransferError::Peer { code: Code::Exists, .. })) {
+            (last, whose) = (run(attempt((&other, &into), OTHER, None, usize::MAX)), &other);
+        }
         last.unwrap_or_else(|e| panic!("seed {seed}: {e}"));
-        same(&from, &into.join("tree"), &format!("seed {seed}"));
+        same(whose, &into.join("tree"), &format!("seed {seed}"));
     }
     println!("{failed} calls failed in {attempts} attempts; {verified} rounds ended verified");
     assert!(failed as u64 > seeds && verified > 0, "{failed} failures, {verified} verified");

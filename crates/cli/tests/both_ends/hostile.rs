@@ -181,8 +181,12 @@ fn another_version_is_named() {
 }
 
 pub(crate) fn one_file(size: u64) -> Vec<u8> {
+    one_file_of(ME, size)
+}
+
+pub(crate) fn one_file_of(sender: SenderId, size: u64) -> Vec<u8> {
     let listed = Frame::Listed { entries: 1, bytes: size };
-    [opening(), raw_entry(1, size, b"f", b""), frames(&[listed])].concat()
+    [opening_of(sender), raw_entry(1, size, b"f", b""), frames(&[listed])].concat()
 }
 
 #[test]

@@ -6,8 +6,9 @@
 
 use std::fs::{self, File};
 use std::net::UdpSocket;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::Output;
+use std::process::{ExitStatus, Output};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -46,6 +47,8 @@ struct Bedlam {
     receiver: Option<Listening>,
     senders: Vec<Sender>,
     rng: Pcg64,
+    /// Who ended well, and has not been looked at.
+    complete: Vec<usize>,
     kills: usize,
     verified: usize,
     refused: usize,
@@ -70,7 +73,7 @@ impl Bedlam {
             .collect();
         let (home, disk, port) = (home.to_owned(), disk.to_owned(), free_port());
         let (kills, verified, refused, fills, sleeps) = (0, 0, 0, 0, 0);
-        let (receiver, slowest) = (None, Duration::ZERO);
+        let (receiver, slowest, complete) = (None, Duration::ZERO, Vec::new());
         Bedlam {
             home,
             disk,
@@ -78,6 +81,7 @@ impl Bedlam {
             receiver,
             senders,
             rng,
+            complete,
             kills,
             verified,
             refused,
@@ -134,8 +138,8 @@ impl Bedlam {
             self.kills += 1;
         }
         for number in 0..self.senders.len() {
-            if self.rng.random_bool(0.3) && self.senders[number].running.take().is_some() {
-                self.kills += 1;
+            if self.rng.random_bool(0.3) {
+                self.kill(number);
             }
         }
         drop(filler);
@@ -184,22 +188,39 @@ impl Bedlam {
         Some(Filler(folder))
     }
 
+    /// Kills a sender; it may have been faster, and ended by itself.
+    fn kill(&mut self, number: usize) {
+        let Some(mut running) = self.senders[number].running.take() else { return };
+        let _ = running.0.kill();
+        let status = running.0.wait().unwrap();
+        self.ended(number, status);
+    }
+
+    fn ended(&mut self, number: usize, status: ExitStatus) {
+        match (status.success(), status.signal()) {
+            (true, _) => self.complete.push(number),
+            (false, Some(_)) => self.kills += 1,
+            (false, None) => self.refused += 1,
+        }
+    }
+
     /// Whoever ended well finds what it sent, and then the name is anybody's again.
     fn look(&mut self) {
-        let mut complete = None;
         for number in 0..self.senders.len() {
             let Some(running) = &mut self.senders[number].running else { continue };
             let Some(status) = running.0.try_wait().unwrap() else { continue };
             self.senders[number].running = None;
-            if status.success() {
-                complete = Some(number);
-            } else {
-                self.refused += 1;
-            }
+            self.ended(number, status);
         }
-        if let Some(number) = complete {
-            self.check(number);
+        if !self.complete.is_empty() {
             self.clear();
+        }
+    }
+
+    /// Each of them: their trees differ, so that no two of one name can be there.
+    fn check_complete(&mut self) {
+        for number in std::mem::take(&mut self.complete) {
+            self.check(number);
         }
     }
 
@@ -211,9 +232,8 @@ impl Bedlam {
 
     /// Nobody sends any more, and what arrived is taken away.
     fn clear(&mut self) {
-        for sender in &mut self.senders {
-            self.kills += usize::from(sender.running.take().is_some());
-        }
+        (0..self.senders.len()).for_each(|number| self.kill(number));
+        self.check_complete();
         // What a session still writes, it has written when the next one takes over.
         while fs::remove_dir_all(self.inbox().join("tree")).is_err() {
             if !self.inbox().join("tree").exists() {
@@ -224,9 +244,8 @@ impl Bedlam {
 
     /// After all that, an attempt without a disturbance, by whoever may.
     fn settle(&mut self) {
-        for sender in &mut self.senders {
-            self.kills += usize::from(sender.running.take().is_some());
-        }
+        (0..self.senders.len()).for_each(|number| self.kill(number));
+        self.check_complete();
         let mut tried: Vec<Output> = Vec::new();
         for number in 0..self.senders.len() {
             let since = Instant::now();

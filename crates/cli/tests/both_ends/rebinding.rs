@@ -5,22 +5,29 @@
 use std::fs;
 use std::io::Read;
 use std::net::{SocketAddr, UdpSocket};
-#[cfg(target_os = "linux")]
 use std::path::Path;
 use std::process::{Command, Output};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use rand::RngExt;
 use rand_pcg::Pcg64;
+use tack_cli::conn::Accept;
+use tack_cli::net::{NetAccept, Way};
+use tack_cli::progress::Progress;
+use tack_cli::stop::Stop;
+use tack_cli::transfer::TransferError;
+use tack_cli::transfer::recv::{Intake, decline, receive_tree};
+use tack_cli::transfer::store::{Durability, Store};
 #[cfg(target_os = "linux")]
 use tack_device::{Netns, NetnsError, Prefix};
+use tack_net::ConnConfig;
 use tempfile::tempdir;
 
 use crate::network::{listen, started};
-use crate::support::{Listening, random_bytes, rng, succeeded, tack};
+use crate::support::{Listening, random_bytes, rng, run, succeeded, tack};
 
 /// What a path does to datagrams, beside carrying them to another port.
 #[derive(Clone, Debug)]
@@ -49,6 +56,7 @@ pub(crate) const STEADY: Course = Course {
 pub(crate) struct Orders {
     over: AtomicBool,
     rebind: AtomicBool,
+    garble: AtomicUsize,
 }
 
 impl Orders {
@@ -60,6 +68,17 @@ impl Orders {
     /// To take another address towards the server, and to be silent as long as the course has it.
     pub(crate) fn rebind(&self) {
         self.rebind.store(true, Ordering::Relaxed);
+    }
+
+    /// To damage so many of the next datagrams with which the server says much: where it only receives,
+    /// its flights of handshakes.
+    pub(crate) fn garble(&self, datagrams: usize) {
+        self.garble.store(datagrams, Ordering::Relaxed);
+    }
+
+    /// How many of them are to come.
+    pub(crate) fn to_garble(&self) -> usize {
+        self.garble.load(Ordering::Relaxed)
     }
 }
 
@@ -81,6 +100,7 @@ pub(crate) fn forward(server: u16, path: Course, orders: &Arc<Orders>) -> u16 {
             forgery: Forgery::Waits,
             rng: rng(path.seed),
             path,
+            orders: Arc::clone(&orders),
         };
         while !orders.over.load(Ordering::Relaxed) {
             if orders.rebind.swap(false, Ordering::Relaxed) {
@@ -111,6 +131,7 @@ struct Carrier {
     path: Course,
     forgery: Forgery,
     rng: Pcg64,
+    orders: Arc<Orders>,
 }
 
 /// How far an acknowledgment of what never arrived has come.
@@ -123,6 +144,9 @@ enum Forgery {
     Beyond(u32),
     Done,
 }
+
+/// Headers are no longer, and what is longer than twice that carries much.
+const HEADERS: usize = 200;
 
 /// SEG.SEQ and SEG.ACK, of a header of TCP.
 const SEQ_AT: usize = 4;
@@ -194,6 +218,7 @@ impl Carrier {
             busy = true;
             if Instant::now() >= self.silent_until {
                 self.damage(&mut buffer[..n]);
+                self.garble(&mut buffer[..n]);
                 self.forge(&mut buffer[..n]);
                 let _ = self.front.send_to(&buffer[..n], client);
             }
@@ -203,16 +228,30 @@ impl Carrier {
 
     /// Behind the headers: what is turned there, TLS alone can notice.
     fn damage(&mut self, datagram: &mut [u8]) {
-        const HEADERS: usize = 200;
-        let Some(one_in) = self.path.damages.filter(|_| datagram.len() > 2 * HEADERS) else {
+        if datagram.len() <= 2 * HEADERS {
             return;
-        };
+        }
         self.with_data += 1;
-        if self.with_data.is_multiple_of(one_in) {
-            for _ in 0..self.rng.random_range(1..4) {
-                let at = self.rng.random_range(HEADERS..datagram.len());
-                datagram[at] ^= 1 << self.rng.random_range(0..8);
-            }
+        if self.path.damages.is_some_and(|one_in| self.with_data.is_multiple_of(one_in)) {
+            self.turn_bits(datagram);
+        }
+    }
+
+    /// What a server sends of much size, where it receives: flights of a handshake.
+    fn garble(&mut self, datagram: &mut [u8]) {
+        let (order, relaxed) = (Arc::clone(&self.orders), Ordering::Relaxed);
+        let one_less = |left: usize| left.checked_sub(1);
+        if datagram.len() > 2 * HEADERS
+            && order.garble.fetch_update(relaxed, relaxed, one_less).is_ok()
+        {
+            self.turn_bits(datagram);
+        }
+    }
+
+    fn turn_bits(&mut self, datagram: &mut [u8]) {
+        for _ in 0..self.rng.random_range(1..4) {
+            let at = self.rng.random_range(HEADERS..datagram.len());
+            datagram[at] ^= 1 << self.rng.random_range(0..8);
         }
     }
 }
@@ -224,16 +263,16 @@ fn send_over(path: Course, bytes: usize) -> Output {
 
 /// The same by one of [`TRANSPORTS`](crate::network::TRANSPORTS).
 fn send_by(by: &str, path: Course, bytes: usize) -> Output {
-    send_under(by, path, bytes, |_| {})
+    send_under(by, path, bytes, |_| {}).0
 }
 
-/// The same with something done to both commands before they start.
+/// The same with something done to both commands before they start, and what the receiver said.
 pub(crate) fn send_under(
     by: &str,
     path: Course,
     bytes: usize,
     mut under: impl FnMut(&mut Command),
-) -> Output {
+) -> (Output, String) {
     let (here, there) = (tempdir().unwrap(), tempdir().unwrap());
     let film = random_bytes(&mut rng(51), bytes);
     fs::write(there.path().join("film"), &film).unwrap();
@@ -248,9 +287,11 @@ pub(crate) fn send_under(
     let sent = send.output().unwrap();
     orders.end();
     succeeded(&sent);
+    let mut said = String::new();
+    receiver.0.stderr.take().unwrap().read_to_string(&mut said).unwrap();
     assert!(receiver.0.wait().unwrap().success());
     assert!(fs::read(here.path().join("in/film")).unwrap() == film);
-    sent
+    (sent, said)
 }
 
 pub(crate) fn went_on(sent: &Output) {
@@ -291,6 +332,42 @@ fn a_datagram_damaged_behind_the_checksum_ends_a_connection_and_not_the_transfer
     }
 }
 
+#[test]
+fn a_handshake_that_is_damaged_is_tried_again_by_a_sender_that_begins_and_by_one_that_comes_back() {
+    let (here, there) = (tempdir().unwrap(), tempdir().unwrap());
+    let film = random_bytes(&mut rng(55), 30_000_000);
+    fs::write(there.path().join("film"), &film).unwrap();
+    let (mut receiver, send) = listen(here.path(), "recv in -p 0 -B 127.0.0.1 --open", "film");
+    let inner = send.split("127.0.0.1:").nth(1).unwrap().split(' ').next().unwrap();
+    let orders = Arc::<Orders>::default();
+    orders.garble(1);
+    let outer = forward(inner.parse().unwrap(), STEADY, &orders);
+    let sender = tack(there.path(), &send.replace(inner, &outer.to_string())).spawn().unwrap();
+    let partial = here.path().join("in/.tack-partial");
+    let since = Instant::now();
+    while bytes_in(&partial) < 2_000_000 {
+        assert!(since.elapsed() < Duration::from_secs(60), "nothing arrives");
+        thread::sleep(Duration::from_millis(1));
+    }
+    assert_eq!(orders.to_garble(), 0);
+    // What is under way ends, and so do the first handshakes after it: more than are tried in a row.
+    orders.garble(8);
+    orders.rebind();
+    let sent = sender.wait_with_output().unwrap();
+    assert_eq!(orders.to_garble(), 0);
+    orders.end();
+    succeeded(&sent);
+    went_on(&sent);
+    assert!(receiver.0.wait().unwrap().success());
+    assert!(fs::read(here.path().join("in/film")).unwrap() == film);
+}
+
+/// Bytes of what lies in a folder.
+fn bytes_in(folder: &Path) -> u64 {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.filter_map(|e| e.metadata().ok()).filter(|m| m.is_file()).map(|m| m.len()).sum()
+}
+
 /// Neither side gives in: one has nothing left to repeat, the other waits for it, and both answer.
 #[test]
 fn a_damaged_acknowledgment_of_what_never_arrived_is_noticed_though_the_peer_is_heard() {
@@ -298,6 +375,82 @@ fn a_damaged_acknowledgment_of_what_never_arrived_is_noticed_though_the_peer_is_
     went_on(&send_over(Course { forges_after: Some(5_000), ..STEADY }, 20_000_000));
     // What takes three seconds took the sixty after which a frame's absence is silence.
     assert!(began.elapsed() < Duration::from_secs(45), "{:?}", began.elapsed());
+}
+
+/// Eight connections that are silent are all that one address may have, and eight new ones come.
+#[test]
+fn eight_transfers_behind_one_nat_go_on_when_it_rebinds() {
+    let (here, there) = (tempdir().unwrap(), tempdir().unwrap());
+    let (receiver, send) = listen(here.path(), "recv in -k -p 0 -B 127.0.0.1 --open", "FILM");
+    let inner = send.split("127.0.0.1:").nth(1).unwrap().split(' ').next().unwrap();
+    let films: Vec<_> = (0..8).map(|n| random_bytes(&mut rng(60 + n), 20_000_000)).collect();
+    let orders = Arc::<Orders>::default();
+    // Long enough that all have come to the middle of theirs before the first one comes back.
+    let path = Course { rebinds_after: 9_000, silent: Duration::from_secs(6), ..STEADY };
+    let sending: Vec<_> = films
+        .iter()
+        .enumerate()
+        .map(|(n, film)| {
+            fs::write(there.path().join(format!("film{n}")), film).unwrap();
+            let outer = forward(inner.parse().unwrap(), path.clone(), &orders).to_string();
+            let line = send.replace(inner, &outer).replace("FILM", &format!("film{n}"));
+            tack(there.path(), &line).spawn().unwrap()
+        })
+        .collect();
+    let sent: Vec<_> = sending.into_iter().map(|child| child.wait_with_output().unwrap()).collect();
+    orders.end();
+    drop(receiver);
+    for (n, film) in films.iter().enumerate() {
+        succeeded(&sent[n]);
+        went_on(&sent[n]);
+        assert!(fs::read(here.path().join(format!("in/film{n}"))).unwrap() == *film);
+    }
+}
+
+/// A receiver that breaks off, has no place for a moment, is gone before it says a word, and then goes on.
+#[test]
+fn a_sender_that_comes_back_asks_again_while_there_is_no_place_for_it() {
+    let (here, there) = (tempdir().unwrap(), tempdir().unwrap());
+    let film = random_bytes(&mut rng(54), 20_000_000);
+    fs::write(there.path().join("film"), &film).unwrap();
+    let (inbox, partial) = (here.path().join("in"), here.path().join("in/.tack-partial"));
+    let begun = async {
+        while bytes_in(&partial) < 1_000_000 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    let sent = run(async {
+        let local = "127.0.0.1:0".parse().unwrap();
+        let mut server = NetAccept::listen(&Way::Udp, local, ConnConfig::default(), None).unwrap();
+        let port = server.local_addr().port();
+        let line = format!("send film 127.0.0.1:{port} --insecure-plaintext");
+        let sender = tack(there.path(), &line).spawn().unwrap();
+        let sent = tokio::task::spawn_blocking(|| sender.wait_with_output().unwrap());
+        let intake = Intake::alone(Store::open(&inbox, Durability::Lazy).unwrap());
+        let (quiet, never) = (Progress::hidden(), Stop::never());
+        let course = async {
+            let conn = server.accept().await.unwrap();
+            tokio::select! {
+                ended = receive_tree(conn, &intake, &quiet, &never) => panic!("too soon: {ended:?}"),
+                () = begun => {}
+            }
+            let conn = server.accept().await.unwrap();
+            let _ = decline(conn, TransferError::Busy("no place".to_owned()), &never).await;
+            drop(server.accept().await.unwrap());
+            // It may have given one up that took long.
+            loop {
+                let conn = server.accept().await.unwrap();
+                let _ = receive_tree(conn, &intake, &quiet, &never).await;
+            }
+        };
+        tokio::select! {
+            sent = sent => sent.unwrap(),
+            _ = course => unreachable!("it goes on"),
+        }
+    });
+    succeeded(&sent);
+    went_on(&sent);
+    assert!(fs::read(inbox.join("film")).unwrap() == film);
 }
 
 /// A network of our own; `None`, with a word, where that is not allowed.
@@ -335,11 +488,7 @@ fn two_networks() -> Option<(Netns, Netns)> {
 /// How long nothing more arrives in `inbox`, at most, until `over`.
 #[cfg(target_os = "linux")]
 fn longest_pause(inbox: &Path, over: &AtomicBool) -> Duration {
-    let size = || -> u64 {
-        let folders = [inbox.to_owned(), inbox.join(".tack-partial")];
-        let entries = folders.iter().filter_map(|f| fs::read_dir(f).ok()).flatten().flatten();
-        entries.filter_map(|e| e.metadata().ok()).filter(|m| m.is_file()).map(|m| m.len()).sum()
-    };
+    let size = || bytes_in(inbox) + bytes_in(&inbox.join(".tack-partial"));
     let (mut last, mut since, mut longest) = (size(), Instant::now(), Duration::ZERO);
     while !over.load(Ordering::Relaxed) {
         thread::sleep(Duration::from_millis(5));
@@ -384,6 +533,8 @@ fn a_laptop_that_changes_networks_in_the_middle_of_a_send_goes_on() {
     went_on(&sent);
     assert!(fs::read(here.path().join("in/film")).unwrap() == film);
     println!("nothing arrived for {pause:?} at most");
+    // Two seconds or so, and much more for a machine that is busy; silence alone would show after sixty.
+    assert!(pause < Duration::from_secs(30), "nothing arrived for {pause:?}");
 }
 
 #[test]
@@ -397,12 +548,8 @@ fn a_receiver_that_was_killed_and_started_again_is_sent_the_rest() {
         let port = send.split("127.0.0.1:").nth(1).unwrap().split(' ').next().unwrap().to_owned();
         let mut sender = Listening(tack(there.path(), &send).spawn().unwrap());
         let partial = here.path().join("in/.tack-partial");
-        let arrived = || -> u64 {
-            let entries = fs::read_dir(&partial).into_iter().flatten().flatten();
-            entries.filter_map(|e| e.metadata().ok()).map(|m| m.len()).sum()
-        };
         let since = Instant::now();
-        while arrived() < 4_000_000 {
+        while bytes_in(&partial) < 4_000_000 {
             assert!(since.elapsed() < Duration::from_secs(60), "nothing arrives{over}");
             thread::sleep(Duration::from_millis(1));
         }

@@ -18,6 +18,7 @@ use tack_cli::transfer::recv::{Intake, receive_tree};
 use tack_cli::transfer::scan::scan;
 use tack_cli::transfer::send::{Sent, send_tree};
 use tack_cli::transfer::store::{Durability, Store};
+use tack_cli::transfer::wire::FrameReader;
 use tack_cli::transfer::{TransferError, VERSION};
 use tempfile::tempdir;
 use tokio::io::{
@@ -26,7 +27,7 @@ use tokio::io::{
 use tokio::sync::mpsc;
 use tokio::time::{Duration, Instant, sleep, timeout};
 
-use crate::hostile::{frames, one_file, opening_of, raw_entry};
+use crate::hostile::{frames, one_file, one_file_of, opening_of, raw_entry};
 use crate::patience::run_in_fast_time;
 use crate::support::{ME, run};
 
@@ -189,14 +190,38 @@ fn whoever_finds_no_place_hears_busy_and_not_silence() {
     let home = tempdir().unwrap();
     fs::write(home.path().join("f"), b"mine").unwrap();
     beside_recv(&home.path().join("in"), async |net| {
-        for _ in 0..8 {
-            tokio::spawn(says_noop(net.connect(2), opening_of(ME)));
+        for sender in 100..108 {
+            tokio::spawn(says_noop(net.connect(2), one_file_of([sender; 32], 10)));
         }
         sleep(Duration::from_secs(1)).await;
         let refused = net.send(2, &home.path().join("f")).await.unwrap_err();
         assert!(matches!(refused, TransferError::Peer { code: Code::Busy, .. }), "{refused}");
         assert_eq!(refused.exit_code(), ExitCode::Refused);
         assert!(refused.to_string().contains("from your address"), "{refused}");
+    });
+}
+
+/// As a network that changed leaves them: the old connections are silent, and their places are taken.
+#[test]
+fn whoever_comes_back_takes_over_its_own_place_and_needs_no_second_one() {
+    let dir = tempdir().unwrap();
+    beside_recv(dir.path(), async |net| {
+        let all = |round: usize| (100..108).map(move |sender| (round, sender));
+        let mut former = Vec::new();
+        for (round, sender) in [all(1), all(2)].into_iter().flatten() {
+            let mut conn = net.connect(2);
+            conn.write_all(&one_file_of([sender; 32], 10)).await.unwrap();
+            let mut reader = FrameReader::new(conn);
+            reader.preface().await.unwrap();
+            loop {
+                match reader.next("testing").await {
+                    Ok(Frame::Planned) => break,
+                    Ok(_) => {}
+                    Err(e) => panic!("sender {sender}, time {round}: {e}"),
+                }
+            }
+            former.push(reader);
+        }
     });
 }
 

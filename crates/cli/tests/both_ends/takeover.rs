@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use rand::RngExt;
@@ -11,6 +13,7 @@ use rand_pcg::Pcg64;
 use tack_cli::exit::ExitCode;
 use tack_cli::progress::Progress;
 use tack_cli::stop::Stop;
+use tack_cli::transfer::calls::{Call, FileSystem};
 use tack_cli::transfer::frame::SenderId;
 use tack_cli::transfer::frame::{Code, Frame, MAX_DATA};
 use tack_cli::transfer::name::RelPath;
@@ -238,6 +241,53 @@ fn a_file_replaced_between_its_check_and_its_confirmation_is_not_called_kept() {
         let refused = puppet.session.await.unwrap().unwrap_err();
         assert!(matches!(refused, TransferError::Exists { .. }), "{refused}");
     });
+}
+
+/// Notes what is synced, and takes `gone` away when that is, once.
+#[derive(Debug)]
+struct Watched {
+    synced: Mutex<Vec<u64>>,
+    gone: Mutex<Option<PathBuf>>,
+}
+
+impl FileSystem for Watched {
+    fn before(&self, call: Call<'_>) -> io::Result<usize> {
+        if let Call::Sync(file) = call {
+            let inode = file.metadata()?.ino();
+            self.synced.lock().unwrap().push(inode);
+            let mut gone = self.gone.lock().unwrap();
+            if gone.as_ref().is_some_and(|path| fs::metadata(path).is_ok_and(|m| m.ino() == inode))
+            {
+                fs::remove_file(gone.take().unwrap())?;
+            }
+        }
+        Ok(usize::MAX)
+    }
+}
+
+#[test]
+fn an_equal_file_that_has_the_name_already_is_said_to_be_stored_once_it_is_synced_and_still_there()
+{
+    for goes in [false, true] {
+        let dir = tempdir().unwrap();
+        let (f, at) = (random_bytes(&mut rng(8), 10_000), dir.path().join("f"));
+        let (synced, gone) = (Mutex::default(), Mutex::new(goes.then(|| at.clone())));
+        let watched = Arc::new(Watched { synced, gone });
+        run(async {
+            let system = Arc::<Watched>::clone(&watched);
+            let store = Store::open_through(system, dir.path(), Durability::Synced).unwrap();
+            let mut puppet = Puppet::lists(&Intake::alone(store), ME, &[("f", &f)]).await;
+            puppet.hears(&Frame::Go).await;
+            puppet.sends(0, 0, &f).await;
+            // Somebody else is faster, and says nothing of it to the disk.
+            fs::write(&at, &f).unwrap();
+            puppet.says(&[Frame::End { hash: hash(&f) }, Frame::Finished]).await;
+            puppet.hears(&Frame::Done { files: 1, bytes: 10_000 }).await;
+        });
+        let there = fs::metadata(&at).expect("it is there").ino();
+        assert!(fs::read(&at).unwrap() == f);
+        assert!(watched.synced.lock().unwrap().contains(&there), "what is there was not synced");
+    }
 }
 
 /// Two to four senders that send a folder of one name into one directory.

@@ -112,13 +112,10 @@ fn a_browser_loads_a_page_of_many_objects_through_socks() {
     const OBJECTS: usize = 40;
 
     run(async {
-        let Some(chromium) = path_of("chromium") else {
-            eprintln!("skipped: no chromium (`script/setup --tests` installs it on Debian)");
-            return;
-        };
-        if !is_installed("nginx") {
+        if !is_installed("chromium") || !is_installed("nginx") {
             return;
         }
+        let chromium = path_of("chromium").expect("it is installed");
         let Some((world, home, _ends)) = world("-D 1080").await else { return };
         let names = (0..OBJECTS).map(|n| format!("object{n}"));
         for (n, name) in names.enumerate() {
@@ -257,5 +254,48 @@ fn curl_is_redirected_and_the_rules_are_gone_afterwards() {
             .unwrap();
         assert_eq!(client.0.wait().unwrap().code(), Some(130));
         assert!(!String::from_utf8(rules().await).unwrap().contains("tack_tunnel"));
+    });
+}
+
+/// A machine of its own behind the near one, which leads everywhere for it.
+fn behind(gateway: &Netns) -> Netns {
+    let client = Netns::new().unwrap();
+    let prefixes = |host: u8| {
+        [format!("10.88.0.{host}/24"), format!("fd88::{host}/64")].map(|p| p.parse().unwrap())
+    };
+    // Nobody else has these addresses: they are good at once.
+    for (netns, name) in [(&client, "default"), (gateway, "default")] {
+        netns.sysctl(&format!("net.ipv6.conf.{name}.accept_dad"), "0").unwrap();
+    }
+    client.link(gateway, "lan", &prefixes(2), &prefixes(1)).unwrap();
+    client.ip(&["route add default via 10.88.0.1", "route add default via fd88::1"]).unwrap();
+    gateway.sysctl("net.ipv4.ip_forward", "1").unwrap();
+    gateway.sysctl("net.ipv6.conf.all.forwarding", "1").unwrap();
+    client
+}
+
+#[test]
+fn a_gateway_leads_a_network_that_knows_nothing_of_it_through_the_tunnel() {
+    run(async {
+        if !is_installed("nft") || !is_installed("nginx") || !is_installed("curl") {
+            return;
+        }
+        let Some((world, home, _server)) = served().await else { return };
+        let client = behind(world.near());
+        let options = "--transparent 1081 --networks 10.99.0.0/24 --networks fd99::/64 \
+                       --install-rules";
+        let line = line(&world, options);
+        let _gateway = tack_in(world.near(), home.path(), &line, "is redirected to").await;
+        let bytes = stream::Source::new(84, 2 << 20).bytes();
+        std::fs::write(home.path().join("file"), &bytes).unwrap();
+        let _nginx = nginx(&world, home.path()).await;
+        for url in ["http://10.99.0.1/file", "http://[fd99::1]/file"] {
+            let got = succeeds(&client, "curl", &["-sS", "--max-time", "60", url]).await;
+            assert!(got == bytes, "{url}: {} bytes", got.len());
+        }
+        // The far machine never saw the client: it talked to itself.
+        let log = std::fs::read_to_string(home.path().join("log")).unwrap();
+        let from: Vec<_> = log.lines().filter_map(|line| line.split(' ').next()).collect();
+        assert_eq!(from, ["10.99.0.1", "fd99::1"], "{log}");
     });
 }

@@ -118,19 +118,22 @@ async fn converse(mut stream: TcpStream, plan: &Plan, is_program: bool, what: &s
     }
 }
 
+/// Another address every now and then.
+async fn moves(orders: Arc<Orders>, seed: u64) {
+    let mut rng: Pcg64 = rng(seed);
+    loop {
+        tokio::time::sleep(Duration::from_millis(rng.random_range(200..2_000))).await;
+        orders.rebind();
+    }
+}
+
 /// So many conversations, a few at a time, over a path that has another address every now and then.
 async fn conversations(over: &str, seed: u64, count: u64) {
     let mut rng: Pcg64 = rng(seed);
     let silent = Duration::from_millis(rng.random_range(0..300));
     let course = Course { silent, ..STEADY };
     let (tunnel, listener, orders) = tunnel_over(over, course.clone()).await;
-    let told = orders.clone();
-    let moving = tokio::spawn(async move {
-        loop {
-            tokio::time::sleep(Duration::from_millis(rng.random_range(200..2_000))).await;
-            told.rebind();
-        }
-    });
+    let moving = tokio::spawn(moves(orders.clone(), seed));
     let targets = tokio::spawn(async move {
         let mut all = JoinSet::new();
         for _ in 0..count {
@@ -237,9 +240,10 @@ fn programs_that_do_not_wait_reach_their_targets_once_and_every_connection_ends(
     let seeds = std::env::var("TACK_ROAMING").ok().and_then(|n| n.parse().ok()).unwrap_or(1);
     for (seed, over) in (1..=seeds).flat_map(|seed| TRANSPORTS.map(|over| (seed, over))) {
         run(async {
-            // A path that stays: one that changes within a handshake may cost the program its connection.
             let (tunnel, listener, orders) = tunnel_over(over, STEADY).await;
             let to = tunnel.locals[0];
+            // In the middle of handshakes, too.
+            let moving = tokio::spawn(moves(orders.clone(), seed));
             let programs = async {
                 let mut all = JoinSet::new();
                 for number in 0..80 {
@@ -264,8 +268,63 @@ fn programs_that_do_not_wait_reach_their_targets_once_and_every_connection_ends(
                 reached
             };
             let ((), reached) = tokio::join!(programs, targets);
+            moving.abort();
             orders.end();
             assert!(reached <= 80, "seed {seed}{over}: {reached} connections at the target");
+        });
+    }
+}
+
+#[test]
+fn handshakes_that_are_damaged_end_no_tunnel_and_refuse_no_program() {
+    run(async {
+        let (tunnel, listener, orders) = tunnel_over("", STEADY).await;
+        let targets = tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                tokio::spawn(echo(stream));
+            }
+        });
+        let asks = async |number: u64| {
+            let (mut stream, said) = (connected(tunnel.locals[0]).await, number.to_be_bytes());
+            let (mut reader, mut writer) = stream.split();
+            let what = format!("program {number}");
+            tokio::join!(ends(&mut writer, &said), hears(&mut reader, &said, &what));
+        };
+        timeout(LIMIT, asks(0)).await.expect("the first");
+        // Nothing but handshakes carries so much. Each program takes a connection, for which another is made.
+        orders.garble(20);
+        for number in 1.. {
+            timeout(LIMIT, asks(number)).await.expect("an answer");
+            if orders.to_garble() == 0 {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        timeout(LIMIT, asks(u64::MAX)).await.expect("the last");
+        orders.end();
+        targets.abort();
+    });
+}
+
+#[test]
+fn an_association_is_had_where_all_connections_that_stood_ready_are_dead() {
+    for over in TRANSPORTS {
+        run(async {
+            let (options, orders) = (format!("-D 0{over}"), Arc::new(Orders::default()));
+            let told = Arc::clone(&orders);
+            let path = move |port| forward(port, STEADY, &told);
+            let tunnel = tokio::task::spawn_blocking(move || tunnel_by("any", &options, path));
+            let tunnel = tunnel.await.unwrap();
+            // They stand ready by then, and have not heard of the new address.
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            orders.rebind();
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            let mut program = connected(tunnel.locals[0]).await;
+            program.write_all(&[5, 1, 0, 5, 3, 0, 1, 0, 0, 0, 0, 0, 0]).await.unwrap();
+            let mut reply = [0; 12];
+            timeout(LIMIT, program.read_exact(&mut reply)).await.unwrap().unwrap();
+            assert_eq!(reply[..6], [5, 0, 5, 0, 0, 1], "{over}: {reply:?}");
+            orders.end();
         });
     }
 }

@@ -2,7 +2,8 @@
 
 use std::io;
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, ReadHalf, WriteHalf, duplex, split};
+use tokio::time::timeout;
 
 use super::*;
 
@@ -124,6 +125,55 @@ async fn a_key_other_than_the_pinned_one_is_named_in_the_error() {
         e => panic!("{e}"),
     }
     assert!(matches!(server.unwrap_err(), TlsError::Refused(_)));
+}
+
+/// Carries bytes, and turns a bit of the one at `at`.
+async fn carry(from: ReadHalf<DuplexStream>, to: WriteHalf<DuplexStream>, at: Option<usize>) {
+    let (mut from, mut to, mut passed) = (from, to, 0);
+    let mut buffer = [0; 4_096];
+    while let Ok(read @ 1..) = from.read(&mut buffer).await {
+        if let Some(damaged) = at.and_then(|at| buffer[..read].get_mut(at.checked_sub(passed)?)) {
+            *damaged ^= 1 << (passed % 8);
+        }
+        passed += read;
+        if to.write_all(&buffer[..read]).await.is_err() {
+            return;
+        }
+    }
+    let _ = to.shutdown().await;
+}
+
+/// Nobody says so: it looks like a protocol that was violated, or, if a length was damaged, like silence.
+#[tokio::test(start_paused = true)]
+async fn a_handshake_that_was_damaged_anywhere_is_a_connection_that_broke_and_no_verdict() {
+    let [server, client] = [(); 2].map(|()| ServerIdentity::generate(&["localhost"]).unwrap());
+    let trust = ClientTrust::Pinned(server.fingerprint());
+    let connector = Connector::new(trust).unwrap().with_identity(Arc::new(client));
+    let acceptor = Acceptor::new(&server).unwrap();
+    let mut broken = 0;
+    for (upwards, at) in (0..1_200).map(|n| (n % 2 == 0, n / 2)) {
+        let ((near, on_path), (path_on, far)) = (duplex(1 << 16), duplex(1 << 16));
+        let ((up_from, down_to), (down_from, up_to)) = (split(on_path), split(path_on));
+        let up = tokio::spawn(carry(up_from, up_to, upwards.then_some(at)));
+        let down = tokio::spawn(carry(down_from, down_to, (!upwards).then_some(at)));
+        let accepting = timeout(Duration::from_secs(20), acceptor.accept(far));
+        let asking = async {
+            let mut stream = connector.connect("localhost", near).await?;
+            // What the server makes of the last flight comes behind it.
+            stream.read(&mut [0]).await.map(drop).map_err(TlsError::Io)
+        };
+        let (asked, accepted) = tokio::join!(timeout(Duration::from_secs(30), asking), accepting);
+        if let Ok(Err(error)) = asked {
+            assert!(!error.is_verdict(), "byte {at}, to the server: {upwards}: {error:?}");
+            broken += 1;
+        }
+        if let Ok(Err(error)) = accepted {
+            assert!(!error.is_verdict(), "byte {at}, to the server: {upwards}: {error:?}");
+        }
+        up.abort();
+        down.abort();
+    }
+    assert!(broken > 600, "{broken}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -235,8 +235,7 @@ impl Connection {
 
     fn on_data_acked(&mut self, ack: &Ack, before: Option<u64>, next: u64, now: Instant) {
         let largest = ack.largest();
-        let is_of_one_rtt = self.early.is_beyond(largest);
-        if self.side == Side::Client && is_of_one_rtt {
+        if self.side == Side::Client && self.early.is_beyond(largest) {
             // Whoever acknowledges 1-RTT packets has finished [RFC 9001 §4.1.2].
             self.on_confirmed(now);
         }
@@ -248,9 +247,10 @@ impl Connection {
         if self.mtu.on_ack(has, largest, pto, now) {
             self.follow_mtu();
         }
-        // 0-RTT packets have no marks.
-        let brings_news = is_of_one_rtt && before.is_none_or(|before| largest > before);
-        if brings_news && self.ecn.on_ack(ack, brings_news, next) {
+        // Counts of acknowledgments that overtook each other say nothing [RFC 9000 §13.4.2.1].
+        let marked = self.recovery.take_marked();
+        let is_newer = before.is_none_or(|before| largest > before);
+        if is_newer && self.ecn.on_ack(ack, marked, next) {
             self.congestion.on_mark(self.recovery.in_flight(), now);
         }
     }

@@ -88,6 +88,9 @@ pub(crate) struct Recovery {
     pub(crate) max_ack_delay: Duration,
     lost_packets: u64,
     probes: u64,
+    /// Packets with an ECN mark that arrived since [`Self::take_marked`], of those from a number on.
+    marked: u64,
+    marked_from: u64,
 }
 
 impl Recovery {
@@ -107,6 +110,8 @@ impl Recovery {
             max_ack_delay: Duration::from_millis(25),
             lost_packets: 0,
             probes: 0,
+            marked: 0,
+            marked_from: 0,
         }
     }
 
@@ -299,6 +304,11 @@ impl Recovery {
         self.pto_base() + self.max_ack_delay
     }
 
+    /// Packets that were marked on this path and are known to have arrived since it was last asked.
+    pub(crate) fn take_marked(&mut self) -> u64 {
+        core::mem::take(&mut self.marked)
+    }
+
     /// Packets declared lost.
     pub(crate) fn lost_packets(&self) -> u64 {
         self.lost_packets
@@ -337,6 +347,7 @@ impl Recovery {
         self.rtt = RttEstimator::default();
         self.latest = Duration::ZERO;
         (self.pto_count, self.episode) = (0, None);
+        (self.marked, self.marked_from) = (0, self.logs[SpaceId::Data as usize].next);
         if let Some(tack) = &mut self.tack {
             tack.on_path_change();
         }

@@ -38,6 +38,8 @@ struct Payload {
     tail: Vec<u8>,
     carried: Load,
     eliciting: bool,
+    /// It leaves with an ECN mark.
+    marked: bool,
     /// It has stream data.
     is_data: bool,
     /// The datagram is to be full-sized.
@@ -51,8 +53,9 @@ struct Payload {
 impl Payload {
     fn new(space: SpaceId) -> Payload {
         let (frames, tail, carried) = (Vec::new(), Vec::new(), Load::default());
-        let (eliciting, is_data, full, to, reason) = (false, false, false, None, None);
-        Payload { space, frames, tail, carried, eliciting, is_data, full, to, reason }
+        let (eliciting, marked, is_data, full) = (false, false, false, false);
+        let (to, reason) = (None, None);
+        Payload { space, frames, tail, carried, eliciting, marked, is_data, full, to, reason }
     }
 
     fn put(&mut self, frame: &Frame<'_>) {
@@ -281,18 +284,19 @@ impl Connection {
         let least = if is_full { (FULL).saturating_sub(out.len() - start) } else { 0 };
         let sealed_handshake = last.space == SpaceId::Handshake;
         last.full = is_full;
+        let ecn = if only_data { self.ecn.mark(last.eliciting) } else { 0 };
+        last.marked = ecn > 0;
         self.seal(last, least, out, now);
         if self.side == Side::Client && (sealed_handshake || only_data) {
             self.discard_initial(now);
         }
         self.path.on_sent(out.len() - start);
-        let ecn = if only_data { self.ecn.mark() } else { 0 };
         Datagram { to: self.path.remote(), ecn, is_data }
     }
 
     /// Appends a packet of `least` bytes at least.
     fn seal(&mut self, payload: Payload, least: usize, out: &mut Vec<u8>, now: Instant) {
-        let Payload { space, mut frames, carried, eliciting, to, reason, .. } = payload;
+        let Payload { space, mut frames, carried, eliciting, marked, to, reason, .. } = payload;
         let kind = self.kind(space);
         if kind == PacketKind::OneRtt && eliciting {
             self.skip_if_due(now);
@@ -335,7 +339,7 @@ impl Connection {
         });
         frames.clear();
         self.spare = frames;
-        self.on_sealed(space, Sent { eliciting, bytes: bytes as u32, carried }, now);
+        self.on_sealed(space, Sent { eliciting, marked, bytes: bytes as u32, carried }, now);
     }
 
     fn on_sealed(&mut self, space: SpaceId, sent: Sent, now: Instant) {
@@ -422,7 +426,7 @@ impl Connection {
         self.recovery.on_untold(now);
         self.counters.packets_sent += 1;
         self.path.on_sent(out.len() - start);
-        Some(Datagram { to: self.path.remote(), ecn: self.ecn.mark(), is_data: false })
+        Some(Datagram { to: self.path.remote(), ecn: self.ecn.mark(true), is_data: false })
     }
 
     /// The keys of the handshake could not be agreed on in time, or some such.

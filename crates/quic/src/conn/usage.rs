@@ -7,7 +7,6 @@ use tack_cc::{CongestionControl, Snapshot};
 use tack_transport::{Congestion, Figures};
 use tack_units::Instant;
 
-use super::ecn::Ecn;
 use super::mtu::{BASE, Mtu};
 use super::recovery::Expired;
 use super::space::SpaceId;
@@ -214,7 +213,7 @@ impl Connection {
         let sizes = tack_cc::Config { seed, ..tack_cc::Config::new(mss) };
         let control = CongestionControl::new(self.config.congestion, sizes, now);
         self.congestion = self.congestion.handed_over(Congestion::new(control, mss, now));
-        self.ecn = Ecn::new(self.config.ecn);
+        self.ecn.begin_path(self.config.ecn);
         self.recovery.on_path_change(mss);
     }
 
@@ -365,11 +364,15 @@ impl Connection {
                 if space == SpaceId::Data && !self.is_tack() {
                     self.suspect_packet_size(now);
                 }
+                if space == SpaceId::Data {
+                    self.ecn.on_timeout(self.timeouts_in_a_row);
+                }
             }
             Expired::Rto { lost_bytes } => {
                 self.counters.timeouts += 1;
                 self.congestion.on_timeout(lost_bytes, self.recovery.in_flight(), now);
                 self.suspect_packet_size(now);
+                self.ecn.on_timeout(self.timeouts_in_a_row);
             }
         }
     }

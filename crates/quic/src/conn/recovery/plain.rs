@@ -62,6 +62,7 @@ impl Recovery {
         for number in newly {
             let Some(logged) = log.remove(number) else { continue };
             newest = Some((number, logged.at));
+            self.marked += u64::from(logged.sent.marked && number >= self.marked_from);
             if logged.sent.eliciting {
                 eliciting = true;
                 let bytes = u64::from(logged.sent.bytes);

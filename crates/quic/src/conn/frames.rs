@@ -180,13 +180,8 @@ impl Connection {
         if self.config.datagram_buffer == 0 {
             return Err(Violation::of_protocol("a datagram that was not asked for"));
         }
-        self.datagrams_in.push_back(data.to_vec());
-        // The oldest go first: whoever sends datagrams prefers fresh ones [RFC 9221 §5.2].
-        while self.datagrams_in.iter().map(|d| d.len() + DATAGRAM_OVERHEAD).sum::<usize>()
-            > self.config.datagram_buffer
-        {
-            self.datagrams_in.pop_front();
-        }
+        self.datagrams_in.push(data, self.config.datagram_buffer);
+        // These are but a few: what happens to streams is told elsewhere.
         self.events.retain(|event| *event != Event::Datagram);
         self.events.push_back(Event::Datagram);
         Ok(())
@@ -309,8 +304,6 @@ impl Connection {
 
 /// A longer token is not kept: it has to leave room in the packet that shows it.
 const MAX_TOKEN: usize = 256;
-/// What a datagram costs beside its bytes.
-const DATAGRAM_OVERHEAD: usize = 32;
 
 /// Frames of Initial and Handshake packets [RFC 9000 §12.4].
 fn is_of_handshake(frame: &Frame<'_>) -> bool {

@@ -14,7 +14,7 @@ use super::{Connection, Counters, State};
 use crate::error::UseError;
 use crate::streams::{Dir, StreamId};
 
-/// Datagrams that wait to be sent, bytes.
+/// Datagrams that wait to be sent, bytes with what each costs.
 const MAX_DATAGRAMS_OUT: usize = 1 << 20;
 
 /// Everything a connection tells about itself.
@@ -149,12 +149,7 @@ impl Connection {
         if data.len() > self.max_datagram() {
             return Err(UseError::Datagram(data.len()));
         }
-        let mut held: usize = self.datagrams_out.iter().map(Vec::len).sum();
-        while held + data.len() > MAX_DATAGRAMS_OUT {
-            let Some(oldest) = self.datagrams_out.pop_front() else { break };
-            held -= oldest.len();
-        }
-        self.datagrams_out.push_back(data.to_vec());
+        self.datagrams_out.push(data, MAX_DATAGRAMS_OUT);
         Ok(())
     }
 
@@ -170,7 +165,7 @@ impl Connection {
 
     /// The oldest DATAGRAM frame that arrived.
     pub fn recv_datagram(&mut self) -> Option<Vec<u8>> {
-        self.datagrams_in.pop_front()
+        self.datagrams_in.pop()
     }
 
     /// Uses another generation of keys from now on [RFC 9001 §6]; false: it is too early for one.

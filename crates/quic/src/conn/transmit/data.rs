@@ -216,8 +216,8 @@ impl Connection {
             if payload.len() + len > room {
                 return;
             }
-            let data = self.datagrams_out.pop_front().expect("it was there");
-            payload.put(&Frame::Datagram(&data));
+            payload.put(&Frame::Datagram(next));
+            self.datagrams_out.pop();
             payload.is_data = true;
         }
     }

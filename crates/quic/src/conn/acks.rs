@@ -24,8 +24,18 @@ use plain::Plain;
 
 /// Ranges that are kept; of more, the lowest are forgotten.
 const MAX_RANGES: usize = 2_048;
-/// An ACK range of a frame takes no more bytes: a gap and a length below 2^30.
+/// What an ACK frame takes beside the further ranges, at most: type, largest number, delay, their count, the
+/// first range, ECN counts.
+const HEAD_BYTES: usize = 1 + 8 + 8 + 2 + 8 + 3 * 8;
+/// A further range takes no more bytes: a gap and a length below 2^30.
 const RANGE_BYTES: usize = 8;
+/// And without that bound.
+const MOST_RANGE_BYTES: usize = 16;
+/// No packet with less room for frames acknowledges anything.
+pub(super) const LEAST_ROOM: usize = 64;
+/// And none of 1-RTT packets: half of it is for what TACK tells beside.
+pub(super) const LEAST_DATA_ROOM: usize = 256;
+const _: () = assert!(HEAD_BYTES < LEAST_ROOM);
 /// How late 0-RTT packets are acknowledged at most where TACK is about to begin: as a plain peer's.
 const EARLY_DELAY: Duration = Duration::from_millis(25);
 /// Ranges of a frame to a plain peer.
@@ -210,7 +220,8 @@ impl Acks {
         self.early_due = self.arrived.last().map(|_| now).or(self.early_due);
     }
 
-    /// The acknowledgment that is due; `room` bytes are left for it.
+    /// The acknowledgment that is due; `room` bytes are left for it. What TACK says beside ranges comes
+    /// on top: [`LEAST_DATA_ROOM`].
     pub(crate) fn poll(&mut self, room: usize, exponent: u64, now: Instant) -> Option<Told> {
         if self.deadline().is_none_or(|at| at > now) || self.arrived.is_empty() {
             return None;
@@ -221,18 +232,19 @@ impl Acks {
             Policy::AtOnce => AckReason::Handshake,
             Policy::Plain(plain) => plain.reason(),
         };
-        self.tell_all(reason, exponent, now)
+        self.tell_all(reason, room, exponent, now)
     }
 
-    /// An acknowledgment for a packet that leaves anyway; `None`: there is nothing to tell.
-    pub(crate) fn piggyback(&mut self, exponent: u64, now: Instant) -> Option<Told> {
+    /// An acknowledgment of `room` bytes at most for a packet that leaves anyway; `None`: there is nothing
+    /// to tell.
+    pub(crate) fn piggyback(&mut self, room: usize, exponent: u64, now: Instant) -> Option<Told> {
         if !self.owed || self.arrived.is_empty() {
             return None;
         }
         if let Policy::Tack(receiver) = &mut self.policy {
             receiver.on_acknowledged_by_data(true, now);
         }
-        self.tell_all(AckReason::Piggyback, exponent, now)
+        self.tell_all(AckReason::Piggyback, room, exponent, now)
     }
 
     /// Something asks for an acknowledgment and has none.
@@ -240,9 +252,22 @@ impl Acks {
         self.owed
     }
 
-    /// All ranges, as many as a plain peer is told.
-    fn tell_all(&mut self, reason: AckReason, exponent: u64, now: Instant) -> Option<Told> {
-        let ranges = self.arrived.iter().rev().take(PLAIN_RANGES);
+    /// What a range may take. Its numbers are the peer's, which may leave out as many as it likes.
+    fn range_bytes(&self) -> usize {
+        let span = self.arrived.last().map_or(0, |last| last.end - self.floor);
+        if span < 1 << 30 { RANGE_BYTES } else { MOST_RANGE_BYTES }
+    }
+
+    /// All ranges, as many as a plain peer is told and fit.
+    fn tell_all(
+        &mut self,
+        reason: AckReason,
+        room: usize,
+        exponent: u64,
+        now: Instant,
+    ) -> Option<Told> {
+        let most = 1 + room.saturating_sub(HEAD_BYTES) / self.range_bytes();
+        let ranges = self.arrived.iter().rev().take(most.min(PLAIN_RANGES));
         let ranges: Vec<_> = ranges.map(|range| range.start - 1..range.end - 1).collect();
         let below = ranges.first()?.end + 1;
         let ack = Ack { delay: self.delay(exponent, now), ranges, ecn: self.ecn_counts() };
@@ -257,9 +282,9 @@ impl Acks {
 
     fn poll_tack(&mut self, room: usize, exponent: u64, now: Instant) -> Option<Told> {
         let (delay, ecn) = (self.delay(exponent, now), self.ecn_counts());
+        let most = (room / self.range_bytes()).max(1);
         let Policy::Tack(receiver) = &mut self.policy else { return None };
         let buffer = buffer(self.floor, &self.arrived, self.delivered);
-        let most = (room / RANGE_BYTES).max(1);
         let mut told = match receiver.poll(buffer, most, now)? {
             Feedback::Tack(mut tack) => {
                 let below = if tack.holes_complete { tack.rcv_high } else { self.floor };
@@ -354,6 +379,9 @@ impl Acks {
         self.sent
     }
 }
+
+#[cfg(test)]
+mod tests;
 
 /// Packets are what is received or missing; flow control is none of the mechanism's business.
 fn buffer(floor: u64, arrived: &Ranges, delivered: u64) -> Buffer<'_> {

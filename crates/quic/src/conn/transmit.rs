@@ -6,6 +6,7 @@ use rustls::Side;
 use tack_transport::Limit;
 use tack_units::Instant;
 
+use super::acks::{LEAST_DATA_ROOM, LEAST_ROOM};
 use super::mtu::BASE;
 use super::recovery::Sent;
 use super::space::{Carried, Load, SpaceId};
@@ -21,8 +22,6 @@ const TAG_LEN: usize = 16;
 const LENGTH_LEN: usize = 2;
 /// No packet with a PATH_CHALLENGE alone is longer.
 const LEAST_ASKING: u64 = 64;
-/// A packet with less room for frames is not begun.
-const LEAST_ROOM: usize = 64;
 /// Of a PATH_CHALLENGE or PATH_RESPONSE datagram, and of every one with an Initial packet.
 const FULL: usize = BASE as usize;
 
@@ -103,7 +102,7 @@ impl Connection {
                 if self.confirmed {
                     // One packet, nearly always: nothing is gathered.
                     let room = self.size().checked_sub(self.overhead(SpaceId::Data));
-                    let room = room.filter(|room| *room > LEAST_ROOM)?;
+                    let room = room.filter(|room| *room >= LEAST_DATA_ROOM)?;
                     let payload = self.build_data(room, now)?;
                     return Some(self.emit(Vec::new(), payload, out, now));
                 }
@@ -162,6 +161,8 @@ impl Connection {
             let is_free = payloads.iter().any(|payload: &Payload| payload.full);
             let payload = match space {
                 SpaceId::Data if self.withholds_data() && !is_free => None,
+                // It goes in a datagram of its own.
+                SpaceId::Data if room < LEAST_DATA_ROOM => None,
                 SpaceId::Data if self.can_send_data() => self.build_data(room, now),
                 SpaceId::Handshake if self.handshake_keys.is_some() => {
                     self.build_handshake(space, room, now)

@@ -67,7 +67,7 @@ impl Connection {
             // Before the rest: it was made sure above that there is room for what follows only.
             let free = room.saturating_sub(payload.len());
             if free >= PIGGYBACK
-                && let Some(told) = self.spaces[DATA].acks.piggyback(exponent, now)
+                && let Some(told) = self.spaces[DATA].acks.piggyback(PIGGYBACK, exponent, now)
             {
                 self.put_ack(told, &mut payload);
             }
@@ -114,7 +114,9 @@ impl Connection {
     }
 
     fn put_others(&mut self, room: usize, payload: &mut Payload, now: Instant) {
-        self.put_frequency(payload, now);
+        if room >= payload.len() + FREQUENCY_FRAME {
+            self.put_frequency(payload, now);
+        }
         self.put_connection_frames(room, payload, now);
         if payload.full {
             return;

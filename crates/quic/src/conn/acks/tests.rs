@@ -1,0 +1,62 @@
+use super::*;
+use crate::wire::Frame;
+
+/// Packet numbers of a peer that leaves out nearly as many as it may between two.
+fn with_hostile_gaps(mut acks: Acks, packets: u64) -> Acks {
+    for i in 0..packets {
+        let number = i * ((1 << 31) - 1);
+        let stamp = matches!(acks.policy, Policy::Tack(_)).then_some(i as u32);
+        let packet = Packet {
+            number,
+            eliciting: true,
+            bytes: 40,
+            stamp,
+            immediate: false,
+            is_early: false,
+            ecn: [2, 3][i as usize % 2],
+        };
+        acks.on_packet(&packet, Instant::from_secs(1));
+    }
+    acks
+}
+
+fn len(told: &Told) -> usize {
+    let mut bytes = Vec::new();
+    Frame::Ack(told.ack.clone()).emit(&mut bytes);
+    told.report.iter().for_each(|report| Frame::Report(*report).emit(&mut bytes));
+    told.loss.iter().for_each(|loss| Frame::Loss(*loss).emit(&mut bytes));
+    bytes.len()
+}
+
+#[test]
+fn an_acknowledgment_fits_the_room_whatever_numbers_the_peer_leaves_out() {
+    let (now, later) = (Instant::from_secs(1), Instant::from_secs(3));
+    let delay = Duration::from_millis(25);
+    for room in (LEAST_ROOM..1_400).step_by(7) {
+        for packets in [1, 2, 5, 31, 40, 200] {
+            let kinds = [Acks::at_once(now), Acks::plain(delay, now)];
+            for acks in kinds {
+                let mut acks = with_hostile_gaps(acks, packets);
+                let told = acks.poll(room, 0, later).expect("it is due");
+                assert!(len(&told) <= room, "{} of {room}", len(&told));
+            }
+            let mut acks = with_hostile_gaps(Acks::plain(delay, now), packets);
+            let told = acks.piggyback(room, 3, later).expect("there is something to tell");
+            assert!(len(&told) <= room, "{} of {room}", len(&told));
+        }
+    }
+}
+
+#[test]
+fn a_tack_leaves_as_much_again_as_it_may_take_to_what_goes_beside_its_ranges() {
+    let (now, later) = (Instant::from_secs(1), Instant::from_secs(3));
+    for room in (LEAST_DATA_ROOM / 2..700).step_by(7) {
+        for packets in [1, 2, 5, 40, 200] {
+            let acks = Acks::tack(tack::Params::DEFAULT, Some(Duration::from_millis(40)), now);
+            let mut acks = with_hostile_gaps(acks, packets);
+            while let Some(told) = acks.poll(room, 3, later) {
+                assert!(len(&told) <= 2 * room, "{} of {}", len(&told), 2 * room);
+            }
+        }
+    }
+}

@@ -215,6 +215,9 @@ impl Connection {
         if let Some(acked) = acked {
             let state = self.recovery.path_state(&acked);
             self.congestion.on_acked(&acked, &state, now);
+            if self.recovery.take_persistent() {
+                self.congestion.on_timeout(acked.lost_bytes, acked.in_flight, now);
+            }
             if acked.acked_bytes > 0 {
                 self.timeouts_in_a_row = 0;
                 self.streams.tune_sending(self.congestion.window(), now);

@@ -2,6 +2,8 @@
 
 mod data;
 
+pub(super) use data::DATAGRAM_HEADER;
+
 use rustls::Side;
 use tack_transport::Limit;
 use tack_units::Instant;
@@ -403,7 +405,8 @@ impl Connection {
     fn probe_mtu(&mut self, out: &mut Vec<u8>, now: Instant) -> Option<Datagram> {
         let size = self.mtu.wanted(now).filter(|_| self.confirmed && self.path.is_validated())?;
         // Only where data flows is it worth one, and tells of loss.
-        if !self.has_sent_data || !self.streams.has_data() || !self.may_send(now) {
+        let flows = self.streams.has_data() || !self.datagrams_out.is_empty();
+        if !self.has_sent_data || !flows || !self.may_send(now) {
             return None;
         }
         let mut frames = Vec::new();

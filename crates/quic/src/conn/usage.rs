@@ -10,6 +10,7 @@ use tack_units::Instant;
 use super::mtu::{BASE, Mtu};
 use super::recovery::Expired;
 use super::space::SpaceId;
+use super::transmit::DATAGRAM_HEADER;
 use super::{Connection, Counters, State};
 use crate::error::UseError;
 use crate::streams::{Dir, StreamId};
@@ -155,12 +156,10 @@ impl Connection {
 
     /// Longest datagram that can be sent now, bytes; 0: none.
     pub fn max_datagram(&self) -> usize {
-        /// What a packet needs beside: header, tag, stamp, acknowledgment, type and length.
-        const OVERHEAD: usize = 400;
         let known = self.peer.as_ref().or(self.early.remembered());
         let takes = known.map_or(0, |peer| peer.max_datagram);
         let takes = usize::try_from(takes).unwrap_or(usize::MAX);
-        takes.saturating_sub(5).min(usize::from(self.mtu.size()) - OVERHEAD)
+        takes.min(self.most_room()).saturating_sub(DATAGRAM_HEADER)
     }
 
     /// The oldest DATAGRAM frame that arrived.

@@ -35,6 +35,8 @@ pub(crate) struct Pair {
     pub(crate) events: [Vec<(ConnId, Event)>; 2],
     /// Bytes that each has sent.
     pub(crate) sent: [usize; 2],
+    /// Longer ones are lost, bytes.
+    pub(crate) most: usize,
     /// This one's datagrams are lost.
     pub(crate) mute: Option<usize>,
 }
@@ -50,6 +52,7 @@ impl Pair {
             marks: Marks::TakenOff,
             events: [Vec::new(), Vec::new()],
             sent: [0; 2],
+            most: usize::MAX,
             mute: None,
         }
     }
@@ -94,7 +97,7 @@ impl Pair {
                         Marks::Dropped if burst.ecn == Ecn::NotEct => burst.ecn,
                         Marks::Dropped => continue,
                     };
-                    if self.mute != Some(who) && is_there {
+                    if self.mute != Some(who) && is_there && datagram.len() <= self.most {
                         self.wire.push((1 - who, self.now + DELAY, ecn, datagram.to_vec()));
                     }
                 }

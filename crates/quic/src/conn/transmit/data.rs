@@ -13,6 +13,8 @@ use crate::endpoint::token;
 use crate::wire::Frame;
 
 const DATA: usize = SpaceId::Data as usize;
+/// Type and length of a DATAGRAM frame, at most.
+pub(in crate::conn) const DATAGRAM_HEADER: usize = 1 + 4;
 /// Type and time of a TACK_STAMP.
 const STAMP_LEN: usize = 2 + 4;
 /// Frames of connection IDs, and of paths, are no longer.
@@ -28,6 +30,12 @@ const IN_VAIN: u32 = 2;
 const ACK_SHARE: usize = 2;
 
 impl Connection {
+    /// Bytes of frames that a full packet has room for, when nothing of the handshake goes along.
+    pub(in crate::conn) fn most_room(&self) -> usize {
+        let stamp = if self.is_tack() { STAMP_LEN } else { 0 };
+        usize::from(self.mtu.size()) - self.overhead(SpaceId::Data) - stamp
+    }
+
     pub(super) fn build_data(&mut self, room: usize, now: Instant) -> Option<Payload> {
         let frames = core::mem::take(&mut self.spare);
         let tail = core::mem::take(&mut self.spare_tail);
@@ -126,15 +134,16 @@ impl Connection {
             self.streams.note_early_limits();
         }
         let reserved = if self.spaces[DATA].acks.owes() { PIGGYBACK } else { 0 };
+        let whole = room;
         let room = room.saturating_sub(reserved);
         let before = payload.frames.len();
         let left = room.saturating_sub(payload.len());
         self.streams.put_control(left, &mut payload.frames, &mut payload.carried);
-        self.put_datagrams(room, payload);
+        self.put_datagrams(room, whole, payload);
         let left = room.saturating_sub(payload.len());
         let before_data = payload.frames.len();
         self.streams.put_data(left, &mut payload.frames, &mut payload.carried);
-        payload.is_data = payload.frames.len() > before_data;
+        payload.is_data |= payload.frames.len() > before_data;
         self.has_sent_data |= payload.is_data;
         self.counters.data_packets_sent += u64::from(payload.is_data);
         payload.eliciting |= payload.frames.len() > before;
@@ -212,10 +221,17 @@ impl Connection {
         }
     }
 
-    fn put_datagrams(&mut self, room: usize, payload: &mut Payload) {
+    /// One that leaves no room for an acknowledgment has the `whole` packet.
+    fn put_datagrams(&mut self, room: usize, whole: usize, payload: &mut Payload) {
+        let most = self.max_datagram();
         while let Some(next) = self.datagrams_out.front() {
-            let len = 1 + 4 + next.len();
-            if payload.len() + len > room {
+            // It was taken when packets were longer.
+            if next.len() > most {
+                self.datagrams_out.pop();
+                continue;
+            }
+            let has_all = payload.len() == 0 && DATAGRAM_HEADER + next.len() <= whole;
+            if !has_all && payload.len() + DATAGRAM_HEADER + next.len() > room {
                 return;
             }
             payload.put(&Frame::Datagram(next));

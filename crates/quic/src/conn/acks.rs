@@ -287,11 +287,12 @@ impl Acks {
         let buffer = buffer(self.floor, &self.arrived, self.delivered);
         let mut told = match receiver.poll(buffer, most, now)? {
             Feedback::Tack(mut tack) => {
-                let below = if tack.holes_complete { tack.rcv_high } else { self.floor };
+                let mut below = tack.rcv_high;
                 if !tack.holes_complete {
-                    // What is not listed may have arrived.
-                    let listed = tack.holes.last().map_or(self.floor, |hole| hole.end);
-                    tack.settled_below = tack.settled_below.min(listed);
+                    // The lowest are listed, so all below the last of them is told. What is not listed may
+                    // have arrived, and has its turn when the floor has risen over these.
+                    below = tack.holes.last().map_or(self.floor, |hole| hole.end);
+                    tack.settled_below = tack.settled_below.min(below);
                 }
                 let due = self.pinged.is_none_or(|at| now.saturating_since(at) >= self.rtt_min);
                 // Without a gap there is nothing to forget, and no end to pings of pings.

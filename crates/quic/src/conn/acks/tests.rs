@@ -60,3 +60,29 @@ fn a_tack_leaves_as_much_again_as_it_may_take_to_what_goes_beside_its_ranges() {
         }
     }
 }
+
+#[test]
+fn of_more_holes_than_a_tack_has_room_for_some_are_forgotten_each_time_it_is_heard() {
+    let (mut now, rtt) = (Instant::from_secs(1), Duration::from_millis(40));
+    let mut acks = Acks::tack(tack::Params::DEFAULT, Some(rtt), now);
+    let arrive = |acks: &mut Acks, number, now: Instant| {
+        let stamp = Some(now.as_micros() as u32);
+        let (eliciting, immediate, is_early) = (true, false, false);
+        let packet = Packet { number, eliciting, bytes: 1_400, stamp, immediate, is_early, ecn: 0 };
+        acks.on_packet(&packet, now);
+    };
+    // Every second one is lost.
+    (0..500).for_each(|i| arrive(&mut acks, 2 * i, now));
+    let room = 600;
+    for number in 1_000..1_060 {
+        now += rtt;
+        arrive(&mut acks, number, now);
+        while let Some(told) = acks.poll(room, 3, now) {
+            assert!(told.ack.ranges.len() <= room / RANGE_BYTES + 2);
+            if told.below > 0 {
+                acks.on_told(told.below);
+            }
+        }
+    }
+    assert!(acks.arrived.len() <= 2, "{} ranges are told yet", acks.arrived.len());
+}

@@ -18,7 +18,7 @@ use tack_units::Instant;
 
 use crate::ack_frequency;
 use crate::seen::AckReason;
-use crate::wire::{Ack, EcnCounts, Loss, Report};
+use crate::wire::{Ack, EcnCounts, Loss, Report, varint_len};
 
 use plain::Plain;
 
@@ -33,9 +33,13 @@ const RANGE_BYTES: usize = 8;
 const MOST_RANGE_BYTES: usize = 16;
 /// No packet with less room for frames acknowledges anything.
 pub(super) const LEAST_ROOM: usize = 64;
-/// And none of 1-RTT packets: half of it is for what TACK tells beside.
+/// And none of 1-RTT packets, which have room for other frames as well.
 pub(super) const LEAST_DATA_ROOM: usize = 256;
-const _: () = assert!(HEAD_BYTES < LEAST_ROOM);
+/// An acknowledgment of 1-RTT packets leaves this much of a packet to others, as long as all ranges fit.
+const SHARE: usize = 2;
+/// What a TACK has beside further ranges, at most: the ACK frame's head, TACK_REPORT, PING.
+const BESIDE_RANGES: usize = 128;
+const _: () = assert!(HEAD_BYTES < LEAST_ROOM && BESIDE_RANGES <= LEAST_DATA_ROOM / SHARE);
 /// How late 0-RTT packets are acknowledged at most where TACK is about to begin: as a plain peer's.
 const EARLY_DELAY: Duration = Duration::from_millis(25);
 /// Ranges of a frame to a plain peer.
@@ -220,17 +224,18 @@ impl Acks {
         self.early_due = self.arrived.last().map(|_| now).or(self.early_due);
     }
 
-    /// The acknowledgment that is due; `room` bytes are left for it. What TACK says beside ranges comes
-    /// on top: [`LEAST_DATA_ROOM`].
+    /// The acknowledgment that is due; `room` bytes are left in its packet, at least [`LEAST_ROOM`], of 1-RTT
+    /// packets [`LEAST_DATA_ROOM`].
     pub(crate) fn poll(&mut self, room: usize, exponent: u64, now: Instant) -> Option<Told> {
         if self.deadline().is_none_or(|at| at > now) || self.arrived.is_empty() {
             return None;
         }
-        let reason = match &self.policy {
-            _ if self.early_due.is_some_and(|at| at <= now) => AckReason::Delay,
-            Policy::Tack(_) => return self.poll_tack(room, exponent, now),
-            Policy::AtOnce => AckReason::Handshake,
-            Policy::Plain(plain) => plain.reason(),
+        let is_early = self.early_due.is_some_and(|at| at <= now);
+        let (reason, room) = match &self.policy {
+            Policy::Tack(_) if !is_early => return self.poll_tack(room, exponent, now),
+            Policy::Plain(plain) if !is_early => (plain.reason(), room / SHARE),
+            Policy::AtOnce if !is_early => (AckReason::Handshake, room),
+            _ => (AckReason::Delay, room / SHARE),
         };
         self.tell_all(reason, room, exponent, now)
     }
@@ -282,7 +287,7 @@ impl Acks {
 
     fn poll_tack(&mut self, room: usize, exponent: u64, now: Instant) -> Option<Told> {
         let (delay, ecn) = (self.delay(exponent, now), self.ecn_counts());
-        let most = (room / self.range_bytes()).max(1);
+        let most = self.most_holes(room);
         let Policy::Tack(receiver) = &mut self.policy else { return None };
         let buffer = buffer(self.floor, &self.arrived, self.delivered);
         let mut told = match receiver.poll(buffer, most, now)? {
@@ -298,7 +303,11 @@ impl Acks {
                 // Without a gap there is nothing to forget, and no end to pings of pings.
                 let ping = due && self.arrived.len() > 1;
                 self.pinged = if ping { Some(now) } else { self.pinged };
-                let (ack, report) = (Ack::from(&tack), Some(Report::of(&tack)));
+                let (mut ack, report) = (Ack::from(&tack), Some(Report::of(&tack)));
+                if let Some(last) = self.arrived.last().filter(|_| !tack.holes_complete) {
+                    // What goes on arriving is told in any case, or the sender would hear nothing of it.
+                    ack.ranges[0].start = last.start.max(below + 1) - 1;
+                }
                 Told { ack, report, loss: None, below, ping, reason: AckReason::Tack }
             }
             Feedback::Iack(iack) => {
@@ -321,6 +330,23 @@ impl Acks {
         (self.owed, self.early_due) = (false, None);
         self.sent += 1;
         Some(told)
+    }
+
+    /// How many holes a TACK lists in a packet with this room. Where there are more than half of it holds for
+    /// sure, they have nearly all of it: until they are told nothing of what lies above them is.
+    fn most_holes(&self, room: usize) -> usize {
+        let most = (room / SHARE / self.range_bytes()).max(1);
+        if self.arrived.len() <= most {
+            return most;
+        }
+        let mut left = room.saturating_sub(BESIDE_RANGES + MOST_RANGE_BYTES);
+        let (mut fit, mut end) = (0, self.floor);
+        for range in self.arrived.iter() {
+            let bytes = varint_len(range.start - end) + varint_len(range.end - range.start);
+            let Some(rest) = left.checked_sub(bytes) else { break };
+            (left, end, fit) = (rest, range.end, fit + 1);
+        }
+        most.max(fit)
     }
 
     fn delay(&self, exponent: u64, now: Instant) -> u64 {

@@ -26,8 +26,6 @@ const TOKEN_FRAME: usize = 64;
 const FREQUENCY_FRAME: usize = 48;
 /// Timeouts in a row after which a client's probes are as long as its first packets.
 const IN_VAIN: u32 = 2;
-/// An acknowledgment leaves this much of a packet to others.
-const ACK_SHARE: usize = 2;
 
 impl Connection {
     /// Bytes of frames that a full packet has room for, when nothing of the handshake goes along.
@@ -42,7 +40,7 @@ impl Connection {
         let mut payload = Payload { frames, tail, ..Payload::new(SpaceId::Data) };
         let room = room - if self.is_tack() { STAMP_LEN } else { 0 };
         let exponent = self.ours.ack_delay_exponent;
-        let told = self.spaces[DATA].acks.poll(room / ACK_SHARE, exponent, now);
+        let told = self.spaces[DATA].acks.poll(room, exponent, now);
         let acknowledges = told.is_some();
         let pings = told.as_ref().is_some_and(|told| told.ping);
         let is_loss = told.as_ref().is_some_and(|told| told.loss.is_some());

@@ -218,6 +218,8 @@ pub struct Counters {
     pub acks_sent: u64,
     /// Loss IACKs among them.
     pub loss_acks_sent: u64,
+    /// And those that told of congestion marks at once.
+    pub ce_acks_sent: u64,
     /// That left with stream data or datagrams.
     pub data_packets_sent: u64,
     /// That arrived with them.

@@ -10,6 +10,7 @@ use crate::ack_frequency::Path;
 use crate::conn::Connection;
 use crate::conn::space::{Carried, SpaceId};
 use crate::endpoint::token;
+use crate::seen::AckReason;
 use crate::wire::Frame;
 
 const DATA: usize = SpaceId::Data as usize;
@@ -43,7 +44,7 @@ impl Connection {
         let told = self.spaces[DATA].acks.poll(room, exponent, now);
         let acknowledges = told.is_some();
         let pings = told.as_ref().is_some_and(|told| told.ping);
-        let is_loss = told.as_ref().is_some_and(|told| told.loss.is_some());
+        let reason = told.as_ref().map(|told| told.reason);
         if let Some(told) = told {
             self.put_ack(told, &mut payload);
         }
@@ -84,7 +85,9 @@ impl Connection {
         payload.end(&mut self.spare_tail);
         if acknowledges && !payload.is_data {
             self.counters.acks_sent += 1;
-            self.counters.loss_acks_sent += u64::from(is_loss);
+            let is = |what| u64::from(reason == Some(what));
+            self.counters.loss_acks_sent += is(AckReason::Loss);
+            self.counters.ce_acks_sent += is(AckReason::CongestionExperienced);
         }
         if payload.frames.is_empty() {
             self.spare = payload.frames;

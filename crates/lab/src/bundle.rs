@@ -34,6 +34,7 @@ files! {
     "measures/files.toml",
     "measures/limits.toml",
     "measures/links.toml",
+    "measures/quic.toml",
     "tack/T-1.toml",
     "tack/T-3.toml",
     "tack/T-6a.toml",

@@ -123,6 +123,20 @@ impl Distribution {
         }
     }
 
+    /// Leaves those out of its choice that do not fit, but not all of them.
+    pub(crate) fn restrict(&mut self, fits: impl Fn(&Word) -> bool) {
+        let Some(choice) = self.choice.as_mut().filter(|choice| choice.iter().any(&fits)) else {
+            return;
+        };
+        let keep: Vec<bool> = choice.iter().map(fits).collect();
+        let mut kept = keep.iter();
+        choice.retain(|_| *kept.next().unwrap_or(&true));
+        if let Some(weights) = &mut self.weights {
+            let mut kept = keep.iter();
+            weights.retain(|_| *kept.next().unwrap_or(&true));
+        }
+    }
+
     /// Whether there are draws without it.
     pub fn is_optional(&self) -> bool {
         self.share < 1.0

@@ -11,6 +11,7 @@
 //! ```
 
 mod adversary;
+mod contest;
 mod property;
 mod shape;
 mod shrink;
@@ -18,6 +19,7 @@ mod trial;
 mod view;
 
 pub use adversary::{Adversary, Found};
+pub use contest::contest;
 pub use property::{PROPERTIES, Pair, Property, property};
 pub use shape::{Range, WORDS, range, scenario};
 pub use shrink::{Case, file, shrink};

@@ -279,7 +279,8 @@ fn least_delay(side: &SideReport<'_>) -> Option<Duration> {
 }
 
 fn iacks_sent(side: &SideReport<'_>) -> u64 {
-    side.info.as_ref().map_or(0, |i| {
+    let guest = side.guest.as_ref().map_or(0, |guest| guest.iacks);
+    side.info.as_ref().map_or(guest, |i| {
         let acks = i.counters.acks_sent;
         acks.loss + acks.window + acks.frequency + acks.ce
     })

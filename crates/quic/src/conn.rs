@@ -18,6 +18,7 @@ mod acks;
 mod arrives;
 mod cids;
 mod close;
+mod datagrams;
 mod drive;
 mod early;
 mod ecn;
@@ -54,6 +55,7 @@ use acks::Acks;
 pub(crate) use cids::CidChange;
 use cids::{LocalCids, RemoteCids};
 use close::Closing;
+use datagrams::Datagrams;
 pub use early::Early;
 use early::EarlyData;
 use ecn::Ecn;
@@ -188,8 +190,8 @@ pub struct Connection {
     new_token: Option<Vec<u8>>,
     secret: Secret,
     number: u64,
-    datagrams_in: VecDeque<Vec<u8>>,
-    datagrams_out: VecDeque<Vec<u8>>,
+    datagrams_in: Datagrams,
+    datagrams_out: Datagrams,
     events: VecDeque<Event>,
     counters: Counters,
     /// What whoever looks on was not told yet.
@@ -216,6 +218,8 @@ pub struct Counters {
     pub acks_sent: u64,
     /// Loss IACKs among them.
     pub loss_acks_sent: u64,
+    /// And those that told of congestion marks at once.
+    pub ce_acks_sent: u64,
     /// That left with stream data or datagrams.
     pub data_packets_sent: u64,
     /// That arrived with them.

@@ -19,6 +19,7 @@ pub use frame::{Close, Frame};
 pub(crate) use head::{Form, Head};
 pub use header::{ConnectionId, Header, LongKind, PacketNumber, Protected, Version};
 pub use parameters::{Parameters, Sender, TACK_VERSION};
+pub(crate) use read::varint_len;
 pub use read::{MAX_VARINT, Reader, put_varint};
 pub use report::{Loss, Report, emit_frequency, parse_frequency};
 pub use whole::{invariant_cids, put_retry, put_version_negotiation};

@@ -4,9 +4,13 @@ use std::time::Duration;
 
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
+use tack::{Regime, Timing};
+use tack_quic::ack_frequency;
 use tack_quic::wire::{
-    Ack, ConnectionId, Frame, Header, LongKind, Loss, PacketNumber, Parameters, Version,
+    Ack, ConnectionId, EcnCounts, Frame, Header, LongKind, Loss, PacketNumber, Parameters, Report,
+    Version,
 };
+use tack_units::Rate;
 
 #[allow(unreachable_pub, reason = "a file of the fuzz workspace, by its path")]
 #[path = "../../../fuzz/src/quic.rs"]
@@ -70,8 +74,27 @@ fn whatever_arrives_is_refused_or_survives() {
     assert!((ROUNDS / 10..ROUNDS).contains(&accepted), "{accepted} of {ROUNDS} were accepted");
 }
 
+/// Of packets that were sent, or not, in as many ranges as fit below `top`.
+fn hostile_ack(top: u64, delay: u64, rng: &mut Pcg64) -> Ack {
+    let (mut ranges, mut end) = (Vec::new(), top + 1);
+    while end > 0 && ranges.len() < 12 {
+        let start = if rng.random() { end - 1 } else { rng.random_range(0..end) };
+        ranges.push(start..end);
+        end = start.saturating_sub(rng.random_range(1..8));
+        if rng.random_range(0..3) == 0 {
+            break;
+        }
+    }
+    let counts = |rng: &mut Pcg64| EcnCounts {
+        ect0: if rng.random() { rng.random_range(0..60) } else { rng.random_range(0..1 << 62) },
+        ect1: u64::from(rng.random_range(0..8) == 0),
+        ce: if rng.random() { rng.random_range(0..9) } else { rng.random_range(0..1 << 62) },
+    };
+    let ecn = rng.random::<bool>().then(|| counts(rng));
+    Ack { delay, ranges, ecn }
+}
+
 /// Frames that a client may send, whole or damaged, in operations of the target.
-#[allow(clippy::single_range_in_vec_init, reason = "a list of one range is meant")]
 fn hostile(rng: &mut Pcg64) -> Vec<u8> {
     let mut input = vec![rng.random()];
     for _ in 0..rng.random_range(1..25) {
@@ -84,7 +107,7 @@ fn hostile(rng: &mut Pcg64) -> Vec<u8> {
         let (a, b, c) = (number(rng), number(rng), number(rng));
         let id = rng.random_range(0..40);
         let data = [7; 60];
-        let frame = match rng.random_range(0..22) {
+        let frame = match rng.random_range(0..26) {
             0 | 1 => Frame::Stream { id, offset: b.min(1 << 61), fin: rng.random(), data: &data },
             2 => Frame::Stream { id, offset: b % 9_000, fin: false, data: &data },
             3 => Frame::ResetStream { id, code: a, final_size: b },
@@ -103,11 +126,37 @@ fn hostile(rng: &mut Pcg64) -> Vec<u8> {
             11 => Frame::PathResponse([9; 8]),
             12 => Frame::Datagram(&data),
             13 => Frame::Crypto { offset: a.min(1 << 61), data: &data },
-            14..17 => {
-                let top = a % 40;
-                let ranges = if rng.random() { vec![0..top + 1] } else { vec![top..top + 1] };
-                Frame::Ack(Ack { delay: c, ranges, ecn: None })
-            }
+            14..17 => Frame::Ack(hostile_ack(a % 40, c, rng)),
+            22 => Frame::Report(Report {
+                counter: a as u32,
+                duplicates: b as u32,
+                unsettled: c,
+                rho: rng.random(),
+                interval: Duration::from_micros(a >> 1),
+                regime: if rng.random() { Regime::Startup } else { Regime::Steady },
+                timing: rng.random::<bool>().then(|| Timing {
+                    departure_us: b as u32,
+                    delay: Duration::from_micros(c >> 1),
+                    queued: Duration::from_micros(a >> 1),
+                }),
+                delivery_rate: rng.random::<bool>().then(|| Rate::from_kbps(b >> 12)),
+            }),
+            23 => Frame::Frequency(tack::Frequency {
+                regime: if rng.random() { Regime::Startup } else { Regime::Steady },
+                interval: Duration::from_micros(a >> 1),
+                rtt_min: Duration::from_micros(b >> 1),
+                segments_per_ack: c as u32,
+                rho_prime: rng.random(),
+                bdp: a,
+            }),
+            24 => Frame::AckFrequency(ack_frequency::Frame {
+                sequence: a,
+                request: ack_frequency::Request {
+                    ack_eliciting_threshold: b,
+                    max_ack_delay: Duration::from_micros(c.max(1_000) >> 1),
+                    reordering_threshold: a,
+                },
+            }),
             17 => Frame::Loss(Loss { unsettled: a }),
             18 => Frame::Stamp(a as u32),
             19 => Frame::ImmediateAck,
@@ -116,6 +165,10 @@ fn hostile(rng: &mut Pcg64) -> Vec<u8> {
         };
         let mut bytes = Vec::new();
         frame.emit(&mut bytes);
+        if matches!(frame, Frame::Report(_) | Frame::Loss(_)) && rng.random_range(0..4) > 0 {
+            // Without one it would be a breach.
+            Frame::Ack(hostile_ack(b % 40, c, rng)).emit(&mut bytes);
+        }
         if rng.random_range(0..8) == 0 {
             let at = rng.random_range(0..bytes.len());
             bytes[at] = rng.random();

@@ -58,6 +58,8 @@ pub struct GuestInfo {
     pub lost_packets: u64,
     /// Times that congestion control was told of congestion.
     pub congestion_events: u64,
+    /// Acknowledgments that TACK sent at once, of what was lost or marked.
+    pub iacks: u64,
     /// Why the connection failed, in the stack's own words.
     pub failure: Option<String>,
 }

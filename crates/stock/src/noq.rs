@@ -62,6 +62,7 @@ fn info(conn: &mut Connection) -> GuestInfo {
         rtt_min: None,
         lost_packets: path.lost_packets,
         congestion_events: path.congestion_events,
+        iacks: 0,
         failure: None,
     }
 }

@@ -233,6 +233,10 @@ impl Guest for Stack {
             rtt_min: info.rtt_min,
             lost_packets: info.lost_packets,
             congestion_events: 0,
+            iacks: match info.is_tack {
+                true => info.counters.loss_acks_sent + info.counters.ce_acks_sent,
+                false => 0,
+            },
             failure: self.failure.clone(),
         })
     }

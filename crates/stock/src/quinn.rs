@@ -56,6 +56,7 @@ fn info(conn: &mut Connection) -> GuestInfo {
         rtt_min: Some(path.min_rtt),
         lost_packets: path.lost_packets,
         congestion_events: path.congestion_events,
+        iacks: 0,
         failure: None,
     }
 }

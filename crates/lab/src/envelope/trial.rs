@@ -16,6 +16,7 @@ use crate::record::Record;
 use crate::result::FlowResult;
 use crate::scenario::Scenario;
 use crate::simulate;
+use crate::stock::GaveUp;
 use crate::store::Kept;
 
 /// What is to be run.
@@ -134,10 +135,13 @@ fn run_variant(variant: &Variant, base: &Scenario, record: &mut Record) -> Resul
         Ok(Ok(result)) => {
             record.add(&judged(&scenario, &result.flows));
         }
-        Ok(Err(e)) => match e.downcast_ref::<Stall>() {
-            Some(stall) => record.void = Some(format!("seed {}: {stall}", scenario.seed)),
-            None => bail!("variant {}: {e:#}", variant.name),
-        },
+        Ok(Err(e)) => {
+            let stall = e.downcast_ref::<Stall>().map(ToString::to_string);
+            // A QUIC stack that ends its connection moves no more either.
+            let why = stall.or_else(|| e.downcast_ref::<GaveUp>().map(ToString::to_string));
+            let Some(why) = why else { bail!("variant {}: {e:#}", variant.name) };
+            record.void = Some(format!("seed {}: {why}", scenario.seed));
+        }
         Err(panic) => {
             let text = panic.downcast_ref::<String>().cloned();
             let text = text.or_else(|| panic.downcast_ref::<&str>().map(|s| (*s).to_owned()));

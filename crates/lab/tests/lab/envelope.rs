@@ -4,7 +4,7 @@ use std::sync::Mutex;
 
 use tack_lab::draw::{Word, Words};
 use tack_lab::envelope::{
-    Adversary, Draw, RANDOM, Trial, WORDS, property, scenario, shrink, trial, view,
+    Adversary, Draw, RANDOM, Trial, WORDS, contest, property, scenario, shrink, trial, view,
 };
 use tack_lab::experiment::Experiment;
 use tack_lab::runner::{Sink, run};
@@ -54,9 +54,15 @@ fn the_sample_holds_what_the_experiment_expects_of_it() {
 
 #[test]
 fn every_draw_is_a_scenario_that_the_limits_can_afford() {
-    let experiment = experiment();
+    let (tcp, mut quic, mut quinn) = (experiment(), experiment(), experiment());
+    contest(&mut quic, ["quic-tack", "tcp-l2"].map(|name| name.parse().unwrap()));
+    contest(&mut quinn, ["quic-tack", "quinn"].map(|name| name.parse().unwrap()));
+    [tcp, quic, quinn].iter().for_each(every_draw_can_be_afforded);
+}
+
+fn every_draw_can_be_afforded(experiment: &Experiment) {
     for index in 0..3_000 {
-        let draw = Draw::new(&experiment, index, 5);
+        let draw = Draw::new(experiment, index, 5);
         let base = draw.scenario(&experiment.limits, index % 4).unwrap();
         for variant in &experiment.variant {
             let scenario = variant.of(&base).unwrap_or_else(|e| panic!("draw {index}: {e:#}"));

@@ -25,6 +25,63 @@ fn words_of_our_quic_name_it() {
     assert!("quic-eq4".parse::<Strategy>().is_err());
 }
 
+/// A run whose second half has some hundred acknowledgments, after slow start.
+fn seconds(rtt_ms: f64, mbps: f64) -> f64 {
+    let by_count = mbps * 1e6 / 8.0 / 1_400.0 / 2.0;
+    let eq4 = (4_000.0 / rtt_ms).min(by_count);
+    2.0 * (100.0 / eq4).max(60.0 * rtt_ms / 1e3).clamp(0.5, 12.0)
+}
+
+/// Of a run over a wire: acknowledgments per second without IACKs, what Eq. 4 says, and data packets per second.
+fn acknowledged(strategy: &str, rtt_ms: f64, mbps: f64) -> [f64; 3] {
+    let wire = format!("[wan]\ndelay_ms = {}\nrate_mbps = {mbps}\n", rtt_ms / 2.0);
+    let (scenario, result) = run(&wire, strategy, seconds(rtt_ms, mbps));
+    let figures = figures(&scenario, &result.flows);
+    let packets = result.flows[0].goodput_bps / 8.0 / 1_400.0;
+    let acks = result.flows[0].ack_packets_per_s - result.flows[0].iacks_per_s;
+    [acks, figures["eq4_rate"], packets]
+}
+
+/// The paths that TCP-TACK is held to in `tack`'s own tests, within 3 % but for the largest: where 12 MB are in
+/// flight, and lost ones repaired all along, there are 4 % more.
+#[test]
+fn tack_in_quic_acknowledges_by_eq4_from_1_to_200_ms_and_from_1_to_500_mbit_per_s() {
+    for rtt_ms in [1.0, 10.0, 80.0, 200.0] {
+        for mbps in [1.0, 10.0, 100.0, 500.0] {
+            let [acks, eq4, _] = acknowledged("quic-tack", rtt_ms, mbps);
+            let (off, most) = (acks / eq4 - 1.0, if rtt_ms * mbps < 1e5 { 0.03 } else { 0.05 });
+            println!("{rtt_ms} ms, {mbps} Mbit/s: {acks:.1} a second, Eq. 4 {eq4:.1}, {off:+.3}");
+            assert!(off.abs() < most, "{rtt_ms} ms, {mbps} Mbit/s: {acks} a second, Eq. 4 {eq4}");
+        }
+    }
+}
+
+/// A stock receiver counts its delay from a packet's arrival: what comes between two acknowledgments is
+/// a whole number of packets, so of few it is one more or less.
+#[test]
+fn stock_receivers_acknowledge_by_eq4_within_a_tenth_or_a_packet_where_ours_asks() {
+    let paths =
+        [2.0, 10.0, 20.0, 80.0, 200.0].map(|rtt| [1.0, 10.0, 100.0].map(|mbps| (rtt, mbps)));
+    for (rtt_ms, mbps) in paths.into_iter().flatten() {
+        for strategy in ["quic-quinn", "quic-noq"] {
+            if strategy == "quic-noq" && rtt_ms >= 80.0 && mbps >= 100.0 {
+                // Slow start makes more gaps than it keeps, and it gives up.
+                continue;
+            }
+            let [acks, eq4, packets] = acknowledged(strategy, rtt_ms, mbps);
+            let (apart, should_be) = (packets / acks, packets / eq4);
+            println!(
+                "{strategy}, {rtt_ms} ms, {mbps} Mbit/s: {acks:.1} of {eq4:.1}, {:.3}",
+                acks / eq4
+            );
+            assert!(
+                (apart - should_be).abs() <= 1_f64.max(0.1 * should_be),
+                "{strategy}, {rtt_ms} ms, {mbps} Mbit/s: {acks} a second, Eq. 4 says {eq4}"
+            );
+        }
+    }
+}
+
 #[test]
 fn tack_in_quic_acknowledges_by_eq4_and_fills_a_wire_as_tcp_tack_does() {
     let (scenario, quic) = run(WIRE, "quic-tack", 12.0);
@@ -34,16 +91,4 @@ fn tack_in_quic_acknowledges_by_eq4_and_fills_a_wire_as_tcp_tack_does() {
     let (_, tcp) = run(WIRE, "tack", 12.0);
     let goodput = |r: &RunResult| r.flows[0].goodput_bps;
     assert!(goodput(&quic) > 0.98 * goodput(&tcp), "{} {}", goodput(&quic), goodput(&tcp));
-}
-
-#[test]
-fn a_stock_receiver_acknowledges_by_eq4_when_ours_asks() {
-    // Slow start on a longer path makes more gaps than noq keeps.
-    let short = "[wan]\ndelay_ms = 10.0\nrate_mbps = 100.0\n";
-    for (strategy, links) in [("quic-quinn", WIRE), ("quic-noq", short)] {
-        let (scenario, result) = run(links, strategy, 12.0);
-        let figures = figures(&scenario, &result.flows);
-        let (acks, eq4) = (result.flows[0].ack_packets_per_s, figures["eq4_rate"]);
-        assert!((0.9..1.1).contains(&(acks / eq4)), "{strategy}: {acks}, Eq. 4 says {eq4}");
-    }
 }

@@ -18,14 +18,28 @@ use tack_units::Instant;
 
 use crate::ack_frequency;
 use crate::seen::AckReason;
-use crate::wire::{Ack, EcnCounts, Loss, Report};
+use crate::wire::{Ack, EcnCounts, Loss, Report, varint_len};
 
 use plain::Plain;
 
 /// Ranges that are kept; of more, the lowest are forgotten.
 const MAX_RANGES: usize = 2_048;
-/// An ACK range of a frame takes no more bytes: a gap and a length below 2^30.
+/// What an ACK frame takes beside the further ranges, at most: type, largest number, delay, their count, the
+/// first range, ECN counts.
+const HEAD_BYTES: usize = 1 + 8 + 8 + 2 + 8 + 3 * 8;
+/// A further range takes no more bytes: a gap and a length below 2^30.
 const RANGE_BYTES: usize = 8;
+/// And without that bound.
+const MOST_RANGE_BYTES: usize = 16;
+/// No packet with less room for frames acknowledges anything.
+pub(super) const LEAST_ROOM: usize = 64;
+/// And none of 1-RTT packets, which have room for other frames as well.
+pub(super) const LEAST_DATA_ROOM: usize = 256;
+/// An acknowledgment of 1-RTT packets leaves this much of a packet to others, as long as all ranges fit.
+const SHARE: usize = 2;
+/// What a TACK has beside further ranges, at most: the ACK frame's head, TACK_REPORT, PING.
+const BESIDE_RANGES: usize = 128;
+const _: () = assert!(HEAD_BYTES < LEAST_ROOM && BESIDE_RANGES <= LEAST_DATA_ROOM / SHARE);
 /// How late 0-RTT packets are acknowledged at most where TACK is about to begin: as a plain peer's.
 const EARLY_DELAY: Duration = Duration::from_millis(25);
 /// Ranges of a frame to a plain peer.
@@ -210,29 +224,32 @@ impl Acks {
         self.early_due = self.arrived.last().map(|_| now).or(self.early_due);
     }
 
-    /// The acknowledgment that is due; `room` bytes are left for it.
+    /// The acknowledgment that is due; `room` bytes are left in its packet, at least [`LEAST_ROOM`], of 1-RTT
+    /// packets [`LEAST_DATA_ROOM`].
     pub(crate) fn poll(&mut self, room: usize, exponent: u64, now: Instant) -> Option<Told> {
         if self.deadline().is_none_or(|at| at > now) || self.arrived.is_empty() {
             return None;
         }
-        let reason = match &self.policy {
-            _ if self.early_due.is_some_and(|at| at <= now) => AckReason::Delay,
-            Policy::Tack(_) => return self.poll_tack(room, exponent, now),
-            Policy::AtOnce => AckReason::Handshake,
-            Policy::Plain(plain) => plain.reason(),
+        let is_early = self.early_due.is_some_and(|at| at <= now);
+        let (reason, room) = match &self.policy {
+            Policy::Tack(_) if !is_early => return self.poll_tack(room, exponent, now),
+            Policy::Plain(plain) if !is_early => (plain.reason(), room / SHARE),
+            Policy::AtOnce if !is_early => (AckReason::Handshake, room),
+            _ => (AckReason::Delay, room / SHARE),
         };
-        self.tell_all(reason, exponent, now)
+        self.tell_all(reason, room, exponent, now)
     }
 
-    /// An acknowledgment for a packet that leaves anyway; `None`: there is nothing to tell.
-    pub(crate) fn piggyback(&mut self, exponent: u64, now: Instant) -> Option<Told> {
+    /// An acknowledgment of `room` bytes at most for a packet that leaves anyway; `None`: there is nothing
+    /// to tell.
+    pub(crate) fn piggyback(&mut self, room: usize, exponent: u64, now: Instant) -> Option<Told> {
         if !self.owed || self.arrived.is_empty() {
             return None;
         }
         if let Policy::Tack(receiver) = &mut self.policy {
             receiver.on_acknowledged_by_data(true, now);
         }
-        self.tell_all(AckReason::Piggyback, exponent, now)
+        self.tell_all(AckReason::Piggyback, room, exponent, now)
     }
 
     /// Something asks for an acknowledgment and has none.
@@ -240,9 +257,22 @@ impl Acks {
         self.owed
     }
 
-    /// All ranges, as many as a plain peer is told.
-    fn tell_all(&mut self, reason: AckReason, exponent: u64, now: Instant) -> Option<Told> {
-        let ranges = self.arrived.iter().rev().take(PLAIN_RANGES);
+    /// What a range may take. Its numbers are the peer's, which may leave out as many as it likes.
+    fn range_bytes(&self) -> usize {
+        let span = self.arrived.last().map_or(0, |last| last.end - self.floor);
+        if span < 1 << 30 { RANGE_BYTES } else { MOST_RANGE_BYTES }
+    }
+
+    /// All ranges, as many as a plain peer is told and fit.
+    fn tell_all(
+        &mut self,
+        reason: AckReason,
+        room: usize,
+        exponent: u64,
+        now: Instant,
+    ) -> Option<Told> {
+        let most = 1 + room.saturating_sub(HEAD_BYTES) / self.range_bytes();
+        let ranges = self.arrived.iter().rev().take(most.min(PLAIN_RANGES));
         let ranges: Vec<_> = ranges.map(|range| range.start - 1..range.end - 1).collect();
         let below = ranges.first()?.end + 1;
         let ack = Ack { delay: self.delay(exponent, now), ranges, ecn: self.ecn_counts() };
@@ -257,22 +287,27 @@ impl Acks {
 
     fn poll_tack(&mut self, room: usize, exponent: u64, now: Instant) -> Option<Told> {
         let (delay, ecn) = (self.delay(exponent, now), self.ecn_counts());
+        let most = self.most_holes(room);
         let Policy::Tack(receiver) = &mut self.policy else { return None };
         let buffer = buffer(self.floor, &self.arrived, self.delivered);
-        let most = (room / RANGE_BYTES).max(1);
         let mut told = match receiver.poll(buffer, most, now)? {
             Feedback::Tack(mut tack) => {
-                let below = if tack.holes_complete { tack.rcv_high } else { self.floor };
+                let mut below = tack.rcv_high;
                 if !tack.holes_complete {
-                    // What is not listed may have arrived.
-                    let listed = tack.holes.last().map_or(self.floor, |hole| hole.end);
-                    tack.settled_below = tack.settled_below.min(listed);
+                    // The lowest are listed, so all below the last of them is told. What is not listed may
+                    // have arrived, and has its turn when the floor has risen over these.
+                    below = tack.holes.last().map_or(self.floor, |hole| hole.end);
+                    tack.settled_below = tack.settled_below.min(below);
                 }
                 let due = self.pinged.is_none_or(|at| now.saturating_since(at) >= self.rtt_min);
                 // Without a gap there is nothing to forget, and no end to pings of pings.
                 let ping = due && self.arrived.len() > 1;
                 self.pinged = if ping { Some(now) } else { self.pinged };
-                let (ack, report) = (Ack::from(&tack), Some(Report::of(&tack)));
+                let (mut ack, report) = (Ack::from(&tack), Some(Report::of(&tack)));
+                if let Some(last) = self.arrived.last().filter(|_| !tack.holes_complete) {
+                    // What goes on arriving is told in any case, or the sender would hear nothing of it.
+                    ack.ranges[0].start = last.start.max(below + 1) - 1;
+                }
                 Told { ack, report, loss: None, below, ping, reason: AckReason::Tack }
             }
             Feedback::Iack(iack) => {
@@ -295,6 +330,23 @@ impl Acks {
         (self.owed, self.early_due) = (false, None);
         self.sent += 1;
         Some(told)
+    }
+
+    /// How many holes a TACK lists in a packet with this room. Where there are more than half of it holds for
+    /// sure, they have nearly all of it: until they are told nothing of what lies above them is.
+    fn most_holes(&self, room: usize) -> usize {
+        let most = (room / SHARE / self.range_bytes()).max(1);
+        if self.arrived.len() <= most {
+            return most;
+        }
+        let mut left = room.saturating_sub(BESIDE_RANGES + MOST_RANGE_BYTES);
+        let (mut fit, mut end) = (0, self.floor);
+        for range in self.arrived.iter() {
+            let bytes = varint_len(range.start - end) + varint_len(range.end - range.start);
+            let Some(rest) = left.checked_sub(bytes) else { break };
+            (left, end, fit) = (rest, range.end, fit + 1);
+        }
+        most.max(fit)
     }
 
     fn delay(&self, exponent: u64, now: Instant) -> u64 {
@@ -354,6 +406,9 @@ impl Acks {
         self.sent
     }
 }
+
+#[cfg(test)]
+mod tests;
 
 /// Packets are what is received or missing; flow control is none of the mechanism's business.
 fn buffer(floor: u64, arrived: &Ranges, delivered: u64) -> Buffer<'_> {

@@ -4,6 +4,7 @@ use core::time::Duration;
 
 use tack_units::Instant;
 
+use super::datagrams::Datagrams;
 use super::{Connection, Event, State};
 use crate::error::{ConnectionError, Violation, code};
 use crate::wire::{Close, Frame, Reader};
@@ -91,7 +92,7 @@ impl Connection {
         self.ended = Some(error.clone());
         self.events.push_back(Event::Closed(error));
         self.held.clear();
-        self.datagrams_out.clear();
+        self.datagrams_out = Datagrams::default();
     }
 
     /// It is over at once, and nothing is said.

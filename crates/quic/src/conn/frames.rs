@@ -180,13 +180,8 @@ impl Connection {
         if self.config.datagram_buffer == 0 {
             return Err(Violation::of_protocol("a datagram that was not asked for"));
         }
-        self.datagrams_in.push_back(data.to_vec());
-        // The oldest go first: whoever sends datagrams prefers fresh ones [RFC 9221 §5.2].
-        while self.datagrams_in.iter().map(|d| d.len() + DATAGRAM_OVERHEAD).sum::<usize>()
-            > self.config.datagram_buffer
-        {
-            self.datagrams_in.pop_front();
-        }
+        self.datagrams_in.push(data, self.config.datagram_buffer);
+        // These are but a few: what happens to streams is told elsewhere.
         self.events.retain(|event| *event != Event::Datagram);
         self.events.push_back(Event::Datagram);
         Ok(())
@@ -220,6 +215,9 @@ impl Connection {
         if let Some(acked) = acked {
             let state = self.recovery.path_state(&acked);
             self.congestion.on_acked(&acked, &state, now);
+            if self.recovery.take_persistent() {
+                self.congestion.on_timeout(acked.lost_bytes, acked.in_flight, now);
+            }
             if acked.acked_bytes > 0 {
                 self.timeouts_in_a_row = 0;
                 self.streams.tune_sending(self.congestion.window(), now);
@@ -235,8 +233,7 @@ impl Connection {
 
     fn on_data_acked(&mut self, ack: &Ack, before: Option<u64>, next: u64, now: Instant) {
         let largest = ack.largest();
-        let is_of_one_rtt = self.early.is_beyond(largest);
-        if self.side == Side::Client && is_of_one_rtt {
+        if self.side == Side::Client && self.early.is_beyond(largest) {
             // Whoever acknowledges 1-RTT packets has finished [RFC 9001 §4.1.2].
             self.on_confirmed(now);
         }
@@ -248,9 +245,10 @@ impl Connection {
         if self.mtu.on_ack(has, largest, pto, now) {
             self.follow_mtu();
         }
-        // 0-RTT packets have no marks.
-        let brings_news = is_of_one_rtt && before.is_none_or(|before| largest > before);
-        if brings_news && self.ecn.on_ack(ack, brings_news, next) {
+        // Counts of acknowledgments that overtook each other say nothing [RFC 9000 §13.4.2.1].
+        let marked = self.recovery.take_marked();
+        let is_newer = before.is_none_or(|before| largest > before);
+        if is_newer && self.ecn.on_ack(ack, marked, next) {
             self.congestion.on_mark(self.recovery.in_flight(), now);
         }
     }
@@ -309,8 +307,6 @@ impl Connection {
 
 /// A longer token is not kept: it has to leave room in the packet that shows it.
 const MAX_TOKEN: usize = 256;
-/// What a datagram costs beside its bytes.
-const DATAGRAM_OVERHEAD: usize = 32;
 
 /// Frames of Initial and Handshake packets [RFC 9000 §12.4].
 fn is_of_handshake(frame: &Frame<'_>) -> bool {

@@ -13,6 +13,8 @@ use super::space::Load;
 pub(crate) struct Sent {
     /// It asks for an acknowledgment, and counts as in flight.
     pub(crate) eliciting: bool,
+    /// It has an ECN mark.
+    pub(crate) marked: bool,
     /// Bytes of it.
     pub(crate) bytes: u32,
     pub(crate) carried: Load,
@@ -148,7 +150,7 @@ mod tests {
             (state >> 33) % most
         };
         let logged = || Logged {
-            sent: Sent { eliciting: true, bytes: 1, carried: Load::default() },
+            sent: Sent { eliciting: true, marked: false, bytes: 1, carried: Load::default() },
             at: Instant::ZERO,
             snapshot: Snapshot::at(Instant::ZERO),
         };

@@ -12,6 +12,7 @@ use tack_units::Instant;
 
 use super::acks::Acks;
 use super::cids::{ACTIVE_LIMIT, LocalCids, RemoteCids};
+use super::datagrams::Datagrams;
 use super::early::EarlyData;
 use super::ecn::Ecn;
 use super::mtu::{BASE, Mtu};
@@ -198,8 +199,8 @@ impl Connection {
             new_token: None,
             secret,
             number,
-            datagrams_in: VecDeque::new(),
-            datagrams_out: VecDeque::new(),
+            datagrams_in: Datagrams::default(),
+            datagrams_out: Datagrams::default(),
             events: VecDeque::new(),
             counters: Counters::default(),
             seen: SeenLog::default(),

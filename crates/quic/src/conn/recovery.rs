@@ -78,6 +78,10 @@ pub(crate) struct Recovery {
     waiting_since: Instant,
     /// When the loss episode under way began.
     episode: Option<Instant>,
+    /// When the first round trip of this path was known.
+    timed_since: Option<Instant>,
+    /// See [`Self::take_persistent`].
+    persistent: bool,
     tack: Option<Box<tack::Sender<Packets>>>,
     fates: VecDeque<Fate>,
     /// The handshake is confirmed [RFC 9001 §4.1.2].
@@ -88,6 +92,9 @@ pub(crate) struct Recovery {
     pub(crate) max_ack_delay: Duration,
     lost_packets: u64,
     probes: u64,
+    /// Packets with an ECN mark that arrived since [`Self::take_marked`], of those from a number on.
+    marked: u64,
+    marked_from: u64,
 }
 
 impl Recovery {
@@ -100,6 +107,8 @@ impl Recovery {
             pto_count: 0,
             waiting_since: now,
             episode: None,
+            timed_since: None,
+            persistent: false,
             tack: None,
             fates: VecDeque::new(),
             confirmed: false,
@@ -107,6 +116,8 @@ impl Recovery {
             max_ack_delay: Duration::from_millis(25),
             lost_packets: 0,
             probes: 0,
+            marked: 0,
+            marked_from: 0,
         }
     }
 
@@ -167,7 +178,8 @@ impl Recovery {
         if largest >= log.next || log.skipped.is_some_and(covers) {
             return Err(Violation::of_protocol("a packet is acknowledged that was never sent"));
         }
-        log.largest_acked = log.largest_acked.max(Some(largest));
+        let before = log.largest_acked;
+        log.largest_acked = before.max(Some(largest));
         if space != SpaceId::Initial {
             // A server acknowledges Handshake packets once it knows the client's address.
             self.peer_may_be_blocked = false;
@@ -175,7 +187,7 @@ impl Recovery {
         if space == SpaceId::Data && self.tack.is_some() {
             return self.on_tack_ack(heard, now).map(Some);
         }
-        let acked = self.on_plain_ack(space, heard, now);
+        let acked = self.on_plain_ack(space, heard, before, now);
         Ok(Some(acked).filter(|_| space == SpaceId::Data))
     }
 
@@ -299,6 +311,17 @@ impl Recovery {
         self.pto_base() + self.max_ack_delay
     }
 
+    /// Packets that were marked on this path and are known to have arrived since it was last asked.
+    pub(crate) fn take_marked(&mut self) -> u64 {
+        core::mem::take(&mut self.marked)
+    }
+
+    /// Everything was lost for so long that the path has to be tried anew [RFC 9002 §7.6], since it was last
+    /// asked. TACK has its timeouts for that.
+    pub(crate) fn take_persistent(&mut self) -> bool {
+        core::mem::take(&mut self.persistent)
+    }
+
     /// Packets declared lost.
     pub(crate) fn lost_packets(&self) -> u64 {
         self.lost_packets
@@ -336,7 +359,8 @@ impl Recovery {
     pub(crate) fn on_path_change(&mut self, mss: u32) {
         self.rtt = RttEstimator::default();
         self.latest = Duration::ZERO;
-        (self.pto_count, self.episode) = (0, None);
+        (self.pto_count, self.episode, self.timed_since) = (0, None, None);
+        (self.marked, self.marked_from) = (0, self.logs[SpaceId::Data as usize].next);
         if let Some(tack) = &mut self.tack {
             tack.on_path_change();
         }

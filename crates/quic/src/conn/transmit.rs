@@ -2,10 +2,13 @@
 
 mod data;
 
+pub(super) use data::DATAGRAM_HEADER;
+
 use rustls::Side;
 use tack_transport::Limit;
 use tack_units::Instant;
 
+use super::acks::{LEAST_DATA_ROOM, LEAST_ROOM};
 use super::mtu::BASE;
 use super::recovery::Sent;
 use super::space::{Carried, Load, SpaceId};
@@ -21,8 +24,6 @@ const TAG_LEN: usize = 16;
 const LENGTH_LEN: usize = 2;
 /// No packet with a PATH_CHALLENGE alone is longer.
 const LEAST_ASKING: u64 = 64;
-/// A packet with less room for frames is not begun.
-const LEAST_ROOM: usize = 64;
 /// Of a PATH_CHALLENGE or PATH_RESPONSE datagram, and of every one with an Initial packet.
 const FULL: usize = BASE as usize;
 
@@ -38,6 +39,8 @@ struct Payload {
     tail: Vec<u8>,
     carried: Load,
     eliciting: bool,
+    /// It leaves with an ECN mark.
+    marked: bool,
     /// It has stream data.
     is_data: bool,
     /// The datagram is to be full-sized.
@@ -51,8 +54,9 @@ struct Payload {
 impl Payload {
     fn new(space: SpaceId) -> Payload {
         let (frames, tail, carried) = (Vec::new(), Vec::new(), Load::default());
-        let (eliciting, is_data, full, to, reason) = (false, false, false, None, None);
-        Payload { space, frames, tail, carried, eliciting, is_data, full, to, reason }
+        let (eliciting, marked, is_data, full) = (false, false, false, false);
+        let (to, reason) = (None, None);
+        Payload { space, frames, tail, carried, eliciting, marked, is_data, full, to, reason }
     }
 
     fn put(&mut self, frame: &Frame<'_>) {
@@ -100,7 +104,7 @@ impl Connection {
                 if self.confirmed {
                     // One packet, nearly always: nothing is gathered.
                     let room = self.size().checked_sub(self.overhead(SpaceId::Data));
-                    let room = room.filter(|room| *room > LEAST_ROOM)?;
+                    let room = room.filter(|room| *room >= LEAST_DATA_ROOM)?;
                     let payload = self.build_data(room, now)?;
                     return Some(self.emit(Vec::new(), payload, out, now));
                 }
@@ -159,6 +163,8 @@ impl Connection {
             let is_free = payloads.iter().any(|payload: &Payload| payload.full);
             let payload = match space {
                 SpaceId::Data if self.withholds_data() && !is_free => None,
+                // It goes in a datagram of its own.
+                SpaceId::Data if room < LEAST_DATA_ROOM => None,
                 SpaceId::Data if self.can_send_data() => self.build_data(room, now),
                 SpaceId::Handshake if self.handshake_keys.is_some() => {
                     self.build_handshake(space, room, now)
@@ -281,18 +287,19 @@ impl Connection {
         let least = if is_full { (FULL).saturating_sub(out.len() - start) } else { 0 };
         let sealed_handshake = last.space == SpaceId::Handshake;
         last.full = is_full;
+        let ecn = if only_data { self.ecn.mark(last.eliciting) } else { 0 };
+        last.marked = ecn > 0;
         self.seal(last, least, out, now);
         if self.side == Side::Client && (sealed_handshake || only_data) {
             self.discard_initial(now);
         }
         self.path.on_sent(out.len() - start);
-        let ecn = if only_data { self.ecn.mark() } else { 0 };
         Datagram { to: self.path.remote(), ecn, is_data }
     }
 
     /// Appends a packet of `least` bytes at least.
     fn seal(&mut self, payload: Payload, least: usize, out: &mut Vec<u8>, now: Instant) {
-        let Payload { space, mut frames, carried, eliciting, to, reason, .. } = payload;
+        let Payload { space, mut frames, carried, eliciting, marked, to, reason, .. } = payload;
         let kind = self.kind(space);
         if kind == PacketKind::OneRtt && eliciting {
             self.skip_if_due(now);
@@ -335,7 +342,7 @@ impl Connection {
         });
         frames.clear();
         self.spare = frames;
-        self.on_sealed(space, Sent { eliciting, bytes: bytes as u32, carried }, now);
+        self.on_sealed(space, Sent { eliciting, marked, bytes: bytes as u32, carried }, now);
     }
 
     fn on_sealed(&mut self, space: SpaceId, sent: Sent, now: Instant) {
@@ -398,7 +405,8 @@ impl Connection {
     fn probe_mtu(&mut self, out: &mut Vec<u8>, now: Instant) -> Option<Datagram> {
         let size = self.mtu.wanted(now).filter(|_| self.confirmed && self.path.is_validated())?;
         // Only where data flows is it worth one, and tells of loss.
-        if !self.has_sent_data || !self.streams.has_data() || !self.may_send(now) {
+        let flows = self.streams.has_data() || !self.datagrams_out.is_empty();
+        if !self.has_sent_data || !flows || !self.may_send(now) {
             return None;
         }
         let mut frames = Vec::new();
@@ -422,7 +430,7 @@ impl Connection {
         self.recovery.on_untold(now);
         self.counters.packets_sent += 1;
         self.path.on_sent(out.len() - start);
-        Some(Datagram { to: self.path.remote(), ecn: self.ecn.mark(), is_data: false })
+        Some(Datagram { to: self.path.remote(), ecn: self.ecn.mark(true), is_data: false })
     }
 
     /// The keys of the handshake could not be agreed on in time, or some such.

@@ -7,15 +7,15 @@ use tack_cc::{CongestionControl, Snapshot};
 use tack_transport::{Congestion, Figures};
 use tack_units::Instant;
 
-use super::ecn::Ecn;
 use super::mtu::{BASE, Mtu};
 use super::recovery::Expired;
 use super::space::SpaceId;
+use super::transmit::DATAGRAM_HEADER;
 use super::{Connection, Counters, State};
 use crate::error::UseError;
 use crate::streams::{Dir, StreamId};
 
-/// Datagrams that wait to be sent, bytes.
+/// Datagrams that wait to be sent, bytes with what each costs.
 const MAX_DATAGRAMS_OUT: usize = 1 << 20;
 
 /// Everything a connection tells about itself.
@@ -150,28 +150,21 @@ impl Connection {
         if data.len() > self.max_datagram() {
             return Err(UseError::Datagram(data.len()));
         }
-        let mut held: usize = self.datagrams_out.iter().map(Vec::len).sum();
-        while held + data.len() > MAX_DATAGRAMS_OUT {
-            let Some(oldest) = self.datagrams_out.pop_front() else { break };
-            held -= oldest.len();
-        }
-        self.datagrams_out.push_back(data.to_vec());
+        self.datagrams_out.push(data, MAX_DATAGRAMS_OUT);
         Ok(())
     }
 
     /// Longest datagram that can be sent now, bytes; 0: none.
     pub fn max_datagram(&self) -> usize {
-        /// What a packet needs beside: header, tag, stamp, acknowledgment, type and length.
-        const OVERHEAD: usize = 400;
         let known = self.peer.as_ref().or(self.early.remembered());
         let takes = known.map_or(0, |peer| peer.max_datagram);
         let takes = usize::try_from(takes).unwrap_or(usize::MAX);
-        takes.saturating_sub(5).min(usize::from(self.mtu.size()) - OVERHEAD)
+        takes.min(self.most_room()).saturating_sub(DATAGRAM_HEADER)
     }
 
     /// The oldest DATAGRAM frame that arrived.
     pub fn recv_datagram(&mut self) -> Option<Vec<u8>> {
-        self.datagrams_in.pop_front()
+        self.datagrams_in.pop()
     }
 
     /// Uses another generation of keys from now on [RFC 9001 §6]; false: it is too early for one.
@@ -214,7 +207,7 @@ impl Connection {
         let sizes = tack_cc::Config { seed, ..tack_cc::Config::new(mss) };
         let control = CongestionControl::new(self.config.congestion, sizes, now);
         self.congestion = self.congestion.handed_over(Congestion::new(control, mss, now));
-        self.ecn = Ecn::new(self.config.ecn);
+        self.ecn.begin_path(self.config.ecn);
         self.recovery.on_path_change(mss);
     }
 
@@ -365,11 +358,15 @@ impl Connection {
                 if space == SpaceId::Data && !self.is_tack() {
                     self.suspect_packet_size(now);
                 }
+                if space == SpaceId::Data {
+                    self.ecn.on_timeout(self.timeouts_in_a_row);
+                }
             }
             Expired::Rto { lost_bytes } => {
                 self.counters.timeouts += 1;
                 self.congestion.on_timeout(lost_bytes, self.recovery.in_flight(), now);
                 self.suspect_packet_size(now);
+                self.ecn.on_timeout(self.timeouts_in_a_row);
             }
         }
     }

@@ -71,7 +71,7 @@ pub struct Parameters {
     pub max_ack_delay: Duration,
     /// It must stay at its address, as far as the other side can help it.
     pub disable_active_migration: bool,
-    /// Another address of the server, as it travels; server only. Not looked into.
+    /// Another address of the server, as it travels; server only. Whole, but not looked into.
     pub preferred_address: Option<Vec<u8>>,
     /// Connection IDs that it keeps, at least 2.
     pub active_cid_limit: u64,
@@ -139,6 +139,11 @@ impl Parameters {
             let value = u64::try_from(min.as_micros()).unwrap_or(u64::MAX);
             return Err(ParseError::Value { what: "min_ack_delay", value });
         }
+        let has_no_id = parameters.initial_scid.is_some_and(|id| id.as_bytes().is_empty());
+        if has_no_id && parameters.preferred_address.is_some() {
+            let what = "connection ID of who has a preferred address";
+            return Err(ParseError::Value { what, value: 0 });
+        }
         Ok(parameters)
     }
 
@@ -203,7 +208,7 @@ impl Parameters {
                 }
                 self.disable_active_migration = true;
             }
-            id::PREFERRED_ADDRESS => self.preferred_address = Some(value.to_vec()),
+            id::PREFERRED_ADDRESS => self.preferred_address = Some(preferred_address(value)?),
             _ => return self.set_number(id, value),
         }
         Ok(true)
@@ -314,6 +319,21 @@ impl Parameters {
             (id::TACK, self.tack),
         ]
     }
+}
+
+/// A server's other address, if it is one: those of both families, a connection ID of 1 to 20 bytes and a token
+/// for its reset [RFC 9000 §18.2].
+fn preferred_address(value: &[u8]) -> Result<Vec<u8>, ParseError> {
+    const ADDRESSES: usize = 4 + 2 + 16 + 2;
+    const TOKEN: usize = 16;
+    let what = "preferred address";
+    let len = *value.get(ADDRESSES).ok_or(ParseError::Truncated { what })?;
+    if !(1..=20).contains(&len) {
+        let what = "length of a preferred address's ID";
+        return Err(ParseError::Value { what, value: len.into() });
+    }
+    let is_whole = value.len() == ADDRESSES + 1 + usize::from(len) + TOKEN;
+    is_whole.then(|| value.to_vec()).ok_or(ParseError::Truncated { what })
 }
 
 #[cfg(test)]

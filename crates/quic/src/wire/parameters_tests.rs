@@ -16,7 +16,7 @@ fn full() -> Parameters {
         ack_delay_exponent: 0,
         max_ack_delay: Duration::from_millis(26),
         disable_active_migration: true,
-        preferred_address: Some(vec![1, 2, 3]),
+        preferred_address: Some(preferred(8, 49)),
         active_cid_limit: 8,
         initial_scid: cid(2),
         retry_scid: cid(3),
@@ -24,6 +24,13 @@ fn full() -> Parameters {
         min_ack_delay: Some(Duration::from_millis(1)),
         tack: Some(TACK_VERSION),
     }
+}
+
+/// One that says that its ID is so long.
+fn preferred(id_len: u8, len: usize) -> Vec<u8> {
+    let mut bytes = vec![7; len];
+    bytes.iter_mut().skip(24).take(1).for_each(|byte| *byte = id_len);
+    bytes
 }
 
 fn emitted(parameters: &Parameters) -> Vec<u8> {
@@ -96,5 +103,24 @@ fn what_is_cut_off_anywhere_is_refused_or_has_fewer_parameters() {
         if let Ok(fewer) = Parameters::parse(&bytes[..cut], Sender::Server) {
             assert_ne!(fewer, full());
         }
+    }
+}
+
+#[test]
+fn a_preferred_address_is_whole_and_has_an_id_or_is_refused() {
+    let parse = |id_len, len, scid: &[u8]| {
+        let parameters = Parameters {
+            preferred_address: Some(preferred(id_len, len)),
+            initial_scid: ConnectionId::new(scid),
+            ..Parameters::default()
+        };
+        Parameters::parse(&emitted(&parameters), Sender::Server)
+    };
+    for (id_len, len) in [(1, 42), (8, 49), (20, 61)] {
+        assert!(parse(id_len, len, b"initial").is_ok(), "{id_len} in {len}");
+        assert!(parse(id_len, len, b"").is_err(), "who has no ID has no other address");
+    }
+    for (id_len, len) in [(0, 41), (21, 62), (8, 48), (8, 50), (0, 0), (1, 24), (255, 25)] {
+        assert!(parse(id_len, len, b"initial").is_err(), "{id_len} in {len}");
     }
 }

@@ -6,7 +6,7 @@ use super::ParseError;
 pub const MAX_VARINT: u64 = (1 << 62) - 1;
 
 /// How many bytes [`put_varint`] takes for `value`: 1, 2, 4 or 8.
-pub(super) fn varint_len(value: u64) -> usize {
+pub(crate) fn varint_len(value: u64) -> usize {
     match value {
         0..0x40 => 1,
         0x40..0x4000 => 2,

@@ -10,6 +10,7 @@ mod moves;
 mod packets;
 mod parameters;
 mod puppet;
+mod recovery;
 mod streams;
 #[allow(unreachable_pub, reason = "shared with the conversations, by its path")]
 #[path = "../conversation/tls.rs"]

@@ -9,7 +9,9 @@ use tack_units::Instant;
 
 use pair::Pair;
 
+mod datagrams;
 mod early;
+mod ecn;
 mod pair;
 #[allow(unreachable_pub, reason = "shared with the conversations, by its path")]
 #[path = "../conversation/tls.rs"]
@@ -216,37 +218,6 @@ fn keys_are_updated_by_either_side_while_data_flows() {
 }
 
 #[test]
-fn datagrams_arrive_and_none_longer_than_a_packet_is_taken() {
-    let mut pair = Pair::new(listen());
-    let id = pair.connect(Config::default());
-    pair.run(Duration::from_secs(1));
-    let most = pair.client(id).max_datagram();
-    assert!(pair.client(id).send_datagram(&vec![0; most + 1]).is_err());
-    pair.client(id).send_datagram(&vec![7; most]).unwrap();
-    pair.client(id).send_datagram(b"two").unwrap();
-    pair.run(Duration::from_millis(100));
-    assert_eq!(pair.server().recv_datagram(), Some(vec![7; most]));
-    assert_eq!(pair.server().recv_datagram().as_deref(), Some(&b"two"[..]));
-    assert_eq!(pair.server().recv_datagram(), None);
-}
-
-#[test]
-fn a_datagram_that_is_longer_than_the_one_before_it_leaves_in_a_burst_of_its_own() {
-    let mut pair = Pair::new(listen());
-    let id = pair.connect(Config::default());
-    pair.run(Duration::from_secs(1));
-    let most = pair.client(id).max_datagram();
-    let sent = [vec![1; 100], vec![2; most], vec![3; 5], vec![4; most]];
-    for datagram in &sent {
-        pair.client(id).send_datagram(datagram).unwrap();
-    }
-    pair.run(Duration::from_millis(100));
-    for datagram in &sent {
-        assert!(pair.server().recv_datagram().as_ref() == Some(datagram));
-    }
-}
-
-#[test]
 fn frames_of_tack_stand_behind_all_others_in_their_packets() {
     let mut pair = Pair::new(listen());
     let id = pair.connect(Config::default());
@@ -397,7 +368,7 @@ fn a_server_sends_no_more_than_three_times_what_came_before_it_knows_the_address
     pair.connect(Config::default());
     pair.send();
     pair.mute = Some(0);
-    let came: usize = pair.wire.iter().map(|(_, _, datagram)| datagram.len()).sum();
+    let came: usize = pair.wire.iter().map(|(.., datagram)| datagram.len()).sum();
     pair.run(Duration::from_secs(20));
     let went = pair.sent[1];
     assert!(went > 0 && went <= 3 * came, "{went} for {came}");
@@ -405,22 +376,26 @@ fn a_server_sends_no_more_than_three_times_what_came_before_it_knows_the_address
 
 #[test]
 fn a_write_that_fits_a_packet_leaves_in_one() {
-    let mut pair = Pair::new(listen());
-    let id = pair.connect(Config::default());
-    pair.run(Duration::from_secs(1));
-    let now = pair.now;
-    let stream = pair.client(id).open(Dir::Uni, now).unwrap();
-    let mut sent = Vec::new();
-    for _ in 0..400 {
-        assert_eq!(pair.client(id).write(stream, &[7; 1_400]), Ok(1_400));
-        pair.run(Duration::from_millis(25));
-        let mut buffer = [0; 10_000];
-        while let Ok(Some(1..)) = pair.server().read(stream, &mut buffer) {}
-        sent.push(pair.client(id).info().counters.data_packets_sent);
+    for (interval, tack) in [(25, true), (300, true), (300, false), (2_000, true)] {
+        let mut pair = Pair::new(listen());
+        let tack = tack.then(tack_quic::Config::default).and_then(|config| config.tack);
+        let id = pair.connect(Config { tack, ..Config::default() });
+        pair.run(Duration::from_secs(1));
+        let now = pair.now;
+        let stream = pair.client(id).open(Dir::Uni, now).unwrap();
+        let mut sent = Vec::new();
+        for _ in 0..400 {
+            assert_eq!(pair.client(id).write(stream, &[7; 1_400]), Ok(1_400));
+            pair.run(Duration::from_millis(interval));
+            let mut buffer = [0; 10_000];
+            while let Ok(Some(1..)) = pair.server().read(stream, &mut buffer) {}
+            sent.push(pair.client(id).info().counters.data_packets_sent);
+        }
+        let packets = sent[399] - sent[39];
+        // Now and then an acknowledgment has to go along.
+        assert!(packets <= 360 + 10, "{packets} for 360 writes, {interval} ms apart");
+        assert!(sent[9] <= 12, "{} for the first 10", sent[9]);
     }
-    let packets = sent[399] - sent[39];
-    // Now and then an acknowledgment has to go along.
-    assert!(packets <= 360 + 10, "{packets} for 360 writes");
 }
 
 #[test]

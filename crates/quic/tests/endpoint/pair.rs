@@ -5,9 +5,19 @@ use std::time::Duration;
 
 use tack_quic::streams::Dir;
 use tack_quic::{Config, ConnId, Connection, Endpoint, Event, Listen};
+use tack_transport::Ecn;
 use tack_units::Instant;
 
 use super::tls;
+
+/// What becomes of ECN marks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Marks {
+    TakenOff,
+    Kept,
+    /// Packets that have one are lost.
+    Dropped,
+}
 
 const DELAY: Duration = Duration::from_millis(10);
 
@@ -19,11 +29,14 @@ pub(crate) struct Pair {
     pub(crate) addresses: [SocketAddr; 2],
     /// Where the client was before.
     pub(crate) left: Vec<SocketAddr>,
-    /// To whom, when, what.
-    pub(crate) wire: Vec<(usize, Instant, Vec<u8>)>,
+    /// To whom, when, with which ECN field, what.
+    pub(crate) wire: Vec<(usize, Instant, Ecn, Vec<u8>)>,
+    pub(crate) marks: Marks,
     pub(crate) events: [Vec<(ConnId, Event)>; 2],
     /// Bytes that each has sent.
     pub(crate) sent: [usize; 2],
+    /// Longer ones are lost, bytes.
+    pub(crate) most: usize,
     /// This one's datagrams are lost.
     pub(crate) mute: Option<usize>,
 }
@@ -36,8 +49,10 @@ impl Pair {
             addresses: [([10, 0, 0, 1], 5_000).into(), ([10, 0, 0, 2], 443).into()],
             left: Vec::new(),
             wire: Vec::new(),
+            marks: Marks::TakenOff,
             events: [Vec::new(), Vec::new()],
             sent: [0; 2],
+            most: usize::MAX,
             mute: None,
         }
     }
@@ -51,7 +66,7 @@ impl Pair {
         let end = self.now + time;
         loop {
             self.send();
-            let arrival = self.wire.iter().map(|(_, at, _)| *at).min();
+            let arrival = self.wire.iter().map(|(_, at, ..)| *at).min();
             let timers = self.ends.iter().map(Endpoint::deadline);
             let next = timers.chain([arrival]).flatten().min();
             let Some(next) = next.filter(|next| *next <= end) else {
@@ -60,9 +75,9 @@ impl Pair {
             };
             self.now = self.now.max(next);
             let due: Vec<_>;
-            (due, self.wire) = self.wire.drain(..).partition(|(_, at, _)| *at <= self.now);
-            for (to, _, mut datagram) in due {
-                self.ends[to].handle(self.addresses[1 - to], 0, &mut datagram, self.now);
+            (due, self.wire) = self.wire.drain(..).partition(|(_, at, ..)| *at <= self.now);
+            for (to, _, ecn, mut datagram) in due {
+                self.ends[to].handle(self.addresses[1 - to], ecn.bits(), &mut datagram, self.now);
             }
             self.ends.iter_mut().for_each(|end| end.handle_timeout(self.now));
         }
@@ -76,8 +91,14 @@ impl Pair {
                 assert!(is_there || self.left.contains(&burst.to), "{burst:?}");
                 for datagram in bytes.chunks(burst.segment_size) {
                     self.sent[who] += datagram.len();
-                    if self.mute != Some(who) && is_there {
-                        self.wire.push((1 - who, self.now + DELAY, datagram.to_vec()));
+                    let ecn = match self.marks {
+                        Marks::TakenOff => Ecn::NotEct,
+                        Marks::Kept => burst.ecn,
+                        Marks::Dropped if burst.ecn == Ecn::NotEct => burst.ecn,
+                        Marks::Dropped => continue,
+                    };
+                    if self.mute != Some(who) && is_there && datagram.len() <= self.most {
+                        self.wire.push((1 - who, self.now + DELAY, ecn, datagram.to_vec()));
                     }
                 }
                 bytes.clear();

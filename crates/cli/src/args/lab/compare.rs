@@ -17,6 +17,7 @@ ACKs reaches on the same air: what fewer ACKs alone would give.
 Examples:
   tack lab compare
   tack lab compare --wifi n,ac --rtt 80ms --plot compare.svg
+  tack lab compare --strategies tcp-l2,tack,quic-tack,quic-quinn
   tack lab compare --wifi g --strategies tcp-l2,tack --presets textbook --json";
 
 /// Put every ACK strategy on the same air.
@@ -40,7 +41,8 @@ pub struct CompareArgs {
     #[arg(long, value_name = "S")]
     pub warmup: Option<f64>,
     /// Some of udp, tcp-l1 to tcp-l64, ae, a4l4, a8l8, 2waf, 4w, 4waf, ar10, akdu, picoquic, srt,
-    /// tack and their like [default: udp, tcp-l1,2,4,8,16, tack]
+    /// tack and their like; of QUIC quic-tack (ours), quinn, noq, quinn-eq4 and more [default: udp,
+    /// tcp-l1,2,4,8,16, tack]
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     pub strategies: Vec<Strategy>,
     /// Some of textbook, paper-a, paper-b

@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use tack_lab::envelope::{PROPERTIES, RANDOM};
+use tack_lab::envelope::{PROPERTIES, RANDOM, contest};
 use tack_lab::experiment::Experiment;
+use tack_lab::scenario::Strategy;
 
 use super::HowArgs;
 use crate::exit::Failure;
@@ -28,6 +29,7 @@ them together by naming them with --merge.
 Examples:
   tack lab envelope --draws 2000 --seed 42 --out envelope.jsonl
   tack lab envelope --draws 200 --only goodput --only acks
+  tack lab envelope --draws 200 --strategies quic-tack,tcp-l2
   tack lab envelope --draws 2000 --adversarial --only stall --shrink 1
   tack lab envelope --seed 42 --print 17 > case.toml && tack lab run case.toml
   tack lab envelope --draws 500 --shrink 2 --cases cases/ && tack lab run cases/acks-17.toml
@@ -41,6 +43,9 @@ pub struct EnvelopeArgs {
     /// The experiment, in TOML [default: experiments/envelope/random.toml, built in]
     #[arg(value_name = "FILE.toml")]
     pub file: Option<PathBuf>,
+    /// Hold this strategy against that one in place of the file's, e.g. quic-tack,tcp-l2
+    #[arg(long, value_name = "NAME,NAME", value_delimiter = ',')]
+    pub strategies: Vec<Strategy>,
     /// How many draws
     #[arg(long, value_name = "N", default_value_t = 100)]
     pub draws: u64,
@@ -96,6 +101,15 @@ impl EnvelopeArgs {
         let name = self.file.as_deref().map_or("experiment".into(), |p| p.display().to_string());
         let mut experiment =
             Experiment::parse(&text).map_err(|e| Failure::usage(format!("{name}, {e}")))?;
+        match self.strategies.as_slice() {
+            [] => {}
+            [tested, against] => contest(&mut experiment, [*tested, *against]),
+            _ => {
+                return Err(Failure::usage(
+                    "--strategies takes two names, such as quic-tack,tcp-l2",
+                ));
+            }
+        }
         if let Some(packets) = self.packets {
             super::within(&[("--packets", packets, 1e3, 1e9)])?;
             experiment.limits.packets = packets;

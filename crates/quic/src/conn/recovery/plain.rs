@@ -5,6 +5,7 @@
 //! PTO         smoothed RTT + max(4 RTTVAR, 1 ms) + what the peer may wait, doubled each time
 //! ```
 
+use core::ops::Range;
 use core::time::Duration;
 
 use tack::Acked;
@@ -17,6 +18,8 @@ use crate::conn::space::SpaceId;
 
 /// kPacketThreshold [RFC 9002 §6.1.1].
 const PACKET_THRESHOLD: u64 = 3;
+/// kPersistentCongestionThreshold [RFC 9002 §7.6.1].
+const PERSISTENT: u32 = 3;
 
 impl Recovery {
     pub(super) fn pto_base(&self) -> Duration {
@@ -50,6 +53,7 @@ impl Recovery {
         &mut self,
         space: SpaceId,
         heard: &Heard<'_>,
+        before: Option<u64>,
         now: Instant,
     ) -> Acked {
         let mut acked = Acked { prior_in_flight: self.in_flight(), ..Acked::default() };
@@ -62,6 +66,7 @@ impl Recovery {
         for number in newly {
             let Some(logged) = log.remove(number) else { continue };
             newest = Some((number, logged.at));
+            self.marked += u64::from(logged.sent.marked && number >= self.marked_from);
             if logged.sent.eliciting {
                 eliciting = true;
                 let bytes = u64::from(logged.sent.bytes);
@@ -76,7 +81,11 @@ impl Recovery {
             self.fates.push_back(Fate { space, arrived: true, carried });
         }
         if let Some((number, at)) = newest {
-            self.pto_count = 0;
+            if !self.peer_may_be_blocked {
+                // A server that is slow to answer is not asked the more often for what it hears
+                // [RFC 9002 §6.2.1].
+                self.pto_count = 0;
+            }
             if eliciting && number == heard.ack.largest() {
                 acked.rtt = Some(self.on_rtt(space, now.saturating_since(at), heard.delay, now));
             }
@@ -84,7 +93,7 @@ impl Recovery {
                 self.episode = None;
             }
         }
-        self.detect_lost(space, &mut acked, now);
+        self.detect_lost(space, unheard_below(heard, before), &mut acked, now);
         self.complete(acked, now)
     }
 
@@ -101,17 +110,25 @@ impl Recovery {
         let least = self.rtt.min().unwrap_or(rtt);
         let counts = if rtt >= least + delay { rtt - delay } else { rtt };
         self.rtt.smooth(counts);
+        self.timed_since.get_or_insert(now);
         counts
     }
 
     pub(super) fn on_loss_time(&mut self, space: SpaceId, now: Instant) -> Acked {
         let mut acked = Acked { prior_in_flight: self.in_flight(), ..Acked::default() };
-        self.detect_lost(space, &mut acked, now);
+        self.detect_lost(space, 0..0, &mut acked, now);
         self.complete(acked, now)
     }
 
-    /// Declares lost what was overtaken long enough ago [RFC 9002 §6.1].
-    fn detect_lost(&mut self, space: SpaceId, acked: &mut Acked, now: Instant) {
+    /// Declares lost what was overtaken long enough ago [RFC 9002 §6.1]. `unheard`: of these numbers none has
+    /// arrived, but the next one above has.
+    fn detect_lost(
+        &mut self,
+        space: SpaceId,
+        unheard: Range<u64>,
+        acked: &mut Acked,
+        now: Instant,
+    ) {
         let rtt = self.rtt.srtt().unwrap_or(INITIAL_RTT).max(self.latest);
         let wait = (rtt * 9 / 8).max(GRANULARITY);
         let log = &mut self.logs[space as usize];
@@ -125,9 +142,15 @@ impl Recovery {
                 log.loss_time = Some(logged.at + wait);
             }
         }
+        // When the first and the last of those left that were lost in a row [RFC 9002 §7.6.2].
+        let mut stretch: Option<(Instant, Instant)> = None;
         for number in lost {
             let Some(logged) = log.remove(number) else { continue };
             if logged.sent.eliciting {
+                let is_timed = self.timed_since.is_some_and(|since| logged.at > since);
+                if is_timed && unheard.contains(&number) {
+                    stretch = Some((stretch.map_or(logged.at, |(first, _)| first), logged.at));
+                }
                 self.lost_packets += 1;
                 acked.lost_bytes += u64::from(logged.sent.bytes);
                 acked.lost_sent_at = acked.lost_sent_at.max(Some(logged.at));
@@ -139,6 +162,12 @@ impl Recovery {
         if news.is_some_and(|at| self.episode.is_none_or(|began| at > began)) {
             self.episode = Some(now);
             acked.recovery_started = true;
+        }
+        let lasted = stretch.map(|(first, last)| last.saturating_since(first));
+        let long = PERSISTENT * self.pto_interval();
+        if space == SpaceId::Data && lasted.is_some_and(|time| time > long) {
+            self.persistent = true;
+            acked.recovery_started = false;
         }
     }
 
@@ -172,4 +201,12 @@ impl Recovery {
             interval: acked.rate_interval,
         })
     }
+}
+
+/// Numbers above `before`, the largest that was acknowledged, of which `heard` says that none has arrived: up
+/// to the first that has.
+fn unheard_below(heard: &Heard<'_>, before: Option<u64>) -> Range<u64> {
+    let from = before.map_or(0, |before| before + 1);
+    let above = heard.ack.ranges.iter().rev().find(|range| range.end > from);
+    from..above.map_or(from, |range| range.start.max(from))
 }

@@ -64,6 +64,8 @@ impl Recovery {
             let (arrived, carried) = match fate {
                 tack::Fate::Arrived(pkt_seq) => {
                     let logged = log.remove(pkt_seq - 1);
+                    let marked = logged.as_ref().is_some_and(|logged| logged.sent.marked);
+                    self.marked += u64::from(marked && pkt_seq > self.marked_from);
                     (true, logged.map(|logged| logged.sent.carried))
                 }
                 // It may be late only, and then what it carried has arrived.

@@ -10,9 +10,12 @@ use crate::ack_frequency::Path;
 use crate::conn::Connection;
 use crate::conn::space::{Carried, SpaceId};
 use crate::endpoint::token;
+use crate::seen::AckReason;
 use crate::wire::Frame;
 
 const DATA: usize = SpaceId::Data as usize;
+/// Type and length of a DATAGRAM frame, at most.
+pub(in crate::conn) const DATAGRAM_HEADER: usize = 1 + 4;
 /// Type and time of a TACK_STAMP.
 const STAMP_LEN: usize = 2 + 4;
 /// Frames of connection IDs, and of paths, are no longer.
@@ -24,20 +27,24 @@ const TOKEN_FRAME: usize = 64;
 const FREQUENCY_FRAME: usize = 48;
 /// Timeouts in a row after which a client's probes are as long as its first packets.
 const IN_VAIN: u32 = 2;
-/// An acknowledgment leaves this much of a packet to others.
-const ACK_SHARE: usize = 2;
 
 impl Connection {
+    /// Bytes of frames that a full packet has room for, when nothing of the handshake goes along.
+    pub(in crate::conn) fn most_room(&self) -> usize {
+        let stamp = if self.is_tack() { STAMP_LEN } else { 0 };
+        usize::from(self.mtu.size()) - self.overhead(SpaceId::Data) - stamp
+    }
+
     pub(super) fn build_data(&mut self, room: usize, now: Instant) -> Option<Payload> {
         let frames = core::mem::take(&mut self.spare);
         let tail = core::mem::take(&mut self.spare_tail);
         let mut payload = Payload { frames, tail, ..Payload::new(SpaceId::Data) };
         let room = room - if self.is_tack() { STAMP_LEN } else { 0 };
         let exponent = self.ours.ack_delay_exponent;
-        let told = self.spaces[DATA].acks.poll(room / ACK_SHARE, exponent, now);
+        let told = self.spaces[DATA].acks.poll(room, exponent, now);
         let acknowledges = told.is_some();
         let pings = told.as_ref().is_some_and(|told| told.ping);
-        let is_loss = told.as_ref().is_some_and(|told| told.loss.is_some());
+        let reason = told.as_ref().map(|told| told.reason);
         if let Some(told) = told {
             self.put_ack(told, &mut payload);
         }
@@ -67,7 +74,7 @@ impl Connection {
             // Before the rest: it was made sure above that there is room for what follows only.
             let free = room.saturating_sub(payload.len());
             if free >= PIGGYBACK
-                && let Some(told) = self.spaces[DATA].acks.piggyback(exponent, now)
+                && let Some(told) = self.spaces[DATA].acks.piggyback(PIGGYBACK, exponent, now)
             {
                 self.put_ack(told, &mut payload);
             }
@@ -78,7 +85,9 @@ impl Connection {
         payload.end(&mut self.spare_tail);
         if acknowledges && !payload.is_data {
             self.counters.acks_sent += 1;
-            self.counters.loss_acks_sent += u64::from(is_loss);
+            let is = |what| u64::from(reason == Some(what));
+            self.counters.loss_acks_sent += is(AckReason::Loss);
+            self.counters.ce_acks_sent += is(AckReason::CongestionExperienced);
         }
         if payload.frames.is_empty() {
             self.spare = payload.frames;
@@ -114,7 +123,9 @@ impl Connection {
     }
 
     fn put_others(&mut self, room: usize, payload: &mut Payload, now: Instant) {
-        self.put_frequency(payload, now);
+        if room >= payload.len() + FREQUENCY_FRAME {
+            self.put_frequency(payload, now);
+        }
         self.put_connection_frames(room, payload, now);
         if payload.full {
             return;
@@ -124,15 +135,16 @@ impl Connection {
             self.streams.note_early_limits();
         }
         let reserved = if self.spaces[DATA].acks.owes() { PIGGYBACK } else { 0 };
+        let whole = room;
         let room = room.saturating_sub(reserved);
         let before = payload.frames.len();
         let left = room.saturating_sub(payload.len());
         self.streams.put_control(left, &mut payload.frames, &mut payload.carried);
-        self.put_datagrams(room, payload);
+        self.put_datagrams(room, whole, payload);
         let left = room.saturating_sub(payload.len());
         let before_data = payload.frames.len();
         self.streams.put_data(left, &mut payload.frames, &mut payload.carried);
-        payload.is_data = payload.frames.len() > before_data;
+        payload.is_data |= payload.frames.len() > before_data;
         self.has_sent_data |= payload.is_data;
         self.counters.data_packets_sent += u64::from(payload.is_data);
         payload.eliciting |= payload.frames.len() > before;
@@ -210,14 +222,21 @@ impl Connection {
         }
     }
 
-    fn put_datagrams(&mut self, room: usize, payload: &mut Payload) {
+    /// One that leaves no room for an acknowledgment has the `whole` packet.
+    fn put_datagrams(&mut self, room: usize, whole: usize, payload: &mut Payload) {
+        let most = self.max_datagram();
         while let Some(next) = self.datagrams_out.front() {
-            let len = 1 + 4 + next.len();
-            if payload.len() + len > room {
+            // It was taken when packets were longer.
+            if next.len() > most {
+                self.datagrams_out.pop();
+                continue;
+            }
+            let has_all = payload.len() == 0 && DATAGRAM_HEADER + next.len() <= whole;
+            if !has_all && payload.len() + DATAGRAM_HEADER + next.len() > room {
                 return;
             }
-            let data = self.datagrams_out.pop_front().expect("it was there");
-            payload.put(&Frame::Datagram(&data));
+            payload.put(&Frame::Datagram(next));
+            self.datagrams_out.pop();
             payload.is_data = true;
         }
     }

@@ -1,0 +1,92 @@
+use super::*;
+use crate::wire::Frame;
+
+/// Packet numbers of a peer that leaves out nearly as many as it may between two.
+fn with_hostile_gaps(mut acks: Acks, packets: u64) -> Acks {
+    for i in 0..packets {
+        let number = i * ((1 << 31) - 1);
+        let stamp = matches!(acks.policy, Policy::Tack(_)).then_some(i as u32);
+        let packet = Packet {
+            number,
+            eliciting: true,
+            bytes: 40,
+            stamp,
+            immediate: false,
+            is_early: false,
+            ecn: [2, 3][i as usize % 2],
+        };
+        acks.on_packet(&packet, Instant::from_secs(1));
+    }
+    acks
+}
+
+fn len(told: &Told) -> usize {
+    let mut bytes = Vec::new();
+    Frame::Ack(told.ack.clone()).emit(&mut bytes);
+    told.report.iter().for_each(|report| Frame::Report(*report).emit(&mut bytes));
+    told.loss.iter().for_each(|loss| Frame::Loss(*loss).emit(&mut bytes));
+    bytes.len()
+}
+
+#[test]
+fn an_acknowledgment_fits_the_room_whatever_numbers_the_peer_leaves_out() {
+    let (now, later) = (Instant::from_secs(1), Instant::from_secs(3));
+    let delay = Duration::from_millis(25);
+    for room in (LEAST_ROOM..1_400).step_by(7) {
+        for packets in [1, 2, 5, 31, 40, 200] {
+            let kinds = [Acks::at_once(now), Acks::plain(delay, now)];
+            for acks in kinds {
+                let mut acks = with_hostile_gaps(acks, packets);
+                let told = acks.poll(room, 0, later).expect("it is due");
+                assert!(len(&told) <= room, "{} of {room}", len(&told));
+            }
+            let mut acks = with_hostile_gaps(Acks::plain(delay, now), packets);
+            let told = acks.piggyback(room, 3, later).expect("there is something to tell");
+            assert!(len(&told) <= room, "{} of {room}", len(&told));
+        }
+    }
+}
+
+#[test]
+fn a_tack_fits_the_room_whatever_numbers_the_peer_leaves_out() {
+    let (now, later) = (Instant::from_secs(1), Instant::from_secs(3));
+    for room in (LEAST_DATA_ROOM..1_400).step_by(7) {
+        for packets in [1, 2, 5, 40, 200] {
+            let acks = Acks::tack(tack::Params::DEFAULT, Some(Duration::from_millis(40)), now);
+            let mut acks = with_hostile_gaps(acks, packets);
+            while let Some(told) = acks.poll(room, 3, later) {
+                assert!(len(&told) < room, "{} of {room}", len(&told));
+            }
+        }
+    }
+}
+
+#[test]
+fn of_more_holes_than_a_tack_has_room_for_some_are_forgotten_each_time_it_is_heard() {
+    let (mut now, rtt) = (Instant::from_secs(1), Duration::from_millis(40));
+    let mut acks = Acks::tack(tack::Params::DEFAULT, Some(rtt), now);
+    let arrive = |acks: &mut Acks, number, now: Instant| {
+        let stamp = Some(now.as_micros() as u32);
+        let (eliciting, immediate, is_early) = (true, false, false);
+        let packet = Packet { number, eliciting, bytes: 1_400, stamp, immediate, is_early, ecn: 0 };
+        acks.on_packet(&packet, now);
+    };
+    // Every second one is lost.
+    (0..500).for_each(|i| arrive(&mut acks, 2 * i, now));
+    let room = 600;
+    for number in 1_000..1_012 {
+        now += rtt;
+        arrive(&mut acks, number, now);
+        while let Some(told) = acks.poll(room, 3, now) {
+            assert!(len(&told) < room && told.ack.ranges[0].contains(&number));
+            if told.report.is_some() && told.ack.ranges.len() > 1 {
+                // All that has come since the losses, not the last packet alone.
+                assert_eq!(told.ack.ranges[0], 1_000..number + 1);
+            }
+            if told.below > 0 {
+                acks.on_told(told.below);
+            }
+        }
+    }
+    assert!(acks.arrived.len() <= 2, "{} ranges are told yet", acks.arrived.len());
+}

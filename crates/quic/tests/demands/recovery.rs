@@ -1,0 +1,68 @@
+//! Probes and congestion [RFC 9002].
+
+use std::time::Duration;
+
+use tack_quic::Config;
+use tack_quic::streams::Dir;
+use tack_quic::wire::{Ack, Frame};
+
+use super::puppet::{DATA, INITIAL, Met};
+
+fn of(first: u64, end: u64) -> Frame<'static> {
+    #[allow(clippy::single_range_in_vec_init, reason = "a list of one range is meant")]
+    Frame::Ack(Ack { delay: 0, ranges: vec![first..end], ecn: None })
+}
+
+#[test]
+fn a_client_that_waits_for_a_server_s_handshake_probes_ever_more_seldom_whatever_of_it_is_heard() {
+    let mut met = Met::client_with(Config::default(), |_| {});
+    met.wait(Duration::from_millis(3_100));
+    let before = met.ours.info().probes;
+    assert_eq!(before, 2, "after one second and after three");
+    met.say(INITIAL, &[of(0, met.puppet.heard[INITIAL])]);
+    let round_trip = met.ours.info().srtt.expect("it is acknowledged");
+    // A timeout is three round trips now, and four times that after two of them.
+    met.wait(round_trip * 10);
+    assert_eq!(met.ours.info().probes, before);
+    met.wait(round_trip * 2);
+    assert_eq!(met.ours.info().probes, before + 1);
+}
+
+/// A server of ours that has sent for long, of which nothing was heard since; and how many of its packets were
+/// heard before.
+fn unheard() -> (Met, usize) {
+    let config = Config { congestion: "reno".parse().expect("its name"), ..Config::default() };
+    let mut met = Met::server(config);
+    let stream = met.ours.open(Dir::Uni, met.now).unwrap();
+    met.ours.write(stream, &[7; 10_000]).unwrap();
+    met.wait(Duration::from_millis(30));
+    let acknowledgment = met.puppet.acknowledgment();
+    met.say(DATA, &[acknowledgment]);
+    assert!(met.ours.info().srtt.is_some());
+    let heard = met.puppet.numbers.len();
+    met.ours.write(stream, &[7; 11_000]).unwrap();
+    while met.ours.info().probes < 5 {
+        met.wait(Duration::from_millis(30));
+    }
+    (met, heard)
+}
+
+#[test]
+fn where_everything_was_lost_for_long_the_window_starts_anew() {
+    let (mut met, _) = unheard();
+    let last = met.puppet.heard[DATA] - 1;
+    met.say(DATA, &[of(last, last + 1)]);
+    let after = met.ours.info().congestion;
+    assert!(after.startup && after.cwnd <= 2 * 1_452, "{after:?}");
+}
+
+#[test]
+fn where_some_arrived_in_between_the_window_is_only_reduced() {
+    let (mut met, heard) = unheard();
+    // The first of them is lost, and the next one is not.
+    met.puppet.numbers.remove(heard);
+    let acknowledgment = met.puppet.acknowledgment();
+    met.say(DATA, &[acknowledgment]);
+    let after = met.ours.info();
+    assert!(!after.congestion.startup && after.lost_packets > 0, "{after:?}");
+}

@@ -6,8 +6,9 @@ use std::io;
 use std::path::Path;
 
 use crate::bundle::{PAPERS, figures, stem};
+use crate::claim::{SINGLE, Verdict};
 use crate::experiment::Experiment;
-use crate::reproduce::{Loaded, Report};
+use crate::reproduce::{Loaded, Report, tally};
 
 /// The blessed table of a figure.
 pub fn blessed(report: &Report) -> String {
@@ -40,9 +41,11 @@ pub fn document(experiments: &Path) -> io::Result<String> {
         "# Results\n\nWhat `tack lab reproduce --short --bless .` printed: every figure of the papers \
          with a few short runs, ours beside theirs. CI holds each table to what the code gives, and \
          this file to the tables. The usual extent (`tack lab reproduce --report figures.html`) has \
-         more seeds, longer runs and pictures. An interval is 95 % over seeds.\n",
+         more seeds, longer runs and pictures. An interval is 95 % over seeds. A row is open where the \
+         interval of what is judged holds the bar, so that another seed could turn the verdict; where there \
+         is but one run it goes by that and says so.\n",
     );
-    let mut counts = (0, 0);
+    let (mut counts, mut single) = ([0; 3], 0);
     let mut sections = String::new();
     for (dir, paper) in PAPERS {
         let _ = writeln!(sections, "\n## {paper}");
@@ -57,12 +60,12 @@ pub fn document(experiments: &Path) -> io::Result<String> {
                 let _ = writeln!(sections, "{}\n", experiment.note.trim());
             }
             sections += &table;
-            let verdicts = |word: &str| table.matches(&format!("| {word} |")).count();
-            counts.0 += verdicts("agrees");
-            counts.1 += verdicts("DIFFERS");
+            for (count, verdict) in counts.iter_mut().zip(Verdict::ALL) {
+                *count += table.matches(&format!("| {} |", verdict.word())).count();
+                single += table.matches(&format!("{SINGLE} | {} |", verdict.word())).count();
+            }
         }
     }
-    let (agree, differ) = counts;
-    let _ = writeln!(out, "\n{agree} of {} claims agree, {differ} differ.", agree + differ);
+    let _ = writeln!(out, "\nClaims: {}.", tally(counts, single));
     Ok(out + &sections)
 }

@@ -7,6 +7,7 @@ use std::path::Path;
 
 use crate::bundle::{PAPERS, figures, stem};
 use crate::claim::{SINGLE, Verdict};
+use crate::envelope::View;
 use crate::experiment::Experiment;
 use crate::reproduce::{Loaded, Report, tally};
 
@@ -32,6 +33,14 @@ pub fn of_real_time(whole: &[(Loaded, Report)], command: &str) -> String {
     out
 }
 
+/// What many draws of the envelope gave, to lie beside its file. `command` is what was typed.
+pub fn blessed_envelope(view: &View, command: &str) -> String {
+    format!("`{command}`\n\n```\n{}```\n", view.summary())
+}
+
+/// The envelope whose blessed table is part of the document.
+const ENVELOPE: &str = "envelope/random.md";
+
 /// The document, from the blessed tables under `experiments`.
 ///
 /// # Errors
@@ -51,8 +60,7 @@ pub fn document(experiments: &Path) -> io::Result<String> {
         let _ = writeln!(sections, "\n## {paper}");
         for (path, text) in figures().into_iter().filter(|(path, _)| path.starts_with(dir)) {
             let file = experiments.join(path).with_extension("md");
-            let table = std::fs::read_to_string(&file)
-                .map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", file.display())))?;
+            let table = read(&file)?;
             let experiment = Experiment::parse(text).unwrap_or_default();
             let (title, source) = (&experiment.title, &experiment.source);
             let _ = writeln!(sections, "\n### {} {title} {source}\n", stem(path));
@@ -66,6 +74,17 @@ pub fn document(experiments: &Path) -> io::Result<String> {
             }
         }
     }
+    let envelope = read(&experiments.join(ENVELOPE))?;
+    let _ = write!(
+        sections,
+        "\n## The envelope: what holds for all traffic\n\nPaths and traffic drawn at random; \
+         [docs/lab.md](docs/lab.md) says from what. CI runs a sample of other draws.\n\n{envelope}"
+    );
     let _ = writeln!(out, "\nClaims: {}.", tally(counts, single));
     Ok(out + &sections)
+}
+
+fn read(path: &Path) -> io::Result<String> {
+    std::fs::read_to_string(path)
+        .map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", path.display())))
 }

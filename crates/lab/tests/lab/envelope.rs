@@ -25,10 +25,18 @@ impl Sink<Trial> for Collect {
     }
 }
 
-/// The file says how many draws with which seed, and how many of them must hold what.
 #[test]
 fn the_sample_holds_what_the_experiment_expects_of_it() {
-    let mut experiment = experiment();
+    sample(experiment());
+}
+
+#[test]
+fn the_sample_of_fat_paths_holds_what_its_experiment_expects_of_it() {
+    sample(Experiment::parse(include_str!("../../experiments/envelope/fat.toml")).unwrap());
+}
+
+/// The file says how many draws with which seed, and how many of them must hold what.
+fn sample(mut experiment: Experiment) {
     let sample = experiment.sample;
     (experiment.limits.packets, experiment.limits.reruns) = (sample.packets, 0);
     let draws: Vec<Draw> =

@@ -159,9 +159,9 @@ impl<'a> Course<'a> {
         let before = samples.iter().rfind(|(t, _)| seconds(*t) < from)?.1.cwnd;
         let after = samples.iter().filter(|(t, _)| seconds(*t) >= to);
         let back = after.clone().find(|(_, s)| s.cwnd * 4 >= before)?.0;
-        let until = after.filter(|(t, _)| *t < back);
+        let mut until = after.filter(|(t, _)| *t < back);
         let least = until.clone().map(|(_, s)| s.cwnd).min()?;
-        let last = until.filter(|(_, s)| s.cwnd == least).last()?.0;
+        let last = until.rfind(|(_, s)| s.cwnd == least)?.0;
         Some(seconds(back) - seconds(last))
     }
 

@@ -7,6 +7,7 @@ use tack_lab::envelope::{
     Adversary, Draw, RANDOM, Trial, WORDS, property, scenario, shrink, trial, view,
 };
 use tack_lab::experiment::Experiment;
+use tack_lab::results;
 use tack_lab::runner::{Sink, run};
 
 use crate::plans::items;
@@ -47,6 +48,9 @@ fn sample(mut experiment: Experiment) {
     let view = view(&experiment, &done.0.into_inner().unwrap(), &names);
     println!("{}", view.table());
     assert!(view.void.is_empty(), "plain TCP stalls: {:?}", view.void);
+    let blessed = results::blessed_envelope(&view, "tack lab envelope");
+    assert!(blessed.starts_with("`tack lab envelope`\n\n```\n"), "{blessed}");
+    assert!(blessed.contains("property") && !blessed.contains("worst"), "{blessed}");
     for (expected, got) in experiment.property.iter().zip(&view.properties) {
         assert!(got.judged > 0, "the sample says nothing of {}", expected.name);
         assert!(

@@ -627,6 +627,16 @@ fn results_md_is_the_blessed_tables() {
 }
 
 #[test]
+fn the_page_of_the_lab_names_the_command_of_the_blessed_envelope() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let blessed = std::fs::read_to_string(root.join("experiments/envelope/random.md")).unwrap();
+    let command = blessed.lines().next().unwrap().trim_matches('`');
+    assert!(command.starts_with("tack lab envelope"), "{command}");
+    let page = std::fs::read_to_string(root.join("docs/lab.md")).unwrap();
+    assert!(page.contains(&format!("{command} --bless")), "docs/lab.md does not say `{command}`");
+}
+
+#[test]
 fn words_of_experiments_and_envelopes_are_one_vocabulary() {
     let envelope = Experiment::parse(tack_lab::envelope::RANDOM).unwrap();
     assert!(envelope.base.is_none() && !envelope.draw.is_empty() && envelope.variant.len() == 2);

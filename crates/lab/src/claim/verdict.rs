@@ -37,10 +37,12 @@ impl Verdict {
     fn of(estimate: &Estimate, (least, most): (f64, f64)) -> Verdict {
         let half = estimate.interval().unwrap_or(0.0);
         let (low, high) = (estimate.mean - half, estimate.mean + half);
-        match () {
-            () if least <= low && high <= most => Verdict::Agrees,
-            () if high < least || most < low => Verdict::Differs,
-            () => Verdict::Open,
+        if least <= low && high <= most {
+            Verdict::Agrees
+        } else if high < least || most < low {
+            Verdict::Differs
+        } else {
+            Verdict::Open
         }
     }
 }

@@ -12,6 +12,7 @@ macro_rules! files {
 files! {
     "custura/C2.toml",
     "custura/C3.toml",
+    "custura/C4.toml",
     "custura/C5.toml",
     "lab/acks.toml",
     "lab/compare.toml",
@@ -26,6 +27,7 @@ files! {
     "landstrom/L1.toml",
     "landstrom/L3.toml",
     "landstrom/L4.toml",
+    "landstrom/L5.toml",
     "landstrom/L6.toml",
     "landstrom/L6-100.toml",
     "landstrom/L8.toml",
@@ -35,6 +37,7 @@ files! {
     "measures/limits.toml",
     "measures/links.toml",
     "measures/quic.toml",
+    "measures/whole-file.toml",
     "tack/T-1.toml",
     "tack/T-3.toml",
     "tack/T-6a.toml",

@@ -13,13 +13,14 @@
 //! each = ["phy"]                   # one row for each value; {} in `what` stands for it
 //! along = "wan.up.loss"            # judged over the values of this axis, in order
 //! expect = { form = "at-least", value = 0.9 }
-//! because = "why ours differs, measured"     # told only where it does
+//! because = "why ours differs, measured"     # told only where it does not agree
 //! ```
 //!
 //! `paper`, `because` and `values` may be tables by the value of `each` (or of `along`).
 //! Numbers are in the unit that is shown: Mbit/s, ms, per cent; `scale` and `unit` change it.
 
 mod judge;
+mod verdict;
 
 use std::collections::BTreeMap;
 
@@ -30,7 +31,8 @@ use crate::draw::{Word, Words};
 use crate::item::Backend;
 use crate::metric;
 use crate::pivot::{How, Quantity, Results, SAME_RUN, label, number, with_interval};
-use crate::stats::Estimate;
+use verdict::Point;
+pub use verdict::Verdict;
 
 /// A text, or one for each value.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -95,7 +97,7 @@ pub enum Expect {
         #[serde(default)]
         slack: f64,
     },
-    /// Along the axis, the groups of values in order, least first; those of a group are alike.
+    /// Along the axis, the groups of values in order, least first; within a group any.
     Order {
         /// Values of the axis.
         groups: Vec<Vec<String>>,
@@ -193,18 +195,28 @@ pub struct Finding {
     /// What our runs say, with its 95 % interval.
     pub ours: String,
     /// Whether the two agree as the row demands.
-    pub agrees: bool,
-    /// Why not, where it is known.
+    pub verdict: Verdict,
+    /// Seeds and draws that it stands on: of one there is no interval, and its verdict is that of the
+    /// mean.
+    pub runs: usize,
+    /// Why not, where it is known and not sure to agree.
     pub why: Option<String>,
+}
+
+/// Said behind what stands on one run.
+pub(crate) const SINGLE: &str = ", 1 run";
+
+impl Finding {
+    /// Whether it stands on one run, so that nobody can tell what another seed would give.
+    pub fn is_single(&self) -> bool {
+        self.ours.ends_with(SINGLE)
+    }
 }
 
 /// The judgment of every claim of experiment `id` that its results have anything to say of.
 pub fn judge(id: &str, claims: &[Claim], results: &Results<'_>) -> Vec<Finding> {
     claims.iter().flat_map(|claim| claim.findings(id, results)).collect()
 }
-
-/// Points along an axis.
-pub(crate) type Points = Vec<(String, Estimate)>;
 
 impl Claim {
     /// What is judged.
@@ -298,8 +310,14 @@ impl Claim {
             let label = label(&own, &self.each);
             let mut at = self.at.clone();
             at.extend(own);
-            let (ours, agrees) = self.verdict(results, &at, &label)?;
-            let why = self.because.as_ref().and_then(|b| b.of(&label)).filter(|_| !agrees);
+            let (mut ours, verdict) = self.verdict(results, &at, &label)?;
+            let runs = results.repetitions(&at).len();
+            let is_random = |i: usize| results.plan.items[i].backend != Backend::Formula;
+            if runs == 1 && results.select(&at).iter().any(|(i, _)| is_random(*i)) {
+                ours += SINGLE;
+            }
+            let is_sure = verdict == Verdict::Agrees;
+            let why = self.because.as_ref().and_then(|b| b.of(&label)).filter(|_| !is_sure);
             Some(Finding {
                 row: self.row.clone().unwrap_or_else(|| id.to_owned()),
                 what: match self.what.contains("{}") || label.is_empty() {
@@ -309,7 +327,8 @@ impl Claim {
                 },
                 paper: self.paper.of(&label).unwrap_or_default(),
                 ours,
-                agrees,
+                verdict,
+                runs,
                 why,
             })
         };
@@ -317,7 +336,7 @@ impl Claim {
     }
 
     /// What our runs say at `at`, and whether it agrees; `None` where nothing ran.
-    fn verdict(&self, results: &Results<'_>, at: &Words, label: &str) -> Option<(String, bool)> {
+    fn verdict(&self, results: &Results<'_>, at: &Words, label: &str) -> Option<(String, Verdict)> {
         let selected = results.select(at);
         if selected.is_empty() {
             return None;
@@ -327,108 +346,67 @@ impl Claim {
         let mut voids = selected.iter().filter(|(_, r)| r.void.is_some());
         let all = voids.clone().count() == selected.len();
         if let Some((_, void)) = voids.find(|(i, _)| all || !spoiled(*i)) {
-            return Some((format!("void: {}", void.void.as_deref().unwrap_or_default()), false));
+            let void = void.void.as_deref().unwrap_or_default();
+            return Some((format!("void: {void}"), Verdict::Differs));
         }
         match &self.expect {
-            Expect::Rust { name, .. } => return judge::function(name)?(self, results, at),
+            Expect::Rust { name, .. } => {
+                let judge = judge::function(name)?;
+                return steady(results, at, |some| judge(self, some, at));
+            }
             Expect::LeftOf { than, times } => {
-                return Some(left_of(&self.metric, results, (at, than), times));
+                let judge =
+                    |some: &Results<'_>| Some(left_of(&self.metric, some, (at, than), times));
+                return steady(results, at, judge);
             }
             _ => {}
         }
         let points = self.points(results, at, label)?;
-        let agrees = self.agrees(&points);
         let (_, unit) = self.quantity().shown();
-        let text: Vec<String> = points.iter().map(|(_, e)| with_interval(e)).collect();
-        let text = if self.is_order()
-            || (points.len() > 1 && self.along.as_deref() == Some("variant"))
-        {
-            let named = points.iter().zip(&text).map(|((name, _), text)| format!("{name} {text}"));
-            named.collect::<Vec<_>>().join(", ")
-        } else {
-            text.join(", ")
+        let is_named = matches!(self.expect, Expect::Order { .. })
+            || (points.len() > 1 && self.along.as_deref() == Some("variant"));
+        let text = |point: &Point| match (is_named, with_interval(&point.estimate)) {
+            (true, text) => format!("{} {text}", point.name),
+            (false, text) => text,
         };
-        Some((format!("{text} {unit}").trim_end().to_owned(), agrees))
+        let text = points.iter().map(text).collect::<Vec<_>>().join(", ");
+        Some((format!("{text} {unit}").trim_end().to_owned(), self.expect.verdict(&points)))
     }
 
-    fn is_order(&self) -> bool {
-        matches!(self.expect, Expect::Order { .. })
-    }
-
-    /// The quantity along the axis, or the one of it where there is none.
-    fn points(&self, results: &Results<'_>, at: &Words, label: &str) -> Option<Points> {
+    /// The quantity along the axis, or the one of it where there is none: what is judged of it.
+    fn points(&self, results: &Results<'_>, at: &Words, label: &str) -> Option<Vec<Point>> {
         let of = self.quantity();
         let Some(along) = &self.along else {
-            return Some(vec![(label.to_owned(), results.estimate(&of, at)?)]);
+            let point = Point::new(label.to_owned(), results.by_repetition(&of, at))?;
+            return self.expect.judges(label).then(|| vec![point]);
         };
-        let points: Points = results
-            .values(along, at)
-            .into_iter()
-            .filter_map(|word| {
-                let mut at = at.clone();
-                at.insert(along.clone(), word.clone());
-                Some((word.to_string(), results.estimate(&of, &at)?))
-            })
-            .collect();
+        let point = |word: Word| {
+            let mut at = at.clone();
+            at.insert(along.clone(), word.clone());
+            Point::new(word.to_string(), results.by_repetition(&of, &at))
+        };
+        let words = results.values(along, at).into_iter();
+        let judged = words.filter(|word| self.expect.judges(&word.to_string()));
+        let points: Vec<Point> = judged.filter_map(point).collect();
         (!points.is_empty()).then_some(points)
-    }
-
-    /// Whether the points are as they must be.
-    fn agrees(&self, points: &Points) -> bool {
-        let bar = |value: Option<f64>, values: &BTreeMap<String, f64>, name: &str| {
-            values.get(name).copied().or(value)
-        };
-        // Where goals are given one by one, points without one are only shown.
-        let goals = match &self.expect {
-            Expect::Within { value: None, values, .. }
-            | Expect::AtLeast { value: None, values }
-            | Expect::AtMost { value: None, values } => Some(values),
-            _ => None,
-        };
-        let counts = |name: &String| goals.is_none_or(|goals| goals.contains_key(name));
-        let all = |holds: &dyn Fn(&str, f64) -> bool| {
-            let mut judged = points.iter().filter(|(n, _)| counts(n)).peekable();
-            judged.peek().is_some() && judged.all(|(n, e)| holds(n, e.mean))
-        };
-        let means: Vec<f64> = points.iter().map(|(_, e)| e.mean).collect();
-        match &self.expect {
-            Expect::Within { value, values, relative, absolute } => all(&|name, mean| {
-                let Some(goal) = bar(*value, values, name) else { return false };
-                let off = (mean - goal).abs();
-                relative.is_some_and(|r| off <= r * goal.abs())
-                    || absolute.is_some_and(|a| off <= a)
-            }),
-            Expect::AtLeast { value, values } => {
-                all(&|name, mean| bar(*value, values, name).is_some_and(|least| mean >= least))
-            }
-            Expect::AtMost { value, values } => {
-                all(&|name, mean| bar(*value, values, name).is_some_and(|most| mean <= most))
-            }
-            Expect::Rising { slack } => means.windows(2).all(|w| w[1] >= w[0] - slack * w[0].abs()),
-            Expect::Falling { slack } => {
-                means.windows(2).all(|w| w[1] <= w[0] + slack * w[0].abs())
-            }
-            Expect::Order { groups, slack } => ordered(groups, *slack, points),
-            Expect::DropAtMost { value } => {
-                let span =
-                    means.iter().fold((f64::MAX, f64::MIN), |(lo, hi), v| (lo.min(*v), hi.max(*v)));
-                span.1 - span.0 <= *value
-            }
-            Expect::LeftOf { .. } | Expect::Rust { .. } => false,
-        }
     }
 }
 
-/// Whether each group lies above the one before.
-fn ordered(groups: &[Vec<String>], slack: f64, points: &Points) -> bool {
-    let of = |group: &Vec<String>| -> Vec<f64> {
-        let is_in = |p: &&(String, Estimate)| group.contains(&p.0);
-        points.iter().filter(is_in).map(|p| p.1.mean).collect()
+/// A judgment that has no interval: open where it turns if one of the seeds or draws is left out.
+fn steady(
+    results: &Results<'_>,
+    at: &Words,
+    judge: impl Fn(&Results<'_>) -> Option<(String, bool)>,
+) -> Option<(String, Verdict)> {
+    let (text, agrees) = judge(results)?;
+    let runs = results.repetitions(at);
+    let turns = |run: &String| judge(&results.without(run)).is_some_and(|v| v.1 != agrees);
+    let verdict = match agrees {
+        _ if runs.len() > 1 && runs.iter().any(turns) => Verdict::Open,
+        true => Verdict::Agrees,
+        false => Verdict::Differs,
     };
-    let groups: Vec<Vec<f64>> = groups.iter().map(of).filter(|g| !g.is_empty()).collect();
-    let most = |g: &[f64]| g.iter().copied().fold(f64::MIN, f64::max);
-    let least = |g: &[f64]| g.iter().copied().fold(f64::MAX, f64::min);
-    groups.windows(2).all(|w| most(&w[0]) <= least(&w[1]) + slack)
+    Some((text, verdict))
 }
 
 /// Reads `p95`.

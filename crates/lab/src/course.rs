@@ -95,6 +95,7 @@ impl<'a> Course<'a> {
             out.extend(own.map(|(metric, v)| (format!("{name}.{metric}"), v)));
         }
         out.extend(self.settling());
+        out.extend(self.regaining().map(|s| ("regain_s".to_owned(), s)));
         out
     }
 
@@ -148,6 +149,20 @@ impl<'a> Course<'a> {
             out.extend(first.map(|(t, _)| (name.to_owned(), seconds(*t) - at)));
         }
         out
+    }
+
+    /// How long the first flow's window takes after the first outage from its least, for the last
+    /// time, to a quarter of what it was before: below where slow start ends.
+    fn regaining(&self) -> Option<f64> {
+        let (from, to) = self.scenario.wan.as_ref()?.down().outages?.first().copied()?;
+        let samples = self.flow(0);
+        let before = samples.iter().rfind(|(t, _)| seconds(*t) < from)?.1.cwnd;
+        let after = samples.iter().filter(|(t, _)| seconds(*t) >= to);
+        let back = after.clone().find(|(_, s)| s.cwnd * 4 >= before)?.0;
+        let mut until = after.filter(|(t, _)| *t < back);
+        let least = until.clone().map(|(_, s)| s.cwnd).min()?;
+        let last = until.rfind(|(_, s)| s.cwnd == least)?.0;
+        Some(seconds(back) - seconds(last))
     }
 
     /// Of the first flow of each kind: window, goodput, RTTmin, smoothed round trip, pacing rate.

@@ -3,14 +3,15 @@
 
 use std::fmt::Write as _;
 
-use crate::reproduce::{Loaded, Report, findings_table};
+use crate::claim::Verdict;
+use crate::reproduce::{Loaded, Report, findings_table, tally_of};
 use crate::table::Table;
 
 const STYLE: &str = "body{font:15px/1.45 sans-serif;max-width:62rem;margin:auto;padding:0 .8rem;\
 color:#111}h2{border-top:1px solid #bbb;padding-top:1rem}figure{margin:.5rem 0;display:inline-block;\
 width:min(100%,31rem)}figure svg{width:100%;height:auto}.scroll{overflow-x:auto}table{border-collapse:\
 collapse;font-size:13px}td,th{border:1px solid #ccc;padding:.15rem .45rem;text-align:left;\
-vertical-align:top}td.n{text-align:right;white-space:nowrap}.differs{font-weight:bold}pre{background:\
+vertical-align:top}td.n{text-align:right;white-space:nowrap}.differs{font-weight:bold}.open{font-style:italic}pre{background:\
 #f4f4f4;padding:.5rem;overflow-x:auto;font-size:12px}.why{color:#333}nav a{margin-right:.7rem}\
 @media print{details{display:none}figure{break-inside:avoid}}";
 
@@ -34,15 +35,15 @@ pub fn titled(shown: &Table) -> String {
 
 /// The page. `command` is what makes it again.
 pub fn page(all: &[(Loaded, Report)], command: &str) -> String {
-    let findings = all.iter().flat_map(|(_, r)| &r.findings);
-    let (agree, total) = (findings.clone().filter(|f| f.agrees).count(), findings.count());
+    let verdicts = tally_of(all.iter().flat_map(|(_, r)| &r.findings));
     let mut out = format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n\
          <title>tack lab: figures</title>\n<style>{STYLE}</style></head><body>\n\
          <h1>Figures, and what the papers say</h1>\n\
-         <p>{agree} of {total} claims agree. tack {}; made by <code>{}</code>. Error bars are 95 % \
-         intervals over seeds; hollow marks are a paper's points.</p>\n<nav>",
+         <p>Claims: {verdicts}. Open is what another seed could turn: the interval holds the bar. tack {}; \
+         made by <code>{}</code>. Error bars are 95 % intervals over seeds; hollow marks are a paper's \
+         points.</p>\n<nav>",
         env!("CARGO_PKG_VERSION"),
         escaped(command)
     );
@@ -105,7 +106,8 @@ fn table(out: &mut String, table: &Table) {
         out.push_str("<tr>");
         for (i, cell) in row.iter().enumerate() {
             let class = match cell.as_str() {
-                "DIFFERS" => " class=\"differs\"",
+                word if word == Verdict::Differs.word() => " class=\"differs\"",
+                word if word == Verdict::Open.word() => " class=\"open\"",
                 _ if i >= table.keys => " class=\"n\"",
                 _ => "",
             };

@@ -105,6 +105,14 @@ pub const METRICS: &[Metric] = &[
         of: Of::All(|_, flows| Some(sum(flows, |f| f.retransmissions))),
     },
     Metric {
+        name: "resent_share",
+        unit: "share",
+        what: "segments sent again, of the packets with text",
+        of: Of::All(|_, flows| {
+            Some(sum(flows, |f| f.retransmissions) / sum(flows, |f| f.data_packets).max(1.0))
+        }),
+    },
+    Metric {
         name: "timeouts",
         unit: "",
         what: "retransmission timeouts",

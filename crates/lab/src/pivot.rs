@@ -1,6 +1,6 @@
 //! Records grouped by their keys: means with their intervals, paired ratios, quantiles.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 
@@ -11,13 +11,15 @@ use crate::record::Record;
 use crate::stats::{Estimate, quantile};
 
 /// Finished runs of a plan: a record for each of its items, in their order.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Results<'a> {
     /// What ran.
     pub plan: &'a Plan,
     records: Vec<&'a Record>,
     /// Places by key.
     places: BTreeMap<String, usize>,
+    /// A repetition that is not looked at.
+    left_out: Option<String>,
 }
 
 /// How a figure is held against another.
@@ -70,6 +72,12 @@ impl Quantity<'_> {
 /// Keys of `versus` that name another figure, or the same of another group, and no axis.
 pub(crate) const SAME_RUN: [&str; 2] = ["metric", "group"];
 
+/// Seed and draw: what else differs between runs is no chance.
+fn repetition(key: &Words) -> String {
+    let words = ["draw", "seed"].iter().filter_map(|axis| key.get(*axis));
+    words.map(Word::to_string).collect::<Vec<_>>().join(" ")
+}
+
 fn place(key: &Words) -> String {
     key.iter().map(|(name, word)| format!("{name}={word};")).collect()
 }
@@ -80,12 +88,20 @@ impl<'a> Results<'a> {
         let found: Option<Vec<&Record>> =
             plan.items.iter().map(|item| records.get(&item.id)).collect();
         let places = plan.items.iter().enumerate().map(|(i, item)| (place(&item.key), i));
-        Some(Results { plan, records: found?, places: places.collect() })
+        Some(Results { plan, records: found?, places: places.collect(), left_out: None })
+    }
+
+    /// The same without the runs of one repetition.
+    pub(crate) fn without(&self, repetition: &str) -> Results<'a> {
+        Results { left_out: Some(repetition.to_owned()), ..self.clone() }
     }
 
     /// Items and records whose key has all of `at`.
     pub fn select(&self, at: &Words) -> Vec<(usize, &'a Record)> {
-        let fits = |key: &Words| at.iter().all(|(name, word)| key.get(name) == Some(word));
+        let fits = |key: &Words| {
+            at.iter().all(|(name, word)| key.get(name) == Some(word))
+                && self.left_out.as_ref().is_none_or(|out| repetition(key) != *out)
+        };
         let all = self.plan.items.iter().zip(&self.records).enumerate();
         all.filter(|(_, (item, _))| fits(&item.key)).map(|(i, (_, r))| (i, *r)).collect()
     }
@@ -149,9 +165,27 @@ impl<'a> Results<'a> {
         }
     }
 
-    /// Mean and interval of the quantity over the records with all of `at`.
+    /// The repetitions of the records with all of `at`: each seed with each draw.
+    pub(crate) fn repetitions(&self, at: &Words) -> BTreeSet<String> {
+        self.select(at).iter().map(|(i, _)| repetition(&self.plan.items[*i].key)).collect()
+    }
+
+    /// The quantity at `at` by repetition, the mean over all else that the key does not say.
+    pub(crate) fn by_repetition(&self, of: &Quantity<'_>, at: &Words) -> BTreeMap<String, f64> {
+        let (factor, _) = of.shown();
+        let mut sums: BTreeMap<String, (f64, f64)> = BTreeMap::new();
+        for (i, record) in self.select(at) {
+            if let Some(value) = self.value(of, i, record) {
+                let sum = sums.entry(repetition(&self.plan.items[i].key)).or_default();
+                (sum.0, sum.1) = (sum.0 + value * factor, sum.1 + 1.0);
+            }
+        }
+        sums.into_iter().map(|(run, (sum, n))| (run, sum / n)).collect()
+    }
+
+    /// Mean and interval of the quantity at `at`, over seeds and draws.
     pub fn estimate(&self, of: &Quantity<'_>, at: &Words) -> Option<Estimate> {
-        Estimate::of(&self.samples(of, at))
+        Estimate::of(&self.by_repetition(of, at).into_values().collect::<Vec<f64>>())
     }
 
     /// The `q` quantile of a distribution over the time of all runs with all of `at`.
@@ -192,9 +226,8 @@ pub fn number(v: f64) -> String {
 /// `mean ± half of the interval`, the interval with as many decimals as the mean.
 pub fn with_interval(e: &Estimate) -> String {
     let mean = number(e.mean);
-    match e.ci95 {
-        // Of a computed figure there is none to speak of.
-        Some(ci) if ci > 1e-9 * e.mean.abs() => {
+    match e.interval() {
+        Some(ci) => {
             let decimals = mean.split_once('.').map_or(0, |parts| parts.1.len());
             if mean.contains('e') {
                 format!("{mean} ± {ci:.1e}")
@@ -202,6 +235,6 @@ pub fn with_interval(e: &Estimate) -> String {
                 format!("{mean} ± {ci:.decimals$}")
             }
         }
-        _ => mean,
+        None => mean,
     }
 }

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use crate::claim::{Finding, judge};
+use crate::claim::{Finding, Verdict, judge};
 use crate::draw::{Word, Words};
 use crate::experiment::{Experiment, Extent};
 use crate::item::{Backend, Plan};
@@ -272,30 +272,51 @@ impl Report {
 
     /// Why what differs differs, each reason once.
     pub fn reasons(&self) -> Vec<String> {
-        let mut out: Vec<(Vec<&str>, &str)> = Vec::new();
+        let mut out: Vec<(Vec<&str>, Verdict, &str)> = Vec::new();
         for finding in &self.findings {
             let Some(why) = &finding.why else { continue };
-            match out.iter_mut().find(|(_, text)| text == why) {
-                Some((rows, _)) if rows.contains(&finding.row.as_str()) => {}
-                Some((rows, _)) => rows.push(&finding.row),
-                None => out.push((vec![&finding.row], why)),
+            match out.iter_mut().find(|(_, _, text)| text == why) {
+                Some((rows, worst, _)) => {
+                    *worst = finding.verdict.min(*worst);
+                    if !rows.contains(&finding.row.as_str()) {
+                        rows.push(&finding.row);
+                    }
+                }
+                None => out.push((vec![&finding.row], finding.verdict, why)),
             }
         }
-        out.into_iter().map(|(rows, why)| format!("{} differs: {why}", rows.join(", "))).collect()
+        let text = |(rows, worst, why): (Vec<&str>, Verdict, &str)| {
+            let is = if worst == Verdict::Open { "is open" } else { "differs" };
+            format!("{} {is}: {why}", rows.join(", "))
+        };
+        out.into_iter().map(text).collect()
     }
+}
+
+/// How many claims have which verdict: `2 of 4 claims agree, 1 is open, ..`.
+pub fn tally(counts: [usize; 3], single: usize) -> String {
+    let [agree, open, differ] = counts;
+    let all = agree + open + differ;
+    format!("{agree} of {all} agree, {open} open, {differ} differ; {single} stand on one run")
+}
+
+/// The same of `findings`.
+pub fn tally_of<'a>(findings: impl Iterator<Item = &'a Finding> + Clone) -> String {
+    let count = |verdict| findings.clone().filter(|f| f.verdict == verdict).count();
+    tally(Verdict::ALL.map(count), findings.clone().filter(|f| f.is_single()).count())
 }
 
 /// The judgments as a table.
 pub fn findings_table(findings: &[Finding]) -> Table {
     let header = ["", "what", "paper", "ours", "verdict"].map(str::to_owned).to_vec();
     let row = |f: &Finding| {
-        let verdict = if f.agrees { "agrees" } else { "DIFFERS" };
-        vec![f.row.clone(), f.what.clone(), f.paper.clone(), f.ours.clone(), verdict.to_owned()]
+        let verdict = f.verdict.word().to_owned();
+        vec![f.row.clone(), f.what.clone(), f.paper.clone(), f.ours.clone(), verdict]
     };
     Table { title: String::new(), keys: 5, header, rows: findings.iter().map(row).collect() }
 }
 
-/// The judgments for a person at a terminal: what differs says why.
+/// The judgments for a person at a terminal: what does not agree says why.
 pub fn findings_text(findings: &[Finding]) -> String {
     let table = findings_table(findings).text();
     let mut out = String::new();
@@ -306,7 +327,6 @@ pub fn findings_text(findings: &[Finding]) -> String {
             let _ = writeln!(out, "      {why}");
         }
     }
-    let agree = findings.iter().filter(|f| f.agrees).count();
-    let _ = writeln!(out, "{agree} of {} agree", findings.len());
+    let _ = writeln!(out, "{}", tally_of(findings.iter()));
     out
 }

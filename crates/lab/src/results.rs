@@ -6,8 +6,10 @@ use std::io;
 use std::path::Path;
 
 use crate::bundle::{PAPERS, figures, stem};
+use crate::claim::{SINGLE, Verdict};
+use crate::envelope::View;
 use crate::experiment::Experiment;
-use crate::reproduce::{Loaded, Report};
+use crate::reproduce::{Loaded, Report, tally};
 
 /// The blessed table of a figure.
 pub fn blessed(report: &Report) -> String {
@@ -31,6 +33,14 @@ pub fn of_real_time(whole: &[(Loaded, Report)], command: &str) -> String {
     out
 }
 
+/// What many draws of the envelope gave, to lie beside its file. `command` is what was typed.
+pub fn blessed_envelope(view: &View, command: &str) -> String {
+    format!("`{command}`\n\n```\n{}```\n", view.summary())
+}
+
+/// The envelope whose blessed table is part of the document.
+const ENVELOPE: &str = "envelope/random.md";
+
 /// The document, from the blessed tables under `experiments`.
 ///
 /// # Errors
@@ -40,16 +50,17 @@ pub fn document(experiments: &Path) -> io::Result<String> {
         "# Results\n\nWhat `tack lab reproduce --short --bless .` printed: every figure of the papers \
          with a few short runs, ours beside theirs. CI holds each table to what the code gives, and \
          this file to the tables. The usual extent (`tack lab reproduce --report figures.html`) has \
-         more seeds, longer runs and pictures. An interval is 95 % over seeds.\n",
+         more seeds, longer runs and pictures. An interval is 95 % over seeds. A row is open where the \
+         interval of what is judged holds the bar, so that another seed could turn the verdict; where there \
+         is but one run it goes by that and says so.\n",
     );
-    let mut counts = (0, 0);
+    let (mut counts, mut single) = ([0; 3], 0);
     let mut sections = String::new();
     for (dir, paper) in PAPERS {
         let _ = writeln!(sections, "\n## {paper}");
         for (path, text) in figures().into_iter().filter(|(path, _)| path.starts_with(dir)) {
             let file = experiments.join(path).with_extension("md");
-            let table = std::fs::read_to_string(&file)
-                .map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", file.display())))?;
+            let table = read(&file)?;
             let experiment = Experiment::parse(text).unwrap_or_default();
             let (title, source) = (&experiment.title, &experiment.source);
             let _ = writeln!(sections, "\n### {} {title} {source}\n", stem(path));
@@ -57,12 +68,23 @@ pub fn document(experiments: &Path) -> io::Result<String> {
                 let _ = writeln!(sections, "{}\n", experiment.note.trim());
             }
             sections += &table;
-            let verdicts = |word: &str| table.matches(&format!("| {word} |")).count();
-            counts.0 += verdicts("agrees");
-            counts.1 += verdicts("DIFFERS");
+            for (count, verdict) in counts.iter_mut().zip(Verdict::ALL) {
+                *count += table.matches(&format!("| {} |", verdict.word())).count();
+                single += table.matches(&format!("{SINGLE} | {} |", verdict.word())).count();
+            }
         }
     }
-    let (agree, differ) = counts;
-    let _ = writeln!(out, "\n{agree} of {} claims agree, {differ} differ.", agree + differ);
+    let envelope = read(&experiments.join(ENVELOPE))?;
+    let _ = write!(
+        sections,
+        "\n## The envelope: what holds for all traffic\n\nPaths and traffic drawn at random; \
+         [docs/lab.md](docs/lab.md) says from what. CI runs a sample of other draws.\n\n{envelope}"
+    );
+    let _ = writeln!(out, "\nClaims: {}.", tally(counts, single));
     Ok(out + &sections)
+}
+
+fn read(path: &Path) -> io::Result<String> {
+    std::fs::read_to_string(path)
+        .map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", path.display())))
 }

@@ -25,6 +25,11 @@ impl Estimate {
         let ci95 = Some(t975(samples.len() - 1) * (variance / n).sqrt());
         Some(Estimate { mean, ci95 })
     }
+
+    /// Half of the interval, where there is one to speak of: computed figures have none.
+    pub fn interval(&self) -> Option<f64> {
+        self.ci95.filter(|half| *half > 1e-9 * self.mean.abs())
+    }
 }
 
 /// The 97.5th percentile of Student's t with `df` degrees of freedom (at least 1).

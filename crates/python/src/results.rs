@@ -7,6 +7,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyMapping};
 use serde::Deserialize;
+use tack_lab::claim::Finding;
 use tack_lab::html;
 use tack_lab::item::Item;
 use tack_lab::record::Record;
@@ -133,7 +134,7 @@ impl Results {
         columns.table(py)
     }
 
-    /// A row per claim: what a paper says, what ours says, whether they agree, and why not.
+    /// A row per claim: what a paper says, what ours says, the verdict (agrees, open, differs), and why.
     fn findings(&self, py: Python<'_>) -> PyResult<Table> {
         let all = &self.report.findings;
         let mut columns = Columns::default();
@@ -141,7 +142,8 @@ impl Results {
         columns.text("what", all.iter().map(|f| Some(f.what.clone())));
         columns.text("paper", all.iter().map(|f| Some(f.paper.clone())));
         columns.text("ours", all.iter().map(|f| Some(f.ours.clone())));
-        columns.truth("agrees", all.iter().map(|f| f.agrees));
+        let verdict = |f: &Finding| Some(f.verdict.word().to_lowercase());
+        columns.text("verdict", all.iter().map(verdict));
         columns.text("why", all.iter().map(|f| f.why.clone()));
         columns.table(py)
     }

@@ -7,8 +7,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::types::{Float64Type, UInt64Type};
 use arrow_array::{
-    Array, ArrayRef, BooleanArray, Float64Array, RecordBatch, RecordBatchIterator, StringArray,
-    UInt64Array,
+    Array, ArrayRef, Float64Array, RecordBatch, RecordBatchIterator, StringArray, UInt64Array,
 };
 use arrow_schema::ffi::FFI_ArrowSchema;
 use arrow_schema::{ArrowError, DataType, Field, Schema};
@@ -46,10 +45,6 @@ impl Columns {
 
     pub(crate) fn whole(&mut self, name: &str, values: impl Iterator<Item = u64>) {
         self.push(name, Arc::new(values.map(Some).collect::<UInt64Array>()));
-    }
-
-    pub(crate) fn truth(&mut self, name: &str, values: impl Iterator<Item = bool>) {
-        self.push(name, Arc::new(values.map(Some).collect::<BooleanArray>()));
     }
 
     /// Values of `metric`, of which its unit and meaning stand with the column.
@@ -105,7 +100,6 @@ impl Table {
                 array.as_primitive::<Float64Type>().value(row).into_bound_py_any(py)
             }
             DataType::UInt64 => array.as_primitive::<UInt64Type>().value(row).into_bound_py_any(py),
-            DataType::Boolean => array.as_boolean().value(row).into_bound_py_any(py),
             _ => array.as_string::<i32>().value(row).into_bound_py_any(py),
         }
     }
@@ -117,7 +111,6 @@ impl Table {
             _ if array.is_null(row) => "-".to_owned(),
             DataType::Float64 => number(array.as_primitive::<Float64Type>().value(row)),
             DataType::UInt64 => array.as_primitive::<UInt64Type>().value(row).to_string(),
-            DataType::Boolean => array.as_boolean().value(row).to_string(),
             _ => array.as_string::<i32>().value(row).to_owned(),
         };
         let rows = (0..self.batch.num_rows().min(SHOWN_ROWS))

@@ -106,6 +106,32 @@ fn one_flow_fills_2500_mbit_per_s_at_20_ms() {
     assert!(long_fat(2_500, 20, 2_000).goodput >= Rate::from_mbps(2_250));
 }
 
+/// 125 MB are under way before the first of it is acknowledged: Startup takes 14 round trips to that.
+#[test]
+fn one_flow_at_10_gbit_per_s_and_100_ms_never_stands_still() {
+    let (rate, rtt) = (Rate::from_mbps(10_000), Duration::from_millis(100));
+    let path = DirectionConfig::clean(rate, rtt / 2, Limit::Bytes(rate.bytes_in(rtt)));
+    let mut transport = Transport::new(AckStrategy::TACK);
+    (transport.send_buffer, transport.recv_buffer) = (Some(512 << 20), Some(512 << 20));
+    transport.congestion = Some(Algorithm::Bbr);
+    let (mut sim, flow) = flow(wired(path), true, |a, b| FlowConfig::bulk(a, b, &transport));
+    let mut received = 0;
+    for at in (300..=2_500).step_by(100) {
+        sim.run_until(Instant::from_millis(at));
+        let got = sim.flow(flow).1.received;
+        println!("{at} ms: {:.2} Gbit/s", (got - received) as f64 * 8e-8);
+        assert!(got > received, "nothing arrived in the round trip before {at} ms");
+        received = got;
+    }
+    assert!(sim.stall().is_none(), "{:?}", sim.stall());
+    let last = span(&mut sim, flow, 2_500, 2_700).goodput;
+    assert!(
+        last >= Rate::from_mbps(5_000),
+        "{:.2} Gbit/s after 25 round trips",
+        last.as_mbps_f64() / 1e3
+    );
+}
+
 #[test]
 fn an_application_that_limits_its_flow_on_802_11n_costs_no_more_acks_than_eq_4_nor_than_tcp() {
     println!("Mbit/s  controller  chunk   TACK/s   TCP/s  Eq. 4  in the first second, both");

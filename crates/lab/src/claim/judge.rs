@@ -11,7 +11,7 @@ pub(crate) type Judge = fn(&Claim, &Results<'_>, &Words) -> Option<(String, bool
 
 const FUNCTIONS: &[(&str, Judge)] = &[
     ("buffer-beyond", buffer_beyond),
-    ("turns-no-later", turns_no_later),
+    ("turns-first", turns_first),
     ("eq4-cut", eq4_cut),
     ("same-distribution", same_distribution),
     ("ranks", ranks),
@@ -46,8 +46,8 @@ fn other(claim: &Claim, at: &Words) -> Words {
     other
 }
 
-/// How much more of the axis a line needs to reach 97 % for good than that of `versus`: within half
-/// a unit of 1/(n-1), where a strategy acknowledges n times per window [Landström & Larzon Eq. 1].
+/// How much more of the axis a line needs to reach 97 % for good than that of `versus`: within a
+/// third of 1/(n-1), where a strategy acknowledges n times per window [Landström & Larzon Eq. 1].
 fn buffer_beyond(claim: &Claim, results: &Results<'_>, at: &Words) -> Option<(String, bool)> {
     const FULL: f64 = 97.0;
     let reaches = |line: &[(f64, f64)]| match line.iter().rposition(|p| p.1 < FULL) {
@@ -69,21 +69,21 @@ fn buffer_beyond(claim: &Claim, results: &Results<'_>, at: &Words) -> Option<(St
     Some(match own.zip(reaches(&others)) {
         Some((own, others)) => {
             let beyond = own - others;
-            (format!("{} bdp", number(beyond)), (beyond - goal).abs() <= 0.5)
+            (format!("{} bdp", number(beyond)), (beyond - goal).abs() <= goal / 3.0)
         }
         None => (format!("more than {most:.1} bdp in all"), false),
     })
 }
 
-/// The axis value at which the quantity is least, no greater than that of `versus`.
-fn turns_no_later(claim: &Claim, results: &Results<'_>, at: &Words) -> Option<(String, bool)> {
+/// The axis value at which the quantity is least, before that of `versus`.
+fn turns_first(claim: &Claim, results: &Results<'_>, at: &Words) -> Option<(String, bool)> {
     let plain = Claim { versus: None, ..claim.clone() };
     let turn = |at: &Words| {
         let line = line(&plain, results, at);
         line.into_iter().min_by(|a, b| a.1.total_cmp(&b.1)).map(|p| p.0)
     };
     let (own, others) = (turn(at)?, turn(&other(claim, at))?);
-    Some((format!("least at {} and {} flows", number(own), number(others)), own <= others))
+    Some((format!("least at {own} and {others}"), own < others))
 }
 
 /// The cut of acknowledgments against `versus`, within a percentage point of what [TON Eq. 4]

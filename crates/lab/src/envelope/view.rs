@@ -162,8 +162,8 @@ pub(super) fn is_used(name: &str, words: &Words) -> bool {
 }
 
 impl View {
-    /// As text.
-    pub fn table(&self) -> String {
+    /// How many draws hold what, and what TACK has over TCP.
+    pub fn summary(&self) -> String {
         let mut out = format!("{} draws of `{}`\n\n", self.draws, self.id);
         let _ =
             writeln!(out, "{:<12} {:>7} {:>7} {:>8}  what", "property", "judged", "broken", "held");
@@ -185,6 +185,12 @@ impl View {
                 r.p05, r.median, r.p95
             );
         }
+        out
+    }
+
+    /// As text.
+    pub fn table(&self) -> String {
+        let mut out = self.summary();
         for p in self.properties.iter().filter(|p| !p.worst.is_empty()) {
             let _ = writeln!(out, "\nworst for {}", p.name);
             for broken in p.worst.iter().take(WORST) {

@@ -95,6 +95,7 @@ pub const OTHERS: &[(&str, &str, &str)] = &[
     ("window_expected", "segments", "the same with reductions a round trip after their loss"),
     ("settle_up_s", "s", "from a rise of the path's rate until the pacing rate is within 5 %"),
     ("settle_down_s", "s", "from a fall of the path's rate until the pacing rate is within 5 %"),
+    ("regain_s", "s", "after the first outage, from the least window to a quarter of that before"),
 ];
 
 /// The unit of a figure, whichever group it is of; `None`: there is no such figure.

@@ -7,6 +7,7 @@ use tack_lab::envelope::{
     Adversary, Draw, RANDOM, Trial, WORDS, contest, property, scenario, shrink, trial, view,
 };
 use tack_lab::experiment::Experiment;
+use tack_lab::results;
 use tack_lab::runner::{Sink, run};
 
 use crate::plans::items;
@@ -25,10 +26,18 @@ impl Sink<Trial> for Collect {
     }
 }
 
-/// The file says how many draws with which seed, and how many of them must hold what.
 #[test]
 fn the_sample_holds_what_the_experiment_expects_of_it() {
-    let mut experiment = experiment();
+    sample(experiment());
+}
+
+#[test]
+fn the_sample_of_fat_paths_holds_what_its_experiment_expects_of_it() {
+    sample(Experiment::parse(include_str!("../../experiments/envelope/fat.toml")).unwrap());
+}
+
+/// The file says how many draws with which seed, and how many of them must hold what.
+fn sample(mut experiment: Experiment) {
     let sample = experiment.sample;
     (experiment.limits.packets, experiment.limits.reruns) = (sample.packets, 0);
     let draws: Vec<Draw> =
@@ -39,6 +48,9 @@ fn the_sample_holds_what_the_experiment_expects_of_it() {
     let view = view(&experiment, &done.0.into_inner().unwrap(), &names);
     println!("{}", view.table());
     assert!(view.void.is_empty(), "plain TCP stalls: {:?}", view.void);
+    let blessed = results::blessed_envelope(&view, "tack lab envelope");
+    assert!(blessed.starts_with("`tack lab envelope`\n\n```\n"), "{blessed}");
+    assert!(blessed.contains("property") && !blessed.contains("worst"), "{blessed}");
     for (expected, got) in experiment.property.iter().zip(&view.properties) {
         assert!(got.judged > 0, "the sample says nothing of {}", expected.name);
         assert!(
@@ -114,8 +126,9 @@ fn mistakes_in_an_experiment_are_told_by_line_and_key() {
 #[test]
 fn every_experiment_of_the_repository_draws_words_and_names_properties_that_there_are() {
     let dir = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments/envelope");
-    for file in std::fs::read_dir(dir).unwrap() {
-        let text = std::fs::read_to_string(file.unwrap().path()).unwrap();
+    let files = std::fs::read_dir(dir).unwrap().map(|file| file.unwrap().path());
+    for file in files.filter(|path| path.extension().is_some_and(|e| e == "toml")) {
+        let text = std::fs::read_to_string(file).unwrap();
         let experiment = Experiment::parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
         for name in experiment.draw.keys() {
             assert!(WORDS.iter().any(|w| w.0 == name), "{name} is drawn and means nothing");

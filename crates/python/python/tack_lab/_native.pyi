@@ -137,7 +137,7 @@ class Results:
         """A row per quantile of each distribution over the time of each run."""
 
     def findings(self) -> Table:
-        """A row per claim: what a paper says, what ours says, whether they agree, and why not."""
+        """A row per claim: what a paper says, what ours says, the verdict (agrees, open, differs), and why."""
 
     def plot(
         self,

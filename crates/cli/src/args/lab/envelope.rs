@@ -82,6 +82,10 @@ pub struct EnvelopeArgs {
     /// Run nothing; show what these files hold
     #[arg(long, value_name = "FILE.jsonl,…", value_delimiter = ',', conflicts_with = "out")]
     pub merge: Vec<PathBuf>,
+    /// Write what is printed, but for the worst draws, beside the experiment's file under this directory,
+    /// and RESULTS.md from it
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["only", "adversarial", "packets", "shard"])]
+    pub bless: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
     pub json: bool,

@@ -9,6 +9,7 @@ use indicatif::ProgressBar;
 use serde::Serialize;
 use tack_lab::envelope::{Adversary, Case, Draw, Trial, View, file, property, shrink, trial, view};
 use tack_lab::experiment::Experiment;
+use tack_lab::results;
 use tack_lab::runner::{Sink, run};
 use tack_lab::store::merge;
 
@@ -48,8 +49,24 @@ pub(super) fn envelope(args: &EnvelopeArgs) -> Result<ExitCode, Failure> {
     if !args.json {
         print(view.table().as_bytes())?;
     }
+    if let Some(dir) = &args.bless {
+        bless(args, dir, &view)?;
+    }
     let cases = shrunk(args, &experiment, &view, &trials)?;
     if args.json { print_json(&Json { view, cases }) } else { Ok(ExitCode::Success) }
+}
+
+/// Writes the table of an envelope of the repository, and the document that has it.
+fn bless(args: &EnvelopeArgs, dir: &Path, view: &View) -> Result<(), Failure> {
+    let file = args.file.as_ref().map(|f| format!(" {}", f.display())).unwrap_or_default();
+    let (draws, seed) = (args.draws, args.seed);
+    let command = format!("tack lab envelope{file} --draws {draws} --seed {seed}");
+    let path = dir.join("experiments/envelope").join(&view.id).with_extension("md");
+    let text = results::blessed_envelope(view, &command);
+    std::fs::write(&path, text).map_err(|e| at(&path, e))?;
+    let document = results::document(&dir.join("experiments")).map_err(|e| at(dir, e))?;
+    let path = dir.join("RESULTS.md");
+    std::fs::write(&path, document).map_err(|e| at(&path, e))
 }
 
 /// Runs what is missing.

@@ -1,0 +1,156 @@
+//! What means and their intervals say to a claim: that it holds, that it does not, or that another
+//! seed could turn either.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::Expect;
+use crate::stats::Estimate;
+
+/// The judgment of a claim. The least of several is that of all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// All of the 95 % interval lies where it must not.
+    Differs,
+    /// The interval holds the bar: another seed could turn the verdict.
+    Open,
+    /// All of the interval lies where it must.
+    Agrees,
+}
+
+impl Verdict {
+    /// Every one, the best first.
+    pub const ALL: [Verdict; 3] = [Verdict::Agrees, Verdict::Open, Verdict::Differs];
+
+    /// As tables have it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Verdict::Agrees => "agrees",
+            Verdict::Open => "open",
+            Verdict::Differs => "DIFFERS",
+        }
+    }
+
+    /// Where `least` to `most` is allowed. One run has no interval: its mean decides.
+    fn of(estimate: &Estimate, (least, most): (f64, f64)) -> Verdict {
+        let half = estimate.interval().unwrap_or(0.0);
+        let (low, high) = (estimate.mean - half, estimate.mean + half);
+        if least <= low && high <= most {
+            Verdict::Agrees
+        } else if high < least || most < low {
+            Verdict::Differs
+        } else {
+            Verdict::Open
+        }
+    }
+}
+
+/// A figure at one value of an axis.
+#[derive(Clone, Debug)]
+pub(crate) struct Point {
+    /// That value.
+    pub(crate) name: String,
+    /// The figure, by repetition.
+    pub(crate) by_repetition: BTreeMap<String, f64>,
+    /// Its mean.
+    pub(crate) estimate: Estimate,
+}
+
+impl Point {
+    /// `None` where no run has the figure.
+    pub(crate) fn new(name: String, by_repetition: BTreeMap<String, f64>) -> Option<Point> {
+        let values: Vec<f64> = by_repetition.values().copied().collect();
+        Some(Point { name, estimate: Estimate::of(&values)?, by_repetition })
+    }
+
+    /// By how much it is more than `other`, run by run: the same seed has the same luck.
+    fn above(&self, other: &Point) -> Option<Estimate> {
+        let pairs = self.by_repetition.iter();
+        let pairs = pairs.filter_map(|(run, v)| Some(v - other.by_repetition.get(run)?));
+        Estimate::of(&pairs.collect::<Vec<f64>>())
+    }
+}
+
+/// The verdict of all, which some must be.
+fn all(verdicts: impl Iterator<Item = Verdict>) -> Verdict {
+    verdicts.min().unwrap_or(Verdict::Differs)
+}
+
+impl Expect {
+    /// Whether a point is judged. Where goals are given one by one, only those that have one are.
+    pub(crate) fn judges(&self, name: &str) -> bool {
+        match self {
+            Expect::Within { value: None, values, .. }
+            | Expect::AtLeast { value: None, values }
+            | Expect::AtMost { value: None, values } => values.contains_key(name),
+            Expect::Order { groups, .. } => groups.iter().flatten().any(|n| n == name),
+            _ => true,
+        }
+    }
+
+    /// Whether `points`, all of which are judged, are as they must be.
+    pub(crate) fn verdict(&self, points: &[Point]) -> Verdict {
+        let each =
+            |range: &dyn Fn(f64) -> (f64, f64), value: Option<f64>, values: &BTreeMap<_, _>| {
+                all(points.iter().map(|p| match values.get(&p.name).copied().or(value) {
+                    Some(goal) => Verdict::of(&p.estimate, range(goal)),
+                    None => Verdict::Differs,
+                }))
+            };
+        let pair = |a: &Point, b: &Point, range: (f64, f64)| {
+            b.above(a).map_or(Verdict::Differs, |e| Verdict::of(&e, range))
+        };
+        let neighbours = |range: &dyn Fn(f64) -> (f64, f64)| {
+            let pairs = points.windows(2);
+            let verdict = |w: &[Point]| pair(&w[0], &w[1], range(w[0].estimate.mean.abs()));
+            pairs.map(verdict).min().unwrap_or(Verdict::Agrees)
+        };
+        match self {
+            Expect::Within { value, values, relative, absolute } => {
+                let room = |goal: f64| {
+                    let relative = relative.map_or(0.0, |r| r * goal.abs());
+                    relative.max(absolute.unwrap_or(0.0))
+                };
+                each(&|goal| (goal - room(goal), goal + room(goal)), *value, values)
+            }
+            Expect::AtLeast { value, values } => {
+                each(&|least| (least, f64::INFINITY), *value, values)
+            }
+            Expect::AtMost { value, values } => {
+                each(&|most| (f64::NEG_INFINITY, most), *value, values)
+            }
+            Expect::Rising { slack } => neighbours(&|of| (-slack * of, f64::INFINITY)),
+            Expect::Falling { slack } => neighbours(&|of| (f64::NEG_INFINITY, slack * of)),
+            Expect::Order { groups, slack } => ordered(groups, *slack, points, pair),
+            Expect::DropAtMost { value } => {
+                let pairs = points.iter().flat_map(|a| points.iter().map(move |b| (a, b)));
+                all(pairs.map(|(a, b)| pair(a, b, (f64::NEG_INFINITY, *value))))
+            }
+            Expect::LeftOf { .. } | Expect::Rust { .. } => Verdict::Differs,
+        }
+    }
+}
+
+/// Whether each of a group lies above each of the one before: not level with it, unless `slack` lets
+/// them overlap.
+fn ordered(
+    groups: &[Vec<String>],
+    slack: f64,
+    points: &[Point],
+    pair: impl Fn(&Point, &Point, (f64, f64)) -> Verdict,
+) -> Verdict {
+    let of = |group: &Vec<String>| -> Vec<&Point> {
+        points.iter().filter(|p| group.contains(&p.name)).collect()
+    };
+    let groups: Vec<Vec<&Point>> = groups.iter().map(of).filter(|g| !g.is_empty()).collect();
+    let above = |low: &Point, high: &Point| {
+        let level = 1e-9 * low.estimate.mean.abs().max(high.estimate.mean.abs());
+        pair(low, high, (if slack > 0.0 { -slack } else { level }, f64::INFINITY))
+    };
+    let verdict = |w: &[Vec<&Point>]| {
+        all(w[0].iter().flat_map(|low| w[1].iter().map(|high| above(low, high))))
+    };
+    all(groups.windows(2).map(verdict))
+}

@@ -116,9 +116,8 @@ pub struct Receiver {
     delivery: Delivery,
     data_loss: DataLoss,
     window: WindowWatch,
-    /// `rcv_high` and `rcv_nxt` after the last arrival.
+    /// `rcv_high` after the last arrival.
     rcv_high: Option<u64>,
-    rcv_nxt: Option<u64>,
     counter: u32,
     duplicates: u32,
     unheard: Unheard,
@@ -139,7 +138,6 @@ impl Receiver {
             data_loss: DataLoss::default(),
             window: WindowWatch::new(params.mss),
             rcv_high: None,
-            rcv_nxt: None,
             counter: 0,
             duplicates: 0,
             unheard: Unheard::default(),
@@ -168,9 +166,6 @@ impl Receiver {
         self.delivery.on_arrival(buffer.delivered, departed, now);
         self.ce.on_arrival(arrival.ce);
         let at_once = needless || arrival.immediate || (arrival.push && self.params.ack_on_push);
-        let advanced = self.rcv_nxt.is_some_and(|rcv_nxt| buffer.rcv_nxt > rcv_nxt);
-        self.schedule.on_repair(advanced && buffer.rcv_high() == rcv_high);
-        self.rcv_nxt = Some(buffer.rcv_nxt);
         self.schedule.on_arrival(arrival.bytes, at_once, now);
         self.schedule.on_queue(equations::stretching(self.owd.queued(), &self.link()));
         self.window.update(buffer.offer());

@@ -224,8 +224,9 @@ impl<L: Records> Sender<L> {
     /// sample if it has one (handshake, timestamps). It counts where no TACK has timed the path for a second.
     pub fn on_cum_ack(&mut self, cum_ack: u64, rtt: Option<Duration>, now: Instant) -> Acked {
         let mut acked = self.before();
-        acked.rtt = rtt.filter(|rtt| self.rtt.on_sample(*rtt, now));
-        if let Some(rtt) = acked.rtt {
+        // A controller that looks for queues must not take the peer's delay for one.
+        acked.rtt = rtt.filter(|_| self.rtt.srtt().is_none());
+        if let Some(rtt) = rtt.filter(|rtt| self.rtt.on_sample(*rtt, now)) {
             self.rtt_min.update(rtt, now);
         }
         let receipts = if cum_ack <= self.sent.nxt() {

@@ -40,7 +40,7 @@ pub(crate) struct TackClock {
 /// Units of silence that count: half a round trip at beta = 4. A sender that has one segment in flight, or waits
 /// for its timer, measures nothing meanwhile. With eight of them five timeouts emptied the filter, what was sent
 /// next went at the rate that was left, and one flow beside nine on a path of 2 ms stayed at a tenth of its share.
-const MAX_SILENCE: u64 = 2;
+const MAX_SILENCE: u64 = 3;
 /// TACKs per RTTmin by the period rule, `beta` [TON §IV-A].
 const BETA: u32 = 4;
 

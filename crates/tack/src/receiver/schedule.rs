@@ -30,11 +30,6 @@
 //! as data leaves. A TACK waits for that for three usual gaps, half an RTTmin at most, and the next
 //! sixteen not at all if that was in vain: a response does not begin before the request is whole.
 //!
-//! When what was missing comes and the stream goes on, patience is an RTTmin at most, or half as long again as the
-//! last packets were apart. Whoever repairs with a window of a segment or two has nothing more to send before it
-//! hears of the first: 40 ms at every other repair, on a path of 2 ms. ([RFC 5681 §4.2] has such segments
-//! acknowledged at once; on a slow path that would be each.)
-//!
 //! What arrives together is acknowledged together. An A-MPDU of sixty packets often comes when a TACK is overdue:
 //! acknowledged at its second packet, it left the others to another TACK a period later, and behind an access
 //! point with twenty stations those were twice the accesses to the medium, at times when others contend.
@@ -114,8 +109,6 @@ pub(super) struct Schedule {
     silent: u32,
     /// Something arrived that must be acknowledged now.
     at_once: Option<Instant>,
-    /// The latest packet filled a hole, and what lay behind it is the application's now.
-    in_repair: bool,
     /// When the last TACK was due.
     last_due: Option<Instant>,
     /// Data that left since the last TACK has acknowledged something.
@@ -147,7 +140,6 @@ impl Schedule {
             distrust: 0,
             silent: 0,
             at_once: None,
-            in_repair: false,
             last_due: None,
             said_by_data: false,
             departures: None,
@@ -183,11 +175,6 @@ impl Schedule {
         if at_once {
             self.at_once.get_or_insert(now);
         }
-    }
-
-    /// Whether the packet that arrives now fills a hole at which the stream stood.
-    pub(super) fn on_repair(&mut self, in_repair: bool) {
-        self.in_repair = in_repair;
     }
 
     /// Packets now wait so long on the data path.
@@ -275,17 +262,13 @@ impl Schedule {
         let brisk = gap < STARTUP_PATIENCE / 2;
         let pace = gap.max(before);
         let is_steady = gap.min(before) * 2 >= pace && self.distrust == 0;
-        let patience = match self.regime {
+        match self.regime {
             Regime::Startup if brisk => self.flush.min(STARTUP_PATIENCE),
             Regime::Startup | Regime::Steady if is_steady => {
                 equations::patience(pace, self.segments_per_ack, self.flush)
             }
             Regime::Startup | Regime::Steady => self.flush,
-        };
-        if self.in_repair && !self.rtt_min.is_zero() {
-            return patience.min(self.rtt_min.max(pace * 3 / 2));
         }
-        patience
     }
 
     /// A TACK leaves now.

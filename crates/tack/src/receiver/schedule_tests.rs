@@ -252,28 +252,6 @@ fn what_comes_after_data_in_return_has_its_own_flush_timer() {
     assert_eq!(s.by_rules(), Some(at(9)), "what must be told at once stays so");
 }
 
-#[test]
-fn a_lone_repair_waits_for_no_more_than_an_rtt_min_or_the_pace_of_packets() {
-    // Packets this far apart; alpha is a quarter of RTTmin, and the flush timer 40 ms.
-    for (rtt_min, gap, waits) in [
-        (ms(4), ms(1), ms(4)),
-        (ms(4), ms(10), ms(15)),
-        (ms(4), ms(100), FLUSH),
-        (ms(80), ms(1), FLUSH),
-    ] {
-        let mut s = steady(rtt_min / 4, 2);
-        s.on_arrival(2_000, false, at(500) - gap);
-        s.on_tack(at(500) - gap);
-        s.on_repair(true);
-        s.on_arrival(1_000, false, at(500));
-        assert_eq!(s.by_rules(), Some(at(500) + waits), "{rtt_min:?}, {gap:?}");
-        s.on_tack(at(500) + waits);
-        s.on_repair(false);
-        s.on_arrival(1_000, false, at(1_000));
-        assert_eq!(s.by_rules(), Some(at(1_000) + FLUSH));
-    }
-}
-
 fn xorshift(seed: u64) -> impl FnMut(u64) -> u64 {
     let mut x = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     move |n| {

@@ -187,9 +187,7 @@ impl CongestionWindow {
         if ack.cwnd_limited && !self.is_held_by(ack) { ack.acked_bytes } else { 0 }
     }
 
-    /// A hole outlasts a timeout for as long as its repairs are lost, and meanwhile no loss is news. TCPs grow
-    /// all the same until their timer fires again; under TACK it does not while anything arrives, and a window
-    /// grew to ten times what the path held.
+    /// While repairs after a timeout are lost, no loss is news. TCPs grow until their timer fires again.
     fn is_held_by(&self, ack: &AckSample) -> bool {
         ack.in_recovery && !self.in_slow_start() && !ack.ack_interval.is_zero()
     }

@@ -69,15 +69,6 @@ pub fn stretched(interval: Duration, queued: Duration, rtt_min: Duration) -> Dur
     Duration::try_from_secs_f64(interval.as_secs_f64() * factor).unwrap_or(interval)
 }
 
-/// How long a packet waits for the next `L - 1` before a timer acknowledges it: half as long again as
-/// they take at the pace of the last two, `gap` apart, and not less than `flush`. As other TCPs'
-/// delayed ACKs, not longer than 200 ms; packets further apart have no pace.
-pub fn patience(gap: Duration, segments_per_ack: u32, flush: Duration) -> Duration {
-    const MOST: Duration = Duration::from_millis(200);
-    let next = gap.saturating_mul(segments_per_ack.saturating_sub(1));
-    if next > MOST { flush } else { (next * 3 / 2).min(MOST).max(flush) }
-}
-
 /// `bdp = bw * RTTmin`, bytes.
 pub fn bdp(bw: Rate, rtt_min: Duration) -> u64 {
     bw.bytes_in(rtt_min)

@@ -113,6 +113,7 @@
 
 pub mod equations;
 mod feedback;
+mod pace;
 mod params;
 mod pkt_seq;
 mod ranges;

@@ -15,7 +15,7 @@ pub struct Params {
     /// TACKs while bandwidth is probed.
     pub startup: StartupAcks,
     /// Bound on the flush timer: what arrived is acknowledged at most
-    /// `max(alpha, flush)` later. Below the 500 ms of [RFC 9293 §3.8.6.3, MUST-40], and not below
+    /// `max(alpha, flush)` later, and later where packets usually come further apart. Below the 500 ms of [RFC 9293 §3.8.6.3, MUST-40], and not below
     /// the delayed-ACK timer of TCPs (40 ms): a sparse flow would pay for it in acknowledgments.
     pub flush: Duration,
     /// `tau`: window of the RTTmin filter, at most 10 s [TON §V-B].

@@ -12,7 +12,7 @@
 //! by the equation as many times the accesses. The queue is what is measured now: when it is gone, so
 //! is the stretch.
 //!
-//! Patience is a timer's, 40 ms, or longer where packets come at a steady pace that is slower: their
+//! Patience is a timer's, 40 ms, or longer where packets come at a pace that is slower ([`Pace`]): their
 //! TACKs would cover one segment each. While the sender probes for bandwidth, alpha is shorter, and so is
 //! patience with packets that came close together: a window of an odd number of segments must not wait
 //! for a timer to grow. Per packet, as [TON §VI-D] has it, is one TACK per poll for packets of one
@@ -42,6 +42,7 @@ use core::time::Duration;
 use tack_units::Instant;
 
 use crate::feedback::{Frequency, Regime};
+use crate::pace::Pace;
 use crate::{Params, StartupAcks, equations};
 
 /// Nothing waits longer, whatever the peer asks for: strictly below the 500 ms of
@@ -101,8 +102,8 @@ pub(super) struct Schedule {
     oldest: Option<Instant>,
     /// When the latest packet arrived.
     last_arrival: Option<Instant>,
-    /// How long after the one before it, and that after the one before; zero for the first.
-    gaps: [Duration; 2],
+    /// How far apart they come.
+    pace: Pace,
     /// So many TACKs more that do not wait for the pace: the last one that did, did so in vain.
     distrust: u32,
     /// So many TACKs more that do not wait for data in return to say the same.
@@ -136,7 +137,7 @@ impl Schedule {
             full_at: None,
             oldest: None,
             last_arrival: None,
-            gaps: [Duration::ZERO; 2],
+            pace: Pace::default(),
             distrust: 0,
             silent: 0,
             at_once: None,
@@ -156,7 +157,7 @@ impl Schedule {
     /// A packet with `bytes` of data arrived.
     pub(super) fn on_arrival(&mut self, bytes: u64, at_once: bool, now: Instant) {
         let gap = self.last_arrival.map_or(Duration::ZERO, |last| now - last);
-        self.gaps = [gap, self.gaps[0]];
+        self.pace.on_gap(gap);
         self.last_arrival = Some(now);
         self.oldest.get_or_insert(now);
         self.packets = self.packets.saturating_add(1);
@@ -257,25 +258,22 @@ impl Schedule {
     }
 
     fn patience(&self) -> Duration {
-        let [gap, before] = self.gaps;
         // Part of a window that grows, not of a sparse flow.
-        let brisk = gap < STARTUP_PATIENCE / 2;
-        let pace = gap.max(before);
-        let is_steady = gap.min(before) * 2 >= pace && self.distrust == 0;
-        match self.regime {
-            Regime::Startup if brisk => self.flush.min(STARTUP_PATIENCE),
-            Regime::Startup | Regime::Steady if is_steady => {
-                equations::patience(pace, self.segments_per_ack, self.flush)
-            }
-            Regime::Startup | Regime::Steady => self.flush,
+        let brisk = self.pace.last() < STARTUP_PATIENCE / 2;
+        if self.regime == Regime::Startup && brisk {
+            return self.flush.min(STARTUP_PATIENCE);
         }
+        let steady = self.pace.steady(self.segments_per_ack, self.flush);
+        let slow = self.pace.slow(self.flush);
+        steady.filter(|_| self.distrust == 0).map_or(slow, |steady| steady.max(slow))
     }
 
     /// A TACK leaves now.
     pub(super) fn on_tack(&mut self, now: Instant) {
         // A window may have been what made the pace, and no packet more fits it before this TACK.
-        let waited = self.patience() > self.flush
-            && self.oldest.is_some_and(|oldest| now - oldest > self.flush);
+        let slow = self.pace.slow(self.flush);
+        let waited =
+            self.patience() > slow && self.oldest.is_some_and(|oldest| now - oldest > slow);
         self.distrust = match self.at_once {
             None if waited && self.packets < self.segments_per_ack => DISTRUST,
             _ => self.distrust.saturating_sub(1),

@@ -311,9 +311,16 @@ impl Model {
         let is_steady = gap * 2 >= before && before * 2 >= gap;
         let next = gap.max(before) * (self.frequency.segments_per_ack - 1);
         if self.trusted_in > 0 || !is_steady || next > ms(200) {
-            return FLUSH;
+            return self.slow();
         }
-        (next * 3 / 2).clamp(FLUSH, ms(200))
+        (next * 3 / 2).min(ms(200)).max(self.slow())
+    }
+
+    /// Half as long again as packets usually take, within bounds.
+    fn slow(&self) -> Duration {
+        let gaps = self.all.windows(2).map(|pair| (pair[1] - pair[0]).min(ms(400)));
+        let usual = gaps.fold(Duration::ZERO, |usual, gap| usual * 15 / 16 + gap / 16);
+        (usual * 3 / 2).clamp(FLUSH, ms(120))
     }
 
     /// How long data in return may take to say the same.
@@ -375,9 +382,9 @@ impl Model {
 
     fn on_tack(&mut self, now: Instant) {
         let oldest = self.arrivals.iter().find(|(.., said)| !said);
-        let waited = oldest.is_some_and(|(oldest, ..)| now - *oldest > FLUSH);
+        let waited = oldest.is_some_and(|(oldest, ..)| now - *oldest > self.slow());
         let in_vain = waited
-            && self.patience() > FLUSH
+            && self.patience() > self.slow()
             && self.arrivals.len() < self.frequency.segments_per_ack as usize;
         self.trusted_in = match self.demanded {
             None if in_vain => DISTRUST,

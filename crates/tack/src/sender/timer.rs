@@ -39,7 +39,7 @@ use core::time::Duration;
 use tack_units::Instant;
 
 use super::Timeout;
-use crate::equations;
+use crate::pace::Pace;
 
 /// RTO before the first RTT sample [RFC 6298 §2.1].
 const INITIAL_RTO: Duration = Duration::from_secs(1);
@@ -91,8 +91,8 @@ pub(super) struct Timer {
     patience: Duration,
     patient_until: Instant,
     last_sent: Instant,
-    /// Between the last two transmissions.
-    gap: Duration,
+    /// How far apart transmissions are.
+    pace: Pace,
     /// Since when `L` segments are outstanding.
     full_since: Option<Instant>,
     /// Probes sent since the last progress, and when the last of them was.
@@ -109,7 +109,7 @@ impl Timer {
             patience: Duration::ZERO,
             patient_until: now,
             last_sent: now,
-            gap: Duration::ZERO,
+            pace: Pace::default(),
             full_since: None,
             probes: 0,
             probed_at: now,
@@ -119,7 +119,7 @@ impl Timer {
 
     /// A transmission leaves; `idle`: nothing was outstanding.
     pub(super) fn on_sent(&mut self, idle: bool, now: Instant) {
-        self.gap = now - self.last_sent;
+        self.pace.on_gap(now - self.last_sent);
         self.last_sent = now;
         if idle {
             self.waiting_since = now;
@@ -194,8 +194,8 @@ impl Timer {
     /// How long the receiver may wait before it acknowledges what left last. The path may have changed
     /// the pace a little, and the pace may be just too slow to count as one.
     fn held_back(&self, full: bool, path: Path) -> Duration {
-        let patience = |gap: Duration| equations::patience(gap, path.segments_per_ack, path.flush);
-        let patience = patience(self.gap * 3 / 4).max(patience(self.gap * 5 / 4));
+        let steady = self.pace.steady_at_most(path.segments_per_ack, path.flush);
+        let patience = steady.max(self.pace.slow_at_most(path.flush));
         let patience = if full { Duration::ZERO } else { patience };
         path.alpha.max(patience).min(MAX_ACK_DELAY)
     }

@@ -20,7 +20,7 @@
 //!             |
 //!    +---> ProbeBw  gain 1.25, 0.75, then 1: look for more, drain, cruise; repeat
 //!    |        |
-//!    +---- ProbeRtt when RTTmin is 10 s old: 200 ms of nearly nothing (from any state; back to
+//!    +---- ProbeRtt when RTTmin is 10 s old ([`min_rtt`]): 200 ms of nearly nothing (from any state; back to
 //!                   Startup if the pipe was never full)
 //! ```
 //!
@@ -247,8 +247,16 @@ impl Bbr {
 
     fn search_rtt_min(&mut self, ack: &AckSample, news: News) {
         let every = self.constants.probe_rtt_every;
+        if ack.lost_bytes > 0 {
+            self.model.min_rtt.on_loss(ack.now);
+        }
         if self.state != State::ProbeRtt {
-            let stale = self.model.min_rtt.is_stale(every, ack.now);
+            let falls_silent_for_it = self.is_receiver_based() && !self.is_gentle();
+            let min_rtt = &self.model.min_rtt;
+            let stale = match falls_silent_for_it {
+                true => min_rtt.is_unseen(every, ack.now),
+                false => min_rtt.is_stale(every, ack.now),
+            };
             // Slowing down a little shows nothing while Startup doubles the rate every round.
             let vain = self.is_gentle() && !self.model.full_pipe.reached();
             if stale && self.config.probe_rtt && !self.idle_restart && !vain {

@@ -10,6 +10,8 @@
 //! ProbeRTT     every 10 s  every 2.5 s   every 10 s  every 2.5 s
 //!              4 MSS       0.75 * rate   MSS * f     0.75 * rate
 //! ```
+//!
+//! and bulk under TACK only where RTTmin is not seen by itself ([`MinRtt::is_unseen`](super::min_rtt::MinRtt)).
 
 use core::time::Duration;
 

@@ -27,7 +27,7 @@ impl AsyncRead for Program {
             return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()));
         }
         let most = self.breaks_after.unwrap_or(usize::MAX).min(buf.remaining());
-        let mut part = buf.take(most);
+        let mut part = ReadBuf::new(buf.initialize_unfilled_to(most));
         ready!(Pin::new(&mut self.inner).poll_read(cx, &mut part))?;
         let n = part.filled().len();
         buf.advance(n);

@@ -26,14 +26,22 @@ pub(super) fn versus(args: &VersusArgs) -> Result<ExitCode, Failure> {
     experiment::show(&named(&files)?, &args.figure, papers, &command)
 }
 
-/// The command as a shell takes it.
-fn typed(args: impl Iterator<Item = String>) -> String {
+/// The command as a shell takes it. Where results were put is nobody else's business.
+fn typed(mut args: impl Iterator<Item = String>) -> String {
+    let mut kept = Vec::new();
+    while let Some(arg) = args.next() {
+        match arg.as_str() {
+            "--out" | "--report" | "--document" => drop(args.next()),
+            it if ["--out=", "--report=", "--document="].iter().any(|own| it.starts_with(own)) => {}
+            _ => kept.push(arg),
+        }
+    }
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./,=:+".contains(c);
     let word = |arg: String| match !arg.is_empty() && arg.chars().all(plain) {
         true => arg,
         false => format!("'{}'", arg.replace('\'', "'\\''")),
     };
-    let words: Vec<String> = args.map(word).collect();
+    let words: Vec<String> = kept.into_iter().map(word).collect();
     format!("tack {}", words.join(" "))
 }
 
@@ -83,7 +91,7 @@ mod tests {
 
     #[test]
     fn the_command_that_is_told_can_be_typed_again() {
-        let args = ["lab", "versus", "bulk", "--set", "stack = { rival = 'x' }", ""];
+        let args = ["lab", "versus", "--out", "x", "bulk", "--set", "stack = { rival = 'x' }", ""];
         let told = typed(args.map(str::to_owned).into_iter());
         assert_eq!(told, r"tack lab versus bulk --set 'stack = { rival = '\''x'\'' }' ''");
     }

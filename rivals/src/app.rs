@@ -1,6 +1,8 @@
 //! What server and client say to each other, the same over every stack: a request of 24 bytes (what,
 //! and two numbers), and the answer.
 
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -10,6 +12,7 @@ use tokio::task::LocalSet;
 use tokio::time::{Instant, sleep_until};
 
 use crate::Ask;
+use crate::messages::exchange;
 use crate::stack::{Dialer, Listener};
 use crate::stream::Stream;
 
@@ -123,7 +126,7 @@ pub(crate) async fn ask(dialer: Dialer, ask: &Ask) -> Result<()> {
     let tasks = LocalSet::new();
     let (received, seconds, latencies) = tasks
         .run_until(async {
-            let dialer = std::rc::Rc::new(dialer);
+            let dialer = Rc::new(dialer);
             let mut files = Vec::new();
             for _ in 0..ask.connections {
                 let (dialer, bytes, bps) = (dialer.clone(), ask.bytes, (ask.mbps * 1e6) as u64);
@@ -131,27 +134,21 @@ pub(crate) async fn ask(dialer: Dialer, ask: &Ask) -> Result<()> {
                     receive(dialer.connect().await?, Request::File { bytes, bps }).await
                 }));
             }
+            let ended = Rc::new(Cell::new(None));
             let messages = (ask.message_bytes > 0).then(|| {
-                let (dialer, ask) = (dialer.clone(), ask.clone());
-                let latencies = std::rc::Rc::new(std::cell::RefCell::new(Vec::new()));
-                let own = latencies.clone();
-                let task = tokio::task::spawn_local(async move {
-                    if let Err(e) = ping(dialer.connect().await?, &ask, &own).await {
-                        eprintln!("messages: {e:#}");
-                    }
-                    anyhow::Ok(())
-                });
-                (task, latencies)
+                let (dialer, ask, ended) = (dialer.clone(), ask.clone(), ended.clone());
+                tokio::task::spawn_local(async move { messages(&dialer, &ask, &ended).await })
             });
             let mut received = 0;
             for file in files {
                 received += file.await??;
             }
             let seconds = start.elapsed().as_secs_f64();
-            let latencies = messages.map(|(task, latencies)| {
-                task.abort();
-                latencies.take()
-            });
+            ended.set(Some(Instant::now()));
+            let latencies = match messages {
+                Some(task) => Some(task.await??),
+                None => None,
+            };
             anyhow::Ok((received, seconds, latencies))
         })
         .await?;
@@ -164,6 +161,18 @@ pub(crate) async fn ask(dialer: Dialer, ask: &Ask) -> Result<()> {
     }
     println!("{said}");
     Ok(())
+}
+
+/// Exchanges messages on a connection of their own until the files have `ended`: latencies, ms.
+async fn messages(dialer: &Dialer, ask: &Ask, ended: &Cell<Option<Instant>>) -> Result<Vec<f64>> {
+    let mut stream = dialer.connect().await?;
+    stream.write(Request::Echo { bytes: ask.message_bytes }.encode()).await?;
+    let (latencies, every) = (RefCell::default(), Duration::from_secs_f64(ask.every_ms / 1e3));
+    let bytes = usize::try_from(ask.message_bytes)?;
+    if let Err(e) = exchange(stream, bytes, every, ended, &latencies).await {
+        eprintln!("messages: {e:#}");
+    }
+    Ok(latencies.take())
 }
 
 /// What the share `q` of sorted values does not exceed.
@@ -186,25 +195,6 @@ async fn receive(mut stream: Stream, request: Request) -> Result<u64> {
     }
     stream.finish().await?;
     Ok(received)
-}
-
-/// Sends a message, waits for it to come back, and again; each latency goes into `latencies`.
-async fn ping(
-    mut stream: Stream,
-    ask: &Ask,
-    latencies: &std::cell::RefCell<Vec<f64>>,
-) -> Result<()> {
-    stream.write(Request::Echo { bytes: ask.message_bytes }.encode()).await?;
-    let mut message = vec![0x61; ask.message_bytes as usize];
-    let every = Duration::from_secs_f64(ask.every_ms / 1e3);
-    loop {
-        let start = Instant::now();
-        stream.write(Bytes::copy_from_slice(&message)).await?;
-        stream.flush().await?;
-        ensure!(stream.fill(&mut message).await?, "the server ended it");
-        latencies.borrow_mut().push(start.elapsed().as_secs_f64() * 1e3);
-        sleep_until(start + every).await;
-    }
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@
 
 mod app;
 mod keys;
+mod messages;
 mod stack;
 mod stream;
 mod udp;
@@ -37,6 +38,8 @@ struct Cli {
 pub(crate) enum Stack {
     /// TACK over UDP with TLS.
     Tack,
+    /// QUIC with TACK in it.
+    QuicTack,
     /// The kernel's TCP.
     Tcp,
     /// The kernel's TCP with TLS.

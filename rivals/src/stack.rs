@@ -2,6 +2,7 @@
 
 #[cfg(feature = "noq")]
 mod noq;
+mod quic_tack;
 #[cfg(feature = "quinn")]
 mod quinn;
 #[cfg(feature = "s2n")]
@@ -36,6 +37,7 @@ pub(crate) fn version(stack: Stack) -> String {
     };
     match stack {
         Stack::Tack => of("tack-net"),
+        Stack::QuicTack => of("tack-quic"),
         Stack::Tcp | Stack::Tls => {
             let release = std::fs::read_to_string("/proc/sys/kernel/osrelease");
             format!("Linux {}", release.unwrap_or_default().trim())
@@ -55,6 +57,7 @@ pub(crate) fn version(stack: Stack) -> String {
 /// Who listens.
 pub(crate) enum Listener {
     Tack(tack::Server),
+    QuicTack(tack_net::quic::Endpoint),
     Tcp(tcp::Server),
     #[cfg(feature = "quinn")]
     Quinn(::quinn::Endpoint),
@@ -69,6 +72,7 @@ pub(crate) enum Listener {
 /// A connection that was accepted, before its handshake.
 pub(crate) enum Incoming {
     Tack(tack::Incoming),
+    QuicTack(tack_net::quic::Connection),
     Tcp(tcp::Incoming),
     #[cfg(feature = "quinn")]
     Quinn(::quinn::Incoming),
@@ -84,6 +88,7 @@ impl Listener {
     pub(crate) async fn bind(stack: Stack, settings: &Settings) -> Result<Listener> {
         Ok(match stack {
             Stack::Tack => Listener::Tack(tack::Server::bind(settings)?),
+            Stack::QuicTack => Listener::QuicTack(quic_tack::serve(settings)?),
             Stack::Tcp | Stack::Tls => {
                 Listener::Tcp(tcp::Server::bind(settings, stack == Stack::Tls).await?)
             }
@@ -103,6 +108,7 @@ impl Listener {
         const ENDED: &str = "the endpoint ended";
         Ok(match self {
             Listener::Tack(server) => Incoming::Tack(server.accept().await?),
+            Listener::QuicTack(endpoint) => Incoming::QuicTack(quic_tack::accept(endpoint).await?),
             Listener::Tcp(server) => Incoming::Tcp(server.accept().await?),
             #[cfg(feature = "quinn")]
             Listener::Quinn(endpoint) => {
@@ -127,6 +133,7 @@ impl Incoming {
     pub(crate) async fn stream(self) -> Result<Stream> {
         match self {
             Incoming::Tack(incoming) => incoming.stream().await,
+            Incoming::QuicTack(connection) => quic_tack::stream(connection).await,
             Incoming::Tcp(incoming) => incoming.stream().await,
             #[cfg(feature = "quinn")]
             Incoming::Quinn(incoming) => {
@@ -160,6 +167,7 @@ pub(crate) struct Dialer {
 
 enum Over {
     Tack(tack::Client),
+    QuicTack(quic_tack::Client),
     Tcp(tcp::Client),
     #[cfg(feature = "quinn")]
     Quinn(::quinn::Endpoint),
@@ -175,6 +183,7 @@ impl Dialer {
     pub(crate) async fn new(stack: Stack, ask: &Ask) -> Result<Dialer> {
         let over = match stack {
             Stack::Tack => Over::Tack(tack::Client::new()?),
+            Stack::QuicTack => Over::QuicTack(quic_tack::Client::new()?),
             Stack::Tcp | Stack::Tls => Over::Tcp(tcp::Client::new(stack == Stack::Tls)?),
             #[cfg(feature = "quinn")]
             Stack::Quinn => Over::Quinn(quinn::client(&ask.settings)?),
@@ -193,6 +202,7 @@ impl Dialer {
         let peer = self.peer;
         match &self.over {
             Over::Tack(client) => client.connect(peer).await,
+            Over::QuicTack(client) => client.connect(peer).await,
             Over::Tcp(client) => client.connect(peer).await,
             #[cfg(feature = "quinn")]
             Over::Quinn(endpoint) => {

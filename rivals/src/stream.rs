@@ -40,13 +40,11 @@ impl Stream {
         Ok(())
     }
 
+    /// Has what was written leave. It does so by itself where a stack is a library; and s2n-quic's own
+    /// `flush` is another thing, which waits until the peer has acknowledged everything.
     pub(crate) async fn flush(&mut self) -> Result<()> {
-        match self {
-            Stream::Plain(stream) => stream.flush().await?,
-            #[cfg(feature = "s2n")]
-            Stream::S2n(stream, _) => stream.flush().await?,
-            #[allow(unreachable_patterns, reason = "whichever stacks are built")]
-            _ => {}
+        if let Stream::Plain(stream) = self {
+            stream.flush().await?;
         }
         Ok(())
     }
@@ -82,21 +80,24 @@ impl Stream {
         })
     }
 
+    /// Some bytes of what came, how many; 0 at the end. Cancel safe.
+    pub(crate) async fn read(&mut self, buffer: &mut [u8]) -> Result<usize> {
+        Ok(match self {
+            Stream::Plain(stream) => stream.read(buffer).await?,
+            #[cfg(feature = "quinn")]
+            Stream::Quinn(_, recv, _) => recv.read(buffer).await?.unwrap_or(0),
+            #[cfg(feature = "noq")]
+            Stream::Noq(_, recv, _) => recv.read(buffer).await?.unwrap_or(0),
+            #[cfg(feature = "s2n")]
+            Stream::S2n(stream, _) => stream.read(buffer).await?,
+        })
+    }
+
     /// Fills `buffer`; `false` where the stream ended before its first byte.
     pub(crate) async fn fill(&mut self, buffer: &mut [u8]) -> Result<bool> {
         let mut at = 0;
         while at < buffer.len() {
-            let rest = &mut buffer[at..];
-            let n = match self {
-                Stream::Plain(stream) => stream.read(rest).await?,
-                #[cfg(feature = "quinn")]
-                Stream::Quinn(_, recv, _) => recv.read(rest).await?.unwrap_or(0),
-                #[cfg(feature = "noq")]
-                Stream::Noq(_, recv, _) => recv.read(rest).await?.unwrap_or(0),
-                #[cfg(feature = "s2n")]
-                Stream::S2n(stream, _) => stream.read(rest).await?,
-            };
-            match n {
+            match self.read(&mut buffer[at..]).await? {
                 0 if at == 0 => return Ok(false),
                 0 => return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
                 n => at += n,

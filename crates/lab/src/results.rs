@@ -17,10 +17,10 @@ pub fn blessed(report: &Report) -> String {
 }
 
 /// What runs in real time gave, under a heading for each: figures of one machine at one time, which the
-/// code does not give again to the byte. `command` is what was typed.
-pub fn of_real_time(whole: &[(Loaded, Report)], command: &str) -> String {
+/// code does not give again to the byte. `command` is what was typed, `setting` where, when and of what commit.
+pub fn of_real_time(whole: &[(Loaded, Report)], command: &str, setting: &str) -> String {
     let mut out = format!(
-        "# Beside the programs of today\n\nWhat `{command}` printed on one machine. Real programs in \
+        "# Beside the programs of today\n\nWritten by\n\n```\n{command}\n```\n\n{setting} Real programs in \
          real time: another run gives other numbers, and no test holds this page to the code. Runs \
          alternate, so ratios within a path say more than numbers; an interval is 95 % over the \
          repetitions. What could not run is named below its table.\n"

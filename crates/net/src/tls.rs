@@ -50,6 +50,7 @@ pub use identity::ServerIdentity;
 pub use known_hosts::KnownHosts;
 pub use rustls::{AlertDescription, Error as ProtocolError};
 pub use secrets::Secrets;
+pub use session::WRITE_BYTES;
 pub use stream::TlsStream;
 pub use trust::ClientTrust;
 

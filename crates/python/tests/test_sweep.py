@@ -135,6 +135,75 @@ def test_a_store_has_what_is_done_when_a_sweep_ends_early_and_it_goes_on(
     assert told[0] == done and store.read_bytes() == results.jsonl()
 
 
+def test_a_shard_that_does_not_come_back_costs_itself_and_no_more(
+    plan: lab.Plan, results: lab.Results, tmp_path: Path
+) -> None:
+    class Forgetful(Unruly):
+        def submit(self, function: Callable[..., Any], /, *args: Any) -> "Future[Any]":
+            self.count += 1
+            future: Future[Any] = Future()
+            if self.count != 2:
+                future.set_result(function(*args))
+            return future
+
+    store, executor = tmp_path / "runs.jsonl", Forgetful(lambda n: False)
+    swept = lab.sweep(plan, executor, store=store, shard_s=1e-3, workers=2, limit_s=0.2)
+    assert swept.jsonl() == store.read_bytes() == results.jsonl()
+    with pytest.raises(lab.WorkerLost, match=r"2 times; .*TimeoutError: it was not back within 0.1 s"):
+        lab.sweep(plan, Never(), retries=1, limit_s=0.1)
+
+
+class Never:
+    """Takes everything and does nothing."""
+
+    workers = 1
+
+    def submit(self, function: Callable[..., Any], /, *args: Any) -> "Future[Any]":
+        return Future()
+
+
+def test_a_worker_that_stands_still_is_left_and_its_shard_run_by_another(tmp_path: Path) -> None:
+    made: List[Any] = []
+    stopped: List[int] = []
+
+    def make() -> Any:
+        made.append(ProcessPoolExecutor(2))
+        return made[-1]
+
+    def stop_one(done: int, total: int) -> None:
+        if 0 < done < total and not stopped:
+            stopped.append(busiest(list(made[0]._processes)))
+            os.kill(stopped[0], signal.SIGSTOP)
+
+    plan = lab.loads(SWEEP)
+    whole = plan.run(progress=False)
+    store = tmp_path / "runs.jsonl"
+    swept = lab.sweep(plan, make, store=store, shard_s=0.3, limit_s=6.0, progress=stop_one)
+    assert stopped and len(made) == 1, "no other pool is made of it"
+    assert swept.jsonl() == store.read_bytes() == whole.jsonl()
+    wait_for("the end of the one that stood still", lambda: stopped[0] not in descendants(os.getpid()))
+
+
+def test_what_an_executor_does_not_take_at_once_it_is_offered_again(
+    plan: lab.Plan, results: lab.Results, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tack_lab._sweep._PAUSE_S", 0.01)
+
+    class Full(Unruly):
+        def submit(self, function: Callable[..., Any], /, *args: Any) -> "Future[Any]":
+            self.count += 1
+            if self.lost(self.count):
+                raise OSError("the queue is full")
+            future: Future[Any] = Future()
+            future.set_result(function(*args))
+            return future
+
+    often = Full(lambda n: n % 3 != 0)
+    assert lab.sweep(plan, often, shard_s=1e-3, workers=2, retries=2).jsonl() == results.jsonl()
+    with pytest.raises(lab.WorkerLost, match="took no shard, 3 times in a row; .*the queue is full"):
+        lab.sweep(plan, Full(lambda n: True), retries=2)
+
+
 def test_results_of_another_file_stay_in_a_store(plan: lab.Plan, tmp_path: Path) -> None:
     store = tmp_path / "runs.jsonl"
     other = lab.loads(SCENARIO, set={"wan.loss": 0.01})
@@ -152,6 +221,7 @@ def test_results_of_another_file_stay_in_a_store(plan: lab.Plan, tmp_path: Path)
         ({"shard_s": 0.0}, ValueError, "shard_s is 0.0, but must be above 0"),
         ({"workers": 0}, ValueError, "workers is 0, but must be at least 1"),
         ({"retries": -1}, ValueError, "retries is -1, but must be at least 0"),
+        ({"limit_s": 0.0}, ValueError, "limit_s is 0.0, but must be above 0"),
     ],
 )
 def test_a_sweep_that_cannot_be_is_refused_with_why(

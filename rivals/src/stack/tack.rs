@@ -5,9 +5,9 @@ use std::path::Path;
 
 use anyhow::Result;
 use tack_net::tls::{Acceptor, ClientTrust, Connector, ServerIdentity};
-use tack_net::{Endpoint, TackListener, TackStream};
+use tack_net::{ConnConfig, Endpoint, SocketConfig, TackListener, TackStream};
 
-use super::any;
+use super::{RECV_BUFFER_BYTES, SEND_BUFFER_BYTES, WINDOW_BYTES, any};
 use crate::Settings;
 use crate::keys::{CERTIFICATE, KEY, NAME};
 use crate::stream::Stream;
@@ -32,9 +32,25 @@ fn identity() -> Result<ServerIdentity> {
     Ok(ServerIdentity::from_pem_files(Path::new(CERTIFICATE), Path::new(KEY))?)
 }
 
+/// Sockets with the buffers that all have.
+pub(super) fn socket() -> SocketConfig {
+    SocketConfig::default().with(|it| {
+        it.recv_buffer_bytes = RECV_BUFFER_BYTES;
+        it.send_buffer_bytes = SEND_BUFFER_BYTES;
+    })
+}
+
+fn endpoint(port: u16) -> Result<Endpoint> {
+    let conn = ConnConfig::default().with(|it| {
+        it.send_buffer = WINDOW_BYTES as usize;
+        it.recv_buffer = WINDOW_BYTES as usize;
+    });
+    Ok(Endpoint::builder().socket(socket()).conn(conn).bind(any(port))?)
+}
+
 impl Server {
     pub(crate) fn bind(settings: &Settings) -> Result<Server> {
-        let endpoint = Endpoint::builder().bind(any(settings.port))?;
+        let endpoint = endpoint(settings.port)?;
         let listener = endpoint.listen_plain()?;
         Ok(Server { listener, acceptor: Acceptor::new(&identity()?)?, _endpoint: endpoint })
     }
@@ -54,7 +70,7 @@ impl Incoming {
 impl Client {
     pub(crate) fn new() -> Result<Client> {
         let trust = ClientTrust::Pinned(identity()?.fingerprint());
-        let endpoint = Endpoint::builder().bind(any(0))?;
+        let endpoint = endpoint(0)?;
         Ok(Client { endpoint, connector: Connector::new(trust)? })
     }
 

@@ -28,7 +28,6 @@ pub enum Next {
 pub struct Incoming {
     buffer: Vec<u8>,
     start: usize,
-    filled: usize,
     /// Bytes of the frame under way that the program has not got.
     left: usize,
     /// The program has everything before it.
@@ -45,7 +44,6 @@ impl Default for Incoming {
         Incoming {
             buffer: Vec::new(),
             start: 0,
-            filled: 0,
             left: 0,
             position: 0,
             told: 0,
@@ -67,9 +65,13 @@ impl Incoming {
                 return Ok(Next::End(end));
             }
             if self.left > 0 {
-                return Ok(if self.start < self.filled { Next::Payload } else { Next::Nothing });
+                return Ok(if self.start < self.buffer.len() {
+                    Next::Payload
+                } else {
+                    Next::Nothing
+                });
             }
-            let Some((frame, used)) = Frame::read(&self.buffer[self.start..self.filled])? else {
+            let Some((frame, used)) = Frame::read(&self.buffer[self.start..])? else {
                 return Ok(Next::Nothing);
             };
             self.start += used;
@@ -86,7 +88,7 @@ impl Incoming {
 
     /// Bytes for the program.
     pub fn payload(&self) -> &[u8] {
-        let end = self.filled.min(self.start.saturating_add(self.left));
+        let end = self.buffer.len().min(self.start.saturating_add(self.left));
         &self.buffer[self.start..end]
     }
 
@@ -103,28 +105,28 @@ impl Incoming {
         self.position += u64::from(self.end == Some(End::Orderly));
     }
 
-    /// Room for more. What is there stays, and is at most the beginning of a frame.
-    pub fn room(&mut self) -> &mut [u8] {
-        self.buffer.copy_within(self.start..self.filled, 0);
-        (self.start, self.filled) = (0, self.filled - self.start);
-        if self.buffer.len() < self.room {
-            self.buffer.resize(self.room, 0);
+    /// Where more is to be put, and how much at most; none while that is much already.
+    pub fn room(&mut self) -> (&mut Vec<u8>, usize) {
+        if self.start > 0 {
+            self.buffer.drain(..self.start);
+            self.start = 0;
         }
-        &mut self.buffer[self.filled..]
+        let room = self.room.saturating_sub(self.buffer.len());
+        self.buffer.reserve_exact(room);
+        (&mut self.buffer, room)
     }
 
-    /// So many bytes came.
-    pub fn came(&mut self, n: usize) {
-        self.filled += n;
-        if self.filled == self.buffer.len() {
+    /// More came.
+    pub fn came(&mut self) {
+        if self.buffer.len() >= self.room {
             self.room = (4 * self.room).min(MOST_PAYLOAD);
         }
     }
 
     /// Nothing comes for now: an idle stream holds no buffer.
     pub fn rest(&mut self) {
-        if self.start == self.filled {
-            (self.buffer, self.start, self.filled) = (Vec::new(), 0, 0);
+        if self.start == self.buffer.len() {
+            (self.buffer, self.start) = (Vec::new(), 0);
         }
     }
 
@@ -142,7 +144,7 @@ impl Incoming {
 
     /// Goes on over another connection. What the program did not get is asked for once more.
     pub fn restart(&mut self) {
-        (self.buffer, self.start, self.filled, self.left) = (Vec::new(), 0, 0, 0);
+        (self.buffer, self.start, self.left) = (Vec::new(), 0, 0);
         if !self.ended {
             self.end = None;
         }
@@ -168,8 +170,8 @@ impl Incoming {
 pub fn fuzz(bytes: &[u8]) {
     let mut incoming = Incoming::default();
     for piece in bytes.chunks(7) {
-        incoming.room()[..piece.len()].copy_from_slice(piece);
-        incoming.came(piece.len());
+        incoming.room().0.extend_from_slice(piece);
+        incoming.came();
         loop {
             match incoming.poll() {
                 Err(_) => return,

@@ -10,15 +10,21 @@
 
 use std::collections::VecDeque;
 
+use tack_net::tls::WRITE_BYTES;
+
 use super::frame::{End, Frame, HEADER, MOST_PAYLOAD, Violation};
 
 /// Most bytes that are kept for another connection. Whoever wants to send more waits until the other end has
 /// some, unless that cannot be heard now; then the oldest are kept no longer.
 pub const MOST_KEPT: u64 = 16 << 20;
-/// What one read is offered at first, and the most that it grows to while reads fill it.
+/// What one read is offered at first.
 const LEAST_READ: usize = 4 << 10;
+/// The most that it grows to while reads fill it: with the frame's header, two of TLS's writes, of which each
+/// leaves in one burst.
+const MOST_READ: usize = 2 * WRITE_BYTES - HEADER;
 /// Most buffers that wait to be read into again: as many as one word of the other end's sets free.
-const MOST_SPARE: usize = 8;
+const MOST_SPARE: usize = 9;
+const _: () = assert!(MOST_READ <= MOST_PAYLOAD);
 
 /// See the [module's text](self).
 #[derive(Debug)]
@@ -42,6 +48,8 @@ pub struct Outgoing {
     /// Room that the next read offers.
     room: usize,
     spare: Vec<Vec<u8>>,
+    /// The program had nothing more to say.
+    rests: bool,
 }
 
 #[derive(Debug)]
@@ -74,6 +82,7 @@ impl Default for Outgoing {
             end_sent: false,
             room: LEAST_READ,
             spare: Vec::new(),
+            rests: false,
         }
     }
 }
@@ -100,35 +109,47 @@ impl Outgoing {
         self.taken - self.base
     }
 
-    /// A buffer to read into, from [`HEADER`] on.
-    pub fn buffer(&mut self) -> Vec<u8> {
-        let mut buffer = self.spare.pop().unwrap_or_default();
-        buffer.resize(HEADER + self.room, 0);
-        buffer
+    /// A buffer to read into, behind what it has, and how much.
+    pub fn buffer(&mut self) -> (Vec<u8>, usize) {
+        let room = HEADER + self.room;
+        let mut buffer = self.spare.pop().unwrap_or_else(|| Vec::with_capacity(room));
+        buffer.clear();
+        buffer.reserve_exact(room);
+        buffer.extend_from_slice(&[0; HEADER]);
+        (buffer, self.room)
     }
 
-    /// Nothing could be read for now: an idle stream holds no buffers.
+    /// Nothing could be read for now: a stream without bytes under way holds no buffers.
     pub fn rest(&mut self) {
-        self.spare = Vec::new();
+        self.rests = true;
+        if self.pieces.is_empty() {
+            self.spare = Vec::new();
+        }
     }
 
-    /// So many bytes were read into a [`Self::buffer`]; none is the end.
-    pub fn take(&mut self, mut bytes: Vec<u8>, read: usize) {
+    /// A [`Self::buffer`] in which nothing came to lie.
+    pub fn put_back(&mut self, buffer: Vec<u8>) {
+        self.keep(buffer);
+    }
+
+    /// What was read lies in a [`Self::buffer`]; nothing more than was there is the end.
+    pub fn take(&mut self, bytes: Vec<u8>) {
+        let read = bytes.len() - HEADER;
+        self.rests = false;
         if read == 0 {
             self.end = Some(End::Orderly);
             return;
         }
         let is_full = read == self.room;
         if 2 * read < self.room {
-            self.take_copy(&bytes[HEADER..HEADER + read]);
+            self.take_copy(&bytes[HEADER..]);
             self.keep(bytes);
         } else {
-            bytes.truncate(HEADER + read);
             self.pieces.push_back(Piece { at: self.taken, bytes });
             self.taken += read as u64;
         }
         if is_full {
-            self.room = (4 * self.room).min(MOST_PAYLOAD);
+            self.room = (4 * self.room).min(MOST_READ);
         } else if 8 * read < self.room {
             self.room = (self.room / 4).max(LEAST_READ);
         }
@@ -210,6 +231,9 @@ impl Outgoing {
         self.base = self.base.max(position);
         while self.carried > 0 && self.pieces.front().is_some_and(|p| p.end() <= self.base) {
             self.forget_first();
+        }
+        if self.rests && self.pieces.is_empty() {
+            self.spare = Vec::new();
         }
         Ok(())
     }

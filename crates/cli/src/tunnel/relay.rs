@@ -8,14 +8,15 @@
 
 use std::future::poll_fn;
 use std::io;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use bytes::BufMut;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 use tokio::time::timeout;
 
-use super::frame::{End, Frame, HEADER, Violation};
+use super::frame::{End, Frame, Violation};
 use super::incoming::{Incoming, Next};
 use super::outgoing::Outgoing;
 
@@ -54,6 +55,8 @@ pub struct Session {
     outgoing: Outgoing,
     incoming: Incoming,
     unflushed: bool,
+    /// What the connection ended with, while what came before is passed on.
+    failed: Option<Broken>,
 }
 
 impl Session {
@@ -73,7 +76,7 @@ impl Session {
     /// What it lacks is not kept.
     pub fn restart(&mut self, position: u64) -> Result<(), Violation> {
         self.incoming.restart();
-        self.unflushed = false;
+        (self.unflushed, self.failed) = (false, None);
         self.outgoing.restart(position)
     }
 
@@ -188,6 +191,7 @@ impl Session {
         conn: &mut (impl AsyncRead + Unpin),
         program: &mut (impl AsyncWrite + Unpin),
     ) -> Result<bool, Broken> {
+        let mut drained = false;
         let deaf = loop {
             match self.incoming.poll()? {
                 Next::Payload => {
@@ -211,11 +215,11 @@ impl Session {
                 }
                 Next::End(End::Reset) => return Err(Broken::Reset),
                 Next::Have(position) => self.outgoing.acked(position)?,
-                Next::Nothing => {
-                    if self.poll_fill(cx, conn)?.is_pending() {
-                        break false;
-                    }
+                Next::Nothing if drained => {
+                    self.incoming.rest();
+                    break false;
                 }
+                Next::Nothing => drained = self.poll_fill(cx, conn)?,
             }
         };
         if let Some(position) = self.incoming.tell(false) {
@@ -230,40 +234,47 @@ impl Session {
         cx: &mut Context<'_>,
         conn: &mut (impl AsyncRead + Unpin),
     ) -> Result<bool, Broken> {
+        let mut drained = false;
         loop {
             match self.incoming.poll()? {
                 Next::Payload => self.incoming.passed_on(self.incoming.payload().len()),
                 Next::End(End::Orderly) => self.incoming.ended(),
                 Next::End(End::Reset) => return Ok(true),
                 Next::Have(_) => {}
-                Next::Nothing => {
-                    if self.poll_fill(cx, conn)?.is_pending() {
-                        return Ok(false);
-                    }
-                }
+                Next::Nothing if drained => return Ok(false),
+                Next::Nothing => drained = self.poll_fill(cx, conn)?,
             }
         }
     }
 
+    /// Reads until the buffer is full or the connection has no more for now, which is true: so few writes carry
+    /// much. What it ended with is told when nothing came before.
     fn poll_fill(
         &mut self,
         cx: &mut Context<'_>,
         conn: &mut (impl AsyncRead + Unpin),
-    ) -> Result<Poll<()>, Broken> {
-        let mut room = ReadBuf::new(self.incoming.room());
-        match Pin::new(conn).poll_read(cx, &mut room).map_err(Broken::Connection)? {
-            Poll::Pending => {
-                self.incoming.rest();
-                Ok(Poll::Pending)
+    ) -> Result<bool, Broken> {
+        let mut came = false;
+        while self.failed.is_none() {
+            let (buffer, most) = self.incoming.room();
+            if most == 0 {
+                return Ok(false);
             }
-            Poll::Ready(()) => {
-                let n = room.filled().len();
-                if n == 0 {
-                    return Err(Broken::Connection(io::ErrorKind::UnexpectedEof.into()));
+            let failed = match pin!(conn.read_buf(&mut buffer.limit(most))).poll(cx) {
+                Poll::Pending => return Ok(true),
+                Poll::Ready(Ok(0)) => io::ErrorKind::UnexpectedEof.into(),
+                Poll::Ready(Err(e)) => e,
+                Poll::Ready(Ok(_)) => {
+                    self.incoming.came();
+                    came = true;
+                    continue;
                 }
-                self.incoming.came(n);
-                Ok(Poll::Ready(()))
-            }
+            };
+            self.failed = Some(Broken::Connection(failed));
+        }
+        match self.failed.take_if(|_| !came) {
+            Some(failed) => Err(failed),
+            None => Ok(false),
         }
     }
 
@@ -306,19 +317,18 @@ impl Session {
         cx: &mut Context<'_>,
         program: &mut (impl AsyncRead + Unpin),
     ) -> Result<bool, Broken> {
-        let mut buffer = self.outgoing.buffer();
-        let mut room = ReadBuf::new(&mut buffer[HEADER..]);
-        let read = match Pin::new(program).poll_read(cx, &mut room).map_err(Broken::Program)? {
-            Poll::Pending => {
-                self.outgoing.rest();
-                return Ok(false);
-            }
-            Poll::Ready(()) => room.filled().len(),
-        };
+        let (mut buffer, most) = self.outgoing.buffer();
+        let mut room = (&mut buffer).limit(most);
+        let read = pin!(program.read_buf(&mut room)).poll(cx);
+        if read.map_err(Broken::Program)?.is_pending() {
+            self.outgoing.put_back(buffer);
+            self.outgoing.rest();
+            return Ok(false);
+        }
         if let Some(position) = self.incoming.tell(true) {
             self.outgoing.say(&Frame::Have(position).bytes());
         }
-        self.outgoing.take(buffer, read);
+        self.outgoing.take(buffer);
         Ok(true)
     }
 }

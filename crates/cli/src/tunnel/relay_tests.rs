@@ -3,6 +3,7 @@ use rand_pcg::Pcg64;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 
 use super::*;
+use crate::tunnel::frame::HEADER;
 use crate::tunnel::outgoing::MOST_KEPT;
 
 fn run<T>(work: impl Future<Output = T>) -> T {
@@ -26,7 +27,7 @@ impl AsyncRead for Program {
             return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()));
         }
         let most = self.breaks_after.unwrap_or(usize::MAX).min(buf.remaining());
-        let mut part = buf.take(most);
+        let mut part = ReadBuf::new(buf.initialize_unfilled_to(most));
         ready!(Pin::new(&mut self.inner).poll_read(cx, &mut part))?;
         let n = part.filled().len();
         buf.advance(n);
@@ -199,6 +200,28 @@ fn an_idle_direction_holds_no_buffer() {
         }
         let text = format!("{session:?}");
         assert!(text.contains("pieces: []") && text.contains("buffer: []"), "{text}");
+        assert!(text.contains("spare: []"), "{text}");
+    });
+}
+
+#[test]
+fn what_came_before_a_connection_broke_is_passed_on_first() {
+    run(async {
+        let (mut outer, mut program) = program(64 << 10, None);
+        let (mut conn, mut other) = duplex(64 << 10);
+        for part in [&b"one"[..], b"two"] {
+            let mut frame = vec![0; HEADER];
+            Frame::Data(part.len()).put(&mut frame);
+            other.write_all(&[&frame, part].concat()).await.unwrap();
+        }
+        drop(other);
+        let mut session = Session::default();
+        let broke = session.carry(&mut conn, &mut program).await;
+        assert!(matches!(broke, Err(Broken::Connection(_))), "{broke:?}");
+        assert_eq!(session.position(), 6);
+        let mut got = [0; 6];
+        outer.read_exact(&mut got).await.unwrap();
+        assert_eq!(&got, b"onetwo");
     });
 }
 

@@ -127,7 +127,9 @@ macro_rules! rivals {
 
 rivals! {
     "tack",
+    "quic-tack",
     "tack-perf",
+    "tack-perf-quic",
     "tack-tun",
     "tcp-cubic",
     "tcp-bbr",

@@ -7,7 +7,7 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::session::{MAX_WRITE_BYTES, Send, Session, Step};
+use super::session::{Send, Session, Step, WRITE_BYTES};
 use super::{Fingerprint, TlsError};
 
 /// A TLS 1.3 stream over `S`.
@@ -197,7 +197,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for TlsStream<S> {
         if buf.is_empty() {
             return Poll::Ready(Ok(0));
         }
-        let n = this.encrypt(Send::Data(&buf[..buf.len().min(MAX_WRITE_BYTES)]))?;
+        let n = this.encrypt(Send::Data(&buf[..buf.len().min(WRITE_BYTES)]))?;
         // What does not leave now leaves before the next write.
         let _ = this.poll_drain_as_writer(cx)?;
         Poll::Ready(Ok(n))

@@ -18,7 +18,7 @@ import time
 import traceback
 import uuid
 from collections import deque
-from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
+from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Callable, Deque, Dict, List, Mapping, Optional, Union
@@ -37,6 +37,12 @@ _LISTEN_S = 1.0
 _LEAST_PART = 60
 #: How long a shard may take, in `shard_s`: what it did not come to by then goes back.
 _PATIENCE = 2.0
+#: The least `limit_s` unless one is given, and the same in `shard_s`: a single run may be long.
+_LIMIT_S, _LIMIT_PARTS = 3_600.0, 20.0
+#: After a submission that failed, seconds; twice as long after each in a row.
+_PAUSE_S = 0.5
+#: What a batch system calls a job that does not run yet.
+_QUEUED = frozenset(("PENDING", "CONFIGURING", "REQUEUED", "SUSPENDED"))
 
 
 @dataclass(frozen=True)
@@ -84,6 +90,7 @@ def sweep(
     workers: Optional[int] = None,
     shard_s: float = 60.0,
     retries: int = 3,
+    limit_s: Optional[float] = None,
     progress: Progress = None,
     controllers: Optional[Mapping[str, Callable[..., Any]]] = None,
 ) -> Results:
@@ -96,13 +103,17 @@ def sweep(
     jobs:        threads, of this machine or of each shard (all cores here, one in a shard).
     workers:     how many shards run at a time, where the executor does not tell.
     shard_s:     about how long a shard takes: what is lost with a worker.
-    retries:     how often a shard may be lost before WorkerLost is raised.
+    retries:     how often a shard may be lost, or submitting fail in a row, before WorkerLost is raised.
+    limit_s:     a shard that is not back so long after it was begun is lost with its worker, and run again
+                 (20 times shard_s, but an hour at least). It has to be longer than the longest run.
     progress, controllers: as in `Plan.run`.
     """
     if not shard_s > 0:
         raise ValueError(f"shard_s is {shard_s}, but must be above 0")
     if retries < 0:
         raise ValueError(f"retries is {retries}, but must be at least 0")
+    if limit_s is not None and not limit_s > 0:
+        raise ValueError(f"limit_s is {limit_s}, but must be above 0")
     if workers is not None and workers < 1:
         raise ValueError(f"workers is {workers}, but must be at least 1")
     own = None if controllers is None else dict(controllers)
@@ -114,9 +125,9 @@ def sweep(
     kept = Store(store, resume)
     try:
         with _Source(executor) as source:
-            driver = _Driver(
-                plan, kept, source, _Settings(jobs or 1, workers, shard_s, retries, own)
-            )
+            limit = max(_LIMIT_S, _LIMIT_PARTS * shard_s) if limit_s is None else limit_s
+            settings = _Settings(jobs or 1, workers, shard_s, retries, limit, own)
+            driver = _Driver(plan, kept, source, settings)
             driver.run(told(progress))
         return kept.finish(plan)
     finally:
@@ -134,6 +145,8 @@ class _Source:
         self._make: Optional[Callable[[], Any]] = None if has_submit else executor
         self.executor = executor if has_submit else executor()
         self._is_ours = not has_submit
+        #: A shard did not come back in time, so its worker may never end.
+        self.hangs = False
 
     def __enter__(self) -> "_Source":
         return self
@@ -143,6 +156,13 @@ class _Source:
             self._shut()
 
     def _shut(self) -> None:
+        if self.hangs and isinstance(self.executor, Executor):
+            # To be waited for by nobody; processes are ended, where the pool tells them.
+            processes: Any = getattr(self.executor, "_processes", None) or {}
+            self.executor.shutdown(wait=False)
+            for process in list(processes.values()):
+                process.kill()
+            return
         for end in ("shutdown", "close"):
             if callable(getattr(self.executor, end, None)):
                 getattr(self.executor, end)()
@@ -186,6 +206,7 @@ class _Settings:
     workers: Optional[int]
     shard_s: float
     retries: int
+    limit_s: float
     controllers: Optional[Dict[str, Callable[..., Any]]]
 
 
@@ -197,6 +218,8 @@ class _Lot:
     lost: int = 0
     #: Which executor has it.
     executor: Any = None
+    #: When it has to be back.
+    until: float = math.inf
 
 
 class _Driver:
@@ -207,6 +230,8 @@ class _Driver:
         #: By ticket.
         self._flying: Dict[str, Any] = {}
         self._lots: Dict[str, _Lot] = {}
+        #: How often submitting failed in a row, and before when it is not tried again.
+        self._refused, self._pause_until = 0, 0.0
         self._woken = threading.Event()
         self._all_tell = True
         #: Of the runs that came back: how many, and their workers' time.
@@ -218,12 +243,14 @@ class _Driver:
         try:
             while True:
                 self._submit()
-                tell(total - self._left(), total)
-                if not self._flying:
+                left = self._left()
+                tell(total - left, total)
+                if not left:
                     return
                 self._wait()
                 for ticket in [t for t, future in self._flying.items() if future.done()]:
                     self._take(ticket)
+                self._give_up()
         finally:
             # Nothing is left of a sweep that was interrupted, as far as its executor can be told.
             for future in self._flying.values():
@@ -236,7 +263,7 @@ class _Driver:
 
     def _submit(self) -> None:
         workers = self._settings.workers or self._source.workers()
-        while len(self._flying) < _AHEAD * workers:
+        while len(self._flying) < _AHEAD * workers and time.monotonic() >= self._pause_until:
             lot = self._again.popleft() if self._again else self._cut(workers)
             if lot is None:
                 return
@@ -256,23 +283,58 @@ class _Driver:
     def _send(self, lot: _Lot) -> None:
         ticket, settings = uuid.uuid4().hex, self._settings
         args = (self._plan, lot.runs, settings.jobs, settings.shard_s * _PATIENCE, settings.controllers)
-        while True:
-            lot.executor = self._source.executor
-            try:
-                future = lot.executor.submit(run_shard, *args, ticket)
-                break
-            except BrokenExecutor as broken:
-                self._source.renew(broken)
+        lot.executor = self._source.executor
+        try:
+            future = lot.executor.submit(run_shard, *args, ticket)
+        except Exception as refused:
+            self._again.appendleft(lot)
+            self._refuse(refused)
+            return
+        self._refused = 0
+        lot.until = time.monotonic() + settings.limit_s
         self._flying[ticket], self._lots[ticket] = future, lot
         if callable(getattr(future, "add_done_callback", None)):
             future.add_done_callback(lambda _: self._woken.set())
         else:
             self._all_tell = False
 
+    def _refuse(self, refused: Exception) -> None:
+        """A scheduler that is restarted or a queue that is full may take it later; a pool that broke never."""
+        self._refused += 1
+        if self._refused > self._settings.retries:
+            raise WorkerLost(
+                f"the executor took no shard, {self._refused} times in a row; at last: "
+                f"{type(refused).__name__}: {refused}"
+            ) from refused
+        if isinstance(refused, BrokenExecutor):
+            self._source.renew(refused)
+            return
+        self._pause_until = time.monotonic() + _PAUSE_S * 2 ** (self._refused - 1)
+
     def _wait(self) -> None:
+        """Until a shard is done or overdue, or submitting is to be tried again."""
+        until = min((lot.until for lot in self._lots.values()), default=math.inf)
+        if self._pause_until > time.monotonic():
+            until = min(until, self._pause_until)
         while not any(future.done() for future in self._flying.values()):
-            self._woken.wait(_LISTEN_S if self._all_tell else _LOOK_S)
+            left = until - time.monotonic()
+            if left <= 0:
+                return
+            self._woken.wait(min(left, _LISTEN_S if self._all_tell else _LOOK_S))
             self._woken.clear()
+
+    def _give_up(self) -> None:
+        """What is overdue is lost, unless nobody has begun it."""
+        now, limit_s = time.monotonic(), self._settings.limit_s
+        for ticket in [ticket for ticket, lot in self._lots.items() if lot.until <= now]:
+            if _is_queued(self._lots[ticket].executor, self._flying[ticket]):
+                self._lots[ticket].until = now + limit_s
+                continue
+            future, lot = self._flying.pop(ticket), self._lots.pop(ticket)
+            with suppress(Exception):
+                future.cancel()
+            self._source.hangs = True
+            self._lose(lot, TimeoutError(f"it was not back within {limit_s:g} s"))
 
     def _take(self, ticket: str) -> None:
         """What came of a shard: records, or nothing and it is run again."""
@@ -301,3 +363,10 @@ class _Driver:
                 f"{first}; at last: {type(lost).__name__}: {lost}"
             ) from lost
         self._again.append(lot)
+
+
+def _is_queued(executor: Any, future: Any) -> bool:
+    """Whether a shard waits for a worker, as far as it is told. Of futures only those of pools say so."""
+    if isinstance(executor, Executor) and isinstance(future, Future):
+        return not (future.running() or future.done())
+    return str(getattr(future, "state", "")).upper() in _QUEUED

@@ -189,8 +189,8 @@ pub(super) fn figures(which: &[&str], args: &FigureArgs) -> Result<ExitCode, Fai
 pub(super) struct Papers<'a> {
     /// Blessed tables and RESULTS.md, under this directory.
     pub(super) bless: Option<&'a Path>,
-    /// What runs in real time gave, into this file.
-    pub(super) document: Option<&'a Path>,
+    /// What runs in real time gave, into this file, with the command as it was typed, and where and when.
+    pub(super) document: Option<(&'a Path, &'a str, &'a str)>,
 }
 
 pub(super) fn show(
@@ -228,8 +228,8 @@ pub(super) fn show(
         }
         whole.push((loaded, report));
     }
-    if let Some(path) = papers.document {
-        write(path, results::of_real_time(&whole, command).as_bytes())?;
+    if let Some((path, typed, setting)) = papers.document {
+        write(path, results::of_real_time(&whole, typed, setting).as_bytes())?;
     }
     if let Some(dir) = papers.bless {
         let text = results::document(&dir.join("experiments")).map_err(|e| at(dir, e))?;

@@ -1,5 +1,7 @@
 //! `tack lab versus`.
 
+use std::process::Command;
+
 use tack_lab::table::Table;
 use tack_lab::versus::places;
 use tack_lab::versus::rival::{RIVALS, Rival};
@@ -18,8 +20,50 @@ pub(super) fn versus(args: &VersusArgs) -> Result<ExitCode, Failure> {
     let files = args.files()?;
     let which: Vec<String> = args.which.iter().map(|which| format!(" {which}")).collect();
     let command = format!("tack lab versus{}", which.concat());
-    let papers = Papers { bless: None, document: args.document.as_deref() };
+    let (typed, setting) = (typed(std::env::args().skip(1)), setting());
+    let document = args.document.as_deref().map(|path| (path, typed.as_str(), setting.as_str()));
+    let papers = Papers { bless: None, document };
     experiment::show(&named(&files)?, &args.figure, papers, &command)
+}
+
+/// The command as a shell takes it. Where results were put is nobody else's business.
+fn typed(mut args: impl Iterator<Item = String>) -> String {
+    let mut kept = Vec::new();
+    while let Some(arg) = args.next() {
+        match arg.as_str() {
+            "--out" | "--report" | "--document" => drop(args.next()),
+            it if ["--out=", "--report=", "--document="].iter().any(|own| it.starts_with(own)) => {}
+            _ => kept.push(arg),
+        }
+    }
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./,=:+".contains(c);
+    let word = |arg: String| match !arg.is_empty() && arg.chars().all(plain) {
+        true => arg,
+        false => format!("'{}'", arg.replace('\'', "'\\''")),
+    };
+    let words: Vec<String> = kept.into_iter().map(word).collect();
+    format!("tack {}", words.join(" "))
+}
+
+/// What figures of real time belong to: the sources in whose directory the command is run, the day, and the
+/// machine with what else was done on it.
+fn setting() -> String {
+    let git = ["describe", "--always", "--dirty", "--abbrev=12"];
+    let said = Command::new("git").args(git).output().ok().filter(|said| said.status.success());
+    let commit = said.and_then(|said| String::from_utf8(said.stdout).ok()).unwrap_or_default();
+    let commit = match commit.trim() {
+        "" => String::new(),
+        commit => format!(" at commit {commit}"),
+    };
+    let read = |name: &str| std::fs::read_to_string(format!("/proc/{name}")).unwrap_or_default();
+    let load = read("loadavg").split(' ').next().unwrap_or_default().to_owned();
+    let cores = std::thread::available_parallelism().map_or(0, usize::from);
+    let day = jiff::Zoned::now().date();
+    let kernel = read("sys/kernel/osrelease");
+    format!(
+        "On {day}{commit}, on a machine of {cores} cores (Linux {}) whose load was {load} before the first run.",
+        kernel.trim()
+    )
 }
 
 fn list() -> Result<ExitCode, Failure> {
@@ -39,4 +83,22 @@ fn list() -> Result<ExitCode, Failure> {
     let rows = RIVALS.iter().map(row).collect::<Result<_, Failure>>()?;
     let table = Table { title: String::new(), keys: 5, header, rows };
     print(table.text().as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_that_is_told_can_be_typed_again() {
+        let args = ["lab", "versus", "--out", "x", "bulk", "--set", "stack = { rival = 'x' }", ""];
+        let told = typed(args.map(str::to_owned).into_iter());
+        assert_eq!(told, r"tack lab versus bulk --set 'stack = { rival = '\''x'\'' }' ''");
+    }
+
+    #[test]
+    fn a_setting_names_day_and_machine() {
+        let said = setting();
+        assert!(said.starts_with("On 20") && said.contains(" cores (Linux "), "{said}");
+    }
 }

@@ -1,5 +1,6 @@
 use super::*;
 use crate::scenario::Stack;
+use crate::versus::rival::RIVALS;
 
 /// A run of the rival that `text` describes over a veth pair; `None` where there can be none.
 fn versus(text: &str) -> Option<Faced> {
@@ -98,9 +99,9 @@ const FILE_OF_A_MB: &str = r#"{ strategy = "tack", app = { kind = "file", bytes 
 
 #[test]
 fn every_rival_that_is_installed_moves_a_file() {
-    for (name, _) in super::super::rival::RIVALS {
+    for (name, _) in RIVALS {
         // The command itself is not this program: its own tests have those.
-        if !["tack-perf", "tack-tun"].contains(name) {
+        if !["tack-perf", "tack-perf-quic", "tack-tun"].contains(name) {
             real(name, FILE_OF_A_MB);
         }
     }
@@ -116,11 +117,78 @@ fn every_rival_that_is_installed_does_what_its_file_says_it_can() {
         (Load::Many, many),
         (Load::Latency, format!("{FILE_OF_A_MB}, {{ strategy = \"tack\", app = {{ {words} }} }}")),
     ];
-    for (name, text) in super::super::rival::RIVALS {
+    for (name, text) in RIVALS {
         let rival = Rival::parse(text).unwrap();
         let own = loads.iter().filter(|(load, _)| rival.client.contains_key(load));
-        if !["tack-perf", "tack-tun"].contains(name) {
+        if !["tack-perf", "tack-perf-quic", "tack-tun"].contains(name) {
             own.for_each(|(_, load)| real(name, load));
+        }
+    }
+}
+
+/// A run of a rival of the repository whose client's end is captured by another program meanwhile: the
+/// acknowledgments that the run counted, and the client's packets in the capture.
+fn counted_twice(name: &str, path: &str) -> Option<(f64, f64)> {
+    let dir = tempfile::tempdir().unwrap();
+    let (rival, capture) = (dir.path().join("rival.toml"), dir.path().join("capture.pcap"));
+    let text = RIVALS.iter().find(|(own, _)| *own == name).unwrap().1;
+    let mut value: toml::Table = text.parse().unwrap();
+    let client = value["client"]["file"].as_table_mut().unwrap();
+    let command = client["command"].as_str().unwrap().replace("exec ", "");
+    // What is captured is on disk before the run ends and takes its directory along.
+    let command = format!(
+        "dumpcap -q -P -B 32 -i path0 -w {0} 2>dumpcap.err & capture=$!\n\
+         until grep -q File: dumpcap.err; do sleep 0.05; done\n{command}\nstatus=$?\n\
+         sleep 0.3; kill -INT $capture; wait $capture; exit $status",
+        capture.display()
+    );
+    client.insert("command".to_owned(), command.into());
+    let programs = value["programs"].as_array_mut().unwrap();
+    programs.extend(["dumpcap".into(), "tshark".into()]);
+    fs::write(&rival, value.to_string()).unwrap();
+    let scenario = format!("duration_s = 60.0\n{path}\nflow = [{FILE_OF_A_MB}]\n");
+    let mut scenario = Scenario::parse(&scenario).unwrap();
+    let own = rival.display().to_string();
+    scenario.stack = Some(Stack::Rival(own.clone()));
+    // A path that comes late is worth another try: other tests run beside this one.
+    let mut tries = 0;
+    let faced = loop {
+        tries += 1;
+        match run(&scenario, &own) {
+            Err(e) if e.to_string().contains("namespace") => {
+                println!("skipped: {e}");
+                return None;
+            }
+            Ok(faced) if faced.again && tries < 4 => {}
+            faced => break faced.unwrap(),
+        }
+    };
+    if let Some(void) = faced.void {
+        let must = std::env::var_os("TACK_INTEROP_REQUIRED").is_some() && IN_CI.contains(&name);
+        let why_not = void.contains("not installed") || faced.again;
+        assert!(why_not && !(must && void.contains("not installed")), "{name}: {void}");
+        println!("skipped: {name}: {void}");
+        return None;
+    }
+    let mut tshark = Program::shell("exec tshark -n -r \"$1\" -Y 'ip.src == 10.77.0.1'");
+    let listed = tshark.args(["sh", &capture.display().to_string()]).output().unwrap();
+    assert!(listed.status.success(), "{}", String::from_utf8_lossy(&listed.stderr));
+    let lines = listed.stdout.iter().filter(|byte| **byte == b'\n').count();
+    Some((faced.figures["acks"], lines as f64))
+}
+
+#[test]
+fn acknowledgments_are_as_many_as_another_program_captures() {
+    // Beside what the rival sends, kernels greet new links and ask for neighbours.
+    const GREETINGS: f64 = 12.0;
+    let emulated = "wan = { rate_mbps = 100.0, delay_ms = 5.0 }";
+    for path in [emulated, "veth = true"] {
+        for name in ["iperf3-cubic", "nginx-cubic", "tack", "quic-tack", "quinn", "s2n"] {
+            let Some((counted, captured)) = counted_twice(name, path) else { continue };
+            println!("{name}, {path}: {counted} counted, {captured} captured");
+            assert!(captured >= 10.0, "{name}: {captured}");
+            let more = counted - captured;
+            assert!((0.0..=GREETINGS).contains(&more), "{name}, {path}: {counted}, {captured}");
         }
     }
 }

@@ -26,10 +26,6 @@ impl Recovery {
                 _ => drop(sender.on_uncounted(at.unwrap_or(now))),
             }
         }
-        if let Some(rtt) = self.rtt.min() {
-            // As the handshake took it.
-            sender.on_cum_ack(0, Some(rtt), now);
-        }
         self.tack = Some(Box::new(sender));
     }
 

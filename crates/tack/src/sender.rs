@@ -264,8 +264,7 @@ impl<L: Records> Sender<L> {
     fn after(&mut self, mut acked: Acked, receipts: Receipts, now: Instant) -> Acked {
         let delivered = self.sent.delivered().max(self.delivered);
         acked.acked_bytes = delivered - self.delivered;
-        self.delivered = delivered;
-        acked.delivered = delivered;
+        (self.delivered, acked.delivered) = (delivered, delivered);
         acked.prior_delivered = receipts.newest.map_or(0, |newest| newest.delivered);
         acked.newest_sent_at = receipts.newest.map(|newest| newest.sent_at);
         if acked.acked_bytes > 0 || receipts.bytes > 0 {
@@ -288,8 +287,7 @@ impl<L: Records> Sender<L> {
         acked
     }
 
-    /// The host sends again, in packets that are new to the log, what was lost: these packets, with their
-    /// bytes.
+    /// The host sends again, in packets that are new to the log, what these carried.
     fn count_repacked(&mut self) -> Vec<(u64, u32)> {
         let repacked = self.sent.take_repacked();
         self.retransmissions += repacked.len() as u64;

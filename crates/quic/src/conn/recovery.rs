@@ -282,9 +282,11 @@ impl Recovery {
         Some(Expired::Probe(space))
     }
 
-    /// What the oldest packets in flight carried goes once more, with a probe.
+    /// What the oldest packets in flight carried goes once more, with a probe. A TACK answers it, which tells all
+    /// that is missing: of those one is enough.
     pub(crate) fn repeat_oldest(&mut self, space: SpaceId) {
-        let carried = self.logs[space as usize].oldest(REPEATED);
+        let by_tack = space == SpaceId::Data && self.is_tack();
+        let carried = self.logs[space as usize].oldest(if by_tack { 1 } else { REPEATED });
         if !carried.is_empty() {
             self.fates.push_back(Fate { space, arrived: false, carried });
         }

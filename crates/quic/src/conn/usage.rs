@@ -353,6 +353,10 @@ impl Connection {
             }
             Expired::Probe(space) => {
                 self.spaces[space as usize].probes = PROBES;
+                // A probe of TACK's has new data if there is any, as TCP's [RFC 8985 §7.3].
+                if space == SpaceId::Data && self.is_tack() && !self.streams.has_data() {
+                    self.recovery.repeat_oldest(space);
+                }
                 self.probe_beside(space);
                 if self.early.has_keys() && self.side == Side::Server {
                     // A client whose window is full of what it said early ends no handshake before it hears
@@ -372,6 +376,12 @@ impl Connection {
                 self.congestion.on_timeout(lost_bytes, self.recovery.in_flight(), now);
                 self.suspect_packet_size(now);
                 self.ecn.on_timeout(self.timeouts_in_a_row);
+                self.read_fates(now);
+                if !self.wants_data() {
+                    // What was lost only asked for a sign of life, and nothing is in flight any more that would
+                    // be repeated: it is asked for again, or nobody would ever say anything.
+                    self.spaces[SpaceId::Data as usize].probes = PROBES;
+                }
             }
         }
     }

@@ -96,3 +96,23 @@ fn a_client_asks_more_than_four_times_whether_a_server_is_there() {
     pair.run(Duration::from_secs(2));
     assert!(pair.connected(0) && pair.connected(1), "{:?}", pair.events);
 }
+
+#[test]
+fn a_probe_has_new_data_if_there_is_any_and_else_repeats_one_packet() {
+    for (len, resent) in [(60_000, 0), (5_000, 1)] {
+        let (mut pair, id, stream) = just_connected(&Config::default(), 0);
+        // What the handshake leaves behind is heard of by then.
+        pair.run(Duration::from_secs(1));
+        pair.client(id).write(stream, &vec![7; len]).unwrap();
+        pair.run(ONE_MS);
+        pair.mute = Some(1);
+        let before = pair.client(id).info();
+        while pair.client(id).info().probes == before.probes {
+            pair.run(ONE_MS);
+        }
+        pair.run(ONE_MS);
+        let counters = pair.client(id).info().counters;
+        assert_eq!(counters.data_packets_resent, resent, "of {len} bytes");
+        assert_eq!(counters.timeouts, 0, "it was a probe");
+    }
+}

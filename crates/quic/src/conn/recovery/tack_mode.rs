@@ -92,10 +92,7 @@ impl Recovery {
         self.probes += 1;
         self.read_fates().expect("a timeout acknowledges nothing, so nothing that was skipped");
         Some(match timeout {
-            Timeout::Probe => {
-                self.repeat_oldest(SpaceId::Data);
-                Expired::Probe(SpaceId::Data)
-            }
+            Timeout::Probe => Expired::Probe(SpaceId::Data),
             Timeout::Rto => Expired::Rto { lost_bytes: before },
         })
     }

@@ -120,7 +120,7 @@ impl Connection {
     }
 
     /// Something waits that asks for an acknowledgment.
-    fn wants_data(&self) -> bool {
+    pub(in crate::conn) fn wants_data(&self) -> bool {
         self.streams.has_control()
             || self.streams.has_data()
             || self.spaces[DATA].sending.has_data(u64::MAX)

@@ -223,7 +223,7 @@ impl Period<'_> {
             result.rtt_min_us = info.rtt_min.map(us);
         }
         if let Some(guest) = &from.guest {
-            result.retransmissions = guest.lost_packets;
+            result.retransmissions = guest.resent;
             result.rtt_min_us = guest.rtt_min.map(us);
         }
         if to.at_end {

@@ -222,6 +222,8 @@ pub struct Counters {
     pub ce_acks_sent: u64,
     /// That left with stream data or datagrams.
     pub data_packets_sent: u64,
+    /// That left with stream data some of which had left before.
+    pub data_packets_resent: u64,
     /// That arrived with them.
     pub data_packets_received: u64,
     /// Acknowledgments of 1-RTT packets that arrived, the TACKs among them, and the loss IACKs.

@@ -54,8 +54,8 @@ pub struct GuestInfo {
     pub srtt: Duration,
     /// Least round trip, if it says.
     pub rtt_min: Option<Duration>,
-    /// Packets declared lost.
-    pub lost_packets: u64,
+    /// Packets with stream data that had been sent before; of a stack that does not tell, packets declared lost.
+    pub resent: u64,
     /// Times that congestion control was told of congestion.
     pub congestion_events: u64,
     /// Acknowledgments that TACK sent at once, of what was lost or marked.

@@ -60,7 +60,7 @@ fn info(conn: &mut Connection) -> GuestInfo {
         cwnd: path.cwnd,
         srtt: path.rtt,
         rtt_min: None,
-        lost_packets: path.lost_packets,
+        resent: path.lost_packets,
         congestion_events: path.congestion_events,
         iacks: 0,
         failure: None,

@@ -231,7 +231,7 @@ impl Guest for Stack {
             cwnd: info.congestion.cwnd,
             srtt: info.srtt.unwrap_or_default(),
             rtt_min: info.rtt_min,
-            lost_packets: info.lost_packets,
+            resent: info.counters.data_packets_resent,
             congestion_events: 0,
             iacks: match info.is_tack {
                 true => info.counters.loss_acks_sent + info.counters.ce_acks_sent,

@@ -192,6 +192,12 @@ impl Receiver {
         self.loss.set_rtt_min(rtt);
     }
 
+    /// Full-sized segments are of another length from now on, in bytes: what arrives is counted by it.
+    pub fn set_mss(&mut self, mss: u32) {
+        self.params.mss = mss.max(1);
+        self.schedule.set_mss(mss);
+    }
+
     /// A data packet leaves now that acknowledges; `says_all`: everything that has arrived, as an
     /// ACK frame does, and a cumulative acknowledgment where nothing is queued beyond it.
     pub fn on_acknowledged_by_data(&mut self, says_all: bool, now: Instant) {

@@ -264,8 +264,7 @@ impl<L: Records> Sender<L> {
     fn after(&mut self, mut acked: Acked, receipts: Receipts, now: Instant) -> Acked {
         let delivered = self.sent.delivered().max(self.delivered);
         acked.acked_bytes = delivered - self.delivered;
-        self.delivered = delivered;
-        acked.delivered = delivered;
+        (self.delivered, acked.delivered) = (delivered, delivered);
         acked.prior_delivered = receipts.newest.map_or(0, |newest| newest.delivered);
         acked.newest_sent_at = receipts.newest.map(|newest| newest.sent_at);
         if acked.acked_bytes > 0 || receipts.bytes > 0 {
@@ -273,24 +272,27 @@ impl<L: Records> Sender<L> {
         }
         acked.needless = self.needless.on_seen(receipts.needless);
         acked.spurious |= self.recovery.on_needless(acked.needless);
+        let repacked = self.count_repacked();
         self.recovery.on_acknowledged(self.sent.una());
         if acked.lost_bytes > 0 {
             acked.recovery_started = self.recovery.on_lost(self.sent.nxt());
+            if acked.recovery_started {
+                self.recovery.on_repacked(&repacked);
+            }
             // A probe has repaired it already, perhaps, and there is nothing to wait for.
             self.recovery.on_acknowledged(self.sent.una());
         }
-        self.count_repacked();
         self.fill_timer(now);
         acked.in_flight = self.sent.in_flight();
         acked
     }
 
-    /// The host sends again, in packets that are new to the log, what was lost.
-    fn count_repacked(&mut self) {
-        for _ in 0..self.sent.take_repacked() {
-            self.retransmissions += 1;
-            self.recovery.on_retransmitted();
-        }
+    /// The host sends again, in packets that are new to the log, what these carried.
+    fn count_repacked(&mut self) -> Vec<(u64, u32)> {
+        let repacked = self.sent.take_repacked();
+        self.retransmissions += repacked.len() as u64;
+        self.recovery.on_repacked(&repacked);
+        repacked
     }
 
     /// Full-sized segments are of another length from now on, in bytes: Eq. 4 counts by it.

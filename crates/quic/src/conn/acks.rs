@@ -16,6 +16,7 @@ use core::time::Duration;
 use tack::{Arrival, Buffer, Feedback, Frequency, IackReason, Ranges, Receiver};
 use tack_units::Instant;
 
+use super::mtu::BASE;
 use crate::ack_frequency;
 use crate::seen::AckReason;
 use crate::wire::{Ack, EcnCounts, Loss, Report, varint_len};
@@ -97,6 +98,8 @@ pub(crate) struct Acks {
     offset_us: u32,
     /// When 0-RTT packets are acknowledged at the latest, whatever the policy.
     early_due: Option<Instant>,
+    /// Lengths of the two longest packets that came; the lesser is full, as TACK counts.
+    longest: [u64; 2],
     /// When a TACK last had a PING.
     pinged: Option<Instant>,
     rtt_min: Duration,
@@ -116,6 +119,7 @@ impl Acks {
             owed: false,
             offset_us: 0,
             early_due: None,
+            longest: [u64::from(BASE); 2],
             pinged: None,
             rtt_min: Duration::ZERO,
             sent: 0,
@@ -127,15 +131,20 @@ impl Acks {
         Acks { policy: Policy::Plain(Plain::new(max_ack_delay)), ..Acks::at_once(now) }
     }
 
-    /// Of 1-RTT packets of a peer with TACK; `rtt`: as the handshake took it.
-    pub(crate) fn tack(params: tack::Params, rtt: Option<Duration>, now: Instant) -> Acks {
+    /// Of 1-RTT packets of a peer with TACK.
+    pub(crate) fn tack(params: tack::Params, now: Instant) -> Acks {
         let params = tack::Params { rbb: tack::RbbPolicy::Every, ..params };
-        let mut receiver = Receiver::new(params, 1);
-        if let Some(rtt) = rtt {
+        Acks { policy: Policy::Tack(Box::new(Receiver::new(params, 1))), ..Acks::at_once(now) }
+    }
+
+    /// The handshake took `rtt`: what is assumed until the peer tells a frequency.
+    pub(crate) fn on_handshake(&mut self, rtt: Duration) {
+        if let Policy::Tack(receiver) = &mut self.policy
+            && self.rtt_min.is_zero()
+        {
+            self.rtt_min = rtt;
             receiver.on_handshake(rtt);
         }
-        let rtt_min = rtt.unwrap_or_default();
-        Acks { policy: Policy::Tack(Box::new(receiver)), rtt_min, ..Acks::at_once(now) }
     }
 
     /// One past the largest number that arrived.
@@ -180,6 +189,12 @@ impl Acks {
                         self.early_due.get_or_insert(now + EARLY_DELAY);
                     }
                     return receiver.on_unasked(pkt_seq, buffer, now);
+                }
+                if packet.bytes > self.longest[1] {
+                    // How long the peer's full packets are nobody says. One alone may be a probe of the path.
+                    self.longest =
+                        [self.longest[0].max(packet.bytes), self.longest[0].min(packet.bytes)];
+                    receiver.set_mss(u32::try_from(self.longest[1]).unwrap_or(u32::MAX));
                 }
                 let arrival_us = now.as_micros() as u32;
                 if let Some(stamp) = packet.stamp {

@@ -124,7 +124,7 @@ impl Connection {
         let acks = match (self.config.tack, peer.tack) {
             (Some(ours), Some(_)) => {
                 self.recovery.begin_tack(params(ours), now);
-                Acks::tack(params(ours), self.recovery.rtt_min(), now)
+                Acks::tack(params(ours), now)
             }
             _ => {
                 let (config, min) = (&self.config, peer.min_ack_delay);
@@ -138,6 +138,19 @@ impl Connection {
             }
         };
         self.spaces[SpaceId::Data as usize].acks = acks;
+        self.learn_round_trip(now);
+    }
+
+    /// What the handshake took is the first that is known of the path: how fast the first window leaves and
+    /// how often it is acknowledged. A server has the keys of 1-RTT packets before it knows.
+    pub(super) fn learn_round_trip(&mut self, now: Instant) {
+        if self.one_rtt.is_none() {
+            return;
+        }
+        let Some((rtt, acked)) = self.recovery.take_handshake(now) else { return };
+        self.spaces[SpaceId::Data as usize].acks.on_handshake(rtt);
+        let state = self.recovery.path_state(&acked);
+        self.congestion.on_acked(&acked, &state, now);
     }
 
     fn on_handshake_done(&mut self, now: Instant) {

@@ -206,6 +206,9 @@ impl Connection {
         let (next, largest_before) = self.recovery.next_number(space);
         let heard = Heard { ack, delay, report, loss };
         let acked = self.recovery.on_ack(space, &heard, now)?;
+        if space != SpaceId::Data {
+            self.learn_round_trip(now);
+        }
         if space == SpaceId::Data {
             self.counters.acks_received += 1;
             self.counters.tacks_received += u64::from(report.is_some());

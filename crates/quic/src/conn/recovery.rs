@@ -80,6 +80,8 @@ pub(crate) struct Recovery {
     episode: Option<Instant>,
     /// When the first round trip of this path was known.
     timed_since: Option<Instant>,
+    /// See [`Self::take_handshake`].
+    handshake_taken: bool,
     /// See [`Self::take_persistent`].
     persistent: bool,
     tack: Option<Box<tack::Sender<Packets>>>,
@@ -108,6 +110,7 @@ impl Recovery {
             waiting_since: now,
             episode: None,
             timed_since: None,
+            handshake_taken: false,
             persistent: false,
             tack: None,
             fates: VecDeque::new(),
@@ -227,6 +230,18 @@ impl Recovery {
         self.peer_may_be_blocked = false;
     }
 
+    /// The round trip that the handshake took, once; `None` before it is known. 1-RTT keys are there.
+    pub(crate) fn take_handshake(&mut self, now: Instant) -> Option<(Duration, Acked)> {
+        let rtt = self.rtt.min().filter(|_| !self.handshake_taken)?;
+        self.handshake_taken = true;
+        let acked = match &mut self.tack {
+            Some(tack) => tack.on_cum_ack(0, Some(rtt), now),
+            None => Acked { rtt: Some(rtt), delivered: self.rate.delivered(), ..Acked::default() },
+        };
+        let in_flight = self.in_flight();
+        Some((rtt, Acked { prior_in_flight: in_flight, in_flight, ..acked }))
+    }
+
     /// When a timer fires. `blocked`: nothing may leave before the peer has shown its address;
     /// `has_handshake_keys`: in which space a client asks when it hears nothing.
     pub(crate) fn deadline(&self, blocked: bool) -> Option<Instant> {
@@ -267,9 +282,11 @@ impl Recovery {
         Some(Expired::Probe(space))
     }
 
-    /// What the oldest packets in flight carried goes once more, with a probe.
+    /// What the oldest packets in flight carried goes once more, with a probe. A TACK answers it, which tells all
+    /// that is missing: of those one is enough.
     pub(crate) fn repeat_oldest(&mut self, space: SpaceId) {
-        let carried = self.logs[space as usize].oldest(REPEATED);
+        let by_tack = space == SpaceId::Data && self.is_tack();
+        let carried = self.logs[space as usize].oldest(if by_tack { 1 } else { REPEATED });
         if !carried.is_empty() {
             self.fates.push_back(Fate { space, arrived: false, carried });
         }
@@ -309,6 +326,11 @@ impl Recovery {
     /// The probe timeout without backoff, what a peer may wait included [RFC 9002 §6.2.1].
     pub(crate) fn pto_interval(&self) -> Duration {
         self.pto_base() + self.max_ack_delay
+    }
+
+    /// The probe timeout of the handshake as it is now, doubled for each that expired.
+    pub(crate) fn pto_in_force(&self) -> Duration {
+        (self.pto_base() * (1 << self.pto_count.min(MAX_BACKOFF))).min(MAX_PTO)
     }
 
     /// Packets that were marked on this path and are known to have arrived since it was last asked.

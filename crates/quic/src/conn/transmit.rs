@@ -371,19 +371,24 @@ impl Connection {
         }
     }
 
-    /// Congestion control and the pacer let a full packet go.
-    fn may_send(&mut self, now: Instant) -> bool {
+    /// Congestion control and the pacer let a packet go with `waiting` bytes of frames, or as many as fit.
+    fn may_send(&mut self, waiting: u64, now: Instant) -> bool {
         let size = u64::from(self.mtu.size());
+        let overhead = self.overhead(SpaceId::Data) as u64;
+        let len = size.min(waiting.saturating_add(overhead));
         let in_flight = self.recovery.in_flight();
-        if in_flight + size > self.congestion.window() && in_flight > 0 {
+        let room = self.congestion.window().saturating_sub(in_flight);
+        if room < len && in_flight > 0 {
             self.congestion.note_limit(Some(Limit::Cwnd), in_flight, now);
             return false;
         }
         if self.allowance.0 != now {
             self.allowance = (now, 0);
         }
-        if self.allowance.1 < size {
-            match self.congestion.budget(u64::MAX, now) {
+        if self.allowance.1 < len {
+            // Nobody waits for a burst that he cannot fill.
+            let burst = room.min(waiting.saturating_add(overhead)).max(len);
+            match self.congestion.budget(burst, now).filter(|budget| *budget >= len) {
                 Some(budget) => self.allowance.1 = budget,
                 None => {
                     self.paced_until = Some(self.congestion.next_departure(now));
@@ -406,7 +411,9 @@ impl Connection {
         let size = self.mtu.wanted(now).filter(|_| self.confirmed && self.path.is_validated())?;
         // Only where data flows is it worth one, and tells of loss.
         let flows = self.streams.has_data() || !self.datagrams_out.is_empty();
-        if !self.has_sent_data || !flows || !self.may_send(now) {
+        let room = self.congestion.window().saturating_sub(self.recovery.in_flight());
+        // It may be more than a burst of the packets that are known to pass.
+        if !self.has_sent_data || !flows || room < u64::from(size) || !self.may_send(0, now) {
             return None;
         }
         let mut frames = Vec::new();

@@ -293,11 +293,16 @@ impl Connection {
     }
 
     /// When silence has lasted too long [RFC 9000 §10.1]; the lesser of what both ends say.
+    ///
+    /// A client asks at 1, 3, 7, 15 and 31 s whether anybody is there. On a full path five packets are soon
+    /// lost, and the probe timeout that the RFC has three of grows with them.
     fn idle_at(&self) -> Option<Instant> {
         let theirs = self.peer.as_ref().map_or(0, |peer| peer.max_idle_timeout_ms);
         let theirs = (theirs > 0).then_some(Duration::from_millis(theirs));
         let timeout = self.config.idle_timeout.into_iter().chain(theirs).min()?;
-        Some(self.idle_since + timeout.max(self.three_pto()))
+        let asks = self.side == Side::Client && self.is_handshaking();
+        let least = if asks { 3 * self.recovery.pto_in_force() } else { self.three_pto() };
+        Some(self.idle_since + timeout.max(least))
     }
 
     /// Runs every timer that is due. Harmless when none is.
@@ -348,6 +353,10 @@ impl Connection {
             }
             Expired::Probe(space) => {
                 self.spaces[space as usize].probes = PROBES;
+                // A probe of TACK's has new data if there is any, as TCP's [RFC 8985 §7.3].
+                if space == SpaceId::Data && self.is_tack() && !self.streams.has_data() {
+                    self.recovery.repeat_oldest(space);
+                }
                 self.probe_beside(space);
                 if self.early.has_keys() && self.side == Side::Server {
                     // A client whose window is full of what it said early ends no handshake before it hears
@@ -367,6 +376,12 @@ impl Connection {
                 self.congestion.on_timeout(lost_bytes, self.recovery.in_flight(), now);
                 self.suspect_packet_size(now);
                 self.ecn.on_timeout(self.timeouts_in_a_row);
+                self.read_fates(now);
+                if !self.wants_data() {
+                    // What was lost only asked for a sign of life, and nothing is in flight any more that would
+                    // be repeated: it is asked for again, or nobody would ever say anything.
+                    self.spaces[SpaceId::Data as usize].probes = PROBES;
+                }
             }
         }
     }

@@ -38,6 +38,20 @@ impl Streams {
         self.first_turn().is_some_and(|(_, id)| has(&id)) || self.turns.values().flatten().any(has)
     }
 
+    /// Bytes that wait and may leave, up to about `enough`; of very many streams it is taken for enough.
+    pub(crate) fn waiting(&self, enough: u64) -> u64 {
+        let credit = self.flow.credit();
+        let mut waiting = 0_u64;
+        for (i, id) in self.turns.values().flatten().enumerate() {
+            if waiting >= enough || i == MAX_EARLY {
+                return waiting.max(enough);
+            }
+            let stream = self.send.get(id);
+            waiting = waiting.saturating_add(stream.map_or(0, |stream| stream.waiting(credit)));
+        }
+        waiting
+    }
+
     /// Something other than stream data waits.
     pub(crate) fn has_control(&self) -> bool {
         !self.owed.is_empty()
@@ -132,16 +146,17 @@ impl Streams {
         }
     }
 
-    /// Appends stream data to a packet with `room` bytes left; streams of one priority take turns.
+    /// Appends stream data to a packet with `room` bytes left; streams of one priority take turns. True: some
+    /// of it has left before.
     pub(crate) fn put_data(
         &mut self,
         room: usize,
         out: &mut Vec<u8>,
         carried: &mut impl Extend<Carried>,
-    ) {
-        let end = out.len() + room;
+    ) -> bool {
+        let (end, mut again) = (out.len() + room, false);
         while end >= out.len() + LEAST_ROOM {
-            let Some((priority, id)) = self.first_turn() else { return };
+            let Some((priority, id)) = self.first_turn() else { break };
             let credit = self.flow.credit();
             let room = end - out.len();
             let Some(stream) = self.send.get_mut(&id) else {
@@ -158,6 +173,7 @@ impl Streams {
                 continue;
             };
             self.flow.on_sent(part.fresh);
+            again |= part.fresh < part.range.end - part.range.start;
             let (a, b) = stream.slices(&part.range);
             Frame::put_stream_header(id, part.range.start, part.fin, a.len() + b.len(), out);
             out.extend_from_slice(a);
@@ -170,6 +186,7 @@ impl Streams {
             }
             carried.extend([Carried::Part { id, range: part.range, fin: part.fin }]);
         }
+        again
     }
 
     fn first_turn(&self) -> Option<(Reverse<i32>, u64)> {
@@ -244,5 +261,5 @@ impl Streams {
     }
 }
 
-/// Streams looked at for limits that ride along.
+/// Streams looked at for limits that ride along, or for what waits.
 const MAX_EARLY: usize = 8;

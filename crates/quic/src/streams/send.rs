@@ -169,6 +169,12 @@ impl SendStream {
             || self.fin == Fin::Pending && self.nxt == self.buffer.end()
     }
 
+    /// Bytes that may leave now, what is lost or else what is new; `credit` as in [`Self::has_data`].
+    pub(crate) fn waiting(&self, credit: u64) -> u64 {
+        let of = |range: &Range<u64>| range.end - range.start;
+        self.lost.first().map_or(self.fresh_end(credit) - self.nxt, |lost| of(&lost))
+    }
+
     fn fresh_end(&self, credit: u64) -> u64 {
         self.buffer.end().min(self.max_data).min(self.nxt.saturating_add(credit)).max(self.nxt)
     }

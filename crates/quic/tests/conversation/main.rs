@@ -154,6 +154,17 @@ fn a_client_whose_handshake_is_not_confirmed_is_heard_by_a_server_that_has_forgo
 }
 
 #[test]
+fn a_client_that_only_waits_and_is_elsewhere_asks_until_it_is_heard() {
+    // All that it has in flight when a timeout takes it for lost is PINGs.
+    for seed in [3_634, 3_838] {
+        converse(seed..seed + 1, |seed| {
+            let server = Ours::new(full(), seed + (1 << 40));
+            [Box::new(Ours::new(full(), seed)), Box::new(server)]
+        });
+    }
+}
+
+#[test]
 fn the_end_of_the_handshake_is_repeated_though_data_that_the_server_cannot_read_fills_the_window() {
     converse(24_109..24_110, |seed| {
         let config = Config { idle_timeout: Some(Duration::from_secs(30)), ..Config::default() };

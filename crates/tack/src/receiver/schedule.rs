@@ -308,6 +308,11 @@ impl Schedule {
         self.regime
     }
 
+    /// See [`Receiver::set_mss`](super::Receiver::set_mss).
+    pub(super) fn set_mss(&mut self, mss: u32) {
+        self.mss = u64::from(mss.max(1));
+    }
+
     /// `L` in force.
     pub(super) fn segments_per_ack(&self) -> u32 {
         self.segments_per_ack

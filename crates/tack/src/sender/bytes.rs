@@ -356,8 +356,8 @@ impl Records for Bytes {
     }
 
     /// What is lost is sent again from here.
-    fn take_repacked(&mut self) -> u64 {
-        0
+    fn take_repacked(&mut self) -> Vec<(u64, u32)> {
+        Vec::new()
     }
 }
 

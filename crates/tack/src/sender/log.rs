@@ -103,6 +103,6 @@ pub trait Records: Debug {
     fn restore_lost(&mut self, before: &Ranges);
     /// What is known of the transmission `pkt_seq`, if it still is.
     fn when_sent(&self, pkt_seq: u64) -> Option<Newest>;
-    /// Packets lost since the last call whose data the host packs anew without a word here.
-    fn take_repacked(&mut self) -> u64;
+    /// Packets lost since the last call, with their bytes, whose data the host packs anew without a word here.
+    fn take_repacked(&mut self) -> Vec<(u64, u32)>;
 }

@@ -73,7 +73,8 @@ pub struct Packets {
     /// Lost packets that are remembered.
     lost: BTreeSet<u64>,
     fates: VecDeque<Fate>,
-    repacked: u64,
+    /// Lost since it was last asked.
+    repacked: Vec<(u64, u32)>,
 }
 
 impl Packets {
@@ -87,7 +88,7 @@ impl Packets {
             delivered: 0,
             lost: BTreeSet::new(),
             fates: VecDeque::new(),
-            repacked: 0,
+            repacked: Vec::new(),
         }
     }
 
@@ -137,7 +138,8 @@ impl Packets {
     fn enter(&mut self, pkt_seq: u64, next: State) {
         let i = (pkt_seq - self.first) as usize;
         let p = &mut self.ring[i];
-        let bytes = u64::from(p.bytes);
+        let size = p.bytes;
+        let bytes = u64::from(size);
         match (p.state, next) {
             (State::InFlight, State::Arrived | State::Lost) => {
                 self.in_flight -= bytes;
@@ -151,7 +153,7 @@ impl Packets {
         p.state = next;
         if next == State::Lost {
             self.lost.insert(pkt_seq);
-            self.repacked += 1;
+            self.repacked.push((pkt_seq, size));
             self.fates.push_back(Fate::Lost(pkt_seq));
         } else {
             self.delivered += bytes;
@@ -292,7 +294,7 @@ impl Records for Packets {
         counts.then_some(Newest { pkt_seq, delivered: p.delivered, sent_at: p.sent_at })
     }
 
-    fn take_repacked(&mut self) -> u64 {
+    fn take_repacked(&mut self) -> Vec<(u64, u32)> {
         core::mem::take(&mut self.repacked)
     }
 }
@@ -308,6 +310,7 @@ impl Sender<Packets> {
     pub fn on_packet(&mut self, bytes: u32, now: Instant) -> u64 {
         self.timer.on_sent(self.sent.is_empty(), now);
         let pkt_seq = self.sent.on_sent(bytes.max(1), self.delivered, now);
+        self.recovery.on_packet(pkt_seq, bytes);
         self.fill_timer(now);
         pkt_seq
     }

@@ -185,3 +185,43 @@ fn random_conversations_agree_with_a_table_of_every_packet() {
         assert!(told > 0);
     }
 }
+
+#[test]
+fn the_loss_of_a_repair_belongs_to_the_episode_that_it_repairs() {
+    // Something short may leave before the repair.
+    for short in [false, true] {
+        let mut s = sender(10);
+        assert!(s.on_tack(&tack(1, 10, &[2..3]), 0, at(40)).recovery_started);
+        if short {
+            s.on_packet(60, at(40));
+        }
+        let repair = s.on_packet(1_000, at(40));
+        let last = s.on_packet(1_000, at(40));
+        let acked = s.on_tack(&tack(2, last, &[2..3, repair..last]), 0, at(80));
+        assert_eq!((acked.lost_bytes, acked.recovery_started), (1_000, false));
+        assert!(s.in_recovery(), "it is not repaired yet");
+        let last = s.on_packet(1_000, at(80));
+        s.on_tack(&tack(3, last, &[2..3, repair..repair + 1]), 0, at(120));
+        assert!(!s.in_recovery());
+        let lost = s.on_packet(1_000, at(120));
+        let last = s.on_packet(1_000, at(120));
+        let acked = s.on_tack(&tack(4, last, &[2..3, repair..repair + 1, lost..last]), 0, at(160));
+        assert!(acked.recovery_started, "another one");
+    }
+}
+
+#[test]
+fn a_loss_behind_the_repairs_opens_another_episode() {
+    let mut s = sender(10);
+    assert!(s.on_tack(&tack(1, 10, &[2..3]), 0, at(40)).recovery_started);
+    for pkt_seq in 11..=14 {
+        assert_eq!(s.on_packet(1_000, at(40)), pkt_seq);
+    }
+    // 11 is the repair.
+    let acked = s.on_tack(&tack(2, 14, &[2..3, 13..14]), 0, at(80));
+    assert_eq!((acked.lost_bytes, acked.recovery_started), (1_000, true));
+    // And its own repair belongs to that one.
+    let (repair, last) = (s.on_packet(1_000, at(80)), s.on_packet(1_000, at(80)));
+    let acked = s.on_tack(&tack(3, last, &[2..3, 13..14, repair..last]), 0, at(120));
+    assert_eq!((acked.lost_bytes, acked.recovery_started), (1_000, false));
+}

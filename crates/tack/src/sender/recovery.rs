@@ -10,6 +10,10 @@
 //! and Eifel [RFC 3522]). The second case includes the loss of the one segment that the timeout
 //! repaired, when everything behind it had arrived and only the TACKs were lost: the path of the
 //! data has shown one loss then, not silence.
+//!
+//! Where packets are retired, what is lost goes on in packets behind all that was outstanding, and the episode
+//! lasts until those are settled, too: as a hole of bytes lasts until it is filled. The repair that leaves as
+//! soon as a loss is told often finds the same queue full, and its loss is no second sign of congestion.
 
 use crate::Ranges;
 
@@ -49,6 +53,8 @@ pub(super) struct Recovery {
     retransmissions: u64,
     needless: u64,
     undo: Option<Undo>,
+    /// Bytes of the episode's packets that were lost and have not left again.
+    unrepaired: u64,
 }
 
 impl Recovery {
@@ -77,6 +83,22 @@ impl Recovery {
         self.retransmissions += u64::from(self.until.is_some());
     }
 
+    /// What these packets carried, with the bytes of each, is to leave again in others.
+    pub(super) fn on_repacked(&mut self, packets: &[(u64, u32)]) {
+        let Some(until) = self.until else { return };
+        self.retransmissions += packets.len() as u64;
+        let belong = packets.iter().filter(|(pkt_seq, _)| *pkt_seq < until);
+        self.unrepaired += belong.map(|(_, bytes)| u64::from(*bytes)).sum::<u64>();
+    }
+
+    /// Packet `pkt_seq` leaves with `bytes`. What was lost goes first, so the next ones are the repairs.
+    pub(super) fn on_packet(&mut self, pkt_seq: u64, bytes: u32) {
+        if self.unrepaired > 0 && self.until.is_some() {
+            self.unrepaired = self.unrepaired.saturating_sub(u64::from(bytes));
+            self.until = self.until.max(Some(pkt_seq + 1));
+        }
+    }
+
     /// `needless` retransmissions proved needless. Returns whether the episode did, as a whole.
     pub(super) fn on_needless(&mut self, needless: u64) -> bool {
         self.needless += needless;
@@ -96,7 +118,7 @@ impl Recovery {
         let none_since = news.largest.is_some_and(|largest| largest < undo.next_pkt_seq);
         let all_before = !news.missing && news.oldest.is_some_and(|p| p < undo.next_pkt_seq);
         (none_since || all_before).then(|| {
-            self.until = None;
+            (self.until, self.unrepaired) = (None, 0);
             Undone { lost_before: undo.lost_before, in_vain: none_since }
         })
     }
@@ -106,9 +128,9 @@ impl Recovery {
         self.until.is_some_and(|until| cum_ack < until)
     }
 
-    /// Everything below `una` is acknowledged.
+    /// Everything below `una` is acknowledged, or settled.
     pub(super) fn on_acknowledged(&mut self, una: u64) {
-        if self.until.is_some_and(|until| una >= until) {
+        if self.unrepaired == 0 && self.until.is_some_and(|until| una >= until) {
             self.until = None;
         }
     }

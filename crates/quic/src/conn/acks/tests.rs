@@ -52,7 +52,8 @@ fn a_tack_fits_the_room_whatever_numbers_the_peer_leaves_out() {
     let (now, later) = (Instant::from_secs(1), Instant::from_secs(3));
     for room in (LEAST_DATA_ROOM..1_400).step_by(7) {
         for packets in [1, 2, 5, 40, 200] {
-            let acks = Acks::tack(tack::Params::DEFAULT, Some(Duration::from_millis(40)), now);
+            let mut acks = Acks::tack(tack::Params::DEFAULT, now);
+            acks.on_handshake(Duration::from_millis(40));
             let mut acks = with_hostile_gaps(acks, packets);
             while let Some(told) = acks.poll(room, 3, later) {
                 assert!(len(&told) < room, "{} of {room}", len(&told));
@@ -64,7 +65,8 @@ fn a_tack_fits_the_room_whatever_numbers_the_peer_leaves_out() {
 #[test]
 fn of_more_holes_than_a_tack_has_room_for_some_are_forgotten_each_time_it_is_heard() {
     let (mut now, rtt) = (Instant::from_secs(1), Duration::from_millis(40));
-    let mut acks = Acks::tack(tack::Params::DEFAULT, Some(rtt), now);
+    let mut acks = Acks::tack(tack::Params::DEFAULT, now);
+    acks.on_handshake(rtt);
     let arrive = |acks: &mut Acks, number, now: Instant| {
         let stamp = Some(now.as_micros() as u32);
         let (eliciting, immediate, is_early) = (true, false, false);
@@ -89,4 +91,25 @@ fn of_more_holes_than_a_tack_has_room_for_some_are_forgotten_each_time_it_is_hea
         }
     }
     assert!(acks.arrived.len() <= 2, "{} ranges are told yet", acks.arrived.len());
+}
+
+#[test]
+fn full_packets_are_as_long_as_the_longest_but_one() {
+    let now = Instant::from_secs(1);
+    let params = tack::Params { mss: BASE.into(), ..tack::Params::DEFAULT };
+    let mut acks = Acks::tack(params, now);
+    let mut next = 0;
+    let mut arrive = |bytes: u64| {
+        let stamp = Some(now.as_micros() as u32);
+        let (eliciting, immediate, is_early) = (true, false, false);
+        let packet = Packet { number: next, eliciting, bytes, stamp, immediate, is_early, ecn: 0 };
+        next += 1;
+        acks.on_packet(&packet, now);
+        acks.poll(1_000, 3, now + Duration::from_micros(1)).is_some()
+    };
+    // Two of 1 200 bytes, and the one long packet is a probe.
+    assert_eq!([1_250; 2].map(&mut arrive), [false, true]);
+    assert_eq!([1_452, 1_250].map(&mut arrive), [false, true]);
+    assert_eq!([1_452; 2].map(&mut arrive), [false, true]);
+    assert_eq!([1_250; 3].map(&mut arrive), [false, false, true]);
 }

@@ -26,10 +26,6 @@ impl Recovery {
                 _ => drop(sender.on_uncounted(at.unwrap_or(now))),
             }
         }
-        if let Some(rtt) = self.rtt.min() {
-            // As the handshake took it.
-            sender.on_cum_ack(0, Some(rtt), now);
-        }
         self.tack = Some(Box::new(sender));
     }
 
@@ -96,10 +92,7 @@ impl Recovery {
         self.probes += 1;
         self.read_fates().expect("a timeout acknowledges nothing, so nothing that was skipped");
         Some(match timeout {
-            Timeout::Probe => {
-                self.repeat_oldest(SpaceId::Data);
-                Expired::Probe(SpaceId::Data)
-            }
+            Timeout::Probe => Expired::Probe(SpaceId::Data),
             Timeout::Rto => Expired::Rto { lost_bytes: before },
         })
     }

@@ -53,7 +53,11 @@ impl Connection {
         }
         let probes = self.spaces[DATA].probes > 0;
         let wants = self.wants_data();
-        if wants && (probes || self.may_send(now)) || self.path.owes() {
+        if wants && (probes || self.may_send(self.waiting(), now)) || self.path.owes() {
+            // In front of stream data, which fills what is left. A datagram has its own length.
+            if self.datagrams_out.is_empty() {
+                self.put_piggyback(room, &mut payload, now);
+            }
             self.put_others(room, &mut payload, now);
         } else if !wants {
             self.note_idle(now);
@@ -72,12 +76,7 @@ impl Connection {
         }
         if payload.eliciting && !acknowledges {
             // Before the rest: it was made sure above that there is room for what follows only.
-            let free = room.saturating_sub(payload.len());
-            if free >= PIGGYBACK
-                && let Some(told) = self.spaces[DATA].acks.piggyback(PIGGYBACK, exponent, now)
-            {
-                self.put_ack(told, &mut payload);
-            }
+            self.put_piggyback(room, &mut payload, now);
         }
         if payload.eliciting && self.is_tack() {
             payload.put_last(&Frame::Stamp(now.as_micros() as u32));
@@ -96,6 +95,16 @@ impl Connection {
         Some(payload)
     }
 
+    /// An acknowledgment that is owed rides along.
+    fn put_piggyback(&mut self, room: usize, payload: &mut Payload, now: Instant) {
+        let exponent = self.ours.ack_delay_exponent;
+        if room.saturating_sub(payload.len()) >= PIGGYBACK
+            && let Some(told) = self.spaces[DATA].acks.piggyback(PIGGYBACK, exponent, now)
+        {
+            self.put_ack(told, payload);
+        }
+    }
+
     fn put_ack(&mut self, told: super::super::acks::Told, payload: &mut Payload) {
         payload.reason = Some(told.reason);
         payload.put(&Frame::Ack(told.ack));
@@ -111,7 +120,7 @@ impl Connection {
     }
 
     /// Something waits that asks for an acknowledgment.
-    fn wants_data(&self) -> bool {
+    pub(in crate::conn) fn wants_data(&self) -> bool {
         self.streams.has_control()
             || self.streams.has_data()
             || self.spaces[DATA].sending.has_data(u64::MAX)
@@ -120,6 +129,12 @@ impl Connection {
             || self.new_token_owed
             || self.local_cids.owes()
             || self.remote_cids.owes()
+    }
+
+    /// Bytes that may leave, as far as they matter: of the pacer's burst.
+    fn waiting(&self) -> u64 {
+        let others = !self.datagrams_out.is_empty() || self.spaces[DATA].sending.has_data(u64::MAX);
+        if others { u64::MAX } else { self.streams.waiting(MOST_BURST) }
     }
 
     fn put_others(&mut self, room: usize, payload: &mut Payload, now: Instant) {
@@ -143,7 +158,8 @@ impl Connection {
         self.put_datagrams(room, whole, payload);
         let left = room.saturating_sub(payload.len());
         let before_data = payload.frames.len();
-        self.streams.put_data(left, &mut payload.frames, &mut payload.carried);
+        let again = self.streams.put_data(left, &mut payload.frames, &mut payload.carried);
+        self.counters.data_packets_resent += u64::from(again);
         payload.is_data |= payload.frames.len() > before_data;
         self.has_sent_data |= payload.is_data;
         self.counters.data_packets_sent += u64::from(payload.is_data);
@@ -255,6 +271,8 @@ impl Connection {
     }
 }
 
+/// No burst of the pacer is longer, bytes.
+const MOST_BURST: u64 = 64 << 10;
 /// What an acknowledgment that rides along may take.
 const PIGGYBACK: usize = 32 * 8 + 48;
 const _: () = assert!(FREQUENCY_FRAME < PIGGYBACK);

@@ -161,6 +161,11 @@ impl AckFrequency {
         }
     }
 
+    /// Full packets are so long from now on, in bytes: a receiver counts packets, Eq. 4 what they carry.
+    pub fn set_mss(&mut self, mss: u32) {
+        self.params.mss = mss.max(1);
+    }
+
     /// The frame to send now, if any; it counts as sent. A change of the interval by a factor of two
     /// goes a round trip after the last frame, one of a tenth `max(4 RTTmin, 200 ms)` after it.
     pub fn poll(&mut self, path: &Path, srtt: Duration, now: Instant) -> Option<Frame> {

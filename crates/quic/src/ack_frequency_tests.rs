@@ -202,3 +202,19 @@ fn a_lost_frame_is_told_anew_unless_a_newer_one_is_under_way() {
     f.on_lost(first.sequence);
     assert_eq!(f.poll(&path, 80 * MS, at(2)), None);
 }
+
+#[test]
+fn longer_packets_are_asked_for_by_fewer() {
+    let params = Params { mss: 1_200, ..Params::DEFAULT };
+    let mut asks = AckFrequency::new(params, 25 * MS, MS, 3);
+    // 100 Mbit/s, 2 ms: a count, since the peer allows no delay below 1 ms; of 1 200 bytes 96 us apart.
+    let path = steady(100, 2);
+    let told = |asks: &mut AckFrequency, ms| {
+        let frame = asks.poll(&path, 2 * MS, Instant::from_millis(ms));
+        frame.map(|frame| frame.request.ack_eliciting_threshold + 1)
+    };
+    assert_eq!(told(&mut asks, 10), Some(5));
+    assert_eq!(told(&mut asks, 1_000), None);
+    asks.set_mss(1_450);
+    assert_eq!(told(&mut asks, 2_000), Some(4), "116 us apart");
+}

@@ -179,6 +179,7 @@ impl Connection {
         }
         let (rtt_min, srtt) = (self.recovery.rtt_min(), self.recovery.srtt());
         if let (Some(asks), Some(rtt_min), Some(srtt)) = (&mut self.ack_frequency, rtt_min, srtt) {
+            asks.set_mss(self.mtu.size().into());
             let guess = || Rate::from_bytes_over(estimate.cwnd, srtt);
             let bw = estimate.bandwidth.or_else(guess).unwrap_or(Rate::ZERO);
             let regime = if estimate.startup { Regime::Startup } else { Regime::Steady };

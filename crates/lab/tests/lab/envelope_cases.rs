@@ -1,5 +1,5 @@
-//! Draws of the envelope that once broke a property: the files of `scenarios/envelope/`, each named
-//! after the property and what broke it.
+//! Paths and traffic that once broke a property: the files of `scenarios/envelope/`, each named after the
+//! property, or several of them, and what broke it.
 
 use std::path::{Path, PathBuf};
 
@@ -37,15 +37,17 @@ fn what_once_broke_a_property_holds_it() {
     let mut broken = Vec::new();
     for file in files {
         let stem = file.file_stem().unwrap().to_str().unwrap().to_owned();
-        let name = stem.split('-').next().unwrap();
-        let property = property(name).unwrap_or_else(|| panic!("{stem}: no such property"));
+        let names = stem.split('-').next().unwrap().split('+');
         let text = std::fs::read_to_string(&file).unwrap();
         let [tack, tcp] = &items(&text)[..] else { panic!("{stem}: not a pair") };
         let pair = Pair { tack: record(&tack.scenario), tcp: record(&tcp.scenario) };
-        let excess = (property.excess)(&pair).unwrap_or_else(|| panic!("{stem}: not judged"));
-        println!("{stem}: {:+.0} % of its bar", excess * 100.0);
-        if excess > 0.0 {
-            broken.push((stem, excess));
+        for name in names {
+            let property = property(name).unwrap_or_else(|| panic!("{stem}: no property {name}"));
+            let excess = (property.excess)(&pair).unwrap_or_else(|| panic!("{stem}: not judged"));
+            println!("{stem}: {name} {:+.0} % of its bar", excess * 100.0);
+            if excess > 0.0 {
+                broken.push((stem.clone(), name.to_owned(), excess));
+            }
         }
     }
     assert_eq!(broken, []);

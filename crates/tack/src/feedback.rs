@@ -5,6 +5,9 @@ use core::time::Duration;
 
 use tack_units::{Instant, Rate};
 
+/// Holes read from one TACK; no MSS holds more.
+pub(crate) const MAX_HOLES: usize = 4_096;
+
 /// Which rule governs the ACK frequency; the sender decides and tells the receiver [TON §VI-D].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Regime {
@@ -56,6 +59,22 @@ pub struct Tack {
     /// Transmissions that brought nothing new, counted on this connection modulo 2^32: what the sender
     /// sent again needlessly (like DSACK [RFC 2883]).
     pub duplicates: u32,
+}
+
+impl Tack {
+    /// The distinct holes: ascending, until one repeats, is inverted or out of order.
+    pub(crate) fn plausible_holes(&self) -> Vec<Range<u64>> {
+        let mut at = self.cum_ack;
+        let mut holes = Vec::new();
+        for hole in self.holes.iter().take(MAX_HOLES) {
+            if hole.start < at || hole.end <= hole.start || hole.end > self.rcv_high {
+                break;
+            }
+            at = hole.end;
+            holes.push(hole.clone());
+        }
+        holes
+    }
 }
 
 /// See [`Tack::timing`].

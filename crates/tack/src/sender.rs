@@ -32,7 +32,7 @@ use core::time::Duration;
 
 use tack_units::{Instant, Rate, math};
 
-use crate::feedback::{Acked, Frequency, Iack, IackReason, Tack};
+use crate::feedback::{Acked, Frequency, Iack, IackReason, MAX_HOLES, Tack};
 use crate::{Params, equations};
 
 use ack_loss::{AckLoss, Age};
@@ -61,8 +61,6 @@ pub enum Timeout {
 
 /// Loss beyond which silence says nothing.
 const MOST_LOSS: f64 = 0.9;
-/// Holes read from one TACK; no MSS holds more.
-const MAX_HOLES: usize = 4_096;
 
 /// The sending half of the mechanism.
 ///
@@ -139,7 +137,7 @@ impl<L: Records> Sender<L> {
         let largest = tack.largest_pkt_seq;
         let mut receipts = self.sent.acknowledge(tack.cum_ack, Some(largest));
         self.sent.set_queued_at_peer(tack.cum_ack, tack.received_in_flight);
-        let holes = plausible_holes(tack);
+        let holes = tack.plausible_holes();
         self.read_receipts(tack, &holes, &mut receipts);
         if let Some(newest) = self.sent.when_sent(largest)
             && receipts.newest.is_none_or(|known| known.pkt_seq < newest.pkt_seq)
@@ -481,20 +479,6 @@ impl<L: Records> Sender<L> {
     pub fn bdp(&self, bw: Rate) -> Option<u64> {
         Some(equations::bdp(bw, self.rtt_min.get()?))
     }
-}
-
-/// The distinct holes of a TACK: ascending, until one repeats, is inverted or out of order.
-fn plausible_holes(tack: &Tack) -> Vec<Range<u64>> {
-    let mut at = tack.cum_ack;
-    let mut holes = Vec::new();
-    for hole in tack.holes.iter().take(MAX_HOLES) {
-        if hole.start < at || hole.end <= hole.start || hole.end > tack.rcv_high {
-            break;
-        }
-        at = hole.end;
-        holes.push(hole.clone());
-    }
-    holes
 }
 
 #[cfg(test)]

@@ -9,7 +9,8 @@ use std::process::Command;
 
 use tempfile::tempdir;
 
-use crate::rebinding::{Course, STEADY, send_under, went_on};
+use crate::course::{Course, STEADY};
+use crate::rebinding::{send_under, went_on};
 
 /// The wall clock is another one every quarter of a second, and never right: one year late, ten, forty
 /// days early, and nearly at its beginning. Time that only passes stays what it is.

@@ -3,6 +3,7 @@
 mod args;
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 mod clock;
+mod course;
 #[cfg(target_os = "linux")]
 mod dissector;
 mod doctor;

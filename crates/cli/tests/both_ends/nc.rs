@@ -7,7 +7,7 @@ use std::sync::Arc;
 use rustix::process::{Pid, Signal};
 use tempfile::tempdir;
 
-use crate::rebinding::{Course, STEADY, forward};
+use crate::course::{Course, STEADY, forward};
 use crate::support::{Listening, random_bytes, rng, succeeded, tack};
 
 /// What it says once it listens, and the port.

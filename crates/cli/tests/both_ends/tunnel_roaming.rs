@@ -17,8 +17,8 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
+use crate::course::{Course, Orders, STEADY, forward};
 use crate::network::TRANSPORTS;
-use crate::rebinding::{Course, Orders, STEADY, forward};
 use crate::support::{random_bytes, rng, run};
 use crate::tunnel::{Tunnel, tunnel_by};
 

@@ -1,6 +1,8 @@
 //! Experiments from their settings to their files.
 
+mod blessed;
 mod capture;
+mod claims;
 mod controllers;
 mod course;
 mod envelope;

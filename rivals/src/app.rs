@@ -1,7 +1,7 @@
 //! What server and client say to each other, the same over every stack: a request of 24 bytes (what,
 //! and two numbers), and the answer.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -167,12 +167,14 @@ pub(crate) async fn ask(dialer: Dialer, ask: &Ask) -> Result<()> {
 async fn messages(dialer: &Dialer, ask: &Ask, ended: &Cell<Option<Instant>>) -> Result<Vec<f64>> {
     let mut stream = dialer.connect().await?;
     stream.write(Request::Echo { bytes: ask.message_bytes }.encode()).await?;
-    let (latencies, every) = (RefCell::default(), Duration::from_secs_f64(ask.every_ms / 1e3));
+    let every = Duration::from_secs_f64(ask.every_ms / 1e3);
     let bytes = usize::try_from(ask.message_bytes)?;
-    if let Err(e) = exchange(stream, bytes, every, ended, &latencies).await {
+    ensure!(bytes > 0 && !every.is_zero(), "messages have a length and a time between them");
+    let (latencies, ended) = exchange(stream, bytes, every, ended).await;
+    if let Err(e) = ended {
         eprintln!("messages: {e:#}");
     }
-    Ok(latencies.take())
+    Ok(latencies)
 }
 
 /// What the share `q` of sorted values does not exceed.

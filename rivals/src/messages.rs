@@ -4,10 +4,10 @@
 //! fewer while it is slow, and so forgets just the delays that were asked for (coordinated omission). A
 //! message's latency counts from when it was due, and one that never came back has waited until the end.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::time::Duration;
 
-use anyhow::{Result, anyhow, bail, ensure};
+use anyhow::{Result, anyhow, bail};
 use bytes::Bytes;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
@@ -62,15 +62,13 @@ impl Timetable {
 }
 
 /// Exchanges messages of `bytes` each every so often until `end` says when it was over, and waits for those
-/// that are under way. What `latencies_ms` gets is of every message that was due.
+/// that are under way. Milliseconds of every message that was due, and what ended it early.
 pub(crate) async fn exchange(
     mut stream: Stream,
     bytes: usize,
     every: Duration,
     end: &Cell<Option<Instant>>,
-    latencies_ms: &RefCell<Vec<f64>>,
-) -> Result<()> {
-    ensure!(bytes > 0 && !every.is_zero(), "messages have a length and a time between them");
+) -> (Vec<f64>, Result<()>) {
     let message = Bytes::from(vec![0x61; bytes]);
     let mut answers = vec![0; bytes.max(4_096)];
     let (mut table, mut came) = (Timetable::new(Instant::now(), every), 0_u64);
@@ -97,8 +95,7 @@ pub(crate) async fn exchange(
         }
     };
     let now = Instant::now();
-    *latencies_ms.borrow_mut() = table.finish(end.get().unwrap_or(now), now);
-    ended
+    (table.finish(end.get().unwrap_or(now), now), ended)
 }
 
 async fn send(stream: &mut Stream, message: &Bytes) -> Result<()> {
@@ -169,14 +166,13 @@ mod tests {
                 far.write_all(&bytes).await.unwrap();
             }
         };
-        let (end, latencies) = (Cell::new(None), RefCell::default());
-        end.set(Some(Instant::now() + STILL * 2));
-        let client = exchange(Stream::plain(near), 100, EVERY, &end, &latencies);
-        let (_, client) = tokio::join!(server, client);
-        client.unwrap();
+        let end = Cell::new(Some(Instant::now() + STILL * 2));
+        let client = exchange(Stream::plain(near), 100, EVERY, &end);
+        let (_, (latencies, ended)) = tokio::join!(server, client);
+        ended.unwrap();
         // A client that waits for each answer would have one slow message here, not 15 and more.
-        let slow = latencies.borrow().iter().filter(|ms| **ms > 100.0).count();
+        let slow = latencies.iter().filter(|ms| **ms > 100.0).count();
         assert!(slow >= 15, "{latencies:?}");
-        assert_eq!(latencies.borrow().len(), 60);
+        assert_eq!(latencies.len(), 60);
     }
 }

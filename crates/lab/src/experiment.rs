@@ -297,6 +297,17 @@ impl Experiment {
 }
 
 impl Experiment {
+    /// Whose figures these are. What is no citation in brackets stands in parentheses.
+    pub fn heading(&self) -> String {
+        let source = match self.source.as_str() {
+            "" => String::new(),
+            cited if cited.starts_with('[') => cited.to_owned(),
+            said => format!("({said})"),
+        };
+        let parts = [self.id.as_str(), self.title.as_str(), source.as_str()];
+        parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
+    }
+
     /// Sets a dotted key of the base: what a flag of a command changes.
     ///
     /// # Panics

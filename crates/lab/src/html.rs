@@ -62,7 +62,7 @@ pub fn page(all: &[(Loaded, Report)], command: &str) -> String {
 fn section(out: &mut String, loaded: &Loaded, report: &Report) {
     let experiment = &loaded.experiment;
     let id = escaped(&experiment.id);
-    let _ = writeln!(out, "<h2 id=\"{id}\">{}</h2>", escaped(&loaded.heading()));
+    let _ = writeln!(out, "<h2 id=\"{id}\">{}</h2>", escaped(&loaded.experiment.heading()));
     if !experiment.note.is_empty() {
         let _ = writeln!(out, "<p>{}</p>", escaped(&experiment.note));
     }

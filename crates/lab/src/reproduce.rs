@@ -183,13 +183,6 @@ impl Loaded {
             "void": report.void,
         })
     }
-
-    /// Whose figures these are, for a heading.
-    pub fn heading(&self) -> String {
-        let e = &self.experiment;
-        let parts = [e.id.as_str(), e.title.as_str(), e.source.as_str()];
-        parts.iter().filter(|p| !p.is_empty()).copied().collect::<Vec<_>>().join(" ")
-    }
 }
 
 /// Means over the runs of one point of a plan.

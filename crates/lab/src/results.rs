@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::io;
 use std::path::Path;
 
-use crate::bundle::{PAPERS, figures, stem};
+use crate::bundle::{PAPERS, figures};
 use crate::claim::{SINGLE, Verdict};
 use crate::envelope::View;
 use crate::experiment::Experiment;
@@ -62,8 +62,7 @@ pub fn document(experiments: &Path) -> io::Result<String> {
             let file = experiments.join(path).with_extension("md");
             let table = read(&file)?;
             let experiment = Experiment::parse(text).unwrap_or_default();
-            let (title, source) = (&experiment.title, &experiment.source);
-            let _ = writeln!(sections, "\n### {} {title} {source}\n", stem(path));
+            let _ = writeln!(sections, "\n### {}\n", experiment.heading());
             if !experiment.note.is_empty() {
                 let _ = writeln!(sections, "{}\n", experiment.note.trim());
             }

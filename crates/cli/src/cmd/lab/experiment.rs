@@ -270,7 +270,7 @@ fn extent_flag(extent: Extent) -> &'static str {
 fn summary(whole: &[(Loaded, Report)]) -> String {
     let mut text = String::new();
     for (loaded, report) in whole {
-        text += &format!("== {}\n", loaded.heading());
+        text += &format!("== {}\n", loaded.experiment.heading());
         for shown in &report.shown {
             text += &format!("{}\n", shown.table.text());
         }

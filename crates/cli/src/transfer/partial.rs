@@ -35,6 +35,15 @@ pub struct Partial {
     calls: Calls,
 }
 
+impl Drop for Partial {
+    /// Unlocks by name: a process that is being started just now holds the descriptor as well, and
+    /// closing ours alone would leave the lock with it.
+    fn drop(&mut self) {
+        // There is nobody to tell; the lock ends with the last descriptor then.
+        let _ = rustix::fs::flock(&self.file, FlockOperation::Unlock);
+    }
+}
+
 impl Partial {
     /// The file, from its start.
     pub fn rewound(&mut self) -> io::Result<&mut File> {

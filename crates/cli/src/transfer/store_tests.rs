@@ -97,6 +97,17 @@ fn two_transfers_cannot_write_one_file_at_once() {
 }
 
 #[test]
+fn a_process_started_meanwhile_does_not_keep_a_file_locked() {
+    let (_dir, store) = temporary();
+    let first = store.open_partial(&ME, &path("f"), 0).unwrap();
+    // What a child has between its fork and its exec: the same open file by another descriptor.
+    let inherited = first.file.try_clone().unwrap();
+    drop(first);
+    assert!(store.open_partial(&ME, &path("f"), 0).is_ok());
+    drop(inherited);
+}
+
+#[test]
 fn a_file_that_got_its_name_while_another_waited_for_its_lock_is_left_alone() {
     let (dir, store) = temporary();
     for round in 0..200 {

@@ -31,7 +31,7 @@ const GATHERED: Duration = Duration::from_millis(16);
 /// A round trip longer than the least by this part of it passed a queue [RFC 9406 §4.3]; by less than
 /// 4 ms, one such burst.
 const RISE_DIVISOR: u32 = 8;
-const RISE_MIN: Duration = Duration::from_millis(4);
+const RISE_MIN: Duration = Duration::from_micros(250);
 
 /// Follows the rates that a receiver tells.
 #[derive(Clone, Copy, Debug, Default)]

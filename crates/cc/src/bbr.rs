@@ -225,6 +225,8 @@ impl Bbr {
             rate: ack.rate.and_then(|rate| rate.delivery_rate),
             pacing_rate: self.pacing_rate,
             app_limited: ack.rate.is_some_and(|rate| rate.app_limited),
+            delivered: ack.acked_bytes,
+            lost: ack.lost_bytes,
         };
         if self.overshoot.on_ack(&signs, ack.now) {
             self.model.full_pipe.declare();

@@ -3,7 +3,9 @@
 //! ```text
 //! whole = clamp(RTTmin / 16, base, 1 ms)      where the base holds eight packets; else base
 //! a round trip that lost more than 2 % from a queue shorter than a burst   half as long, down to 1/64
+//! one that lost anything so, and held fewer than sixteen bursts            half as long
 //! sixteen in a row that lost less than ½ %                                 twice as long, up to the whole
+//! a thousand, where a round trip would hold fewer than sixteen then        likewise
 //! ```
 //!
 //! A sender wakes once per burst, so long ones are cheap; a millisecond is what Linux sends at once. At a
@@ -20,7 +22,7 @@ use tack_units::{Instant, Rate};
 
 use crate::AckSample;
 
-/// Bursts a round trip holds at least, where they are longer than the base.
+/// Bursts a round trip holds at least, where they are longer than the base or it loses anything.
 const PER_ROUND_TRIP: u32 = 16;
 /// Bytes that a burst of the base's length holds where longer ones are worth it.
 const WORTH: u64 = 8 * 1_500;
@@ -31,6 +33,9 @@ const SHRINK: f64 = 0.02;
 const GROW: f64 = 0.005;
 /// Round trips in a row below [`GROW`] before bursts grow.
 const CALM_ROUNDS: u32 = 16;
+/// The same before a round trip holds fewer than [`PER_ROUND_TRIP`] of them again: a controller that lives
+/// by losses comes to the next one after hundreds.
+const LONG_CALM_ROUNDS: u32 = 1_000;
 /// Most halvings.
 const MAX_HALVINGS: u32 = 6;
 
@@ -39,6 +44,8 @@ const MAX_HALVINGS: u32 = 6;
 pub struct BurstFit {
     base: Duration,
     whole: Duration,
+    /// What makes [`PER_ROUND_TRIP`] of them a round trip.
+    fitting: Duration,
     halvings: u32,
     began: Option<Instant>,
     lost: u64,
@@ -54,6 +61,7 @@ impl BurstFit {
         BurstFit {
             base,
             whole: base,
+            fitting: base,
             halvings: 0,
             began: None,
             lost: 0,
@@ -69,10 +77,8 @@ impl BurstFit {
         self.lost = self.lost.saturating_add(sample.lost_bytes);
         self.delivered = self.delivered.saturating_add(sample.acked_bytes);
         let is_fast = rate.is_some_and(|rate| rate.bytes_in(self.base) >= WORTH);
-        self.whole = match sample.rtt_min {
-            Some(rtt_min) if is_fast => (rtt_min / PER_ROUND_TRIP).min(LONGEST).max(self.base),
-            _ => self.base,
-        };
+        self.fitting = sample.rtt_min.map_or(self.base, |rtt_min| rtt_min / PER_ROUND_TRIP);
+        self.whole = if is_fast { self.fitting.clamp(self.base, LONGEST) } else { self.base };
         if let Some(queued) = sample.queue() {
             self.queued = Some(self.queued.map_or(queued, |least| least.min(queued)));
         }
@@ -93,9 +99,11 @@ impl BurstFit {
         let held_by_more = self.queued.take().is_some_and(|queued| queued > self.burst());
         (self.lost, self.delivered, self.began) = (0, 0, Some(now));
         self.calm = if share < GROW { self.calm + 1 } else { 0 };
-        if share > SHRINK && !held_by_more {
+        let bound = if self.burst() > self.fitting { 0.0 } else { SHRINK };
+        let calm = if self.burst() * 2 > self.fitting { LONG_CALM_ROUNDS } else { CALM_ROUNDS };
+        if share > bound && !held_by_more {
             self.halvings = (self.halvings + 1).min(MAX_HALVINGS);
-        } else if self.calm == CALM_ROUNDS {
+        } else if self.calm >= calm {
             (self.calm, self.halvings) = (0, self.halvings.saturating_sub(1));
         }
     }

@@ -10,7 +10,11 @@
 //! the latest packets did not wait    grow by 2.89 per round
 //! they did, or for the application   double per round
 //! queued and short                   the pipe is full
+//! a third lost, twice, and short     likewise
 //! ```
+//!
+//! A buffer of a few packets is never long enough for all to wait, nor for any to wait for long: there the
+//! overflow says it. Random loss of ten per cent is far from a third, and a burst of it is over a period later.
 //!
 //! The pacing rate that lets the flight grow by 2.89 per round follows from that of doubling: rates
 //! are means over a round trip that ended a round trip ago, so `gain * (e^-x - e^-2x)/x = 1` with
@@ -49,6 +53,8 @@ pub(crate) const FLIGHT_GAIN: f64 = 2.0;
 /// Share of the pacing rate that arrives on a clear path: a flight that grows by 2.89 per round uses
 /// 2.89/4.68 of the pacing rate that allows for it, one that doubles 2/2.89.
 const SHORT: f64 = 0.6;
+/// Share of packets that only an overflow takes, in two periods in a row.
+const OVERFLOW: f64 = 1.0 / 3.0;
 /// Samples that make a period's extremes trustworthy.
 const SAMPLES: u32 = 3;
 /// Periods whose pacing rate is remembered: round trips grow while Startup fills a queue.
@@ -68,6 +74,11 @@ pub(crate) struct Overshoot {
     /// That of the period before.
     greatest_before: Rate,
     samples: u32,
+    /// Bytes of this period.
+    delivered: u64,
+    lost: u64,
+    /// The period before lost more than [`OVERFLOW`].
+    overflowed: bool,
     /// Pacing rate in force at the beginning of each period.
     paced: VecDeque<(Instant, Rate)>,
     /// The latest packets waited in a queue, or for the application.
@@ -87,6 +98,9 @@ pub(crate) struct Signs {
     pub(crate) pacing_rate: Option<Rate>,
     /// The application is what limits the rate.
     pub(crate) app_limited: bool,
+    /// Bytes that this acknowledgment brings, and that it declares lost.
+    pub(crate) delivered: u64,
+    pub(crate) lost: u64,
 }
 
 impl Signs {
@@ -109,6 +123,8 @@ impl Overshoot {
     /// An acknowledgment in Startup. True when the pipe is full.
     pub(crate) fn on_ack(&mut self, signs: &Signs, now: Instant) -> bool {
         let began = *self.began.get_or_insert(now);
+        self.delivered = self.delivered.saturating_add(signs.delivered);
+        self.lost = self.lost.saturating_add(signs.lost);
         if let (Some(rtt), Some(queued)) = (signs.rtt, signs.queued) {
             let lessen = |least: &mut Option<Duration>, by: Duration| {
                 *least = Some(least.map_or(by, |least| least.min(by)));
@@ -134,7 +150,12 @@ impl Overshoot {
         let short = self
             .paced_before(now, least)
             .is_some_and(|paced| !signs.app_limited && self.greatest_rate < paced.mul_f64(SHORT));
+        let sent = self.delivered.saturating_add(self.lost);
+        let overflows = self.lost as f64 > sent as f64 * OVERFLOW;
+        let full = short && (queued || overflows && self.overflowed);
+        self.overflowed = overflows;
         (self.began, self.samples) = (Some(now), 0);
+        (self.delivered, self.lost) = (0, 0);
         self.greatest_before = core::mem::take(&mut self.greatest_rate);
         if let Some(rate) = signs.pacing_rate {
             if self.paced.len() == MARKS {
@@ -142,7 +163,7 @@ impl Overshoot {
             }
             self.paced.push_back((now, rate));
         }
-        queued && short
+        full
     }
 
     /// Pacing rate in force when what arrives now was sent, an `rtt` ago.
@@ -191,6 +212,8 @@ mod tests {
                     rate: Some(pacing.mul_f64(share)),
                     pacing_rate: Some(pacing),
                     app_limited: false,
+                    delivered: 0,
+                    lost: 0,
                 };
                 overshoot.on_ack(&signs, Instant::from_millis(tack * 5))
             })
@@ -209,6 +232,36 @@ mod tests {
         assert_eq!(full_after(0, 1.0), None);
     }
 
+    /// The half round trips among the first twelve at whose end the pipe is full, where of each `shares` is lost.
+    fn full_with(shares: [f64; 3], arrives: f64) -> Vec<usize> {
+        let mut overshoot = Overshoot::default();
+        let is_full = |period: usize| {
+            (0..8).any(|tack| {
+                let lost = shares[period % shares.len()];
+                let signs = Signs {
+                    rtt: Some(RTT),
+                    queued: Some(Duration::ZERO),
+                    rtt_min: RTT,
+                    rate: Some(Rate::from_mbps(100).mul_f64(arrives)),
+                    pacing_rate: Some(Rate::from_mbps(100)),
+                    app_limited: false,
+                    delivered: (10_000.0 * (1.0 - lost)) as u64,
+                    lost: (10_000.0 * lost) as u64,
+                };
+                overshoot.on_ack(&signs, Instant::from_millis(period as u64 * 40 + tack * 5))
+            })
+        };
+        (0..12).map(is_full).enumerate().filter(|(_, full)| *full).map(|(i, _)| i).collect()
+    }
+
+    #[test]
+    fn a_buffer_too_short_to_wait_in_shows_by_what_it_loses() {
+        assert!(full_with([0.5; 3], 0.5).first().is_some_and(|period| *period <= 4));
+        assert_eq!(full_with([0.1; 3], 0.5), [], "random loss");
+        assert_eq!(full_with([0.6, 0.0, 0.0], 0.5), [], "a burst of it");
+        assert_eq!(full_with([0.5; 3], 0.7), [], "what arrives grows with what is sent");
+    }
+
     #[test]
     fn what_acknowledgments_wait_for_fills_no_pipe_and_makes_room_in_flight() {
         assert_eq!(full_of(0, 40, 0.5), None);
@@ -221,6 +274,8 @@ mod tests {
             rate: Some(Rate::from_mbps(80)),
             pacing_rate: None,
             app_limited: false,
+            delivered: 0,
+            lost: 0,
         };
         overshoot.on_ack(&signs, Instant::ZERO);
         assert_eq!(overshoot.flight(RTT), Some(10_000 * 2 * 160));

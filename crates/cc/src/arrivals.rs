@@ -28,8 +28,8 @@ const CLEAR_GROWTH: f64 = 2.0 / LN_2 - 1.0;
 const ROOM: f64 = 2.0;
 /// Gathered into one burst, at most.
 const GATHERED: Duration = Duration::from_millis(16);
-/// A round trip longer than the least by this part of it passed a queue [RFC 9406 §4.3]; by less than
-/// 4 ms, one such burst.
+/// A round trip longer than the least by this part of it passed a queue [RFC 9406 §4.3]; by less than a quarter of
+/// a millisecond, hosts. On paths so near that an aggregate of 802.11 is more, doubling is fast enough.
 const RISE_DIVISOR: u32 = 8;
 const RISE_MIN: Duration = Duration::from_micros(250);
 

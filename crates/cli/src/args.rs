@@ -17,6 +17,7 @@ pub mod tunnel;
 use clap::{ArgAction, Command as Definition, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::exit::EXIT_STATUS_HELP;
+use crate::observe::ObserveArgs;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -42,9 +43,6 @@ pub struct Cli {
     /// Log to standard error: -v what happens, -vv in detail, -vvv everything
     #[arg(short, long, action = ArgAction::Count, global = true)]
     pub verbose: u8,
-    /// What to see.
-    #[command(flatten)]
-    pub observe: crate::observe::ObserveArgs,
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
@@ -72,6 +70,26 @@ fn with_negative_values(command: Definition) -> Definition {
             if valued && needed { arg.allow_negative_numbers(true) } else { arg }
         })
         .mut_subcommands(with_negative_values)
+}
+
+impl Command {
+    /// What to see of the connections that it makes; `None`: it makes none.
+    pub fn observe(&self) -> Option<&ObserveArgs> {
+        match self {
+            Command::Send(args) => Some(&args.observe),
+            Command::Recv(args) => Some(&args.observe),
+            Command::Perf(args) => Some(&args.observe),
+            Command::Nc(args) => Some(&args.observe),
+            Command::Doctor(args) => Some(&args.observe),
+            Command::Tunnel(args) => Some(&args.observe),
+            Command::Top(_)
+            | Command::Demo(_)
+            | Command::Lab(_)
+            | Command::Key(_)
+            | Command::Completions(_)
+            | Command::Man(_) => None,
+        }
+    }
 }
 
 /// The commands.

@@ -20,7 +20,8 @@ use crate::stop::{self, Stop};
 /// Runs the command line and says how it ended.
 pub fn run(cli: Cli) -> ExitCode {
     log_to_stderr(cli.verbose);
-    let done = observe::begin(&cli.observe).and_then(|()| dispatch(cli.command));
+    let begun = cli.command.observe().map_or(Ok(()), observe::begin);
+    let done = begun.and_then(|()| dispatch(cli.command));
     observe::end();
     match done {
         Ok(code) => code,

@@ -4,6 +4,7 @@ use clap::Args;
 
 use crate::args::transport::ClientSecurity;
 use crate::exit::Failure;
+use crate::observe::ObserveArgs;
 use crate::perf::DEFAULT_PORT;
 use tack_cc::Algorithm;
 use tack_net::HostPort;
@@ -35,6 +36,9 @@ pub struct DoctorArgs {
     /// Whom to trust.
     #[command(flatten)]
     pub security: ClientSecurity,
+    /// What to see.
+    #[command(flatten)]
+    pub observe: ObserveArgs,
 }
 
 /// A `tack doctor` that makes sense.

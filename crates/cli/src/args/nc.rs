@@ -9,6 +9,7 @@ use crate::args::transport::{ClientSecurity, ServerSecurity, Transport};
 use crate::args::tun::TunArgs;
 use crate::exit::Failure;
 use crate::net::Way;
+use crate::observe::ObserveArgs;
 use tack_net::HostPort;
 
 const AFTER: &str = "\
@@ -63,6 +64,9 @@ pub struct NcArgs {
     /// Which way.
     #[command(flatten)]
     pub tun: TunArgs,
+    /// What to see.
+    #[command(flatten)]
+    pub observe: ObserveArgs,
 }
 
 /// A `tack nc` that makes sense.

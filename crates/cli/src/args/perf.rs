@@ -16,6 +16,7 @@ use crate::args::transport::{ClientSecurity, ServerSecurity, Transport};
 use crate::args::tun::TunArgs;
 use crate::exit::Failure;
 use crate::net::{Family, Origin, Way};
+use crate::observe::ObserveArgs;
 use crate::perf::DEFAULT_PORT;
 use crate::perf::params::{Direction, TestParams, Until, VERSION};
 use crate::units::parse_bytes;
@@ -119,6 +120,9 @@ pub struct PerfArgs {
     /// This is the one in the background.
     #[arg(long, hide = true, requires = "daemon")]
     pub detached: bool,
+    /// What to see.
+    #[command(flatten)]
+    pub observe: ObserveArgs,
 }
 
 /// A `tack perf` that makes sense.

@@ -9,6 +9,7 @@ use crate::args::transport::{ServerSecurity, Transport};
 use crate::args::tun::TunArgs;
 use crate::exit::Failure;
 use crate::net::Way;
+use crate::observe::ObserveArgs;
 use crate::transfer::DEFAULT_PORT;
 use crate::transfer::store::Durability;
 
@@ -63,6 +64,9 @@ pub struct RecvArgs {
     /// Which way.
     #[command(flatten)]
     pub tun: TunArgs,
+    /// What to see.
+    #[command(flatten)]
+    pub observe: ObserveArgs,
 }
 
 /// Where what comes goes.

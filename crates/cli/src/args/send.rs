@@ -8,6 +8,7 @@ use crate::args::transport::{ClientSecurity, Transport};
 use crate::args::tun::TunArgs;
 use crate::exit::Failure;
 use crate::net::Way;
+use crate::observe::ObserveArgs;
 use crate::transfer::DEFAULT_PORT;
 use tack_net::HostPort;
 
@@ -49,6 +50,9 @@ pub struct SendArgs {
     /// Which way.
     #[command(flatten)]
     pub tun: TunArgs,
+    /// What to see.
+    #[command(flatten)]
+    pub observe: ObserveArgs,
 }
 
 /// What is sent.

@@ -9,6 +9,7 @@ use crate::args::transport::{ClientSecurity, ServerSecurity, Transport};
 use crate::args::tun::TunArgs;
 use crate::exit::Failure;
 use crate::net::Way;
+use crate::observe::ObserveArgs;
 use crate::tunnel::DEFAULT_PORT;
 use crate::tunnel::allow::{AllowList, Rule};
 use crate::tunnel::forward::{Local, PortForward};
@@ -86,6 +87,9 @@ pub struct TunnelArgs {
     /// Which mechanism.
     #[command(flatten)]
     pub transport: Transport,
+    /// What to see.
+    #[command(flatten)]
+    pub observe: ObserveArgs,
 }
 
 /// The other end.

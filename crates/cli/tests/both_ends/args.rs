@@ -237,3 +237,19 @@ fn completions_and_manual_pages_know_every_command() {
         assert!(dir.path().join(format!("tack-{name}.1")).exists(), "{name}");
     }
 }
+
+#[test]
+fn what_looks_into_connections_is_offered_where_there_are_any() {
+    let looks = "--qlog a.sqlog --capture a.pcapng --metrics 127.0.0.1:0";
+    for command in ["send f host", "recv", "perf -s", "nc host 1", "doctor host", "tunnel serve"] {
+        let read = parse(&format!("tack {command} {looks}"));
+        let read = read.unwrap_or_else(|e| panic!("{command}: {e}"));
+        let observe = read.observe().unwrap_or_else(|| panic!("{command}: sees nothing"));
+        assert!(observe.qlog.is_some() && observe.capture.is_some(), "{command}");
+        assert!(observe.metrics.is_some(), "{command}");
+    }
+    for command in ["lab run f.toml", "lab envelope", "demo", "top", "key"] {
+        let refused = parse(&format!("tack {command} --qlog a.sqlog")).unwrap_err();
+        assert!(refused.to_string().contains("--qlog"), "{command}: {refused}");
+    }
+}

@@ -134,7 +134,8 @@ pub fn verdict(towards: &str, findings: &Findings) -> [String; 3] {
         (true, _) => "Worth it here: more goodput.",
         (_, true) => "Not worth it here: plain TCP is faster on this path.",
         _ if fewer >= 50.0 => {
-            "No faster here; worth it where the way back is shared or thin, or airtime is short."
+            "Not worth it for speed here: fewer ACKs count where both ways share a medium, or the way \
+             back is thin."
         }
         _ => "Not worth it here: nothing is saved that anybody would notice.",
     };
@@ -203,7 +204,7 @@ mod tests {
     fn a_difference_within_the_noise_is_none_and_fewer_acks_are_still_said() {
         let [first, _, advice] = verdict("to us", &findings([90, 120], [85, 110]));
         assert!(first.contains("no difference"), "{first}");
-        assert!(advice.starts_with("No faster here"), "{advice}");
+        assert!(advice.starts_with("Not worth it for speed"), "{advice}");
     }
 
     #[test]

@@ -12,6 +12,7 @@ mod carrier;
 mod conn;
 mod dial;
 mod origin;
+mod own_address;
 mod way;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -24,6 +25,7 @@ pub use accept::NetAccept;
 pub use conn::{NetConn, Sight, Watch};
 pub use dial::NetDial;
 pub use origin::{Family, Origin};
+pub use own_address::{OwnAddress, OwnAddressError};
 pub use way::Way;
 
 /// How long to wait, at the end, for the peer to acknowledge our last bytes.

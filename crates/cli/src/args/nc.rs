@@ -1,6 +1,6 @@
 //! `tack nc`.
 
-use std::net::{Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use clap::Args;
@@ -8,7 +8,7 @@ use clap::Args;
 use crate::args::transport::{ClientSecurity, ServerSecurity, Transport};
 use crate::args::tun::TunArgs;
 use crate::exit::Failure;
-use crate::net::Way;
+use crate::net::{OwnAddress, Way, unspecified};
 use crate::observe::ObserveArgs;
 use tack_net::HostPort;
 
@@ -119,20 +119,14 @@ impl NcArgs {
             _ => return Err(Failure::usage(format!("`{port}` is no port"))),
         };
         let side = if self.listen {
-            let any = Ipv6Addr::UNSPECIFIED.into();
-            let address = host
-                .map_or(Ok(any), |host| host.trim_start_matches('[').trim_end_matches(']').parse())
-                .map_err(|_| {
-                    Failure::usage(format!(
-                        "`{}` is no address to listen on",
-                        host.unwrap_or_default()
-                    ))
-                })?;
+            let any = unspecified(true).into();
+            let address = host.map_or(Ok(any), str::parse::<OwnAddress>);
+            let address = address.map_err(|e| Failure::usage(e.to_string()))?;
             if way.is_ip() && host.is_some() {
                 return Err(Failure::usage("over --tun, --tun-addr says where to listen"));
             }
             let security = (!plaintext).then_some(self.server_security);
-            Side::Listen { local: SocketAddr::new(address, port), security }
+            Side::Listen { local: address.port(port), security }
         } else {
             // In brackets, too, as everywhere else.
             let name = host.unwrap_or_default();

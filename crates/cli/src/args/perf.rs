@@ -4,7 +4,7 @@ pub mod foreign;
 pub mod output;
 pub mod traffic;
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use clap::Args;
@@ -15,7 +15,7 @@ use crate::args::perf::traffic::TrafficArgs;
 use crate::args::transport::{ClientSecurity, ServerSecurity, Transport};
 use crate::args::tun::TunArgs;
 use crate::exit::Failure;
-use crate::net::{Family, Origin, Way};
+use crate::net::{Family, Origin, OwnAddress, Way, unspecified};
 use crate::observe::ObserveArgs;
 use crate::perf::DEFAULT_PORT;
 use crate::perf::params::{Direction, TestParams, Until, VERSION};
@@ -59,7 +59,7 @@ pub struct PerfArgs {
     pub interval: f64,
     /// Address to listen on, or to connect from [default: all, or what the way there takes]
     #[arg(short = 'B', long, value_name = "ADDRESS", conflicts_with = "tun")]
-    pub bind: Option<IpAddr>,
+    pub bind: Option<OwnAddress>,
     /// Server: serve one test and exit
     #[arg(short = '1', long, conflicts_with = "client")]
     pub one_off: bool,
@@ -205,13 +205,10 @@ impl PerfArgs {
         }
         let side = match &self.client {
             None => {
-                let any = match origin.family {
-                    Some(Family::V4) => Ipv4Addr::UNSPECIFIED.into(),
-                    Some(Family::V6) | None => Ipv6Addr::UNSPECIFIED.into(),
-                };
-                let address = self.bind.unwrap_or(any);
+                let any = unspecified(origin.family != Some(Family::V4));
+                let address = self.bind.unwrap_or(any.into());
                 Side::Server {
-                    local: SocketAddr::new(address, self.port),
+                    local: address.port(self.port),
                     one_off: self.one_off,
                     security: (!plaintext).then(|| self.server_security.clone()),
                 }

@@ -1,6 +1,6 @@
 //! `tack recv`.
 
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -8,7 +8,7 @@ use clap::Args;
 use crate::args::transport::{ServerSecurity, Transport};
 use crate::args::tun::TunArgs;
 use crate::exit::Failure;
-use crate::net::Way;
+use crate::net::{OwnAddress, Way, unspecified};
 use crate::observe::ObserveArgs;
 use crate::transfer::DEFAULT_PORT;
 use crate::transfer::store::Durability;
@@ -38,7 +38,7 @@ pub struct RecvArgs {
     pub port: u16,
     /// Address to listen on [default: all]
     #[arg(short = 'B', long, value_name = "ADDRESS", conflicts_with = "tun")]
-    pub bind: Option<IpAddr>,
+    pub bind: Option<OwnAddress>,
     /// Go on after the first transfer, until stopped
     #[arg(short, long)]
     pub keep: bool,
@@ -118,10 +118,10 @@ impl RecvArgs {
         }
         let way = self.transport.way(&self.tun)?;
         // The unspecified IPv6 address takes IPv4 as well.
-        let address = self.bind.unwrap_or(Ipv6Addr::UNSPECIFIED.into());
+        let address = self.bind.unwrap_or(unspecified(true).into());
         Ok(RecvConfig {
             destination,
-            local: SocketAddr::new(address, self.port),
+            local: address.port(self.port),
             keep: self.keep,
             overwrite: self.overwrite,
             durability: if self.no_sync { Durability::Lazy } else { Durability::Synced },

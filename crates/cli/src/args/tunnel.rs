@@ -1,6 +1,6 @@
 //! `tack tunnel`.
 
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 
 use clap::{Args, Subcommand};
 use tack_net::Prefix;
@@ -8,7 +8,7 @@ use tack_net::Prefix;
 use crate::args::transport::{ClientSecurity, ServerSecurity, Transport};
 use crate::args::tun::TunArgs;
 use crate::exit::Failure;
-use crate::net::Way;
+use crate::net::{OwnAddress, Way, unspecified};
 use crate::observe::ObserveArgs;
 use crate::tunnel::DEFAULT_PORT;
 use crate::tunnel::allow::{AllowList, Rule};
@@ -111,7 +111,7 @@ pub struct ServeArgs {
     pub port: u16,
     /// Address to listen on [default: all]
     #[arg(short = 'B', long, value_name = "ADDRESS")]
-    pub bind: Option<IpAddr>,
+    pub bind: Option<OwnAddress>,
     /// No instructions
     #[arg(short, long)]
     pub quiet: bool,
@@ -212,10 +212,10 @@ impl TunnelArgs {
 impl ServeArgs {
     fn resolve(self) -> Result<ServeConfig, Failure> {
         // The unspecified IPv6 address takes IPv4 as well.
-        let address = self.bind.unwrap_or(Ipv6Addr::UNSPECIFIED.into());
+        let address = self.bind.unwrap_or(unspecified(true).into());
         Ok(ServeConfig {
             allow: AllowList::new(self.allow),
-            local: SocketAddr::new(address, self.port),
+            local: address.port(self.port),
             quiet: self.quiet,
             security: (!self.insecure_plaintext).then_some(self.security),
             way: self.transport.way(&TunArgs::default())?,

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use super::unspecified;
+use super::{OwnAddress, unspecified};
 
 /// A version of IP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub struct Origin {
     /// `None` takes the family of the first address found.
     pub family: Option<Family>,
     /// `None` lets the kernel choose.
-    pub address: Option<IpAddr>,
+    pub address: Option<OwnAddress>,
     /// Zero lets the kernel choose.
     pub port: u16,
     /// Differentiated services codepoint of what is sent, 6 bits.
@@ -37,12 +37,11 @@ impl Origin {
     /// Whether a peer can be reached from there.
     pub(super) fn reaches(&self, peer: IpAddr) -> bool {
         self.family.is_none_or(|family| family.has(peer))
-            && self.address.is_none_or(|ours| ours.is_ipv4() == peer.is_ipv4())
+            && self.address.is_none_or(|ours| ours.ip().is_ipv4() == peer.is_ipv4())
     }
 
     /// What the socket is bound to.
     pub(super) fn local(&self, peer: SocketAddr) -> SocketAddr {
-        let any = unspecified(peer.is_ipv6());
-        SocketAddr::new(self.address.unwrap_or(any), self.port)
+        self.address.unwrap_or(unspecified(peer.is_ipv6()).into()).port(self.port)
     }
 }

@@ -167,6 +167,14 @@ fn nc_takes_nc_s_arguments() {
         panic!()
     };
     assert!(local == "[::1]:0".parse().unwrap() && security.is_none());
+    for zone in ["fe80::1%1", "[fe80::1%1]"] {
+        let nc::Side::Listen { local, .. } = nc(&format!("-l {zone} 80")).unwrap().side else {
+            panic!()
+        };
+        assert_eq!(local, std::net::SocketAddrV6::new("fe80::1".parse().unwrap(), 80, 0, 1).into());
+        let bound = perf(&format!("tack perf -s -B {zone}")).unwrap().side;
+        assert!(matches!(bound, Side::Server { local, .. } if local.to_string().contains("%1")));
+    }
     let nc::Side::Connect { host, .. } = nc("[fd00::1] 80").unwrap().side else { panic!() };
     assert_eq!((host.name.as_str(), host.port), ("fd00::1", 80));
     for (line, word) in [

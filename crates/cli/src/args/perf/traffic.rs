@@ -4,7 +4,7 @@ use clap::Args;
 
 use crate::demo::parse_rate;
 use crate::exit::Failure;
-use crate::net::{Family, Origin};
+use crate::net::{Family, Origin, OwnAddress};
 use crate::perf::pace::Pace;
 
 /// Options of a test's traffic.
@@ -67,14 +67,14 @@ impl TrafficArgs {
     ///
     /// # Errors
     /// An address of the other family.
-    pub fn origin(&self, bind: Option<std::net::IpAddr>) -> Result<Origin, Failure> {
+    pub fn origin(&self, bind: Option<OwnAddress>) -> Result<Origin, Failure> {
         let family = match (self.version4, self.version6) {
             (true, _) => Some(Family::V4),
             (_, true) => Some(Family::V6),
             _ => None,
         };
         if let (Some(family), Some(address)) = (family, bind)
-            && !family.has(address)
+            && !family.has(address.ip())
         {
             return Err(Failure::usage(format!(
                 "-B {address} is no address of the family asked for"

@@ -311,8 +311,7 @@ impl Receiver {
 
     /// When the next TACK is due.
     fn due(&self) -> Option<Instant> {
-        let scheduled = self.schedule.due_with_loss(self.loss.deadline());
-        [scheduled, self.unheard.due()].into_iter().flatten().min()
+        [self.schedule.due(), self.unheard.due()].into_iter().flatten().min()
     }
 
     /// What is missing of SEQ space below this is lost: each of its holes has settled. A host that

@@ -30,10 +30,6 @@
 //! as data leaves. A TACK waits for that for three usual gaps, half an RTTmin at most, and the next
 //! sixteen not at all if that was in vain: a response does not begin before the request is whole.
 //!
-//! Where counting rules, packets are few, and a TACK that leaves while a gap settles lets a packet or two
-//! leave into the queue that has just dropped one; a moment later the sender answers the loss instead. So it
-//! waits for the gap, `alpha` at most: buffers of four packets lose one per episode then, as under TCP, not two.
-//!
 //! What arrives together is acknowledged together. An A-MPDU of sixty packets often comes when a TACK is overdue:
 //! acknowledged at its second packet, it left the others to another TACK a period later, and behind an access
 //! point with twenty stations those were twice the accesses to the medium, at times when others contend.
@@ -226,22 +222,6 @@ impl Schedule {
         let by_rules = self.by_rules()?;
         let urgent = self.at_once.is_some() || self.per_packet;
         Some(by_rules + if urgent { Duration::ZERO } else { SAME_INSTANT })
-    }
-
-    /// The same where a loss is announced at `settled`.
-    pub(super) fn due_with_loss(&self, settled: Option<Instant>) -> Option<Instant> {
-        let due = self.due()?;
-        let soon = due..=due + self.alpha;
-        let settled = settled.filter(|at| soon.contains(at) && self.counting_rules());
-        Some(settled.unwrap_or(due))
-    }
-
-    /// `L` segments are what the next TACK waited for, not the period.
-    fn counting_rules(&self) -> bool {
-        let by_period = self.last_due.map(|last| last + self.alpha);
-        let is_steady = self.at_once.is_none() && self.regime == Regime::Steady;
-        let full = self.full_at.filter(|_| is_steady);
-        full.zip(by_period).is_some_and(|(full, period)| full >= period)
     }
 
     /// When the rules of the [module's text](self) have it due.

@@ -174,27 +174,6 @@ fn a_hole_at_the_very_start_settles_as_well() {
 }
 
 #[test]
-fn a_tack_of_l_segments_lets_a_fresh_loss_be_told_first() {
-    let mut h = Host::steady(Params { rbb: RbbPolicy::Rich, ..Params::default() });
-    h.max_holes = 1;
-    h.arrive(1, 0..1_448, at(0));
-    h.arrive(2, 1_448..2_896, at(20));
-    assert_eq!(h.poll_tack(at(20)).cum_ack, 2_896);
-    h.arrive(3, 2_896..4_344, at(40));
-    h.arrive(5, 5_792..7_240, at(60));
-    assert_eq!(h.poll(at(60)), None, "the gap settles");
-    assert_eq!(h.receiver.deadline(), Some(at(70)));
-    assert_eq!(h.poll_reason(at(70)), lost(&[4..5]));
-    assert_eq!(h.poll_tack(at(70)).holes, [4_344..5_792]);
-    // Where the period rules, packets are many, and a TACK waits for none of them.
-    for p in 6..10 {
-        h.arrive(p, (p - 1) * 1_448..p * 1_448, at(71));
-    }
-    h.arrive(11, 10 * 1_448..11 * 1_448, at(79));
-    assert_eq!(h.poll_tack(at(80)).largest_pkt_seq, 11);
-}
-
-#[test]
 fn nothing_is_said_while_nothing_arrived() {
     let mut h = Host::new(Params::default());
     assert_eq!((h.receiver.deadline(), h.poll(at(1_000_000))), (None, None));

@@ -190,7 +190,7 @@ fn most_held_mb(pid: u32) -> Result<f64> {
 }
 
 /// User and system time of a process and its children, those that have ended included.
-fn cpu_seconds(pid: u32) -> Result<f64> {
+pub(crate) fn cpu_seconds(pid: u32) -> Result<f64> {
     let mut ticks = 0.0;
     for pid in family(pid) {
         let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else { continue };

@@ -1,28 +1,35 @@
-//! Many connections to one server, ours beside the kernel's TCP, in one process over the loopback.
+//! Many connections to one server, ours beside the kernel's TCP, over the loopback. The server is a process of
+//! its own, since no process may have as many files as both ends of ten thousand connections.
 //!
 //! First all at once: each says its number, hears it again, waits for all others, and is asked once
 //! more, so that a reset of one that was established shows. Then one after the other from many tasks,
 //! for a while: what a minute allows, with TIME-WAIT at the client's end.
 
 use std::future::Future;
+use std::io::{BufRead, BufReader};
 use std::net::{Ipv4Addr, SocketAddr};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use clap::Args;
+use clap::{Args, ValueEnum};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use tack_device::{Clock, process_cpu_time};
+use tack_device::Clock;
 use tack_net::{ConnConfig, Endpoint};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
-use tokio::sync::{Barrier, oneshot};
+use tokio::sync::Barrier;
 use tokio::task::JoinSet;
+
+use crate::siege::{Running, cpu_seconds};
 
 /// How long anything may take before it counts as failed.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Descriptors beside those of connections: runtimes, listeners, standard streams.
+const OTHER_FILES: u64 = 256;
 
 /// Options of `connects`.
 #[derive(Clone, Debug, Args)]
@@ -38,6 +45,10 @@ pub(crate) struct ConnectsArgs {
     /// Tasks that do so.
     #[arg(long, default_value_t = 64)]
     tasks: usize,
+
+    /// Be the server of one of them; used by the program itself.
+    #[arg(long, value_enum, hide = true)]
+    serve: Option<Who>,
 }
 
 /// What came of it.
@@ -49,7 +60,7 @@ struct Counts {
     lost: AtomicU64,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Who {
     Kernel,
     TackPlain,
@@ -57,18 +68,20 @@ enum Who {
 }
 
 pub(crate) fn run(args: &ConnectsArgs) -> Result<()> {
-    let limits = getrlimit(Resource::Nofile);
-    let most = Rlimit { current: limits.maximum, maximum: limits.maximum };
-    setrlimit(Resource::Nofile, most).context("cannot have more descriptors")?;
+    raise_descriptor_limit(args.at_once)?;
+    if let Some(who) = args.serve {
+        return runtime()?.block_on(serve(who));
+    }
     println!(
         "{:<11} {:>8} {:>10} {:>8} {:>6} {:>9} {:>12} {:>10} {:>6}",
         "who", "at once", "not opened", "lost", "s", "CPU s", "per minute", "not opened", "lost"
     );
     for who in [Who::Kernel, Who::TackPlain, Who::Tack] {
-        let (cpu, clock) = (process_cpu_time(), Clock::start());
+        let us = std::process::id();
+        let (cpu, clock) = (cpu_seconds(us)?, Clock::start());
         let burst = measure(who, args, true)?;
         let took = clock.now().as_nanos() as f64 / 1e9;
-        let spent = process_cpu_time().zip(cpu).map_or(f64::NAN, |(b, a)| (b - a).as_secs_f64());
+        let spent = cpu_seconds(us)? - cpu;
         let steady = measure(who, args, false)?;
         let count = |n: &AtomicU64| n.load(Relaxed);
         println!(
@@ -85,30 +98,34 @@ pub(crate) fn run(args: &ConnectsArgs) -> Result<()> {
     Ok(())
 }
 
-/// Client and server have a thread and a runtime each.
+/// Each of the kernel's connections is a file at either end; the ends are processes of their own.
+fn raise_descriptor_limit(at_once: usize) -> Result<()> {
+    let wanted = at_once as u64 + OTHER_FILES;
+    let limits = getrlimit(Resource::Nofile);
+    // None is no limit.
+    let maximum = limits.maximum.map(|most| most.max(wanted));
+    setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).with_context(|| {
+        format!("{at_once} at once need {wanted} descriptors, and only root may raise the limit")
+    })
+}
+
 fn measure(who: Who, args: &ConnectsArgs, at_once: bool) -> Result<Arc<Counts>> {
     let counts = Arc::new(Counts::default());
-    let (tell, told) = oneshot::channel();
-    let (over, ended) = oneshot::channel::<()>();
-    let serving = thread::Builder::new().spawn(move || -> Result<()> {
-        runtime()?.block_on(async {
-            tokio::select! {
-                served = serve(who, tell) => served,
-                _ = ended => Ok(()),
-            }
-        })
-    })?;
+    let mut server = Command::new(std::env::current_exe()?);
+    let who_it_is = who.to_possible_value().context("each has a name")?;
+    server.args(["connects", "--at-once", &args.at_once.to_string(), "--serve"]);
+    server.arg(who_it_is.get_name()).stdin(Stdio::null()).stdout(Stdio::piped());
+    let mut server = Running(server.spawn()?);
+    let said = BufReader::new(server.0.stdout.take().context("it is piped")?).lines().next();
+    let address: SocketAddr = said.context("the server ended early")??.parse()?;
     let (clients, args) = (counts.clone(), args.clone());
-    let asked = runtime()?.block_on(async move {
-        let server = told.await.context("the server ended early")?;
+    runtime()?.block_on(async move {
         match who {
-            Who::Kernel => ask(Kernel(server), &args, at_once, &clients).await,
-            _ => ask(Ours(endpoint(who)?, server), &args, at_once, &clients).await,
+            Who::Kernel => ask(Kernel(address), &args, at_once, &clients).await,
+            _ => ask(Ours(endpoint(who)?, address), &args, at_once, &clients).await,
         }
-    });
-    drop(over);
-    serving.join().map_err(|_| anyhow::anyhow!("the server panicked"))??;
-    asked.map(|()| counts)
+    })?;
+    Ok(counts)
 }
 
 fn runtime() -> Result<tokio::runtime::Runtime> {
@@ -120,12 +137,13 @@ fn endpoint(who: Who) -> Result<Endpoint> {
     Ok(Endpoint::builder().conn(conn).bind((Ipv4Addr::LOCALHOST, 0).into())?)
 }
 
-async fn serve(who: Who, tell: oneshot::Sender<SocketAddr>) -> Result<()> {
+/// Says where, and serves until it is killed.
+async fn serve(who: Who) -> Result<()> {
     if who == Who::Kernel {
         let socket = TcpSocket::new_v4()?;
         socket.bind((Ipv4Addr::LOCALHOST, 0).into())?;
         let listener: TcpListener = socket.listen(1_024)?;
-        let _gone = tell.send(listener.local_addr()?);
+        println!("{}", listener.local_addr()?);
         loop {
             let (stream, _) = listener.accept().await?;
             tokio::spawn(echo(stream));
@@ -133,7 +151,7 @@ async fn serve(who: Who, tell: oneshot::Sender<SocketAddr>) -> Result<()> {
     }
     let endpoint = endpoint(who)?;
     let listener = endpoint.listen_plain()?;
-    let _gone = tell.send(endpoint.local_addr());
+    println!("{}", endpoint.local_addr());
     loop {
         let (stream, _) = listener.accept().await?;
         tokio::spawn(echo(stream));

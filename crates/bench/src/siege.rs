@@ -1,19 +1,20 @@
 //! What a server holds and spends under each attack, and what a legitimate transfer gets meanwhile.
 //!
-//! `tack recv --keep` runs as a process of its own; attackers come from one other address of the
-//! loopback, as fast as they can, and a legitimate `tack send` of some size from ours is timed. Beside
+//! Each server of `tack` runs as a process of its own; attackers come from one other address of the
+//! loopback, as fast as they can, and a legitimate transfer of some size from ours is timed. Beside
 //! it, where the same can be done to it, stands OpenSSH's server with sftp.
 
 mod attack;
+mod fortress;
 mod sftp;
 
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -22,6 +23,7 @@ use clap::Args;
 use tack_device::Clock;
 
 use attack::Attack;
+use fortress::Fortress;
 
 /// Where attackers come from.
 pub(crate) const ATTACKER: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 66));
@@ -53,16 +55,20 @@ struct Row {
 
 pub(crate) fn run(args: &SiegeArgs) -> Result<()> {
     let tack = match &args.tack {
-        Some(tack) => tack.clone(),
+        // Each command runs in a directory of its own.
+        Some(tack) => std::path::absolute(tack)?,
         None => std::env::current_exe()?.with_file_name("tack"),
     };
     ensure!(tack.is_file(), "{} is not there: build it, or give --tack", tack.display());
     println!(
-        "{:<22} {:>9} {:>12} {:>10} {:>9}  attackers",
+        "{:<36} {:>9} {:>12} {:>10} {:>9}  attackers",
         "attack", "MB held", "CPU of a core", "transfer s", "MiB/s"
     );
-    for attack in Attack::ALL {
-        show(attack.name(), args.mib, &besieged(&tack, args, attack)?);
+    for fortress in Fortress::ALL {
+        for &attack in fortress.attacks() {
+            let name = format!("{}: {}", fortress.name(), attack.name());
+            show(&name, args.mib, &besieged(&tack, args, fortress, attack)?);
+        }
     }
     match sftp::Server::start() {
         Ok(server) => {
@@ -82,7 +88,7 @@ fn show(name: &str, mib: usize, row: &Row) {
         Err(_) => ("failed".to_owned(), "-".to_owned()),
     };
     println!(
-        "{name:<22} {:>9.1} {:>12.0}% {seconds:>10} {rate:>9}  {}",
+        "{name:<36} {:>9.1} {:>12.0}% {seconds:>10} {rate:>9}  {}",
         row.held_mb,
         100.0 * row.cpu_share,
         row.did
@@ -105,43 +111,55 @@ impl Drop for Running {
 fn command(tack: &Path, home: &Path, line: &str) -> Command {
     let mut command = Command::new(tack);
     command.args(line.split(' ')).current_dir(home).env("XDG_CONFIG_HOME", home);
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }
 
-fn besieged(tack: &Path, args: &SiegeArgs, attack: Attack) -> Result<Row> {
+fn besieged(tack: &Path, args: &SiegeArgs, fortress: Fortress, attack: Attack) -> Result<Row> {
     let (here, there) = (tempfile::tempdir()?, tempfile::tempdir()?);
-    fs::write(there.path().join("film"), vec![0x5a; args.mib << 20])?;
-    let line = "recv in --keep --open -p 0 -B 0.0.0.0";
-    let mut server = Running(command(tack, here.path(), line).spawn()?);
+    let mut server = Running(command(tack, here.path(), fortress.serves()).spawn()?);
     let (port, key) = told(&mut server.0)?;
     let address = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), port);
     let transfer = || {
-        let line = format!("send film {address} -q --fingerprint {key}");
-        timed(&mut command(tack, there.path(), &line))
+        let command = |line: &str| command(tack, there.path(), line);
+        fortress.transfer((address, &key), args.mib, there.path(), command)
     };
+    let attack = (attack, fortress.is_quic());
     under(attack, address, server.0.id(), args, transfer)
 }
 
 fn sftp_besieged(server: &sftp::Server, args: &SiegeArgs, attack: Attack) -> Result<Row> {
     let film = server.home().join("film");
     fs::write(&film, vec![0x5a; args.mib << 20])?;
-    under(attack, server.address(), server.pid(), args, || timed(&mut server.put(&film)?))
+    under((attack, false), server.address(), server.pid(), args, || timed(&mut server.put(&film)?))
 }
 
-/// Port and key that the server says.
+/// Port and key that the server says, on either stream.
 fn told(server: &mut Child) -> Result<(u16, String)> {
-    let mut lines = BufReader::new(server.stderr.take().context("it is piped")?).lines();
+    let (tell, lines) = mpsc::channel();
+    let streams: [Box<dyn Read + Send>; 2] = [
+        Box::new(server.stderr.take().context("it is piped")?),
+        Box::new(server.stdout.take().context("it is piped")?),
+    ];
+    for stream in streams {
+        let tell = tell.clone();
+        thread::Builder::new().spawn(move || {
+            // To the end, or the server would not get rid of what it says.
+            BufReader::new(stream).lines().map_while(Result::ok).for_each(|line| {
+                let _nobody_listens_any_more = tell.send(line);
+            });
+        })?;
+    }
+    drop(tell);
     let (mut port, mut key) = (None, None);
     while port.is_none() || key.is_none() {
-        let line = lines.next().context("the server ended early")??;
-        if let Some((_, rest)) = line.split_once("listening on ") {
+        let line = lines.recv_timeout(Duration::from_secs(20)).context("the server is silent")?;
+        if let Some((_, rest)) = line.split_once("istening on ") {
             let address = rest.split(' ').next().unwrap_or_default();
-            port = Some(address.parse::<SocketAddr>()?.port());
+            port = Some(address.rsplit(':').next().unwrap_or_default().parse()?);
         }
         key = key.or(line.strip_prefix("Key: ").map(str::to_owned));
     }
-    thread::Builder::new().spawn(move || lines.for_each(drop))?;
     port.zip(key).context("both are there")
 }
 
@@ -155,7 +173,7 @@ fn timed(command: &mut Command) -> Result<f64> {
 }
 
 fn under(
-    attack: Attack,
+    (attack, quic): (Attack, bool),
     server: SocketAddr,
     pid: u32,
     args: &SiegeArgs,
@@ -164,7 +182,7 @@ fn under(
     let over = Arc::new(AtomicBool::new(false));
     let attacking = {
         let over = over.clone();
-        thread::Builder::new().spawn(move || attack.run(server, &over))?
+        thread::Builder::new().spawn(move || attack.run(server, quic, &over))?
     };
     let (clock, before) = (Clock::start(), cpu_seconds(pid)?);
     pause(Duration::from_secs_f64(args.head_start));
@@ -190,7 +208,7 @@ fn most_held_mb(pid: u32) -> Result<f64> {
 }
 
 /// User and system time of a process and its children, those that have ended included.
-fn cpu_seconds(pid: u32) -> Result<f64> {
+pub(crate) fn cpu_seconds(pid: u32) -> Result<f64> {
     let mut ticks = 0.0;
     for pid in family(pid) {
         let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else { continue };

@@ -9,6 +9,9 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::exit::Failure;
 
+/// Reads how many bytes of memory a connection's buffers take, from beside whoever uses it.
+pub type Meter = Box<dyn Fn() -> usize + Send + Sync>;
+
 /// A reliable byte stream in both directions; `shutdown` closes the writing direction only.
 pub trait Connection: AsyncRead + AsyncWrite + Unpin + Send + 'static {
     /// What the transport counted so far; `None` if it doesn't count.
@@ -18,6 +21,11 @@ pub trait Connection: AsyncRead + AsyncWrite + Unpin + Send + 'static {
 
     /// Addresses of this end and the other; `None` where there are none.
     fn addresses(&self) -> Option<(SocketAddr, SocketAddr)> {
+        None
+    }
+
+    /// Reads the memory of its buffers for as long as it lives; `None` if it has none of its own.
+    fn meter(&self) -> Option<Meter> {
         None
     }
 

@@ -22,6 +22,7 @@ pub mod frame;
 pub mod incoming;
 #[cfg(target_os = "linux")]
 pub mod intercept;
+pub mod limits;
 pub mod link;
 pub mod outgoing;
 pub mod patrol;

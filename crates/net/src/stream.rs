@@ -123,6 +123,11 @@ impl StreamWatch {
         self.0.upgrade().map(|conn| conn.info())
     }
 
+    /// Bytes of memory that its buffers take; none once the stream was dropped.
+    pub fn buffer_memory(&self) -> usize {
+        self.info().map_or(0, |info| info.buffer_memory)
+    }
+
     /// See [`TackStream::set_keepalive`].
     pub fn set_keepalive(&self, keepalive: Option<Keepalive>) {
         if let Some(conn) = self.0.upgrade() {

@@ -12,6 +12,7 @@ use crate::net::NetAccept;
 use crate::stop::Stop;
 use crate::tunnel::client::{Service, Streams};
 use crate::tunnel::forward::Local;
+use crate::tunnel::limits::Limits;
 use crate::tunnel::link::{Keeper, Server, keepalive};
 use crate::tunnel::{raise_descriptor_limit, server};
 use tack_net::HostPort;
@@ -39,7 +40,7 @@ async fn serve(config: ServeConfig, stop: Stop) -> Result<ExitCode, Failure> {
             |host: &HostPort, proof: &str| format!("tack tunnel {host} {proof} -D 1080{way}");
         invitation.tell(&server, command).await;
     }
-    let served = server::serve(&mut server, config.allow, &stop).await;
+    let served = server::serve(&mut server, config.allow, &Limits::default(), &stop).await;
     server.settle(&stop).await;
     served
 }

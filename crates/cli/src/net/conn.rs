@@ -15,7 +15,7 @@ use tack_net::{
 };
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::conn::{Connection, Flow};
+use crate::conn::{Connection, Flow, Meter};
 
 /// A stream.
 #[derive(Debug)]
@@ -151,6 +151,19 @@ impl Connection for NetConn {
         Some(whichever!(self,
             tack => (tack.local_addr(), tack.peer_addr()),
             quic => (quic.local_addr(), quic.peer_addr())))
+    }
+
+    fn meter(&self) -> Option<Meter> {
+        Some(whichever!(self,
+            tack => {
+                let watch = tack.watch();
+                Box::new(move || watch.buffer_memory())
+            },
+            quic => {
+                let watch = quic.connection().watch();
+                Box::new(move || watch.buffer_memory())
+            }
+        ))
     }
 
     fn abort(self) {

@@ -105,6 +105,11 @@ impl Incoming {
         self.position += u64::from(self.end == Some(End::Orderly));
     }
 
+    /// Bytes of memory that it takes.
+    pub fn memory(&self) -> usize {
+        self.buffer.capacity()
+    }
+
     /// Where more is to be put, and how much at most; none while that is much already.
     pub fn room(&mut self) -> (&mut Vec<u8>, usize) {
         if self.start > 0 {

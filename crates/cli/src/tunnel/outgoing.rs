@@ -104,9 +104,16 @@ impl Outgoing {
         self.kept() < MOST_KEPT
     }
 
-    /// Bytes that are kept.
+    /// Bytes that are kept. The end, which has a position, is none.
     fn kept(&self) -> u64 {
-        self.taken - self.base
+        self.taken.saturating_sub(self.base)
+    }
+
+    /// Bytes of memory that it takes.
+    pub fn memory(&self) -> usize {
+        let spare: usize = self.spare.iter().map(Vec::capacity).sum();
+        // Buffers are filled by half at least: see `take`.
+        2 * usize::try_from(self.kept()).unwrap_or(usize::MAX / 2) + spare + self.control.capacity()
     }
 
     /// A buffer to read into, behind what it has, and how much.
@@ -232,7 +239,7 @@ impl Outgoing {
         while self.carried > 0 && self.pieces.front().is_some_and(|p| p.end() <= self.base) {
             self.forget_first();
         }
-        if self.rests && self.pieces.is_empty() {
+        if (self.rests || self.end.is_some()) && self.pieces.is_empty() {
             self.spare = Vec::new();
         }
         Ok(())

@@ -9,6 +9,8 @@
 use std::future::poll_fn;
 use std::io;
 use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -47,6 +49,9 @@ pub enum Broken {
     /// The other end does not keep to the protocol.
     #[error("the other end: {0}")]
     Violation(#[from] Violation),
+    /// Its place was taken away: see [`super::limits`].
+    #[error("the client held too much")]
+    TakenAway,
 }
 
 /// One stream: what both directions have come to.
@@ -57,9 +62,16 @@ pub struct Session {
     unflushed: bool,
     /// What the connection ended with, while what came before is passed on.
     failed: Option<Broken>,
+    /// Where it says what it keeps.
+    kept: Arc<AtomicUsize>,
 }
 
 impl Session {
+    /// One that says here, whenever it moves bytes, how many it keeps.
+    pub fn told(kept: Arc<AtomicUsize>) -> Session {
+        Session { kept, ..Session::default() }
+    }
+
     /// Goes out before everything else.
     pub fn say(&mut self, message: &[u8]) {
         self.outgoing.say(message);
@@ -102,7 +114,7 @@ impl Session {
         conn: &mut (impl AsyncRead + AsyncWrite + Unpin),
         program: &mut (impl AsyncRead + AsyncWrite + Unpin),
     ) -> Result<(), Broken> {
-        poll_fn(|cx| match self.poll_both(cx, conn, program) {
+        poll_fn(|cx| match self.poll_told(cx, conn, program) {
             // Who has everything ends the connection.
             Err(Broken::Connection(e))
                 if e.kind() == io::ErrorKind::UnexpectedEof && self.is_over() =>
@@ -121,6 +133,17 @@ impl Session {
 
     fn is_over(&self) -> bool {
         self.incoming.is_over() && self.outgoing.is_delivered()
+    }
+
+    fn poll_told(
+        &mut self,
+        cx: &mut Context<'_>,
+        conn: &mut (impl AsyncRead + AsyncWrite + Unpin),
+        program: &mut (impl AsyncRead + AsyncWrite + Unpin),
+    ) -> Result<(), Broken> {
+        let polled = self.poll_both(cx, conn, program);
+        self.kept.store(self.outgoing.memory() + self.incoming.memory(), Relaxed);
+        polled
     }
 
     fn poll_both(

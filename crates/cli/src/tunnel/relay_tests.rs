@@ -250,3 +250,22 @@ fn who_sends_waits_for_the_other_end_unless_that_cannot_be_heard() {
     assert_eq!(outgoing.restart(outgoing.passed() - 5), Ok(()));
     assert_eq!(outgoing.bytes().map(<[u8]>::len), Some(HEADER + 5));
 }
+
+#[test]
+fn a_stream_that_is_over_takes_no_memory_and_one_that_is_not_had_takes_what_it_keeps() {
+    run(async {
+        let ((mut near, mut program), (mut conn, mut other)) =
+            (program(1 << 20, None), duplex(1 << 20));
+        let kept = Arc::<AtomicUsize>::default();
+        let mut session = Session::told(kept.clone());
+        near.write_all(&vec![1; 300_000]).await.unwrap();
+        near.shutdown().await.unwrap();
+        let mut carrying = std::pin::pin!(session.carry(&mut conn, &mut program));
+        assert!(poll_fn(|cx| Poll::Ready(carrying.as_mut().poll(cx).is_pending())).await);
+        assert!(kept.load(Relaxed) >= 300_000);
+        // The end has a position of its own, and is no byte.
+        other.write_all(&Frame::Have(300_001).bytes()).await.unwrap();
+        assert!(poll_fn(|cx| Poll::Ready(carrying.as_mut().poll(cx).is_pending())).await);
+        assert!(kept.load(Relaxed) < 1_000, "{}", kept.load(Relaxed));
+    });
+}

@@ -9,6 +9,7 @@ use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
+use super::limits::{Holding, Seat};
 use super::protocol::{Answer, Name, Opened};
 use super::relay::{Broken, Passed, Session};
 use super::stream::PATIENCE;
@@ -36,15 +37,15 @@ impl<C> Default for Streams<C> {
 }
 
 impl<C: Connection> Streams<C> {
-    /// A place for a new stream; `None`: one has that name.
-    pub fn enter(&self, name: Name) -> Option<Place<C>> {
+    /// A place for a new stream, which holds this seat; `None`: one has that name.
+    pub fn enter(&self, name: Name, seat: Seat) -> Option<Place<C>> {
         let (hand, handed) = mpsc::channel(MOST_WAITING);
         let mut all = lock(&self.0);
         if all.contains_key(&name) {
             return None;
         }
         all.insert(name, hand);
-        Some(Place { name, all: self.0.clone(), handed })
+        Some(Place { name, all: self.0.clone(), handed, seat: Arc::new(seat) })
     }
 
     /// The stream with this name is to go on over `conn`.
@@ -76,6 +77,7 @@ pub struct Place<C> {
     name: Name,
     all: All<C>,
     handed: mpsc::Receiver<Handover<C>>,
+    seat: Arc<Seat>,
 }
 
 impl<C> Drop for Place<C> {
@@ -93,6 +95,11 @@ impl<C: Connection> Place<C> {
         conn
     }
 
+    /// What comes of `work`; `None`: the stream has to make room.
+    pub async fn while_held<T>(&self, work: impl Future<Output = T>) -> Option<T> {
+        self.seat.while_held(work).await
+    }
+
     /// Carries bytes between the target's connection and the client, over `conn` and whatever is handed over
     /// after it.
     ///
@@ -105,18 +112,22 @@ impl<C: Connection> Place<C> {
         stop: &Stop,
     ) -> Result<Passed, Broken> {
         let from = program.local_addr().map_err(Broken::Program)?;
-        let mut carrier = Carrier { conn: Some(conn), session: Session::default(), from };
+        let seat = self.seat.clone();
+        let mut carrier = Carrier::new(conn, from, seat.holding().clone());
         carrier.answer();
-        let carried = stop.or(self.carry_on(&mut carrier, &mut program)).await;
-        match carried {
+        let carrying = stop.or(self.carry_on(&mut carrier, &mut program));
+        let carried = seat.while_held(carrying).await;
+        match carried.unwrap_or(Some(Err(Broken::TakenAway))) {
             Some(Ok(())) => {
                 drop(program);
-                let _ = stop.or(timeout(PARTING, self.linger(&mut carrier))).await;
+                let lingering = stop.or(timeout(PARTING, self.linger(&mut carrier)));
+                let _ = seat.while_held(lingering).await;
                 Ok(carrier.session.passed())
             }
             Some(Err(Broken::Program(error))) => {
                 drop(program);
-                let _ = stop.or(timeout(PATIENCE, self.insist(&mut carrier))).await;
+                let insisting = stop.or(timeout(PATIENCE, self.insist(&mut carrier)));
+                let _ = seat.while_held(insisting).await;
                 Err(Broken::Program(error))
             }
             Some(Err(Broken::Reset)) => {
@@ -220,9 +231,16 @@ struct Carrier<C> {
     conn: Option<C>,
     session: Session,
     from: std::net::SocketAddr,
+    holding: Arc<Holding>,
 }
 
 impl<C: Connection> Carrier<C> {
+    fn new(conn: C, from: std::net::SocketAddr, holding: Arc<Holding>) -> Carrier<C> {
+        holding.carried_by(&conn);
+        let session = Session::told(holding.kept());
+        Carrier { conn: Some(conn), session, from, holding }
+    }
+
     fn answer(&mut self) {
         let opened = Opened { position: self.session.position(), from: self.from };
         self.session.say(&Answer::Opened(opened).bytes());
@@ -230,6 +248,7 @@ impl<C: Connection> Carrier<C> {
 
     fn go_on_over(&mut self, (conn, position): Handover<C>) -> Result<(), Broken> {
         self.give_up();
+        self.holding.carried_by(&conn);
         self.conn = Some(conn);
         self.session.restart(position)?;
         self.answer();

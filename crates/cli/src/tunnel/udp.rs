@@ -29,6 +29,8 @@ const MOST_PEERS: usize = 1_024;
 /// Names that are asked for at once, and datagrams that wait for each.
 const MOST_ASKED: usize = 32;
 const MOST_WAITING: usize = 8;
+/// Bytes of all of them.
+const MOST_WAITING_BYTES: usize = 256 << 10;
 
 /// How often in a row receiving may fail, and a pause between: a socket that is broken for good fails
 /// without end.
@@ -223,6 +225,10 @@ impl Names {
         }
         if let Some(known) = self.known.get(&target) {
             return Some(*known);
+        }
+        let bytes: usize = self.waiting.values().flatten().map(Vec::len).sum();
+        if bytes + data.len() > MOST_WAITING_BYTES {
+            return None;
         }
         if let Some(waiting) = self.waiting.get_mut(&target) {
             if waiting.len() < MOST_WAITING {

@@ -92,3 +92,15 @@ async fn a_socket_that_is_broken_for_good_ends_it_and_is_not_asked_without_end()
     let serving = serve_by(server, broken, |_| async { Ok(None) });
     timeout(SOON, serving).await.expect("an end").unwrap_err();
 }
+
+#[tokio::test]
+async fn what_waits_for_names_is_bounded_in_bytes_as_well() {
+    let mut names = Names::default();
+    let resolving = |_: Target| std::future::pending();
+    for number in 0..100 {
+        let target = named(&format!("slow{}.test", number % 30));
+        assert_eq!(names.look_up(target, vec![0; 60_000], resolving).await, None);
+    }
+    let waiting: usize = names.waiting.values().flatten().map(Vec::len).sum();
+    assert!((200_000..=MOST_WAITING_BYTES).contains(&waiting), "{waiting}");
+}

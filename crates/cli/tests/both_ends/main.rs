@@ -32,6 +32,7 @@ mod transfer;
 #[cfg(target_os = "linux")]
 mod tun;
 mod tunnel;
+mod tunnel_limits;
 #[cfg(target_os = "linux")]
 mod tunnel_programs;
 mod tunnel_roaming;

@@ -33,7 +33,7 @@ use crate::support::{ME, run};
 
 /// A connection from an address.
 #[derive(Debug)]
-struct From {
+pub(crate) struct From {
     inner: DuplexStream,
     peer: SocketAddr,
 }
@@ -73,7 +73,7 @@ impl AsyncWrite for From {
 }
 
 /// Where the test's connections come in.
-struct Port(mpsc::UnboundedReceiver<From>);
+pub(crate) struct Port(mpsc::UnboundedReceiver<From>);
 
 impl Accept for Port {
     type Conn = From;
@@ -85,15 +85,15 @@ impl Accept for Port {
 
 /// Who connects to it.
 #[derive(Clone)]
-struct Net(mpsc::UnboundedSender<From>);
+pub(crate) struct Net(mpsc::UnboundedSender<From>);
 
 impl Net {
-    fn new() -> (Net, Port) {
+    pub(crate) fn new() -> (Net, Port) {
         let (dial, port) = mpsc::unbounded_channel();
         (Net(dial), Port(port))
     }
 
-    fn connect(&self, host: u8) -> DuplexStream {
+    pub(crate) fn connect(&self, host: u8) -> DuplexStream {
         let (here, there) = duplex(64 << 10);
         let peer = SocketAddr::from(([10, 0, 9, host], 4_000));
         self.0.send(From { inner: there, peer }).expect("it listens");

@@ -253,6 +253,12 @@ impl ConnectionWatch {
         self.0.upgrade().map(|place| place.look(|conn| conn.info()))
     }
 
+    /// Bytes of memory that its streams' buffers take; none once the connection was dropped.
+    pub fn buffer_memory(&self) -> usize {
+        let held = |place: Arc<Place>| place.look(|conn| conn.figures().buffer_memory);
+        self.0.upgrade().map_or(0, |place| usize::try_from(held(place)).unwrap_or(usize::MAX))
+    }
+
     /// See [`Connection::set_keep_alive`].
     pub fn set_keep_alive(&self, after: Option<Duration>) {
         if let Some(place) = self.0.upgrade() {

@@ -145,6 +145,17 @@ mod tests {
     }
 
     #[test]
+    fn on_a_near_path_a_fraction_of_a_millisecond_is_a_queue() {
+        let near = |rtt_us| {
+            let rtt = Some(Duration::from_micros(rtt_us));
+            let rtt_min = Some(Duration::from_micros(400));
+            after(&[AckSample { rtt, rtt_min, ..told(0, 600, 1) }])
+        };
+        assert_eq!(near(640).growth(1_000), 1_885);
+        assert_eq!(near(650).growth(1_000), 1_000);
+    }
+
+    #[test]
     fn rates_of_the_sender_are_no_news() {
         let mut plain = told(0, 8, 100);
         plain.rate.as_mut().unwrap().source = RateSource::Sender;

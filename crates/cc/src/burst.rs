@@ -175,6 +175,33 @@ mod tests {
     }
 
     #[test]
+    fn a_short_round_trip_that_loses_anything_holds_sixteen_bursts_for_long() {
+        let mut fit = BurstFit::new(WHOLE);
+        let mut round = 0;
+        let mut lose = |lost_bytes, times| {
+            let rtt_min = Some(Duration::from_micros(800));
+            let mut time = WHOLE;
+            for _ in 0..times {
+                round += 1;
+                let (now, acked_bytes) = (Instant::from_millis(round), 100_000);
+                let rates = AckSample { now, acked_bytes, lost_bytes, ..ack() };
+                let srtt = rtt_min;
+                let sample = AckSample { srtt, rtt: rtt_min, rtt_min, ..rates };
+                time = fit.on_ack(&sample, Some(Rate::from_mbps(4_000)));
+            }
+            time
+        };
+        assert_eq!(lose(0, 2), WHOLE, "ten of them are no fault by themselves");
+        assert_eq!(
+            lose(1_000, 40),
+            WHOLE / 16,
+            "31 us; a per cent of loss asks for no shorter ones"
+        );
+        assert_eq!(lose(0, 900), WHOLE / 16);
+        assert_eq!(lose(0, 200), WHOLE / 8);
+    }
+
+    #[test]
     fn what_a_window_overflows_leaves_bursts_as_they_are() {
         let mut fit = BurstFit::new(WHOLE);
         assert_eq!(queued(&mut fit, WHOLE * 2, 0, &[0.4; 10]), WHOLE);

@@ -45,6 +45,9 @@ macro_rules! algorithms {
             /// All there are.
             pub const ALL: &[Algorithm] = &[$(Algorithm::$variant,)*];
 
+            /// Their names, in the same order.
+            pub const NAMES: &'static [&'static str] = &[$($name,)*];
+
             /// The name users type.
             pub const fn name(self) -> &'static str {
                 match self { $(Algorithm::$variant => $name,)* }
@@ -166,7 +169,7 @@ impl Default for Algorithm {
 impl Algorithm {
     /// All names, for messages and help.
     pub fn names() -> String {
-        Self::ALL.iter().map(|a| a.name()).collect::<Vec<_>>().join(", ")
+        Self::NAMES.join(", ")
     }
 }
 

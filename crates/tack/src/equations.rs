@@ -62,7 +62,7 @@ pub fn stretching(queued: Duration, link: &Link) -> Duration {
 /// probes for bandwidth put into the queue, less than half an RTTmin, changes nothing. As it is while
 /// RTTmin is unknown.
 pub fn stretched(interval: Duration, queued: Duration, rtt_min: Duration) -> Duration {
-    if rtt_min.is_zero() {
+    if rtt_min.is_zero() || queued <= rtt_min / 2 {
         return interval;
     }
     let factor = (0.5 + queued.div_duration_f64(rtt_min)).clamp(1.0, 64.0);

@@ -230,9 +230,14 @@ impl Schedule {
         if self.per_packet {
             return Some(oldest);
         }
-        let flush = oldest + self.alpha.max(self.patience()).min(MAX_DELAY);
-        let by_count = self.by_count().unwrap_or(flush);
-        Some(self.at_once.unwrap_or(flush).min(flush).min(by_count))
+        let by_count = self.by_count();
+        // What counting has due by then needs no patience, which takes time to work out.
+        let soon = oldest + self.alpha.min(MAX_DELAY);
+        let flush = match by_count {
+            Some(at) if at <= soon => at,
+            _ => oldest + self.alpha.max(self.patience()).min(MAX_DELAY),
+        };
+        [self.at_once, by_count].into_iter().flatten().chain([flush]).min()
     }
 
     /// The earliest time for a TACK that `L` segments ask for, or what only TACKs tell.

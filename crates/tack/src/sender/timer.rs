@@ -194,9 +194,11 @@ impl Timer {
     /// How long the receiver may wait before it acknowledges what left last. The path may have changed
     /// the pace a little, and the pace may be just too slow to count as one.
     fn held_back(&self, full: bool, path: Path) -> Duration {
+        if full {
+            return path.alpha.min(MAX_ACK_DELAY);
+        }
         let steady = self.pace.steady_at_most(path.segments_per_ack, path.flush);
         let patience = steady.max(self.pace.slow_at_most(path.flush));
-        let patience = if full { Duration::ZERO } else { patience };
         path.alpha.max(patience).min(MAX_ACK_DELAY)
     }
 

@@ -151,7 +151,7 @@ mod tests {
     #[test]
     fn a_loss_is_told_once_of_what_was_sent_and_a_peer_cannot_name_more() {
         let mut said = Said::default();
-        let mut told = |said: &mut Said, gap| said.newly_lost(gap).collect::<Vec<_>>();
+        let told = |said: &mut Said, gap| said.newly_lost(gap).collect::<Vec<_>>();
         assert!(told(&mut said, [1, 5]).is_empty(), "nothing left yet");
         said.sent = Some(20);
         assert_eq!(told(&mut said, [3, 5]), [3, 4, 5]);

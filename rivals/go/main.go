@@ -1,8 +1,5 @@
-// The same small server and client as tack-rivals, over quic-go: a request of 24 bytes (what, and two
-// numbers), and so many bytes back.
-//
-//	quic-go-rival server                       reads cert.pem and key.pem here
-//	quic-go-rival client ADDRESS BYTES CONNECTIONS
+// The small server and client of package rival over quic-go. The server leaves its certificate in cert.pem,
+// where the client looks.
 package main
 
 import (
@@ -13,8 +10,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"encoding/binary"
-	"encoding/json"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -22,62 +17,25 @@ import (
 	"math/big"
 	"net"
 	"os"
-	"runtime/debug"
-	"strconv"
 	"time"
 
 	"github.com/quic-go/quic-go"
+
+	"tack-rivals-go/rival"
 )
 
 const (
-	port         = 4433
-	name         = "localhost"
-	chunkBytes   = 256 << 10
-	windowBytes  = 64 << 20
-	requestBytes = 24
-	recvBuffer   = 8 << 20
-	sendBuffer   = 4 << 20
+	name        = "localhost"
+	windowBytes = 64 << 20
 )
 
 func main() {
-	if err := run(os.Args[1:]); err != nil {
-		fmt.Fprintln(os.Stderr, "quic-go-rival:", err)
-		os.Exit(1)
-	}
-}
-
-func run(args []string) error {
-	switch {
-	case len(args) == 1 && args[0] == "version":
-		return version()
-	case len(args) == 1 && args[0] == "server":
-		return serve()
-	case len(args) == 4 && args[0] == "client":
-		bytes, err := strconv.ParseUint(args[2], 10, 63)
-		if err != nil {
-			return err
-		}
-		count, err := strconv.Atoi(args[3])
-		if err != nil {
-			return err
-		}
-		return ask(args[1], bytes, count)
-	}
-	return errors.New("usage: server | client ADDRESS BYTES CONNECTIONS | version")
-}
-
-func version() error {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return errors.New("built without modules")
-	}
-	for _, dep := range info.Deps {
-		if dep.Path == "github.com/quic-go/quic-go" {
-			fmt.Println("quic-go", dep.Version, info.GoVersion)
-			return nil
-		}
-	}
-	return errors.New("quic-go is not in it")
+	rival.Main(rival.Stack{
+		Program: "quic-go-rival",
+		Module:  "github.com/quic-go/quic-go",
+		Serve:   serve,
+		Client:  client,
+	})
 }
 
 func settings() *quic.Config {
@@ -94,10 +52,10 @@ func socket(at int) (*net.UDPConn, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := conn.SetReadBuffer(recvBuffer); err != nil {
+	if err := conn.SetReadBuffer(rival.RecvBuffer); err != nil {
 		return nil, err
 	}
-	return conn, conn.SetWriteBuffer(sendBuffer)
+	return conn, conn.SetWriteBuffer(rival.SendBuffer)
 }
 
 // keys makes a certificate for the server and leaves it where the client looks.
@@ -127,7 +85,7 @@ func serve() error {
 	if err != nil {
 		return err
 	}
-	conn, err := socket(port)
+	conn, err := socket(rival.Port)
 	if err != nil {
 		return err
 	}
@@ -154,21 +112,8 @@ func answer(connection *quic.Conn) error {
 	if err != nil {
 		return err
 	}
-	var request [requestBytes]byte
-	if _, err := io.ReadFull(stream, request[:]); err != nil {
+	if err := rival.Answer(stream); err != nil {
 		return err
-	}
-	if binary.BigEndian.Uint64(request[:]) != 0 {
-		return errors.New("no such request")
-	}
-	left := binary.BigEndian.Uint64(request[8:])
-	chunk := make([]byte, chunkBytes)
-	for left > 0 {
-		n, err := stream.Write(chunk[:min(left, chunkBytes)])
-		if err != nil {
-			return err
-		}
-		left -= uint64(n)
 	}
 	if err := stream.Close(); err != nil {
 		return err
@@ -178,61 +123,35 @@ func answer(connection *quic.Conn) error {
 	return err
 }
 
-func ask(address string, bytes uint64, count int) error {
+func client(address string) (func(bytes uint64) error, error) {
 	text, err := os.ReadFile("cert.pem")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	roots := x509.NewCertPool()
 	if !roots.AppendCertsFromPEM(text) {
-		return errors.New("cert.pem holds no certificate")
+		return nil, errors.New("cert.pem holds no certificate")
 	}
 	conn, err := socket(0)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	transport := &quic.Transport{Conn: conn}
 	config := &tls.Config{RootCAs: roots, ServerName: name, NextProtos: []string{"rivals"}}
-	peer := &net.UDPAddr{IP: net.ParseIP(address), Port: port}
-	start := time.Now()
-	done := make(chan error)
-	for range count {
-		go func() { done <- receive(transport, peer, config, bytes) }()
-	}
-	for range count {
-		if err := <-done; err != nil {
+	peer := &net.UDPAddr{IP: net.ParseIP(address), Port: rival.Port}
+	return func(bytes uint64) error {
+		ctx := context.Background()
+		connection, err := transport.Dial(ctx, peer, config, settings())
+		if err != nil {
 			return err
 		}
-	}
-	said := map[string]any{
-		"bytes":   bytes * uint64(count),
-		"seconds": time.Since(start).Seconds(),
-	}
-	return json.NewEncoder(os.Stdout).Encode(said)
-}
-
-func receive(transport *quic.Transport, peer net.Addr, config *tls.Config, bytes uint64) error {
-	ctx := context.Background()
-	connection, err := transport.Dial(ctx, peer, config, settings())
-	if err != nil {
-		return err
-	}
-	stream, err := connection.OpenStreamSync(ctx)
-	if err != nil {
-		return err
-	}
-	var request [requestBytes]byte
-	binary.BigEndian.PutUint64(request[8:], bytes)
-	if _, err := stream.Write(request[:]); err != nil {
-		return err
-	}
-	buffer := make([]byte, chunkBytes)
-	for got := uint64(0); got < bytes; {
-		n, err := stream.Read(buffer)
-		got += uint64(n)
-		if err != nil && got < bytes {
-			return fmt.Errorf("%d of %d bytes came: %w", got, bytes, err)
+		stream, err := connection.OpenStreamSync(ctx)
+		if err != nil {
+			return err
 		}
-	}
-	return stream.Close()
+		if err := rival.Receive(stream, bytes); err != nil {
+			return err
+		}
+		return stream.Close()
+	}, nil
 }

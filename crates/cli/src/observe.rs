@@ -75,7 +75,8 @@ pub fn begin(args: &ObserveArgs) -> Result<(), Failure> {
         taps.push(capture);
     }
     if let Some(path) = &args.qlog {
-        let log = create(path).and_then(qlog::Log::new);
+        let began_ms = jiff::Timestamp::now().as_millisecond() as f64;
+        let log = create(path).and_then(|out| qlog::Log::new(out, began_ms));
         taps.push(Arc::new(Mutex::new(log.map_err(|e| cannot_write(path, &e))?)));
     }
     let tap = (!taps.is_empty()).then(|| Arc::new(Mutex::new(All(taps))) as SharedTap);

@@ -58,6 +58,9 @@ use crate::scenario::{Scenario, ScenarioError, set};
 use crate::view::View;
 
 mod check;
+mod only;
+
+pub use only::keep_only;
 
 /// An experiment, as in its file.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -341,33 +344,6 @@ impl Experiment {
             return Ok(());
         }
         set(self.base.get_or_insert_default(), key, value)
-    }
-
-    /// The names of its cases and variants.
-    pub fn names(&self) -> Vec<&str> {
-        self.case.iter().chain(&self.variant).map(|v| v.name.as_str()).collect()
-    }
-
-    /// Runs only those cases and variants, at `extent`.
-    ///
-    /// # Errors
-    /// Which of them there is not, and which there are.
-    pub fn keep_only(&mut self, extent: Extent, names: &[String]) -> Result<(), String> {
-        let there = self.names();
-        if let Some(name) = names.iter().find(|name| !there.contains(&name.as_str())) {
-            return Err(self.lacks(name));
-        }
-        self.extent.of_mut(extent).only = names.to_vec();
-        Ok(())
-    }
-
-    /// What is said of a case or variant that there is not.
-    pub fn lacks(&self, name: &str) -> String {
-        let names = self.names();
-        if names.is_empty() {
-            return format!("{name}: {} has no cases and no variants", self.id);
-        }
-        format!("{name}: of {} there are {}", self.id, names.join("; "))
     }
 
     /// Takes a key of one of the base's tables away.

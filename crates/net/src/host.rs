@@ -56,6 +56,16 @@ impl Machine for Host {
         }
     }
 
+    fn learned(&mut self, from: SocketAddr, datagram: &[u8], tell: &mut dyn FnMut(&Seen<'_>)) {
+        let Ok(segment) = Segment::parse_datagram(datagram, Codepoints::Experimental) else {
+            return;
+        };
+        let conn = self.connection_of(from, &segment);
+        if let Some(info) = conn.and_then(|conn| self.info(conn)) {
+            tell(&Seen::Learned(&segment, &info.figures()));
+        }
+    }
+
     fn figures(&self) -> Vec<(SocketAddr, Figures)> {
         let one = |id| {
             let remote = self.remote(id)?;

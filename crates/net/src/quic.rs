@@ -60,5 +60,5 @@ pub use tack_quic::streams::{Dir, StreamId};
 pub use tack_quic::wire::{self, Version};
 pub use tack_quic::{
     AckReason, Config, ConnectionError, Counters, DropReason, Early, EndpointCounters, Info,
-    Listen, PacketKind, Seen, SeenPacket, UseError, What,
+    Listen, LossReason, PacketKind, Seen, SeenPacket, UseError, What,
 };

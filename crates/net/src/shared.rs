@@ -47,6 +47,11 @@ pub(crate) trait Machine: tack_transport::Endpoint + fmt::Debug + Send + 'static
         let _ = (direction, datagram, tell);
     }
 
+    /// Tells what a datagram from `from` that it has handled taught it, where it notes nothing itself.
+    fn learned(&mut self, from: SocketAddr, datagram: &[u8], tell: &mut dyn FnMut(&Seen<'_>)) {
+        let _ = (from, datagram, tell);
+    }
+
     /// Tells what it noted itself since it was last asked, where they do not.
     fn note(&mut self, tapped: &Tapped) {
         let _ = tapped;
@@ -244,12 +249,12 @@ impl<M: Machine> State<M> {
             }
             if !shared.answer_each_datagram {
                 self.host.handle(from, message.bytes, message.stride, ecn, now);
-                self.note();
+                self.learned(from, message.bytes.chunks(message.stride.max(1)).next_back(), now);
                 continue;
             }
             for datagram in message.bytes.chunks_mut(message.stride) {
                 self.host.handle(from, datagram, datagram.len().max(1), ecn, now);
-                self.note();
+                self.learned(from, Some(datagram), now);
                 // What does not leave now is left to the driver, which advances after this.
                 self.transmit(shared, now);
             }
@@ -296,6 +301,14 @@ impl<M: Machine> State<M> {
         let looks = [self.host.deadline(), self.gather.until()];
         shared.alarm.set(looks.into_iter().flatten().min(), self);
         more
+    }
+
+    /// What the machine learned from the `last` datagram that it has handled is told to whoever looks on.
+    fn learned(&mut self, from: SocketAddr, last: Option<&[u8]>, now: Instant) {
+        if let (Some(tapped), Some(last)) = (&self.tapped, last) {
+            tapped.learned(from, now, |tell| self.host.learned(from, last, tell));
+        }
+        self.note();
     }
 
     /// What the machine noted is told to whoever looks on.

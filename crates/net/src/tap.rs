@@ -25,6 +25,8 @@ pub enum Direction {
 pub enum Seen<'a> {
     /// A segment of TCP-TACK, and the bytes of its datagram.
     Segment(Direction, &'a Segment<'a>, usize),
+    /// What the connection that this segment came for says of itself, once it has read it.
+    Learned(&'a Segment<'a>, &'a Figures),
     /// So many bytes that are no segment, and why.
     Unreadable(Direction, &'a ParseError, usize),
     /// What a QUIC connection sent, received, dropped or learned.
@@ -77,6 +79,17 @@ impl Tapped {
             tap.passed(direction, self.local, peer, datagram, at);
             read(direction, datagram, &mut |seen| tap.seen(peer, seen, at));
         }
+    }
+
+    /// Tells what a machine has learned from datagrams of `peer`, as `tell` says it.
+    pub(crate) fn learned(
+        &self,
+        peer: SocketAddr,
+        at: Instant,
+        tell: impl FnOnce(&mut dyn FnMut(&Seen<'_>)),
+    ) {
+        let mut tap = self.tap.lock().unwrap_or_else(PoisonError::into_inner);
+        tell(&mut |seen| tap.seen(peer, seen, at));
     }
 
     /// Tells what a machine noted by itself.

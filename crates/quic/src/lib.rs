@@ -33,4 +33,4 @@ pub use config::Config;
 pub use conn::{Accept, Connect, Connection, Counters, Datagram, Early, Event, Info};
 pub use endpoint::{ConnId, Endpoint, EndpointCounters, Listen};
 pub use error::{ConnectionError, UseError, code};
-pub use seen::{AckReason, DropReason, PacketKind, Seen, SeenPacket, What};
+pub use seen::{AckReason, DropReason, LossReason, PacketKind, Seen, SeenPacket, What};

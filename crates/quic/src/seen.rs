@@ -36,6 +36,8 @@ pub enum What {
     Received(SeenPacket),
     /// A packet arrived and was not read; its bytes, or those of its datagram.
     Dropped(usize, DropReason),
+    /// A packet of ours, by keys and number, is taken for lost, and why.
+    Lost(PacketKind, u64, LossReason),
     /// An acknowledgment, or its absence, told something of the path.
     Figures(Figures),
 }
@@ -99,6 +101,17 @@ pub enum AckReason {
     Handshake,
     /// A packet left anyway, and there was something to acknowledge.
     Piggyback,
+}
+
+/// Why a packet is taken for lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LossReason {
+    /// As many sent after it have arrived [RFC 9002 §6.1.1].
+    Overtaken,
+    /// One sent after it arrived, and it did not for so long [RFC 9002 §6.1.2].
+    Late,
+    /// TACK: its receiver says so, or nothing came back for too long.
+    Told,
 }
 
 /// Why a packet was dropped, by the names of qlog [draft-ietf-quic-qlog-quic-events].

@@ -133,6 +133,10 @@ pub struct Info {
     pub rto: Duration,
     /// Congestion window in bytes.
     pub cwnd: u64,
+    /// Slow-start threshold in bytes; `None` while infinite or when the controller has none.
+    pub ssthresh: Option<u64>,
+    /// Name of the state that congestion control is in, e.g. `slow_start`.
+    pub congestion_state: &'static str,
     /// Pacing rate; `None`: as the window allows.
     pub pacing_rate: Option<Rate>,
     /// Latest delivery rate sample.
@@ -175,6 +179,9 @@ impl Info {
             rttvar: self.rttvar,
             rtt_min: self.rtt_min,
             cwnd: self.cwnd,
+            ssthresh: self.ssthresh,
+            congestion_state: self.congestion_state,
+            pacing_rate: self.pacing_rate,
             in_flight: self.in_flight,
             delivery_rate: self.delivery_rate,
             retransmissions: self.counters.retransmissions,

@@ -19,6 +19,12 @@ pub struct Figures {
     pub rtt_min: Option<Duration>,
     /// Congestion window, bytes.
     pub cwnd: u64,
+    /// Slow-start threshold, bytes; `None` while infinite or when the controller has none.
+    pub ssthresh: Option<u64>,
+    /// Name of the state that congestion control is in, e.g. `slow_start`.
+    pub congestion_state: &'static str,
+    /// Pacing rate; `None`: as the window allows.
+    pub pacing_rate: Option<Rate>,
     /// Bytes in flight.
     pub in_flight: u64,
     /// The last delivery rate that was measured.

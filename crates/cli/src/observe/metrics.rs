@@ -58,7 +58,7 @@ impl Tap for Passed {
                 What::Sent(packet) => (Direction::Sent, quic_kind(packet)),
                 What::Received(packet) => (Direction::Received, quic_kind(packet)),
                 What::Dropped(..) => (Direction::Received, "unreadable"),
-                What::Figures(_) => return,
+                What::Lost(..) | What::Figures(_) => return,
             },
             _ => return,
         };

@@ -36,3 +36,5 @@ mod tunnel_limits;
 #[cfg(target_os = "linux")]
 mod tunnel_programs;
 mod tunnel_roaming;
+#[cfg(target_os = "linux")]
+mod tunnel_stopped;

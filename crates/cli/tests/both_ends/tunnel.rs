@@ -22,7 +22,7 @@ pub(crate) struct Tunnel {
     pub(crate) home: TempDir,
     pub(crate) server: Option<Listening>,
     pub(crate) port: u16,
-    _client: Listening,
+    pub(crate) client: Listening,
     /// In the order of the options: `-L` first, then `-D`.
     pub(crate) locals: Vec<SocketAddr>,
     /// Whatever the client says after it has started.
@@ -62,7 +62,7 @@ pub(crate) fn tunnel_by(allow: &str, options: &str, path: impl FnOnce(u16) -> u1
             })
         })
         .unwrap();
-    Tunnel { home, server: Some(server), port, _client: client, locals, said }
+    Tunnel { home, server: Some(server), port, client, locals, said }
 }
 
 fn serve(home: &Path, port: u16, allow: &str, over: &str) -> (Listening, u16) {

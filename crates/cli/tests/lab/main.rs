@@ -213,6 +213,39 @@ fn parts_of_an_experiment_merge_to_the_bytes_of_one_machine() {
     );
 }
 
+#[test]
+fn a_name_of_only_may_be_of_one_of_the_workloads_and_the_others_are_left_out_by_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = |name: &str, case: &str, variant: &str| {
+        let text = format!(
+            "id = \"{name}\"\n[base]\nduration_s = 0.2\nwan.rate_mbps = 10.0\nflow = [{{ strategy = \"tack\" }}]\n\
+             [[case]]\nname = \"{case}\"\nset = {{ \"wan.delay_ms\" = 1.0 }}\n\
+             [[variant]]\nname = \"both\"\nset = {{}}\n[[variant]]\nname = \"{variant}\"\nset = {{}}\n\
+             [[view]]\nmetrics = [\"goodput\"]\n"
+        );
+        std::fs::write(dir.path().join(name), text).unwrap();
+    };
+    file("one.toml", "near", "udp");
+    file("two.toml", "near", "srt");
+    let told = |only: &str| {
+        let out = run(dir.path(), &format!("reproduce one.toml two.toml --only {only}"));
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        (out.status.code(), text(out.stdout), text(out.stderr))
+    };
+    let (code, shown, said) = told("near,udp");
+    assert!(code == Some(0) && shown.contains("udp") && !shown.contains("srt"), "{shown}");
+    assert!(said.contains("without two.toml: --only leaves nothing of it"), "{said}");
+    let (code, shown, said) = told("both,udp,srt");
+    assert!(code == Some(0) && shown.contains("udp") && shown.contains("srt"), "{shown}");
+    assert!(!said.contains("without"), "{said}");
+    let (code, _, said) = told("near,quic");
+    assert!(code == Some(2) && said.contains("--only quic: of one.toml there are near"), "{said}");
+    assert!(said.contains("of two.toml there are near; both; srt"), "{said}");
+    file("two.toml", "far", "srt");
+    let (code, _, said) = told("far,udp");
+    assert!(code == Some(2) && said.contains("--only leaves nothing"), "{said}");
+}
+
 /// Two rivals that CI has, over a veth pair: the command itself and iperf3.
 #[cfg(target_os = "linux")]
 #[test]

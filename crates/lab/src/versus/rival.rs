@@ -147,6 +147,8 @@ rivals! {
     "quic-go",
     "ngtcp2",
     "srt",
+    "udt",
+    "kcp",
     "utp",
     "udp",
 }

@@ -9,11 +9,11 @@ use tack_units::Instant;
 
 use super::early::is_of_early;
 use super::path::Validated;
-use super::recovery::{Fate, Heard};
+use super::recovery::{Became, Fate, Heard};
 use super::space::{Carried, SpaceId};
 use super::{Connection, Event};
 use crate::error::{Violation, code};
-use crate::seen::PacketKind;
+use crate::seen::{LossReason, PacketKind, What};
 use crate::streams::Dir;
 use crate::wire::{Ack, ConnectionId, Frame, Loss, Reader, Report};
 
@@ -257,15 +257,29 @@ impl Connection {
     }
 
     /// Hands on what became of packets.
-    pub(super) fn read_fates(&mut self, _now: Instant) {
-        while let Some(Fate { space, arrived, carried }) = self.recovery.poll_fate() {
+    pub(super) fn read_fates(&mut self, now: Instant) {
+        while let Some(Fate { space, became, carried }) = self.recovery.poll_fate() {
+            if let Became::Lost(number, reason) = became {
+                self.note_lost(space, number, reason, now);
+            }
             for carried in carried.into_each() {
-                match arrived {
-                    true => self.on_carried_arrived(space, carried),
-                    false => self.on_carried_lost(space, carried),
+                match became {
+                    Became::Arrived => self.on_carried_arrived(space, carried),
+                    Became::Lost(..) | Became::Repeated => self.on_carried_lost(space, carried),
                 }
             }
         }
+    }
+
+    fn note_lost(&mut self, space: SpaceId, number: u64, reason: LossReason, now: Instant) {
+        let is_early = self.side == Side::Client && !self.early.is_beyond(number);
+        let kind = match space {
+            SpaceId::Initial => PacketKind::Initial,
+            SpaceId::Handshake => PacketKind::Handshake,
+            SpaceId::Data if is_early => PacketKind::ZeroRtt,
+            SpaceId::Data => PacketKind::OneRtt,
+        };
+        self.note(now, || What::Lost(kind, number, reason));
     }
 
     fn on_carried_arrived(&mut self, space: SpaceId, carried: Carried) {

@@ -23,6 +23,7 @@ pub(crate) use super::log::Sent;
 use super::log::{Log, Logged};
 use super::space::{Load, SpaceId};
 use crate::error::Violation;
+use crate::seen::LossReason;
 use crate::wire::{Ack, Loss, Report};
 
 /// Before a sample [RFC 9002 §6.2.2].
@@ -40,9 +41,18 @@ const REPEATED: usize = 2;
 #[derive(Debug)]
 pub(crate) struct Fate {
     pub(crate) space: SpaceId,
-    /// Else it is lost.
-    pub(crate) arrived: bool,
+    pub(crate) became: Became,
     pub(crate) carried: Load,
+}
+
+/// Which fate that is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Became {
+    Arrived,
+    /// So is the packet of this number.
+    Lost(u64, LossReason),
+    /// What it carried goes once more, whatever becomes of the packet.
+    Repeated,
 }
 
 /// What a timer did.
@@ -213,7 +223,7 @@ impl Recovery {
         for number in numbers {
             if let Some(logged) = log.remove(number) {
                 let carried = logged.sent.carried;
-                self.fates.push_back(Fate { space, arrived: false, carried });
+                self.fates.push_back(Fate { space, became: Became::Repeated, carried });
             }
         }
     }
@@ -288,7 +298,7 @@ impl Recovery {
         let by_tack = space == SpaceId::Data && self.is_tack();
         let carried = self.logs[space as usize].oldest(if by_tack { 1 } else { REPEATED });
         if !carried.is_empty() {
-            self.fates.push_back(Fate { space, arrived: false, carried });
+            self.fates.push_back(Fate { space, became: Became::Repeated, carried });
         }
     }
 

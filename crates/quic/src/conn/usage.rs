@@ -248,12 +248,16 @@ impl Connection {
     /// What it tells in words that every transport has.
     pub fn figures(&self) -> Figures {
         let [send_buffered, recv_buffered, buffer_memory] = self.streams.held();
+        let congestion = self.congestion.snapshot();
         Figures {
             is_tack: self.is_tack(),
             srtt: self.recovery.srtt(),
             rttvar: self.recovery.rttvar(),
             rtt_min: self.recovery.rtt_min(),
-            cwnd: self.congestion.window(),
+            cwnd: congestion.cwnd,
+            ssthresh: congestion.ssthresh,
+            congestion_state: congestion.state,
+            pacing_rate: congestion.pacing_rate,
             in_flight: self.recovery.in_flight(),
             delivery_rate: self.congestion.delivery_rate(),
             retransmissions: self.recovery.lost_packets(),

@@ -1,10 +1,11 @@
 //! Endpoints: who is let in, who is told what, and what connections survive.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use tack_quic::streams::{Dir, StreamEvent, StreamId};
 use tack_quic::wire::{Frame, Reader, Version};
-use tack_quic::{Config, ConnectionError, Endpoint, Event, Listen, What};
+use tack_quic::{Config, ConnectionError, Endpoint, Event, Listen, LossReason, PacketKind, What};
 use tack_units::Instant;
 
 use pair::Pair;
@@ -254,6 +255,55 @@ fn frames_of_tack_stand_behind_all_others_in_their_packets() {
         }
     }
     assert!(packets > 500 && with_others.iter().all(|n| *n > 0), "{packets} {with_others:?}");
+}
+
+#[test]
+fn whoever_looks_on_hears_of_each_packet_that_was_lost_and_of_no_other() {
+    for tack in [true, false] {
+        let config = || {
+            let usual = Config::default();
+            Config { tack: usual.tack.filter(|_| tack), ..usual }
+        };
+        let mut pair =
+            Pair::new(Listen { max_connections: 9, ..Listen::new(tls::server(), config()) });
+        let id = pair.connect(config());
+        pair.run(Duration::from_secs(1));
+        pair.ends.iter_mut().for_each(Endpoint::look);
+        pair.one_lost_in = Some(37);
+        pair.transfer(id, 1_000_000);
+        pair.one_lost_in = None;
+        pair.transfer(id, 10_000);
+        let [client, server] = &mut pair.ends;
+        let (mut sent, mut lost) = (BTreeSet::new(), BTreeMap::new());
+        for seen in std::iter::from_fn(|| client.poll_seen()) {
+            match seen.what {
+                // An acknowledgment that is lost is missed by nobody.
+                What::Sent(packet) if has_stream(&packet.frames) => {
+                    sent.insert(packet.number);
+                }
+                What::Lost(PacketKind::OneRtt, number, reason) => {
+                    assert_eq!(lost.insert(number, reason), None, "{number} is lost twice");
+                }
+                _ => {}
+            }
+        }
+        for seen in std::iter::from_fn(|| server.poll_seen()) {
+            if let What::Received(packet) = seen.what {
+                sent.remove(&packet.number);
+                assert!(!lost.contains_key(&packet.number), "{} has arrived", packet.number);
+            }
+        }
+        assert!(lost.len() > 10, "{lost:?}");
+        assert!(sent.iter().all(|number| lost.contains_key(number)), "{sent:?} {lost:?}");
+        let is_told = |reason: &LossReason| (*reason == LossReason::Told) == tack;
+        assert!(lost.values().all(is_told), "{lost:?}");
+    }
+}
+
+fn has_stream(frames: &[u8]) -> bool {
+    let mut reader = Reader::new(frames);
+    std::iter::from_fn(|| (!reader.is_empty()).then(|| Frame::parse(&mut reader).unwrap()))
+        .any(|frame| matches!(frame, Frame::Stream { .. }))
 }
 
 #[test]

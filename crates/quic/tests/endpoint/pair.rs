@@ -39,6 +39,9 @@ pub(crate) struct Pair {
     pub(crate) most: usize,
     /// This one's datagrams are lost.
     pub(crate) mute: Option<usize>,
+    /// Of the client's datagrams, one in so many is lost.
+    pub(crate) one_lost_in: Option<u64>,
+    datagrams: u64,
 }
 
 impl Pair {
@@ -54,6 +57,8 @@ impl Pair {
             sent: [0; 2],
             most: usize::MAX,
             mute: None,
+            one_lost_in: None,
+            datagrams: 0,
         }
     }
 
@@ -97,6 +102,11 @@ impl Pair {
                         Marks::Dropped if burst.ecn == Ecn::NotEct => burst.ecn,
                         Marks::Dropped => continue,
                     };
+                    self.datagrams += u64::from(who == 0);
+                    let lost = |n| who == 0 && self.datagrams.is_multiple_of(n);
+                    if self.one_lost_in.is_some_and(lost) {
+                        continue;
+                    }
                     if self.mute != Some(who) && is_there && datagram.len() <= self.most {
                         self.wire.push((1 - who, self.now + DELAY, ecn, datagram.to_vec()));
                     }

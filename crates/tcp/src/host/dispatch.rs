@@ -9,7 +9,7 @@ use crate::conn::{Carriage, Connection, ConnectionError, Offer, Reset, SynBits, 
 use crate::host::demux::Key;
 use crate::host::listener::LEAST_WINDOW;
 use crate::host::timewait::Verdict;
-use crate::host::{Host, Incoming, cookies};
+use crate::host::{ConnId, Host, Incoming, cookies};
 use crate::seq::SeqNum;
 use crate::wire::ip::Ecn;
 use crate::wire::{Flags, Form, Header, Segment, Timestamps};
@@ -42,6 +42,17 @@ impl Located<'_> {
 }
 
 impl Host {
+    /// The connection that a segment over UDP belongs to, if there is one.
+    pub fn connection_of(&mut self, from: SocketAddr, segment: &Segment<'_>) -> Option<ConnId> {
+        let key = Key {
+            path: from,
+            remote_port: segment.header.src_port,
+            local_port: segment.header.dst_port,
+            local_ip: Ipv4Addr::UNSPECIFIED.into(),
+        };
+        self.demux.find(&key).map(|index| self.slots.id(index))
+    }
+
     /// Hands one datagram on; returns the slot of the connection it changed.
     pub(super) fn dispatch(
         &mut self,

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, Args};
 use tack_lab::bundle;
-use tack_lab::experiment::{Experiment, Extent};
+use tack_lab::experiment::{Experiment, Extent, keep_only};
 use toml::Value;
 
 use super::HowArgs;
@@ -59,21 +59,32 @@ pub struct ChangeArgs {
 }
 
 impl ChangeArgs {
-    /// Changes `experiment` at `extent` so.
-    pub fn apply(&self, experiment: &mut Experiment, extent: Extent) -> Result<(), Failure> {
-        for (key, value) in &self.set {
-            let done = experiment.change(extent, key, value.clone());
-            done.map_err(|what| Failure::usage(format!("--set {key}={value}: `{key}` {what}")))?;
+    /// Changes all of `experiments` so, at `extent`. Returns of each whether `--only` leaves anything of it: a name
+    /// is one of any of them.
+    pub fn apply(
+        &self,
+        experiments: &mut [Experiment],
+        extent: Extent,
+    ) -> Result<Vec<bool>, Failure> {
+        for experiment in &mut *experiments {
+            for (key, value) in &self.set {
+                let done = experiment.change(extent, key, value.clone());
+                done.map_err(|what| {
+                    Failure::usage(format!("--set {key}={value}: `{key}` {what}"))
+                })?;
+            }
         }
-        if !self.only.is_empty() {
-            let names = experiment.names();
-            let chosen: Result<Vec<Vec<String>>, _> =
-                self.only.iter().map(|list| named(list, &names)).collect();
-            let wrong = |what: String| Failure::usage(format!("--only {what}"));
-            let chosen = chosen.map_err(|name| wrong(experiment.lacks(&name)))?.concat();
-            experiment.keep_only(extent, &chosen).map_err(wrong)?;
+        if self.only.is_empty() {
+            return Ok(vec![true; experiments.len()]);
         }
-        Ok(())
+        let all: Vec<&str> = experiments.iter().flat_map(Experiment::names).collect();
+        let chosen: Result<Vec<Vec<String>>, _> =
+            self.only.iter().map(|list| named(list, &all)).collect();
+        let chosen = chosen.map_err(|name| {
+            let told: Vec<String> = experiments.iter().map(Experiment::choice).collect();
+            Failure::usage(format!("--only {name}: {}", told.join("; ")))
+        })?;
+        Ok(keep_only(experiments, extent, &chosen.concat()))
     }
 }
 

@@ -98,8 +98,9 @@ pub(super) fn run_file(args: &RunArgs) -> Result<ExitCode, Failure> {
     let text = std::fs::read_to_string(&args.file).map_err(|e| at(&args.file, e))?;
     let wrong = |e| Failure::usage(format!("{}, {e}", args.file.display()));
     let stem = args.file.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();
-    let mut experiment = experiment_or_scenario(&text, &stem).map_err(wrong)?;
+    let mut experiment = [experiment_or_scenario(&text, &stem).map_err(wrong)?];
     args.change.apply(&mut experiment, args.store.extent())?;
+    let [experiment] = experiment;
     let loaded = Loaded::of(experiment, &text, args.store.extent()).map_err(wrong)?;
     if args.pcap.is_some() || args.series.is_some() {
         return record(args, &loaded);
@@ -193,6 +194,33 @@ pub(super) struct Papers<'a> {
     pub(super) document: Option<(&'a Path, &'a str, &'a str)>,
 }
 
+/// The files as they are to run, without those of which `--only` leaves nothing.
+fn load<'a>(
+    files: &'a [FigureFile],
+    args: &FigureArgs,
+) -> Result<Vec<(&'a String, Loaded)>, Failure> {
+    let extent = args.store.extent();
+    let wrong = |file: &FigureFile, e| Failure::usage(format!("{}, {e}", file.path));
+    let read = |file: &FigureFile| {
+        experiment_or_scenario(&file.text, bundle::stem(&file.path)).map_err(|e| wrong(file, e))
+    };
+    let mut experiments: Vec<_> = files.iter().map(read).collect::<Result<_, _>>()?;
+    let left = args.change.apply(&mut experiments, extent)?;
+    let mut all = Vec::new();
+    for ((file, experiment), is_left) in files.iter().zip(experiments).zip(left) {
+        if !is_left {
+            eprintln!("without {}: --only leaves nothing of it", experiment.id);
+            continue;
+        }
+        let loaded = Loaded::of(experiment, &file.text, extent).map_err(|e| wrong(file, e))?;
+        all.push((&file.path, loaded));
+    }
+    match all.is_empty() {
+        true => Err(Failure::usage("--only leaves nothing: no file has all that it names")),
+        false => Ok(all),
+    }
+}
+
 pub(super) fn show(
     files: &[FigureFile],
     args: &FigureArgs,
@@ -200,14 +228,7 @@ pub(super) fn show(
     command: &str,
 ) -> Result<ExitCode, Failure> {
     let extent = args.store.extent();
-    let mut all = Vec::new();
-    for FigureFile { path, text, .. } in files {
-        let wrong = |e| Failure::usage(format!("{path}, {e}"));
-        let mut experiment = experiment_or_scenario(text, bundle::stem(path)).map_err(wrong)?;
-        args.change.apply(&mut experiment, extent)?;
-        let loaded = Loaded::of(experiment, text, extent).map_err(wrong)?;
-        all.push((path, loaded));
-    }
+    let all = load(files, args)?;
     let plans: Vec<&Plan> = all.iter().map(|(_, loaded)| &loaded.plan).collect();
     let items = distinct(&plans);
     let store = args.out.as_ref().map(|dir| dir.join("runs.jsonl"));

@@ -1,73 +1,76 @@
-//! QUIC's packets in the words that TCP-TACK's segments have: what is the same in both has one name.
+//! QUIC's packets, with the reason of each acknowledgment.
 
-use std::time::Duration;
-
-use serde_json::{Map, Value, json};
-use tack_net::Figures;
+use serde_json::{Value, json};
 use tack_net::quic::wire::{Ack, ConnectionId, Frame, Loss, Reader, Report};
-use tack_net::quic::{AckReason, DropReason, PacketKind, Seen, SeenPacket, What};
+use tack_net::quic::{AckReason, DropReason, LossReason, PacketKind, SeenPacket, What};
 
-/// The name of an event, the connection that it is of, and what it says.
-pub(super) fn event(seen: &Seen) -> (&'static str, String, Value) {
-    let (name, data) = match &seen.what {
-        What::Sent(packet) => ("packet_sent", describe(packet)),
-        What::Received(packet) => ("packet_received", describe(packet)),
-        What::Dropped(bytes, why) => ("packet_dropped", super::dropped(*bytes, trigger(*why))),
-        What::Figures(figures) => ("recovery_metrics_updated", metrics(figures)),
+use super::recovery::{Recoveries, packet_lost};
+use super::{Event, dropped, frame};
+
+/// What happened on a connection, whose `group_id` is `group`.
+pub(super) fn events(what: &What, group: &str, recoveries: &mut Recoveries) -> Vec<Event> {
+    let event = match what {
+        What::Sent(packet) => ("transport:packet_sent", describe(packet)),
+        What::Received(packet) => ("transport:packet_received", describe(packet)),
+        What::Dropped(bytes, why) => {
+            let (trigger, reason) = trigger(*why);
+            dropped(*bytes, trigger, reason)
+        }
+        What::Lost(kind, number, reason) => packet_lost(header(*kind, *number), lost(*reason)),
+        What::Figures(figures) => return recoveries.on_figures(group, figures),
     };
-    (name, group(&seen.original_dcid), data)
+    vec![event]
 }
 
-fn group(id: &ConnectionId) -> String {
-    id.as_bytes().iter().map(|byte| format!("{byte:02x}")).collect()
+/// The name of a connection.
+pub(super) fn group(id: &ConnectionId) -> String {
+    frame::hex(id.as_bytes())
 }
 
-fn trigger(why: DropReason) -> &'static str {
+/// The draft's word, and the one that drafts have had since.
+fn trigger(why: DropReason) -> (&'static str, &'static str) {
     match why {
-        DropReason::Header => "header_parse_error",
-        DropReason::Unknown => "connection_unknown",
-        DropReason::KeyUnavailable => "key_unavailable",
-        DropReason::Decryption => "decryption_failure",
-        DropReason::Duplicate => "duplicate",
-        DropReason::Unexpected => "unexpected_packet",
+        DropReason::Header => ("invalid", "header_parse_error"),
+        DropReason::Unknown => ("connection_unknown", "connection_unknown"),
+        DropReason::KeyUnavailable => ("general", "key_unavailable"),
+        DropReason::Decryption => ("decryption_failure", "decryption_failure"),
+        DropReason::Duplicate => ("rejected", "duplicate"),
+        DropReason::Unexpected => ("rejected", "unexpected_packet"),
     }
 }
 
-/// What is not known is left out.
-fn metrics(figures: &Figures) -> Value {
-    let ms = |duration: Option<Duration>| duration.map(|d| json!(d.as_secs_f64() * 1_000.0));
-    let rate = figures.delivery_rate.map(|rate| json!(rate.as_bps()));
-    let known = [
-        ("smoothed_rtt_ms", ms(figures.srtt)),
-        ("rtt_variance_ms", ms(figures.rttvar)),
-        ("min_rtt_ms", ms(figures.rtt_min)),
-        ("congestion_window", Some(json!(figures.cwnd))),
-        ("bytes_in_flight", Some(json!(figures.in_flight))),
-        ("delivery_rate_bps", rate),
-        ("packets_lost", Some(json!(figures.retransmissions))),
-    ];
-    let known = known.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
-    Value::Object(known.collect::<Map<_, _>>())
+/// The draft has no word for what TACK's receiver tells.
+fn lost(reason: LossReason) -> Option<&'static str> {
+    match reason {
+        LossReason::Overtaken => Some("reordering_threshold"),
+        LossReason::Late => Some("time_threshold"),
+        LossReason::Told => None,
+    }
 }
 
-fn describe(packet: &SeenPacket) -> Value {
-    let packet_type = match packet.kind {
+fn header(kind: PacketKind, number: u64) -> Value {
+    let packet_type = match kind {
         PacketKind::Initial => "initial",
         PacketKind::ZeroRtt => "0RTT",
         PacketKind::Handshake => "handshake",
         PacketKind::OneRtt => "1RTT",
     };
+    json!({ "packet_type": packet_type, "packet_number": number })
+}
+
+fn describe(packet: &SeenPacket) -> Value {
     let mut frames = Vec::new();
     let (mut ack, mut report, mut loss) = (None, None, None);
     let mut reader = Reader::new(&packet.frames);
     while !reader.is_empty() {
-        let Ok(frame) = Frame::parse(&mut reader) else {
+        let rest = reader.rest();
+        let Ok(parsed) = Frame::parse(&mut reader) else {
             // The connection is about to end by it.
-            frames.push(json!({ "frame_type": "unknown" }));
+            frames.push(frame::unknown(rest));
             break;
         };
-        frames.push(frame_event(&frame));
-        match frame {
+        frames.push(frame::describe(&parsed));
+        match parsed {
             Frame::Ack(frame) => ack = Some(frame),
             Frame::Report(frame) => report = Some(frame),
             Frame::Loss(frame) => loss = Some(frame),
@@ -75,7 +78,7 @@ fn describe(packet: &SeenPacket) -> Value {
         }
     }
     let mut data = json!({
-        "header": { "packet_type": packet_type, "packet_number": packet.number },
+        "header": header(packet.kind, packet.number),
         "raw": { "length": packet.bytes, "payload_length": packet.frames.len() },
         "frames": frames,
     });
@@ -131,51 +134,5 @@ fn name(reason: AckReason) -> &'static str {
         AckReason::Immediate => "immediate",
         AckReason::Handshake => "handshake",
         AckReason::Piggyback => "piggyback",
-    }
-}
-
-/// A frame by its name, and what tells streams and acknowledgments apart.
-fn frame_event(frame: &Frame<'_>) -> Value {
-    let named = |name: &str| json!({ "frame_type": name });
-    match frame {
-        Frame::Padding(bytes) => json!({ "frame_type": "padding", "length": bytes }),
-        Frame::Ping => named("ping"),
-        Frame::Ack(ack) => {
-            let ranges: Vec<_> = ack.ranges.iter().map(|r| [r.start, r.end - 1]).collect();
-            json!({ "frame_type": "ack", "acked_ranges": ranges })
-        }
-        Frame::Crypto { offset, data } => {
-            json!({ "frame_type": "crypto", "offset": offset, "length": data.len() })
-        }
-        Frame::Stream { id, offset, fin, data } => json!({
-            "frame_type": "stream", "stream_id": id, "offset": offset, "length": data.len(),
-            "fin": fin,
-        }),
-        Frame::Datagram(data) => json!({ "frame_type": "datagram", "length": data.len() }),
-        Frame::ResetStream { id, .. } => json!({ "frame_type": "reset_stream", "stream_id": id }),
-        Frame::StopSending { id, .. } => json!({ "frame_type": "stop_sending", "stream_id": id }),
-        Frame::MaxStreamData { id, .. } => {
-            json!({ "frame_type": "max_stream_data", "stream_id": id })
-        }
-        Frame::StreamDataBlocked { id, .. } => {
-            json!({ "frame_type": "stream_data_blocked", "stream_id": id })
-        }
-        Frame::NewToken(_) => named("new_token"),
-        Frame::MaxData(_) => named("max_data"),
-        Frame::MaxStreams { .. } => named("max_streams"),
-        Frame::DataBlocked(_) => named("data_blocked"),
-        Frame::StreamsBlocked { .. } => named("streams_blocked"),
-        Frame::NewConnectionId { .. } => named("new_connection_id"),
-        Frame::RetireConnectionId(_) => named("retire_connection_id"),
-        Frame::PathChallenge(_) => named("path_challenge"),
-        Frame::PathResponse(_) => named("path_response"),
-        Frame::Close(_) => named("connection_close"),
-        Frame::HandshakeDone => named("handshake_done"),
-        Frame::AckFrequency(_) => named("ack_frequency"),
-        Frame::ImmediateAck => named("immediate_ack"),
-        Frame::Report(_) => named("tack_report"),
-        Frame::Loss(_) => named("tack_loss"),
-        Frame::Frequency(_) => named("tack_frequency"),
-        Frame::Stamp(_) => named("tack_stamp"),
     }
 }

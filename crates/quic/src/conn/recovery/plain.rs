@@ -13,8 +13,9 @@ use tack_cc::{RateSample, RateSource};
 use tack_transport::Departure;
 use tack_units::Instant;
 
-use super::{Fate, GRANULARITY, Heard, INITIAL_RTT, MAX_BACKOFF, MAX_PTO, Recovery};
+use super::{Became, Fate, GRANULARITY, Heard, INITIAL_RTT, MAX_BACKOFF, MAX_PTO, Recovery};
 use crate::conn::space::SpaceId;
+use crate::seen::LossReason;
 
 /// kPacketThreshold [RFC 9002 §6.1.1].
 const PACKET_THRESHOLD: u64 = 3;
@@ -78,7 +79,7 @@ impl Recovery {
                 acked.acked_bytes += bytes;
             }
             let carried = logged.sent.carried;
-            self.fates.push_back(Fate { space, arrived: true, carried });
+            self.fates.push_back(Fate { space, became: Became::Arrived, carried });
         }
         if let Some((number, at)) = newest {
             if !self.peer_may_be_blocked {
@@ -136,15 +137,17 @@ impl Recovery {
         let Some(largest) = log.largest_acked else { return };
         let mut lost = Vec::new();
         for (number, logged) in log.packets.range(0..largest) {
-            if largest - number >= PACKET_THRESHOLD || logged.at + wait <= now {
-                lost.push(number);
+            if largest - number >= PACKET_THRESHOLD {
+                lost.push((number, LossReason::Overtaken));
+            } else if logged.at + wait <= now {
+                lost.push((number, LossReason::Late));
             } else if log.loss_time.is_none_or(|at| logged.at + wait < at) {
                 log.loss_time = Some(logged.at + wait);
             }
         }
         // When the first and the last of those left that were lost in a row [RFC 9002 §7.6.2].
         let mut stretch: Option<(Instant, Instant)> = None;
-        for number in lost {
+        for (number, reason) in lost {
             let Some(logged) = log.remove(number) else { continue };
             if logged.sent.eliciting {
                 let is_timed = self.timed_since.is_some_and(|since| logged.at > since);
@@ -156,7 +159,7 @@ impl Recovery {
                 acked.lost_sent_at = acked.lost_sent_at.max(Some(logged.at));
             }
             let carried = logged.sent.carried;
-            self.fates.push_back(Fate { space, arrived: false, carried });
+            self.fates.push_back(Fate { space, became: Became::Lost(number, reason), carried });
         }
         let news = acked.lost_sent_at.filter(|_| space == SpaceId::Data);
         if news.is_some_and(|at| self.episode.is_none_or(|began| at > began)) {

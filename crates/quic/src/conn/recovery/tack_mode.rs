@@ -4,9 +4,10 @@ use tack::{Acked, Frequency, Params, RbbPolicy, Timeout};
 use tack_cc::Snapshot;
 use tack_units::{Instant, Rate};
 
-use super::{Expired, Fate, Heard, Recovery};
+use super::{Became, Expired, Fate, Heard, Recovery};
 use crate::conn::space::SpaceId;
 use crate::error::Violation;
+use crate::seen::LossReason;
 
 impl Recovery {
     /// Both ends speak TACK: it governs 1-RTT packets, of which none has left yet, and takes over the 0-RTT
@@ -57,18 +58,19 @@ impl Recovery {
         let Some(tack) = &mut self.tack else { return Ok(()) };
         let log = &mut self.logs[SpaceId::Data as usize];
         while let Some(fate) = tack.poll_fate() {
-            let (arrived, carried) = match fate {
+            let (became, carried) = match fate {
                 tack::Fate::Arrived(pkt_seq) => {
                     let logged = log.remove(pkt_seq - 1);
                     let marked = logged.as_ref().is_some_and(|logged| logged.sent.marked);
                     self.marked += u64::from(marked && pkt_seq > self.marked_from);
-                    (true, logged.map(|logged| logged.sent.carried))
+                    (Became::Arrived, logged.map(|logged| logged.sent.carried))
                 }
                 // It may be late only, and then what it carried has arrived.
                 tack::Fate::Lost(pkt_seq) => {
                     self.lost_packets += 1;
                     let logged = log.packets.get(pkt_seq - 1);
-                    (false, logged.map(|logged| logged.sent.carried.clone()))
+                    let became = Became::Lost(pkt_seq - 1, LossReason::Told);
+                    (became, logged.map(|logged| logged.sent.carried.clone()))
                 }
                 tack::Fate::Forged(_) => {
                     let reason = "a packet is acknowledged that was never sent";
@@ -76,7 +78,7 @@ impl Recovery {
                 }
             };
             let carried = carried.unwrap_or_default();
-            self.fates.push_back(Fate { space: SpaceId::Data, arrived, carried });
+            self.fates.push_back(Fate { space: SpaceId::Data, became, carried });
         }
         let forgotten = tack.forgotten_below().saturating_sub(1);
         while let Some(number) = log.packets.first().filter(|number| *number < forgotten) {

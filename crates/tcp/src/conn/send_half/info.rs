@@ -45,6 +45,8 @@ impl SendHalf {
             rtt_min,
             rto: self.recovery.rto(),
             cwnd: self.congestion.window(),
+            ssthresh: snapshot.ssthresh,
+            congestion_state: snapshot.state,
             pacing_rate: snapshot.pacing_rate,
             delivery_rate: self.congestion.delivery_rate(),
             bandwidth: snapshot.bandwidth,

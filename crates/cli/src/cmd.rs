@@ -5,6 +5,7 @@ pub mod doctor;
 pub mod extras;
 mod invite;
 pub mod lab;
+pub mod lasting;
 pub mod nc;
 pub mod perf;
 pub mod recv;

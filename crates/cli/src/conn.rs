@@ -29,6 +29,12 @@ pub trait Connection: AsyncRead + AsyncWrite + Unpin + Send + 'static {
         None
     }
 
+    /// Waits until both directions have ended and the peer has acknowledged everything, where that can be
+    /// known.
+    fn finished(&self) -> impl Future<Output = io::Result<()>> + Send {
+        std::future::ready(Ok(()))
+    }
+
     /// Ends both directions at once. What was written and has not arrived need not any more, and
     /// the peer hears that it won't, where there is a way.
     fn abort(self)

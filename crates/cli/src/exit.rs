@@ -46,12 +46,14 @@ pub struct Failure {
     pub code: ExitCode,
     /// What, where, what to do.
     pub message: String,
+    /// A host said that nobody listens there.
+    pub is_refusal: bool,
 }
 
 impl Failure {
     /// A failure with this status and message.
     pub fn new(code: ExitCode, message: impl Into<String>) -> Self {
-        Self { code, message: message.into() }
+        Self { code, message: message.into(), is_refusal: false }
     }
 
     /// The user stopped it before anything was under way.

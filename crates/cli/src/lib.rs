@@ -15,6 +15,7 @@ pub mod notices;
 pub mod observe;
 pub mod perf;
 pub mod progress;
+pub mod relay;
 pub mod stop;
 pub mod terminal;
 pub mod top;

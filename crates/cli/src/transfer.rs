@@ -4,7 +4,7 @@
 //! byte stream ([`crate::conn::Connection`]) and knows nothing of TACK. The stream encrypts; this
 //! protocol checks end to end that what was written is what was read.
 //!
-//! # Protocol, version 2
+//! # Protocol, version 3
 //!
 //! Each side first writes eight bytes, `tackfile`. Then frames, integers in network byte order:
 //!
@@ -27,9 +27,18 @@
 //! ```
 //!
 //! The receiver never tells a hash of what it holds: only whether the sender's proof was right.
-//! A stream (`-`) is `HELLO stream`, `WELCOME`, `DATA*`, `END hash`, `DONE`. `NOOP` is sent by
-//! whoever has been silent for ten seconds; sixty seconds without a byte end the transfer.
-//! `ERROR code, text` ends it from either side.
+//! `NOOP` is sent by whoever has been silent for ten seconds; sixty seconds without a byte end the
+//! transfer. `ERROR code, text` ends it from either side.
+//!
+//! A stream (`-`), and a talk of `tack nc`, outlive the connections that carry them ([`passage`]):
+//!
+//! ```text
+//! S  HELLO version, stream or talk or rest, name   HAVE 0, n     "I have n bytes of yours"
+//! R  WELCOME version                               HAVE 0, m
+//! ```
+//!
+//! What follows is frames of [`crate::relay`] both ways, from the n-th and the m-th byte on. In these travel,
+//! of a stream, `S DATA* END hash` and `R DONE`; of a talk, what both sides say.
 //!
 //! # Resuming
 //!
@@ -59,6 +68,7 @@ pub mod frame;
 pub mod list;
 pub mod name;
 pub mod partial;
+pub mod passage;
 pub mod patience;
 pub mod pipe;
 pub mod plan;
@@ -74,7 +84,7 @@ pub mod wire;
 pub use error::TransferError;
 
 /// Version of the protocol this build speaks.
-pub const VERSION: u16 = 2;
+pub const VERSION: u16 = 3;
 
 /// The default port of `tack send` and `tack recv`: TACK on a telephone's keypad.
 pub const DEFAULT_PORT: u16 = 8225;

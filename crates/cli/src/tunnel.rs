@@ -18,18 +18,15 @@ pub mod client;
 pub mod datagram;
 pub mod egress;
 pub mod forward;
-pub mod frame;
-pub mod incoming;
 #[cfg(target_os = "linux")]
 pub mod intercept;
 pub mod limits;
 pub mod link;
-pub mod outgoing;
+pub mod message;
 pub mod patrol;
 pub mod pool;
 pub mod protocol;
 pub mod proxy;
-pub mod relay;
 pub mod server;
 pub mod stream;
 pub mod streams;
@@ -60,7 +57,7 @@ pub fn raise_descriptor_limit() {
 pub fn fuzz(bytes: &[u8]) {
     protocol::fuzz(bytes);
     datagram::fuzz(bytes);
-    incoming::fuzz(bytes);
+    crate::relay::incoming::fuzz(bytes);
     let Some((&size, bytes)) = bytes.split_first() else { return };
     let mut handshake = proxy::Handshake::default();
     for piece in bytes.chunks(usize::from(size).max(1)) {

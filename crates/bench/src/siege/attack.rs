@@ -236,7 +236,7 @@ async fn be_silent(server: SocketAddr) -> Result<()> {
 
 /// Up to where a list is expected: by our key at the door, then HELLO.
 async fn open(stream: &mut (impl AsyncWrite + Unpin)) -> Result<()> {
-    let hello = [&[0x01, 0, 0, 0, 35, 0, 2, 0][..], &[7; 32]].concat();
+    let hello = [&[0x01, 0, 0, 0, 35, 0, 3, 0][..], &[7; 32]].concat();
     stream.write_all(&[&[0][..], b"tackfile", &hello].concat()).await?;
     stream.flush().await?;
     Ok(())

@@ -13,6 +13,7 @@ use crate::observe::ObserveArgs;
 use tack_net::HostPort;
 
 const AFTER: &str = "\
+Encrypted, a talk goes on by itself when the network changes; else it ends with its connection.
 Our direction ends with standard input, as with nc -N; the command ends when both directions have.
 At a terminal the end of the other side's direction is enough. Over UDP the bytes are encrypted and
 both sides must be tack, and both take --quic or neither; over --tun they travel as they are, and the other side may be any TCP.

@@ -40,10 +40,17 @@ pub const PROBES: Keepalive = Keepalive {
 };
 
 /// Waits until the stream has stood still and one of the connections that `dial` makes is there.
-/// The stream is ended then.
+/// The stream is ended then. Without a stream to watch, they are dialled at once.
 ///
 /// Cancel safe.
-pub async fn another_way<T, E, F>(watch: &Watch, dial: impl Fn() -> F) -> T
+///
+/// # Errors
+/// A failure after which no other attempt `is_of_use`.
+pub async fn another_way<T, E, F>(
+    watch: Option<&Watch>,
+    dial: impl Fn() -> F,
+    mut is_of_use: impl FnMut(&E) -> bool,
+) -> Result<T, E>
 where
     F: Future<Output = Result<T, E>> + Send + 'static,
     T: Send + 'static,
@@ -51,24 +58,35 @@ where
 {
     let (mut attempts, mut pulse, mut next) = (JoinSet::new(), None, Instant::now());
     loop {
+        if watch.is_none() && Instant::now() >= next {
+            attempts.spawn(timeout(ATTEMPT_LIMIT, dial()));
+            next = Instant::now() + APART;
+        }
         let made = tokio::select! {
-            Some(made) = attempts.join_next() => made.ok().and_then(Result::ok).and_then(Result::ok),
+            Some(made) = attempts.join_next() => made.ok().and_then(Result::ok),
             () = sleep(LOOK) => None,
         };
-        let Some((sight, srtt)) = watch.sight() else { return pending().await };
-        let (now, wait) = (Instant::now(), srtt.unwrap_or_default());
-        if !pulse.get_or_insert_with(|| Pulse::new(sight, now)).stands_still(sight, wait, now) {
-            attempts = JoinSet::new();
-            continue;
+        if let Some(watch) = watch {
+            let Some((sight, srtt)) = watch.sight() else { return pending().await };
+            let (now, wait) = (Instant::now(), srtt.unwrap_or_default());
+            let pulse = pulse.get_or_insert_with(|| Pulse::new(sight, now));
+            if !pulse.stands_still(sight, wait, now) {
+                attempts = JoinSet::new();
+                continue;
+            }
+            if now >= next {
+                attempts.spawn(timeout(ATTEMPT_LIMIT, dial()));
+                next = now + APART;
+            }
         }
-        if let Some(made) = made {
-            tracing::info!("another connection is there, and this one stands still");
-            watch.abort();
-            return made;
-        }
-        if now >= next {
-            attempts.spawn(timeout(ATTEMPT_LIMIT, dial()));
-            next = now + APART;
+        match made {
+            Some(Ok(made)) => {
+                tracing::info!("another connection is there");
+                watch.inspect(|watch| watch.abort());
+                return Ok(made);
+            }
+            Some(Err(error)) if !is_of_use(&error) => return Err(error),
+            _ => {}
         }
     }
 }

@@ -1,66 +1,114 @@
 //! `tack nc`.
 
 use std::io::{self, IsTerminal};
+use std::net::SocketAddr;
 use std::time::Duration;
 
+use tack_net::HostPort;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::time::timeout;
 
 use crate::args::nc::{NcConfig, Side};
+use crate::args::transport::{ClientSecurity, ServerSecurity};
+use crate::cmd::lasting::{Over, dialled, keepalive, served, waiting};
 use crate::conn::{Accept, Connection};
 use crate::exit::{ExitCode, Failure};
-use crate::net::{NetAccept, NetConn, NetDial};
+use crate::net::{NetAccept, NetDial};
 use crate::stop::Stop;
+use crate::transfer::frame::What;
 
 /// Bytes copied at a time.
 const CHUNK: usize = 64 << 10;
 
-/// Makes or takes a connection and copies until both directions have ended, or we are told to end.
+/// Makes or takes a connection and copies until both directions have ended, or we are told to end. Between
+/// two of us, what is copied outlives the connection.
 pub async fn run(config: NcConfig, stop: Stop) -> Result<ExitCode, Failure> {
     match config.side.clone() {
-        Side::Connect { host, security } => {
-            let (transport, connector) = (config.transport.conn_config(), security.connector()?);
-            let dial =
-                NetDial::open(&config.way, &host, transport, connector, security.code).await?;
-            let Some(conn) = stop.or(waiting(config.wait, dial.connect())).await else {
-                return Ok(ExitCode::Interrupted);
-            };
-            let done = converse(conn??, &stop).await;
-            dial.settle(&stop).await;
-            done
-        }
-        Side::Listen { local, security } => {
-            let identity = security.as_ref().map(|s| s.admitting(false)).transpose()?;
-            let transport = config.transport.conn_config();
-            let mut server = NetAccept::listen(&config.way, local, transport, identity)?;
-            if !config.quiet {
-                eprintln!("Listening on {} ({}).", server.local_addr(), server.medium());
-                if let Some(key) = server.fingerprint() {
-                    eprintln!("Key: {key}");
-                }
-                if let Some(code) = server.door().code() {
-                    eprintln!("Code: {code} (the other side needs --code {code})");
-                }
-            }
-            let Some(conn) = stop.or(waiting(config.wait, server.accept())).await else {
-                return Ok(ExitCode::Interrupted);
-            };
-            let conn = conn?.map_err(failed("take connections any more"))?;
-            let done = converse(conn, &stop).await;
-            server.settle(&stop).await;
-            done
-        }
+        Side::Connect { host, security } => connect(&config, host, security, &stop).await,
+        Side::Listen { local, security } => listen(&config, local, security, &stop).await,
     }
 }
 
-async fn waiting<T>(limit: Option<Duration>, work: impl Future<Output = T>) -> Result<T, Failure> {
-    let Some(limit) = limit else { return Ok(work.await) };
-    timeout(limit, work).await.map_err(|_| {
-        Failure::new(ExitCode::Failed, format!("nobody was there within {} s", limit.as_secs()))
-    })
+async fn connect(
+    config: &NcConfig,
+    host: HostPort,
+    security: ClientSecurity,
+    stop: &Stop,
+) -> Result<ExitCode, Failure> {
+    let is_plain = security.connector()?.is_none();
+    let (way, transport) = (config.way.clone(), config.transport.conn_config());
+    let open = move || {
+        let (way, host, transport) = (way.clone(), host.clone(), transport.clone());
+        let security = security.clone();
+        async move {
+            let connector = security.connector()?;
+            let dial = NetDial::open(&way, &host, transport, connector, security.code).await?;
+            let conn = dial.connect().await?;
+            Ok((dial, conn))
+        }
+    };
+    let Some(opened) = stop.or(waiting(config.wait, open())).await else {
+        return Ok(ExitCode::Interrupted);
+    };
+    let (dial, conn) = opened??;
+    if is_plain {
+        let done = converse(conn, stop).await;
+        dial.settle(stop).await;
+        return done;
+    }
+    // Its terminal is another program's.
+    let (what, quiet) = (What::Talk, true);
+    let talk = async |conn| converse(conn, stop).await;
+    delivered(dialled((dial, conn), open, (what, quiet), stop, talk).await?)
 }
 
-async fn converse(conn: NetConn, stop: &Stop) -> Result<ExitCode, Failure> {
+async fn listen(
+    config: &NcConfig,
+    local: SocketAddr,
+    security: Option<ServerSecurity>,
+    stop: &Stop,
+) -> Result<ExitCode, Failure> {
+    let identity = security.as_ref().map(|s| s.admitting(false)).transpose()?;
+    let is_plain = identity.is_none();
+    let transport = config.transport.conn_config();
+    let keepalive = if is_plain { transport.keepalive } else { Some(keepalive()) };
+    let transport = transport.with(|it| it.keepalive = keepalive);
+    let mut server = NetAccept::listen(&config.way, local, transport, identity)?;
+    if !config.quiet {
+        eprintln!("Listening on {} ({}).", server.local_addr(), server.medium());
+        if let Some(key) = server.fingerprint() {
+            eprintln!("Key: {key}");
+        }
+        if let Some(code) = server.door().code() {
+            eprintln!("Code: {code} (the other side needs --code {code})");
+        }
+    }
+    let done = if is_plain {
+        let Some(conn) = stop.or(waiting(config.wait, server.accept())).await else {
+            return Ok(ExitCode::Interrupted);
+        };
+        converse(conn?.map_err(failed("take connections any more"))?, stop).await
+    } else {
+        let talk = async |conn| converse(conn, stop).await;
+        let done = served(&mut server, What::Talk, config.wait, stop, talk).await;
+        done.and_then(delivered)
+    };
+    server.settle(stop).await;
+    match done {
+        // For want of anybody.
+        Err(failure) if failure.code == ExitCode::Interrupted => Ok(ExitCode::Interrupted),
+        done => done,
+    }
+}
+
+/// How a talk ended that was over at this end.
+fn delivered((code, told): Over<ExitCode>) -> Result<ExitCode, Failure> {
+    match told {
+        Err(failure) if code == ExitCode::Success => Err(failure),
+        _ => Ok(code),
+    }
+}
+
+async fn converse(conn: impl Connection, stop: &Stop) -> Result<ExitCode, Failure> {
     let patient = !io::stdin().is_terminal();
     let (stdin, stdout) = (tokio::io::stdin(), tokio::io::stdout());
     let (mut reader, mut writer) = tokio::io::split(conn);
@@ -83,7 +131,7 @@ async fn converse(conn: NetConn, stop: &Stop) -> Result<ExitCode, Failure> {
 /// Ends both directions as well as can be. A kernel does that for programs that are ended; our
 /// TCP goes with the process, and the peer must hear of it before. ssh hangs up on its proxy as
 /// soon as it is done.
-async fn take_leave(mut conn: NetConn, stop: &Stop) {
+async fn take_leave(mut conn: impl Connection, stop: &Stop) {
     let leaving = async {
         conn.shutdown().await?;
         tokio::io::copy(&mut conn, &mut tokio::io::sink()).await?;

@@ -9,6 +9,7 @@ use tokio::task::JoinSet;
 use crate::args::recv::{Destination, RecvConfig};
 use crate::args::transport::ServerSecurity;
 use crate::cmd::invite::Invitation;
+use crate::cmd::lasting::{keepalive, served};
 use crate::conn::{Accept, Connection};
 use crate::exit::{ExitCode, Failure};
 use crate::net::NetAccept;
@@ -17,7 +18,8 @@ use crate::progress::Progress;
 use crate::stop::Stop;
 use crate::transfer::disk::blocking;
 use crate::transfer::error::{Standing, TransferError};
-use crate::transfer::pipe::{drain_stream, open_stream};
+use crate::transfer::frame::What;
+use crate::transfer::pipe::receive_stream;
 use crate::transfer::recv::{Intake, Limits, Received, busy, decline, receive_tree};
 use crate::transfer::sessions::Sessions;
 use crate::transfer::store::{Durability, Store};
@@ -35,7 +37,10 @@ pub async fn run(config: RecvConfig, stop: Stop) -> Result<ExitCode, Failure> {
     }
     let admitting = |s: &ServerSecurity| s.admitting(config.keep);
     let identity = config.security.as_ref().map(admitting).transpose()?;
-    let transport = config.transport.conn_config();
+    let mut transport = config.transport.conn_config();
+    if config.destination == Destination::Stdout {
+        transport.keepalive = Some(keepalive());
+    }
     let mut server = NetAccept::listen(&config.way, config.local, transport, identity)?;
     if !config.quiet {
         explain(&config, &server).await;
@@ -196,35 +201,12 @@ pub async fn to_stdout<A: Accept>(
     quiet: bool,
     stop: &Stop,
 ) -> Result<ExitCode, Failure> {
-    let limit = Limits::default().opening;
-    let (mut opening, notices) = (JoinSet::new(), Notices::default());
-    let stream = loop {
-        tokio::select! {
-            conn = server.accept() => {
-                let conn = conn.map_err(listener_failed)?;
-                let Ok(place) = limit.take_or_displace(peer_of(&conn), 1) else {
-                    conn.abort();
-                    continue;
-                };
-                let stop = stop.clone();
-                opening.spawn(async move {
-                    tokio::select! {
-                        biased;
-                        opened = open_stream(conn, &stop) => opened,
-                        () = place.revoked() => Err(busy(Exhausted::All)),
-                    }
-                });
-            }
-            Some(opened) = opening.join_next() => match opened {
-                Ok(Ok(stream)) => break stream,
-                Ok(Err(error)) => notices.say(format_args!("{error}; still listening")),
-                Err(error) => tracing::warn!(%error, "a connection was aborted"),
-            },
-            () = stop.asked() => return Err(Failure::interrupted()),
-        }
-    };
-    drop(opening);
-    let bytes = drain_stream(stream, &mut out, &Progress::new(quiet), stop).await?;
+    let progress = Progress::new(quiet);
+    let receiving = async |conn| Ok(receive_stream(conn, &mut out, &progress, stop).await?);
+    let received = served(server, What::Stream, None, stop, receiving).await;
+    progress.finish();
+    // It is right and it is out, whatever the sender hears of that.
+    let (bytes, _) = received?;
     if !quiet {
         eprintln!("received {}, verified", bytes_text(bytes));
     }

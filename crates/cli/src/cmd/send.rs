@@ -7,13 +7,14 @@ use tokio::time::{Duration, Instant, sleep};
 
 use crate::args::send::{SendConfig, What};
 use crate::cmd::another_way::{PROBES, another_way};
+use crate::cmd::lasting::{RETURN_LIMIT, dialled};
 use crate::exit::{ExitCode, Failure};
 use crate::net::{NetConn, NetDial};
 use crate::progress::Progress;
 use crate::stop::Stop;
 use crate::transfer::TransferError;
 use crate::transfer::disk::blocking;
-use crate::transfer::frame::SenderId;
+use crate::transfer::frame::{SenderId, What as Carries};
 use crate::transfer::pipe::send_stream;
 use crate::transfer::scan::{Scan, scan};
 use crate::transfer::send::send_tree;
@@ -30,11 +31,15 @@ pub async fn run(config: SendConfig, stop: Stop) -> Result<ExitCode, Failure> {
 async fn send_stdin(config: &SendConfig, stop: &Stop) -> Result<ExitCode, Failure> {
     let progress = Progress::new(config.quiet);
     let opened = stop.or(open(config)).await;
-    let (dial, conn) = opened.unwrap_or_else(|| Err(Failure::interrupted()))?;
+    let opened = opened.unwrap_or_else(|| Err(Failure::interrupted()))?;
     let started = Instant::now();
-    let sent = send_stream(conn, tokio::io::stdin(), &progress, stop).await;
-    dial.settle(stop).await;
-    let bytes = sent?;
+    let again = || open_owned(config.clone());
+    let (what, quiet) = (Carries::Stream, config.quiet);
+    let sending = async |conn| Ok(send_stream(conn, tokio::io::stdin(), &progress, stop).await?);
+    let sent = dialled(opened, again, (what, quiet), stop, sending).await;
+    progress.finish();
+    // The receiver has confirmed it, whatever it hears of us after that.
+    let (bytes, _) = sent?;
     report(config, &format!("sent {}", bytes_text(bytes)), bytes, started);
     Ok(ExitCode::Success)
 }
@@ -78,7 +83,7 @@ async fn send_paths(
                     sent => break sent?,
                 }
             }
-            moved = another_way(&watch, || open_owned(config.clone())) => {
+            Ok(moved) = another_way(Some(&watch), || open_owned(config.clone()), |_| true) => {
                 next = Some(moved);
                 TransferError::Moved
             }
@@ -100,10 +105,6 @@ async fn send_paths(
     report(config, &what, sent.bytes - sent.kept, started);
     Ok(ExitCode::Success)
 }
-
-/// For how long a receiver is looked for that was there before: longer than it takes to walk from
-/// one network to another.
-const RETURN_LIMIT: Duration = Duration::from_secs(60);
 
 /// Whether there was a receiver, and not too long ago to be looked for.
 fn may_return(lost: Option<Instant>) -> bool {

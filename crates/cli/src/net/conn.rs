@@ -71,11 +71,6 @@ impl NetConn {
             }
         )
     }
-
-    /// Waits until both directions have ended and the peer has acknowledged everything.
-    pub async fn finished(&self) -> io::Result<()> {
-        whichever!(self, tack => tack.finished().await, quic => quic.finished().await)
-    }
 }
 
 /// What a connection shows of its progress. Of QUIC's, whose packets nobody can damage or forge unnoticed,
@@ -164,6 +159,10 @@ impl Connection for NetConn {
                 Box::new(move || watch.buffer_memory())
             }
         ))
+    }
+
+    async fn finished(&self) -> io::Result<()> {
+        whichever!(self, tack => tack.finished().await, quic => quic.finished().await)
     }
 
     fn abort(self) {

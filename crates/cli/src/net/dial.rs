@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use tack_net::tls::{Connector, Fingerprint, TlsError};
-use tack_net::{ConnConfig, ConnectError, HostPort};
+use tack_net::{ConnConfig, ConnectError, ConnectionError, HostPort};
 use tokio::time::timeout;
 
 use super::carrier::Carrier;
@@ -107,7 +107,8 @@ impl NetDial {
             ConnectError::Tls(e) => self.handshake_failed(&e),
             e => {
                 let why = format!("cannot connect to {}: {e}; {}", self.host, self.hint);
-                Failure::new(ExitCode::Failed, why)
+                let is_refusal = matches!(e, ConnectError::Failed(ConnectionError::Refused));
+                Failure { is_refusal, ..Failure::new(ExitCode::Failed, why) }
             }
         })?;
         match &self.connector {

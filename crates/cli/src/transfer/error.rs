@@ -123,6 +123,9 @@ pub enum TransferError {
         /// The first few, with reasons.
         reasons: Vec<String>,
     },
+    /// More of a stream is to come that is not known.
+    #[error("the stream is not known here: its receiver was started anew, or has given it up")]
+    Gone,
     /// There is no place for it now.
     #[error("{0}; try again later")]
     Busy(String),
@@ -247,7 +250,7 @@ impl TransferError {
             Self::NotOurs | Self::Version { .. } => Code::Protocol,
             Self::Frame(_) | Self::Unexpected { .. } | Self::List(_) => Code::Protocol,
             Self::Exists { .. } => Code::Exists,
-            Self::NoSpace { .. } | Self::WrongMode(_) => Code::Refused,
+            Self::NoSpace { .. } | Self::WrongMode(_) | Self::Gone => Code::Refused,
             Self::Damaged(_) => Code::Integrity,
             Self::Stopped(_) => Code::Cancelled,
             Self::Busy(_) => Code::Busy,
@@ -274,7 +277,7 @@ impl TransferError {
             Self::Peer { code: Code::Integrity | Code::Protocol, .. } => ExitCode::Integrity,
             Self::NotOurs | Self::Version { .. } => ExitCode::Integrity,
             Self::Exists { .. } | Self::NoSpace { .. } | Self::WrongMode(_) => ExitCode::Refused,
-            Self::Busy(_) | Self::Superseded => ExitCode::Refused,
+            Self::Busy(_) | Self::Superseded | Self::Gone => ExitCode::Refused,
             Self::Peer {
                 code: Code::Exists | Code::Refused | Code::Busy | Code::Superseded,
                 ..

@@ -26,13 +26,22 @@ pub type Hash = [u8; 32];
 /// Whoever knows it can end that sender's sessions, and can change nothing that is verified.
 pub type SenderId = [u8; 32];
 
-/// What a transfer carries.
+/// What a connection is to carry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
 pub enum What {
     /// A list of files and folders.
-    Tree,
+    Tree = 0,
     /// One stream of bytes of unknown length.
-    Stream,
+    Stream = 1,
+    /// Bytes both ways, as `tack nc` has them.
+    Talk = 2,
+    /// More of a [`What::Stream`] or a [`What::Talk`] that another connection has begun.
+    Rest = 3,
+}
+
+impl What {
+    const ALL: [What; 4] = [What::Tree, What::Stream, What::Talk, What::Rest];
 }
 
 /// Why one side ended the transfer, as told to the other.
@@ -65,7 +74,7 @@ pub enum Frame {
         version: u16,
         /// What will come.
         what: What,
-        /// Who sends, as this receiver knows it.
+        /// Who sends, as this receiver knows it; of anything but a tree, the name of the stream.
         sender: SenderId,
     },
     /// Opens the receiver's side.
@@ -82,9 +91,9 @@ pub enum Frame {
         /// Sum of the files' sizes in bytes.
         bytes: u64,
     },
-    /// The receiver holds the first `bytes` of file `index`.
+    /// The receiver holds the first `bytes` of file `index`. Of a stream, either side says so of the other's.
     Have {
-        /// Position in the list.
+        /// Position in the list; 0 of a stream.
         index: u32,
         /// Length of the prefix.
         bytes: u64,
@@ -297,10 +306,7 @@ fn encode_body(frame: &Frame, out: &mut Vec<u8>) -> u8 {
     match frame {
         Frame::Hello { version, what, sender } => {
             out.extend_from_slice(&version.to_be_bytes());
-            out.push(match what {
-                What::Tree => 0,
-                What::Stream => 1,
-            });
+            out.push(*what as u8);
             out.extend_from_slice(sender);
             kind::HELLO
         }
@@ -431,11 +437,9 @@ impl<'a> Reader<'a> {
     /// Of another version only what all have in common is read.
     fn hello(&mut self) -> Result<Frame, FrameError> {
         let version = self.u16()?;
-        let what = match self.u8()? {
-            0 => What::Tree,
-            1 => What::Stream,
-            _ => return Err(self.invalid("content")),
-        };
+        let what = self.u8()?;
+        let what = What::ALL.into_iter().find(|&known| known as u8 == what);
+        let what = what.ok_or_else(|| self.invalid("content"))?;
         if version != VERSION {
             self.rest = &[];
             return Ok(Frame::Hello { version, what, sender: SenderId::default() });

@@ -1,4 +1,6 @@
 //! Standard input to standard output: one stream of unknown length, verified at its end.
+//!
+//! It travels inside what outlives a connection: see [`passage`](super::passage).
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -9,8 +11,7 @@ use crate::progress::Progress;
 use crate::stop::Stop;
 use crate::transfer::disk::CHUNK;
 use crate::transfer::error::{Standing, TransferError};
-use crate::transfer::frame::SenderId;
-use crate::transfer::frame::{Frame, HEADER, What, data_header};
+use crate::transfer::frame::{Frame, HEADER, data_header};
 use crate::transfer::plan::proves;
 use crate::transfer::send::{Framed, race};
 use crate::transfer::wire::{FrameReader, FrameWriter, unexpected};
@@ -18,18 +19,16 @@ use crate::transfer::wire::{FrameReader, FrameWriter, unexpected};
 /// Sends all of `input` and waits until the receiver has verified it. Returns its bytes.
 ///
 /// # Errors
-/// Whatever cut it short, `stop` too; a stream cannot be resumed.
+/// Whatever cut it short, `stop` too; another command cannot go on with it.
 pub async fn send_stream<C: Connection>(
     conn: C,
     input: impl AsyncRead + Unpin,
     progress: &Progress,
     stop: &Stop,
 ) -> Result<u64, TransferError> {
-    let mut framed = Framed::new(conn);
+    let mut framed = Framed::inside(conn);
     let mut sent = 0;
     let sending = async {
-        // A stream is never resumed: nobody need know whose it is.
-        framed.hello(What::Stream, SenderId::default()).await?;
         let Framed { reader, writer } = &mut framed;
         let all_sent = AtomicBool::new(false);
         let pump = pump(writer, input, progress, (&mut sent, &all_sent));
@@ -86,38 +85,18 @@ async fn confirmation(
     }
 }
 
-/// A connection on which a stream begins.
-pub struct StreamBegins<C>(Framed<C>);
-
-/// Hears what a connection wants, which must be to send a stream.
-///
-/// # Errors
-/// It wants something else, or says nothing for long.
-pub async fn open_stream<C: Connection>(
-    conn: C,
-    stop: &Stop,
-) -> Result<StreamBegins<C>, TransferError> {
-    let mut framed = Framed::new(conn);
-    let opened = stop.or(framed.welcome(What::Stream)).await;
-    match opened.unwrap_or(Err(TransferError::Stopped(Standing::Unknown))) {
-        Ok(_) => Ok(StreamBegins(framed)),
-        Err(error) => framed.close(Err(error), stop).await,
-    }
-}
-
 /// Receives a stream into `output`. Returns its bytes.
 ///
 /// # Errors
 /// Whatever cut it short, `stop` too. Bytes already written cannot be taken back: only `Ok` says
 /// that they are all there and right.
-pub async fn drain_stream<C: Connection>(
-    StreamBegins(mut framed): StreamBegins<C>,
+pub async fn receive_stream<C: Connection>(
+    conn: C,
     output: impl AsyncWrite + Unpin,
     progress: &Progress,
     stop: &Stop,
 ) -> Result<u64, TransferError> {
-    // Whoever pipes may have nothing to say for hours.
-    framed.reader.end_phase();
+    let mut framed = Framed::inside(conn);
     let mut received = 0;
     let receiving = async {
         drain(&mut framed, output, progress, &mut received).await?;
@@ -130,19 +109,6 @@ pub async fn drain_stream<C: Connection>(
     framed.close(result.unwrap_or(stopped), stop).await
 }
 
-/// [`open_stream`] and [`drain_stream`].
-///
-/// # Errors
-/// As theirs.
-pub async fn receive_stream<C: Connection>(
-    conn: C,
-    output: impl AsyncWrite + Unpin,
-    progress: &Progress,
-    stop: &Stop,
-) -> Result<u64, TransferError> {
-    drain_stream(open_stream(conn, stop).await?, output, progress, stop).await
-}
-
 async fn drain<C: Connection>(
     framed: &mut Framed<C>,
     mut output: impl AsyncWrite + Unpin,
@@ -151,11 +117,18 @@ async fn drain<C: Connection>(
 ) -> Result<(), TransferError> {
     let mut hasher = blake3::Hasher::new();
     loop {
-        match framed.reader.next("receiving the stream").await? {
+        // Whoever pipes may have nothing to say for hours, and waits for our word all the time.
+        let next = framed.reader.next("receiving the stream");
+        match framed.writer.while_busy(next).await? {
             Frame::Data(bytes) => {
                 hasher.update(&bytes);
                 *received += bytes.len() as u64;
-                let written = framed.writer.while_busy(output.write_all(&bytes)).await;
+                let writing = async {
+                    output.write_all(&bytes).await?;
+                    // Perhaps all there is for now.
+                    if bytes.len() < CHUNK { output.flush().await } else { Ok(()) }
+                };
+                let written = framed.writer.while_busy(writing).await;
                 written.map_err(TransferError::disk("write", "standard output"))?;
                 progress.advance(bytes.len() as u64);
                 framed.reader.recycle(bytes);

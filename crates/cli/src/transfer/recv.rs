@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
@@ -41,28 +42,49 @@ pub struct Received {
     pub skipped: Vec<String>,
 }
 
-impl<C: Connection> Framed<C> {
-    /// The receiver's opening; the sender must speak our version and send `wanted`.
+impl<C: AsyncRead + AsyncWrite> Framed<C> {
+    /// The receiver's opening; the sender must speak our version and send a tree.
     /// Returns who sends.
-    pub(crate) async fn welcome(&mut self, wanted: What) -> Result<SenderId, TransferError> {
+    pub(crate) async fn welcome(&mut self) -> Result<SenderId, TransferError> {
+        let (what, sender) = self.heard_hello().await?;
+        what.instead_of(What::Tree)?;
+        self.writer.send(&Frame::Welcome { version: VERSION }).await.map(|()| sender)
+    }
+
+    /// What the other side wants, and who it is.
+    pub(crate) async fn heard_hello(&mut self) -> Result<(What, SenderId), TransferError> {
         self.reader.preface().await?;
         self.reader.begin_phase(OPENING_LIMIT);
         let hello = self.reader.next_within(OPENING_LIMIT, "opening").await?;
-        let Frame::Hello { version, what, sender } = hello else {
-            return Err(unexpected(&hello, "HELLO"));
+        match hello {
+            Frame::Hello { version: VERSION, what, sender } => Ok((what, sender)),
+            Frame::Hello { version, .. } => {
+                Err(TransferError::Version { theirs: version, ours: VERSION })
+            }
+            _ => Err(unexpected(&hello, "HELLO")),
+        }
+    }
+}
+
+impl What {
+    /// Says what to do where this comes and `wanted` is waited for, unless it is that, or more of it.
+    pub(crate) fn instead_of(self, wanted: What) -> Result<(), TransferError> {
+        let why = match (wanted, self) {
+            (What::Tree, What::Stream | What::Rest) => {
+                "a stream is sent but a directory receives; use `tack recv - > FILE`"
+            }
+            (What::Stream, What::Tree) => {
+                "files are sent but standard output receives; use `tack recv DIR`"
+            }
+            (What::Tree | What::Stream, What::Talk) => {
+                "`tack nc` connects to `tack recv`; use `tack send`"
+            }
+            (What::Talk, What::Tree | What::Stream) => {
+                "`tack send` connects to `tack nc`; use `tack recv`"
+            }
+            _ => return Ok(()),
         };
-        if version != VERSION {
-            return Err(TransferError::Version { theirs: version, ours: VERSION });
-        }
-        match (wanted, what) {
-            (What::Tree, What::Stream) => Err(TransferError::WrongMode(
-                "a stream is sent but a directory receives; use `tack recv - > FILE`",
-            )),
-            (What::Stream, What::Tree) => Err(TransferError::WrongMode(
-                "files are sent but standard output receives; use `tack recv DIR`",
-            )),
-            _ => self.writer.send(&Frame::Welcome { version: VERSION }).await.map(|()| sender),
-        }
+        Err(TransferError::WrongMode(why))
     }
 }
 
@@ -158,7 +180,7 @@ pub async fn decline<C: Connection>(
     stop: &Stop,
 ) -> Result<Received, TransferError> {
     let mut framed = Framed::new(conn);
-    let opened = stop.or(framed.welcome(What::Tree)).await;
+    let opened = stop.or(framed.welcome()).await;
     let result = opened.unwrap_or(Err(TransferError::Stopped(Standing::Unknown)));
     framed.close(result.and(Err(why)), stop).await
 }
@@ -220,7 +242,7 @@ impl<C: Connection> TreeReceiver<'_, C> {
 
     /// Hears who sends what. Former sessions of the same sender have made way when this returns.
     async fn enter(&mut self) -> Result<Arc<Sink>, TransferError> {
-        let sender = self.framed.welcome(What::Tree).await?;
+        let sender = self.framed.welcome().await?;
         let list = Arc::new(self.read_list().await?);
         self.course.listed = (list.files().count(), list.total_bytes());
         let entering = self.intake.sessions.enter(sender, &list);

@@ -40,21 +40,32 @@ pub(crate) struct Framed<C> {
     pub(crate) writer: FrameWriter<WriteHalf<C>>,
 }
 
-impl<C: Connection> Framed<C> {
+impl<C: AsyncRead + AsyncWrite> Framed<C> {
+    /// Of a connection on which nothing was said yet.
     pub(crate) fn new(conn: C) -> Self {
-        let (reader, writer) = tokio::io::split(conn);
-        let mut writer = FrameWriter::new(writer);
-        writer.preface();
-        Self { reader: FrameReader::new(reader), writer }
+        let mut framed = Self::inside(conn);
+        framed.writer.preface();
+        framed
     }
 
-    /// The sender's opening; the receiver must speak our version.
+    /// Of a stream inside one, that each side knows to begin.
+    pub(crate) fn inside(conn: C) -> Self {
+        let (reader, writer) = tokio::io::split(conn);
+        Self { reader: FrameReader::new(reader), writer: FrameWriter::new(writer) }
+    }
+
+    /// The sender's opening, and `also`; the receiver must speak our version.
     pub(crate) async fn hello(
         &mut self,
         what: What,
         sender: SenderId,
+        also: Option<Frame>,
     ) -> Result<(), TransferError> {
-        self.writer.send(&Frame::Hello { version: VERSION, what, sender }).await?;
+        self.writer.queue(&Frame::Hello { version: VERSION, what, sender }).await?;
+        if let Some(also) = also {
+            self.writer.queue(&also).await?;
+        }
+        self.writer.flush().await?;
         self.reader.preface().await?;
         match self.reader.next_within(OPENING_LIMIT, "opening").await? {
             Frame::Welcome { version: VERSION } => Ok(()),
@@ -65,6 +76,16 @@ impl<C: Connection> Framed<C> {
         }
     }
 
+    /// What is framed. What was read of it was read to the end of a frame; what was queued is lost.
+    pub(crate) fn into_inner(self) -> C
+    where
+        C: Unpin,
+    {
+        self.reader.into_inner().unsplit(self.writer.into_inner())
+    }
+}
+
+impl<C: Connection> Framed<C> {
     /// Ends the conversation well or badly, so that both sides know why.
     pub(crate) async fn close<T>(
         mut self,
@@ -100,7 +121,7 @@ impl<C: Connection> Framed<C> {
         };
         if stop.or_soon(Duration::MAX, telling).await.is_none() {
             // The word is stuck behind what we wrote before. A reset is not.
-            self.reader.into_inner().unsplit(self.writer.into_inner()).abort();
+            self.into_inner().abort();
         }
     }
 
@@ -174,7 +195,7 @@ impl TreeSender<'_> {
         framed: &mut Framed<C>,
         stored: &mut usize,
     ) -> Result<Sent, TransferError> {
-        framed.hello(What::Tree, self.sender).await?;
+        framed.hello(What::Tree, self.sender, None).await?;
         self.send_list(framed).await?;
         let held = self.read_plan(framed).await?;
         let hashed = self.prove(framed, held).await?;

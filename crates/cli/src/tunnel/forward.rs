@@ -2,12 +2,13 @@
 //! behind them.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 
 use tokio::net::TcpListener;
 
 use super::target::{Host, Target};
+use crate::net::OwnAddress;
 use tack_net::HostPort;
 
 /// `[BIND:]PORT`: where programs connect to.
@@ -22,7 +23,7 @@ pub struct Local {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Bind {
     All,
-    Ip(IpAddr),
+    Ip(OwnAddress),
 }
 
 /// `[BIND:]PORT:HOST:PORT`: a port that leads to one target.
@@ -44,7 +45,7 @@ pub enum ForwardError {
     #[error("`{0}` is no port; ports are numbers up to 65535")]
     Port(String),
     /// An address that is none.
-    #[error("`{0}` is no address to listen on; write an address, localhost or *")]
+    #[error("{0}; write an address, localhost or *")]
     Bind(String),
     /// A host that is none.
     #[error("{0}")]
@@ -64,10 +65,14 @@ impl FromStr for Local {
             None | Some("localhost") => None,
             Some("" | "*") => Some(Bind::All),
             Some(address) => {
-                let bare = address.strip_prefix('[').and_then(|a| a.strip_suffix(']'));
-                let ip = bare.unwrap_or(address).parse::<IpAddr>().ok();
-                let ip = ip.filter(|ip| ip.is_ipv4() || bare.is_some());
-                Some(Bind::Ip(ip.ok_or_else(|| ForwardError::Bind(address.to_owned()))?))
+                let own = address.parse::<OwnAddress>();
+                let own = own.map_err(|e| ForwardError::Bind(e.to_string()))?;
+                // Without brackets its last part would be a port.
+                if own.ip().is_ipv6() && !address.starts_with('[') {
+                    let why = format!("`{address}` needs brackets before a port");
+                    return Err(ForwardError::Bind(why));
+                }
+                Some(Bind::Ip(own))
             }
         };
         Ok(Local { bind, port })
@@ -108,7 +113,7 @@ impl Local {
     /// The address is taken or not ours.
     pub async fn listen(&self) -> io::Result<Vec<TcpListener>> {
         match self.bind {
-            Some(Bind::Ip(ip)) => Ok(vec![TcpListener::bind((ip, self.port)).await?]),
+            Some(Bind::Ip(ip)) => Ok(vec![TcpListener::bind(ip.port(self.port)).await?]),
             Some(Bind::All) => match TcpListener::bind((Ipv6Addr::UNSPECIFIED, self.port)).await {
                 // It takes IPv4 as well.
                 Ok(both) => Ok(vec![both]),
@@ -140,6 +145,7 @@ mod tests {
             (":8080:10.0.0.1:80", local(Some(Bind::All), 8080), "10.0.0.1:80"),
             ("127.0.0.2:1:[::1]:22", local(ip("127.0.0.2"), 1), "[::1]:22"),
             ("[::1]:0:[2001:db8::1]:22", local(ip("::1"), 0), "[2001:db8::1]:22"),
+            ("[fe80::1%1]:0:host:22", local(ip("fe80::1%1"), 0), "host:22"),
         ] {
             let forward: PortForward = text.parse().unwrap();
             assert_eq!((&forward.local, forward.target.to_string().as_str()), (&expected, target));
@@ -166,5 +172,14 @@ mod tests {
         }
         assert!("1080".parse::<Local>().is_ok() && "*:1080".parse::<Local>().is_ok());
         assert!("::1:1080".parse::<Local>().is_err() && "x:1080".parse::<Local>().is_err());
+    }
+
+    #[test]
+    fn a_zone_is_taken_of_an_address_of_ours_and_refused_with_a_reason_of_a_target() {
+        assert!("[fe80::1%1]:1080".parse::<Local>().is_ok());
+        let refused = "[fe80::1%no-such-interface]:1080".parse::<Local>().unwrap_err();
+        assert!(refused.to_string().contains("no network interface"), "{refused}");
+        let refused = "8080:[fe80::1%lo]:80".parse::<PortForward>().unwrap_err();
+        assert!(refused.to_string().contains("the server's own"), "{refused}");
     }
 }

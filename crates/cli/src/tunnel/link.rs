@@ -16,10 +16,10 @@ use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{Interval, MissedTickBehavior, interval, sleep, timeout};
 
 use super::egress::wildcard;
+use super::message::read_message;
 use super::patrol::{Guarded, Patrol};
 use super::pool::{Action, Pool};
 use super::protocol::{Cause, Greeting, Refusal};
-use super::relay::read_message;
 use crate::admission::Code;
 use crate::conn::Connection as _;
 use crate::exit::{ExitCode, Failure};

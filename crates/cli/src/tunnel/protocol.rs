@@ -12,7 +12,7 @@
 //!                                          <-     cause, length, reason                  it cannot be
 //! ```
 //!
-//! What follows is [`super::frame`]s both ways, or [`super::datagram`]s. A client says what it has behind 1 at
+//! What follows is [`crate::relay::frame`]s both ways, or [`super::datagram`]s. A client says what it has behind 1 at
 //! once, and behind 2 and 4 what the server lacks: that begins at the position of the answer. The name is drawn
 //! by the client and known to both ends alone, so that nobody else goes on with a stream. The instance is that of
 //! the server's process: another one knows nothing of what was asked for, and is not asked again, since nobody

@@ -212,7 +212,9 @@ impl ProxyError {
             ProxyError::NoMethod => vec![SOCKS5, NO_METHOD],
             ProxyError::Command(_) => socks_reply(7, nowhere),
             ProxyError::Target(TargetError::BadType(_)) => socks_reply(8, nowhere),
-            ProxyError::Target(TargetError::BadName(_)) => socks_reply(4, nowhere),
+            ProxyError::Target(TargetError::BadName(_) | TargetError::Zone(_)) => {
+                socks_reply(4, nowhere)
+            }
             ProxyError::Method(_) => http_refusal("501 Not Implemented", &self.to_string()),
             ProxyError::Authority(_) | ProxyError::Head => {
                 http_refusal("400 Bad Request", &self.to_string())

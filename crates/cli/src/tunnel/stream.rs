@@ -1,7 +1,7 @@
 //! A program's stream at the client: asked for, carried, and taken up again over another connection where one
 //! breaks.
 
-use std::future::poll_fn;
+use std::future::{pending, poll_fn};
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -10,11 +10,12 @@ use tokio::io::AsyncWriteExt;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::link::{Fresh, Link};
+use super::message::{poll_message, read_message};
 use super::protocol::{Answer, Cause, Name, Open, Opened, ProtocolError, Refusal};
-use super::relay::{Broken, Passed, Session, poll_message, read_message};
 use super::target::Target;
 use crate::conn::Connection;
 use crate::net::NetConn;
+use crate::relay::{Broken, Carrier, Passed, Session, Supply};
 use crate::stop::Stop;
 
 /// For how long a connection to ask on is looked for.
@@ -59,18 +60,30 @@ impl From<Refusal> for StreamError {
 /// See the [module's text](self).
 #[derive(Debug)]
 pub struct Stream {
+    carrier: Carrier<Source>,
+    /// What came of the answer over the first connection.
+    answer: Vec<u8>,
+}
+
+/// Where its connections come from, and what is said on them.
+#[derive(Debug)]
+struct Source {
     link: Link,
     name: Name,
     target: Target,
     /// The server's process that was asked for it.
     instance: Option<u64>,
-    session: Session,
-    /// What carries it now.
-    fresh: Option<Fresh>,
-    /// What came of the answer over it.
-    answer: Vec<u8>,
-    /// The server has said that it is open.
-    is_open: bool,
+    /// What carries it, for [`Link::dead`].
+    number: Option<u64>,
+    /// The address that the server has it open from, once it has said so.
+    from: Option<SocketAddr>,
+    /// Nobody is to open it anew.
+    is_late: bool,
+    /// For how long another connection is looked for, and until when this time.
+    within: Duration,
+    until: Option<Instant>,
+    /// Why there is none.
+    why: Option<StreamError>,
 }
 
 impl Stream {
@@ -79,9 +92,19 @@ impl Stream {
     /// # Errors
     /// The system has no random numbers.
     pub fn new(link: Link, target: Target) -> io::Result<Stream> {
-        let (name, session) = (Name::draw()?, Session::default());
-        let (instance, fresh, answer) = (None, None, Vec::new());
-        Ok(Stream { link, name, target, instance, session, fresh, answer, is_open: false })
+        let source = Source {
+            link,
+            name: Name::draw()?,
+            target,
+            instance: None,
+            number: None,
+            from: None,
+            is_late: false,
+            within: ANSWER_LIMIT,
+            until: None,
+            why: None,
+        };
+        Ok(Stream { carrier: Carrier::new(source, Session::default()), answer: Vec::new() })
     }
 
     /// Asks for it and waits for the answer: the address that it is open from.
@@ -92,17 +115,19 @@ impl Stream {
         let broke = |e: &dyn std::fmt::Display| {
             Refusal::new(Cause::Unreachable, format!("the tunnel: {e}"))
         };
-        let first = Open::Connect(self.name, self.target.clone());
-        let again = self.again();
-        self.begin().await?;
-        match self.ask(&first, ANSWER_LIMIT).await {
-            Ok(opened) => Ok(opened.from),
-            Err(StreamError::Refused(refusal)) => Err(refusal),
-            Err(_) => match self.take_up(&again, ANSWER_LIMIT).await {
-                Ok(opened) => Ok(opened.from),
-                Err(StreamError::Refused(refusal)) => Err(refusal),
-                Err(error) => Err(broke(&error)),
-            },
+        let open = self.begin().await?;
+        let (Some(conn), _) = self.carrier.current() else { return Err(broke(&unconnected())) };
+        match ask(conn, &open, ANSWER_LIMIT).await {
+            Ok(Ok(opened)) => self.carrier.supply().from = Some(opened.from),
+            Ok(Err(StreamError::Refused(refusal))) => return Err(refusal),
+            Ok(Err(_)) | Err(_) => self.carrier.give_up(),
+        }
+        let begun = self.carrier.begin().await;
+        match (self.carrier.supply().from, begun.map_err(|broken| self.reason(broken))) {
+            (Some(from), Ok(())) => Ok(from),
+            (_, Err(StreamError::Refused(refusal))) => Err(refusal),
+            (_, Err(error)) => Err(broke(&error)),
+            (None, Ok(())) => Err(broke(&unconnected())),
         }
     }
 
@@ -118,45 +143,40 @@ impl Stream {
         early: &[u8],
         stop: &Stop,
     ) -> Result<Passed, StreamError> {
-        self.session.take(early);
+        self.carrier.current().1.take(early);
         let carried = stop.or(self.carry(&mut program)).await;
-        match carried.unwrap_or(Err(StreamError::Stopped)) {
-            Ok(()) => {
-                self.leave().await;
-                Ok(self.session.passed())
+        match carried {
+            Some(Ok(())) => {
+                self.carrier.end(&Ok(())).await;
+                Ok(self.carrier.passed())
             }
-            Err(error) => {
+            Some(Err(error)) => {
                 program.abort();
-                let _ = stop.or_soon(LAST_WORD, self.part(&error)).await;
+                let _ = stop.or_soon(LAST_WORD, self.end(&error)).await;
                 Err(error)
+            }
+            None => {
+                program.abort();
+                let _ = stop.or_soon(LAST_WORD, self.carrier.part()).await;
+                Err(StreamError::Stopped)
             }
         }
     }
 
     async fn carry(&mut self, program: &mut impl Connection) -> Result<(), StreamError> {
-        if self.fresh.is_none() {
-            self.begin().await?;
-            self.session.say(&Open::Connect(self.name, self.target.clone()).bytes());
-        }
-        loop {
-            match self.carry_over_one(program).await {
+        if self.carrier.current().0.is_none() {
+            let open = self.begin().await?;
+            self.carrier.current().1.say(&open.bytes());
+            match self.answered(Some(&mut *program)).await {
                 Err(StreamError::Broken(Broken::Connection(error))) => {
-                    tracing::info!(name = ?self.name, %error, "going on over another connection");
-                    let open = if self.is_open { self.resume() } else { self.again() };
-                    self.take_up(&open, PATIENCE).await?;
+                    tracing::info!(%error, "asking for a stream once more");
+                    self.carrier.give_up();
                 }
-                carried => return carried,
+                answered => answered?,
             }
         }
-    }
-
-    /// As far as the present connection goes.
-    async fn carry_over_one(&mut self, program: &mut impl Connection) -> Result<(), StreamError> {
-        if !self.is_open {
-            self.answered(Some(&mut *program)).await?;
-        }
-        let Some(Fresh { conn, .. }) = &mut self.fresh else { return Err(unconnected()) };
-        Ok(self.session.carry(conn, program).await?)
+        self.carrier.supply().within = PATIENCE;
+        self.carrier.carry(program).await.map_err(|broken| self.reason(broken))
     }
 
     /// Waits for the answer, and sends meanwhile what there is to say, the program's bytes among it.
@@ -164,147 +184,146 @@ impl Stream {
         &mut self,
         mut program: Option<&mut impl Connection>,
     ) -> Result<(), StreamError> {
-        let Some(Fresh { conn, .. }) = &mut self.fresh else { return Err(unconnected()) };
-        let (bytes, session) = (&mut self.answer, &mut self.session);
+        let bytes = &mut self.answer;
+        let (Some(conn), session) = self.carrier.current() else { return Err(unconnected()) };
         let opened = poll_fn(|cx| {
             session.poll_ahead(cx, conn, program.as_deref_mut())?;
             poll_message(cx, conn, bytes, Answer::read)
                 .map(|read| verdict(read.map_err(Broken::Connection)?))
         });
-        let _: Opened = opened.await?;
-        self.is_open = true;
+        let opened = opened.await?;
+        self.carrier.supply().from = Some(opened.from);
         Ok(())
     }
 
-    /// Asks for it where it may or may not have been asked for.
-    fn again(&self) -> Open {
-        Open::Again(self.name, self.target.clone())
+    /// Takes a connection to ask on, for what is returned.
+    async fn begin(&mut self) -> Result<Open, Refusal> {
+        let source = self.carrier.supply();
+        let fresh = begin(&source.link).await?;
+        (source.instance, source.number) = (Some(fresh.instance), Some(fresh.number));
+        let open = Open::Connect(source.name, source.target.clone());
+        self.carrier.begin_on(fresh.conn);
+        Ok(open)
     }
 
-    /// Asks for it where nobody is to open it anew.
-    fn resume(&self) -> Open {
-        Open::Resume(self.name, self.session.position())
-    }
-
-    /// Takes a connection to ask on.
-    async fn begin(&mut self) -> Result<(), Refusal> {
-        let fresh = begin(&self.link).await?;
-        self.instance = Some(fresh.instance);
-        self.fresh = Some(fresh);
-        Ok(())
-    }
-
-    /// Goes on over another connection, for which there is so much time; says `open` on it.
-    async fn take_up(&mut self, open: &Open, within: Duration) -> Result<Opened, StreamError> {
-        let until = Instant::now() + within;
-        loop {
-            self.answer.clear();
-            if let Some(Fresh { conn, number, .. }) = self.fresh.take() {
-                conn.abort();
-                self.link.dead(number).await;
-            }
-            let conn = timeout_at(until, self.link.conn()).await;
-            match conn.unwrap_or_else(|_| Err(Refusal::new(Cause::TimedOut, "no connection"))) {
-                // What was asked of a process that ended nobody knows.
-                Ok(fresh) if Some(fresh.instance) != self.instance => {
-                    fresh.conn.abort();
-                    let why = "the server was started anew in the middle of a stream";
-                    return Err(Refusal::new(Cause::Gone, why).into());
-                }
-                Ok(fresh) => {
-                    self.fresh = Some(fresh);
-                    let limit = if self.is_open { RESUME_LIMIT } else { ANSWER_LIMIT };
-                    match self.ask(open, limit).await {
-                        Ok(opened) => {
-                            self.session.restart(opened.position).map_err(Broken::Violation)?;
-                            return Ok(opened);
-                        }
-                        Err(StreamError::Broken(Broken::Connection(error))) => {
-                            tracing::debug!(%error, "that connection broke too");
-                        }
-                        Err(other) => return Err(other),
-                    }
-                }
-                Err(refusal) if Instant::now() >= until => return Err(refusal.into()),
-                Err(_) => {}
-            }
-            sleep(BREATHER).await;
+    /// Why it broke, as far as that is known.
+    fn reason(&mut self, broken: Broken) -> StreamError {
+        match broken {
+            Broken::Abandoned => self.carrier.supply().why.take().unwrap_or(broken.into()),
+            broken => broken.into(),
         }
     }
 
-    /// Says `open` on the present connection; the answer.
-    async fn ask(&mut self, open: &Open, limit: Duration) -> Result<Opened, StreamError> {
-        let Some(Fresh { conn, .. }) = &mut self.fresh else { return Err(unconnected()) };
-        let asking = async {
-            conn.write_all(&open.bytes()).await?;
-            conn.flush().await?;
-            read_message(conn, Answer::read).await
-        };
-        let late = || Err(io::ErrorKind::TimedOut.into());
-        let answer = timeout(limit, asking).await.unwrap_or_else(|_| late());
-        let opened = verdict(answer.map_err(Broken::Connection)?)?;
-        self.is_open = true;
-        Ok(opened)
-    }
-
     /// The other end is told that it is over, if it does not know.
-    async fn part(&mut self, error: &StreamError) {
+    async fn end(&mut self, error: &StreamError) {
         match error {
-            StreamError::Broken(Broken::Reset) | StreamError::Stopped => {
-                if let Some(Fresh { conn, .. }) = &mut self.fresh {
-                    self.session.part(conn).await;
-                    self.leave().await;
-                }
-            }
+            StreamError::Broken(Broken::Reset) => self.carrier.part().await,
             StreamError::Broken(Broken::Program(_)) => self.insist().await,
-            _ => self.abort(),
+            _ => self.carrier.give_up(),
         }
     }
 
     /// That the program broke is certain to be heard.
     async fn insist(&mut self) {
-        if !self.is_open {
+        if self.carrier.supply().from.is_none() && self.carrier.current().0.is_some() {
             // The answer comes before the other end's farewell.
             let answered = timeout(ANSWER_LIMIT, self.answered(None::<&mut NetConn>)).await;
             match answered {
-                Ok(Err(StreamError::Broken(Broken::Connection(_)))) | Err(_) => {
-                    let resume = self.resume();
-                    if self.take_up(&resume, LAST_WORD).await.is_err() {
-                        return self.abort();
-                    }
-                }
-                Ok(Err(_)) => return self.abort(),
                 Ok(Ok(())) => {}
-            }
-        }
-        while let Some(Fresh { conn, .. }) = &mut self.fresh {
-            match self.session.farewell(conn).await {
-                Ok(()) => return self.leave().await,
-                Err(error) => {
-                    tracing::debug!(%error, "the other end may not have heard of a reset");
-                    // Of what the server does not know nothing is left.
-                    let resume = self.resume();
-                    if self.take_up(&resume, LAST_WORD).await.is_err() {
-                        return self.abort();
-                    }
+                Ok(Err(StreamError::Broken(Broken::Connection(_)))) | Err(_) => {
+                    self.carrier.give_up();
                 }
+                Ok(Err(_)) => return self.carrier.give_up(),
+            }
+        }
+        // Of what the server does not know nothing is left.
+        let source = self.carrier.supply();
+        (source.is_late, source.within) = (true, LAST_WORD);
+        self.carrier.insist().await;
+    }
+}
+
+impl Source {
+    /// What is said on another connection.
+    fn open(&self, position: u64) -> Open {
+        match self.from.is_some() || self.is_late {
+            true => Open::Resume(self.name, position),
+            // It may or may not have been asked for.
+            false => Open::Again(self.name, self.target.clone()),
+        }
+    }
+}
+
+impl Supply for Source {
+    type Conn = NetConn;
+    const LEAVES: bool = true;
+
+    /// A connection that is dead is [given up](super::patrol) by others.
+    async fn next(&mut self, broken: bool) -> Option<NetConn> {
+        if !broken {
+            return pending().await;
+        }
+        let until = *self.until.get_or_insert_with(|| Instant::now() + self.within);
+        if let Some(number) = self.number.take() {
+            self.link.dead(number).await;
+        }
+        loop {
+            let conn = timeout_at(until, self.link.conn()).await;
+            let refusal = match conn {
+                Ok(Ok(fresh)) if Some(fresh.instance) != self.instance => {
+                    // What was asked of a process that ended nobody knows.
+                    fresh.conn.abort();
+                    let why = "the server was started anew in the middle of a stream";
+                    self.why = Some(Refusal::new(Cause::Gone, why).into());
+                    return None;
+                }
+                Ok(Ok(fresh)) if Instant::now() < until => {
+                    self.number = Some(fresh.number);
+                    return Some(fresh.conn);
+                }
+                Ok(Err(refusal)) => refusal,
+                Ok(Ok(_)) | Err(_) => Refusal::new(Cause::TimedOut, "no connection"),
+            };
+            if Instant::now() >= until {
+                self.why = Some(refusal.into());
+                return None;
+            }
+            sleep(BREATHER).await;
+        }
+    }
+
+    async fn agree(&mut self, conn: &mut NetConn, position: u64) -> io::Result<Option<u64>> {
+        let limit = if self.from.is_some() { RESUME_LIMIT } else { ANSWER_LIMIT };
+        match ask(conn, &self.open(position), limit).await {
+            Ok(Ok(opened)) => {
+                (self.from, self.until) = (Some(opened.from), None);
+                Ok(Some(opened.position))
+            }
+            Ok(Err(error)) => {
+                self.why = Some(error);
+                Ok(None)
+            }
+            Err(error) => {
+                sleep(BREATHER).await;
+                Err(error)
             }
         }
     }
+}
 
-    /// Ends the connection in order.
-    async fn leave(&mut self) {
-        if let Some(Fresh { mut conn, .. }) = self.fresh.take() {
-            // The other end knows all that matters.
-            let _ = conn.shutdown().await;
-        }
-    }
-
-    fn abort(&mut self) {
-        if let Some(Fresh { conn, .. }) = self.fresh.take() {
-            conn.abort();
-        }
-    }
+/// Says `open` on a connection; the answer.
+async fn ask(
+    conn: &mut NetConn,
+    open: &Open,
+    limit: Duration,
+) -> io::Result<Result<Opened, StreamError>> {
+    let asking = async {
+        conn.write_all(&open.bytes()).await?;
+        conn.flush().await?;
+        read_message(conn, Answer::read).await
+    };
+    let late = || Err(io::ErrorKind::TimedOut.into());
+    timeout(limit, asking).await.unwrap_or_else(|_| late()).map(verdict)
 }
 
 fn unconnected() -> StreamError {
@@ -332,13 +351,7 @@ pub async fn associate(link: &Link) -> Result<NetConn, Refusal> {
     let until = Instant::now() + ANSWER_LIMIT;
     loop {
         let Fresh { mut conn, number, .. } = begin(link).await?;
-        let asking = async {
-            conn.write_all(&Open::Associate.bytes()).await?;
-            conn.flush().await?;
-            read_message(&mut conn, Answer::read).await
-        };
-        let late = || Err(io::ErrorKind::TimedOut.into());
-        match timeout(RESUME_LIMIT, asking).await.unwrap_or_else(|_| late()).map(verdict) {
+        match ask(&mut conn, &Open::Associate, RESUME_LIMIT).await {
             Ok(Ok(_)) => return Ok(conn),
             Ok(Err(StreamError::Refused(refusal))) => return Err(refusal),
             Ok(Err(error)) => return Err(Refusal::new(Cause::Failed, error.to_string())),

@@ -40,6 +40,12 @@ pub enum TargetError {
     /// Characters that no name of a host has, or too many of them.
     #[error("`{0}` is no name of a host")]
     BadName(String),
+    /// An address with a zone, which SOCKS and HTTP have no place for.
+    #[error(
+        "`{0}`: what follows the % is an interface of the server's own, which no stream can say; \
+         write a name that it resolves, or an address without a zone"
+    )]
+    Zone(String),
 }
 
 impl Host {
@@ -50,6 +56,11 @@ impl Host {
     pub fn parse(text: &str) -> Result<Host, TargetError> {
         if let Ok(ip) = text.parse::<IpAddr>() {
             return Ok(Host::Ip(ip.to_canonical()));
+        }
+        if let Some((address, _)) = text.split_once('%')
+            && address.parse::<Ipv6Addr>().is_ok()
+        {
+            return Err(TargetError::Zone(text.chars().flat_map(char::escape_default).collect()));
         }
         let fits = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
         // Nothing but digits and dots is an address written wrongly, which some resolvers would

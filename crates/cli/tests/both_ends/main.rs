@@ -10,6 +10,7 @@ mod doctor;
 mod faults;
 mod hostile;
 mod kills;
+mod lasting;
 mod nc;
 mod network;
 mod patience;

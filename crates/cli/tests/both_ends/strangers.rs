@@ -28,6 +28,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Duration, Instant, sleep, timeout};
 
 use crate::hostile::{frames, one_file, one_file_of, opening_of, raw_entry};
+use crate::lasting::over_breaking;
 use crate::patience::run_in_fast_time;
 use crate::support::{ME, run};
 
@@ -303,12 +304,12 @@ fn a_stream_is_received_past_strangers_who_say_nothing() {
         let (never, quiet) = (Stop::never(), Progress::hidden());
         let mut out = Vec::new();
         let since = Instant::now();
-        let conn = net.connect(2);
+        let sending = async |conn| Ok(send_stream(conn, &b"a line"[..], &quiet, &never).await?);
         let (sent, received) = tokio::join!(
-            send_stream(conn, &b"a line"[..], &quiet, &never),
+            over_breaking(&net, What::Stream, (1, 0), sending),
             to_stdout(&mut port, &mut out, true, &never)
         );
-        assert_eq!(sent.unwrap(), 6);
+        assert_eq!(sent.unwrap().0, 6);
         assert!(received.is_ok() && out == b"a line");
         assert!(since.elapsed() < Duration::from_secs(5));
         drop(silent);

@@ -6,11 +6,13 @@ use std::os::unix::fs::{MetadataExt, symlink};
 use std::time::Duration;
 
 use rand::RngExt;
+use tack_cli::conn::Accept;
 use tack_cli::exit::ExitCode;
 use tack_cli::progress::Progress;
 use tack_cli::stop::Stop;
 use tack_cli::transfer::TransferError;
-use tack_cli::transfer::frame::Code;
+use tack_cli::transfer::frame::{Code, What};
+use tack_cli::transfer::passage::hear;
 use tack_cli::transfer::pipe::{receive_stream, send_stream};
 use tack_cli::transfer::recv::{Intake, receive_tree};
 use tack_cli::transfer::scan::scan;
@@ -19,6 +21,8 @@ use tack_cli::transfer::store::{Durability, Store};
 use tempfile::tempdir;
 use tokio::io::duplex;
 
+use crate::lasting::over_breaking;
+use crate::strangers::Net;
 use crate::support::{
     Death, ME, Mortal, random_bytes, random_tree, rng, run, snapshot, transfer, transfer_over,
 };
@@ -292,14 +296,33 @@ fn a_stream_to_a_directory_and_a_tree_to_standard_output_say_what_to_do() {
     let dir = tempdir().unwrap();
     let (quiet, never) = (Progress::hidden(), Stop::never());
     let into_store = Intake::alone(Store::open(dir.path(), Durability::Synced).unwrap());
-    let (here, there) = duplex(1000);
-    let (sent, _) = run(async {
-        let receiving = receive_tree(there, &into_store, &quiet, &never);
-        tokio::join!(send_stream(here, b"x".as_slice(), &quiet, &never), receiving)
+    let (sent, talked) = run(async {
+        let refused = async |what| {
+            let (net, mut port) = Net::new();
+            let work = async |_conn| Ok(());
+            let receiving = async {
+                let there = port.accept().await.unwrap();
+                let _ = receive_tree(there, &into_store, &quiet, &never).await;
+                std::future::pending().await
+            };
+            tokio::select! {
+                refused = over_breaking(&net, what, (1, 0), work) => refused.unwrap_err(),
+                () = receiving => unreachable!("it waits"),
+            }
+        };
+        (refused(What::Stream).await, refused(What::Talk).await)
     });
-    let error = sent.unwrap_err();
-    assert!(error.to_string().contains("tack recv -"), "{error}");
-    assert_eq!(error.exit_code(), ExitCode::Refused);
+    assert!(sent.message.contains("tack recv -"), "{sent}");
+    assert!(talked.message.contains("tack nc"), "{talked}");
+    assert_eq!((sent.code, talked.code), (ExitCode::Refused, ExitCode::Refused));
+    let (here, there) = duplex(1000);
+    fs::write(dir.path().join("f"), b"x").unwrap();
+    let found = scan(&[dir.path().join("f")], false).unwrap();
+    let (sent, _) = run(async {
+        let receiving = hear(there, What::Stream, &never);
+        tokio::join!(send_tree(here, ME, found, &quiet, &never), receiving)
+    });
+    assert!(sent.unwrap_err().to_string().contains("tack recv DIR"));
 }
 
 /// Wherever in a frame the word comes, the peer reads it, and what it has is a prefix.

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
+use tack_cli::relay::frame::Frame;
 use tack_cli::stop::Stop;
 use tack_cli::tunnel::allow::AllowList;
-use tack_cli::tunnel::frame::Frame;
 use tack_cli::tunnel::limits::Limits;
+use tack_cli::tunnel::message::read_message;
 use tack_cli::tunnel::protocol::{Answer, Cause, Greeting, Name, Open, Opened};
-use tack_cli::tunnel::relay::read_message;
 use tack_cli::tunnel::server::serve;
 use tack_net::Endpoint;
 use tack_net::tls::{ClientTrust, Connector, KnownHosts};

@@ -1,4 +1,4 @@
-//! Frames, in which bytes travel between the ends of a tunnel, and how a stream of them is read.
+//! Frames, in which bytes travel between both ends, and how a stream of them is read.
 //!
 //! ```text
 //! 0, length (4)     so many bytes of the program's follow

@@ -1,10 +1,12 @@
 use rand::{Rng, RngExt, SeedableRng};
 use rand_pcg::Pcg64;
-use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+use std::task::ready;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, ReadBuf, duplex};
 
 use super::*;
-use crate::tunnel::frame::HEADER;
-use crate::tunnel::outgoing::MOST_KEPT;
+use crate::relay::frame::HEADER;
+use crate::relay::outgoing::MOST_KEPT;
 
 fn run<T>(work: impl Future<Output = T>) -> T {
     let mut builder = tokio::runtime::Builder::new_current_thread();

@@ -1,5 +1,4 @@
-//! Bytes both ways between a program's connection and a stream of the tunnel, over one connection to the other
-//! end after another.
+//! Bytes both ways between a program and the other end, over one connection to there after another.
 //!
 //! Each direction ends by itself. An error at the program's side is a reset at the other program's; one of the
 //! connection between the ends is not an end at all: the [`Session`] keeps what the other end may lack, and
@@ -11,11 +10,11 @@ use std::io;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::BufMut;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 use tokio::time::timeout;
 
 use super::frame::{End, Frame, Violation};
@@ -43,13 +42,16 @@ pub enum Broken {
     /// The program at the other end broke.
     #[error("reset at the other end")]
     Reset,
+    /// No other connection could be had.
+    #[error("no other connection could be had")]
+    Abandoned,
     /// The connection between the ends broke; [`Session::restart`] goes on over another one.
     #[error("the connection broke: {0}")]
     Connection(io::Error),
     /// The other end does not keep to the protocol.
     #[error("the other end: {0}")]
     Violation(#[from] Violation),
-    /// Its place was taken away: see [`super::limits`].
+    /// Its place was taken away: see [`crate::tunnel::limits`].
     #[error("the client held too much")]
     TakenAway,
 }
@@ -356,41 +358,6 @@ impl Session {
     }
 }
 
-/// Reads one message and not a byte more: what follows is the program's.
-///
-/// # Errors
-/// The stream broke or ended. The inner error: it is no such message.
-pub async fn read_message<M, E>(
-    stream: &mut (impl AsyncRead + Unpin),
-    read: impl Fn(&[u8]) -> Result<Option<(M, usize)>, E>,
-) -> io::Result<Result<M, E>> {
-    let mut bytes = Vec::new();
-    poll_fn(|cx| poll_message(cx, stream, &mut bytes, &read)).await
-}
-
-/// The same in steps. `bytes` is as long as a message at most: it is read as soon as it is whole.
-pub fn poll_message<M, E>(
-    cx: &mut Context<'_>,
-    stream: &mut (impl AsyncRead + Unpin),
-    bytes: &mut Vec<u8>,
-    read: impl Fn(&[u8]) -> Result<Option<(M, usize)>, E>,
-) -> Poll<io::Result<Result<M, E>>> {
-    loop {
-        match read(bytes) {
-            Ok(Some((message, _))) => return Poll::Ready(Ok(Ok(message))),
-            Ok(None) => {}
-            Err(e) => return Poll::Ready(Ok(Err(e))),
-        }
-        let mut byte = [0];
-        let mut room = ReadBuf::new(&mut byte);
-        ready!(Pin::new(&mut *stream).poll_read(cx, &mut room))?;
-        if room.filled().is_empty() {
-            return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into()));
-        }
-        bytes.push(byte[0]);
-    }
-}
-
 #[cfg(test)]
-#[path = "relay_tests.rs"]
+#[path = "session_tests.rs"]
 mod tests;

@@ -6,7 +6,7 @@
 //!
 //! A [`session`] keeps what the other end may lack ([`outgoing`]) and knows what has come ([`incoming`]); bytes
 //! travel in [`frame`]s, for only so can an end be told from a break. Where a connection breaks, a [`carrier`]
-//! has another one from its [`Supply`](carrier::Supply), on which each end says what it has. What is said on a
+//! has another one from its [`Supply`], on which each end says what it has. What is said on a
 //! connection before that, and who may go on with which stream, is each command's own: the [tunnel's](crate::tunnel),
 //! and that of [`send -` and `nc`](crate::transfer::pipe).
 

@@ -222,9 +222,9 @@ fn a_stranger_neither_takes_a_stream_over_nor_ends_it_nor_begins_another_beside_
             assert_eq!(told(&net, What::Rest, [7; 32]).await, Code::Refused);
             assert_eq!(told(&net, What::Stream, [7; 32]).await, Code::Busy);
             assert_eq!(told(&net, What::Tree, [7; 32]).await, Code::Refused);
-            // Nor do those that say nothing, in whatever numbers.
+            // Nor do those that say nothing, in whatever numbers, nor does a pause in what is piped.
             let silent: Vec<_> = (0..300).map(|_| net.connect(9)).collect();
-            tokio::time::sleep(Duration::from_secs(20)).await;
+            tokio::time::sleep(Duration::from_secs(150)).await;
             pipe.write_all(&rest).await.unwrap();
             drop((pipe, silent));
         };

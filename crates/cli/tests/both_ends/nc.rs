@@ -77,8 +77,7 @@ fn a_talk_outlives_a_nat_that_rebinds_again_and_again() {
         let course = Course { rebinds_after: 900, ..STEADY };
         let orders = Arc::default();
         let path = |port| forward(port, course, &orders);
-        let (read_there, read_here, output) =
-            converse_by(flags, path, there.clone(), here.clone());
+        let (read_there, read_here, output) = converse_by(flags, path, there.clone(), here.clone());
         orders.end();
         succeeded(&output);
         assert!(read_there == here && read_here == there, "{flags}");

@@ -74,7 +74,7 @@ pub enum Frame {
         version: u16,
         /// What will come.
         what: What,
-        /// Who sends, as this receiver knows it; of anything but a tree, the name of the stream.
+        /// Who sends, as this receiver knows it; else the stream's name.
         sender: SenderId,
     },
     /// Opens the receiver's side.
@@ -160,7 +160,7 @@ pub enum Frame {
     },
 }
 
-/// Why bytes are not a frame of this protocol.
+/// Why bytes are no frame.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
     /// Unknown type byte.
@@ -306,8 +306,7 @@ fn encode_body(frame: &Frame, out: &mut Vec<u8>) -> u8 {
     match frame {
         Frame::Hello { version, what, sender } => {
             out.extend_from_slice(&version.to_be_bytes());
-            out.push(*what as u8);
-            out.extend_from_slice(sender);
+            out.extend_from_slice(&[&[*what as u8], &sender[..]].concat());
             kind::HELLO
         }
         Frame::Welcome { version } => {
@@ -437,8 +436,8 @@ impl<'a> Reader<'a> {
     /// Of another version only what all have in common is read.
     fn hello(&mut self) -> Result<Frame, FrameError> {
         let version = self.u16()?;
-        let what = self.u8()?;
-        let what = What::ALL.into_iter().find(|&known| known as u8 == what);
+        let code = self.u8()?;
+        let what = What::ALL.into_iter().find(|&what| what as u8 == code);
         let what = what.ok_or_else(|| self.invalid("content"))?;
         if version != VERSION {
             self.rest = &[];

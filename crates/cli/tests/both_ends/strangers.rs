@@ -4,6 +4,8 @@ use std::fs;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::task::{Context, Poll};
 
 use tack_cli::cmd::recv::{Session, to_dir, to_stdout};
@@ -37,6 +39,8 @@ use crate::support::{ME, run};
 pub(crate) struct From {
     inner: DuplexStream,
     peer: SocketAddr,
+    /// Its end is none that was meant.
+    is_cut: Arc<AtomicBool>,
 }
 
 impl Connection for From {
@@ -51,7 +55,13 @@ impl AsyncRead for From {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<std::io::Result<()>> {
-        Pin::new(&mut self.inner).poll_read(cx, buf)
+        let before = buf.filled().len();
+        let read = Pin::new(&mut self.inner).poll_read(cx, buf);
+        let is_end = matches!(read, Poll::Ready(Ok(()))) && buf.filled().len() == before;
+        match is_end && self.is_cut.load(Relaxed) {
+            true => Poll::Ready(Err(std::io::ErrorKind::ConnectionReset.into())),
+            false => read,
+        }
     }
 }
 
@@ -95,10 +105,16 @@ impl Net {
     }
 
     pub(crate) fn connect(&self, host: u8) -> DuplexStream {
-        let (here, there) = duplex(64 << 10);
+        self.connect_until_cut(host).0
+    }
+
+    /// The same; an end after it was cut is heard as a reset.
+    pub(crate) fn connect_until_cut(&self, host: u8) -> (DuplexStream, Arc<AtomicBool>) {
+        let (here, inner) = duplex(64 << 10);
         let peer = SocketAddr::from(([10, 0, 9, host], 4_000));
-        self.0.send(From { inner: there, peer }).expect("it listens");
-        here
+        let is_cut = Arc::<AtomicBool>::default();
+        self.0.send(From { inner, peer, is_cut: is_cut.clone() }).expect("it listens");
+        (here, is_cut)
     }
 
     async fn send(&self, host: u8, path: &Path) -> Result<Sent, TransferError> {
@@ -242,7 +258,8 @@ fn lists_of_one_peer_take_no_more_memory_together_than_its_share() {
             let intake = intake.clone();
             tokio::spawn(async move {
                 let (quiet, never) = (Progress::hidden(), Stop::never());
-                let _ = receive_tree(From { inner, peer }, &intake, &quiet, &never).await;
+                let is_cut = Arc::default();
+                let _ = receive_tree(From { inner, peer, is_cut }, &intake, &quiet, &never).await;
             });
             // The list goes on: it is held as long as this lives.
             here.write_all(&[opening_of(ME), list.clone()].concat()).await.unwrap();

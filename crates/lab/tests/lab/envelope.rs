@@ -95,11 +95,15 @@ fn words_out_of_range_are_refused_by_name() {
         path.into_iter().chain([(name.to_owned(), word)]).collect()
     };
     assert!(scenario(&words("loss", Word::Number(0.1)), &limits, 1).is_ok());
+    for &name in tack_cc::Algorithm::NAMES {
+        let drawn = scenario(&words("cc", Word::Text(name.to_owned())), &limits, 1);
+        assert_eq!(drawn.expect(name).flow[0].cc.name(), name, "every controller can be drawn");
+    }
     for (name, word) in [
         ("loss", Word::Number(2.0)),
         ("loss", Word::Number(f64::NAN)),
         ("loss", Word::Text("much".to_owned())),
-        ("cc", Word::Text("vegas".to_owned())),
+        ("cc", Word::Text("remy".to_owned())),
         ("outages", Word::List(vec![0.5, 1.5])),
         ("colour", Word::Number(1.0)),
     ] {

@@ -200,7 +200,7 @@ async fn attempt(
         None => Store::open(into, Durability::Synced)?,
     };
     let (here, there) = duplex(1 << 16);
-    let here = Mortal { inner: here, bytes_left: bytes, death: Death::Cut };
+    let here = Mortal { inner: here, bytes_left: bytes, death: Death::Cut, is_cut: None };
     let intake = Intake::alone(store);
     let receiving = receive_tree(there, &intake, &quiet, &never);
     let (sent, _received) = tokio::join!(send_tree(here, sender, found, &quiet, &never), receiving);

@@ -5,11 +5,8 @@
 
 use std::io::{Read, Write};
 use std::path::Path;
-use std::pin::Pin;
 use std::process::{Child, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::task::{Context, Poll};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -17,7 +14,6 @@ use rand::RngExt;
 use rand_pcg::Pcg64;
 use tack_cli::cmd::lasting::{Over, asked, served};
 use tack_cli::cmd::recv::to_stdout;
-use tack_cli::conn::Connection;
 use tack_cli::exit::{ExitCode, Failure};
 use tack_cli::progress::Progress;
 use tack_cli::relay::{Carrier, Session};
@@ -28,7 +24,7 @@ use tack_cli::transfer::passage::{Asking, Dialler};
 use tack_cli::transfer::pipe::send_stream;
 use tack_cli::transfer::wire::FrameReader;
 use tempfile::tempdir;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, ReadBuf};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 
 use crate::course::{Course, Orders, STEADY, forward};
 use crate::hostile::frames;
@@ -44,52 +40,10 @@ pub(crate) struct Breaking {
     pub(crate) breaks: usize,
 }
 
-/// A connection that the other side hears to be reset when it dies, and not to end in order.
-pub(crate) struct Cut {
-    inner: Mortal,
-    is_cut: Arc<AtomicBool>,
-}
-
-impl Drop for Cut {
-    fn drop(&mut self) {
-        self.is_cut.store(self.inner.bytes_left == 0, Relaxed);
-    }
-}
-
-impl Connection for Cut {}
-
-impl AsyncRead for Cut {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<std::io::Result<()>> {
-        Pin::new(&mut self.inner).poll_read(cx, buf)
-    }
-}
-
-impl AsyncWrite for Cut {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &[u8],
-    ) -> Poll<std::io::Result<usize>> {
-        Pin::new(&mut self.inner).poll_write(cx, buf)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
-        Pin::new(&mut self.inner).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
-        Pin::new(&mut self.inner).poll_shutdown(cx)
-    }
-}
-
 impl Dialler for Breaking {
-    type Conn = Cut;
+    type Conn = Mortal;
 
-    async fn another(&mut self, broken: bool, _known: bool) -> Result<Cut, Failure> {
+    async fn another(&mut self, broken: bool, _known: bool) -> Result<Mortal, Failure> {
         if !broken {
             return std::future::pending().await;
         }
@@ -103,7 +57,7 @@ impl Dialler for Breaking {
             }
         };
         let (inner, is_cut) = self.net.connect_until_cut(2);
-        Ok(Cut { inner: Mortal { inner, bytes_left, death: Death::Cut }, is_cut })
+        Ok(Mortal { inner, bytes_left, death: Death::Cut, is_cut: Some(is_cut) })
     }
 }
 

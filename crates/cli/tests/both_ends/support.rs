@@ -6,6 +6,8 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 use std::pin::Pin;
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -148,9 +150,19 @@ pub(crate) struct Mortal {
     pub(crate) inner: DuplexStream,
     pub(crate) bytes_left: usize,
     pub(crate) death: Death,
+    /// Told, when it is let go of, whether it was cut: its other end is an end in order otherwise.
+    pub(crate) is_cut: Option<Arc<AtomicBool>>,
 }
 
 impl Connection for Mortal {}
+
+impl Drop for Mortal {
+    fn drop(&mut self) {
+        if let Some(is_cut) = &self.is_cut {
+            is_cut.store(self.bytes_left == 0, Relaxed);
+        }
+    }
+}
 
 impl Mortal {
     fn dead<T>(&self) -> Poll<std::io::Result<T>> {

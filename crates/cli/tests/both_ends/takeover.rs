@@ -335,7 +335,7 @@ impl Crowd {
         let (death, bytes_left, sender_sees) = death.unwrap_or((Death::Cut, usize::MAX, true));
         let mortal = |inner, dies: bool| {
             let bytes_left = if dies { bytes_left } else { usize::MAX };
-            Mortal { inner, bytes_left, death }
+            Mortal { inner, bytes_left, death, is_cut: None }
         };
         let (here, there) = (mortal(here, sender_sees), mortal(there, !sender_sees));
         let intake = Intake {

@@ -69,7 +69,8 @@ fn a_transfer_cut_at_a_random_byte_resumes_without_resending_what_arrived() {
                 0..3 => rng.random_range(1..total),
                 _ => usize::MAX,
             };
-            let breaking = Mortal { inner: to_receiver, bytes_left, death: Death::Cut };
+            let breaking =
+                Mortal { inner: to_receiver, bytes_left, death: Death::Cut, is_cut: None };
             let ends = (breaking, to_sender);
             let (sent, received) = run(transfer_over(ends, &from, &into, false));
             if let Ok(sent) = sent {
@@ -103,7 +104,8 @@ fn a_partial_file_that_is_no_prefix_is_not_trusted() {
     let mut rng = rng(3);
     fs::write(&from, random_bytes(&mut rng, 1_000_000)).unwrap();
     let (to_receiver, to_sender) = duplex(16 * 1024);
-    let breaking = Mortal { inner: to_receiver, bytes_left: 600_000, death: Death::Cut };
+    let breaking =
+        Mortal { inner: to_receiver, bytes_left: 600_000, death: Death::Cut, is_cut: None };
     run(transfer_over((breaking, to_sender), &from, &into, false)).0.unwrap_err();
     // The source changes; the partial file is now a prefix of nothing.
     fs::write(&from, random_bytes(&mut rng, 1_000_000)).unwrap();
@@ -279,7 +281,7 @@ fn a_stream_arrives_whole_whatever_its_length() {
 fn a_stream_that_is_cut_is_a_failure_on_both_sides() {
     let bytes = random_bytes(&mut rng(1), 500_000);
     let (here, there) = duplex(10_000);
-    let here = Mortal { inner: here, bytes_left: 300_000, death: Death::Cut };
+    let here = Mortal { inner: here, bytes_left: 300_000, death: Death::Cut, is_cut: None };
     let (quiet, never) = (Progress::hidden(), Stop::never());
     let mut out = Vec::new();
     let (sent, received) = run(async {

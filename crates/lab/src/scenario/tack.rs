@@ -21,7 +21,7 @@ pub struct TackWords {
     /// Whether losses are announced at once [TON Fig. 6a].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss_iacks: Option<bool>,
-    /// RTTmin by the least smoothed one-way delay; `false` samples the newest packet
+    /// RTTmin by the least one-way delay; `false` samples the newest packet
     /// [TON Fig. 7a].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owd_timing: Option<bool>,

@@ -70,7 +70,7 @@ pub struct FlowResult {
     /// floor of any round trip. `None` before both ways were seen.
     #[serde(default)]
     pub owd_floor_us: Option<f64>,
-    /// Least one-way delay of data plus the median of what comes back, from the end of the warm-up,
+    /// Least one-way delay of data plus the median of what comes back, of the last 10 s,
     /// microseconds: what a round trip is at least while the way back has its queue.
     #[serde(default)]
     pub owd_usual_us: Option<f64>,

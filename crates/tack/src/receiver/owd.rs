@@ -129,7 +129,7 @@ impl OneWayDelay {
         self.candidate.take().map(|c| Timing {
             departure_us: c.departure_us,
             delay: now - c.arrived,
-            queued: above(&self.least, c.owd),
+            queued: self.queued(),
         })
     }
 

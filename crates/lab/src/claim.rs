@@ -29,7 +29,7 @@ use serde::{Deserialize, Serialize};
 use crate::course::DISTRIBUTIONS;
 use crate::draw::{Word, Words};
 use crate::item::Backend;
-use crate::metric;
+use crate::metric::{self, base};
 use crate::pivot::{How, Quantity, Results, SAME_RUN, label, number, with_interval};
 use verdict::Point;
 pub use verdict::Verdict;
@@ -236,8 +236,7 @@ impl Claim {
             Word::Text(text) => Some(text.clone()),
             _ => None,
         };
-        let base = self.metric.rsplit_once('.').map_or(self.metric.as_str(), |parts| parts.1);
-        let group = other("group").map(|group| format!("{group}.{base}"));
+        let group = other("group").map(|group| format!("{group}.{}", base(&self.metric)));
         [Some(self.metric.clone()), other("metric"), group].into_iter().flatten().collect()
     }
 

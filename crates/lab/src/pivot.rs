@@ -148,10 +148,9 @@ impl<'a> Results<'a> {
         let own = record.get(of.metric)?;
         let Some(versus) = of.versus else { return Some(own) };
         let mut key = self.plan.items[i].key.clone();
-        let base = of.metric.rsplit_once('.').map_or(of.metric, |parts| parts.1);
         let metric = match (versus.get("metric"), versus.get("group")) {
             (Some(Word::Text(name)), _) => name.clone(),
-            (_, Some(Word::Text(group))) => format!("{group}.{base}"),
+            (_, Some(Word::Text(group))) => format!("{group}.{}", metric::base(of.metric)),
             _ => of.metric.to_owned(),
         };
         let axes = versus.iter().filter(|(k, _)| !SAME_RUN.contains(&k.as_str()));

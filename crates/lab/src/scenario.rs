@@ -65,7 +65,7 @@ pub use tack::TackWords;
 pub use wan::{QueueKind, Wan, WanDirection};
 pub use wifi::{Wifi, WifiQueue};
 
-use error::Problem;
+use error::{Problem, above_zero};
 
 /// Most combinations times seeds one file may ask for: hours on many cores, and read in seconds.
 pub const MAX_RUNS: usize = 100_000;
@@ -181,37 +181,25 @@ impl Scenario {
 
     /// Checks what types alone cannot; the first problem, with its dotted key.
     fn check(&self) -> Result<(), Problem> {
-        let within = |key: &str, v: f64, lo: f64, hi: f64| {
-            if v > lo && v <= hi {
-                Ok(())
-            } else {
-                Err(Problem::new(key, format!("is {v}, but must be above {lo} and at most {hi}")))
-            }
-        };
-        within("duration_s", self.duration_s, 0.0, 86_400.0)?;
+        above_zero("duration_s", self.duration_s, 86_400.0)?;
         if !(self.warmup_s >= 0.0 && self.warmup_s < self.duration_s) {
             return Err(Problem::new(
                 "warmup_s",
                 format!("is {}, but must be 0 or more and less than duration_s", self.warmup_s),
             ));
         }
-        within("runs", self.runs as f64, 0.0, 100_000.0)?;
+        above_zero("runs", self.runs as f64, 100_000.0)?;
         let flows: u64 = self.flow.iter().map(|f| u64::from(f.count)).sum();
         if flows == 0 || flows > MAX_FLOWS as u64 {
-            return Err(Problem::new(
-                "flow",
-                format!("asks for {flows}, 1 to {MAX_FLOWS} can run"),
-            ));
+            let what = format!("asks for {flows}, 1 to {MAX_FLOWS} can run");
+            return Err(Problem::new("flow", what));
         }
         if self.veth && (self.wifi.is_some() || self.wan.is_some() || self.access.is_some()) {
-            let what = "excludes [wifi], [wan] and [access]: there is no modelled path".to_owned();
+            let what = "excludes [wifi], [wan] and [access]: there is no modelled path";
             return Err(Problem::new("veth", what));
         }
         if self.wifi.is_none() && self.wan.is_none() && !self.veth {
-            return Err(Problem::new(
-                "wan",
-                "is missing, and so is [wifi]: name a link".to_owned(),
-            ));
+            return Err(Problem::new("wan", "is missing, and so is [wifi]: name a link"));
         }
         if let Some(wifi) = &self.wifi {
             wifi.check()?;
@@ -221,7 +209,8 @@ impl Scenario {
         }
         self.check_access()?;
         for (i, flow) in self.flow.iter().enumerate() {
-            flow.check(i, self.stations(), self.duration_s)?;
+            let checked = flow.check(self.stations(), self.duration_s);
+            checked.map_err(|p| p.of(&format!("flow.{i}")))?;
         }
         self.check_datagrams()
     }
@@ -247,10 +236,10 @@ impl Scenario {
     fn check_access(&self) -> Result<(), Problem> {
         let Some(access) = &self.access else { return Ok(()) };
         if self.wifi.is_some() {
-            let what = "and [wifi] exclude each other: stations are the hosts there".to_owned();
+            let what = "and [wifi] exclude each other: stations are the hosts there";
             return Err(Problem::new("access", what));
         }
-        access.check()
+        access.check().map_err(|p| p.of("access"))
     }
 
     /// How many stations a flow can belong to: those of the Wi-Fi, pairs of hosts, or one.

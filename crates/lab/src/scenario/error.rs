@@ -10,9 +10,37 @@ pub(super) struct Problem {
 }
 
 impl Problem {
-    pub(super) fn new(key: impl Into<String>, what: String) -> Self {
-        Problem { key: key.into(), what }
+    pub(super) fn new(key: impl Into<String>, what: impl Into<String>) -> Self {
+        Problem { key: key.into(), what: what.into() }
     }
+
+    /// The same of a key of the table `table`.
+    pub(super) fn of(self, table: &str) -> Self {
+        Problem { key: format!("{table}.{}", self.key), ..self }
+    }
+}
+
+/// Refuses a value that is there and does not lie between `least` and `most`.
+pub(super) fn within(
+    key: &str,
+    value: impl Into<Option<f64>>,
+    least: f64,
+    most: f64,
+) -> Result<(), Problem> {
+    match value.into() {
+        Some(v) if !(least..=most).contains(&v) => {
+            Err(Problem::new(key, format!("is {v}, but must lie between {least} and {most}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Refuses a value that is not above 0 and at most `most`.
+pub(super) fn above_zero(key: &str, v: f64, most: f64) -> Result<(), Problem> {
+    if v > 0.0 && v <= most {
+        return Ok(());
+    }
+    Err(Problem::new(key, format!("is {v}, but must be above 0 and at most {most}")))
 }
 
 /// A mistake in a scenario file.

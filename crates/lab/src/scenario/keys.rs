@@ -52,3 +52,12 @@ fn put(table: &mut Table, key: &str, value: Value) -> Result<(), String> {
         _ => Err(format!("goes through `{head}`, which is a plain value")),
     }
 }
+
+/// What one of something is written as: nothing.
+pub(super) fn one() -> u32 {
+    1
+}
+
+pub(super) fn is_zero(v: &f64) -> bool {
+    *v == 0.0
+}

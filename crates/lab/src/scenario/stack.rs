@@ -75,7 +75,7 @@ impl Scenario {
             return self.check_rival(name);
         }
         if self.veth {
-            let what = "is for rivals: say stack = { rival = \"NAME\" }".to_owned();
+            let what = "is for rivals: say stack = { rival = \"NAME\" }";
             return Err(Problem::new("veth", what));
         }
         if *stack == Stack::Simulated {
@@ -87,7 +87,7 @@ impl Scenario {
             return Err(Problem::new("flow", what));
         }
         if matches!(stack, Stack::Command { .. }) && self.flow.len() != 1 {
-            let what = "must be one entry: what commands send is not told apart".to_owned();
+            let what = "must be one entry: what commands send is not told apart";
             return Err(Problem::new("flow", what));
         }
         for (i, flow) in self.flow.iter().enumerate() {
@@ -140,6 +140,6 @@ impl Scenario {
 
     #[cfg(not(target_os = "linux"))]
     fn check_rival(&self, _: &str) -> Result<(), Problem> {
-        Err(Problem::new("stack.rival", "needs Linux".to_owned()))
+        Err(Problem::new("stack.rival", "needs Linux"))
     }
 }

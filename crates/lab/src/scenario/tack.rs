@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use tack::{Params, RbbPolicy, StartupAcks};
 
-use super::error::Problem;
+use super::error::{Problem, within};
 
 /// Parameters of the mechanism, as in [`tack::Params`]; left out: its defaults.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
@@ -36,17 +36,14 @@ pub struct TackWords {
 impl TackWords {
     /// Puts what is said here into `params`.
     pub(super) fn apply(&self, params: &mut Params) -> Result<(), Problem> {
-        let within = |key: &str, v: Option<u32>, least: u32, most: u32, usual: u32| match v {
-            Some(v) if !(least..=most).contains(&v) => {
-                Err(Problem::new(key, format!("is {v}, {least} to {most} can run")))
-            }
-            v => Ok(v.unwrap_or(usual)),
-        };
-        params.beta = within("beta", self.beta, 2, 64, params.beta)?;
-        params.segments_per_ack = within("l", self.l, 1, 64, params.segments_per_ack)?;
-        let settling = within("settling_divisor", self.settling_divisor, 1, 1_000, 4);
-        params.settling_divisor =
-            if self.settling_divisor.is_some() { settling? } else { params.settling_divisor };
+        for (key, word, (least, most), param) in [
+            ("beta", self.beta, (2.0, 64.0), &mut params.beta),
+            ("l", self.l, (1.0, 64.0), &mut params.segments_per_ack),
+            ("settling_divisor", self.settling_divisor, (1.0, 1e3), &mut params.settling_divisor),
+        ] {
+            within(key, word.map(f64::from), least, most)?;
+            *param = word.unwrap_or(*param);
+        }
         params.loss_iacks = self.loss_iacks.unwrap_or(params.loss_iacks);
         params.owd_timing = self.owd_timing.unwrap_or(params.owd_timing);
         if let Some(text) = &self.rbb {

@@ -77,7 +77,12 @@ fn mistakes_name_their_line_their_key_and_the_remedy() {
             16,
             ["flow.0.station", "0 to 0"],
         ),
-        ("strategy = \"tack\"", "strategy = \"tack\"\nbeta = 1", 16, ["flow.0.beta", "2 to 64"]),
+        (
+            "strategy = \"tack\"",
+            "strategy = \"tack\"\nbeta = 1",
+            16,
+            ["flow.0.beta", "between 2 and 64"],
+        ),
         ("phy = \"n\"", "phy = \"n\"\nscan_ms = [1.0, 2.0]", 9, ["wifi.scan_ms", "how often"]),
         ("phy = \"n\"", "phy = \"n\"\nap_txop_us = -1.0", 9, ["wifi.ap_txop_us", "between"]),
         ("phy = \"n\"", "phy = \"n\"\nqueue = \"codel\"", 9, ["queue", "`fq-codel`"]),
@@ -222,7 +227,7 @@ fn an_fq_codel_access_point_has_linuxs_values_and_takes_the_scenarios_limits() {
     use tack_link::wlan::{Standard, TxqConfig};
     let config = |keys: &str| {
         let text = GOOD.replacen("phy = \"n\"", &format!("phy = \"n\"\n{keys}"), 1);
-        Scenario::parse(&text).unwrap().wifi.unwrap().config(1).unwrap()
+        Scenario::parse(&text).unwrap().wifi.unwrap().checked_config(1).unwrap()
     };
     let linux = TxqConfig::mac80211(Standard::N);
     let ap = config("queue = \"fq-codel\"");

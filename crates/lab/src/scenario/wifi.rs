@@ -8,7 +8,8 @@ use tack_link::wlan::{
     Protection, ScanPlan, Scheduling, Standard, TxqConfig, WlanConfig,
 };
 
-use super::error::Problem;
+use super::error::{Problem, above_zero, within};
+use super::keys::one;
 
 /// What waits at a node of the 802.11 hop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
@@ -21,7 +22,7 @@ pub enum WifiQueue {
 }
 
 /// The 802.11 hop between station(s) and AP. Keys left out keep the preset's value.
-#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Wifi {
     /// `b`, `g`, `n`, `ac` or `ax`.
@@ -125,59 +126,20 @@ fn textbook() -> String {
     "textbook".to_owned()
 }
 
-fn one() -> u32 {
-    1
-}
-
 impl Wifi {
     /// `preset` of `phy` with one station, nothing changed.
     pub fn preset(phy: &str, preset: &str) -> Wifi {
-        Wifi {
-            phy: phy.to_owned(),
-            preset: preset.to_owned(),
-            stations: 1,
-            ap_ampdu_bytes: None,
-            ap_ampdu_mpdus: None,
-            sta_ampdu_bytes: None,
-            sta_ampdu_mpdus: None,
-            uplink_mbps: None,
-            downlink_mbps: None,
-            mpdu_error: None,
-            ppdu_error: None,
-            protection: None,
-            explicit_bar: None,
-            saturated_neighbours: None,
-            neighbours: None,
-            neighbour_packets_per_s: None,
-            hidden_bursts_per_s: None,
-            beacons: None,
-            retry_limit: None,
-            ap_txop_us: None,
-            capture: None,
-            round_robin: None,
-            scan_every_s: None,
-            scan_ms: None,
-            queue: None,
-            sta_queue: None,
-            committed_ppdus: None,
-            ap_queue_packets: None,
-            sta_queue_packets: None,
-            host_delay_us: None,
-            host_per_packet_us: None,
-        }
+        Wifi { phy: phy.to_owned(), preset: preset.to_owned(), stations: 1, ..Wifi::default() }
     }
 
     fn standard(&self) -> Result<Standard, Problem> {
-        Standard::from_name(&self.phy).ok_or_else(|| {
-            Problem::new("wifi.phy", format!("is `{}`: b, g, n, ac or ax", self.phy))
-        })
+        Standard::from_name(&self.phy)
+            .ok_or_else(|| Problem::new("phy", format!("is `{}`: b, g, n, ac or ax", self.phy)))
     }
 
     pub(super) fn check(&self) -> Result<(), Problem> {
         let config = self.build()?;
-        config
-            .validate()
-            .map_err(|e| Problem::new(format!("wifi ({})", e.field), e.problem.to_owned()))
+        config.validate().map_err(|e| Problem::new(format!("wifi ({})", e.field), e.problem))
     }
 
     /// What the link model takes.
@@ -185,19 +147,19 @@ impl Wifi {
     /// # Errors
     /// Which key is out of range; none for a scenario that was parsed.
     fn build(&self) -> Result<WlanConfig, Problem> {
-        let bad = |key: &str, what: String| Problem::new(format!("wifi.{key}"), what);
+        self.build_own().map_err(|p| p.of("wifi"))
+    }
+
+    fn build_own(&self) -> Result<WlanConfig, Problem> {
+        let bad = |key: &str, what: String| Problem::new(key, what);
         let standard = self.standard()?;
         let preset = Preset::from_name(&self.preset).ok_or_else(|| {
             bad("preset", format!("is `{}`: textbook, paper-a or paper-b", self.preset))
         })?;
-        if !(1..=1_000).contains(&self.stations) {
-            return Err(bad("stations", format!("is {}, 1 to 1000 can run", self.stations)));
-        }
+        within("stations", f64::from(self.stations), 1.0, 1e3)?;
         let mut config = WlanConfig::preset(preset, standard).with_stations(self.stations);
         for (key, share) in [("mpdu_error", self.mpdu_error), ("ppdu_error", self.ppdu_error)] {
-            if share.is_some_and(|p| !(0.0..=1.0).contains(&p)) {
-                return Err(bad(key, "must lie between 0 and 1".to_owned()));
-            }
+            within(key, share, 0.0, 1.0)?;
         }
         let limits = |limits: AmpduLimits, bytes: Option<u32>, mpdus: Option<u16>| AmpduLimits {
             max_bytes: bytes.unwrap_or(limits.max_bytes),
@@ -230,10 +192,8 @@ impl Wifi {
                 "cts-to-self" => Protection::CtsToSelf { kbps: None },
                 "rts-cts" => Protection::RtsCts { threshold_bytes: 0, kbps: None },
                 _ => {
-                    return Err(bad(
-                        "protection",
-                        format!("is `{name}`: none, cts-to-self or rts-cts"),
-                    ));
+                    let what = format!("is `{name}`: none, cts-to-self or rts-cts");
+                    return Err(Problem::new("protection", what));
                 }
             };
         }
@@ -241,26 +201,20 @@ impl Wifi {
         self.surroundings(&mut config)?;
         self.access(&mut config)?;
         self.queues(&mut config)?;
-        let us = |key: &str, v: Option<f64>, preset: Duration| match v {
-            Some(us) if (0.0..=1e6).contains(&us) => Ok(Duration::from_secs_f64(us / 1e6)),
-            Some(us) => Err(bad(key, format!("is {us}, but must lie between 0 and 1000000"))),
-            None => Ok(preset),
-        };
-        config.host_delay = HostDelay {
-            delay: us("host_delay_us", self.host_delay_us, config.host_delay.delay)?,
-            per_packet: us(
-                "host_per_packet_us",
-                self.host_per_packet_us,
-                config.host_delay.per_packet,
-            )?,
-            ..config.host_delay
-        };
+        let HostDelay { delay, per_packet, .. } = &mut config.host_delay;
+        for (key, us, own) in [
+            ("host_delay_us", self.host_delay_us, delay),
+            ("host_per_packet_us", self.host_per_packet_us, per_packet),
+        ] {
+            within(key, us, 0.0, 1e6)?;
+            *own = us.map_or(*own, |us| Duration::from_secs_f64(us / 1e6));
+        }
         Ok(config)
     }
 
     /// What waits where.
     fn queues(&self, config: &mut WlanConfig) -> Result<(), Problem> {
-        let bad = |key: &str, what: &str| Problem::new(format!("wifi.{key}"), what.to_owned());
+        let bad = |key: &str, what: &str| Problem::new(key, what);
         config.ap_queue_packets = self.ap_queue_packets.unwrap_or(config.ap_queue_packets);
         config.station_queue_packets =
             self.sta_queue_packets.unwrap_or(config.station_queue_packets);
@@ -283,9 +237,7 @@ impl Wifi {
             let what = "needs queue = \"fq-codel\" or sta_queue = \"fq-codel\"";
             return Err(bad("committed_ppdus", what));
         }
-        if self.committed_ppdus.is_some_and(|n| !(1..=64).contains(&n)) {
-            return Err(bad("committed_ppdus", "must lie between 1 and 64"));
-        }
+        within("committed_ppdus", self.committed_ppdus.map(|n| n as f64), 1.0, 64.0)?;
         (config.ap_txq, config.station_txq) = (ap, station);
         Ok(())
     }
@@ -297,7 +249,7 @@ impl Wifi {
                 return Ok(Duration::from_secs_f64(v));
             }
             let what = format!("is {v} s, but must lie between {lo} and {hi} s");
-            Err(Problem::new(format!("wifi.{key}"), what))
+            Err(Problem::new(key, what))
         };
         config.retry_limit = self.retry_limit.or(config.retry_limit);
         config.capture = self.capture.unwrap_or(config.capture);
@@ -311,8 +263,8 @@ impl Wifi {
             None => {}
         }
         if self.scan_ms.is_some() && self.scan_every_s.is_none() {
-            let what = "says how long, but scan_every_s does not say how often".to_owned();
-            return Err(Problem::new("wifi.scan_ms", what));
+            let what = "says how long, but scan_every_s does not say how often";
+            return Err(Problem::new("scan_ms", what));
         }
         if let Some(every) = self.scan_every_s {
             let (min, max) = self.scan_ms.unwrap_or((100.0, 250.0));
@@ -334,31 +286,19 @@ impl Wifi {
             ampdu: config.ap_ampdu,
             edca: config.ap_edca[1],
         };
-        let most = 1_000;
-        let counts =
-            [("neighbours", self.neighbours), ("saturated_neighbours", self.saturated_neighbours)];
-        for (key, n) in counts {
-            if n.is_some_and(|n| n > most) {
-                return Err(Problem::new(format!("wifi.{key}"), format!("must be at most {most}")));
-            }
-        }
+        within("neighbours", self.neighbours.map(f64::from), 0.0, 1e3)?;
+        within("saturated_neighbours", self.saturated_neighbours.map(f64::from), 0.0, 1e3)?;
         for _ in 0..self.saturated_neighbours.unwrap_or(0) {
             config.neighbours.push(neighbour(config, Load::Saturated));
         }
         let packets_per_s = self.neighbour_packets_per_s.unwrap_or(100.0);
-        if !(packets_per_s > 0.0 && packets_per_s <= 1e6) {
-            let what = format!("is {packets_per_s}, but must be above 0 and at most 1000000");
-            return Err(Problem::new("wifi.neighbour_packets_per_s", what));
-        }
+        above_zero("neighbour_packets_per_s", packets_per_s, 1e6)?;
         for _ in 0..self.neighbours.unwrap_or(0) {
             let load = Load::Mbps(packets_per_s * 1_500.0 * 8.0 / 1e6);
             config.neighbours.push(neighbour(config, load));
         }
         if let Some(bursts_per_s) = self.hidden_bursts_per_s {
-            if !(0.0..=1e6).contains(&bursts_per_s) {
-                let what = format!("is {bursts_per_s}, but must lie between 0 and 1000000");
-                return Err(Problem::new("wifi.hidden_bursts_per_s", what));
-            }
+            within("hidden_bursts_per_s", bursts_per_s, 0.0, 1e6)?;
             config.hidden = Some(HiddenInterferer { bursts_per_s, burst: None });
         }
         match self.beacons {
@@ -381,10 +321,5 @@ impl Wifi {
         let wrong = |p: Problem| anyhow::anyhow!("{} {}", p.key, p.what);
         self.check().map_err(wrong)?;
         Ok(WlanConfig { seed, ..self.build().map_err(wrong)? })
-    }
-
-    /// What the link model takes, with `seed`. Checked before: a scenario that was parsed has one.
-    pub fn config(&self, seed: u64) -> Option<WlanConfig> {
-        self.build().ok().map(|config| WlanConfig { seed, ..config })
     }
 }

@@ -43,50 +43,39 @@ pub enum Kind {
 
 /// What is shown.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(default, deny_unknown_fields)]
 pub struct View {
     /// How it looks.
-    #[serde(default)]
     pub kind: Kind,
     /// Above it.
-    #[serde(default)]
     pub title: String,
     /// Of the metric table, or of a distribution or series.
-    #[serde(default)]
     pub metric: String,
     /// Columns of a table.
-    #[serde(default)]
     pub metrics: Vec<String>,
     /// Which records.
-    #[serde(default)]
     pub at: Words,
     /// Axes with a picture for each combination; of a table, its rows (all axes if left out).
-    #[serde(default)]
     pub panels: Vec<String>,
     /// Axis with a line for each value.
     pub lines: Option<String>,
     /// Axis from left to right.
-    #[serde(default)]
     pub x: String,
     /// What x is called.
     pub x_label: Option<String>,
     /// Logarithmic axes.
-    #[serde(default)]
     pub log_x: bool,
     /// See `log_x`.
-    #[serde(default)]
     pub log_y: bool,
     /// Keys of the other record of each pair.
     pub versus: Option<Words>,
     /// How the two are held against each other.
-    #[serde(default)]
     pub how: How,
     /// What the figure is multiplied with.
     pub scale: Option<f64>,
     /// What it is called then.
     pub unit: Option<String>,
     /// Points of the paper by line; `PANEL LINE` where there are panels.
-    #[serde(default)]
     pub paper: BTreeMap<String, Vec<(Word, f64)>>,
 }
 

@@ -2,6 +2,33 @@
 
 use toml::{Table, Value};
 
+/// A table of a scenario, read and written key by key: what stands before the semicolon as it says, what
+/// stands behind it may be left out.
+macro_rules! keys {
+    (
+        $(#[$meta:meta])*
+        pub struct $name:ident {
+            $($(#[$own:meta])* pub $field:ident: $of:ty,)*
+            ;
+            $($(#[$doc:meta])* $key:ident: $what:ty,)*
+        }
+    ) => {
+        $(#[$meta])*
+        #[derive(serde::Deserialize, serde::Serialize)]
+        #[serde(deny_unknown_fields)]
+        pub struct $name {
+            $($(#[$own])* pub $field: $of,)*
+            $(
+                $(#[$doc])*
+                #[serde(default, skip_serializing_if = "Option::is_none")]
+                pub $key: Option<$what>,
+            )*
+        }
+    };
+}
+
+pub(super) use keys;
+
 /// Whether the table says something at a dotted key.
 pub(crate) fn has(table: &Table, key: &str) -> bool {
     let mut parts = key.split('.');

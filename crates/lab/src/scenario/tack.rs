@@ -1,36 +1,31 @@
 //! TACK's own parameters: what `[flow.tack]` may say.
 
-use serde::{Deserialize, Serialize};
 use tack::{Params, RbbPolicy, StartupAcks};
 
 use super::error::{Problem, within};
+use super::keys::keys;
 
-/// Parameters of the mechanism, as in [`tack::Params`]; left out: its defaults.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct TackWords {
-    /// `beta`: TACKs per RTTmin, 2 to 64 (the flow's own `beta`).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub beta: Option<u32>,
-    /// `L`: full segments per TACK, 1 to 64 (the flow's own `segments_per_ack`).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub l: Option<u32>,
-    /// How many holes a TACK lists: `on-demand`, `rich` (all of them) or `poor:Q` [TON §V-A].
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rbb: Option<String>,
-    /// Whether losses are announced at once [TON Fig. 6a].
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub loss_iacks: Option<bool>,
-    /// RTTmin by the least smoothed one-way delay; `false` samples the newest packet
-    /// [TON Fig. 7a].
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub owd_timing: Option<bool>,
-    /// A loss is announced RTTmin divided by this after it shows, 1 to 1000 [TON §VIII].
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub settling_divisor: Option<u32>,
-    /// While bandwidth is probed: `per-packet` or `per-rtt:N` TACKs.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub startup: Option<String>,
+keys! {
+    /// Parameters of the mechanism, as in [`tack::Params`]; left out: its defaults.
+    #[derive(Clone, Debug, Default, PartialEq, Eq)]
+    pub struct TackWords {
+        ;
+        /// `beta`: TACKs per RTTmin, 2 to 64 (the flow's own `beta`).
+        beta: u32,
+        /// `L`: full segments per TACK, 1 to 64 (the flow's own `segments_per_ack`).
+        l: u32,
+        /// How many holes a TACK lists: `on-demand`, `rich` (all of them) or `poor:Q` [TON §V-A].
+        rbb: String,
+        /// Whether losses are announced at once [TON Fig. 6a].
+        loss_iacks: bool,
+        /// RTTmin by the least smoothed one-way delay; `false` samples the newest packet
+        /// [TON Fig. 7a].
+        owd_timing: bool,
+        /// A loss is announced RTTmin divided by this after it shows, 1 to 1000 [TON §VIII].
+        settling_divisor: u32,
+        /// While bandwidth is probed: `per-packet` or `per-rtt:N` TACKs.
+        startup: String,
+    }
 }
 
 impl TackWords {

@@ -12,15 +12,17 @@ use tack_link::wired::{
 use tack_units::{Instant, Rate};
 
 use super::error::{Problem, within};
+use super::keys::keys;
 
 macro_rules! direction {
     ($($(#[$doc:meta])* $name:ident: $t:ty,)*) => {
-        /// One direction. Keys left out fall back to `[wan]`, then to "none of it".
-        #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
-        #[serde(deny_unknown_fields)]
-        pub struct WanDirection {
-            $($(#[$doc])* #[serde(default, skip_serializing_if = "Option::is_none")]
-            pub $name: Option<$t>,)*
+        keys! {
+            /// One direction. Keys left out fall back to `[wan]`, then to "none of it".
+            #[derive(Clone, Debug, Default, PartialEq)]
+            pub struct WanDirection {
+                ;
+                $($(#[$doc])* $name: $t,)*
+            }
         }
 
         impl WanDirection {
@@ -30,19 +32,18 @@ macro_rules! direction {
             }
         }
 
-        /// The path behind the AP, or the whole path where there is no Wi-Fi: every key of a
-        /// direction as the default of both, and the directions' own.
-        #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
-        #[serde(deny_unknown_fields)]
-        pub struct Wan {
-            $($(#[$doc])* #[serde(default, skip_serializing_if = "Option::is_none")]
-            pub $name: Option<$t>,)*
-            /// Server to client; overrides key by key.
-            #[serde(default, skip_serializing_if = "Option::is_none")]
-            pub down: Option<WanDirection>,
-            /// Client to server; overrides key by key.
-            #[serde(default, skip_serializing_if = "Option::is_none")]
-            pub up: Option<WanDirection>,
+        keys! {
+            /// The path behind the AP, or the whole path where there is no Wi-Fi: every key of a
+            /// direction as the default of both, and the directions' own.
+            #[derive(Clone, Debug, Default, PartialEq)]
+            pub struct Wan {
+                ;
+                $($(#[$doc])* $name: $t,)*
+                /// Server to client; overrides key by key.
+                down: WanDirection,
+                /// Client to server; overrides key by key.
+                up: WanDirection,
+            }
         }
     };
 }

@@ -9,7 +9,7 @@ use tack_link::wlan::{
 };
 
 use super::error::{Problem, above_zero, within};
-use super::keys::one;
+use super::keys::{keys, one};
 
 /// What waits at a node of the 802.11 hop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
@@ -21,105 +21,79 @@ pub enum WifiQueue {
     FqCodel,
 }
 
-/// The 802.11 hop between station(s) and AP. Keys left out keep the preset's value.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct Wifi {
-    /// `b`, `g`, `n`, `ac` or `ax`.
-    pub phy: String,
-    /// `textbook`, `paper-a` or `paper-b`.
-    #[serde(default = "textbook")]
-    pub preset: String,
-    /// Stations, 1 to 1000.
-    #[serde(default = "one")]
-    pub stations: u32,
-    /// Largest A-MPDU the AP sends, bytes; 0 sends every MPDU alone.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ap_ampdu_bytes: Option<u32>,
-    /// Most MPDUs in one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ap_ampdu_mpdus: Option<u16>,
-    /// Largest A-MPDU a station sends, bytes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub sta_ampdu_bytes: Option<u32>,
-    /// Most MPDUs in one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub sta_ampdu_mpdus: Option<u16>,
-    /// PHY rate of what stations send, Mbit/s; the PHY's nearest rate is taken.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub uplink_mbps: Option<f64>,
-    /// PHY rate of what the AP sends, Mbit/s; the PHY's nearest rate is taken.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub downlink_mbps: Option<f64>,
-    /// Share of MPDUs with bit errors, both directions.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub mpdu_error: Option<f64>,
-    /// Share of whole PPDUs lost.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ppdu_error: Option<f64>,
-    /// `none`, `cts-to-self` or `rts-cts`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub protection: Option<String>,
-    /// A BlockAckReq precedes retransmission after a lost BlockAck.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub explicit_bar: Option<bool>,
-    /// Neighbours on the channel that always have something to send.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub saturated_neighbours: Option<u32>,
-    /// Neighbours with a load of their own: how many.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub neighbours: Option<u32>,
-    /// Packets of 1500 bytes per second each of those offers (100).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub neighbour_packets_per_s: Option<f64>,
-    /// Bursts per second of interference nobody hears coming.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub hidden_bursts_per_s: Option<f64>,
-    /// The AP sends beacons.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub beacons: Option<bool>,
-    /// The AP's queue: `fifo`, one for all stations (the preset's), or `fq-codel`, Linux's: a queue
-    /// per station and flow under CoDel with ECN, stations in turn by airtime.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub queue: Option<WifiQueue>,
-    /// The stations' queues, likewise; airtime is shared by the AP alone.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub sta_queue: Option<WifiQueue>,
-    /// PPDUs that lie in the hardware behind `fq-codel`, 1 to 64 per node and category (2).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub committed_ppdus: Option<usize>,
-    /// AP queue, packets: of all stations together (1000; 8192 with `fq-codel`), or with
-    /// `round_robin` of each.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ap_queue_packets: Option<usize>,
-    /// Station queue, packets (1000; 8192 with `fq-codel`).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub sta_queue_packets: Option<usize>,
-    /// Attempts after which an MPDU is given up, beyond the first.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub retry_limit: Option<u32>,
-    /// Transmission opportunity of the AP, microseconds; 0 allows one PPDU per access.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ap_txop_us: Option<f64>,
-    /// When the AP collides with a station, what of its frame outlasts the station's is received
-    /// (on with several stations).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub capture: Option<bool>,
-    /// Every station has the AP's queue limit to itself and is served in turn.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub round_robin: Option<bool>,
-    /// Stations leave the channel to scan this often, seconds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub scan_every_s: Option<f64>,
-    /// Shortest and longest absence, milliseconds ([100, 250]).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub scan_ms: Option<(f64, f64)>,
-    /// The station's host takes this long per PPDU before it acknowledges, microseconds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub host_delay_us: Option<f64>,
-    /// And this long per packet, microseconds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub host_per_packet_us: Option<f64>,
+keys! {
+    /// The 802.11 hop between station(s) and AP. Keys left out keep the preset's value.
+    #[derive(Clone, Debug, Default, PartialEq)]
+    pub struct Wifi {
+        /// `b`, `g`, `n`, `ac` or `ax`.
+        pub phy: String,
+        /// `textbook`, `paper-a` or `paper-b`.
+        #[serde(default = "textbook")]
+        pub preset: String,
+        /// Stations, 1 to 1000.
+        #[serde(default = "one")]
+        pub stations: u32,
+        ;
+        /// Largest A-MPDU the AP sends, bytes; 0 sends every MPDU alone.
+        ap_ampdu_bytes: u32,
+        /// Most MPDUs in one.
+        ap_ampdu_mpdus: u16,
+        /// Largest A-MPDU a station sends, bytes.
+        sta_ampdu_bytes: u32,
+        /// Most MPDUs in one.
+        sta_ampdu_mpdus: u16,
+        /// PHY rate of what stations send, Mbit/s; the PHY's nearest rate is taken.
+        uplink_mbps: f64,
+        /// PHY rate of what the AP sends, Mbit/s; the PHY's nearest rate is taken.
+        downlink_mbps: f64,
+        /// Share of MPDUs with bit errors, both directions.
+        mpdu_error: f64,
+        /// Share of whole PPDUs lost.
+        ppdu_error: f64,
+        /// `none`, `cts-to-self` or `rts-cts`.
+        protection: String,
+        /// A BlockAckReq precedes retransmission after a lost BlockAck.
+        explicit_bar: bool,
+        /// Neighbours on the channel that always have something to send.
+        saturated_neighbours: u32,
+        /// Neighbours with a load of their own: how many.
+        neighbours: u32,
+        /// Packets of 1500 bytes per second each of those offers (100).
+        neighbour_packets_per_s: f64,
+        /// Bursts per second of interference nobody hears coming.
+        hidden_bursts_per_s: f64,
+        /// The AP sends beacons.
+        beacons: bool,
+        /// The AP's queue: `fifo`, one for all stations (the preset's), or `fq-codel`, Linux's: a queue
+        /// per station and flow under CoDel with ECN, stations in turn by airtime.
+        queue: WifiQueue,
+        /// The stations' queues, likewise; airtime is shared by the AP alone.
+        sta_queue: WifiQueue,
+        /// PPDUs that lie in the hardware behind `fq-codel`, 1 to 64 per node and category (2).
+        committed_ppdus: usize,
+        /// AP queue, packets: of all stations together (1000; 8192 with `fq-codel`), or with
+        /// `round_robin` of each.
+        ap_queue_packets: usize,
+        /// Station queue, packets (1000; 8192 with `fq-codel`).
+        sta_queue_packets: usize,
+        /// Attempts after which an MPDU is given up, beyond the first.
+        retry_limit: u32,
+        /// Transmission opportunity of the AP, microseconds; 0 allows one PPDU per access.
+        ap_txop_us: f64,
+        /// When the AP collides with a station, what of its frame outlasts the station's is received
+        /// (on with several stations).
+        capture: bool,
+        /// Every station has the AP's queue limit to itself and is served in turn.
+        round_robin: bool,
+        /// Stations leave the channel to scan this often, seconds.
+        scan_every_s: f64,
+        /// Shortest and longest absence, milliseconds ([100, 250]).
+        scan_ms: (f64, f64),
+        /// The station's host takes this long per PPDU before it acknowledges, microseconds.
+        host_delay_us: f64,
+        /// And this long per packet, microseconds.
+        host_per_packet_us: f64,
+    }
 }
 
 fn textbook() -> String {

@@ -54,7 +54,7 @@ use toml::Table;
 use crate::claim::Claim;
 use crate::draw::Distribution;
 use crate::item::Backend;
-use crate::scenario::{Scenario, ScenarioError, set};
+use crate::scenario::{Problem, Scenario, ScenarioError, set, within};
 use crate::view::View;
 
 mod check;
@@ -233,49 +233,36 @@ impl Experiment {
     pub fn parse(text: &str) -> Result<Experiment, ScenarioError> {
         let experiment: Experiment =
             toml::from_str(text).map_err(|e| ScenarioError::from_toml(text, &e))?;
-        let wrong = |key: String, what: String| Err(ScenarioError::at(text, &key, what));
-        if experiment.id.is_empty() {
-            return wrong("id".to_owned(), "is missing: what the experiment is called".to_owned());
-        }
-        for (name, from) in &experiment.draw {
-            if let Err(what) = from.check() {
-                return wrong(format!("draw.{name}"), what);
-            }
-        }
-        if experiment.base.is_some() {
-            return match experiment.check() {
-                Ok(()) => Ok(experiment),
-                Err((key, what)) => wrong(key, what),
-            };
-        }
-        if experiment.variant.len() != 2 {
-            let what = "must name two: the one in question, then the one it is held against";
-            return wrong("variant".to_owned(), what.to_owned());
-        }
-        if experiment.variant[0].name == experiment.variant[1].name {
-            return wrong("variant.1.name".to_owned(), "is that of the first, too".to_owned());
-        }
-        let limits = experiment.limits;
-        let sizes = [
-            ("limits.packets", limits.packets, 1e3, 1e9),
-            ("limits.rtts", limits.rtts, 1.0, 1e5),
-            ("limits.seconds", limits.seconds, 0.1, 86_400.0),
-            ("limits.reruns", f64::from(limits.reruns), 0.0, 100.0),
-            ("sample.packets", experiment.sample.packets, 1e3, 1e9),
-        ];
-        for (key, value, least, most) in sizes {
-            if !(least..=most).contains(&value) {
-                let what = format!("is {value}, but must lie between {least} and {most}");
-                return wrong(key.to_owned(), what);
-            }
-        }
-        for (i, property) in experiment.property.iter().enumerate() {
-            if !(0.0..=1.0).contains(&property.at_least) {
-                let what = format!("is {}, but is a share: 0 to 1", property.at_least);
-                return wrong(format!("property.{i}.at_least"), what);
-            }
-        }
+        experiment.check_all().map_err(|p| ScenarioError::of(text, p))?;
         Ok(experiment)
+    }
+
+    fn check_all(&self) -> Result<(), Problem> {
+        if self.id.is_empty() {
+            return Err(Problem::new("id", "is missing: what the experiment is called"));
+        }
+        for (name, from) in &self.draw {
+            from.check().map_err(|what| Problem::new(format!("draw.{name}"), what))?;
+        }
+        if self.base.is_some() {
+            return self.check();
+        }
+        if self.variant.len() != 2 {
+            let what = "must name two: the one in question, then the one it is held against";
+            return Err(Problem::new("variant", what));
+        }
+        if self.variant[0].name == self.variant[1].name {
+            return Err(Problem::new("variant.1.name", "is that of the first, too"));
+        }
+        within("limits.packets", self.limits.packets, 1e3, 1e9)?;
+        within("limits.rtts", self.limits.rtts, 1.0, 1e5)?;
+        within("limits.seconds", self.limits.seconds, 0.1, 86_400.0)?;
+        within("limits.reruns", f64::from(self.limits.reruns), 0.0, 100.0)?;
+        within("sample.packets", self.sample.packets, 1e3, 1e9)?;
+        for (i, property) in self.property.iter().enumerate() {
+            within(&format!("property.{i}.at_least"), property.at_least, 0.0, 1.0)?;
+        }
+        Ok(())
     }
 }
 

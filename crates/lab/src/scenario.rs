@@ -65,7 +65,9 @@ pub use tack::TackWords;
 pub use wan::{QueueKind, Wan, WanDirection};
 pub use wifi::{Wifi, WifiQueue};
 
-use error::{Problem, above_zero};
+pub(crate) use error::{Problem, within};
+
+use error::above_zero;
 
 /// Most combinations times seeds one file may ask for: hours on many cores, and read in seconds.
 pub const MAX_RUNS: usize = 100_000;
@@ -130,7 +132,7 @@ impl Scenario {
     pub fn parse(text: &str) -> Result<Scenario, ScenarioError> {
         let scenario: Scenario =
             toml::from_str(text).map_err(|e| ScenarioError::from_toml(text, &e))?;
-        scenario.check().map_err(|p| ScenarioError::at(text, &p.key, p.what))?;
+        scenario.check().map_err(|p| ScenarioError::of(text, p))?;
         Ok(scenario)
     }
 
@@ -138,19 +140,20 @@ impl Scenario {
     ///
     /// # Errors
     /// The dotted key, if it is known, and what is wrong with it.
-    pub fn from_table(table: toml::Table) -> Result<Scenario, (String, String)> {
+    pub(crate) fn from_table(table: toml::Table) -> Result<Scenario, Problem> {
         let flows = table.get("flow").cloned();
         let scenario: Scenario = table.try_into().map_err(|e| {
-            let (key, what) = error::of_table(&e);
-            let named = || key.strip_prefix("flow").map(|rest| rest.trim_start_matches('.'));
-            match named().zip(flows.and_then(|flows| first_wrong(&flows))) {
+            let problem = error::of_table(&e);
+            let rest = problem.key.strip_prefix("flow").map(|rest| rest.trim_start_matches('.'));
+            match rest.zip(flows.and_then(|flows| first_wrong(&flows))) {
                 Some((rest, i)) => {
-                    (format!("flow.{i}.{rest}").trim_end_matches('.').to_owned(), what)
+                    let key = format!("flow.{i}.{rest}");
+                    Problem::new(key.trim_end_matches('.'), problem.what)
                 }
-                None => (key, what),
+                None => problem,
             }
         })?;
-        scenario.check().map_err(|p| (p.key, p.what))?;
+        scenario.check()?;
         Ok(scenario)
     }
 

@@ -19,7 +19,8 @@ use serde::Deserialize;
 use crate::course::{DISTRIBUTIONS, SERIES};
 use crate::draw::{Word, Words};
 use crate::metric::{self, base};
-use crate::pivot::{How, Quantity, Results, label, number, with_interval};
+use crate::pivot::{How, Quantity, Results, axis_names, known_axis, label, number, with_interval};
+use crate::scenario::Problem;
 use crate::stats::{self, Estimate};
 use crate::svg::{Axis, Line, Plot, Style};
 use crate::table::Table;
@@ -116,18 +117,13 @@ impl View {
     }
 
     /// Whether it can be shown at all; else what is wrong, and under which key.
-    pub(crate) fn check(&self, axes: &[(String, Vec<Word>)]) -> Result<(), (&'static str, String)> {
-        let names: Vec<&str> = axes.iter().map(|(name, _)| name.as_str()).collect();
-        let known = |name: &str| names.contains(&name);
-        let named = |key, name: &str| {
-            let what = format!("names `{name}`, which is no axis: {}", names.join(", "));
-            if known(name) { Ok(()) } else { Err((key, what)) }
-        };
+    pub(crate) fn check(&self, axes: &[(String, Vec<Word>)]) -> Result<(), Problem> {
+        let named = |key, name: &str| known_axis(axes, key, name);
         self.panels.iter().try_for_each(|p| named("panels", p))?;
         self.lines.iter().try_for_each(|l| named("lines", l))?;
         if matches!(self.kind, Kind::Lines | Kind::Bars) {
             if self.x.is_empty() {
-                return Err(("x", format!("is missing: one of {}", names.join(", "))));
+                return Err(Problem::new("x", format!("is missing: one of {}", axis_names(axes))));
             }
             named("x", &self.x)?;
         }
@@ -136,11 +132,14 @@ impl View {
         let all = self.metrics.iter().chain(simple);
         if let Some(name) = all.into_iter().find(|m| metric::unit(m).is_none()) {
             let key = if self.metrics.contains(name) { "metrics" } else { "metric" };
-            return Err((key, metric::unknown(name)));
+            return Err(Problem::new(key, metric::unknown(name)));
         }
         if self.kind == Kind::Series && !SERIES.contains(&base(&self.metric)) {
             let there = SERIES.join(", ");
-            return Err(("metric", format!("is `{}`; over time there are {there}", self.metric)));
+            return Err(Problem::new(
+                "metric",
+                format!("is `{}`; over time there are {there}", self.metric),
+            ));
         }
         Ok(())
     }

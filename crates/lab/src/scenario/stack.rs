@@ -65,11 +65,7 @@ impl Scenario {
     ///
     /// # Errors
     /// The dotted key, and what is wrong with it.
-    pub(crate) fn check_live(&self) -> Result<(), (String, String)> {
-        self.runs_live().map_err(|p| (p.key, p.what))
-    }
-
-    fn runs_live(&self) -> Result<(), Problem> {
+    pub(crate) fn check_live(&self) -> Result<(), Problem> {
         let stack = self.stack.as_ref().unwrap_or(&Stack::Ours);
         if let Stack::Rival(name) = stack {
             return self.check_rival(name);
@@ -134,8 +130,7 @@ impl Scenario {
     fn check_rival(&self, name: &str) -> Result<(), Problem> {
         crate::versus::rival::Rival::find(name)
             .map_err(|what| Problem::new("stack.rival", what))?;
-        let asked = crate::versus::load::Asked::of(self);
-        asked.map(|_| ()).map_err(|(key, what)| Problem::new(key, what))
+        crate::versus::load::Asked::of(self).map(drop)
     }
 
     #[cfg(not(target_os = "linux"))]

@@ -259,7 +259,7 @@ fn a_wired_fq_codel_has_the_rfcs_defaults_and_marks_unless_told_otherwise() {
 #[test]
 fn a_dumbbell_names_its_mistakes() {
     for (from, to, line, words) in [
-        ("pairs = 3", "pairs = 0", 6, ["access.pairs", "1 to 512"]),
+        ("pairs = 3", "pairs = 0", 6, ["access.pairs", "between 1 and 512"]),
         ("pairs = 3", "pairs = 2", 8, ["access.delay_ms", "one per pair"]),
         ("0.5, 1.0", "-0.5, 1.0", 8, ["access.delay_ms", "between 0"]),
         ("buffer_bdp = 2.5", "buffer_bdp = 0", 14, ["wan.buffer_bdp", "between"]),

@@ -20,13 +20,14 @@ type Both = (tack::SendStream, tack::RecvStream);
 /// Goes on with what is waited for, or begins to wait.
 fn poll<T, F>(
     waiting: &mut Waiting<T>,
-    begin: impl FnOnce() -> F,
+    connection: &tack::Connection,
+    begin: impl FnOnce(tack::Connection) -> F,
     cx: &mut Context<'_>,
 ) -> Poll<io::Result<T>>
 where
     F: Future<Output = io::Result<T>> + Send + Sync + 'static,
 {
-    let future = waiting.get_or_insert_with(|| Box::pin(begin()));
+    let future = waiting.get_or_insert_with(|| Box::pin(begin(connection.clone())));
     let done = ready!(future.as_mut().poll(cx));
     *waiting = None;
     Poll::Ready(done)
@@ -61,12 +62,8 @@ impl<B: Buf> quic::Connection<B> for Connection {
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Result<RecvStream, ConnectionErrorIncoming>> {
-        let connection = &self.opener.connection;
-        let begin = || {
-            let connection = connection.clone();
-            async move { connection.accept_uni().await }
-        };
-        let accepted = ready!(poll(&mut self.accepting, begin, cx));
+        let begin = |connection: tack::Connection| async move { connection.accept_uni().await };
+        let accepted = ready!(poll(&mut self.accepting, &self.opener.connection, begin, cx));
         Poll::Ready(accepted.map(RecvStream::new).map_err(of_connection))
     }
 
@@ -74,12 +71,8 @@ impl<B: Buf> quic::Connection<B> for Connection {
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Result<BidiStream<B>, ConnectionErrorIncoming>> {
-        let connection = &self.opener.connection;
-        let begin = || {
-            let connection = connection.clone();
-            async move { connection.accept_bi().await }
-        };
-        let accepted = ready!(poll(&mut self.accepting_both, begin, cx));
+        let begin = |connection: tack::Connection| async move { connection.accept_bi().await };
+        let accepted = ready!(poll(&mut self.accepting_both, &self.opener.connection, begin, cx));
         Poll::Ready(accepted.map(BidiStream::new).map_err(of_connection))
     }
 
@@ -145,12 +138,8 @@ impl<B: Buf> quic::OpenStreams<B> for OpenStreams {
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Result<BidiStream<B>, StreamErrorIncoming>> {
-        let connection = &self.connection;
-        let begin = || {
-            let connection = connection.clone();
-            async move { connection.open_bi().await }
-        };
-        let opened = ready!(poll(&mut self.opening_both, begin, cx));
+        let begin = |connection: tack::Connection| async move { connection.open_bi().await };
+        let opened = ready!(poll(&mut self.opening_both, &self.connection, begin, cx));
         Poll::Ready(opened.map(BidiStream::new).map_err(of_stream))
     }
 
@@ -158,12 +147,8 @@ impl<B: Buf> quic::OpenStreams<B> for OpenStreams {
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Result<SendStream<B>, StreamErrorIncoming>> {
-        let connection = &self.connection;
-        let begin = || {
-            let connection = connection.clone();
-            async move { connection.open_uni().await }
-        };
-        let opened = ready!(poll(&mut self.opening, begin, cx));
+        let begin = |connection: tack::Connection| async move { connection.open_uni().await };
+        let opened = ready!(poll(&mut self.opening, &self.connection, begin, cx));
         Poll::Ready(opened.map(SendStream::new).map_err(of_stream))
     }
 

@@ -17,7 +17,7 @@ use crate::record::Record;
 use crate::response;
 use crate::result::RunResult;
 use crate::scenario::{App, Scenario, Stack, StockAcks, Strategy, video};
-use crate::simulate::{Running, Wanted};
+use crate::simulate::Running;
 use crate::stock::GaveUp;
 
 /// How often a run in real time is made on a machine that is busy with something else.
@@ -116,8 +116,7 @@ fn record_rtt(figures: &Figures) -> Option<Duration> {
 type Figures = BTreeMap<String, f64>;
 
 fn simulated(item: &Item, running: Result<Running>, record: &mut Record) -> Result<Figures> {
-    let wanted = if item.series { Wanted::Series } else { Wanted::Figures };
-    match running.and_then(|running| running.finish_wanted(&item.scenario, wanted)) {
+    match running.and_then(|running| running.finish_wanted(&item.scenario, item.series)) {
         Ok(run) => {
             record.series = run.series;
             record.samples = run.samples;

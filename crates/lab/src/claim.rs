@@ -29,8 +29,9 @@ use serde::{Deserialize, Serialize};
 use crate::course::DISTRIBUTIONS;
 use crate::draw::{Word, Words};
 use crate::item::Backend;
-use crate::metric;
-use crate::pivot::{How, Quantity, Results, SAME_RUN, label, number, with_interval};
+use crate::metric::{self, base};
+use crate::pivot::{How, Quantity, Results, SAME_RUN, known_axis, label, number, with_interval};
+use crate::scenario::Problem;
 use verdict::Point;
 pub use verdict::Verdict;
 
@@ -236,61 +237,58 @@ impl Claim {
             Word::Text(text) => Some(text.clone()),
             _ => None,
         };
-        let base = self.metric.rsplit_once('.').map_or(self.metric.as_str(), |parts| parts.1);
-        let group = other("group").map(|group| format!("{group}.{base}"));
+        let group = other("group").map(|group| format!("{group}.{}", base(&self.metric)));
         [Some(self.metric.clone()), other("metric"), group].into_iter().flatten().collect()
     }
 
     /// Whether it can be judged at all; else what is wrong, and under which key.
-    pub(crate) fn check(&self, axes: &[(String, Vec<Word>)]) -> Result<(), (&'static str, String)> {
-        let names: Vec<&str> = axes.iter().map(|(name, _)| name.as_str()).collect();
-        let axis = |key: &'static str, name: &str| {
-            if names.contains(&name) {
-                return Ok(());
-            }
-            let what = format!("names `{name}`, which is no axis: {}", names.join(", "));
-            Err((key, what))
-        };
+    pub(crate) fn check(&self, axes: &[(String, Vec<Word>)]) -> Result<(), Problem> {
         if let Expect::LeftOf { times, .. } = &self.expect {
             if !DISTRIBUTIONS.contains(&self.metric.as_str()) {
                 let there = DISTRIBUTIONS.join(", ");
-                return Err(("metric", format!("is `{}`; distributions are {there}", self.metric)));
+                return Err(Problem::new(
+                    "metric",
+                    format!("is `{}`; distributions are {there}", self.metric),
+                ));
             }
             if let Some(wrong) = times.keys().find(|name| quantile_of(name).is_none()) {
-                return Err(("expect.times", format!("has `{wrong}`: write p0 to p100")));
+                return Err(Problem::new(
+                    "expect.times",
+                    format!("has `{wrong}`: write p0 to p100"),
+                ));
             }
         } else if let Some(name) = self.metrics().iter().find(|m| metric::unit(m).is_none()) {
             let key = if *name == self.metric { "metric" } else { "versus" };
-            return Err((key, metric::unknown(name)));
+            return Err(Problem::new(key, metric::unknown(name)));
         }
         if self.versus.is_none() && self.how != How::default() {
-            let what = "needs versus: what the figure is held against".to_owned();
-            return Err(("how", what));
+            let what = "needs versus: what the figure is held against";
+            return Err(Problem::new("how", what));
         }
         let versus = self.versus.iter().flat_map(|w| w.keys());
         let versus = versus.filter(|k| !SAME_RUN.contains(&k.as_str()));
         let keys = versus.map(|k| ("versus", k)).chain(self.at.keys().map(|k| ("at", k)));
         let each = self.each.iter().map(|k| ("each", k));
         for (key, name) in keys.chain(each).chain(self.along.iter().map(|k| ("along", k))) {
-            axis(key, name)?;
+            known_axis(axes, key, name)?;
         }
         match &self.expect {
             Expect::Rust { name, .. } if judge::function(name).is_none() => {
                 let what = format!("names `{name}`, there are {}", judge::names());
-                Err(("expect.name", what))
+                Err(Problem::new("expect.name", what))
             }
             Expect::Within { value: None, values, .. }
             | Expect::AtLeast { value: None, values }
             | Expect::AtMost { value: None, values }
                 if values.is_empty() =>
             {
-                Err(("expect", "needs value, or values by name".to_owned()))
+                Err(Problem::new("expect", "needs value, or values by name"))
             }
             Expect::LeftOf { times, .. } if times.is_empty() => {
-                Err(("expect.times", "needs a quantile, as in times = { p50 = 2.0 }".to_owned()))
+                Err(Problem::new("expect.times", "needs a quantile, as in times = { p50 = 2.0 }"))
             }
             Expect::Within { relative: None, absolute: None, .. } => {
-                Err(("expect", "needs relative or absolute: how far it may differ".to_owned()))
+                Err(Problem::new("expect", "needs relative or absolute: how far it may differ"))
             }
             Expect::Rising { .. }
             | Expect::Falling { .. }
@@ -298,7 +296,7 @@ impl Claim {
             | Expect::DropAtMost { .. }
                 if self.along.is_none() =>
             {
-                Err(("along", "is missing: this form looks along an axis".to_owned()))
+                Err(Problem::new("along", "is missing: this form looks along an axis"))
             }
             _ => Ok(()),
         }

@@ -8,15 +8,12 @@
 
 use core::fmt;
 use core::time::Duration;
-use std::io::Write;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, ensure};
 use serde::Serialize;
 use tack_device::Netns;
-use tack_emu::{Classify, Emulation, EmulationConfig, LatenessBound, Report, Tally};
+use tack_emu::{Emulation, EmulationConfig, Report, Tally};
 use tack_link::path::Path;
-use tack_link::wired::Wired;
-use tack_link::wlan::Wlan;
 use tack_link::{End, PacketKind};
 use tack_sim::Seed;
 use tack_tcp::wire::checksum::PROTOCOL_TCP;
@@ -61,27 +58,12 @@ impl EmulatedPath {
 
     /// As a link. The same draws as in the simulator.
     pub(crate) fn link(&self) -> Result<Path<Hop>> {
-        Ok(Path::new(self.build()?.into_iter().map(|(_, hop)| hop).collect()))
-    }
-
-    /// Its links, with their names.
-    fn build(&self) -> Result<Vec<(&'static str, Hop)>> {
         let seed = Seed(self.seed);
-        let mut hops = Vec::new();
-        if let Some(wifi) = &self.wifi {
-            let config = wifi.config(seed.derive("wlan")).context("[wifi] cannot be built")?;
-            hops.push(("wifi", Hop::Wlan(Box::new(Wlan::new(config)?))));
-        }
-        if let Some(wan) = &self.wan {
-            let rtt = wan.round_trip();
-            let (up, down) = (wan.up().config(rtt), wan.down().config(rtt));
-            let wired = Wired::new(up, down, seed.derive("wan"))?;
-            hops.push(("wan", Hop::Wired(Box::new(wired))));
-        }
-        if hops.is_empty() {
-            bail!("the path has neither Wi-Fi nor a wire");
-        }
-        Ok(hops)
+        let wifi = self.wifi.as_ref().map(|wifi| Hop::of_wifi(wifi, seed));
+        let wan = self.wan.as_ref().map(|wan| Hop::of_wan(wan, wan.round_trip(), seed));
+        let hops: Vec<Hop> = wifi.into_iter().chain(wan).collect::<Result<_>>()?;
+        ensure!(!hops.is_empty(), "the path has neither Wi-Fi nor a wire");
+        Ok(Path::new(hops))
     }
 }
 
@@ -103,51 +85,28 @@ pub(crate) fn kind(bytes: &[u8]) -> PacketKind {
     }
 }
 
-/// How it is emulated.
-pub struct EmulateSettings {
-    /// Least time between two releases; see [`EmulationConfig::quantum`].
-    pub quantum: Duration,
-    /// Beyond what lateness the account says that figures are worth nothing.
-    pub bound: LatenessBound,
-    /// Write the packets at both ends here, as pcapng.
-    pub capture: Option<Box<dyn Write + Send>>,
-    /// Tells data from acknowledgments: by what segments say, if nothing else is asked for.
-    pub classify: Classify,
-}
-
-impl Default for EmulateSettings {
-    fn default() -> Self {
-        EmulateSettings {
-            quantum: Duration::ZERO,
-            bound: LatenessBound::default(),
-            capture: None,
-            classify: kind,
-        }
-    }
-}
-
 /// A path in use.
-pub struct Emulated {
-    emulation: Emulation<Path<Hop>>,
-    names: Vec<&'static str>,
-}
+pub struct Emulated(Emulation<Path<Hop>>);
 
 impl Emulated {
+    /// How a path is emulated if nothing else is asked for: data and acknowledgments are told apart by
+    /// what segments say.
+    pub fn config() -> EmulationConfig {
+        EmulationConfig { classify: kind, ..EmulationConfig::default() }
+    }
+
     /// Makes namespaces, devices and the path between them.
     ///
     /// # Errors
     /// The path makes no sense, or the machine or its privileges do not suffice; the message says
     /// what would.
-    pub fn start(path: &EmulatedPath, settings: EmulateSettings) -> Result<Emulated> {
-        let (names, hops) = path.build()?.into_iter().unzip();
-        let EmulateSettings { quantum, bound, capture, classify } = settings;
-        let config = EmulationConfig { quantum, bound, capture, classify, ..Default::default() };
-        Ok(Emulated { emulation: Emulation::new(Path::new(hops), config)?, names })
+    pub fn start(path: &EmulatedPath, config: EmulationConfig) -> Result<Emulated> {
+        Ok(Emulated(Emulation::new(path.link()?, config)?))
     }
 
     /// The namespace at `end`: the client's is A, the server's B.
     pub fn netns(&self, end: End) -> &Netns {
-        self.emulation.netns(end)
+        self.0.netns(end)
     }
 
     /// Ends it and adds up.
@@ -155,7 +114,7 @@ impl Emulated {
     /// # Errors
     /// What ended it before, or an incomplete capture.
     pub fn finish(self) -> Result<Account> {
-        Ok(Account::of(&self.emulation.finish()?, &self.names))
+        Ok(Account::of(&self.0.finish()?))
     }
 }
 
@@ -218,7 +177,7 @@ pub struct LatenessSummary {
 }
 
 impl Account {
-    fn of(report: &Report<Path<Hop>>, names: &[&'static str]) -> Account {
+    fn of(report: &Report<Path<Hop>>) -> Account {
         let ran_s = report.ran.as_secs_f64();
         let way = |from: End| {
             let (sent, got) = (report.passed.entered(from), report.passed.left(from.other()));
@@ -230,8 +189,8 @@ impl Account {
                 mbps: got.ip_bytes as f64 * 8e-6 / ran_s.max(1e-9),
             }
         };
-        let hops = names.iter().zip(report.link.links()).map(|(name, hop)| HopAccount {
-            name,
+        let hops = report.link.links().map(|hop| HopAccount {
+            name: hop.name(),
             queue_drops: hop.queue_drops(),
             losses: hop.losses(),
         });
@@ -267,22 +226,16 @@ impl fmt::Display for Account {
             )?;
         }
         for hop in &self.hops {
-            writeln!(
-                f,
-                "{}: {} dropped by queues, {} lost",
-                hop.name, hop.queue_drops, hop.losses
-            )?;
+            let HopAccount { name, queue_drops, losses } = hop;
+            writeln!(f, "{name}: {queue_drops} dropped by queues, {losses} lost")?;
         }
         if let Some(air) = &self.airtime {
-            let percent = |share: f64| share * 100.0;
-            writeln!(
-                f,
-                "airtime: data {:.1} %, ACKs {:.1} %, collisions {:.1} %, idle {:.1} %",
-                percent(air.data),
-                percent(air.acks),
-                percent(air.collisions),
-                percent(air.idle)
-            )?;
+            let AirtimeShares { data, acks, collisions, idle, .. } = air;
+            let percent =
+                [data, acks, collisions, idle].map(|share| format!("{:.1} %", share * 100.0));
+            let [data, acks, collisions, idle] = percent;
+            let shares = format!("data {data}, ACKs {acks}, collisions {collisions}, idle {idle}");
+            writeln!(f, "airtime: {shares}")?;
         }
         let late = &self.lateness_us;
         writeln!(

@@ -54,7 +54,7 @@ use toml::Table;
 use crate::claim::Claim;
 use crate::draw::Distribution;
 use crate::item::Backend;
-use crate::scenario::{Scenario, ScenarioError, set};
+use crate::scenario::{Problem, Scenario, ScenarioError, set, within};
 use crate::view::View;
 
 mod check;
@@ -64,61 +64,44 @@ pub use only::keep_only;
 
 /// An experiment, as in its file.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(default, deny_unknown_fields)]
 pub struct Experiment {
     /// For reports and on the command line.
     pub id: String,
     /// In a few words.
-    #[serde(default)]
     pub title: String,
     /// Where the paper has it, e.g. `[TON Fig. 6b]`.
-    #[serde(default)]
     pub source: String,
     /// What a reader must know: what is ours, and what cannot be had.
-    #[serde(default)]
     pub note: String,
     /// What makes figures of a scenario.
-    #[serde(default)]
     pub backend: Backend,
     /// Series over time are kept, though no view shows them.
-    #[serde(default)]
     pub series: bool,
     /// A scenario, before sweeps, cases and variants change keys of it.
-    #[serde(default)]
     pub base: Option<Table>,
     /// Keys and their values.
-    #[serde(default)]
     pub sweep: Table,
     /// What is drawn.
-    #[serde(default)]
     pub draw: BTreeMap<String, Distribution>,
     /// Seed of what is drawn.
-    #[serde(default)]
     pub draw_seed: u64,
     /// Sets of keys that go together.
-    #[serde(default)]
     pub case: Vec<Variant>,
     /// What runs on each path. In an envelope: the one in question first, then the one it is held
     /// against.
-    #[serde(default)]
     pub variant: Vec<Variant>,
     /// How much of it runs.
-    #[serde(default)]
     pub extent: Extents,
     /// What is shown.
-    #[serde(default)]
     pub view: Vec<View>,
     /// What a paper says.
-    #[serde(default)]
     pub claim: Vec<Claim>,
     /// Of each run of an envelope.
-    #[serde(default)]
     pub limits: Limits,
     /// What an envelope looks at, in the order of the table.
-    #[serde(default)]
     pub property: Vec<Expected>,
     /// What the tests run of an envelope.
-    #[serde(default)]
     pub sample: Sample,
     /// The file is a plain scenario: its keys are those of the base.
     #[serde(skip)]
@@ -150,35 +133,29 @@ impl Extent {
 
 /// What the extents change of the file; nothing where one is left out.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(default, deny_unknown_fields)]
 pub struct Extents {
     /// See [`Extent::Short`].
-    #[serde(default)]
     pub short: Changes,
     /// See [`Extent::Usual`].
-    #[serde(default)]
     pub usual: Changes,
     /// See [`Extent::Full`].
-    #[serde(default)]
     pub full: Changes,
 }
 
 /// What one extent changes.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(default, deny_unknown_fields)]
 pub struct Changes {
     /// Seeds of each scenario; the base's `runs` if left out.
     pub seeds: Option<u64>,
     /// Draws, where something is drawn (1).
     pub draws: Option<u64>,
     /// Keys of the base.
-    #[serde(default)]
     pub set: BTreeMap<String, toml::Value>,
     /// Lists instead of those of `[sweep]`.
-    #[serde(default)]
     pub sweep: BTreeMap<String, toml::Value>,
     /// Only these cases and variants, by name; all if left out.
-    #[serde(default)]
     pub only: Vec<String>,
 }
 
@@ -256,46 +233,36 @@ impl Experiment {
     pub fn parse(text: &str) -> Result<Experiment, ScenarioError> {
         let experiment: Experiment =
             toml::from_str(text).map_err(|e| ScenarioError::from_toml(text, &e))?;
-        let wrong = |key: String, what: String| Err(ScenarioError::at(text, &key, what));
-        for (name, from) in &experiment.draw {
-            if let Err(what) = from.check() {
-                return wrong(format!("draw.{name}"), what);
-            }
-        }
-        if experiment.base.is_some() {
-            return match experiment.check() {
-                Ok(()) => Ok(experiment),
-                Err((key, what)) => wrong(key, what),
-            };
-        }
-        if experiment.variant.len() != 2 {
-            let what = "must name two: the one in question, then the one it is held against";
-            return wrong("variant".to_owned(), what.to_owned());
-        }
-        if experiment.variant[0].name == experiment.variant[1].name {
-            return wrong("variant.1.name".to_owned(), "is that of the first, too".to_owned());
-        }
-        let limits = experiment.limits;
-        let sizes = [
-            ("limits.packets", limits.packets, 1e3, 1e9),
-            ("limits.rtts", limits.rtts, 1.0, 1e5),
-            ("limits.seconds", limits.seconds, 0.1, 86_400.0),
-            ("limits.reruns", f64::from(limits.reruns), 0.0, 100.0),
-            ("sample.packets", experiment.sample.packets, 1e3, 1e9),
-        ];
-        for (key, value, least, most) in sizes {
-            if !(least..=most).contains(&value) {
-                let what = format!("is {value}, but must lie between {least} and {most}");
-                return wrong(key.to_owned(), what);
-            }
-        }
-        for (i, property) in experiment.property.iter().enumerate() {
-            if !(0.0..=1.0).contains(&property.at_least) {
-                let what = format!("is {}, but is a share: 0 to 1", property.at_least);
-                return wrong(format!("property.{i}.at_least"), what);
-            }
-        }
+        experiment.check_all().map_err(|p| ScenarioError::of(text, p))?;
         Ok(experiment)
+    }
+
+    fn check_all(&self) -> Result<(), Problem> {
+        if self.id.is_empty() {
+            return Err(Problem::new("id", "is missing: what the experiment is called"));
+        }
+        for (name, from) in &self.draw {
+            from.check().map_err(|what| Problem::new(format!("draw.{name}"), what))?;
+        }
+        if self.base.is_some() {
+            return self.check();
+        }
+        if self.variant.len() != 2 {
+            let what = "must name two: the one in question, then the one it is held against";
+            return Err(Problem::new("variant", what));
+        }
+        if self.variant[0].name == self.variant[1].name {
+            return Err(Problem::new("variant.1.name", "is that of the first, too"));
+        }
+        within("limits.packets", self.limits.packets, 1e3, 1e9)?;
+        within("limits.rtts", self.limits.rtts, 1.0, 1e5)?;
+        within("limits.seconds", self.limits.seconds, 0.1, 86_400.0)?;
+        within("limits.reruns", f64::from(self.limits.reruns), 0.0, 100.0)?;
+        within("sample.packets", self.sample.packets, 1e3, 1e9)?;
+        for (i, property) in self.property.iter().enumerate() {
+            within(&format!("property.{i}.at_least"), property.at_least, 0.0, 1.0)?;
+        }
+        Ok(())
     }
 }
 
@@ -309,15 +276,6 @@ impl Experiment {
         };
         let parts = [self.id.as_str(), self.title.as_str(), source.as_str()];
         parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
-    }
-
-    /// Sets a dotted key of the base: what a flag of a command changes.
-    ///
-    /// # Panics
-    /// Where the file has no place for the key: files and flags are of one program.
-    pub fn set(&mut self, key: &str, value: impl Into<toml::Value>) {
-        let base = self.base.get_or_insert_default();
-        set(base, key, value.into()).unwrap_or_else(|what| panic!("`{key}` {what}"));
     }
 
     /// Changes one word of the file, as `--set` does: `seeds` and `draws` of `extent`, the list of a
@@ -344,24 +302,6 @@ impl Experiment {
             return Ok(());
         }
         set(self.base.get_or_insert_default(), key, value)
-    }
-
-    /// Takes a key of one of the base's tables away.
-    pub fn unset(&mut self, table: &str, key: &str) {
-        let base = self.base.as_mut().and_then(|base| base.get_mut(table)?.as_table_mut());
-        base.and_then(|table| table.remove(key));
-    }
-
-    /// Measures for `seconds` after `warmup`.
-    pub fn set_seconds(&mut self, warmup: f64, seconds: f64) {
-        self.set("warmup_s", warmup);
-        self.set("duration_s", warmup + seconds);
-    }
-
-    /// Sweeps a key over other values.
-    pub fn sweep<V: Into<toml::Value>>(&mut self, key: &str, values: impl IntoIterator<Item = V>) {
-        let values: Vec<toml::Value> = values.into_iter().map(Into::into).collect();
-        self.sweep.insert(key.to_owned(), toml::Value::Array(values));
     }
 }
 

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 use crate::claim::Verdict;
 use crate::reproduce::{Loaded, Report, findings_table, tally_of};
+use crate::svg::escaped;
 use crate::table::Table;
 
 const STYLE: &str = "body{font:15px/1.45 sans-serif;max-width:62rem;margin:auto;padding:0 .8rem;\
@@ -14,10 +15,6 @@ collapse;font-size:13px}td,th{border:1px solid #ccc;padding:.15rem .45rem;text-a
 vertical-align:top}td.n{text-align:right;white-space:nowrap}.differs{font-weight:bold}.open{font-style:italic}pre{background:\
 #f4f4f4;padding:.5rem;overflow-x:auto;font-size:12px}.why{color:#333}nav a{margin-right:.7rem}\
 @media print{details{display:none}figure{break-inside:avoid}}";
-
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
-}
 
 /// One experiment's part of a page, to stand in another: a notebook.
 pub fn fragment(loaded: &Loaded, report: &Report) -> String {

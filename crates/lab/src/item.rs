@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use crate::draw::{Word, Words};
-use crate::scenario::Scenario;
 #[cfg(target_os = "linux")]
 use crate::scenario::Stack;
+use crate::scenario::{Problem, Scenario};
 #[cfg(target_os = "linux")]
 use crate::versus::rival::Rival;
 
@@ -41,23 +41,23 @@ impl Backend {
     ///
     /// # Errors
     /// That.
-    pub(crate) fn check(self, scenario: &Scenario) -> Result<(), (String, String)> {
+    pub(crate) fn check(self, scenario: &Scenario) -> Result<(), Problem> {
         let is_live = self == Backend::Live;
         if is_live && cfg!(not(target_os = "linux")) {
-            return Err(("backend".to_owned(), "live needs Linux".to_owned()));
+            return Err(Problem::new("backend", "live needs Linux"));
         }
         for (key, is_there) in [("stack", scenario.stack.is_some()), ("veth", scenario.veth)] {
             if !is_live && is_there {
-                let what = "is for real time: say backend = \"live\" at the top".to_owned();
-                return Err((key.to_owned(), what));
+                let what = "is for real time: say backend = \"live\" at the top";
+                return Err(Problem::new(key, what));
             }
         }
         // Theory has no word on it, and real time does not wait for it.
         let takes_own = matches!(self, Backend::Sim | Backend::SimAndIdeal);
         let own = scenario.flow.iter().position(|flow| flow.controller.is_some());
         if let Some(i) = own.filter(|_| !takes_own) {
-            let what = "is for backend = \"sim\" and \"sim-and-ideal\"".to_owned();
-            return Err((format!("flow.{i}.controller"), what));
+            let what = "is for backend = \"sim\" and \"sim-and-ideal\"";
+            return Err(Problem::new(format!("flow.{i}.controller"), what));
         }
         if is_live { scenario.check_live() } else { Ok(()) }
     }

@@ -14,7 +14,6 @@ mod formula;
 pub mod host;
 pub mod html;
 pub mod item;
-pub mod lines;
 mod link;
 #[cfg(target_os = "linux")]
 pub mod live;

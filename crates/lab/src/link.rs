@@ -1,12 +1,17 @@
 //! The links of a scenario as one type, so that their accounts can be read after a run.
 
+use core::time::Duration;
 use std::io::{self, Write};
 
+use anyhow::Result;
 use tack_link::tap::Tap;
 use tack_link::wired::Wired;
 use tack_link::wlan::Wlan;
 use tack_link::{End, Link, Output, Packet};
+use tack_sim::Seed;
 use tack_units::Instant;
+
+use crate::scenario::{Wan, Wifi};
 
 /// One hop.
 #[derive(Debug)]
@@ -29,6 +34,35 @@ impl std::fmt::Debug for Tapped {
 }
 
 impl Hop {
+    /// The wireless hop of a scenario. The same draws wherever it is used.
+    ///
+    /// # Errors
+    /// Which key is wrong; none of a scenario that was parsed.
+    pub(crate) fn of_wifi(wifi: &Wifi, seed: Seed) -> Result<Hop> {
+        let config = wifi.checked_config(seed.derive("wlan"))?;
+        Ok(Hop::Wlan(Box::new(Wlan::new(config)?)))
+    }
+
+    /// The wired path of a scenario, whose buffers count products of rate and `rtt`.
+    ///
+    /// # Errors
+    /// As [`Self::of_wifi`].
+    pub(crate) fn of_wan(wan: &Wan, rtt: Duration, seed: Seed) -> Result<Hop> {
+        // From A, the clients' side, to B is up.
+        let (up, down) = (wan.up().config(rtt), wan.down().config(rtt));
+        Ok(Hop::Wired(Box::new(Wired::new(up, down, seed.derive("wan"))?)))
+    }
+
+    /// As in a scenario.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Hop::Wlan(_) => "wifi",
+            Hop::Wired(_) => "wan",
+            Hop::Tapped(t) => t.0.link().name(),
+        }
+    }
+
     /// This hop, its packets written to `out` as pcapng with interfaces `name-a` and `name-b`.
     ///
     /// # Errors

@@ -29,7 +29,7 @@ use tack_link::path::Path;
 use tack_link::{End, Link};
 use tack_units::Instant;
 
-use crate::emulate::{EmulatedPath, kind};
+use crate::emulate::{Emulated, EmulatedPath};
 use crate::link::Hop;
 use crate::program::Program;
 use crate::result::{DirectionResult, FlowResult, RunResult, WanResult};
@@ -140,7 +140,7 @@ pub fn run(scenario: &Scenario, capture: Option<Box<dyn Write + Send>>) -> Resul
     let begin = Instant::ZERO + LEAD;
     let path = EmulatedPath::of(scenario).link()?;
     let times = (s(scenario.warmup_s), s(scenario.duration_s));
-    let config = EmulationConfig { capture, classify: kind, ..EmulationConfig::default() };
+    let config = EmulationConfig { capture, ..Emulated::config() };
     let emulation = Emulation::new(Counted::new(path, entries, begin, times), config)?;
     let traffic = Traffic::start(&emulation, scenario)?;
     let clock = emulation.clock();

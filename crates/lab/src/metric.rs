@@ -11,13 +11,12 @@ use std::collections::BTreeMap;
 use tack_tcp::PathFacts;
 use tack_units::{Rate, math};
 
-use crate::result::{FlowResult, VideoResult};
+use crate::result::{FlowResult, RunResult, VideoResult};
 use crate::scenario::{Scenario, StockAcks, Strategy};
 
 #[cfg(target_os = "linux")]
 pub(crate) use run::of_live;
-pub(crate) use run::unknown;
-pub use run::{LIVE, OTHERS, RUN_METRICS, RunMetric, about, of_run, unit};
+pub use run::{LIVE, of_run};
 
 /// Text of a full segment with timestamps, and under TACK, bytes.
 const TEXT_BYTES: u32 = 1_448;
@@ -27,7 +26,7 @@ const QUIC_TEXT_BYTES: u32 = 1_400;
 /// Of an Ethernet frame around a packet, bytes.
 const ETHERNET_BYTES: f64 = 14.0;
 
-/// A figure of the flows under test.
+/// A figure of a run.
 pub struct Metric {
     /// As in records.
     pub name: &'static str,
@@ -35,383 +34,345 @@ pub struct Metric {
     pub unit: &'static str,
     /// In a few words.
     pub what: &'static str,
-    /// Of these flows of a run of this scenario; `None` where there is none.
-    pub of: Of,
+    of: Of,
 }
 
-/// How a figure of several flows is computed.
-pub enum Of {
-    /// The sum of what each has.
+/// How a figure is computed; what comes out as no number is none.
+enum Of {
+    /// The sum of what each flow has.
     Sum(fn(&FlowResult) -> f64),
-    /// From all of them.
-    All(fn(&Scenario, &[FlowResult]) -> Option<f64>),
+    /// The mean of what those have that have it.
+    Mean(fn(&FlowResult) -> Option<f64>),
+    /// The greatest of the same.
+    Greatest(fn(&FlowResult) -> Option<f64>),
+    /// One sum over another.
+    Ratio(fn(&FlowResult) -> f64, fn(&FlowResult) -> f64),
+    /// From all flows.
+    Flows(fn(&Scenario, &[FlowResult]) -> Option<f64>),
     /// Of those that are videos: the sum of the first over that of the second.
     Videos(fn(&VideoResult) -> Option<(f64, f64)>),
+    /// Of the whole run, whichever flows it has.
+    Run(fn(&Scenario, &RunResult) -> Option<f64>),
+    /// By another backend, from the course of the run, or in real time.
+    Elsewhere,
+}
+
+use Of::{Elsewhere, Flows, Greatest, Mean, Ratio, Run, Sum, Videos};
+
+const fn is(name: &'static str, unit: &'static str, what: &'static str) -> Metric {
+    Metric { name, unit, what, of: Elsewhere }
+}
+
+impl Metric {
+    const fn by(self, of: Of) -> Metric {
+        Metric { of, ..self }
+    }
 }
 
 /// All there are.
 pub const METRICS: &[Metric] = &[
-    Metric {
-        name: "flows",
-        unit: "",
-        what: "flows under test",
-        of: Of::All(|_, flows| Some(flows.len() as f64)),
-    },
-    Metric {
-        name: "measured",
-        unit: "s",
-        what: "length of the run after its warm-up",
-        of: Of::All(|scenario, _| Some(scenario.duration_s - scenario.warmup_s)),
-    },
-    Metric {
-        name: "goodput",
-        unit: "bit/s",
-        what: "application bytes delivered, from the flows' start to the end of the run",
-        of: Of::All(|scenario, flows| {
-            Some(sum(flows, |f| f.delivered_bytes) * 8.0 / scenario.duration_s)
-        }),
-    },
-    Metric {
-        name: "delivered",
-        unit: "bytes",
-        what: "application bytes delivered",
-        of: Of::All(|_, flows| Some(sum(flows, |f| f.delivered_bytes))),
-    },
-    Metric {
-        name: "completion",
-        unit: "s",
-        what: "mean time at which the flows' last bytes were read; none unless all were",
-        of: Of::All(|_, flows| {
-            let times: Option<Vec<f64>> = flows.iter().map(|f| f.completed_at_s).collect();
-            times.map(|t| t.iter().sum::<f64>() / t.len().max(1) as f64)
-        }),
-    },
-    Metric {
-        name: "acks",
-        unit: "packets",
-        what: "packets without text, of all kinds and both ends",
-        of: Of::All(|_, flows| Some(sum(flows, |f| f.bare_packets))),
-    },
-    Metric {
-        name: "data",
-        unit: "packets",
-        what: "packets with text",
-        of: Of::All(|_, flows| Some(sum(flows, |f| f.data_packets))),
-    },
-    Metric {
-        name: "resent",
-        unit: "segments",
-        what: "segments sent again",
-        of: Of::All(|_, flows| Some(sum(flows, |f| f.retransmissions))),
-    },
-    Metric {
-        name: "resent_share",
-        unit: "share",
-        what: "segments sent again, of the packets with text",
-        of: Of::All(|_, flows| {
-            Some(sum(flows, |f| f.retransmissions) / sum(flows, |f| f.data_packets).max(1.0))
-        }),
-    },
-    Metric {
-        name: "timeouts",
-        unit: "",
-        what: "retransmission timeouts",
-        of: Of::All(|_, flows| Some(sum(flows, |f| f.timeouts))),
-    },
-    Metric {
-        name: "ack_rate",
-        unit: "1/s",
-        what: "acknowledgments after the warm-up",
-        of: Of::All(|_, flows| Some(flows.iter().map(|f| f.ack_packets_per_s).sum())),
-    },
-    Metric {
-        name: "iack_rate",
-        unit: "1/s",
-        what: "of them, IACKs",
-        of: Of::All(|_, flows| Some(flows.iter().map(|f| f.iacks_per_s).sum())),
-    },
-    Metric {
-        name: "eq4_rate",
-        unit: "1/s",
-        what: "acknowledgments by [TON Eq. 4] with what was delivered after the warm-up as bw",
-        of: Of::All(|scenario, flows| flows.iter().map(|f| eq4(scenario, f)).sum()),
-    },
-    Metric {
-        name: "rtt_min_low",
-        unit: "",
-        what: "how far the least RTTmin lies below what any packets really took, relative",
-        of: Of::All(|_, flows| {
-            let low = |f: &FlowResult| Some(1.0 - f.rtt_min_us? / f.owd_floor_us?);
-            flows.iter().filter_map(low).reduce(f64::max)
-        }),
-    },
-    Metric {
-        name: "rtt_min_high",
-        unit: "us",
-        what: "by how much the greatest RTTmin exceeds the data's least delay and the usual one \
-               back",
-        of: Of::All(|_, flows| {
-            let high = |f: &FlowResult| Some(f.rtt_min_us? - f.owd_usual_us?);
-            flows.iter().filter_map(high).reduce(f64::max)
-        }),
-    },
-    Metric {
-        name: "rtt_usual",
-        unit: "us",
-        what: "the data's least delay and the usual one back, the greatest of the flows",
-        of: Of::All(|_, flows| flows.iter().filter_map(|f| f.owd_usual_us).reduce(f64::max)),
-    },
-    Metric {
-        name: "rtt_p95",
-        unit: "us",
-        what: "95th percentile of the smoothed RTT, the greatest of the flows",
-        of: Of::All(|_, flows| flows.iter().filter_map(|f| f.rtt_p95_us).reduce(f64::max)),
-    },
-    rate("goodput_bps", "bit/s", "application bytes delivered", |f| f.goodput_bps),
-    Metric {
-        name: "present_goodput_bps",
-        unit: "bit/s",
-        what: "goodput while the flow was there, from its start to its stop; the sum of the flows",
-        of: Of::All(|scenario, flows| {
-            let measured = scenario.duration_s - scenario.warmup_s;
-            let there = flows.iter().filter(|f| f.present_s > 0.0);
-            Some(there.map(|f| f.goodput_bps * measured / f.present_s).sum())
-        }),
-    },
-    rate("data_packets_per_s", "1/s", "packets with text", |f| f.data_packets_per_s),
-    rate("ack_packets_per_s", "1/s", "packets that only acknowledge", |f| f.ack_packets_per_s),
-    rate("ack_bytes_per_s", "B/s", "IP-level bytes of packets without text", |f| f.ack_bytes_per_s),
-    rate("iacks_per_s", "1/s", "instant acknowledgments of TACK", |f| f.iacks_per_s),
-    rate("data_lost_per_s", "1/s", "packets with text that did not arrive", |f| f.data_lost_per_s),
-    rate("timeouts_per_s", "1/s", "retransmission timeouts", |f| f.timeouts_per_s),
-    rate("retransmissions", "segments", "segments sent again, the whole run", |f| {
-        f.retransmissions as f64
-    }),
-    Metric {
-        name: "acks_per_packet",
-        unit: "",
-        what: "acknowledgments per packet with text",
-        of: Of::All(|_, flows| ratio(flows, |f| f.ack_packets_per_s, |f| f.data_packets_per_s)),
-    },
-    Metric {
-        name: "ack_bytes_per_packet",
-        unit: "bytes",
-        what: "IP-level bytes of acknowledgments per packet with text",
-        of: Of::All(|_, flows| ratio(flows, |f| f.ack_bytes_per_s, |f| f.data_packets_per_s)),
-    },
-    Metric {
-        name: "bytes_per_ack",
-        unit: "bytes",
-        what: "IP-level bytes of an acknowledgment",
-        of: Of::All(|_, flows| ratio(flows, |f| f.ack_bytes_per_s, |f| f.ack_packets_per_s)),
-    },
-    Metric {
-        name: "acks_per_window",
-        unit: "",
-        what: "acknowledgments per receive window of data",
-        of: Of::All(|scenario, flows| {
+    is("flows", "", "flows under test").by(Flows(|_, flows| Some(flows.len() as f64))),
+    is("measured", "s", "length of the run after its warm-up")
+        .by(Flows(|scenario, _| Some(measured_s(scenario)))),
+    is(
+        "goodput",
+        "bit/s",
+        "application bytes delivered, from the flows' start to the end of the run",
+    )
+    .by(Flows(|scenario, flows| Some(sum(flows, delivered) * 8.0 / scenario.duration_s))),
+    is("delivered", "bytes", "application bytes delivered").by(Sum(delivered)),
+    is(
+        "completion",
+        "s",
+        "mean time at which the flows' last bytes were read; none unless all were",
+    )
+    .by(Flows(|_, flows| {
+        let times: Option<Vec<f64>> = flows.iter().map(|f| f.completed_at_s).collect();
+        times.map(|t| t.iter().sum::<f64>() / t.len().max(1) as f64)
+    })),
+    is("acks", "packets", "packets without text, of all kinds and both ends").by(Sum(bare)),
+    is("data", "packets", "packets with text").by(Sum(|f| f.data_packets as f64)),
+    is("resent", "segments", "segments sent again").by(Sum(|f| f.retransmissions as f64)),
+    is("resent_share", "share", "segments sent again, of the packets with text").by(Flows(
+        |_, flows| {
+            let data = sum(flows, |f| f.data_packets as f64);
+            Some(sum(flows, |f| f.retransmissions as f64) / data.max(1.0))
+        },
+    )),
+    is("timeouts", "", "retransmission timeouts").by(Sum(|f| f.timeouts as f64)),
+    is("ack_rate", "1/s", "acknowledgments after the warm-up").by(Sum(|f| f.ack_packets_per_s)),
+    is("iack_rate", "1/s", "of them, IACKs").by(Sum(|f| f.iacks_per_s)),
+    is(
+        "eq4_rate",
+        "1/s",
+        "acknowledgments by [TON Eq. 4] with what was delivered after the warm-up as bw",
+    )
+    .by(Flows(|scenario, flows| flows.iter().map(|f| eq4(scenario, f)).sum())),
+    is(
+        "rtt_min_low",
+        "",
+        "how far the least RTTmin lies below what any packets really took, relative",
+    )
+    .by(Greatest(|f| Some(1.0 - f.rtt_min_us? / f.owd_floor_us?))),
+    is(
+        "rtt_min_high",
+        "us",
+        "by how much the greatest RTTmin exceeds the data's least delay and the usual one back",
+    )
+    .by(Greatest(|f| Some(f.rtt_min_us? - f.owd_usual_us?))),
+    is(
+        "rtt_usual",
+        "us",
+        "the data's least delay and the usual one back, the greatest of the flows",
+    )
+    .by(Greatest(|f| f.owd_usual_us)),
+    is("rtt_p95", "us", "95th percentile of the smoothed RTT, the greatest of the flows")
+        .by(Greatest(|f| f.rtt_p95_us)),
+    is("goodput_bps", "bit/s", "application bytes delivered").by(Sum(|f| f.goodput_bps)),
+    is(
+        "present_goodput_bps",
+        "bit/s",
+        "goodput while the flow was there, from its start to its stop; the sum of the flows",
+    )
+    .by(Flows(|scenario, flows| {
+        let there = flows.iter().filter(|f| f.present_s > 0.0);
+        Some(there.map(|f| f.goodput_bps * measured_s(scenario) / f.present_s).sum())
+    })),
+    is("data_packets_per_s", "1/s", "packets with text").by(Sum(data_rate)),
+    is("ack_packets_per_s", "1/s", "packets that only acknowledge")
+        .by(Sum(|f| f.ack_packets_per_s)),
+    is("ack_bytes_per_s", "B/s", "IP-level bytes of packets without text")
+        .by(Sum(|f| f.ack_bytes_per_s)),
+    is("iacks_per_s", "1/s", "instant acknowledgments of TACK").by(Sum(|f| f.iacks_per_s)),
+    is("data_lost_per_s", "1/s", "packets with text that did not arrive")
+        .by(Sum(|f| f.data_lost_per_s)),
+    is("timeouts_per_s", "1/s", "retransmission timeouts").by(Sum(|f| f.timeouts_per_s)),
+    is("retransmissions", "segments", "segments sent again, the whole run")
+        .by(Sum(|f| f.retransmissions as f64)),
+    is("acks_per_packet", "", "acknowledgments per packet with text")
+        .by(Ratio(|f| f.ack_packets_per_s, data_rate)),
+    is("ack_bytes_per_packet", "bytes", "IP-level bytes of acknowledgments per packet with text")
+        .by(Ratio(|f| f.ack_bytes_per_s, data_rate)),
+    is("bytes_per_ack", "bytes", "IP-level bytes of an acknowledgment")
+        .by(Ratio(|f| f.ack_bytes_per_s, |f| f.ack_packets_per_s)),
+    is("acks_per_window", "", "acknowledgments per receive window of data").by(Flows(
+        |scenario, flows| {
             let window = f64::from(scenario.flow.first()?.rwnd_segments?);
-            Some(ratio(flows, |f| f.ack_packets_per_s, |f| f.data_packets_per_s)? * window)
+            Some(ratio(flows, |f| f.ack_packets_per_s, data_rate)? * window)
+        },
+    )),
+    is("return_bytes", "bytes", "Ethernet bytes of packets without text, from the warm-up on").by(
+        Flows(|scenario, flows| {
+            let per_s = |f: &FlowResult| f.ack_bytes_per_s + f.ack_packets_per_s * ETHERNET_BYTES;
+            Some(sum(flows, per_s) * measured_s(scenario))
         }),
-    },
-    Metric {
-        name: "return_bytes",
-        unit: "bytes",
-        what: "Ethernet bytes of packets without text, from the warm-up on",
-        of: Of::All(|scenario, flows| {
-            let per_s: f64 = flows
-                .iter()
-                .map(|f| f.ack_bytes_per_s + f.ack_packets_per_s * ETHERNET_BYTES)
-                .sum();
-            Some(per_s * (scenario.duration_s - scenario.warmup_s))
-        }),
-    },
-    Metric {
-        name: "formula_per_s",
-        unit: "1/s",
-        what: "acknowledgments by the strategy's formula at the goodput, RTTmin and round trip \
-               measured",
-        of: Of::All(|scenario, flows| flows.iter().map(|f| formula(scenario, f)).sum()),
-    },
-    Metric {
-        name: "throughput_bps",
-        unit: "bit/s",
-        what: "a file's bytes over the time from the flow's start until the last was read, or until the \
-               run's end",
-        of: Of::All(|scenario, flows| {
-            let each =
-                flows.iter().map(|f| f.delivered_bytes as f64 * 8.0 / transfer_s(scenario, f));
-            Some(each.sum())
-        }),
-    },
-    Metric {
-        name: "transfer_s",
-        unit: "s",
-        what: "mean time from a flow's start until its last byte was read, or the run's end",
-        of: Of::All(|scenario, flows| mean(flows, |f| Some(transfer_s(scenario, f)))),
-    },
-    Metric {
-        name: "acks_per_transfer_s",
-        unit: "1/s",
-        what: "acknowledgments of the whole run over the time of the transfers",
-        of: Of::All(|scenario, flows| {
-            let took = mean(flows, |f| Some(transfer_s(scenario, f)))?;
-            Some(sum(flows, |f| f.bare_packets) / took)
-        }),
-    },
-    Metric {
-        name: "data_loss",
-        unit: "share",
-        what: "packets with text that did not arrive, of those that left",
-        of: Of::All(|_, flows| mean(flows, |f| Some(f.data_loss))),
-    },
-    Metric {
-        name: "lost_packets",
-        unit: "packets",
-        what: "packets with text that did not arrive, from the warm-up on",
-        of: Of::All(|scenario, flows| {
-            let per_s: f64 = flows.iter().map(|f| f.data_lost_per_s).sum();
-            Some(per_s * (scenario.duration_s - scenario.warmup_s))
-        }),
-    },
-    Metric {
-        name: "cwnd_segments",
-        unit: "segments",
-        what: "mean congestion window, of 1448 bytes",
-        of: Of::All(|_, flows| mean(flows, |f| Some(f.cwnd_mean_bytes / f64::from(TEXT_BYTES)))),
-    },
-    Metric {
-        name: "round_ms",
-        unit: "ms",
-        what: "time in which a mean congestion window leaves: the round trip its controller lives",
-        of: Of::All(|scenario, flows| {
-            let segment = scenario.flow.first()?.segment_bytes.map_or(TEXT_BYTES, u32::from);
-            let windows = |f: &FlowResult| f.cwnd_mean_bytes * 1e3 / f64::from(segment);
-            ratio(flows, windows, |f| f.data_packets_per_s)
-        }),
-    },
-    Metric {
-        name: "events_per_packet",
-        unit: "",
-        what: "window reductions, losses and timeouts alike, per packet with text",
-        of: Of::All(|_, flows| {
-            let events = |f: &FlowResult| f.loss_episodes_per_s + f.timeouts_per_s;
-            ratio(flows, events, |f| f.data_packets_per_s)
-        }),
-    },
-    Metric {
-        name: "lost_per_event",
-        unit: "packets",
-        what: "packets with text that did not arrive, per window reduction",
-        of: Of::All(|_, flows| {
-            let events = |f: &FlowResult| f.loss_episodes_per_s + f.timeouts_per_s;
-            ratio(flows, |f| f.data_lost_per_s, events)
-        }),
-    },
-    Metric {
-        name: "window",
-        unit: "segments",
-        what: "goodput over one mean smoothed round trip",
-        of: Of::All(|_, flows| {
-            let segments =
-                |f: &FlowResult| f.goodput_bps / 8.0 * f.srtt_mean_us / 1e6 / f64::from(TEXT_BYTES);
-            mean(flows, |f| Some(segments(f)).filter(|s| *s > 0.0))
-        }),
-    },
-    Metric {
-        name: "rtt_p50_us",
-        unit: "us",
-        what: "median of the smoothed round trip, the mean of the flows",
-        of: Of::All(|_, flows| mean(flows, |f| f.rtt_p50_us)),
-    },
-    Metric {
-        name: "srtt_mean_us",
-        unit: "us",
-        what: "mean smoothed round trip, the mean of the flows",
-        of: Of::All(|_, flows| mean(flows, |f| Some(f.srtt_mean_us).filter(|us| *us > 0.0))),
-    },
-    Metric {
-        name: "rtt_p95_us",
-        unit: "us",
-        what: "95th percentile of the smoothed round trip, the mean of the flows",
-        of: Of::All(|_, flows| mean(flows, |f| f.rtt_p95_us)),
-    },
-    Metric {
-        name: "rtt_min_us",
-        unit: "us",
-        what: "RTTmin in force at the end, the mean of the flows",
-        of: Of::All(|_, flows| mean(flows, |f| f.rtt_min_us)),
-    },
-    Metric {
-        name: "queue_delay_p95_us",
-        unit: "us",
-        what: "95th percentile of the data's one-way delay above its least, the mean of the flows",
-        of: Of::All(|_, flows| mean(flows, |f| f.queue_delay_p95_us)),
-    },
-    Metric {
-        name: "jain",
-        unit: "",
-        what: "Jain's index of the flows' goodput: 1 where all have the same",
-        of: Of::All(|_, flows| {
-            let square: f64 = flows.iter().map(|f| f.goodput_bps).sum::<f64>().powi(2);
-            let squares: f64 = flows.iter().map(|f| f.goodput_bps.powi(2)).sum();
-            (squares > 0.0).then(|| square / squares / flows.len() as f64)
-        }),
-    },
-    Metric {
-        name: "power",
-        unit: "",
-        what: "log2 of goodput in Mbit/s over the 95th percentile of the one-way delay in ms \
-               [SIG §6]",
-        of: Of::All(|scenario, flows| {
-            let mbps = flows.iter().map(|f| f.goodput_bps).sum::<f64>() / 1e6;
-            let queue_ms = mean(flows, |f| f.queue_delay_p95_us)? / 1e3;
-            let ms = queue_ms + scenario.base_rtt().as_secs_f64() * 500.0;
-            (mbps > 0.0 && ms > 0.0).then(|| math::log2(mbps / ms))
-        }),
-    },
-    video("rebuffering", "share", "time in which a video stood still for want of a frame", |v| {
-        Some((v.stalled_s, v.watched_s))
-    }),
-    video("stalls_per_min", "1/min", "how often a video came to stand still", |v| {
-        Some((v.stalls as f64 * 60.0, v.watched_s))
-    }),
-    video(
-        "late_frames",
-        "share",
-        "frames of a video that were not there when they were due",
-        |v| Some((v.late as f64, v.frames as f64)),
     ),
-    video("macroblocking", "in 30 min", "how often a video's picture became wrong", |v| {
-        Some((v.macroblockings as f64 * 1_800.0, v.watched_s))
-    }),
-    video("damaged_frames", "share", "frames of a video that were shown wrong", |v| {
-        Some((v.damaged as f64, v.frames as f64))
-    }),
-    video("frame_delay_p50_us", "us", "from a frame's capture until it was there, median", |v| {
-        Some((v.delay_p50_us?, 1.0))
-    }),
-    video("frame_delay_p95_us", "us", "the same, 95th percentile", |v| {
-        Some((v.delay_p95_us?, 1.0))
-    }),
+    is(
+        "formula_per_s",
+        "1/s",
+        "acknowledgments by the strategy's formula at the goodput, RTTmin and round trip measured",
+    )
+    .by(Flows(|scenario, flows| flows.iter().map(|f| formula(scenario, f)).sum())),
+    is(
+        "throughput_bps",
+        "bit/s",
+        "a file's bytes over the time from the flow's start until the last was read, or until the \
+         run's end",
+    )
+    .by(Flows(|scenario, flows| {
+        Some(sum(flows, |f| delivered(f) * 8.0 / transfer_s(scenario, f)))
+    })),
+    is(
+        "transfer_s",
+        "s",
+        "mean time from a flow's start until its last byte was read, or the run's end",
+    )
+    .by(Flows(|scenario, flows| mean(flows, |f| Some(transfer_s(scenario, f))))),
+    is(
+        "acks_per_transfer_s",
+        "1/s",
+        "acknowledgments of the whole run over the time of the transfers",
+    )
+    .by(Flows(|scenario, flows| {
+        let took = mean(flows, |f| Some(transfer_s(scenario, f)))?;
+        Some(sum(flows, bare) / took)
+    })),
+    is("data_loss", "share", "packets with text that did not arrive, of those that left")
+        .by(Mean(|f| Some(f.data_loss))),
+    is("lost_packets", "packets", "packets with text that did not arrive, from the warm-up on").by(
+        Flows(|scenario, flows| Some(sum(flows, |f| f.data_lost_per_s) * measured_s(scenario))),
+    ),
+    is("cwnd_segments", "segments", "mean congestion window, of 1448 bytes")
+        .by(Mean(|f| Some(f.cwnd_mean_bytes / f64::from(TEXT_BYTES)))),
+    is(
+        "round_ms",
+        "ms",
+        "time in which a mean congestion window leaves: the round trip its controller lives",
+    )
+    .by(Flows(|scenario, flows| {
+        let segment = scenario.flow.first()?.segment_bytes.map_or(TEXT_BYTES, u32::from);
+        ratio(flows, |f| f.cwnd_mean_bytes * 1e3 / f64::from(segment), data_rate)
+    })),
+    is(
+        "events_per_packet",
+        "",
+        "window reductions, losses and timeouts alike, per packet with text",
+    )
+    .by(Ratio(|f| f.loss_episodes_per_s + f.timeouts_per_s, data_rate)),
+    is("lost_per_event", "packets", "packets with text that did not arrive, per window reduction")
+        .by(Ratio(|f| f.data_lost_per_s, |f| f.loss_episodes_per_s + f.timeouts_per_s)),
+    is("window", "segments", "goodput over one mean smoothed round trip").by(Mean(|f| {
+        let segments = f.goodput_bps / 8.0 * f.srtt_mean_us / 1e6 / f64::from(TEXT_BYTES);
+        Some(segments).filter(|s| *s > 0.0)
+    })),
+    is("rtt_p50_us", "us", "median of the smoothed round trip, the mean of the flows")
+        .by(Mean(|f| f.rtt_p50_us)),
+    is("srtt_mean_us", "us", "mean smoothed round trip, the mean of the flows")
+        .by(Mean(|f| Some(f.srtt_mean_us).filter(|us| *us > 0.0))),
+    is("rtt_p95_us", "us", "95th percentile of the smoothed round trip, the mean of the flows")
+        .by(Mean(|f| f.rtt_p95_us)),
+    is("rtt_min_us", "us", "RTTmin in force at the end, the mean of the flows")
+        .by(Mean(|f| f.rtt_min_us)),
+    is(
+        "queue_delay_p95_us",
+        "us",
+        "95th percentile of the data's one-way delay above its least, the mean of the flows",
+    )
+    .by(Mean(|f| f.queue_delay_p95_us)),
+    is("jain", "", "Jain's index of the flows' goodput: 1 where all have the same").by(Flows(
+        |_, flows| {
+            let square = sum(flows, |f| f.goodput_bps).powi(2);
+            let squares = sum(flows, |f| f.goodput_bps.powi(2));
+            (squares > 0.0).then(|| square / squares / flows.len() as f64)
+        },
+    )),
+    is(
+        "power",
+        "",
+        "log2 of goodput in Mbit/s over the 95th percentile of the one-way delay in ms [SIG §6]",
+    )
+    .by(Flows(|scenario, flows| {
+        let mbps = sum(flows, |f| f.goodput_bps) / 1e6;
+        let queue_ms = mean(flows, |f| f.queue_delay_p95_us)? / 1e3;
+        let ms = queue_ms + scenario.base_rtt().as_secs_f64() * 500.0;
+        (mbps > 0.0 && ms > 0.0).then(|| math::log2(mbps / ms))
+    })),
+    is("rebuffering", "share", "time in which a video stood still for want of a frame")
+        .by(Videos(|v| Some((v.stalled_s, v.watched_s)))),
+    is("stalls_per_min", "1/min", "how often a video came to stand still")
+        .by(Videos(|v| Some((v.stalls as f64 * 60.0, v.watched_s)))),
+    is("late_frames", "share", "frames of a video that were not there when they were due")
+        .by(Videos(|v| Some((v.late as f64, v.frames as f64)))),
+    is("macroblocking", "in 30 min", "how often a video's picture became wrong")
+        .by(Videos(|v| Some((v.macroblockings as f64 * 1_800.0, v.watched_s)))),
+    is("damaged_frames", "share", "frames of a video that were shown wrong")
+        .by(Videos(|v| Some((v.damaged as f64, v.frames as f64)))),
+    is("frame_delay_p50_us", "us", "from a frame's capture until it was there, median")
+        .by(Videos(|v| Some((v.delay_p50_us?, 1.0)))),
+    is("frame_delay_p95_us", "us", "the same, 95th percentile")
+        .by(Videos(|v| Some((v.delay_p95_us?, 1.0)))),
+    is(
+        "utilisation",
+        "share",
+        "IP-level bytes out of the bottleneck, server to client, over its rate",
+    )
+    .by(Run(|scenario, run| {
+        let mbps = scenario.wan.as_ref()?.down().rate_mbps?;
+        Some(run.wan?.down.delivered_bps / mbps / 1e6)
+    })),
+    is(
+        "queue_drop_share",
+        "share",
+        "packets the bottleneck's queue dropped, of those offered, server to client",
+    )
+    .by(Run(|_, run| run.wan.map(|w| w.down.queue_drop_share))),
+    is("ack_airtime", "share", "time the medium carried acknowledgments of the transport")
+        .by(Run(|_, run| run.airtime.map(|a| a.acks))),
+    is("collision_share", "share", "channel accesses that collided")
+        .by(Run(|_, run| run.collision_share)),
+    is("queue_drops", "packets", "packets dropped by queues, both directions, the whole run")
+        .by(Run(|_, run| Some(run.queue_drops as f64))),
+    is("link_losses", "packets", "packets lost on links, both directions, the whole run")
+        .by(Run(|_, run| Some(run.link_losses as f64))),
+    is("share", "", "of a group: a flow's mean goodput over that of all flows of its direction"),
+    is("ideal_goodput_bps", "bit/s", "goodput of open-loop traffic with as many ACKs"),
+    is("wire_bps", "bit/s", "IP-level bytes of open-loop traffic that arrived"),
+    is("ack_delivered_per_s", "1/s", "ACKs of open-loop traffic that arrived"),
+    is("minimum_window_bdp", "", "W_min in bandwidth-delay products [TON §VIII]"),
+    is("bottleneck_buffer_bdp", "", "the buffer W_min asks for, in bdp [TON §VIII]"),
+    is("minimum_beta", "", "least beta at the loss rate of the ACK path"),
+    is("maximum_l", "", "greatest L at the loss rates of both paths"),
+    is("cwnd_bytes", "bytes", "over time: congestion window"),
+    is("srtt_us", "us", "over time: smoothed round trip"),
+    is("pacing_bps", "bit/s", "over time: pacing rate"),
+    is("blocked_bytes", "bytes", "over time: what waits behind a hole"),
+    is("blocked_p50_bytes", "bytes", "median over time of what waits behind a hole"),
+    is("blocked_p90_bytes", "bytes", "90th percentile of the same"),
+    is("blocked_max_bytes", "bytes", "most of the same"),
+    is("rtt_min_mean_us", "us", "RTTmin in force, mean over time"),
+    is("latency_p50_us", "us", "request to complete response, median"),
+    is("latency_p95_us", "us", "the same, 95th percentile"),
+    is("latency_p99_us", "us", "the same, 99th percentile"),
+    is("acks_per_mb", "1/MB", "packets from the receiver's end, per 10^6 bytes delivered"),
+    is("cpu_s_per_gb", "s/GB", "user and system time of both ends' processes, per 10^9 bytes"),
+    is("sender_cpu_s_per_gb", "s/GB", "of it, the sender's"),
+    is("receiver_cpu_s_per_gb", "s/GB", "of it, the receiver's"),
+    is("sender_rss_mb", "MB", "most memory resident at the sender"),
+    is("receiver_rss_mb", "MB", "most memory resident at the receiver"),
+    is("late_p999_us", "us", "in real time: 999 of 1000 packets left the path no later than this"),
+    is("late_max_us", "us", "in real time: the greatest lateness of a packet"),
+    is("window_formula", "segments", "mean window by the published formula for periodic losses"),
+    is("window_ideal", "segments", "the same for these losses, reductions at once"),
+    is("window_expected", "segments", "the same with reductions a round trip after their loss"),
+    is("settle_up_s", "s", "from a rise of the path's rate until the pacing rate is within 5 %"),
+    is("settle_down_s", "s", "from a fall of the path's rate until the pacing rate is within 5 %"),
+    is(
+        "regain_s",
+        "s",
+        "after the first outage, from the least window to a quarter of that before",
+    ),
 ];
 
-const fn video(
-    name: &'static str,
-    unit: &'static str,
-    what: &'static str,
-    of: fn(&VideoResult) -> Option<(f64, f64)>,
-) -> Metric {
-    Metric { name, unit, what, of: Of::Videos(of) }
+/// From the end of the warm-up on.
+fn measured_s(scenario: &Scenario) -> f64 {
+    scenario.duration_s - scenario.warmup_s
 }
 
-const fn rate(
-    name: &'static str,
-    unit: &'static str,
-    what: &'static str,
-    of: fn(&FlowResult) -> f64,
-) -> Metric {
-    Metric { name, unit, what, of: Of::Sum(of) }
+fn delivered(flow: &FlowResult) -> f64 {
+    flow.delivered_bytes as f64
+}
+
+fn bare(flow: &FlowResult) -> f64 {
+    flow.bare_packets as f64
+}
+
+fn data_rate(flow: &FlowResult) -> f64 {
+    flow.data_packets_per_s
+}
+
+/// The unit of a figure, whichever group it is of; `None`: there is no such figure.
+pub fn unit(name: &str) -> Option<&'static str> {
+    about(name).map(|(unit, _)| unit)
+}
+
+/// Unit and meaning of a figure, whichever group it is of; `None`: there is no such figure.
+pub fn about(name: &str) -> Option<(&'static str, &'static str)> {
+    METRICS.iter().find(|m| m.name == base(name)).map(|m| (m.unit, m.what))
+}
+
+/// A figure's name without that of a group.
+pub(crate) fn base(name: &str) -> &str {
+    name.rsplit_once('.').map_or(name, |parts| parts.1)
+}
+
+/// That there is no figure of that name, and which one may be meant: what goes on from a key.
+pub(crate) fn unknown(name: &str) -> String {
+    if name.is_empty() {
+        return "is missing: a figure of docs/experiments.md".to_owned();
+    }
+    let near = METRICS.iter().min_by_key(|known| strsim::levenshtein(known.name, base(name)));
+    let meant = near.map(|n| format!("; {}, perhaps", n.name)).unwrap_or_default();
+    format!("is `{name}`, which no record has{meant} (docs/experiments.md has all)")
 }
 
 fn mean(flows: &[FlowResult], of: impl Fn(&FlowResult) -> Option<f64>) -> Option<f64> {
@@ -446,21 +407,29 @@ fn formula(scenario: &Scenario, flow: &FlowResult) -> Option<f64> {
 
 /// Every figure that these flows of a run have.
 pub fn figures(scenario: &Scenario, flows: &[FlowResult]) -> BTreeMap<String, f64> {
-    let value = |m: &Metric| match m.of {
-        Of::Sum(of) => Some(flows.iter().map(of).sum()),
-        Of::All(of) => of(scenario, flows),
-        Of::Videos(of) => {
-            let parts: Vec<(f64, f64)> =
-                flows.iter().filter_map(|f| f.video.as_ref()).filter_map(of).collect();
+    let value = |of: &Of| match of {
+        Sum(of) => Some(sum(flows, of)),
+        Mean(of) => mean(flows, of),
+        Greatest(of) => flows.iter().filter_map(of).reduce(f64::max),
+        Ratio(above, below) => ratio(flows, above, below),
+        Flows(of) => of(scenario, flows),
+        Videos(of) => {
+            let videos = flows.iter().filter_map(|f| f.video.as_ref());
+            let parts: Vec<(f64, f64)> = videos.filter_map(of).collect();
             ratio(&parts, |p| p.0, |p| p.1)
         }
+        Run(_) | Elsewhere => None,
     };
+    finite(|m| value(&m.of))
+}
+
+fn finite(value: impl Fn(&Metric) -> Option<f64>) -> BTreeMap<String, f64> {
     let figure = |m: &Metric| Some((m.name.to_owned(), value(m)?));
     METRICS.iter().filter_map(figure).filter(|(_, v)| v.is_finite()).collect()
 }
 
-fn sum(flows: &[FlowResult], of: impl Fn(&FlowResult) -> u64) -> f64 {
-    flows.iter().map(|f| of(f) as f64).sum()
+fn sum(flows: &[FlowResult], of: impl Fn(&FlowResult) -> f64) -> f64 {
+    flows.iter().map(of).sum()
 }
 
 /// Of the first entry's settings, which the flows under test share.

@@ -12,7 +12,6 @@ use std::io::Write;
 use anyhow::{Context, Result};
 
 use tack_link::wired::Wired;
-use tack_link::wlan::Wlan;
 use tack_link::{End, HostId};
 use tack_sim::{LinkId, Seed, Simulation, Site};
 
@@ -45,17 +44,13 @@ impl Network {
         let mut ends: Option<(Site, Site)> = None;
         let (mut wlan, mut wan) = (None, None);
         if let Some(wifi) = &scenario.wifi {
-            let config = wifi.config(seed.derive("wlan")).context("[wifi] cannot be built")?;
-            let hop = Hop::Wlan(Box::new(Wlan::new(config)?));
+            let hop = Hop::of_wifi(wifi, seed)?;
             let link = sim.add_link(tap(hop, capture.take(), "wlan")?);
             wlan = Some(link);
             ends = Some((Site { link, end: End::A }, Site { link, end: End::B }));
         }
         if let Some(path) = &scenario.wan {
-            let rtt = scenario.base_rtt();
-            // From A, the clients' side, to B is up.
-            let (up, down) = (path.up().config(rtt), path.down().config(rtt));
-            let hop = Hop::Wired(Box::new(Wired::new(up, down, seed.derive("wan"))?));
+            let hop = Hop::of_wan(path, scenario.base_rtt(), seed)?;
             let link = sim.add_link(tap(hop, capture.take(), "wan")?);
             wan = Some(link);
             let (near, far) = (Site { link, end: End::A }, Site { link, end: End::B });

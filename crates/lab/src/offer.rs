@@ -46,9 +46,11 @@ pub(crate) fn udp_rate(scenario: &Scenario, flow: &Flow) -> Rate {
             (mbps * 1e6 * f64::from(UDP_IP_BYTES) / UDP_PAYLOAD_BYTES as f64) as u64,
         );
     }
-    let phy = scenario.wifi.as_ref().and_then(|w| w.config(0)).map(|c| match flow.direction {
-        Direction::Down => c.downlink.kbps(),
-        Direction::Up => c.uplink.kbps(),
+    let phy = scenario.wifi.as_ref().and_then(|w| w.checked_config(0).ok()).map(|c| {
+        match flow.direction {
+            Direction::Down => c.downlink.kbps(),
+            Direction::Up => c.uplink.kbps(),
+        }
     });
     let wan = scenario.wan.as_ref().and_then(|w| match flow.direction {
         Direction::Down => w.down().rate_mbps,

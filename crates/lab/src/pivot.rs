@@ -8,6 +8,7 @@ use crate::draw::{Word, Words};
 use crate::item::Plan;
 use crate::metric;
 use crate::record::Record;
+use crate::scenario::Problem;
 use crate::stats::{Estimate, quantile};
 
 /// Finished runs of a plan: a record for each of its items, in their order.
@@ -71,6 +72,22 @@ impl Quantity<'_> {
 
 /// Keys of `versus` that name another figure, or the same of another group, and no axis.
 pub(crate) const SAME_RUN: [&str; 2] = ["metric", "group"];
+
+/// A plan's axes: their names and values.
+type Axes = [(String, Vec<Word>)];
+
+pub(crate) fn axis_names(axes: &Axes) -> String {
+    axes.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(", ")
+}
+
+/// Refuses a name that is no axis.
+pub(crate) fn known_axis(axes: &Axes, key: &str, name: &str) -> Result<(), Problem> {
+    if axes.iter().any(|(axis, _)| axis == name) {
+        return Ok(());
+    }
+    let what = format!("names `{name}`, which is no axis: {}", axis_names(axes));
+    Err(Problem::new(key, what))
+}
 
 /// Seed and draw: what else differs between runs is no chance.
 fn repetition(key: &Words) -> String {
@@ -148,10 +165,9 @@ impl<'a> Results<'a> {
         let own = record.get(of.metric)?;
         let Some(versus) = of.versus else { return Some(own) };
         let mut key = self.plan.items[i].key.clone();
-        let base = of.metric.rsplit_once('.').map_or(of.metric, |parts| parts.1);
         let metric = match (versus.get("metric"), versus.get("group")) {
             (Some(Word::Text(name)), _) => name.clone(),
-            (_, Some(Word::Text(group))) => format!("{group}.{base}"),
+            (_, Some(Word::Text(group))) => format!("{group}.{}", metric::base(of.metric)),
             _ => of.metric.to_owned(),
         };
         let axes = versus.iter().filter(|(k, _)| !SAME_RUN.contains(&k.as_str()));

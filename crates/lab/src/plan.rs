@@ -5,7 +5,7 @@ use toml::{Table, Value};
 use crate::draw::{Word, Words, draw};
 use crate::experiment::{Experiment, Extent, Variant};
 use crate::item::{Item, Plan, identity};
-use crate::scenario::{MAX_RUNS, Scenario, ScenarioError, has, line_of, set};
+use crate::scenario::{MAX_RUNS, Problem, Scenario, ScenarioError, has, line_of, set};
 use crate::view::Kind;
 
 /// A point of the plan: its key, the scenario so far, and what was said of that after the base.
@@ -151,7 +151,7 @@ impl Planner<'_> {
                 return None;
             }
             let is_wrong = |table: &Table| {
-                self.scenario(table.clone()).is_err_and(|(k, w)| k == key && w == what)
+                self.scenario(table.clone()).is_err_and(|p| p.key == key && p.what == what)
             };
             let (mut was, mut culprit) = (is_wrong(&table), None);
             for said in &point.said {
@@ -164,7 +164,7 @@ impl Planner<'_> {
         })
     }
 
-    fn scenario(&self, table: Table) -> Result<Scenario, (String, String)> {
+    fn scenario(&self, table: Table) -> Result<Scenario, Problem> {
         let scenario = Scenario::from_table(table)?;
         self.experiment.backend.check(&scenario)?;
         Ok(scenario)
@@ -288,7 +288,7 @@ impl Planner<'_> {
         let mut most = 1;
         for point in points {
             let checked = self.scenario(point.table.clone());
-            let mut scenario = checked.map_err(|(key, what)| self.refused(&key, &what, point))?;
+            let mut scenario = checked.map_err(|p| self.refused(&p.key, &p.what, point))?;
             let place = match seeds {
                 Some(_) => format!("extent.{}.seeds", self.extent.name()),
                 None => "base.runs".to_owned(),

@@ -12,7 +12,6 @@
 
 use core::time::Duration;
 
-use serde::{Deserialize, Serialize};
 use tack_sim::{Arrival, Video};
 use tack_units::Instant;
 
@@ -31,7 +30,7 @@ pub(crate) struct Playout {
 }
 
 /// What was seen of a video between two moments.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct VideoResult {
     /// Time from the first frame that was due to the end, seconds.
     pub watched_s: f64,

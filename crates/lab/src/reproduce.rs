@@ -15,7 +15,7 @@ use crate::item::{Backend, Plan};
 use crate::pivot::Results;
 use crate::plan::plan;
 use crate::record::Record;
-use crate::scenario::ScenarioError;
+use crate::scenario::{Problem, ScenarioError};
 use crate::stats::Estimate;
 use crate::table::Table;
 use crate::view::{Kind, Shown, View, short};
@@ -59,16 +59,16 @@ impl Loaded {
     /// As [`Loaded::parse`].
     pub fn of(experiment: Experiment, text: &str, extent: Extent) -> Result<Loaded, ScenarioError> {
         let plan = plan(&experiment, extent, text)?;
-        let wrong = |key: String, what: String| ScenarioError::at(text, &key, what);
+        let wrong = |p: Problem, at: String| ScenarioError::of(text, p.of(&at));
         for (i, claim) in experiment.claim.iter().enumerate() {
             let found = claim.check(&plan.axes);
             let found = found.and_then(|()| check_groups(&claim.metrics(), &plan));
-            found.map_err(|(k, what)| wrong(format!("claim.{i}.{k}"), what))?;
+            found.map_err(|p| wrong(p, format!("claim.{i}")))?;
         }
         for (i, view) in experiment.view.iter().enumerate() {
             let found = view.check(&plan.axes);
             let found = found.and_then(|()| check_groups(&view.all_metrics(), &plan));
-            found.map_err(|(k, what)| wrong(format!("view.{i}.{k}"), what))?;
+            found.map_err(|p| wrong(p, format!("view.{i}")))?;
         }
         Ok(Loaded { experiment, text: text.to_owned(), extent, plan })
     }
@@ -158,7 +158,7 @@ impl Loaded {
         let found = view.check(&self.plan.axes);
         found
             .and_then(|()| check_groups(&view.all_metrics(), &self.plan))
-            .map_err(|(key, what)| format!("`{key}` {what}"))?;
+            .map_err(|p| format!("`{}` {}", p.key, p.what))?;
         let runs = |axis: &String, word: &Word| {
             self.plan.axes.iter().any(|(name, words)| name == axis && words.contains(word))
         };
@@ -204,7 +204,7 @@ pub fn interval_name(figure: &str) -> String {
 }
 
 /// Whether every `GROUP.NAME` is of a group that some run of the plan has.
-fn check_groups(names: &[String], plan: &Plan) -> Result<(), (&'static str, String)> {
+fn check_groups(names: &[String], plan: &Plan) -> Result<(), Problem> {
     // A formula's figures are told apart by what it counts, not by flows.
     let counts = plan.items.iter().any(|item| item.backend == Backend::Formula);
     if counts || !names.iter().any(|name| name.contains('.')) {
@@ -216,12 +216,16 @@ fn check_groups(names: &[String], plan: &Plan) -> Result<(), (&'static str, Stri
         |name: &&String| name.rsplit_once('.').is_none_or(|(group, _)| groups.contains(group));
     match names.iter().find(|name| !is_known(name)) {
         None => Ok(()),
-        Some(name) if groups.is_empty() => {
-            Err(("metric", format!("is `{name}`, but there are no kinds of flows to tell apart")))
-        }
+        Some(name) if groups.is_empty() => Err(Problem::new(
+            "metric",
+            format!("is `{name}`, but there are no kinds of flows to tell apart"),
+        )),
         Some(name) => {
             let there: Vec<&str> = groups.iter().map(String::as_str).collect();
-            Err(("metric", format!("is `{name}`: kinds of flows are {}", there.join("; "))))
+            Err(Problem::new(
+                "metric",
+                format!("is `{name}`: kinds of flows are {}", there.join("; ")),
+            ))
         }
     }
 }

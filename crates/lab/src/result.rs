@@ -1,78 +1,60 @@
 //! What one run measured.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 pub use crate::playout::VideoResult;
 
 /// Figures of one flow, or of all flows of a run together. Rates count from the end of the
 /// warm-up.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct FlowResult {
     /// Application bytes delivered in order, bit/s.
     pub goodput_bps: f64,
     /// How much of the measured time the flow was there, from its start to its stop, seconds.
-    #[serde(default)]
     pub present_s: f64,
     /// IP packets with application data, per second, as they left the data sender.
     pub data_packets_per_s: f64,
     /// IP packets that only acknowledge, per second, as they left their sender.
     pub ack_packets_per_s: f64,
     /// IP-level bytes of packets without data, per second, as they left their sender.
-    #[serde(default)]
     pub ack_bytes_per_s: f64,
     /// Share of the data packets that did not arrive, those under way at the end among them.
-    #[serde(default)]
     pub data_loss: f64,
     /// Segments sent again.
     pub retransmissions: u64,
     /// Retransmission timeouts.
-    #[serde(default)]
     pub timeouts: u64,
     /// Retransmission timeouts from the end of the warm-up.
-    #[serde(default)]
     pub timeouts_per_s: f64,
     /// Loss episodes that began, timeouts apart, from the end of the warm-up.
-    #[serde(default)]
     pub loss_episodes_per_s: f64,
     /// Data packets that did not arrive.
-    #[serde(default)]
     pub data_lost_per_s: f64,
     /// Mean congestion window of the data sender, bytes; 0 without samples.
-    #[serde(default)]
     pub cwnd_mean_bytes: f64,
     /// Mean smoothed round trip of the data sender, microseconds; 0 without samples.
-    #[serde(default)]
     pub srtt_mean_us: f64,
     /// 95th percentile of the data's one-way delay above the least of the run, microseconds;
     /// `None` without data, and for UDP.
-    #[serde(default)]
     pub queue_delay_p95_us: Option<f64>,
     /// When the last byte of a stream that ended was read, seconds; `None` for one that goes on.
-    #[serde(default)]
     pub completed_at_s: Option<f64>,
     /// Application bytes delivered in order, the whole run.
-    #[serde(default)]
     pub delivered_bytes: u64,
     /// IP packets with application data, the whole run, as they left.
-    #[serde(default)]
     pub data_packets: u64,
     /// IP packets without any, of all kinds and both ends, the whole run, as they left:
     /// acknowledgments of every kind, SYN, FIN.
-    #[serde(default)]
     pub bare_packets: u64,
     /// When the flow began, seconds.
-    #[serde(default)]
     pub started_at_s: f64,
     /// IACKs of both ends per second: loss, window, frequency, CE.
-    #[serde(default)]
     pub iacks_per_s: f64,
     /// Least one-way delay of any packet there plus that of any back, the whole run, microseconds: the
     /// floor of any round trip. `None` before both ways were seen.
-    #[serde(default)]
     pub owd_floor_us: Option<f64>,
     /// Least one-way delay of data plus the median of what comes back, of the last 10 s,
     /// microseconds: what a round trip is at least while the way back has its queue.
-    #[serde(default)]
     pub owd_usual_us: Option<f64>,
     /// Median round-trip time the sender sampled, microseconds; `None` without samples.
     pub rtt_p50_us: Option<f64>,
@@ -81,12 +63,11 @@ pub struct FlowResult {
     /// Least round-trip time in force at the end, microseconds.
     pub rtt_min_us: Option<f64>,
     /// What is seen of a video.
-    #[serde(default)]
     pub video: Option<VideoResult>,
 }
 
 /// How the wireless medium's time went, in shares of the measured time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct AirtimeShares {
     /// Frames that carry data, with their preambles.
     pub data: f64,
@@ -103,7 +84,7 @@ pub struct AirtimeShares {
 }
 
 /// One direction of the wired path, all flows together, after the warm-up.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct DirectionResult {
     /// IP-level bytes that came out, as bit/s.
     pub delivered_bps: f64,
@@ -112,7 +93,7 @@ pub struct DirectionResult {
 }
 
 /// The wired path.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct WanResult {
     /// Server to client.
     pub down: DirectionResult,
@@ -121,7 +102,7 @@ pub struct WanResult {
 }
 
 /// One run.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct RunResult {
     /// Each flow, in the scenario's order.
     pub flows: Vec<FlowResult>,
@@ -130,7 +111,6 @@ pub struct RunResult {
     /// Share of channel accesses that collided; absent without Wi-Fi.
     pub collision_share: Option<f64>,
     /// Absent where the scenario has no wired path.
-    #[serde(default)]
     pub wan: Option<WanResult>,
     /// Packets dropped by queues, in both directions.
     pub queue_drops: u64,

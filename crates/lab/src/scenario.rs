@@ -65,7 +65,9 @@ pub use tack::TackWords;
 pub use wan::{QueueKind, Wan, WanDirection};
 pub use wifi::{Wifi, WifiQueue};
 
-use error::Problem;
+pub(crate) use error::{Problem, within};
+
+use error::above_zero;
 
 /// Most combinations times seeds one file may ask for: hours on many cores, and read in seconds.
 pub const MAX_RUNS: usize = 100_000;
@@ -130,7 +132,7 @@ impl Scenario {
     pub fn parse(text: &str) -> Result<Scenario, ScenarioError> {
         let scenario: Scenario =
             toml::from_str(text).map_err(|e| ScenarioError::from_toml(text, &e))?;
-        scenario.check().map_err(|p| ScenarioError::at(text, &p.key, p.what))?;
+        scenario.check().map_err(|p| ScenarioError::of(text, p))?;
         Ok(scenario)
     }
 
@@ -138,19 +140,20 @@ impl Scenario {
     ///
     /// # Errors
     /// The dotted key, if it is known, and what is wrong with it.
-    pub fn from_table(table: toml::Table) -> Result<Scenario, (String, String)> {
+    pub(crate) fn from_table(table: toml::Table) -> Result<Scenario, Problem> {
         let flows = table.get("flow").cloned();
         let scenario: Scenario = table.try_into().map_err(|e| {
-            let (key, what) = error::of_table(&e);
-            let named = || key.strip_prefix("flow").map(|rest| rest.trim_start_matches('.'));
-            match named().zip(flows.and_then(|flows| first_wrong(&flows))) {
+            let problem = error::of_table(&e);
+            let rest = problem.key.strip_prefix("flow").map(|rest| rest.trim_start_matches('.'));
+            match rest.zip(flows.and_then(|flows| first_wrong(&flows))) {
                 Some((rest, i)) => {
-                    (format!("flow.{i}.{rest}").trim_end_matches('.').to_owned(), what)
+                    let key = format!("flow.{i}.{rest}");
+                    Problem::new(key.trim_end_matches('.'), problem.what)
                 }
-                None => (key, what),
+                None => problem,
             }
         })?;
-        scenario.check().map_err(|p| (p.key, p.what))?;
+        scenario.check()?;
         Ok(scenario)
     }
 
@@ -181,37 +184,25 @@ impl Scenario {
 
     /// Checks what types alone cannot; the first problem, with its dotted key.
     fn check(&self) -> Result<(), Problem> {
-        let within = |key: &str, v: f64, lo: f64, hi: f64| {
-            if v > lo && v <= hi {
-                Ok(())
-            } else {
-                Err(Problem::new(key, format!("is {v}, but must be above {lo} and at most {hi}")))
-            }
-        };
-        within("duration_s", self.duration_s, 0.0, 86_400.0)?;
+        above_zero("duration_s", self.duration_s, 86_400.0)?;
         if !(self.warmup_s >= 0.0 && self.warmup_s < self.duration_s) {
             return Err(Problem::new(
                 "warmup_s",
                 format!("is {}, but must be 0 or more and less than duration_s", self.warmup_s),
             ));
         }
-        within("runs", self.runs as f64, 0.0, 100_000.0)?;
+        above_zero("runs", self.runs as f64, 100_000.0)?;
         let flows: u64 = self.flow.iter().map(|f| u64::from(f.count)).sum();
         if flows == 0 || flows > MAX_FLOWS as u64 {
-            return Err(Problem::new(
-                "flow",
-                format!("asks for {flows}, 1 to {MAX_FLOWS} can run"),
-            ));
+            let what = format!("asks for {flows}, 1 to {MAX_FLOWS} can run");
+            return Err(Problem::new("flow", what));
         }
         if self.veth && (self.wifi.is_some() || self.wan.is_some() || self.access.is_some()) {
-            let what = "excludes [wifi], [wan] and [access]: there is no modelled path".to_owned();
+            let what = "excludes [wifi], [wan] and [access]: there is no modelled path";
             return Err(Problem::new("veth", what));
         }
         if self.wifi.is_none() && self.wan.is_none() && !self.veth {
-            return Err(Problem::new(
-                "wan",
-                "is missing, and so is [wifi]: name a link".to_owned(),
-            ));
+            return Err(Problem::new("wan", "is missing, and so is [wifi]: name a link"));
         }
         if let Some(wifi) = &self.wifi {
             wifi.check()?;
@@ -221,7 +212,8 @@ impl Scenario {
         }
         self.check_access()?;
         for (i, flow) in self.flow.iter().enumerate() {
-            flow.check(i, self.stations(), self.duration_s)?;
+            let checked = flow.check(self.stations(), self.duration_s);
+            checked.map_err(|p| p.of(&format!("flow.{i}")))?;
         }
         self.check_datagrams()
     }
@@ -247,10 +239,10 @@ impl Scenario {
     fn check_access(&self) -> Result<(), Problem> {
         let Some(access) = &self.access else { return Ok(()) };
         if self.wifi.is_some() {
-            let what = "and [wifi] exclude each other: stations are the hosts there".to_owned();
+            let what = "and [wifi] exclude each other: stations are the hosts there";
             return Err(Problem::new("access", what));
         }
-        access.check()
+        access.check().map_err(|p| p.of("access"))
     }
 
     /// How many stations a flow can belong to: those of the Wi-Fi, pairs of hosts, or one.

@@ -57,13 +57,6 @@ pub(crate) struct Simulated {
     pub(crate) series: BTreeMap<String, Vec<(f64, f64)>>,
 }
 
-/// What is to be known of a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wanted {
-    Figures,
-    Series,
-}
-
 /// As [`simulate`], with what `recordings` ask for written down. They change nothing in the run.
 ///
 /// # Errors
@@ -169,11 +162,11 @@ impl Running {
     }
 
     /// The same with what is known of the run's course.
-    pub(crate) fn finish_wanted(self, scenario: &Scenario, wanted: Wanted) -> Result<Simulated> {
+    pub(crate) fn finish_wanted(self, scenario: &Scenario, with_series: bool) -> Result<Simulated> {
         let (result, mut setup) = self.finish()?;
         let course = Course::of(scenario, &setup);
         let (extra, samples) = (course.figures(), course.samples());
-        let series = if wanted == Wanted::Series { course.series() } else { BTreeMap::new() };
+        let series = if with_series { course.series() } else { BTreeMap::new() };
         setup.sim.settle(SETTLE);
         setup.check_stall()?;
         Ok(Simulated { result, extra, samples, series })

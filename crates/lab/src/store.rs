@@ -1,15 +1,19 @@
 //! Where results are kept as JSON lines: found again by what was run, so that interrupted work goes
 //! on, an edited file runs only what it changed, and parts from several machines make one whole.
+//!
+//! Lines are appended and each at once: whatever ends the process, the file holds whole lines and
+//! at most one torn one, which is cut off on the next start.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
-use std::path::Path;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::item::{Backend, Item};
-use crate::lines::{Lines, LinesError, read};
 use crate::record::Record;
 
 /// A result that is found again.
@@ -33,24 +37,60 @@ impl Kept for Record {
 #[derive(Debug)]
 pub struct Store<T: Kept> {
     /// `None`: nothing is kept.
-    lines: Option<Lines<T>>,
+    file: Option<(PathBuf, File)>,
     kept: BTreeMap<T::Run, T>,
 }
+
+/// Why a file of results cannot be used.
+#[derive(Debug)]
+pub enum StoreError {
+    /// It cannot be opened, read or written.
+    Io(PathBuf, io::Error),
+    /// It holds something else: the number of the first such line and what is wrong with it.
+    Foreign(PathBuf, String),
+}
+
+impl std::fmt::Display for StoreError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            StoreError::Io(path, e) => write!(f, "{}: {e}", path.display()),
+            StoreError::Foreign(path, e) => {
+                write!(f, "{} holds something else than these results, {e}", path.display())
+            }
+        }
+    }
+}
+
+impl std::error::Error for StoreError {}
 
 impl<T: Kept> Store<T> {
     /// Opens `path`. With `resume`, what it holds is kept; without, it is deleted.
     ///
     /// # Errors
     /// The file is out of reach or holds something else; it stays as it is then.
-    pub fn open(path: &Path, resume: bool) -> Result<Store<T>, LinesError> {
-        let (mut lines, kept) = Lines::open(path, resume)?;
-        lines.mend().map_err(|e| LinesError::Io(path.to_owned(), e))?;
-        Ok(Store { lines: Some(lines), kept: by_run(kept) })
+    pub fn open(path: &Path, resume: bool) -> Result<Store<T>, StoreError> {
+        let io = |e| StoreError::Io(path.to_owned(), e);
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(!resume);
+        let mut file = options.open(path).map_err(io)?;
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes).map_err(io)?;
+        // An interruption may have torn the last line, even within a character.
+        let kept: Vec<T> = read(&String::from_utf8_lossy(&bytes))
+            .map_err(|e| StoreError::Foreign(path.to_owned(), e))?;
+        let lines = bytes.split_inclusive(|b| *b == b'\n').take(kept.len());
+        let whole: usize = lines.map(<[u8]>::len).sum();
+        file.set_len(whole as u64).map_err(io)?;
+        file.seek(SeekFrom::End(0)).map_err(io)?;
+        if whole > 0 && bytes[whole - 1] != b'\n' {
+            file.write_all(b"\n").map_err(io)?;
+        }
+        Ok(Store { file: Some((path.to_owned(), file)), kept: by_run(kept) })
     }
 
     /// One in memory.
     pub fn transient() -> Store<T> {
-        Store { lines: None, kept: BTreeMap::new() }
+        Store { file: None, kept: BTreeMap::new() }
     }
 
     /// Results so far, by run.
@@ -67,27 +107,41 @@ impl<T: Kept> Store<T> {
     ///
     /// # Errors
     /// Those of the file.
-    pub fn append(&mut self, result: T) -> std::io::Result<()> {
-        if let Some(lines) = &mut self.lines {
-            lines.append(&result)?;
+    pub fn append(&mut self, result: T) -> io::Result<()> {
+        if let Some((_, file)) = &mut self.file {
+            file.write_all(&line(&result)?)?;
         }
         self.kept.insert(result.run(), result);
         Ok(())
     }
-}
 
-impl<T: Kept> Store<T> {
     /// Brings the file into the order of `runs`, after results of other runs: into that of a single
-    /// machine, where several appended as they were done.
+    /// machine, where several appended as they were done. Whatever ends the process meanwhile, the file
+    /// holds the old order or the new one.
     ///
     /// # Errors
     /// Those of the file, which stays as it was then.
-    pub fn arrange(&mut self, runs: &[T::Run]) -> std::io::Result<()> {
-        let Some(lines) = &mut self.lines else { return Ok(()) };
+    pub fn arrange(&mut self, runs: &[T::Run]) -> io::Result<()> {
+        let Some((path, file)) = &mut self.file else { return Ok(()) };
         let own: BTreeSet<&T::Run> = runs.iter().collect();
         let others = self.kept.iter().filter(|(run, _)| !own.contains(run)).map(|(_, t)| t);
-        lines.replace(others.chain(runs.iter().filter_map(|run| self.kept.get(run))))
+        let mut name = path.as_os_str().to_owned();
+        name.push(".new");
+        let new = PathBuf::from(name);
+        let mut out = io::BufWriter::new(File::create(&new)?);
+        for result in others.chain(runs.iter().filter_map(|run| self.kept.get(run))) {
+            out.write_all(&line(result)?)?;
+        }
+        *file = out.into_inner().map_err(io::IntoInnerError::into_error)?;
+        file.sync_all()?;
+        std::fs::rename(&new, path)
     }
+}
+
+fn line<T: Serialize>(result: &T) -> io::Result<Vec<u8>> {
+    let mut line = serde_json::to_vec(result).map_err(io::Error::other)?;
+    line.push(b'\n');
+    Ok(line)
 }
 
 impl Store<Record> {
@@ -129,4 +183,22 @@ pub fn merge<T: Kept>(
         ));
     }
     Ok(runs.iter().filter_map(|run| all.remove(run)).collect())
+}
+
+/// The items of a text. A last line cut short by an interruption is left out; `Err` names the line
+/// that is none.
+///
+/// # Errors
+/// The number of the first line that cannot be read and is not the last.
+pub fn read<T: DeserializeOwned>(text: &str) -> Result<Vec<T>, String> {
+    let lines: Vec<&str> = text.lines().collect();
+    let mut items = Vec::with_capacity(lines.len());
+    for (i, line) in lines.iter().enumerate() {
+        match serde_json::from_str::<T>(line) {
+            Ok(item) => items.push(item),
+            Err(_) if i + 1 == lines.len() && !text.ends_with('\n') => {}
+            Err(e) => return Err(format!("line {}: {e}", i + 1)),
+        }
+    }
+    Ok(items)
 }

@@ -115,7 +115,7 @@ fn tick(v: f64) -> String {
     if text == "-0" { "0".to_owned() } else { text }
 }
 
-fn escaped(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 

@@ -3,12 +3,12 @@
 use core::time::Duration;
 
 use anyhow::{Context, Result};
-use rand::Rng as _;
 use tack_cc::Pacing;
 use tack_link::HostId;
 use tack_sim::{Blast, Cast, FlowConfig, FlowId, Seed, Transport, Video};
 use tack_units::Instant;
 
+use crate::draw::unit;
 use crate::host::Controllers;
 use crate::network::Network;
 use crate::offer::{Times, UDP_IP_BYTES, app, udp_rate};
@@ -151,7 +151,7 @@ fn at(s: f64) -> Instant {
 /// When flow `number` starts: its random part is its own, whatever other flows there are.
 pub(crate) fn start_after(scenario: &Scenario, number: usize, flow: &Flow) -> Duration {
     let mut rng = Seed(scenario.seed).stream(&format!("start {number}"));
-    let share = (rng.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
+    let share = unit(&mut rng);
     Duration::from_secs_f64(flow.start_s + flow.start_jitter_s * share)
 }
 

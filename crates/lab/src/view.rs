@@ -18,10 +18,11 @@ use serde::Deserialize;
 
 use crate::course::{DISTRIBUTIONS, SERIES};
 use crate::draw::{Word, Words};
-use crate::metric;
-use crate::pivot::{How, Quantity, Results, label, number, with_interval};
+use crate::metric::{self, base};
+use crate::pivot::{How, Quantity, Results, axis_names, known_axis, label, number, with_interval};
+use crate::scenario::Problem;
 use crate::stats::{self, Estimate};
-use crate::svg::{Axis, Plot, Style};
+use crate::svg::{Axis, Line, Plot, Style};
 use crate::table::Table;
 
 /// How it looks.
@@ -43,50 +44,39 @@ pub enum Kind {
 
 /// What is shown.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(default, deny_unknown_fields)]
 pub struct View {
     /// How it looks.
-    #[serde(default)]
     pub kind: Kind,
     /// Above it.
-    #[serde(default)]
     pub title: String,
     /// Of the metric table, or of a distribution or series.
-    #[serde(default)]
     pub metric: String,
     /// Columns of a table.
-    #[serde(default)]
     pub metrics: Vec<String>,
     /// Which records.
-    #[serde(default)]
     pub at: Words,
     /// Axes with a picture for each combination; of a table, its rows (all axes if left out).
-    #[serde(default)]
     pub panels: Vec<String>,
     /// Axis with a line for each value.
     pub lines: Option<String>,
     /// Axis from left to right.
-    #[serde(default)]
     pub x: String,
     /// What x is called.
     pub x_label: Option<String>,
     /// Logarithmic axes.
-    #[serde(default)]
     pub log_x: bool,
     /// See `log_x`.
-    #[serde(default)]
     pub log_y: bool,
     /// Keys of the other record of each pair.
     pub versus: Option<Words>,
     /// How the two are held against each other.
-    #[serde(default)]
     pub how: How,
     /// What the figure is multiplied with.
     pub scale: Option<f64>,
     /// What it is called then.
     pub unit: Option<String>,
     /// Points of the paper by line; `PANEL LINE` where there are panels.
-    #[serde(default)]
     pub paper: BTreeMap<String, Vec<(Word, f64)>>,
 }
 
@@ -127,18 +117,13 @@ impl View {
     }
 
     /// Whether it can be shown at all; else what is wrong, and under which key.
-    pub(crate) fn check(&self, axes: &[(String, Vec<Word>)]) -> Result<(), (&'static str, String)> {
-        let names: Vec<&str> = axes.iter().map(|(name, _)| name.as_str()).collect();
-        let known = |name: &str| names.contains(&name);
-        let named = |key, name: &str| {
-            let what = format!("names `{name}`, which is no axis: {}", names.join(", "));
-            if known(name) { Ok(()) } else { Err((key, what)) }
-        };
+    pub(crate) fn check(&self, axes: &[(String, Vec<Word>)]) -> Result<(), Problem> {
+        let named = |key, name: &str| known_axis(axes, key, name);
         self.panels.iter().try_for_each(|p| named("panels", p))?;
         self.lines.iter().try_for_each(|l| named("lines", l))?;
         if matches!(self.kind, Kind::Lines | Kind::Bars) {
             if self.x.is_empty() {
-                return Err(("x", format!("is missing: one of {}", names.join(", "))));
+                return Err(Problem::new("x", format!("is missing: one of {}", axis_names(axes))));
             }
             named("x", &self.x)?;
         }
@@ -146,25 +131,22 @@ impl View {
         let simple = simple.then_some(&self.metric);
         let all = self.metrics.iter().chain(simple);
         if let Some(name) = all.into_iter().find(|m| metric::unit(m).is_none()) {
-            return Err((
-                if self.metrics.contains(name) { "metrics" } else { "metric" },
-                metric::unknown(name),
-            ));
+            let key = if self.metrics.contains(name) { "metrics" } else { "metric" };
+            return Err(Problem::new(key, metric::unknown(name)));
         }
-        let over_time: &[&str] = match self.kind {
-            Kind::Series => &SERIES,
-            _ => return Ok(()),
-        };
-        if !over_time.contains(&base_of(&self.metric)) {
-            let there = over_time.join(", ");
-            return Err(("metric", format!("is `{}`; over time there are {there}", self.metric)));
+        if self.kind == Kind::Series && !SERIES.contains(&base(&self.metric)) {
+            let there = SERIES.join(", ");
+            return Err(Problem::new(
+                "metric",
+                format!("is `{}`; over time there are {there}", self.metric),
+            ));
         }
         Ok(())
     }
 
     /// A distribution of a figure that each run has one of.
     fn is_over_runs(&self) -> bool {
-        self.kind == Kind::Cdf && !DISTRIBUTIONS.contains(&base_of(&self.metric))
+        self.kind == Kind::Cdf && !DISTRIBUTIONS.contains(&base(&self.metric))
     }
 
     /// What is above it: where the file says nothing, what is shown.
@@ -250,29 +232,18 @@ impl View {
             let name = label(&panel, &self.panels);
             let mut at = self.at.clone();
             at.extend(panel);
-            let (plot, rows) = match self.kind {
+            let (plot, mut rows) = match self.kind {
                 Kind::Cdf => self.cdf(results, &at),
                 Kind::Series => self.series(results, &at),
                 _ => self.curves(results, &at, &name),
             };
-            let title = [above.as_str(), name.as_str()]
-                .iter()
-                .filter(|t| !t.is_empty())
-                .copied()
-                .collect::<Vec<_>>()
-                .join(": ");
+            let parts = [above.as_str(), name.as_str()].into_iter().filter(|part| !part.is_empty());
+            let title = parts.collect::<Vec<_>>().join(": ");
             plots.push(Plot { title, ..plot });
+            rows.rows.iter_mut().for_each(|row| prefix(row, &name));
             match &mut table {
-                None => {
-                    let mut first = rows;
-                    first.title.clone_from(&above);
-                    first.rows.iter_mut().for_each(|row| prefix(row, &name));
-                    table = Some(first);
-                }
-                Some(table) => table.rows.extend(rows.rows.into_iter().map(|mut row| {
-                    prefix(&mut row, &name);
-                    row
-                })),
+                None => table = Some(Table { title: above.clone(), ..rows }),
+                Some(table) => table.rows.extend(rows.rows),
             }
         }
         plots.retain(|p| !p.lines.is_empty());
@@ -316,7 +287,7 @@ impl View {
             let style = if bars { Style::Bars } else { Style::Line };
             let shown = cells.iter().map(|e| e.as_ref().map_or("-".to_owned(), with_interval));
             rows.push(core::iter::once(name.clone()).chain(shown).collect::<Vec<_>>());
-            lines.push(crate::svg::Line { name: name.clone(), points, style });
+            lines.push(Line { name: name.clone(), points, style });
             let key = format!("{panel} {name}");
             if let Some(paper) = self.paper.get(key.trim()).or_else(|| self.paper.get(&name)) {
                 let at = |x: &Word| paper.iter().find(|(w, _)| w == x).map(|p| p.1);
@@ -326,7 +297,7 @@ impl View {
                 let points = paper.iter().filter_map(|(x, y)| Some((place(x)?, *y, None)));
                 let line = lines.len() - 1;
                 let style = Style::Paper { of: line };
-                lines.push(crate::svg::Line { name: title, points: points.collect(), style });
+                lines.push(Line { name: title, points: points.collect(), style });
             }
         }
         let x_label = self.x_label.clone().unwrap_or_else(|| short(&self.x).to_owned());
@@ -360,22 +331,10 @@ impl View {
                 .collect();
             let cells = [0.1, 0.5, 0.9, 1.0].map(|q| quantile(q).map_or("-".to_owned(), number));
             rows.push(core::iter::once(name.clone()).chain(cells).collect());
-            lines.push(crate::svg::Line { name, points, style: Style::Plain });
+            lines.push(Line { name, points, style: Style::Plain });
         }
         let own = lines.len();
-        for (name, points) in &self.paper {
-            let of = lines.iter().position(|l| l.name == *name).unwrap_or(own);
-            let points = points.iter().filter_map(|(x, y)| match x {
-                Word::Number(x) => Some((*x, *y, None)),
-                _ => None,
-            });
-            let name = format!("{name} (paper)");
-            lines.push(crate::svg::Line {
-                name,
-                points: points.collect(),
-                style: Style::Paper { of },
-            });
-        }
+        self.add_papers(&mut lines, own);
         let over_runs = self.is_over_runs();
         let unit = if over_runs { of.shown().1 } else { self.unit.clone().unwrap_or_default() };
         let whole = if over_runs { "share of the runs" } else { "share of the time" };
@@ -390,16 +349,22 @@ impl View {
         (plot, Table { title: String::new(), keys: 1, header, rows })
     }
 
+    /// A paper's points, in the colour of the line of their name, or else of number `unnamed`.
+    fn add_papers(&self, lines: &mut Vec<Line>, unnamed: usize) {
+        for (name, points) in &self.paper {
+            let of = lines.iter().position(|l| l.name == *name).unwrap_or(unnamed);
+            let points = points.iter().filter_map(|(x, y)| match x {
+                Word::Number(x) => Some((*x, *y, None)),
+                _ => None,
+            });
+            let (name, points) = (format!("{name} (paper)"), points.collect());
+            lines.push(Line { name, points, style: Style::Paper { of } });
+        }
+    }
+
     /// The first run's course, each line's.
     fn series(&self, results: &Results<'_>, at: &Words) -> (Plot, Table) {
-        let base = metric::unit(&self.metric).unwrap_or("");
-        let factor = match base {
-            "bit/s" => 1e-6,
-            "us" => 1e-3,
-            _ => 1.0,
-        };
-        let factor = self.scale.unwrap_or(factor);
-        let (_, unit) = self.quantity().shown();
+        let (factor, unit) = self.quantity().shown();
         let mut lines = Vec::new();
         let mut rows = Vec::new();
         for (name, at) in self.each_line(results, at) {
@@ -417,22 +382,10 @@ impl View {
                 let mean = points.iter().map(|p| p.1).sum::<f64>() / (points.len() as f64).max(1.0);
                 let last = points.last().map_or(0.0, |p| p.1);
                 rows.push(vec![name.clone(), number(mean), number(last)]);
-                lines.push(crate::svg::Line { name, points, style: Style::Plain });
+                lines.push(Line { name, points, style: Style::Plain });
             }
         }
-        for (name, points) in &self.paper {
-            let of = lines.iter().position(|l| l.name == *name).unwrap_or(0);
-            let points = points.iter().filter_map(|(x, y)| match x {
-                Word::Number(x) => Some((*x, *y, None)),
-                _ => None,
-            });
-            let name = format!("{name} (paper)");
-            lines.push(crate::svg::Line {
-                name,
-                points: points.collect(),
-                style: Style::Paper { of },
-            });
-        }
+        self.add_papers(&mut lines, 0);
         let y = heading(&self.metric, &unit);
         let header = [y.as_str(), "mean over time", "at the end"].map(str::to_owned).to_vec();
         let plot = Plot {
@@ -453,11 +406,6 @@ fn prefix(row: &mut [String], panel: &str) {
     if let Some(first) = row.first_mut().filter(|_| !panel.is_empty()) {
         *first = format!("{panel} {first}").trim().to_owned();
     }
-}
-
-/// A figure's name without that of a group.
-fn base_of(metric: &str) -> &str {
-    metric.rsplit_once('.').map_or(metric, |parts| parts.1)
 }
 
 /// The last part of a dotted key, which is what tells axes apart to a reader.

@@ -64,23 +64,11 @@ impl Mixer {
 mod tests {
     use std::collections::BTreeSet;
 
-    use tack_units::Instant;
-
     use super::*;
     use crate::ip::build::{ipv4_tcp, ipv6_tcp};
-    use crate::link::PacketKind;
 
     fn packet(src: u32, dst: u32, bytes: Vec<u8>) -> Packet {
-        Packet {
-            id: 0,
-            src,
-            dst,
-            ip_bytes: 1_500,
-            kind: PacketKind::Data,
-            bytes,
-            ecn: 0,
-            sent_at: Instant::ZERO,
-        }
+        Packet { src, dst, ip_bytes: 1_500, bytes, ..Packet::default() }
     }
 
     #[test]

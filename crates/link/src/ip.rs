@@ -180,7 +180,6 @@ pub(crate) mod build {
 mod tests {
     use super::build::*;
     use super::*;
-    use tack_units::Instant;
 
     fn pure(bytes: &[u8]) -> Option<u32> {
         tcp(bytes).and_then(|t| t.pure_ack)
@@ -244,14 +243,12 @@ mod tests {
 
     fn packet(bytes: Vec<u8>, ecn: u8) -> Packet {
         Packet {
-            id: 0,
-            src: 0,
             dst: 1,
             ip_bytes: bytes.len() as u32,
             kind: crate::PacketKind::Data,
             bytes,
             ecn,
-            sent_at: Instant::ZERO,
+            ..Packet::default()
         }
     }
 

@@ -30,7 +30,7 @@ impl End {
 pub type HostId = u32;
 
 /// What travels: an IP packet's size, and its bytes where the experiment has real ones.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Packet {
     /// Unique within a run; follows the packet through taps and traces.
     pub id: u64,
@@ -51,9 +51,10 @@ pub struct Packet {
 }
 
 /// What a packet is for, for accounting only.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PacketKind {
     /// Carries application bytes.
+    #[default]
     Data,
     /// Acknowledges only.
     Ack,

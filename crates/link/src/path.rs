@@ -132,7 +132,6 @@ mod tests {
     use tack_units::Rate;
 
     use super::*;
-    use crate::link::PacketKind;
     use crate::queue::Limit;
     use crate::wired::{DirectionConfig, Wired};
 
@@ -143,16 +142,7 @@ mod tests {
     }
 
     fn packet(id: u64) -> Packet {
-        Packet {
-            id,
-            src: 0,
-            dst: 1,
-            ip_bytes: 1_250,
-            kind: PacketKind::Data,
-            bytes: Vec::new(),
-            ecn: 0,
-            sent_at: Instant::ZERO,
-        }
+        Packet { id, dst: 1, ip_bytes: 1_250, ..Packet::default() }
     }
 
     fn drain(path: &mut Path, mut now: Instant, until: Instant) -> Vec<(Instant, End, u64)> {

@@ -9,14 +9,13 @@ use std::time::Duration;
 use tack_device::Tun;
 use tack_device::{Clock, SocketConfig, UdpSocket};
 use tack_tcp::{ConnConfig, Encapsulation, Host, HostConfig};
+use tokio::net::ToSocketAddrs;
 
-use crate::Endpoint;
-use crate::dial::Reach;
-use crate::driver::Driver;
-use crate::endpoint::Handle;
+use crate::dial::{Reach, any_addr_like, first_of, resolve};
+use crate::driver::start;
 use crate::link::Link;
-use crate::shared::{Machine, Shared};
 use crate::tap::{SharedTap, Tapped};
+use crate::{ConnectError, Endpoint, ListenError, TackListener, TackStream};
 
 /// How long [`Endpoint::connect_plain`] waits for an address unless told otherwise.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
@@ -188,16 +187,50 @@ impl Builder {
     }
 }
 
-/// Has `machine` driven on the runtime that this is called in.
-pub(crate) fn start<M: Machine>(
-    link: Link,
-    machine: M,
-    clock: Clock,
-    answer_each_datagram: bool,
-    tapped: Option<Tapped>,
-) -> io::Result<Handle<M>> {
-    let shared = Arc::new(Shared::new(link, machine, clock, answer_each_datagram, tapped)?);
-    let handle = Handle::new(shared.clone());
-    tokio::spawn(Driver(shared));
-    Ok(handle)
+impl Endpoint {
+    /// A [`Builder`].
+    pub fn builder() -> Builder {
+        Builder::new()
+    }
+
+    /// An endpoint with defaults: to serve from, on a port that peers know, or to connect from, on
+    /// the wildcard address of the peers' family with port 0 (`[::]:0` reaches both).
+    ///
+    /// # Errors
+    /// As for [`Builder::bind`].
+    pub fn bind(local: SocketAddr) -> io::Result<Endpoint> {
+        Builder::new().bind(local)
+    }
+}
+
+impl TackStream {
+    /// Connects to a listener at `host` without encryption, from an endpoint of its own with
+    /// defaults; see [`Endpoint::connect_plain`].
+    ///
+    /// # Errors
+    /// As there, or no socket.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    pub async fn connect_plain(host: impl ToSocketAddrs) -> Result<TackStream, ConnectError> {
+        let addresses = resolve(host, Reach::ALL).await?;
+        first_of(addresses, |peer| async move {
+            Endpoint::bind(any_addr_like(peer))?.connect_plain(peer).await
+        })
+        .await
+    }
+}
+
+impl TackListener {
+    /// An endpoint of its own on `local` with defaults, and a listener without encryption on its
+    /// port.
+    ///
+    /// # Errors
+    /// The address is taken or not ours.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    pub fn bind_plain(local: SocketAddr) -> Result<TackListener, ListenError> {
+        Endpoint::bind(local)?.listen_plain()
+    }
 }

@@ -4,7 +4,7 @@
 use std::io;
 #[cfg(all(target_os = "linux", feature = "tun"))]
 use std::net::IpAddr;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 use tokio::net::{ToSocketAddrs, lookup_host};
@@ -12,7 +12,6 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use crate::ConnectError;
-use crate::endpoint::any_addr_like;
 
 /// Time that an address has before the next one is tried beside it [RFC 8305 §8].
 const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
@@ -54,6 +53,14 @@ impl Reach {
             SocketAddr::V4(_) => self.v4.then_some(peer),
             SocketAddr::V6(_) => self.v6.then_some(peer),
         }
+    }
+}
+
+/// The wildcard address of the same family, with a port of the system's choice.
+pub(crate) fn any_addr_like(peer: SocketAddr) -> SocketAddr {
+    match peer {
+        SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
+        SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
     }
 }
 

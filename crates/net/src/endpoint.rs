@@ -1,54 +1,20 @@
 //! One UDP socket or TUN device with any number of connections behind it.
 
 use std::future::poll_fn;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
-use std::{fmt, io};
 
-use tack_tcp::{ConnConfig, ConnectionError, Host, HostCounters, ListenConfig, Remote};
+use tack_tcp::{ConnConfig, ConnectionError, HostCounters, ListenConfig, Remote};
 use tokio::net::ToSocketAddrs;
 
+use crate::conn::Conn;
 use crate::dial::{Reach, first_of, refused, resolve};
+use crate::handle::{Handle, wait_idle};
 use crate::link::Link;
-use crate::shared::{Machine, Shared};
-use crate::stream::Conn;
+use crate::passed::IoCounters;
 use crate::tap::Gauge;
-use crate::{Builder, ConnectError, ListenError, TackListener, TackStream};
-
-/// What passed an endpoint's socket, or its device, where packets take the place of datagrams.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct IoCounters {
-    /// Datagrams sent.
-    pub datagrams_sent: u64,
-    /// Bursts they left in, a system call each where there is segmentation offload.
-    pub bursts_sent: u64,
-    /// Times the socket's buffer was full.
-    pub sends_blocked: u64,
-    /// Datagrams the kernel would not send: too big for the path, or no route.
-    pub datagrams_refused: u64,
-    /// Datagrams received.
-    pub datagrams_received: u64,
-    /// Messages they came in, many datagrams each where the kernel coalesces.
-    pub messages_received: u64,
-    /// Errors the socket reported on receiving.
-    pub receive_errors: u64,
-}
-
-#[cfg(all(target_os = "linux", feature = "tun"))]
-impl IoCounters {
-    pub(crate) fn add(&mut self, other: &IoCounters) {
-        self.datagrams_sent += other.datagrams_sent;
-        self.bursts_sent += other.bursts_sent;
-        self.sends_blocked += other.sends_blocked;
-        self.datagrams_refused += other.datagrams_refused;
-        self.datagrams_received += other.datagrams_received;
-        self.messages_received += other.messages_received;
-        self.receive_errors += other.receive_errors;
-    }
-}
+use crate::{ConnectError, ListenError, TackListener, TackStream};
 
 /// One UDP socket, or TUN device, with any number of connections behind it. Clones are the same
 /// endpoint.
@@ -67,20 +33,6 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// A [`Builder`].
-    pub fn builder() -> Builder {
-        Builder::new()
-    }
-
-    /// An endpoint with defaults: to serve from, on a port that peers know, or to connect from, on
-    /// the wildcard address of the peers' family with port 0 (`[::]:0` reaches both).
-    ///
-    /// # Errors
-    /// As for [`Builder::bind`].
-    pub fn bind(local: SocketAddr) -> io::Result<Endpoint> {
-        Builder::new().bind(local)
-    }
-
     /// The socket's address; of a TUN endpoint the first address, with port 0.
     pub fn local_addr(&self) -> SocketAddr {
         self.local
@@ -224,72 +176,5 @@ impl Endpoint {
     /// Cancel safe.
     pub async fn wait_idle(&self) {
         wait_idle(&self.handle).await;
-    }
-}
-
-/// Waits until whatever was written has arrived.
-#[cfg(feature = "quic")]
-pub(crate) async fn wait_delivered<M: Machine>(handle: &Handle<M>) {
-    poll_fn(|cx| {
-        let mut state = handle.0.lock();
-        if state.is_delivered() {
-            return Poll::Ready(());
-        }
-        state.waiters.await_idle(cx);
-        Poll::Pending
-    })
-    .await;
-}
-
-/// Waits until nothing is left to do.
-pub(crate) async fn wait_idle<M: Machine>(handle: &Handle<M>) {
-    poll_fn(|cx| {
-        let mut state = handle.0.lock();
-        if state.nothing_is_left() {
-            return Poll::Ready(());
-        }
-        state.waiters.await_idle(cx);
-        Poll::Pending
-    })
-    .await;
-}
-
-/// The wildcard address of the same family, with a port of the system's choice.
-pub(crate) fn any_addr_like(peer: SocketAddr) -> SocketAddr {
-    match peer {
-        SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
-        SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
-    }
-}
-
-/// Keeps an endpoint's driver running.
-pub(crate) struct Handle<M: Machine = Host>(pub(crate) Arc<Shared<M>>);
-
-impl<M: Machine> Handle<M> {
-    pub(crate) fn new(shared: Arc<Shared<M>>) -> Handle<M> {
-        shared.lock().handles += 1;
-        Handle(shared)
-    }
-}
-
-impl<M: Machine> Clone for Handle<M> {
-    fn clone(&self) -> Handle<M> {
-        Handle::new(self.0.clone())
-    }
-}
-
-impl<M: Machine> Drop for Handle<M> {
-    fn drop(&mut self) {
-        let mut state = self.0.lock();
-        state.handles -= 1;
-        if state.handles == 0 {
-            state.wake_driver();
-        }
-    }
-}
-
-impl<M: Machine> fmt::Debug for Handle<M> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Handle").finish_non_exhaustive()
     }
 }

@@ -61,25 +61,28 @@
 //! connection. Timers come from [`tack_device::Timer`], because those of the runtime are too coarse
 //! to pace with.
 
+mod alarm;
 mod arrivals;
 pub mod budget;
 mod builder;
+mod conn;
 mod dial;
 mod driver;
 mod endpoint;
 mod error;
+mod handle;
 mod host;
 mod host_port;
 mod link;
 mod listener;
 #[cfg(feature = "tls")]
 mod lobby;
+mod passed;
 #[cfg(feature = "quic")]
 pub mod quic;
 #[cfg(feature = "tls")]
 mod secure;
 mod shared;
-mod split;
 mod stream;
 mod tap;
 #[cfg(feature = "tls")]
@@ -90,16 +93,16 @@ mod waiters;
 mod watch;
 
 pub use builder::Builder;
-pub use endpoint::{Endpoint, IoCounters};
+pub use endpoint::Endpoint;
 pub use error::{ConnectError, ListenError};
 pub use host_port::{HostError, HostPort};
 pub use listener::TackListener;
 #[cfg(feature = "tls")]
 pub use lobby::HandshakeLimits;
+pub use passed::IoCounters;
 #[cfg(feature = "tls")]
 pub use secure::{SecureListener, SecureStream};
-pub use split::{OwnedReadHalf, OwnedWriteHalf};
-pub use stream::{StreamWatch, TackStream};
+pub use stream::{OwnedReadHalf, OwnedWriteHalf, StreamWatch, TackStream};
 pub use tack_cc as cc;
 pub use tack_device::SocketConfig;
 #[cfg(all(target_os = "linux", feature = "tun"))]

@@ -4,10 +4,10 @@ use std::io;
 use std::net::SocketAddr;
 use std::task::{Context, Poll};
 
-use crate::endpoint::Handle;
+use crate::conn::Conn;
+use crate::handle::Handle;
 use crate::host::Key;
-use crate::stream::Conn;
-use crate::{Endpoint, ListenError, TackStream};
+use crate::{ListenError, TackStream};
 
 /// A listening port of an [`Endpoint`]. Dropping it aborts what was not accepted.
 #[derive(Debug)]
@@ -18,18 +18,6 @@ pub struct TackListener {
 }
 
 impl TackListener {
-    /// An endpoint of its own on `local` with defaults, and a listener without encryption on its
-    /// port.
-    ///
-    /// # Errors
-    /// The address is taken or not ours.
-    ///
-    /// # Panics
-    /// Outside a tokio runtime.
-    pub fn bind_plain(local: SocketAddr) -> Result<TackListener, ListenError> {
-        Endpoint::bind(local)?.listen_plain()
-    }
-
     pub(crate) fn new(handle: Handle, local: SocketAddr, port: u16) -> TackListener {
         TackListener { handle, local, port }
     }

@@ -6,8 +6,7 @@ use std::net::SocketAddr;
 
 use tack_tcp::ListenConfig;
 
-use crate::dial::{Reach, first_of, resolve};
-use crate::endpoint::any_addr_like;
+use crate::dial::{Reach, any_addr_like, first_of, resolve};
 use crate::lobby::{HandshakeLimits, Lobby};
 use crate::tls::{Acceptor, Connector, TlsError, TlsStream};
 use crate::{ConnectError, Endpoint, HostPort, ListenError, TackListener, TackStream};

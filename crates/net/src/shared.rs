@@ -17,10 +17,10 @@ use tack_transport::{Ecn, Figures, Transmit};
 use tack_units::Instant;
 use tokio::io::unix::AsyncFd;
 
+use crate::alarm::Alarm;
 use crate::arrivals::{Arrivals, Gather};
-use crate::driver::Alarm;
-use crate::endpoint::IoCounters;
 use crate::link::{Inbox, Link};
+use crate::passed::{IoCounters, Received};
 use crate::tap::{Direction, Gauged, Reading, Seen, Tapped};
 #[cfg(all(target_os = "linux", feature = "tun"))]
 use crate::tun::TunLink;
@@ -172,15 +172,6 @@ pub(crate) struct State<M: Machine = Host> {
     tapped: Option<Tapped>,
 }
 
-/// How reading the socket ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Received {
-    /// More may be waiting.
-    More,
-    /// Nothing is left.
-    Drained,
-}
-
 impl<M: Machine> State<M> {
     /// Receives one batch and hands it to the host.
     pub(crate) fn receive(&mut self, shared: &Shared<M>) -> Received {
@@ -299,7 +290,7 @@ impl<M: Machine> State<M> {
             self.host.wake(&event, &mut self.waiters);
         }
         let looks = [self.host.deadline(), self.gather.until()];
-        shared.alarm.set(looks.into_iter().flatten().min(), self);
+        shared.alarm.set(looks.into_iter().flatten().min(), self.driver.as_ref());
         more
     }
 

@@ -8,7 +8,7 @@ use tack_tcp::wire::{ParseError, Segment};
 use tack_transport::Figures;
 use tack_units::Instant;
 
-use crate::endpoint::IoCounters;
+use crate::passed::IoCounters;
 
 /// Which way a datagram went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -34,8 +34,7 @@ use std::os::fd::{AsRawFd, RawFd};
 use tack_device::{Checksum, Gso, GsoKind, Prefix, SendOutcome, Tun, kernel_end};
 use tack_tcp::{Encapsulation, HostConfig, Incoming, Transmit};
 
-use crate::endpoint::IoCounters;
-use crate::shared::Received;
+use crate::passed::{IoCounters, Received};
 
 /// Packets read before anything is answered: enough for a batch to share its acknowledgments, few
 /// enough for these to be in time.

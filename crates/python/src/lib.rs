@@ -15,6 +15,7 @@
 mod command;
 mod controller;
 mod failure;
+mod kept;
 mod picture;
 mod plan;
 mod results;

@@ -16,9 +16,9 @@ use tack_lab::store::Store as Kept;
 
 use crate::controller::Brought;
 use crate::failure;
+use crate::kept::{lines, open};
 use crate::results::Results;
 use crate::running::{Running, Work};
-use crate::store;
 use crate::value;
 
 /// What a plan is made of, and made of again in another process.
@@ -228,13 +228,13 @@ impl Plan {
             self.check_kept()?;
         }
         let brought = self.brought(py, controllers)?;
-        let kept = store::open(py, store.as_deref(), resume)?;
+        let kept = open(py, store.as_deref(), resume)?;
         let missing = kept.missing(&self.items);
         let bar = py.import("tack_lab._progress")?.call_method1("told", (progress,))?.unbind();
         let done = self.items.len() - missing.len();
         let running = Running::new(&brought, Some(&bar), (done, self.items.len()), None);
         let records = running.run(py, Work { items: missing, jobs, store: kept })?;
-        Results::of(py, self, records)
+        Results::of(py, (&self.loaded, &self.items), records)
     }
 
     /// Runs these, and gives the records of what was done within `seconds`, at least one, as lines of
@@ -254,6 +254,6 @@ impl Plan {
         let store = Kept::transient();
         let mut records = running.run(py, Work { items, jobs, store })?;
         let own: Vec<Record> = runs.iter().filter_map(|run| records.remove(run)).collect();
-        Ok(PyBytes::new(py, &store::lines(py, own.iter())?))
+        Ok(PyBytes::new(py, &lines(py, own.iter())?))
     }
 }

@@ -15,9 +15,9 @@ use tack_lab::reproduce::{Loaded, Report, interval_name};
 use tack_lab::view::View;
 
 use crate::failure;
+use crate::kept::lines;
 use crate::picture::Picture;
-use crate::plan::Plan;
-use crate::store::lines;
+
 use crate::table::{Columns, Table};
 use crate::value;
 
@@ -31,19 +31,18 @@ pub(crate) struct Results {
 }
 
 impl Results {
-    /// Of `plan`, each of whose runs has a record.
+    /// Of a plan, each of whose runs has a record.
     pub(crate) fn of(
         py: Python<'_>,
-        plan: &Plan,
+        (loaded, items): (&Arc<Loaded>, &Arc<Vec<Item>>),
         records: BTreeMap<String, Record>,
     ) -> PyResult<Results> {
-        let (loaded, items) = (Arc::clone(&plan.loaded), Arc::clone(&plan.items));
         let report = py.detach(|| loaded.report(&records)).ok_or_else(|| {
             let lacks = |item: &&Item| !records.contains_key(&item.id);
             let first = items.iter().find(lacks).map(Item::describe).unwrap_or_default();
             failure::run_error(py, format!("runs are missing; the first: {first}"))
         })?;
-        Ok(Results { loaded, items, records, report })
+        Ok(Results { loaded: Arc::clone(loaded), items: Arc::clone(items), records, report })
     }
 
     /// Items of the plan with their records.

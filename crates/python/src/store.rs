@@ -1,43 +1,17 @@
 //! The lab's store, for the driver of a sweep: what came back from other machines, kept here.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use tack_lab::lines::read;
 use tack_lab::record::Record;
-use tack_lab::store::Store as Kept;
+use tack_lab::store::{Store as Kept, read};
 
 use crate::failure;
+use crate::kept::open;
 use crate::plan::Plan;
 use crate::results::Results;
-
-/// Opens the store of a path, or one in memory.
-pub(crate) fn open(py: Python<'_>, path: Option<&Path>, resume: bool) -> PyResult<Kept<Record>> {
-    let Some(path) = path else { return Ok(Kept::transient()) };
-    if let Some(dir) = path.parent() {
-        std::fs::create_dir_all(dir)
-            .map_err(|e| failure::store_error(py, format!("{}: {e}", dir.display())))?;
-    }
-    Kept::open(path, resume).map_err(|e| {
-        let remedy = "name another file, or delete it with resume=False";
-        failure::store_error(py, format!("{e}; {remedy}"))
-    })
-}
-
-/// Records as a store's file has them.
-pub(crate) fn lines<'a>(
-    py: Python<'_>,
-    records: impl Iterator<Item = &'a Record>,
-) -> PyResult<Vec<u8>> {
-    let mut out = Vec::new();
-    for record in records {
-        serde_json::to_writer(&mut out, record).map_err(|e| failure::store_error(py, e))?;
-        out.push(b'\n');
-    }
-    Ok(out)
-}
 
 /// An open store of records.
 #[pyclass(frozen, module = "tack_lab._native")]
@@ -84,7 +58,7 @@ impl Store {
         let runs: Vec<String> = plan.items.iter().map(|item| item.id.clone()).collect();
         self.with(|kept| kept.arrange(&runs).map_err(|e| failure::store_error(py, e)))?;
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner).take();
-        Results::of(py, plan, kept.map(Kept::into_kept).unwrap_or_default())
+        Results::of(py, (&plan.loaded, &plan.items), kept.map(Kept::into_kept).unwrap_or_default())
     }
 
     /// Lets go of the file.

@@ -2,7 +2,6 @@
 //! applications as our TCP's.
 
 use core::fmt;
-use core::time::Duration;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
@@ -11,9 +10,10 @@ use tack_tcp::wire::ipv4;
 use tack_tcp::{ConnectionError, Ecn};
 use tack_units::Instant;
 
-use crate::app::Pattern;
+use crate::app::{App, Pattern};
 use crate::endpoint::Outgoing;
 use crate::flow::FlowId;
+use crate::report::GuestInfo;
 use crate::side::{Role, Side, Stream};
 
 const UDP: u8 = 17;
@@ -45,23 +45,21 @@ pub trait Guest: Stream + fmt::Debug + Send {
     fn info(&self) -> Option<GuestInfo>;
 }
 
-/// What a foreign stack says of a connection.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct GuestInfo {
-    /// Congestion window, bytes.
-    pub cwnd: u64,
-    /// Smoothed round trip.
-    pub srtt: Duration,
-    /// Least round trip, if it says.
-    pub rtt_min: Option<Duration>,
-    /// Packets with stream data that had been sent before; of a stack that does not tell, packets declared lost.
-    pub resent: u64,
-    /// Times that congestion control was told of congestion.
-    pub congestion_events: u64,
-    /// Acknowledgments that TACK sent at once, of what was lost or marked.
-    pub iacks: u64,
-    /// Why the connection failed, in the stack's own words.
-    pub failure: Option<String>,
+/// A flow's settings where both ends are guests.
+#[derive(Debug)]
+pub struct GuestFlow {
+    /// Connects, and sends the application's data or requests.
+    pub from: HostId,
+    /// Listens.
+    pub to: HostId,
+    /// What is sent.
+    pub app: App,
+    /// The stacks of the connecting end and the listening one.
+    pub stacks: [Box<dyn Guest>; 2],
+    /// When it connects.
+    pub start: Instant,
+    /// When the application falls silent and ends its stream; `None` is never.
+    pub stop: Option<Instant>,
 }
 
 /// One end of a guest's flow: the stack, and the application on it.

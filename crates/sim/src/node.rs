@@ -15,9 +15,10 @@ use tack_units::Instant;
 
 use crate::app::{App, Client, Pattern};
 use crate::endpoint::{Endpoint, Outgoing};
-use crate::flow::{FlowId, SideReport};
+use crate::flow::FlowId;
 use crate::guest::{Guest, GuestEnd, udp};
 use crate::open_loop::{AckRule, Blast, OpenLoop, Received};
+use crate::report::SideReport;
 use crate::side::{Role, Side};
 use crate::stall::EndCounts;
 use crate::video::{Arrival, Cast};

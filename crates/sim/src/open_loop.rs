@@ -235,16 +235,7 @@ mod tests {
     use super::*;
 
     fn data(src: HostId, at: Instant) -> Packet {
-        Packet {
-            id: 0,
-            src,
-            dst: 0,
-            ip_bytes: 1_500,
-            kind: PacketKind::Data,
-            bytes: vec![],
-            ecn: 0,
-            sent_at: at,
-        }
+        Packet { src, dst: 0, ip_bytes: 1_500, bytes: vec![], sent_at: at, ..Packet::default() }
     }
 
     #[test]

@@ -8,7 +8,7 @@ use core::time::Duration;
 
 use tack_units::{Instant, Rate};
 
-use crate::flow::SideReport;
+use crate::report::SideReport;
 
 /// Samples a series holds.
 pub const CAPACITY: usize = 4_096;

@@ -9,7 +9,8 @@ use tack_units::Instant;
 
 use crate::app::{App, Client, Pattern, server_target};
 use crate::delays::Delays;
-use crate::flow::{FlowId, SideReport, Traffic};
+use crate::flow::FlowId;
+use crate::report::{SideReport, Traffic};
 use crate::stall::EndCounts;
 use crate::video::Reader;
 

@@ -8,10 +8,12 @@ use tack_tcp::wire::Codepoints;
 use tack_units::Instant;
 
 use crate::app::{Client, Pattern};
-use crate::flow::{FlowConfig, FlowId, GuestFlow, SideReport};
+use crate::flow::{FlowConfig, FlowId};
+use crate::guest::GuestFlow;
 use crate::node::{MAX_FLOWS, Node};
 use crate::open_loop::{AckRule, Blast};
 use crate::record::{FlowSample, Series};
+use crate::report::SideReport;
 use crate::seed::Seed;
 use crate::side::Role;
 use crate::stall::{Stall, WATCH_PERIOD, Watch, describe};

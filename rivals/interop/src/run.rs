@@ -15,19 +15,7 @@ use tokio::time::{sleep, timeout};
 use crate::cases::{self, Case, Role, Said};
 use crate::peers::{self, Job, Peer};
 use crate::relay::{Relay, Seen};
-use crate::table;
-
-/// How a case ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
-    Pass,
-    Fail(String),
-    NotOffered(&'static str),
-    NotInstalled,
-}
-
-/// Outcomes by case, peer and role.
-pub(crate) type Outcomes = BTreeMap<(&'static str, &'static str, Role), Outcome>;
+use crate::table::{self, Outcome, Outcomes};
 
 /// A program is up, or never will be.
 const START: Duration = Duration::from_secs(10);

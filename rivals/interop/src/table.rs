@@ -5,7 +5,18 @@ use std::fmt::Write;
 
 use crate::cases::{Case, Role};
 use crate::peers::cause;
-use crate::run::{Outcome, Outcomes};
+
+/// How a case ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    Pass,
+    Fail(String),
+    NotOffered(&'static str),
+    NotInstalled,
+}
+
+/// Outcomes by case, peer and role.
+pub(crate) type Outcomes = BTreeMap<(&'static str, &'static str, Role), Outcome>;
 
 pub(crate) fn document(
     cases: &[Case],

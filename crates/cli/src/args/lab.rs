@@ -1,6 +1,5 @@
 //! `tack lab`.
 
-mod acks;
 mod airtime;
 mod compare;
 #[cfg(target_os = "linux")]
@@ -14,7 +13,6 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
-pub use self::acks::AcksArgs;
 pub use self::airtime::AirtimeArgs;
 pub use self::compare::CompareArgs;
 #[cfg(target_os = "linux")]
@@ -23,14 +21,13 @@ pub use self::envelope::EnvelopeArgs;
 pub use self::experiment::{FigureArgs, FigureFile, ReproduceArgs, RunArgs, StoreArgs, files};
 #[cfg(target_os = "linux")]
 pub use self::versus::VersusArgs;
-use crate::exit::Failure;
 
 const AFTER: &str = "\
 Examples:
   tack lab compare --wifi n --rtt 80ms        every ACK strategy on the same air
   tack lab run scenarios/satellite.toml       a scenario or an experiment of your own
   tack lab airtime --phy ac --mode udpack --l 2
-  tack lab acks --rate 20 --rtt 50ms          every ACK strategy on the same wire
+  tack lab acks --set wan.rate_mbps=100       every ACK strategy on the same wire
   tack lab envelope --draws 200               where TACK breaks a promise, path by path
   tack lab reproduce T-6b custura             the papers' figures beside ours
   tack lab fairness --set flow.1.strategy=tack   against as many that acknowledge every segment
@@ -55,7 +52,7 @@ pub enum LabCommand {
     /// Run open-loop traffic on any setting of the 802.11 model
     Airtime(Box<AirtimeArgs>),
     /// Put every ACK strategy on the same path, its formula beside its count
-    Acks(Box<AcksArgs>),
+    Acks(FigureArgs),
     /// Set each ACK strategy against as many flows that acknowledge every segment
     Fairness(FigureArgs),
     /// Look for paths and traffic, at random, where TACK breaks a promise
@@ -86,13 +83,12 @@ pub struct HowArgs {
     pub quiet: bool,
 }
 
-/// Refuses the first flag whose value is not between its least and its most.
-fn within(limits: &[(&str, f64, f64, f64)]) -> Result<(), Failure> {
-    match limits.iter().find(|(_, value, least, most)| !(*least..=*most).contains(value)) {
-        None => Ok(()),
-        Some((flag, value, least, most)) => {
-            Err(Failure::usage(format!("{flag} {value}: from {least} to {most} can run")))
-        }
+/// Reads `2/4`.
+fn parse_shard(text: &str) -> Result<(usize, usize), String> {
+    let parts = text.split_once('/').and_then(|(i, n)| Some((i.parse().ok()?, n.parse().ok()?)));
+    match parts {
+        Some((i, n)) if 1 <= i && i <= n && n <= 100_000 => Ok((i, n)),
+        _ => Err(format!("`{text}` is no part: write I/N, I from 1 to N, such as 2/4")),
     }
 }
 

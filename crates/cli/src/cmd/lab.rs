@@ -26,10 +26,10 @@ use crate::exit::{ExitCode, Failure};
 /// Runs an experiment.
 pub fn run(args: LabArgs) -> Result<ExitCode, Failure> {
     match args.command {
-        LabCommand::Compare(args) => experiment::compare(&args),
+        LabCommand::Compare(args) => experiment::figures(&["compare"], &args.figure()),
         LabCommand::Run(args) => experiment::run_file(&args),
         LabCommand::Airtime(args) => airtime::airtime(&args),
-        LabCommand::Acks(args) => experiment::acks(&args),
+        LabCommand::Acks(args) => experiment::figures(&["acks"], &args),
         LabCommand::Envelope(args) => envelope::envelope(&args),
         LabCommand::Fairness(args) => experiment::figures(&["fairness"], &args),
         LabCommand::Reproduce(args) => experiment::reproduce(&args),

@@ -122,14 +122,14 @@ fn is_judged_by_its_numbers(way: &Way) {
 #[cfg(target_os = "linux")]
 #[test]
 fn over_emulated_wifi_the_verdict_counts_what_the_path_counted_and_follows_from_its_numbers() {
-    use tack_lab::emulate::{EmulateSettings, Emulated, EmulatedPath};
+    use tack_lab::emulate::{Emulated, EmulatedPath};
     use tack_lab::scenario::Scenario;
     use tack_link::End;
 
     let path = "duration_s = 1.0\nflow = [{ strategy = \"tack\" }]\n[wifi]\nphy = \"n\"\n\
                 [wan]\ndelay_ms = 10.0\n";
     let path = EmulatedPath::of(&Scenario::parse(path).unwrap());
-    let emulated = match Emulated::start(&path, EmulateSettings::default()) {
+    let emulated = match Emulated::start(&path, Emulated::config()) {
         Err(e) => {
             let must = std::env::var_os("TACK_INTEROP_REQUIRED").is_some();
             assert!(!must, "{e:#}");

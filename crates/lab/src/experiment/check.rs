@@ -10,20 +10,18 @@ use crate::claim::Said;
 use crate::draw::{Word, Words};
 use crate::pivot::SAME_RUN;
 use crate::plan::word;
-
-/// A dotted key and what is wrong with it.
-type Wrong = (String, String);
+use crate::scenario::Problem;
 
 /// Longest id: files are named after it.
 const MAX_ID: usize = 64;
 
 impl Experiment {
     /// Whether the parts fit each other; else what is wrong, and under which key.
-    pub(super) fn check(&self) -> Result<(), Wrong> {
+    pub(super) fn check(&self) -> Result<(), Problem> {
         let plain = |c: char| c.is_alphanumeric() || "-_.".contains(c);
         if self.id.is_empty() || self.id.len() > MAX_ID || !self.id.chars().all(plain) {
             let what = format!("must be 1 to {MAX_ID} letters, digits, - _ .: files are named so");
-            return Err(("id".to_owned(), what));
+            return Err(Problem::new("id", what));
         }
         let of_envelopes = [
             ("limits", self.limits != Limits::default()),
@@ -31,8 +29,8 @@ impl Experiment {
             ("sample", self.sample != Sample::default()),
         ];
         if let Some((key, _)) = of_envelopes.into_iter().find(|(_, is_there)| *is_there) {
-            let what = "is for envelopes, which have no [base]".to_owned();
-            return Err((key.to_owned(), what));
+            let what = "is for envelopes, which have no [base]";
+            return Err(Problem::new(key, what));
         }
         check_names("case", &self.case)?;
         check_names("variant", &self.variant)?;
@@ -67,28 +65,28 @@ impl Experiment {
     }
 
     /// What is set twice is what was set last, whatever its key says.
-    fn check_set_once(&self) -> Result<(), Wrong> {
+    fn check_set_once(&self) -> Result<(), Problem> {
         let swept: BTreeSet<&str> =
             self.sweep.keys().flat_map(|keys| keys.split(',')).map(str::trim).collect();
         for (axis, sets) in [("case", &self.case), ("variant", &self.variant)] {
             for (i, set) in sets.iter().enumerate() {
                 if let Some(key) = set.set.keys().find(|key| swept.contains(key.as_str())) {
                     let what = format!("has `{key}`, which [sweep] has, too: one of them");
-                    return Err((format!("{axis}.{i}.set"), what));
+                    return Err(Problem::new(format!("{axis}.{i}.set"), what));
                 }
                 if let Some(key) = set.set.keys().find(|key| self.draw.contains_key(*key)) {
                     let what = format!("has `{key}`, which [draw] has, too: one of them");
-                    return Err((format!("{axis}.{i}.set"), what));
+                    return Err(Problem::new(format!("{axis}.{i}.set"), what));
                 }
             }
         }
         match self.draw.keys().find(|key| swept.contains(key.as_str())) {
             None => Ok(()),
-            Some(key) => Err((format!("draw.{key}"), "is a key of [sweep], too".to_owned())),
+            Some(key) => Err(Problem::new(format!("draw.{key}"), "is a key of [sweep], too")),
         }
     }
 
-    fn check_extents(&self) -> Result<(), Wrong> {
+    fn check_extents(&self) -> Result<(), Problem> {
         let names: Vec<&str> =
             self.case.iter().chain(&self.variant).map(|v| v.name.as_str()).collect();
         let all = [
@@ -99,11 +97,11 @@ impl Experiment {
         for (extent, changes) in all {
             if let Some(name) = changes.only.iter().find(|name| !names.contains(&name.as_str())) {
                 let what = format!("names `{name}`, which is no case and no variant");
-                return Err((format!("extent.{extent}.only"), what));
+                return Err(Problem::new(format!("extent.{extent}.only"), what));
             }
             if changes.draws.is_some() && self.draw.is_empty() {
-                let what = "but there is no [draw]".to_owned();
-                return Err((format!("extent.{extent}.draws"), what));
+                let what = "but there is no [draw]";
+                return Err(Problem::new(format!("extent.{extent}.draws"), what));
             }
         }
         Ok(())
@@ -133,14 +131,14 @@ impl Experiment {
         }
     }
 
-    fn check_words(&self, key: &str, at: &Words) -> Result<(), Wrong> {
+    fn check_words(&self, key: &str, at: &Words) -> Result<(), Problem> {
         for (axis, word) in at.iter().filter(|(axis, _)| !SAME_RUN.contains(&axis.as_str())) {
             let Some(values) = self.values(axis) else { continue };
             // A list of none is refused by itself.
             if !values.is_empty() && !values.contains(word) {
                 let values: Vec<String> = values.iter().map(Word::to_string).collect();
                 let what = format!("has {axis} = {word}, which never runs: {}", values.join("; "));
-                return Err((key.to_owned(), what));
+                return Err(Problem::new(key, what));
             }
         }
         Ok(())
@@ -165,15 +163,18 @@ impl Experiment {
     }
 }
 
-fn check_names(axis: &str, sets: &[Variant]) -> Result<(), Wrong> {
+fn check_names(axis: &str, sets: &[Variant]) -> Result<(), Problem> {
     for (i, set) in sets.iter().enumerate() {
         let key = format!("{axis}.{i}.name");
         if set.name.trim().is_empty() || set.name.trim() != set.name {
             let what = format!("is `{}`, but must begin and end with a letter", set.name);
-            return Err((key, what));
+            return Err(Problem::new(key, what));
         }
         if sets[..i].iter().any(|other| other.name == set.name) {
-            return Err((key, format!("is `{}`, as another's: records would be one", set.name)));
+            return Err(Problem::new(
+                key,
+                format!("is `{}`, as another's: records would be one", set.name),
+            ));
         }
     }
     Ok(())
@@ -183,7 +184,7 @@ fn check_labels<'a>(
     key: &str,
     named: impl Iterator<Item = &'a String>,
     labels: &Option<BTreeSet<String>>,
-) -> Result<(), Wrong> {
+) -> Result<(), Problem> {
     let Some(labels) = labels else { return Ok(()) };
     let mut named = named;
     match named.find(|name| !labels.contains(*name)) {
@@ -191,7 +192,7 @@ fn check_labels<'a>(
         Some(name) => {
             let labels: Vec<&str> = labels.iter().map(String::as_str).collect();
             let there = labels.join("; ");
-            Err((key.to_owned(), format!("has `{name}`, which never runs: {there}")))
+            Err(Problem::new(key, format!("has `{name}`, which never runs: {there}")))
         }
     }
 }

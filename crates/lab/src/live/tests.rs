@@ -3,7 +3,7 @@ use core::time::Duration;
 use tack_units::Instant;
 
 use super::{port, run, starts};
-use crate::scenario::Scenario;
+use crate::scenario::{Problem, Scenario};
 
 const PATH: &str = r#"
 duration_s = 3.0
@@ -120,7 +120,7 @@ fn what_real_time_cannot_do_is_refused_by_key() {
     ] {
         let text = format!("stack = {stack}\n{}", PATH.replace(from, to));
         let scenario = Scenario::parse(&text).unwrap_or_else(|e| panic!("{e}"));
-        let (found, what) = scenario.check_live().unwrap_err();
+        let Problem { key: found, what } = scenario.check_live().unwrap_err();
         assert_eq!(found, key, "{what}");
     }
 }

@@ -13,10 +13,11 @@ use tack_link::queue::Limit;
 use tack_link::wired::{Capacity, DirectionConfig, Jitter};
 use tack_units::Rate;
 
-use super::error::Problem;
+use super::error::{Problem, within};
+use super::keys::{is_zero, one};
 
 /// Most pairs of hosts.
-const MAX_PAIRS: u32 = 512;
+const MAX_PAIRS: f64 = 512.0;
 
 /// Pairs of hosts, each host on a link of its own to the router at its end of `[wan]`: a dumbbell.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
@@ -44,14 +45,6 @@ pub struct Access {
     /// to each other's phase [Floyd & Jacobson 1992 §3.3].
     #[serde(default)]
     pub processing_ms: f64,
-}
-
-fn one() -> u32 {
-    1
-}
-
-fn is_zero(v: &f64) -> bool {
-    *v == 0.0
 }
 
 fn thousand() -> u32 {
@@ -105,36 +98,21 @@ impl Access {
     }
 
     pub(super) fn check(&self) -> Result<(), Problem> {
-        if !(1..=MAX_PAIRS).contains(&self.pairs) {
-            let what = format!("is {}, 1 to {MAX_PAIRS} can run", self.pairs);
-            return Err(Problem::new("access.pairs", what));
-        }
-        if let Some(v) = self.rate_mbps.filter(|v| !(1e-3..=1e6).contains(v)) {
-            let what = format!("is {v}, but must lie between 0.001 and 1000000");
-            return Err(Problem::new("access.rate_mbps", what));
-        }
-        let delays = self.delay_ms.values();
+        within("pairs", f64::from(self.pairs), 1.0, MAX_PAIRS)?;
+        within("rate_mbps", self.rate_mbps, 1e-3, 1e6)?;
         if let PerPair::Each(list) = &self.delay_ms
             && list.len() != self.pairs as usize
         {
             let (n, pairs) = (list.len(), self.pairs);
             let what = format!("lists {n} values for {pairs} pairs: one number, or one per pair");
-            return Err(Problem::new("access.delay_ms", what));
+            return Err(Problem::new("delay_ms", what));
         }
-        if let Some(v) = delays.iter().find(|v| !(0.0..=1e5).contains(*v)) {
-            let what = format!("is {v}, but must lie between 0 and 100000");
-            return Err(Problem::new("access.delay_ms", what));
-        }
-        if !(0.0..=2.0).contains(&self.delay_spread) {
-            let what = format!("is {}, but must lie between 0 and 2", self.delay_spread);
-            return Err(Problem::new("access.delay_spread", what));
-        }
-        if !(0.0..=1e4).contains(&self.processing_ms) {
-            let what = format!("is {}, but must lie between 0 and 10000", self.processing_ms);
-            return Err(Problem::new("access.processing_ms", what));
-        }
+        let mut delays = self.delay_ms.values().iter();
+        delays.try_for_each(|v| within("delay_ms", *v, 0.0, 1e5))?;
+        within("delay_spread", self.delay_spread, 0.0, 2.0)?;
+        within("processing_ms", self.processing_ms, 0.0, 1e4)?;
         if self.buffer_packets == 0 {
-            return Err(Problem::new("access.buffer_packets", "must hold something".to_owned()));
+            return Err(Problem::new("buffer_packets", "must hold something"));
         }
         Ok(())
     }

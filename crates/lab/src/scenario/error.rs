@@ -4,15 +4,43 @@ use std::fmt;
 
 /// A problem found by checking values: a dotted key and a sentence about it.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Problem {
-    pub(super) key: String,
-    pub(super) what: String,
+pub(crate) struct Problem {
+    pub(crate) key: String,
+    pub(crate) what: String,
 }
 
 impl Problem {
-    pub(super) fn new(key: impl Into<String>, what: String) -> Self {
-        Problem { key: key.into(), what }
+    pub(crate) fn new(key: impl Into<String>, what: impl Into<String>) -> Self {
+        Problem { key: key.into(), what: what.into() }
     }
+
+    /// The same of a key of the table `table`.
+    pub(crate) fn of(self, table: &str) -> Self {
+        Problem { key: format!("{table}.{}", self.key), ..self }
+    }
+}
+
+/// Refuses a value that is there and does not lie between `least` and `most`.
+pub(crate) fn within(
+    key: &str,
+    value: impl Into<Option<f64>>,
+    least: f64,
+    most: f64,
+) -> Result<(), Problem> {
+    match value.into() {
+        Some(v) if !(least..=most).contains(&v) => {
+            Err(Problem::new(key, format!("is {v}, but must lie between {least} and {most}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Refuses a value that is not above 0 and at most `most`.
+pub(super) fn above_zero(key: &str, v: f64, most: f64) -> Result<(), Problem> {
+    if v > 0.0 && v <= most {
+        return Ok(());
+    }
+    Err(Problem::new(key, format!("is {v}, but must be above 0 and at most {most}")))
 }
 
 /// A mistake in a scenario file.
@@ -46,6 +74,11 @@ impl ScenarioError {
         ScenarioError { line: line_of(text, key), key: key.to_owned(), what }
     }
 
+    /// The same of what was found by checking values.
+    pub(crate) fn of(text: &str, Problem { key, what }: Problem) -> Self {
+        ScenarioError::at(text, &key, what)
+    }
+
     /// The text is not TOML, or a key has the wrong name or type.
     pub(crate) fn from_toml(text: &str, e: &toml::de::Error) -> Self {
         let line = e.span().map(|s| line_at(text, s.start));
@@ -56,12 +89,12 @@ impl ScenarioError {
 }
 
 /// What is wrong with a table that has no text any more: the dotted key as far as it is known, and what.
-pub(super) fn of_table(e: &toml::de::Error) -> (String, String) {
+pub(super) fn of_table(e: &toml::de::Error) -> Problem {
     let whole = e.to_string();
     let within = whole.lines().last().and_then(|l| l.strip_prefix("in `")?.strip_suffix('`'));
     let unknown = e.message().strip_prefix("unknown field `").and_then(|m| m.split_once('`'));
     let parts = within.into_iter().chain(unknown.map(|u| u.0));
-    (parts.collect::<Vec<_>>().join("."), e.message().replace('\n', " "))
+    Problem::new(parts.collect::<Vec<_>>().join("."), e.message().replace('\n', " "))
 }
 
 fn line_at(text: &str, offset: usize) -> usize {

@@ -8,7 +8,8 @@ use tack::Params;
 use tack_cc::Algorithm;
 use tack_sim::{AckStrategy, LossDetection};
 
-use super::error::Problem;
+use super::error::{Problem, above_zero, within};
+use super::keys::{is_zero, one};
 use super::stock::{Stock, StockAcks};
 use super::tack::TackWords;
 use super::video;
@@ -278,16 +279,8 @@ fn yes() -> bool {
     true
 }
 
-fn one() -> u32 {
-    1
-}
-
 fn is_one(n: &u32) -> bool {
     *n == 1
-}
-
-fn is_zero(v: &f64) -> bool {
-    *v == 0.0
 }
 
 fn four() -> u32 {
@@ -297,10 +290,6 @@ fn four() -> u32 {
 fn two() -> u32 {
     2
 }
-
-/// Sizes of a full segment that can run: a TACK must find room for a few blocks, and jumbo frames
-/// bound it above.
-const SEGMENT_BYTES: core::ops::RangeInclusive<u16> = 200..=8_900;
 
 impl Flow {
     /// A bulk download by `strategy`.
@@ -342,23 +331,18 @@ impl Flow {
         params
     }
 
-    pub(super) fn check(&self, i: usize, stations: u32, duration_s: f64) -> Result<(), Problem> {
-        let bad = |key: &str, what: String| Err(Problem::new(format!("flow.{i}.{key}"), what));
+    /// The first key that is wrong.
+    pub(super) fn check(&self, stations: u32, duration_s: f64) -> Result<(), Problem> {
+        let bad = |key: &str, what: String| Err(Problem::new(key, what));
         if self.station >= stations {
-            return bad(
-                "station",
-                format!("is {}, but stations count from 0 to {}", self.station, stations - 1),
-            );
+            let what =
+                format!("is {}, but stations count from 0 to {}", self.station, stations - 1);
+            return bad("station", what);
         }
-        for (key, v) in [("stagger_s", self.stagger_s), ("delay_ms", self.delay_ms)] {
-            if !(0.0..=1e5).contains(&v) {
-                return bad(key, format!("is {v}, but must lie between 0 and 100000"));
-            }
-        }
+        within("stagger_s", self.stagger_s, 0.0, 1e5)?;
+        within("delay_ms", self.delay_ms, 0.0, 1e5)?;
         if let Some(words) = &self.tack {
-            words
-                .apply(&mut Params::default())
-                .map_err(|p| Problem::new(format!("flow.{i}.tack.{}", p.key), p.what))?;
+            words.apply(&mut Params::default()).map_err(|p| p.of("tack"))?;
         }
         if self.group.as_ref().is_some_and(|g| g.is_empty() || g.len() > 64 || g.contains('.')) {
             return bad("group", "must be a name of 1 to 64 letters without a dot".to_owned());
@@ -373,70 +357,55 @@ impl Flow {
                 return bad("controller", what);
             }
         }
-        if self.station_step > 1_000 {
-            return bad("station_step", format!("is {}, at most 1000", self.station_step));
-        }
+        within("station_step", f64::from(self.station_step), 0.0, 1e3)?;
         if self.count == 0 {
             return bad("count", "is 0: leave the flow out instead".to_owned());
         }
-        if !(0.0..=1e6).contains(&self.start_jitter_s) {
-            let what = format!("is {}, but must lie between 0 and 1000000", self.start_jitter_s);
-            return bad("start_jitter_s", what);
-        }
-        if self.segment_bytes.is_some_and(|b| !SEGMENT_BYTES.contains(&b)) {
-            let (least, most) = (SEGMENT_BYTES.start(), SEGMENT_BYTES.end());
-            return bad("segment_bytes", format!("must lie between {least} and {most}"));
-        }
-        if self.rwnd_segments.is_some_and(|n| !(2..=1_000_000).contains(&n)) {
-            return bad("rwnd_segments", "must lie between 2 and 1000000".to_owned());
-        }
-        if self.initial_window_segments.is_some_and(|n| !(1..=10_000).contains(&n)) {
-            return bad("initial_window_segments", "must lie between 1 and 10000".to_owned());
-        }
+        within("start_jitter_s", self.start_jitter_s, 0.0, 1e6)?;
+        // A TACK must find room for a few blocks, and jumbo frames bound it above.
+        within("segment_bytes", self.segment_bytes.map(f64::from), 200.0, 8_900.0)?;
+        within("rwnd_segments", self.rwnd_segments.map(f64::from), 2.0, 1e6)?;
+        let initial = self.initial_window_segments.map(f64::from);
+        within("initial_window_segments", initial, 1.0, 1e4)?;
         let is_plain = matches!(self.strategy, Strategy::Tcp(ack) if ack.tack().is_none());
         if self.loss_detection != Detection::default() && !is_plain {
             let what = format!("is plain TCP's, but the flow is {}", self.strategy);
             return bad("loss_detection", what);
         }
-        if !(self.start_s >= 0.0 && self.start_s < duration_s) {
-            return bad("start_s", format!("is {}, outside 0 to duration_s", self.start_s));
-        }
-        let last = f64::from(self.count - 1) * self.stagger_s;
-        if self.start_s + last + self.start_jitter_s > duration_s {
-            let key = if last > 0.0 { "stagger_s" } else { "start_jitter_s" };
-            let what = format!(
-                "lets the last flow start as late as {} s, after the run's end",
-                self.start_s + last + self.start_jitter_s
-            );
-            return bad(key, what);
-        }
-        if let Some(stop) = self.stop_s
-            && !(stop > self.start_s + self.start_jitter_s && stop <= 1e6)
-        {
-            let what = format!(
-                "is {stop}, but must come after start_s ({}) and start_jitter_s ({}), 1000000 at the latest",
-                self.start_s, self.start_jitter_s
-            );
-            return bad("stop_s", what);
-        }
+        self.check_times(duration_s)?;
         if let Strategy::Quic(stock) = self.strategy {
-            self.check_stock(i, stock)?;
+            self.check_stock(stock)?;
         }
-        if !(2..=64).contains(&self.beta) {
-            return bad("beta", format!("is {}, 2 to 64 can keep a link busy", self.beta));
+        within("beta", f64::from(self.beta), 2.0, 64.0)?;
+        within("segments_per_ack", f64::from(self.segments_per_ack), 1.0, 64.0)?;
+        self.check_app()
+    }
+
+    fn check_times(&self, duration_s: f64) -> Result<(), Problem> {
+        let (start, jitter) = (self.start_s, self.start_jitter_s);
+        if !(start >= 0.0 && start < duration_s) {
+            return Err(Problem::new("start_s", format!("is {start}, outside 0 to duration_s")));
         }
-        if !(1..=64).contains(&self.segments_per_ack) {
-            return bad(
-                "segments_per_ack",
-                format!("is {}, 1 to 64 can run", self.segments_per_ack),
+        let stagger = f64::from(self.count - 1) * self.stagger_s;
+        let last = start + stagger + jitter;
+        if last > duration_s {
+            let key = if stagger > 0.0 { "stagger_s" } else { "start_jitter_s" };
+            let what = format!("lets the last flow start as late as {last} s, after the run's end");
+            return Err(Problem::new(key, what));
+        }
+        if let Some(stop) = self.stop_s.filter(|s| !(*s > start + jitter && *s <= 1e6)) {
+            let what = format!(
+                "is {stop}, but must come after start_s ({start}) and start_jitter_s ({jitter}), \
+                 1000000 at the latest"
             );
+            return Err(Problem::new("stop_s", what));
         }
-        self.check_app(bad)
+        Ok(())
     }
 
     /// What a stock stack does not do is not asked of it.
-    fn check_stock(&self, i: usize, stock: Stock) -> Result<(), Problem> {
-        let bad = |key: &str, what: String| Err(Problem::new(format!("flow.{i}.{key}"), what));
+    fn check_stock(&self, stock: Stock) -> Result<(), Problem> {
+        let bad = |key: &str, what: String| Err(Problem::new(key, what));
         let has = stock.controllers();
         if !has.contains(&self.cc) {
             let has = has.iter().map(|cc| cc.name()).collect::<Vec<_>>().join(", ");
@@ -454,22 +423,15 @@ impl Flow {
         }
     }
 
-    fn check_app(&self, bad: impl Fn(&str, String) -> Result<(), Problem>) -> Result<(), Problem> {
-        let positive = |key: &str, v: f64| {
-            if v > 0.0 && v <= 1e6 {
-                Ok(())
-            } else {
-                bad(key, format!("is {v}, but must be above 0 and at most 1000000"))
-            }
-        };
+    fn check_app(&self) -> Result<(), Problem> {
+        let positive = |key: &str, v: f64| above_zero(key, v, 1e6);
         match &self.app {
-            App::Bulk => Ok(()),
+            App::Bulk | App::File { bytes: 1.. } => Ok(()),
+            App::File { bytes: 0 } => Err(Problem::new("app.bytes", "must be at least 1")),
             App::Video { trace, playout_ms } => {
                 positive("app.playout_ms", *playout_ms)?;
-                video::read(trace).map_or_else(|what| bad("app.trace", what), |_| Ok(()))
+                video::read(trace).map_err(|what| Problem::new("app.trace", what)).map(drop)
             }
-            App::File { bytes: 0 } => bad("app.bytes", "must be at least 1".to_owned()),
-            App::File { .. } => Ok(()),
             App::Cbr { mbps } => positive("app.mbps", *mbps),
             App::OnOff { on_ms, off_ms } => {
                 positive("app.on_ms", *on_ms)?;
@@ -478,11 +440,7 @@ impl Flow {
             App::RequestResponse { request_bytes, response_bytes, think_ms } => {
                 positive("app.request_bytes", (*request_bytes as f64).min(1e6))?;
                 positive("app.response_bytes", (*response_bytes as f64).min(1e6))?;
-                if (0.0..=1e9).contains(think_ms) {
-                    Ok(())
-                } else {
-                    bad("app.think_ms", "must lie between 0 and 1000000000".to_owned())
-                }
+                within("app.think_ms", *think_ms, 0.0, 1e9)
             }
         }
     }

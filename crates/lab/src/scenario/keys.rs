@@ -2,6 +2,33 @@
 
 use toml::{Table, Value};
 
+/// A table of a scenario, read and written key by key: what stands before the semicolon as it says, what
+/// stands behind it may be left out.
+macro_rules! keys {
+    (
+        $(#[$meta:meta])*
+        pub struct $name:ident {
+            $($(#[$own:meta])* pub $field:ident: $of:ty,)*
+            ;
+            $($(#[$doc:meta])* $key:ident: $what:ty,)*
+        }
+    ) => {
+        $(#[$meta])*
+        #[derive(serde::Deserialize, serde::Serialize)]
+        #[serde(deny_unknown_fields)]
+        pub struct $name {
+            $($(#[$own])* pub $field: $of,)*
+            $(
+                $(#[$doc])*
+                #[serde(default, skip_serializing_if = "Option::is_none")]
+                pub $key: Option<$what>,
+            )*
+        }
+    };
+}
+
+pub(super) use keys;
+
 /// Whether the table says something at a dotted key.
 pub(crate) fn has(table: &Table, key: &str) -> bool {
     let mut parts = key.split('.');
@@ -51,4 +78,13 @@ fn put(table: &mut Table, key: &str, value: Value) -> Result<(), String> {
         }
         _ => Err(format!("goes through `{head}`, which is a plain value")),
     }
+}
+
+/// What one of something is written as: nothing.
+pub(super) fn one() -> u32 {
+    1
+}
+
+pub(super) fn is_zero(v: &f64) -> bool {
+    *v == 0.0
 }

@@ -65,17 +65,13 @@ impl Scenario {
     ///
     /// # Errors
     /// The dotted key, and what is wrong with it.
-    pub(crate) fn check_live(&self) -> Result<(), (String, String)> {
-        self.runs_live().map_err(|p| (p.key, p.what))
-    }
-
-    fn runs_live(&self) -> Result<(), Problem> {
+    pub(crate) fn check_live(&self) -> Result<(), Problem> {
         let stack = self.stack.as_ref().unwrap_or(&Stack::Ours);
         if let Stack::Rival(name) = stack {
             return self.check_rival(name);
         }
         if self.veth {
-            let what = "is for rivals: say stack = { rival = \"NAME\" }".to_owned();
+            let what = "is for rivals: say stack = { rival = \"NAME\" }";
             return Err(Problem::new("veth", what));
         }
         if *stack == Stack::Simulated {
@@ -87,7 +83,7 @@ impl Scenario {
             return Err(Problem::new("flow", what));
         }
         if matches!(stack, Stack::Command { .. }) && self.flow.len() != 1 {
-            let what = "must be one entry: what commands send is not told apart".to_owned();
+            let what = "must be one entry: what commands send is not told apart";
             return Err(Problem::new("flow", what));
         }
         for (i, flow) in self.flow.iter().enumerate() {
@@ -134,12 +130,11 @@ impl Scenario {
     fn check_rival(&self, name: &str) -> Result<(), Problem> {
         crate::versus::rival::Rival::find(name)
             .map_err(|what| Problem::new("stack.rival", what))?;
-        let asked = crate::versus::load::Asked::of(self);
-        asked.map(|_| ()).map_err(|(key, what)| Problem::new(key, what))
+        crate::versus::load::Asked::of(self).map(drop)
     }
 
     #[cfg(not(target_os = "linux"))]
     fn check_rival(&self, _: &str) -> Result<(), Problem> {
-        Err(Problem::new("stack.rival", "needs Linux".to_owned()))
+        Err(Problem::new("stack.rival", "needs Linux"))
     }
 }

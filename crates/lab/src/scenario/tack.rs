@@ -1,52 +1,44 @@
 //! TACK's own parameters: what `[flow.tack]` may say.
 
-use serde::{Deserialize, Serialize};
 use tack::{Params, RbbPolicy, StartupAcks};
 
-use super::error::Problem;
+use super::error::{Problem, within};
+use super::keys::keys;
 
-/// Parameters of the mechanism, as in [`tack::Params`]; left out: its defaults.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct TackWords {
-    /// `beta`: TACKs per RTTmin, 2 to 64 (the flow's own `beta`).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub beta: Option<u32>,
-    /// `L`: full segments per TACK, 1 to 64 (the flow's own `segments_per_ack`).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub l: Option<u32>,
-    /// How many holes a TACK lists: `on-demand`, `rich` (all of them) or `poor:Q` [TON §V-A].
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rbb: Option<String>,
-    /// Whether losses are announced at once [TON Fig. 6a].
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub loss_iacks: Option<bool>,
-    /// RTTmin by the least one-way delay; `false` samples the newest packet
-    /// [TON Fig. 7a].
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub owd_timing: Option<bool>,
-    /// A loss is announced RTTmin divided by this after it shows, 1 to 1000 [TON §VIII].
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub settling_divisor: Option<u32>,
-    /// While bandwidth is probed: `per-packet` or `per-rtt:N` TACKs.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub startup: Option<String>,
+keys! {
+    /// Parameters of the mechanism, as in [`tack::Params`]; left out: its defaults.
+    #[derive(Clone, Debug, Default, PartialEq, Eq)]
+    pub struct TackWords {
+        ;
+        /// `beta`: TACKs per RTTmin, 2 to 64 (the flow's own `beta`).
+        beta: u32,
+        /// `L`: full segments per TACK, 1 to 64 (the flow's own `segments_per_ack`).
+        l: u32,
+        /// How many holes a TACK lists: `on-demand`, `rich` (all of them) or `poor:Q` [TON §V-A].
+        rbb: String,
+        /// Whether losses are announced at once [TON Fig. 6a].
+        loss_iacks: bool,
+        /// RTTmin by the least one-way delay; `false` samples the newest packet
+        /// [TON Fig. 7a].
+        owd_timing: bool,
+        /// A loss is announced RTTmin divided by this after it shows, 1 to 1000 [TON §VIII].
+        settling_divisor: u32,
+        /// While bandwidth is probed: `per-packet` or `per-rtt:N` TACKs.
+        startup: String,
+    }
 }
 
 impl TackWords {
     /// Puts what is said here into `params`.
     pub(super) fn apply(&self, params: &mut Params) -> Result<(), Problem> {
-        let within = |key: &str, v: Option<u32>, least: u32, most: u32, usual: u32| match v {
-            Some(v) if !(least..=most).contains(&v) => {
-                Err(Problem::new(key, format!("is {v}, {least} to {most} can run")))
-            }
-            v => Ok(v.unwrap_or(usual)),
-        };
-        params.beta = within("beta", self.beta, 2, 64, params.beta)?;
-        params.segments_per_ack = within("l", self.l, 1, 64, params.segments_per_ack)?;
-        let settling = within("settling_divisor", self.settling_divisor, 1, 1_000, 4);
-        params.settling_divisor =
-            if self.settling_divisor.is_some() { settling? } else { params.settling_divisor };
+        for (key, word, (least, most), param) in [
+            ("beta", self.beta, (2.0, 64.0), &mut params.beta),
+            ("l", self.l, (1.0, 64.0), &mut params.segments_per_ack),
+            ("settling_divisor", self.settling_divisor, (1.0, 1e3), &mut params.settling_divisor),
+        ] {
+            within(key, word.map(f64::from), least, most)?;
+            *param = word.unwrap_or(*param);
+        }
         params.loss_iacks = self.loss_iacks.unwrap_or(params.loss_iacks);
         params.owd_timing = self.owd_timing.unwrap_or(params.owd_timing);
         if let Some(text) = &self.rbb {

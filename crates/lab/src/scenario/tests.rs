@@ -77,7 +77,12 @@ fn mistakes_name_their_line_their_key_and_the_remedy() {
             16,
             ["flow.0.station", "0 to 0"],
         ),
-        ("strategy = \"tack\"", "strategy = \"tack\"\nbeta = 1", 16, ["flow.0.beta", "2 to 64"]),
+        (
+            "strategy = \"tack\"",
+            "strategy = \"tack\"\nbeta = 1",
+            16,
+            ["flow.0.beta", "between 2 and 64"],
+        ),
         ("phy = \"n\"", "phy = \"n\"\nscan_ms = [1.0, 2.0]", 9, ["wifi.scan_ms", "how often"]),
         ("phy = \"n\"", "phy = \"n\"\nap_txop_us = -1.0", 9, ["wifi.ap_txop_us", "between"]),
         ("phy = \"n\"", "phy = \"n\"\nqueue = \"codel\"", 9, ["queue", "`fq-codel`"]),
@@ -222,7 +227,7 @@ fn an_fq_codel_access_point_has_linuxs_values_and_takes_the_scenarios_limits() {
     use tack_link::wlan::{Standard, TxqConfig};
     let config = |keys: &str| {
         let text = GOOD.replacen("phy = \"n\"", &format!("phy = \"n\"\n{keys}"), 1);
-        Scenario::parse(&text).unwrap().wifi.unwrap().config(1).unwrap()
+        Scenario::parse(&text).unwrap().wifi.unwrap().checked_config(1).unwrap()
     };
     let linux = TxqConfig::mac80211(Standard::N);
     let ap = config("queue = \"fq-codel\"");
@@ -254,7 +259,7 @@ fn a_wired_fq_codel_has_the_rfcs_defaults_and_marks_unless_told_otherwise() {
 #[test]
 fn a_dumbbell_names_its_mistakes() {
     for (from, to, line, words) in [
-        ("pairs = 3", "pairs = 0", 6, ["access.pairs", "1 to 512"]),
+        ("pairs = 3", "pairs = 0", 6, ["access.pairs", "between 1 and 512"]),
         ("pairs = 3", "pairs = 2", 8, ["access.delay_ms", "one per pair"]),
         ("0.5, 1.0", "-0.5, 1.0", 8, ["access.delay_ms", "between 0"]),
         ("buffer_bdp = 2.5", "buffer_bdp = 0", 14, ["wan.buffer_bdp", "between"]),

@@ -11,16 +11,18 @@ use tack_link::wired::{
 };
 use tack_units::{Instant, Rate};
 
-use super::error::Problem;
+use super::error::{Problem, within};
+use super::keys::keys;
 
 macro_rules! direction {
     ($($(#[$doc:meta])* $name:ident: $t:ty,)*) => {
-        /// One direction. Keys left out fall back to `[wan]`, then to "none of it".
-        #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
-        #[serde(deny_unknown_fields)]
-        pub struct WanDirection {
-            $($(#[$doc])* #[serde(default, skip_serializing_if = "Option::is_none")]
-            pub $name: Option<$t>,)*
+        keys! {
+            /// One direction. Keys left out fall back to `[wan]`, then to "none of it".
+            #[derive(Clone, Debug, Default, PartialEq)]
+            pub struct WanDirection {
+                ;
+                $($(#[$doc])* $name: $t,)*
+            }
         }
 
         impl WanDirection {
@@ -30,19 +32,18 @@ macro_rules! direction {
             }
         }
 
-        /// The path behind the AP, or the whole path where there is no Wi-Fi: every key of a
-        /// direction as the default of both, and the directions' own.
-        #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
-        #[serde(deny_unknown_fields)]
-        pub struct Wan {
-            $($(#[$doc])* #[serde(default, skip_serializing_if = "Option::is_none")]
-            pub $name: Option<$t>,)*
-            /// Server to client; overrides key by key.
-            #[serde(default, skip_serializing_if = "Option::is_none")]
-            pub down: Option<WanDirection>,
-            /// Client to server; overrides key by key.
-            #[serde(default, skip_serializing_if = "Option::is_none")]
-            pub up: Option<WanDirection>,
+        keys! {
+            /// The path behind the AP, or the whole path where there is no Wi-Fi: every key of a
+            /// direction as the default of both, and the directions' own.
+            #[derive(Clone, Debug, Default, PartialEq)]
+            pub struct Wan {
+                ;
+                $($(#[$doc])* $name: $t,)*
+                /// Server to client; overrides key by key.
+                down: WanDirection,
+                /// Client to server; overrides key by key.
+                up: WanDirection,
+            }
         }
     };
 }
@@ -159,7 +160,7 @@ impl Wan {
                 Problem::new(key, p.what)
             })?;
             if alone && direction.capacity().is_ok_and(|c| matches!(c, Capacity::Unlimited)) {
-                let what = "is missing: without [wifi] something must limit the rate".to_owned();
+                let what = "is missing: without [wifi] something must limit the rate";
                 return Err(Problem::new("wan.rate_mbps", what));
             }
         }
@@ -173,32 +174,26 @@ impl WanDirection {
     }
 
     fn check(&self) -> Result<(), Problem> {
-        let range = |key: &str, v: Option<f64>, lo: f64, hi: f64| match v {
-            Some(v) if !(v >= lo && v <= hi) => {
-                Err(Problem::new(key, format!("is {v}, but must lie between {lo} and {hi}")))
-            }
-            _ => Ok(()),
-        };
-        range("rate_mbps", self.rate_mbps, 1e-3, 1e6)?;
-        range("delay_ms", self.delay_ms, 0.0, 1e5)?;
-        range("jitter_ms", self.jitter_ms, 0.0, 1e4)?;
-        range("jitter_time_ms", self.jitter_time_ms, 1e-3, 1e6)?;
-        range("buffer_bdp", self.buffer_bdp, 1e-3, 1e4)?;
-        range("red_max_p", self.red_max_p, 0.0, 1.0)?;
-        range("red_weight", self.red_weight, 1e-9, 1.0)?;
+        within("rate_mbps", self.rate_mbps, 1e-3, 1e6)?;
+        within("delay_ms", self.delay_ms, 0.0, 1e5)?;
+        within("jitter_ms", self.jitter_ms, 0.0, 1e4)?;
+        within("jitter_time_ms", self.jitter_time_ms, 1e-3, 1e6)?;
+        within("buffer_bdp", self.buffer_bdp, 1e-3, 1e4)?;
+        within("red_max_p", self.red_max_p, 0.0, 1.0)?;
+        within("red_weight", self.red_weight, 1e-9, 1.0)?;
         for (key, v) in [
             ("loss", self.loss),
             ("corruption", self.corruption),
             ("duplication", self.duplication),
             ("reordering", self.reordering),
         ] {
-            range(key, v, 0.0, 1.0)?;
+            within(key, v, 0.0, 1.0)?;
         }
-        range("loss_burst", self.loss_burst, 1.0, 1e6)?;
-        range("loss_every", self.loss_every, 2.0, 1e9)?;
+        within("loss_burst", self.loss_burst, 1.0, 1e6)?;
+        within("loss_every", self.loss_every, 2.0, 1e9)?;
         let kinds = [self.loss.is_some(), self.loss_every.is_some(), self.loss_at.is_some()];
         if kinds.iter().filter(|k| **k).count() > 1 {
-            let what = "is given twice: one of loss, loss_every, loss_at".to_owned();
+            let what = "is given twice: one of loss, loss_every, loss_at";
             return Err(Problem::new("loss", what));
         }
         if let Some(numbers) = &self.loss_at
@@ -207,21 +202,21 @@ impl WanDirection {
             let what = format!("must list at most {LOSSES_EVERY} numbers, ascending");
             return Err(Problem::new("loss_at", what));
         }
-        range("reordering_ms", self.reordering_ms, 0.0, 1e4)?;
+        within("reordering_ms", self.reordering_ms, 0.0, 1e4)?;
         if self.loss_burst.is_some_and(|b| b > 1.0) && self.loss == Some(1.0) {
-            return Err(Problem::new("loss_burst", "needs a loss below 1".to_owned()));
+            return Err(Problem::new("loss_burst", "needs a loss below 1"));
         }
         if self.buffer_packets == Some(0) || self.buffer_bytes == Some(0) {
             let key =
                 if self.buffer_packets == Some(0) { "buffer_packets" } else { "buffer_bytes" };
-            return Err(Problem::new(key, "must hold something".to_owned()));
+            return Err(Problem::new(key, "must hold something"));
         }
         if let Some(steps) = &self.rate_steps {
             let sorted = steps.windows(2).all(|w| w[0].0 < w[1].0);
             let each = |s: &(f64, f64)| (0.0..=1e6).contains(&s.0) && (0.0..=1e6).contains(&s.1);
             if steps.is_empty() || !sorted || !steps.iter().all(each) {
                 let what = "must be [[seconds, Mbit/s], …], seconds rising, all from 0 to 1000000";
-                return Err(Problem::new("rate_steps", what.to_owned()));
+                return Err(Problem::new("rate_steps", what));
             }
         }
         self.check_cycle()?;
@@ -229,12 +224,12 @@ impl WanDirection {
             let sorted = outages.windows(2).all(|w| w[0].1 <= w[1].0);
             if !sorted || !outages.iter().all(|o| o.0 >= 0.0 && o.0 < o.1 && o.1 <= 1e6) {
                 let what = "must be [[start_s, end_s], …], rising and apart";
-                return Err(Problem::new("outages", what.to_owned()));
+                return Err(Problem::new("outages", what));
             }
         }
         let sources = [self.rate_mbps.is_some(), self.rate_steps.is_some(), self.trace.is_some()];
         if sources.iter().filter(|s| **s).count() > 1 {
-            let what = "says the rate twice: one of rate_mbps, rate_steps, trace".to_owned();
+            let what = "says the rate twice: one of rate_mbps, rate_steps, trace";
             return Err(Problem::new("rate_mbps", what));
         }
         self.check_queue()?;
@@ -262,29 +257,27 @@ impl WanDirection {
         let buffers =
             [self.buffer_packets.is_some(), self.buffer_bytes.is_some(), self.buffer_bdp.is_some()];
         if buffers.iter().filter(|b| **b).count() > 1 {
-            let what = "is given twice: one of buffer_packets, buffer_bytes, buffer_bdp".to_owned();
+            let what = "is given twice: one of buffer_packets, buffer_bytes, buffer_bdp";
             let key = if self.buffer_bdp.is_some() { "buffer_bdp" } else { "buffer_bytes" };
             return Err(Problem::new(key, what));
         }
         if self.ack_filter == Some(true) && self.queue == Some(QueueKind::FqCodel) {
             let what = "thins one queue: leave it out, or take another queue than \"fq-codel\"";
-            return Err(Problem::new("ack_filter", what.to_owned()));
+            return Err(Problem::new("ack_filter", what));
         }
-        if self.packet_bytes.is_some_and(|b| !(40..=65_535).contains(&b)) {
-            return Err(Problem::new("packet_bytes", "must lie between 40 and 65535".to_owned()));
-        }
+        within("packet_bytes", self.packet_bytes.map(f64::from), 40.0, 65_535.0)?;
         for (key, given) in
             [("buffer_bdp", self.buffer_bdp.is_some()), ("red_bdp", self.red_bdp.is_some())]
         {
             if given && self.rate_mbps.is_none() {
                 let what = "needs rate_mbps: without a rate there is no bandwidth-delay product";
-                return Err(Problem::new(key, what.to_owned()));
+                return Err(Problem::new(key, what));
             }
         }
         if let Some((min, max)) = self.red_bdp
             && !(0.0 <= min && min < max && max <= 1e3)
         {
-            let what = "must be [least, greatest], rising, from 0 to 1000".to_owned();
+            let what = "must be [least, greatest], rising, from 0 to 1000";
             return Err(Problem::new("red_bdp", what));
         }
         for (key, given) in [
@@ -293,7 +286,7 @@ impl WanDirection {
             ("red_weight", self.red_weight.is_some()),
         ] {
             if given && self.queue != Some(QueueKind::Red) {
-                return Err(Problem::new(key, "needs queue = \"red\"".to_owned()));
+                return Err(Problem::new(key, "needs queue = \"red\""));
             }
         }
         Ok(())

@@ -8,7 +8,8 @@ use tack_link::wlan::{
     Protection, ScanPlan, Scheduling, Standard, TxqConfig, WlanConfig,
 };
 
-use super::error::Problem;
+use super::error::{Problem, above_zero, within};
+use super::keys::{keys, one};
 
 /// What waits at a node of the 802.11 hop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
@@ -20,164 +21,99 @@ pub enum WifiQueue {
     FqCodel,
 }
 
-/// The 802.11 hop between station(s) and AP. Keys left out keep the preset's value.
-#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct Wifi {
-    /// `b`, `g`, `n`, `ac` or `ax`.
-    pub phy: String,
-    /// `textbook`, `paper-a` or `paper-b`.
-    #[serde(default = "textbook")]
-    pub preset: String,
-    /// Stations, 1 to 1000.
-    #[serde(default = "one")]
-    pub stations: u32,
-    /// Largest A-MPDU the AP sends, bytes; 0 sends every MPDU alone.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ap_ampdu_bytes: Option<u32>,
-    /// Most MPDUs in one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ap_ampdu_mpdus: Option<u16>,
-    /// Largest A-MPDU a station sends, bytes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub sta_ampdu_bytes: Option<u32>,
-    /// Most MPDUs in one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub sta_ampdu_mpdus: Option<u16>,
-    /// PHY rate of what stations send, Mbit/s; the PHY's nearest rate is taken.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub uplink_mbps: Option<f64>,
-    /// PHY rate of what the AP sends, Mbit/s; the PHY's nearest rate is taken.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub downlink_mbps: Option<f64>,
-    /// Share of MPDUs with bit errors, both directions.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub mpdu_error: Option<f64>,
-    /// Share of whole PPDUs lost.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ppdu_error: Option<f64>,
-    /// `none`, `cts-to-self` or `rts-cts`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub protection: Option<String>,
-    /// A BlockAckReq precedes retransmission after a lost BlockAck.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub explicit_bar: Option<bool>,
-    /// Neighbours on the channel that always have something to send.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub saturated_neighbours: Option<u32>,
-    /// Neighbours with a load of their own: how many.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub neighbours: Option<u32>,
-    /// Packets of 1500 bytes per second each of those offers (100).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub neighbour_packets_per_s: Option<f64>,
-    /// Bursts per second of interference nobody hears coming.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub hidden_bursts_per_s: Option<f64>,
-    /// The AP sends beacons.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub beacons: Option<bool>,
-    /// The AP's queue: `fifo`, one for all stations (the preset's), or `fq-codel`, Linux's: a queue
-    /// per station and flow under CoDel with ECN, stations in turn by airtime.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub queue: Option<WifiQueue>,
-    /// The stations' queues, likewise; airtime is shared by the AP alone.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub sta_queue: Option<WifiQueue>,
-    /// PPDUs that lie in the hardware behind `fq-codel`, 1 to 64 per node and category (2).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub committed_ppdus: Option<usize>,
-    /// AP queue, packets: of all stations together (1000; 8192 with `fq-codel`), or with
-    /// `round_robin` of each.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ap_queue_packets: Option<usize>,
-    /// Station queue, packets (1000; 8192 with `fq-codel`).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub sta_queue_packets: Option<usize>,
-    /// Attempts after which an MPDU is given up, beyond the first.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub retry_limit: Option<u32>,
-    /// Transmission opportunity of the AP, microseconds; 0 allows one PPDU per access.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ap_txop_us: Option<f64>,
-    /// When the AP collides with a station, what of its frame outlasts the station's is received
-    /// (on with several stations).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub capture: Option<bool>,
-    /// Every station has the AP's queue limit to itself and is served in turn.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub round_robin: Option<bool>,
-    /// Stations leave the channel to scan this often, seconds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub scan_every_s: Option<f64>,
-    /// Shortest and longest absence, milliseconds ([100, 250]).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub scan_ms: Option<(f64, f64)>,
-    /// The station's host takes this long per PPDU before it acknowledges, microseconds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub host_delay_us: Option<f64>,
-    /// And this long per packet, microseconds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub host_per_packet_us: Option<f64>,
+keys! {
+    /// The 802.11 hop between station(s) and AP. Keys left out keep the preset's value.
+    #[derive(Clone, Debug, Default, PartialEq)]
+    pub struct Wifi {
+        /// `b`, `g`, `n`, `ac` or `ax`.
+        pub phy: String,
+        /// `textbook`, `paper-a` or `paper-b`.
+        #[serde(default = "textbook")]
+        pub preset: String,
+        /// Stations, 1 to 1000.
+        #[serde(default = "one")]
+        pub stations: u32,
+        ;
+        /// Largest A-MPDU the AP sends, bytes; 0 sends every MPDU alone.
+        ap_ampdu_bytes: u32,
+        /// Most MPDUs in one.
+        ap_ampdu_mpdus: u16,
+        /// Largest A-MPDU a station sends, bytes.
+        sta_ampdu_bytes: u32,
+        /// Most MPDUs in one.
+        sta_ampdu_mpdus: u16,
+        /// PHY rate of what stations send, Mbit/s; the PHY's nearest rate is taken.
+        uplink_mbps: f64,
+        /// PHY rate of what the AP sends, Mbit/s; the PHY's nearest rate is taken.
+        downlink_mbps: f64,
+        /// Share of MPDUs with bit errors, both directions.
+        mpdu_error: f64,
+        /// Share of whole PPDUs lost.
+        ppdu_error: f64,
+        /// `none`, `cts-to-self` or `rts-cts`.
+        protection: String,
+        /// A BlockAckReq precedes retransmission after a lost BlockAck.
+        explicit_bar: bool,
+        /// Neighbours on the channel that always have something to send.
+        saturated_neighbours: u32,
+        /// Neighbours with a load of their own: how many.
+        neighbours: u32,
+        /// Packets of 1500 bytes per second each of those offers (100).
+        neighbour_packets_per_s: f64,
+        /// Bursts per second of interference nobody hears coming.
+        hidden_bursts_per_s: f64,
+        /// The AP sends beacons.
+        beacons: bool,
+        /// The AP's queue: `fifo`, one for all stations (the preset's), or `fq-codel`, Linux's: a queue
+        /// per station and flow under CoDel with ECN, stations in turn by airtime.
+        queue: WifiQueue,
+        /// The stations' queues, likewise; airtime is shared by the AP alone.
+        sta_queue: WifiQueue,
+        /// PPDUs that lie in the hardware behind `fq-codel`, 1 to 64 per node and category (2).
+        committed_ppdus: usize,
+        /// AP queue, packets: of all stations together (1000; 8192 with `fq-codel`), or with
+        /// `round_robin` of each.
+        ap_queue_packets: usize,
+        /// Station queue, packets (1000; 8192 with `fq-codel`).
+        sta_queue_packets: usize,
+        /// Attempts after which an MPDU is given up, beyond the first.
+        retry_limit: u32,
+        /// Transmission opportunity of the AP, microseconds; 0 allows one PPDU per access.
+        ap_txop_us: f64,
+        /// When the AP collides with a station, what of its frame outlasts the station's is received
+        /// (on with several stations).
+        capture: bool,
+        /// Every station has the AP's queue limit to itself and is served in turn.
+        round_robin: bool,
+        /// Stations leave the channel to scan this often, seconds.
+        scan_every_s: f64,
+        /// Shortest and longest absence, milliseconds ([100, 250]).
+        scan_ms: (f64, f64),
+        /// The station's host takes this long per PPDU before it acknowledges, microseconds.
+        host_delay_us: f64,
+        /// And this long per packet, microseconds.
+        host_per_packet_us: f64,
+    }
 }
 
 fn textbook() -> String {
     "textbook".to_owned()
 }
 
-fn one() -> u32 {
-    1
-}
-
 impl Wifi {
     /// `preset` of `phy` with one station, nothing changed.
     pub fn preset(phy: &str, preset: &str) -> Wifi {
-        Wifi {
-            phy: phy.to_owned(),
-            preset: preset.to_owned(),
-            stations: 1,
-            ap_ampdu_bytes: None,
-            ap_ampdu_mpdus: None,
-            sta_ampdu_bytes: None,
-            sta_ampdu_mpdus: None,
-            uplink_mbps: None,
-            downlink_mbps: None,
-            mpdu_error: None,
-            ppdu_error: None,
-            protection: None,
-            explicit_bar: None,
-            saturated_neighbours: None,
-            neighbours: None,
-            neighbour_packets_per_s: None,
-            hidden_bursts_per_s: None,
-            beacons: None,
-            retry_limit: None,
-            ap_txop_us: None,
-            capture: None,
-            round_robin: None,
-            scan_every_s: None,
-            scan_ms: None,
-            queue: None,
-            sta_queue: None,
-            committed_ppdus: None,
-            ap_queue_packets: None,
-            sta_queue_packets: None,
-            host_delay_us: None,
-            host_per_packet_us: None,
-        }
+        Wifi { phy: phy.to_owned(), preset: preset.to_owned(), stations: 1, ..Wifi::default() }
     }
 
     fn standard(&self) -> Result<Standard, Problem> {
-        Standard::from_name(&self.phy).ok_or_else(|| {
-            Problem::new("wifi.phy", format!("is `{}`: b, g, n, ac or ax", self.phy))
-        })
+        Standard::from_name(&self.phy)
+            .ok_or_else(|| Problem::new("phy", format!("is `{}`: b, g, n, ac or ax", self.phy)))
     }
 
     pub(super) fn check(&self) -> Result<(), Problem> {
         let config = self.build()?;
-        config
-            .validate()
-            .map_err(|e| Problem::new(format!("wifi ({})", e.field), e.problem.to_owned()))
+        config.validate().map_err(|e| Problem::new(format!("wifi ({})", e.field), e.problem))
     }
 
     /// What the link model takes.
@@ -185,19 +121,19 @@ impl Wifi {
     /// # Errors
     /// Which key is out of range; none for a scenario that was parsed.
     fn build(&self) -> Result<WlanConfig, Problem> {
-        let bad = |key: &str, what: String| Problem::new(format!("wifi.{key}"), what);
+        self.build_own().map_err(|p| p.of("wifi"))
+    }
+
+    fn build_own(&self) -> Result<WlanConfig, Problem> {
+        let bad = |key: &str, what: String| Problem::new(key, what);
         let standard = self.standard()?;
         let preset = Preset::from_name(&self.preset).ok_or_else(|| {
             bad("preset", format!("is `{}`: textbook, paper-a or paper-b", self.preset))
         })?;
-        if !(1..=1_000).contains(&self.stations) {
-            return Err(bad("stations", format!("is {}, 1 to 1000 can run", self.stations)));
-        }
+        within("stations", f64::from(self.stations), 1.0, 1e3)?;
         let mut config = WlanConfig::preset(preset, standard).with_stations(self.stations);
         for (key, share) in [("mpdu_error", self.mpdu_error), ("ppdu_error", self.ppdu_error)] {
-            if share.is_some_and(|p| !(0.0..=1.0).contains(&p)) {
-                return Err(bad(key, "must lie between 0 and 1".to_owned()));
-            }
+            within(key, share, 0.0, 1.0)?;
         }
         let limits = |limits: AmpduLimits, bytes: Option<u32>, mpdus: Option<u16>| AmpduLimits {
             max_bytes: bytes.unwrap_or(limits.max_bytes),
@@ -230,10 +166,8 @@ impl Wifi {
                 "cts-to-self" => Protection::CtsToSelf { kbps: None },
                 "rts-cts" => Protection::RtsCts { threshold_bytes: 0, kbps: None },
                 _ => {
-                    return Err(bad(
-                        "protection",
-                        format!("is `{name}`: none, cts-to-self or rts-cts"),
-                    ));
+                    let what = format!("is `{name}`: none, cts-to-self or rts-cts");
+                    return Err(Problem::new("protection", what));
                 }
             };
         }
@@ -241,26 +175,20 @@ impl Wifi {
         self.surroundings(&mut config)?;
         self.access(&mut config)?;
         self.queues(&mut config)?;
-        let us = |key: &str, v: Option<f64>, preset: Duration| match v {
-            Some(us) if (0.0..=1e6).contains(&us) => Ok(Duration::from_secs_f64(us / 1e6)),
-            Some(us) => Err(bad(key, format!("is {us}, but must lie between 0 and 1000000"))),
-            None => Ok(preset),
-        };
-        config.host_delay = HostDelay {
-            delay: us("host_delay_us", self.host_delay_us, config.host_delay.delay)?,
-            per_packet: us(
-                "host_per_packet_us",
-                self.host_per_packet_us,
-                config.host_delay.per_packet,
-            )?,
-            ..config.host_delay
-        };
+        let HostDelay { delay, per_packet, .. } = &mut config.host_delay;
+        for (key, us, own) in [
+            ("host_delay_us", self.host_delay_us, delay),
+            ("host_per_packet_us", self.host_per_packet_us, per_packet),
+        ] {
+            within(key, us, 0.0, 1e6)?;
+            *own = us.map_or(*own, |us| Duration::from_secs_f64(us / 1e6));
+        }
         Ok(config)
     }
 
     /// What waits where.
     fn queues(&self, config: &mut WlanConfig) -> Result<(), Problem> {
-        let bad = |key: &str, what: &str| Problem::new(format!("wifi.{key}"), what.to_owned());
+        let bad = |key: &str, what: &str| Problem::new(key, what);
         config.ap_queue_packets = self.ap_queue_packets.unwrap_or(config.ap_queue_packets);
         config.station_queue_packets =
             self.sta_queue_packets.unwrap_or(config.station_queue_packets);
@@ -283,9 +211,7 @@ impl Wifi {
             let what = "needs queue = \"fq-codel\" or sta_queue = \"fq-codel\"";
             return Err(bad("committed_ppdus", what));
         }
-        if self.committed_ppdus.is_some_and(|n| !(1..=64).contains(&n)) {
-            return Err(bad("committed_ppdus", "must lie between 1 and 64"));
-        }
+        within("committed_ppdus", self.committed_ppdus.map(|n| n as f64), 1.0, 64.0)?;
         (config.ap_txq, config.station_txq) = (ap, station);
         Ok(())
     }
@@ -297,7 +223,7 @@ impl Wifi {
                 return Ok(Duration::from_secs_f64(v));
             }
             let what = format!("is {v} s, but must lie between {lo} and {hi} s");
-            Err(Problem::new(format!("wifi.{key}"), what))
+            Err(Problem::new(key, what))
         };
         config.retry_limit = self.retry_limit.or(config.retry_limit);
         config.capture = self.capture.unwrap_or(config.capture);
@@ -311,8 +237,8 @@ impl Wifi {
             None => {}
         }
         if self.scan_ms.is_some() && self.scan_every_s.is_none() {
-            let what = "says how long, but scan_every_s does not say how often".to_owned();
-            return Err(Problem::new("wifi.scan_ms", what));
+            let what = "says how long, but scan_every_s does not say how often";
+            return Err(Problem::new("scan_ms", what));
         }
         if let Some(every) = self.scan_every_s {
             let (min, max) = self.scan_ms.unwrap_or((100.0, 250.0));
@@ -334,31 +260,19 @@ impl Wifi {
             ampdu: config.ap_ampdu,
             edca: config.ap_edca[1],
         };
-        let most = 1_000;
-        let counts =
-            [("neighbours", self.neighbours), ("saturated_neighbours", self.saturated_neighbours)];
-        for (key, n) in counts {
-            if n.is_some_and(|n| n > most) {
-                return Err(Problem::new(format!("wifi.{key}"), format!("must be at most {most}")));
-            }
-        }
+        within("neighbours", self.neighbours.map(f64::from), 0.0, 1e3)?;
+        within("saturated_neighbours", self.saturated_neighbours.map(f64::from), 0.0, 1e3)?;
         for _ in 0..self.saturated_neighbours.unwrap_or(0) {
             config.neighbours.push(neighbour(config, Load::Saturated));
         }
         let packets_per_s = self.neighbour_packets_per_s.unwrap_or(100.0);
-        if !(packets_per_s > 0.0 && packets_per_s <= 1e6) {
-            let what = format!("is {packets_per_s}, but must be above 0 and at most 1000000");
-            return Err(Problem::new("wifi.neighbour_packets_per_s", what));
-        }
+        above_zero("neighbour_packets_per_s", packets_per_s, 1e6)?;
         for _ in 0..self.neighbours.unwrap_or(0) {
             let load = Load::Mbps(packets_per_s * 1_500.0 * 8.0 / 1e6);
             config.neighbours.push(neighbour(config, load));
         }
         if let Some(bursts_per_s) = self.hidden_bursts_per_s {
-            if !(0.0..=1e6).contains(&bursts_per_s) {
-                let what = format!("is {bursts_per_s}, but must lie between 0 and 1000000");
-                return Err(Problem::new("wifi.hidden_bursts_per_s", what));
-            }
+            within("hidden_bursts_per_s", bursts_per_s, 0.0, 1e6)?;
             config.hidden = Some(HiddenInterferer { bursts_per_s, burst: None });
         }
         match self.beacons {
@@ -381,10 +295,5 @@ impl Wifi {
         let wrong = |p: Problem| anyhow::anyhow!("{} {}", p.key, p.what);
         self.check().map_err(wrong)?;
         Ok(WlanConfig { seed, ..self.build().map_err(wrong)? })
-    }
-
-    /// What the link model takes, with `seed`. Checked before: a scenario that was parsed has one.
-    pub fn config(&self, seed: u64) -> Option<WlanConfig> {
-        self.build().ok().map(|config| WlanConfig { seed, ..config })
     }
 }

@@ -4,12 +4,12 @@ use std::fs;
 
 use anyhow::Result;
 use tack_device::Netns;
-use tack_emu::{Cable, ipv4, ipv6};
+use tack_emu::{Cable, EmulationConfig, ipv4, ipv6};
 use tack_link::{End, PacketKind};
 use tack_tcp::wire::ip::IpPacket;
 
 use super::rival::Ready;
-use crate::emulate::{EmulateSettings, Emulated, EmulatedPath};
+use crate::emulate::{Emulated, EmulatedPath};
 use crate::result::AirtimeShares;
 use crate::scenario::Scenario;
 
@@ -44,8 +44,8 @@ impl Ends {
     /// The machine or its privileges do not suffice; the message says what would.
     pub(super) fn of(scenario: &Scenario) -> Result<Ends> {
         if !scenario.veth {
-            let settings = EmulateSettings { classify: by_direction, ..Default::default() };
-            let emulated = Emulated::start(&EmulatedPath::of(scenario), settings)?;
+            let config = EmulationConfig { classify: by_direction, ..Emulated::config() };
+            let emulated = Emulated::start(&EmulatedPath::of(scenario), config)?;
             return Ok(Ends::Emulated(Box::new(emulated)));
         }
         Ok(Ends::Veth(Cable::new()?))

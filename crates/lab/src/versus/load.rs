@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::Deserialize;
 
-use crate::scenario::{App, Direction, Scenario};
+use crate::scenario::{App, Direction, Problem, Scenario};
 
 /// A workload, by what a rival's file calls it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
@@ -54,7 +54,7 @@ impl Asked {
     ///
     /// # Errors
     /// The dotted key, and what is wrong with it.
-    pub fn of(scenario: &Scenario) -> Result<Asked, (String, String)> {
+    pub(crate) fn of(scenario: &Scenario) -> Result<Asked, Problem> {
         let usual = Asked {
             load: Load::File,
             bytes: 0,
@@ -65,8 +65,8 @@ impl Asked {
         };
         for (i, flow) in scenario.flow.iter().enumerate() {
             if flow.direction == Direction::Up {
-                let what = "must be down: rivals' servers send".to_owned();
-                return Err((format!("flow.{i}.direction"), what));
+                let what = "must be down: rivals' servers send";
+                return Err(Problem::new(format!("flow.{i}.direction"), what));
             }
         }
         let count = scenario.flow[0].count;
@@ -91,7 +91,7 @@ impl Asked {
             _ => {
                 let what = "must be a file, a cbr, or a file and a request-response whose request \
                             is as long as its response: rivals know nothing else";
-                Err(("flow".to_owned(), what.to_owned()))
+                Err(Problem::new("flow", what))
             }
         }
     }
@@ -101,7 +101,7 @@ impl Asked {
 mod tests {
     use super::*;
 
-    fn asked(flow: &str) -> Result<Asked, (String, String)> {
+    fn asked(flow: &str) -> Result<Asked, Problem> {
         let flow = format!("duration_s = 4.0\nwan.rate_mbps = 10.0\nflow = [{flow}]");
         Asked::of(&Scenario::parse(&flow).unwrap())
     }
@@ -125,9 +125,9 @@ mod tests {
     #[test]
     fn what_no_rival_can_do_is_refused_with_its_key() {
         let bulk = asked(r#"{ strategy = "tack" }"#).unwrap_err();
-        assert_eq!(bulk.0, "flow");
+        assert_eq!(bulk.key, "flow");
         let up =
             asked(r#"{ strategy = "tack", direction = "up", app = { kind = "file", bytes = 7 } }"#);
-        assert_eq!(up.unwrap_err().0, "flow.0.direction");
+        assert_eq!(up.unwrap_err().key, "flow.0.direction");
     }
 }

@@ -25,7 +25,7 @@ use std::path::PathBuf;
 use serde::Deserialize;
 
 use super::load::Load;
-use crate::scenario::ScenarioError;
+use crate::scenario::{Problem, ScenarioError};
 
 /// Most bytes of a rival's file.
 const MAX_FILE_BYTES: u64 = 64 << 10;
@@ -160,11 +160,11 @@ impl Rival {
     /// What is wrong, with line, key and the remedy.
     pub fn parse(text: &str) -> Result<Rival, ScenarioError> {
         let rival: Rival = toml::from_str(text).map_err(|e| ScenarioError::from_toml(text, &e))?;
-        rival.check().map_err(|(key, what)| ScenarioError::at(text, &key, what))?;
+        rival.check().map_err(|p| ScenarioError::of(text, p))?;
         Ok(rival)
     }
 
-    fn check(&self) -> Result<(), (String, String)> {
+    fn check(&self) -> Result<(), Problem> {
         let filled = [
             ("title", &self.title),
             ("encryption", &self.encryption),
@@ -174,18 +174,18 @@ impl Rival {
         ];
         for (key, value) in filled {
             if value.trim().is_empty() {
-                return Err((key.to_owned(), "is empty".to_owned()));
+                return Err(Problem::new(key, "is empty"));
             }
         }
         if self.programs.is_empty() {
-            return Err(("programs".to_owned(), "names none".to_owned()));
+            return Err(Problem::new("programs", "names none"));
         }
         if self.client.is_empty() {
             let all = Load::NAMES.join(", ");
-            return Err(("client".to_owned(), format!("has no workload: name one of {all}")));
+            return Err(Problem::new("client", format!("has no workload: name one of {all}")));
         }
         self.client.iter().try_for_each(|(load, client)| {
-            client.check(*load).map_err(|(key, what)| (format!("client.{load}.{key}"), what))
+            client.check(*load).map_err(|p| p.of(&format!("client.{load}")))
         })
     }
 
@@ -226,16 +226,17 @@ impl Rival {
 }
 
 impl Client {
-    fn check(&self, load: Load) -> Result<(), (&'static str, String)> {
+    fn check(&self, load: Load) -> Result<(), Problem> {
         if self.command.trim().is_empty() {
-            return Err(("command", "is empty".to_owned()));
+            return Err(Problem::new("command", "is empty"));
         }
         if self.bytes.is_none() && self.received.is_none() {
             let what = "is missing, and so is `received`: nothing would tell what arrived";
-            return Err(("bytes", what.to_owned()));
+            return Err(Problem::new("bytes", what));
         }
         if load == Load::Latency && (self.p50_ms.is_none() || self.p99_ms.is_none()) {
-            return Err(("p99_ms", "is missing, or p50_ms is: it is what latency asks".to_owned()));
+            let what = "is missing, or p50_ms is: it is what latency asks";
+            return Err(Problem::new("p99_ms", what));
         }
         let pointers = [
             ("bytes", &self.bytes),
@@ -245,7 +246,8 @@ impl Client {
         ];
         for (key, pointer) in pointers {
             if let Some(pointer) = pointer.as_ref().filter(|p| !p.starts_with('/')) {
-                return Err((key, format!("is `{pointer}`, but a JSON pointer begins with /")));
+                let what = format!("is `{pointer}`, but a JSON pointer begins with /");
+                return Err(Problem::new(key, what));
             }
         }
         Ok(())

@@ -75,7 +75,7 @@ pub fn places() -> Vec<PathBuf> {
 /// the rival itself is a void run.
 pub fn run(scenario: &Scenario, name: &str) -> Result<Faced> {
     let rival = Rival::find(name).map_err(anyhow::Error::msg)?;
-    let asked = Asked::of(scenario).map_err(|(key, what)| anyhow::anyhow!("`{key}` {what}"))?;
+    let asked = Asked::of(scenario).map_err(|p| anyhow::anyhow!("`{}` {}", p.key, p.what))?;
     let missing = rival.missing(&places());
     if !missing.is_empty() {
         let missing = missing.join(", ");

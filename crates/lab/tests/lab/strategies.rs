@@ -8,11 +8,19 @@ use tack_lab::scenario::Strategy;
 
 use crate::experiments::run;
 
-/// A file of the repository with changes, run.
-fn rows(name: &str, change: impl FnOnce(&mut Experiment)) -> Vec<serde_json::Value> {
+/// Those cases of a file of the repository, of none all, with changes, run.
+fn rows<const N: usize>(
+    name: &str,
+    cases: &[&str],
+    changes: [(&str, toml::Value); N],
+) -> Vec<serde_json::Value> {
     let (_, text) = bundle::find(name)[0];
     let mut experiment = Experiment::parse(text).unwrap();
-    change(&mut experiment);
+    let cases: Vec<String> = cases.iter().map(|c| (*c).to_owned()).collect();
+    experiment.keep_only(Extent::Usual, &cases).unwrap();
+    for (key, value) in changes {
+        experiment.change(Extent::Usual, key, value).unwrap();
+    }
     let loaded = Loaded::of(experiment, text, Extent::Usual).unwrap_or_else(|e| panic!("{e}"));
     loaded.rows(&run(&loaded))
 }
@@ -23,10 +31,8 @@ fn figure(row: &serde_json::Value, name: &str) -> f64 {
 
 #[test]
 fn every_strategy_fills_a_clean_path_and_acknowledges_as_often_as_its_formula_says() {
-    let rows = rows("acks", |e| {
-        e.set("runs", 1);
-        e.set_seconds(4.0, 8.0);
-    });
+    let changes = [("seeds", 1.into()), ("warmup_s", 4.0.into()), ("duration_s", 12.0.into())];
+    let rows = rows("acks", &[], changes);
     assert_eq!(rows.len(), Strategy::all().count(), "the file lists all");
     for row in &rows {
         assert!(figure(row, "goodput_bps") > 18e6, "{row}");
@@ -46,13 +52,15 @@ fn every_strategy_fills_a_clean_path_and_acknowledges_as_often_as_its_formula_sa
 /// can give. Short runs at a short round trip: the shape, not the figures.
 #[test]
 fn goodput_grows_as_acknowledgments_get_fewer_and_tack_is_ahead() {
-    let rows = rows("compare", |e| {
-        e.set("runs", 1);
-        e.set("wan.delay_ms", 10.0);
-        e.set_seconds(1.5, 1.0);
-        e.sweep("wifi.preset", ["textbook"]);
-        e.sweep("flow.0.strategy", ["tcp-l1", "tcp-l2", "tcp-l16", "tack"]);
-    });
+    let changes = [
+        ("seeds", 1.into()),
+        ("wan.delay_ms", 10.0.into()),
+        ("warmup_s", 1.5.into()),
+        ("duration_s", 2.5.into()),
+        ("wifi.preset", "textbook".into()),
+        ("flow.0.strategy", vec!["tcp-l1", "tcp-l2", "tcp-l16", "tack"].into()),
+    ];
+    let rows = rows("compare", &[], changes);
     let goodput: Vec<f64> = rows.iter().map(|r| figure(r, "goodput_bps") / 1e6).collect();
     let slack = 0.99;
     assert!(goodput.windows(2).all(|w| w[1] > w[0] * slack), "{goodput:?}, seed 1");
@@ -73,11 +81,10 @@ fn goodput_grows_as_acknowledgments_get_fewer_and_tack_is_ahead() {
 #[test]
 fn tack_nears_its_ideal_at_80_ms() {
     for (phy, tolerance) in [("n", 0.03), ("ac", 0.045)] {
-        let rows = rows("compare", |e| {
-            e.set("runs", 1);
-            e.sweep("wifi.phy", [phy]);
-            e.sweep("flow.0.strategy", ["tcp-l2", "tack"]);
-        });
+        let strategies = vec!["tcp-l2", "tack"].into();
+        let changes =
+            [("seeds", 1.into()), ("wifi.phy", phy.into()), ("flow.0.strategy", strategies)];
+        let rows = rows("compare", &[], changes);
         for pair in rows.chunks_exact(2) {
             let (tcp, tack) = (&pair[0], &pair[1]);
             let goodput = figure(tack, "goodput_bps");
@@ -92,17 +99,15 @@ fn tack_nears_its_ideal_at_80_ms() {
 /// The repository's file of shares with 16 flows, seeds 1 to 3: a row for each case, variant and
 /// strategy.
 fn shares(cases: &[&str], strategies: &[&str]) -> Vec<serde_json::Value> {
-    let names: Vec<String> = cases.iter().map(|c| (*c).to_owned()).collect();
-    rows("fairness", |e| {
-        e.keep_only(Extent::Usual, &names).unwrap();
-        for (key, value) in [("seeds", 3.into()), ("flow.1.strategy", strategies.to_vec().into())] {
-            e.change(Extent::Usual, key, value).unwrap();
-        }
-        let counts = toml::Value::Array(vec![vec![8, 8, 20, 16].into()]);
-        let key = "flow.0.count,flow.1.count,access.pairs,flow.2.station";
-        e.change(Extent::Usual, key, counts).unwrap();
-        e.set_seconds(10.0, 50.0);
-    })
+    let counts = toml::Value::Array(vec![vec![8, 8, 20, 16].into()]);
+    let changes = [
+        ("seeds", 3.into()),
+        ("flow.1.strategy", strategies.to_vec().into()),
+        ("flow.0.count,flow.1.count,access.pairs,flow.2.station", counts),
+        ("warmup_s", 10.0.into()),
+        ("duration_s", 60.0.into()),
+    ];
+    rows("fairness", cases, changes)
 }
 
 /// A figure of the others over AE's.

@@ -8,16 +8,7 @@ use crate::ip::build::{ipv4_tcp, timestamps};
 use crate::link::PacketKind;
 
 fn packet(id: u64, ip_bytes: u32) -> Packet {
-    Packet {
-        id,
-        src: 0,
-        dst: 1,
-        ip_bytes,
-        kind: PacketKind::Data,
-        bytes: Vec::new(),
-        ecn: 0,
-        sent_at: Instant::ZERO,
-    }
+    Packet { id, dst: 1, ip_bytes, ..Packet::default() }
 }
 
 fn segment(id: u64, bytes: Vec<u8>) -> Packet {

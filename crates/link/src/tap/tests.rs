@@ -8,7 +8,6 @@ use tack_units::Rate;
 
 use super::*;
 use crate::ip::build::{ipv4_tcp, ipv6_tcp, timestamps};
-use crate::link::PacketKind;
 use crate::queue::Limit;
 use crate::wired::{DirectionConfig, Wired};
 
@@ -25,16 +24,7 @@ fn exchange() -> Vec<u8> {
     for (id, (end, bytes)) in
         [(End::A, data), (End::B, ack), (End::A, vec![])].into_iter().enumerate()
     {
-        let packet = Packet {
-            id: id as u64,
-            src: 0,
-            dst: 1,
-            ip_bytes: 1_000,
-            kind: PacketKind::Data,
-            bytes,
-            ecn: 0,
-            sent_at: Instant::ZERO,
-        };
+        let packet = Packet { id: id as u64, dst: 1, ip_bytes: 1_000, bytes, ..Packet::default() };
         tap.offer(end, packet, Instant::from_nanos(5));
     }
     let mut now = Instant::from_nanos(5);
@@ -82,16 +72,7 @@ fn a_full_disk_ends_the_capture_and_not_the_run() {
     let mut tap = Tap::new(wired, Full(400), "x").unwrap();
     for id in 0..10 {
         let bytes = ipv4_tcp(1, 0x10, 1, &[], &[0; 100]);
-        let packet = Packet {
-            id,
-            src: 0,
-            dst: 1,
-            ip_bytes: 140,
-            kind: PacketKind::Data,
-            bytes,
-            ecn: 0,
-            sent_at: Instant::ZERO,
-        };
+        let packet = Packet { id, dst: 1, ip_bytes: 140, bytes, ..Packet::default() };
         tap.offer(End::A, packet, Instant::ZERO);
         assert!(matches!(tap.poll(Instant::ZERO), Output::Deliver { .. }));
     }

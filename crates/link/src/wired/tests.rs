@@ -6,7 +6,6 @@ use tack_units::Rate;
 
 use super::*;
 use crate::draw;
-use crate::link::PacketKind;
 use crate::loss::LossConfig;
 use crate::queue::{Discipline, FqCodelConfig, Limit, QueueConfig};
 use crate::trace::DeliveryTrace;
@@ -14,16 +13,7 @@ use crate::trace::DeliveryTrace;
 const MS: Duration = Duration::from_millis(1);
 
 fn packet(id: u64, ip_bytes: u32, now: Instant) -> Packet {
-    Packet {
-        id,
-        src: 0,
-        dst: 1,
-        ip_bytes,
-        kind: PacketKind::Data,
-        bytes: Vec::new(),
-        ecn: 0,
-        sent_at: now,
-    }
+    Packet { id, dst: 1, ip_bytes, sent_at: now, ..Packet::default() }
 }
 
 /// Offers packets at their times and polls at every deadline until `end`.

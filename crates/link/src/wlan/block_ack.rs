@@ -93,23 +93,11 @@ impl Reorder {
 mod tests {
     use std::collections::BTreeMap;
 
-    use tack_units::Instant;
-
     use super::*;
     use crate::draw::{below, stream};
-    use crate::link::PacketKind;
 
     fn packet(id: u64) -> Packet {
-        Packet {
-            id,
-            src: 0,
-            dst: 1,
-            ip_bytes: 1500,
-            kind: PacketKind::Data,
-            bytes: Vec::new(),
-            ecn: 0,
-            sent_at: Instant::ZERO,
-        }
+        Packet { id, dst: 1, ip_bytes: 1500, ..Packet::default() }
     }
 
     #[test]

@@ -72,22 +72,11 @@ pub(crate) fn category(classifier: Classifier, packet: &Packet) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use tack_units::Instant;
 
     use super::*;
-    use crate::link::PacketKind;
 
     fn packet(bytes: &[u8]) -> Packet {
-        Packet {
-            id: 0,
-            src: 0,
-            dst: 1,
-            ip_bytes: 40,
-            kind: PacketKind::Data,
-            bytes: bytes.to_vec(),
-            ecn: 0,
-            sent_at: Instant::ZERO,
-        }
+        Packet { dst: 1, ip_bytes: 40, bytes: bytes.to_vec(), ..Packet::default() }
     }
 
     #[test]

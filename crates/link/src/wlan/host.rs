@@ -89,11 +89,9 @@ impl Deliveries {
 
 #[cfg(test)]
 mod tests {
-    use tack_units::Instant;
 
     use super::*;
     use crate::draw::{below, stream};
-    use crate::link::PacketKind;
 
     #[test]
     fn deliveries_come_in_order_of_time_and_then_of_insertion() {
@@ -103,16 +101,7 @@ mod tests {
             let mut oracle = Vec::new();
             for id in 0..200 {
                 let at = below(&mut rng, 50);
-                let packet = Packet {
-                    id,
-                    src: 0,
-                    dst: 1,
-                    ip_bytes: 40,
-                    kind: PacketKind::Data,
-                    bytes: Vec::new(),
-                    ecn: 0,
-                    sent_at: Instant::ZERO,
-                };
+                let packet = Packet { id, dst: 1, ip_bytes: 40, ..Packet::default() };
                 deliveries.push(at, Exit::Station, packet);
                 oracle.push((at, id));
             }

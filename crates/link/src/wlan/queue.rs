@@ -336,23 +336,13 @@ impl Queue {
 #[cfg(test)]
 mod tests {
     use rand_pcg::Pcg64;
-    use tack_units::Instant;
 
     use super::*;
     use crate::draw::{below, chance, stream};
     use crate::wlan::{Preset, Standard, WlanConfig};
 
     fn packet(id: u64) -> Packet {
-        Packet {
-            id,
-            src: 0,
-            dst: 1,
-            ip_bytes: 1_500,
-            kind: PacketKind::Data,
-            bytes: Vec::new(),
-            ecn: 0,
-            sent_at: Instant::ZERO,
-        }
+        Packet { id, dst: 1, ip_bytes: 1_500, ..Packet::default() }
     }
 
     fn queue(limits: AmpduLimits, limit: usize) -> Queue {

@@ -13,7 +13,7 @@ use tack_quic::{ConnId, ConnectionError, Early, Info, UseError};
 use super::error::{closed, ended, refused};
 use super::machine::{Key, What};
 use super::{RecvStream, SendStream, Version};
-use crate::endpoint::Handle;
+use crate::handle::Handle;
 use crate::shared::State;
 use crate::tls::Fingerprint;
 use crate::waiters::Ticket;

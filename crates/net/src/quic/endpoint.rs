@@ -12,10 +12,11 @@ use tack_quic::{Config, ConnectionError, EndpointCounters, Listen, code};
 use super::Connection;
 use super::connection::wait;
 use super::machine::Key;
-use crate::builder::start;
 use crate::dial::{Reach, first_of, refused, resolve};
-use crate::endpoint::{Handle, IoCounters};
+use crate::driver::start;
+use crate::handle::{Handle, wait_delivered, wait_idle};
 use crate::link::Link;
+use crate::passed::IoCounters;
 use crate::shared::State;
 use crate::tap::{Gauge, SharedTap, Tapped};
 use crate::tls::{AlertDescription, Connector, ForQuic, TlsError};
@@ -342,14 +343,14 @@ impl Endpoint {
     ///
     /// Cancel safe.
     pub async fn wait_idle(&self) {
-        crate::endpoint::wait_idle(&self.handle).await;
+        wait_idle(&self.handle).await;
     }
 
     /// Waits until what was written to streams has arrived, and their ends, or never will.
     ///
     /// Cancel safe.
     pub async fn wait_delivered(&self) {
-        crate::endpoint::wait_delivered(&self.handle).await;
+        wait_delivered(&self.handle).await;
     }
 
     /// Marks every datagram with a differentiated services codepoint, 6 bits [RFC 2474], from now on.

@@ -6,8 +6,8 @@ use std::time::Duration;
 use tack::{Fate, Params, Ranges, Sender, Timeout, equations};
 use tack_units::{Instant, Rate};
 
+use super::config::Config;
 use super::frame::{Frame, Packet, Part, content};
-use super::world::Config;
 
 /// One packet number of so many is left out.
 const SKIPPED: u64 = 500;

@@ -16,6 +16,7 @@
 //! | STREAM frames of a lost packet | packed anew | `poll_fate` |
 
 mod client;
+mod config;
 mod frame;
 mod server;
 mod world;
@@ -25,7 +26,8 @@ use std::time::Duration;
 use tack::equations;
 use tack_units::Rate;
 
-use world::{Config, World};
+use config::Config;
+use world::World;
 
 fn main() {
     let mut args = std::env::args().skip(1).map(|a| a.parse::<f64>().expect("a number"));

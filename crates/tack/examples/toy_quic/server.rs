@@ -6,8 +6,8 @@ use std::time::Duration;
 use tack::{Arrival, Buffer, Feedback, Params, Ranges, Receiver};
 use tack_units::Instant;
 
+use super::config::Config;
 use super::frame::{Frame, Packet, content};
-use super::world::Config;
 
 /// Holes that fit a packet: an ACK frame has a few bytes for each.
 const MAX_HOLES: usize = 300;

@@ -10,6 +10,8 @@ use crate::rng::Rng;
 
 #[path = "../../examples/toy_quic/client.rs"]
 mod client;
+#[path = "../../examples/toy_quic/config.rs"]
+mod config;
 #[path = "../../examples/toy_quic/frame.rs"]
 mod frame;
 #[path = "../../examples/toy_quic/server.rs"]
@@ -17,7 +19,8 @@ mod server;
 #[path = "../../examples/toy_quic/world.rs"]
 mod world;
 
-use world::{Config, World};
+use config::Config;
+use world::World;
 
 fn random(seed: u64) -> Config {
     let mut rng = Rng::new(seed);

@@ -7,7 +7,7 @@ use tack_lab::envelope::{PROPERTIES, RANDOM, contest};
 use tack_lab::experiment::Experiment;
 use tack_lab::scenario::Strategy;
 
-use super::HowArgs;
+use super::{HowArgs, parse_shard};
 use crate::exit::Failure;
 
 const AFTER: &str = "\
@@ -72,7 +72,7 @@ pub struct EnvelopeArgs {
     pub packets: Option<f64>,
     /// Part I of N of the draws, counted from 1
     #[arg(long, value_name = "I/N", value_parser = parse_shard)]
-    pub shard: Option<(u64, u64)>,
+    pub shard: Option<(usize, usize)>,
     /// Keep every draw in this file of JSON lines, and go on with what it holds
     #[arg(short, long, value_name = "FILE.jsonl")]
     pub out: Option<PathBuf>,
@@ -115,10 +115,10 @@ impl EnvelopeArgs {
             }
         }
         if let Some(packets) = self.packets {
-            super::within(&[("--packets", packets, 1e3, 1e9)])?;
+            within(&[("--packets", packets, 1e3, 1e9)])?;
             experiment.limits.packets = packets;
         }
-        super::within(&[("--draws", self.draws as f64, 1.0, 1e7)])?;
+        within(&[("--draws", self.draws as f64, 1.0, 1e7)])?;
         let wanted: Vec<&str> = match self.only.as_slice() {
             [] => experiment.property.iter().map(|p| p.name.as_str()).collect(),
             some => some.iter().map(String::as_str).collect(),
@@ -136,15 +136,16 @@ impl EnvelopeArgs {
     /// Numbers of the draws that are to be run here.
     pub fn indices(&self) -> Vec<u64> {
         let (part, parts) = self.shard.unwrap_or((1, 1));
-        (0..self.draws).filter(|i| i % parts == part - 1).collect()
+        (0..self.draws).skip(part - 1).step_by(parts).collect()
     }
 }
 
-/// Reads `3/16`.
-fn parse_shard(text: &str) -> Result<(u64, u64), String> {
-    let wrong = || format!("`{text}` is no part; write I/N with I from 1 to N, such as 3/16");
-    let (part, parts) = text.split_once('/').ok_or_else(wrong)?;
-    let part: u64 = part.parse().map_err(|_| wrong())?;
-    let parts: u64 = parts.parse().map_err(|_| wrong())?;
-    if (1..=parts).contains(&part) { Ok((part, parts)) } else { Err(wrong()) }
+/// Refuses the first flag whose value is not between its least and its most.
+fn within(limits: &[(&str, f64, f64, f64)]) -> Result<(), Failure> {
+    match limits.iter().find(|(_, value, least, most)| !(*least..=*most).contains(value)) {
+        None => Ok(()),
+        Some((flag, value, least, most)) => {
+            Err(Failure::usage(format!("{flag} {value}: from {least} to {most} can run")))
+        }
+    }
 }

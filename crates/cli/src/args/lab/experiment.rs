@@ -7,7 +7,7 @@ use tack_lab::bundle;
 use tack_lab::experiment::{Experiment, Extent, keep_only};
 use toml::Value;
 
-use super::HowArgs;
+use super::{HowArgs, parse_shard};
 use crate::exit::{ExitCode, Failure};
 
 /// Where results are kept and how they are put together; the same for every experiment.
@@ -288,15 +288,6 @@ pub fn files(all: &[String]) -> Result<Vec<FigureFile>, Failure> {
         files.extend(found);
     }
     Ok(files)
-}
-
-/// Reads `2/4`.
-fn parse_shard(text: &str) -> Result<(usize, usize), String> {
-    let parts = text.split_once('/').and_then(|(i, n)| Some((i.parse().ok()?, n.parse().ok()?)));
-    match parts {
-        Some((i, n)) if 1 <= i && i <= n && n <= 100_000 => Ok((i, n)),
-        _ => Err(format!("`{text}` is no part: write I/N, I from 1 to N, such as 2/4")),
-    }
 }
 
 #[cfg(test)]

@@ -6,8 +6,8 @@ use std::io::{BufWriter, Write};
 use std::process::{Command, ExitStatus};
 
 use tack_device::Netns;
-use tack_emu::{LatenessBound, ipv4, ipv6};
-use tack_lab::emulate::{EmulateSettings, Emulated};
+use tack_emu::{EmulationConfig, ipv4, ipv6};
+use tack_lab::emulate::Emulated;
 use tack_lab::program::{Program, with_addresses};
 use tack_link::End;
 
@@ -25,9 +25,8 @@ pub(super) fn emulate(args: &EmulateArgs) -> Result<ExitCode, Failure> {
             Some(Box::new(BufWriter::new(file)) as Box<dyn Write + Send>)
         }
     };
-    let bound = LatenessBound::default();
-    let settings = EmulateSettings { quantum: args.quantum, bound, capture, ..Default::default() };
-    let emulated = Emulated::start(&path, settings).map_err(|e| failed(format!("{e:#}")))?;
+    let config = EmulationConfig { quantum: args.quantum, capture, ..Emulated::config() };
+    let emulated = Emulated::start(&path, config).map_err(|e| failed(format!("{e:#}")))?;
     if args.command.is_empty() {
         eprintln!(
             "client {} and {}, server {} and {}; `exit` ends it",

@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use indicatif::ProgressBar;
-use serde::Serialize;
+use serde_json::json;
 use tack_lab::backend::record_of;
 use tack_lab::claim::Finding;
-use tack_lab::experiment::{Experiment, Extent};
+use tack_lab::experiment::Extent;
 use tack_lab::host::{Controllers, Host};
 use tack_lab::item::{Item, Plan, distinct};
 use tack_lab::output::write_csv;
@@ -22,14 +22,11 @@ use tack_lab::record::Record;
 use tack_lab::recorder::run_items;
 use tack_lab::reproduce::{Loaded, Report, findings_text};
 use tack_lab::store::merge;
-use tack_lab::svg::{Plot, stacked};
+use tack_lab::svg::Plot;
 use tack_lab::{Recordings, bundle, html, results, simulate_recorded};
 
 use super::{at, failed, interruptible, print_json, progress, recorder, texts, why_stopped};
-use crate::args::lab::{
-    AcksArgs, CompareArgs, FigureArgs, FigureFile, HowArgs, ReproduceArgs, RunArgs, StoreArgs,
-    files,
-};
+use crate::args::lab::{FigureArgs, FigureFile, HowArgs, ReproduceArgs, RunArgs, StoreArgs, files};
 use crate::cmd::extras::print;
 use crate::exit::{ExitCode, Failure};
 
@@ -45,19 +42,17 @@ struct Outcome {
 fn execute(
     items: &[Item],
     path: Option<&Path>,
-    args: Option<&StoreArgs>,
+    args: &StoreArgs,
     how: &HowArgs,
 ) -> Result<Outcome, Failure> {
-    if let Some(args) = args.filter(|a| !a.merge.is_empty()) {
+    if !args.merge.is_empty() {
         return merged(items, path, &args.merge);
     }
-    let shard = args.and_then(|a| a.shard);
-    let own: Vec<Item> = match shard {
+    let own: Vec<Item> = match args.shard {
         None => items.to_vec(),
         Some((i, n)) => items.iter().skip(i - 1).step_by(n).cloned().collect(),
     };
-    let resume = args.is_none_or(|a| !a.no_resume);
-    let recorder = recorder::<Record>(path, resume, progress(how.quiet))?;
+    let recorder = recorder::<Record>(path, !args.no_resume, progress(how.quiet))?;
     let missing = recorder.store().missing(&own);
     let bar = recorder.progress();
     bar.set_length(own.len() as u64);
@@ -107,7 +102,7 @@ pub(super) fn run_file(args: &RunArgs) -> Result<ExitCode, Failure> {
     }
     let path = args.results();
     let items = distinct(&[&loaded.plan]);
-    let outcome = execute(&items, Some(&path), Some(&args.store), &args.how)?;
+    let outcome = execute(&items, Some(&path), &args.store, &args.how)?;
     if args.csv {
         let csv = path.with_extension("csv");
         let mut out = BufWriter::new(File::create(&csv).map_err(|e| at(&csv, e))?);
@@ -163,11 +158,6 @@ fn record(args: &RunArgs, loaded: &Loaded) -> Result<ExitCode, Failure> {
     let records = BTreeMap::from([(item.id.clone(), record)]);
     let text = loaded.report(&records).map(|r| r.text()).unwrap_or_default();
     print(text.as_bytes())
-}
-
-#[derive(Serialize)]
-struct Findings<'a> {
-    findings: Vec<&'a Finding>,
 }
 
 /// `tack lab reproduce`.
@@ -232,7 +222,7 @@ pub(super) fn show(
     let plans: Vec<&Plan> = all.iter().map(|(_, loaded)| &loaded.plan).collect();
     let items = distinct(&plans);
     let store = args.out.as_ref().map(|dir| dir.join("runs.jsonl"));
-    let outcome = execute(&items, store.as_deref(), Some(&args.store), &args.how)?;
+    let outcome = execute(&items, store.as_deref(), &args.store, &args.how)?;
     if let Some(stopped) = outcome.stopped {
         return Err(stopped);
     }
@@ -268,8 +258,8 @@ pub(super) fn show(
         write(&dir.join("findings.txt"), text.as_bytes())?;
     }
     if args.json {
-        let findings = whole.iter().flat_map(|(_, r)| &r.findings).collect();
-        print_json(&Findings { findings })?;
+        let findings: Vec<&Finding> = whole.iter().flat_map(|(_, r)| &r.findings).collect();
+        print_json(&json!({ "findings": findings }))?;
     } else {
         print(summary(&whole).as_bytes())?;
     }
@@ -338,60 +328,4 @@ fn write_figure(
     let mut text = serde_json::to_vec_pretty(&loaded.json(report, records)).map_err(failed)?;
     text.push(b'\n');
     write(&dir.join(format!("{id}.json")), &text)
-}
-
-/// A file of the repository, changed by flags; runs it and returns what came of it.
-fn bundled(
-    name: &str,
-    how: &HowArgs,
-    change: impl FnOnce(&mut Experiment) -> Result<(), Failure>,
-) -> Result<(Loaded, Report, BTreeMap<String, Record>), Failure> {
-    let (path, text) =
-        *bundle::find(name).first().ok_or_else(|| failed("there is no such file"))?;
-    let wrong = |e| failed(format!("{path}, {e}"));
-    let mut experiment = Experiment::parse(text).map_err(wrong)?;
-    change(&mut experiment)?;
-    let loaded = Loaded::of(experiment, text, Extent::Usual)
-        .map_err(|e| Failure::usage(format!("{path}, {e}")))?;
-    let outcome = execute(&distinct(&[&loaded.plan]), None, None, how)?;
-    if let Some(stopped) = outcome.stopped {
-        return Err(stopped);
-    }
-    let report = loaded.report(&outcome.records).ok_or_else(|| failed("runs are missing"))?;
-    Ok((loaded, report, outcome.records))
-}
-
-/// `tack lab compare`.
-pub(super) fn compare(args: &CompareArgs) -> Result<ExitCode, Failure> {
-    if let Some(path) = &args.plot {
-        // Not after minutes of work.
-        File::create(path).map_err(|e| at(path, e))?;
-    }
-    let (loaded, report, records) = bundled("compare", &args.how, |e| args.apply(e))?;
-    if let Some(path) = &args.plot {
-        let plots: Vec<Plot> = report.shown.iter().flat_map(|s| s.plots.clone()).collect();
-        write(path, stacked(&plots).as_bytes())?;
-    }
-    match (args.json, args.csv) {
-        (true, _) => print_json(&loaded.json(&report, &records)),
-        (_, true) => {
-            print(report.shown.first().map(|s| s.table.csv()).unwrap_or_default().as_bytes())
-        }
-        _ => print(report.text().as_bytes()),
-    }
-}
-
-/// `tack lab acks`.
-pub(super) fn acks(args: &AcksArgs) -> Result<ExitCode, Failure> {
-    if let Some(dir) = &args.out {
-        // Not after minutes of work.
-        std::fs::create_dir_all(dir).map_err(|e| at(dir, e))?;
-    }
-    let (loaded, report, records) = bundled("acks", &args.how, |e| args.apply(e))?;
-    let text = report.text();
-    if let Some(dir) = &args.out {
-        write(&dir.join("acks.txt"), text.as_bytes())?;
-        write_figure(dir, &loaded, &report, &records)?;
-    }
-    if args.json { print_json(&loaded.json(&report, &records)) } else { print(text.as_bytes()) }
 }

@@ -5,19 +5,9 @@ use std::collections::BTreeMap;
 
 use super::*;
 use crate::draw;
-use crate::link::PacketKind;
 
 fn packet(id: u64, flow: u32, ip_bytes: u32) -> Packet {
-    Packet {
-        id,
-        src: flow,
-        dst: 1_000_000,
-        ip_bytes,
-        kind: PacketKind::Data,
-        bytes: Vec::new(),
-        ecn: 0,
-        sent_at: Instant::ZERO,
-    }
+    Packet { id, src: flow, dst: 1_000_000, ip_bytes, ..Packet::default() }
 }
 
 /// No CoDel: a target that nothing reaches.

@@ -268,6 +268,7 @@ impl<L: Records> Sender<L> {
         if acked.acked_bytes > 0 || receipts.bytes > 0 {
             self.timer.on_progress(now);
         }
+        self.timer.on_lowest(self.sent.una(), now);
         acked.needless = self.needless.on_seen(receipts.needless);
         acked.spurious |= self.recovery.on_needless(acked.needless);
         let repacked = self.count_repacked();

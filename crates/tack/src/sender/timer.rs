@@ -23,6 +23,11 @@
 //! Each sample of the round trip is of the packet that waited least: on a busy channel they vary less than
 //! silences do.
 //!
+//! Where more arrives, but never the lowest that is missing, all of this waits for ever. Whoever fills a queue of
+//! a few packets with each round's first may lose just that one each time, and a controller that takes no
+//! loss for a sign goes on. So the RTO is due, too, when eight of it passed and nothing was delivered in order.
+//! (Senders of TCP do not restart the timer for what arrives beyond a hole [RFC 6298 §5.3].)
+//!
 //! Deviation: [RFC 8985 §7.2] has one probe. Acknowledgments are few here and easily lost together, so the
 //! answer to one is soon lost with the others.
 //!
@@ -56,6 +61,8 @@ const GRANULARITY: Duration = Duration::from_millis(1);
 const PROBE_SLACK: Duration = Duration::from_millis(5);
 /// No receiver holds a TACK back longer [RFC 9293 §3.8.6.3], whatever interval it claims.
 const MAX_ACK_DELAY: Duration = Duration::from_millis(500);
+/// RTOs for which others may arrive while the lowest outstanding does not.
+const STUCK_RTOS: u32 = 8;
 /// Probes before a timeout.
 const MOST_PROBES: u32 = 2;
 /// Timeouts that double the next wait; later ones make it longer by half.
@@ -87,6 +94,9 @@ pub(super) struct Timer {
     waiting_since: Instant,
     /// Since the last progress, whatever expired.
     silent_since: Instant,
+    /// The lowest outstanding, and since when it is, or was taken for lost.
+    lowest: u64,
+    stuck_since: Instant,
     /// Silence that ended though all had arrived, and until when it is remembered.
     patience: Duration,
     patient_until: Instant,
@@ -106,6 +116,8 @@ impl Timer {
         Timer {
             waiting_since: now,
             silent_since: now,
+            lowest: 0,
+            stuck_since: now,
             patience: Duration::ZERO,
             patient_until: now,
             last_sent: now,
@@ -124,7 +136,15 @@ impl Timer {
         if idle {
             self.waiting_since = now;
             self.silent_since = now;
+            self.stuck_since = now;
             self.probes = 0;
+        }
+    }
+
+    /// `una` is the lowest outstanding now.
+    pub(super) fn on_lowest(&mut self, una: u64, now: Instant) {
+        if una > self.lowest {
+            (self.lowest, self.stuck_since) = (una, now);
         }
     }
 
@@ -152,6 +172,17 @@ impl Timer {
 
     /// When the next timer fires, given that something is outstanding.
     pub(super) fn deadline(&self, path: Path) -> Instant {
+        let silent = self.unless_stuck(path);
+        self.stuck(path).map_or(silent, |stuck| silent.min(stuck))
+    }
+
+    /// When the lowest outstanding has been so for too long, if something else arrived since.
+    fn stuck(&self, path: Path) -> Option<Instant> {
+        let others = self.silent_since > self.stuck_since;
+        others.then(|| self.stuck_since + STUCK_RTOS * self.rto_if(false, path))
+    }
+
+    fn unless_stuck(&self, path: Path) -> Instant {
         let rto = self.timeout(path);
         let usual = path.usual_rtt.unwrap_or(INITIAL_RTO / 2);
         let wait = 2 * usual + self.held_back(self.full_since.is_some(), path) + PROBE_SLACK;
@@ -175,8 +206,9 @@ impl Timer {
 
     /// The deadline has passed.
     pub(super) fn on_timeout(&mut self, path: Path, now: Instant) -> Timeout {
+        let stuck = self.stuck(path).is_some_and(|stuck| stuck <= now);
         let again = path.lossy && self.probes < MOST_PROBES && now < self.timeout(path);
-        let is_probe = self.probes == 0 || again;
+        let is_probe = !stuck && (self.probes == 0 || again);
         // What leaves next goes by this timer: that is no pace.
         self.last_sent = now;
         if self.probes == 0 || !is_probe {
@@ -186,6 +218,7 @@ impl Timer {
             (self.probes, self.probed_at) = (self.probes + 1, now);
             return Timeout::Probe;
         }
+        self.stuck_since = now;
         self.probes = MOST_PROBES;
         self.backoff = (self.backoff + 1).min(MAX_BACKOFF);
         Timeout::Rto
@@ -241,6 +274,28 @@ mod tests {
             flush: ms(25),
             lossy: false,
         }
+    }
+
+    #[test]
+    fn a_timeout_comes_when_others_arrive_for_long_but_never_the_lowest() {
+        let mut t = Timer::new(at(0));
+        t.on_lowest(1_000, at(0));
+        t.on_sent(true, at(0));
+        let rto = t.rto_if(false, path(40, 0)).as_millis() as u64;
+        let mut now = 0;
+        let mut expired = Vec::new();
+        for _ in 0..30 {
+            now += rto / 2;
+            if t.deadline(path(40, 0)) <= at(now) {
+                assert_eq!(t.on_timeout(path(40, 0), at(now)), Timeout::Rto);
+                expired.push(now / rto);
+            }
+            t.on_progress(at(now));
+            t.on_sent(false, at(now));
+        }
+        assert!(matches!(expired[..], [8 | 9]), "{expired:?} RTOs");
+        t.on_lowest(2_000, at(now));
+        assert!(t.stuck(path(40, 0)).is_none());
     }
 
     #[test]
@@ -329,6 +384,7 @@ mod tests {
             t.on_progress(at(silence));
             let silence_to_the_timeout = |t: &mut Timer, from: u64| {
                 t.on_progress(at(from));
+                t.on_lowest(from, at(from));
                 t.on_timeout(p, t.deadline(p));
                 t.deadline(p) - at(from)
             };

@@ -50,8 +50,17 @@ impl Arriving<'_> {
 }
 
 impl Connection {
-    /// A segment for this connection arrived.
+    /// A segment for this connection arrived. Of a series, each is a packet of its own.
     pub(crate) fn on_segment(&mut self, seg: &Segment<'_>, carriage: Carriage, now: Instant) {
+        if seg.header.options.series.is_none() {
+            return self.on_one(seg, carriage, now);
+        }
+        for piece in seg.pieces() {
+            self.on_one(&piece, Carriage { segments: 1, ..carriage }, now);
+        }
+    }
+
+    fn on_one(&mut self, seg: &Segment<'_>, carriage: Carriage, now: Instant) {
         self.counters.segments_received += u64::from(carriage.segments);
         if seg.form == Form::Compact && !self.understands(seg) {
             self.counters.unacceptable += 1;

@@ -6,6 +6,7 @@ mod compact;
 mod conversation;
 mod conversations;
 mod damage;
+mod device;
 mod direct;
 mod ecn;
 mod endings;

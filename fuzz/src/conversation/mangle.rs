@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use tack_tcp::wire::checksum::fill_tcp;
 use tack_tcp::wire::ip::{IpHeader, IpPacket};
-use tack_tcp::wire::{Codepoints, Flags, Segment};
+use tack_tcp::wire::{Codepoints, Flags, Header, Segment};
 
 const NOP: u8 = 1;
 

@@ -19,6 +19,8 @@ pub(crate) struct Carriage {
     pub(crate) ecn: Ecn,
     /// Segments that the device merged into this one; 1 for one as it travelled.
     pub(crate) segments: u32,
+    /// A segment before it in the packet had the same acknowledgment and window.
+    pub(crate) repeats: bool,
 }
 
 /// A segment with its numbers as offsets, and its payload told apart.
@@ -31,7 +33,7 @@ pub(crate) struct Arriving<'a> {
     /// TACK or IACK, told by ACK-Type.
     pub(crate) body: Option<(AckType, &'a [u8])>,
     pub(crate) fin: bool,
-    carriage: Carriage,
+    pub(crate) carriage: Carriage,
 }
 
 impl Arriving<'_> {
@@ -55,8 +57,9 @@ impl Connection {
         if seg.header.options.series.is_none() {
             return self.on_one(seg, carriage, now);
         }
-        for piece in seg.pieces() {
-            self.on_one(&piece, Carriage { segments: 1, ..carriage }, now);
+        for (before, piece) in seg.pieces().enumerate() {
+            let carriage = Carriage { segments: 1, repeats: before > 0, ..carriage };
+            self.on_one(&piece, carriage, now);
         }
     }
 

@@ -6,8 +6,8 @@
 //! | header, n + 1                   | text of n + 1 |
 //! ```
 //!
-//! What the header says once for all is said as a device that cuts says it: CWR with the first,
-//! FIN and PSH with the last.
+//! What the header says once for all is said as a device that cuts says it: CWR with the first, FIN
+//! and PSH with the last.
 
 use crate::wire::header::{Flags, Segment};
 use crate::wire::series::Series;
@@ -41,19 +41,18 @@ impl<'a> Iterator for Pieces<'a> {
     type Item = Segment<'a>;
 
     fn next(&mut self) -> Option<Segment<'a>> {
-        let mut piece = self.rest.take()?;
-        let Some(series) = self.series else { return Some(piece) };
-        let (before, left) = series.place(piece.header.seq);
-        piece.header.options.pkt_seq = Some(self.first_number.wrapping_add(before));
-        if left < piece.payload.len() {
-            let (text, behind) = piece.payload.split_at(left);
-            let mut rest = Segment { payload: behind, ..piece.clone() };
-            rest.header.seq = piece.header.seq.add(left as u32);
-            rest.header.flags = rest.header.flags.without(Flags::CWR);
-            self.rest = Some(rest);
-            piece.payload = text;
-            piece.header.flags = piece.header.flags.without(Flags::FIN | Flags::PSH);
+        let Some(series) = self.series else { return self.rest.take() };
+        let rest = self.rest.as_mut()?;
+        let (before, left) = series.place(rest.header.seq);
+        rest.header.options.pkt_seq = Some(self.first_number.wrapping_add(before));
+        if left >= rest.payload.len() {
+            return self.rest.take();
         }
+        let mut piece = rest.clone();
+        (piece.payload, rest.payload) = rest.payload.split_at(left);
+        piece.header.flags = piece.header.flags.without(Flags::FIN | Flags::PSH);
+        rest.header.flags = rest.header.flags.without(Flags::CWR);
+        rest.header.seq = rest.header.seq.add(left as u32);
         Some(piece)
     }
 }

@@ -22,6 +22,7 @@ mod pipe;
 mod ports;
 mod raw;
 mod recovery;
+mod series;
 mod strategies;
 mod streams;
 mod two_way;

@@ -47,7 +47,10 @@ local f = {
     permitted = ProtoField.none("tack.permitted", "TACK-Permitted"),
     features = ProtoField.uint16("tack.features", "Features", base.HEX),
     compact = ProtoField.bool("tack.features.compact", "Short headers", 16, nil, 0x0001),
+    series = ProtoField.bool("tack.features.series", "Numbers of a series", 16, nil, 0x0002),
     pkt_seq = ProtoField.uint32("tack.pkt_seq", "PKT.SEQ"),
+    anchor = ProtoField.uint16("tack.series.anchor", "Anchor of the series"),
+    size = ProtoField.uint16("tack.series.size", "Text of each segment of the series (bytes)"),
     ack_type = ProtoField.uint8("tack.ack_type", "Kind of acknowledgment", base.DEC, ACK_TYPES),
     text = ProtoField.bytes("tack.text", "Text"),
     len = ProtoField.uint32("tack.len", "Bytes of text"),
@@ -196,9 +199,15 @@ local function dissect_ours(tree, body, seen)
     elseif length == 4 then
         local features = tree:add(f.features, body(2, 2))
         features:add(f.compact, body(2, 2))
-    elseif length == 6 then
+        features:add(f.series, body(2, 2))
+    elseif length == 6 or length == 10 then
+        -- Of a series it is the first segment's.
         seen.pkt_seq = body(2, 4):uint()
         tree:add(f.pkt_seq, body(2, 4))
+        if length == 10 then
+            tree:add(f.anchor, body(6, 2))
+            tree:add(f.size, body(8, 2))
+        end
     end
 end
 

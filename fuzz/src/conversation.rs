@@ -12,7 +12,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use tack_tcp::wire::Codepoints;
 use tack_tcp::{
-    AckStrategy, ConnConfig, ConnId, Ecn, Encapsulation, Host, HostConfig, ListenConfig,
+    AckStrategy, ConnConfig, ConnId, Ecn, Encapsulation, Host, HostConfig, IpConfig, ListenConfig,
 };
 use tack_units::Instant;
 
@@ -31,10 +31,11 @@ const PATIENCE: Duration = Duration::from_secs(300);
 /// Packets that travel meanwhile, at most: more is a storm.
 const MAX_PACKETS: usize = 60_000;
 
-/// First byte: configuration; then operations, and the fate of every packet that leaves.
+/// Two bytes: configuration, and which ends have devices that cut super-packets, which this path carries
+/// as they are; then operations, and the fate of every packet that leaves.
 pub fn conversation(data: &[u8]) -> bool {
     let mut input = Input::new(data);
-    let mut world = World::new(input.byte());
+    let mut world = World::new(input.byte(), input.byte());
     for _ in 0..MAX_OPERATIONS {
         if input.is_empty() {
             break;
@@ -88,7 +89,7 @@ fn pattern(end: usize, at: u64) -> u8 {
 }
 
 impl World {
-    fn new(choice: u8) -> World {
+    fn new(choice: u8, devices: u8) -> World {
         let codepoints = if choice & 1 == 0 { Codepoints::Experimental } else { Codepoints::Paper };
         let udp = choice & 128 != 0;
         let conn = |plain: bool| {
@@ -110,6 +111,8 @@ impl World {
             let config = HostConfig::default().with(|it| {
                 it.encapsulation = encapsulation;
                 it.codepoints = codepoints;
+                let offload = devices >> i & 1 == 1;
+                it.ip = IpConfig::default().with(|it| it.segmentation_offload = offload);
             });
             End {
                 host: Host::new(config, [i as u8 + 1; 32], Instant::ZERO),
@@ -226,7 +229,10 @@ impl World {
             while let Some(transmit) =
                 self.ends[i].host.poll_transmit(&mut buffer, 64 << 10, self.now)
             {
-                for packet in buffer.chunks(transmit.segment_size.max(1)) {
+                for packet in buffer.chunks_mut(transmit.segment_size.max(1)) {
+                    if transmit.offload.is_some() {
+                        mangle::complete(packet);
+                    }
                     self.send(1 - i, packet.to_vec(), input.as_deref_mut());
                 }
                 buffer.clear();
@@ -248,6 +254,16 @@ impl World {
         let fate = input.byte();
         self.mangled += 1;
         match fate & 15 {
+            7 if !self.udp => {
+                let place = usize::from(input.half());
+                for (i, part) in
+                    mangle::cut(&packet, place, self.codepoints).into_iter().enumerate()
+                {
+                    // One of the two, or both, may be late.
+                    let late = u32::from(fate >> (4 + 2 * i) & 3);
+                    self.deliver(to, part, ONE_WAY * (1 + late));
+                }
+            }
             8 | 9 => {}
             10 => {
                 self.deliver(to, packet.clone(), ONE_WAY);

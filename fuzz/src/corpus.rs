@@ -302,7 +302,8 @@ fn tcp(rng: &mut Pcg64) -> Vec<u8> {
     let mut out = bytes(rng, 20);
     out[12] = ((5 + options.len() / 4) as u8) << 4;
     out.extend(options);
-    let payload = rng.random_range(0..64);
+    let payload = [64, 1_600][rng.random_range(0..2)];
+    let payload = rng.random_range(0..payload);
     out.extend(bytes(rng, payload));
     out
 }
@@ -331,12 +332,14 @@ fn option_list(rng: &mut Pcg64) -> Vec<u8> {
             (253, 4),
             (253, 3),
             (253, 6),
+            (253, 10),
+            (42, 8),
             (40, 0),
             (40, 2),
             (41, 1),
             (42, 4),
             (30, 3),
-        ][rng.random_range(0..16)];
+        ][rng.random_range(0..18)];
         out.push(kind);
         if kind != 1 {
             out.push(len + 2);

@@ -8,6 +8,7 @@ use tack_tcp::wire::body::{
     Context, TACK_LEAST_LEN, TACK_MOST_LEN, emit_iack, emit_tack, parse_iack, parse_tack,
 };
 use tack_tcp::wire::options::MAX_OPTION_BYTES;
+use tack_tcp::wire::series::LEAST_SIZE;
 use tack_tcp::wire::{
     AckType, Codepoints, CompactHeader, Form, Header, Options, Segment, checksum, ip, ipv4, ipv6,
 };
@@ -33,6 +34,7 @@ pub fn segment(data: &[u8]) -> bool {
         return true;
     }
     assert!(segment.payload.len() + 20 <= input.rest().len());
+    check_pieces(&segment);
     let bytes = emitted(&segment.header, codepoints);
     assert_eq!(bytes.len(), segment.header.len(codepoints));
     assert!(bytes.len() <= 60 && bytes.len().is_multiple_of(4));
@@ -43,6 +45,22 @@ pub fn segment(data: &[u8]) -> bool {
     assert_eq!(rest(&again.header), rest(&segment.header));
     assert_eq!(emitted(&again.header, codepoints), bytes, "writing is stable");
     true
+}
+
+/// Each byte of a segment is in one of its pieces, in order, and none stands for a series.
+fn check_pieces(segment: &Segment<'_>) {
+    let Header { seq, options, .. } = &segment.header;
+    let (mut count, mut at) = (0, 0);
+    for piece in segment.pieces() {
+        assert_eq!(piece.header.seq, seq.add(at as u32));
+        assert_eq!(piece.payload, &segment.payload[at..at + piece.payload.len()]);
+        assert_eq!(piece.header.options.pkt_seq.is_some(), options.pkt_seq.is_some());
+        assert_eq!(piece.header.options.series, None);
+        (count, at) = (count + 1, at + piece.payload.len());
+    }
+    assert_eq!(at, segment.payload.len());
+    let most = if options.series.is_some() { at / usize::from(LEAST_SIZE) + 2 } else { 1 };
+    assert!((1..=most).contains(&count), "{count} pieces of {at} bytes");
 }
 
 /// First byte: codepoint profile; the rest: an option list of any length.

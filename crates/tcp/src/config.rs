@@ -62,7 +62,8 @@ pub struct IpConfig {
     /// Largest packet of the interface in bytes, IP header included. What is smaller than a family
     /// allows (68 for IPv4 [RFC 791 §3.1], 1280 for IPv6 [RFC 8200 §5]) is taken for that.
     pub mtu: u16,
-    /// The device cuts packets and fills checksums in: see [`Transmit::offload`](crate::Transmit).
+    /// The device cuts packets and fills checksums in: see [`Transmit::offload`](crate::Transmit). TACK
+    /// then offers to number its packets in [`series`](crate::wire::series).
     pub segmentation_offload: bool,
     /// TTL or hop limit of what is sent.
     pub hop_limit: u8,

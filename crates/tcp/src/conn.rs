@@ -84,6 +84,8 @@ pub(crate) struct Setup {
     pub(crate) path: PathLimits,
     /// Short headers may be offered.
     pub(crate) compact: bool,
+    /// Series of numbers may be offered: the device cuts and merges segments.
+    pub(crate) series: bool,
     /// The headers are in nobody's datagrams: routers may take options away.
     pub(crate) bare: bool,
     /// Initial sequence number.
@@ -169,10 +171,10 @@ impl Connection {
     }
 
     fn new(setup: Setup, state: State, peer_offers_tack: bool, now: Instant) -> Connection {
-        let Setup { ports, config, default_mss, path, compact, bare, iss, clock_offset, seed } =
-            setup;
+        let Setup { ports, config, default_mss, path, compact, series, bare, .. } = setup;
+        let Setup { iss, clock_offset, seed, .. } = setup;
         let passive = state == State::SynReceived;
-        let offer = Offer::new(&config, default_mss).with_compact(compact);
+        let offer = Offer::new(&config, default_mss).with_compact(compact).with_series(series);
         let micros = offer.tack && (!passive || peer_offers_tack);
         let mss = u32::from(offer.mss());
         let mut agenda = Agenda::default();

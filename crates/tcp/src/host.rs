@@ -454,12 +454,14 @@ impl Host {
     }
 
     fn setup(&self, key: &Key, config: ConnConfig, iss: crate::seq::SeqNum) -> Setup {
+        let udp = self.config.encapsulation == Encapsulation::Udp;
         Setup {
             ports: Ports { local: key.local_port, remote: key.remote_port },
             default_mss: default_mss(&self.config, key.path.is_ipv6()),
             path: path_limits(&self.config, key.path.is_ipv6()),
-            compact: self.config.compact && self.config.encapsulation == Encapsulation::Udp,
-            bare: self.config.encapsulation != Encapsulation::Udp,
+            compact: self.config.compact && udp,
+            series: self.config.ip.segmentation_offload && !udp,
+            bare: !udp,
             config,
             iss,
             clock_offset: self.secret.clock_offset(key),

@@ -2,8 +2,9 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use tack_tcp::wire::Codepoints;
 use tack_tcp::wire::checksum::fill_tcp;
+use tack_tcp::wire::ip::{IpHeader, IpPacket};
+use tack_tcp::wire::{Codepoints, Flags, Header, Segment};
 
 const NOP: u8 = 1;
 
@@ -48,4 +49,42 @@ pub(crate) fn strip_segment(segment: &mut [u8], codepoints: Codepoints) {
         }
         at += len;
     }
+}
+
+/// Two packets for one with text, cut at some `place` of it, as a box does that knows TCP only; what
+/// has no text, or a body instead, as it is.
+pub(crate) fn cut(packet: &[u8], place: usize, codepoints: Codepoints) -> Vec<Vec<u8>> {
+    let ip = IpPacket::parse(packet).expect("our own packet");
+    let segment = Segment::parse(ip.payload, codepoints).expect("our own segment");
+    if segment.payload.len() < 2 || segment.header.options.ack_type.is_some() {
+        return vec![packet.to_vec()];
+    }
+    let at = 1 + place % (segment.payload.len() - 1);
+    let (first, second) = segment.payload.split_at(at);
+    let mut headers = [segment.header.clone(), segment.header];
+    headers[0].flags = headers[0].flags.without(Flags::FIN | Flags::PSH);
+    headers[1].flags = headers[1].flags.without(Flags::CWR);
+    headers[1].seq = headers[1].seq.add(at as u32);
+    let parts = headers.iter().zip([first, second]);
+    parts.map(|(header, text)| around(&ip, header, text, codepoints)).collect()
+}
+
+fn around(ip: &IpPacket<'_>, header: &Header, text: &[u8], codepoints: Codepoints) -> Vec<u8> {
+    let IpPacket { src, dst, protocol, hop_limit, dscp, ecn, .. } = *ip;
+    let mut tcp = Vec::new();
+    header.emit(codepoints, &mut tcp);
+    tcp.extend_from_slice(text);
+    fill_tcp(src, dst, &mut tcp);
+    let mut out = Vec::new();
+    let header = IpHeader { src, dst, protocol, hop_limit, dscp, ecn, flow_label: 0 };
+    header.emit(tcp.len(), &mut out).expect("it is shorter than it was");
+    out.extend(tcp);
+    out
+}
+
+/// Fills in the checksum that is left to a device.
+pub(crate) fn complete(packet: &mut [u8]) {
+    let ip = IpPacket::parse(packet).expect("our own packet");
+    let (src, dst, at) = (ip.src, ip.dst, packet.len() - ip.payload.len());
+    fill_tcp(src, dst, &mut packet[at..]);
 }

@@ -14,7 +14,7 @@ use crate::wire::{AckType, Flags, Form};
 impl Connection {
     /// Applies a believed acknowledgment.
     pub(crate) fn take_ack(&mut self, a: &Arriving<'_>, now: Instant) {
-        if a.seg.form == Form::Compact {
+        if a.seg.form == Form::Compact || a.carriage.repeats {
             return self.send.on_silence(a.seg.header.flags.has(Flags::ECE), now);
         }
         let news = self.send.read_body(a).unwrap_or_else(|_| {

@@ -19,6 +19,8 @@ pub(crate) struct Carriage {
     pub(crate) ecn: Ecn,
     /// Segments that the device merged into this one; 1 for one as it travelled.
     pub(crate) segments: u32,
+    /// A segment before it in the packet had the same acknowledgment and window.
+    pub(crate) repeats: bool,
 }
 
 /// A segment with its numbers as offsets, and its payload told apart.
@@ -31,7 +33,7 @@ pub(crate) struct Arriving<'a> {
     /// TACK or IACK, told by ACK-Type.
     pub(crate) body: Option<(AckType, &'a [u8])>,
     pub(crate) fin: bool,
-    carriage: Carriage,
+    pub(crate) carriage: Carriage,
 }
 
 impl Arriving<'_> {
@@ -50,8 +52,18 @@ impl Arriving<'_> {
 }
 
 impl Connection {
-    /// A segment for this connection arrived.
+    /// A segment for this connection arrived. Of a series, each is a packet of its own.
     pub(crate) fn on_segment(&mut self, seg: &Segment<'_>, carriage: Carriage, now: Instant) {
+        if seg.header.options.series.is_none() {
+            return self.on_one(seg, carriage, now);
+        }
+        for (before, piece) in seg.pieces().enumerate() {
+            let carriage = Carriage { segments: 1, repeats: before > 0, ..carriage };
+            self.on_one(&piece, carriage, now);
+        }
+    }
+
+    fn on_one(&mut self, seg: &Segment<'_>, carriage: Carriage, now: Instant) {
         self.counters.segments_received += u64::from(carriage.segments);
         if seg.form == Form::Compact && !self.understands(seg) {
             self.counters.unacceptable += 1;

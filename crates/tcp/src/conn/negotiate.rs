@@ -32,6 +32,8 @@ pub(crate) struct Offer {
     pub(crate) polls: bool,
     /// Short headers, if TACK.
     compact: bool,
+    /// Series of numbers, if TACK.
+    series: bool,
     sack: bool,
     timestamps: bool,
     ecn: bool,
@@ -48,6 +50,8 @@ pub(crate) struct Agreed {
     pub(crate) polls: bool,
     /// Short headers are understood by both.
     pub(crate) compact: bool,
+    /// Both have devices that cut and merge segments: all text has numbers of a series.
+    pub(crate) series: bool,
     pub(crate) sack: bool,
     pub(crate) timestamps: bool,
     pub(crate) ecn: bool,
@@ -66,6 +70,7 @@ impl Agreed {
             tack: false,
             polls: false,
             compact: false,
+            series: false,
             sack: false,
             timestamps: false,
             ecn: false,
@@ -79,7 +84,8 @@ impl Agreed {
     pub(crate) fn with(self, peer: &Header) -> Agreed {
         let tack = self.tack && peer.options.tack_permitted;
         let compact = self.compact && peer.options.compact_permitted;
-        Agreed { tack, compact, polls: self.polls && peer.flags.has(Flags::POLL), ..self }
+        let series = self.series && peer.options.series_permitted;
+        Agreed { tack, compact, series, polls: self.polls && peer.flags.has(Flags::POLL), ..self }
     }
 }
 
@@ -108,6 +114,7 @@ impl Offer {
             tack: config.ack.needs() == Needs::Tack && config.timestamps,
             polls: config.ack.needs() == Needs::Polls,
             compact: false,
+            series: false,
             sack: config.sack,
             timestamps: config.timestamps,
             ecn: config.ecn,
@@ -121,6 +128,11 @@ impl Offer {
         Offer { compact, ..self }
     }
 
+    /// The same with series, or without.
+    pub(crate) fn with_series(self, series: bool) -> Offer {
+        Offer { series, ..self }
+    }
+
     /// What a SYN/ACK answers: only what the SYN offered too.
     pub(crate) fn answer(&self, syn: &Options, bits: SynBits) -> Offer {
         let tack = self.tack && syn.tack_permitted && syn.timestamps.is_some();
@@ -128,6 +140,7 @@ impl Offer {
             tack,
             polls: self.polls && bits.polls,
             compact: tack && self.compact && syn.compact_permitted,
+            series: tack && self.series && syn.series_permitted,
             sack: self.sack && syn.sack_permitted,
             timestamps: self.timestamps && syn.timestamps.is_some(),
             ecn: self.ecn && bits.ecn,
@@ -164,6 +177,7 @@ impl Offer {
             sack_permitted: self.sack,
             tack_permitted: self.tack,
             compact_permitted: self.tack && self.compact,
+            series_permitted: self.tack && self.series,
             timestamps: self.timestamps.then_some(timestamps),
             ..Options::default()
         }
@@ -180,6 +194,7 @@ impl Offer {
             tack: both.tack,
             polls: both.polls,
             compact: both.compact,
+            series: both.series,
             sack: both.sack,
             timestamps: both.timestamps,
             ecn: both.ecn,
@@ -244,6 +259,20 @@ mod tests {
         assert!(!offer.agree(&no_tack, SynBits::default()).compact);
         let given_up = Offer { tack: false, ..offer };
         assert!(!given_up.options(ts).compact_permitted);
+    }
+
+    #[test]
+    fn series_need_both_offers_and_tack() {
+        let plain = Offer::new(&ConnConfig::default(), 1_460);
+        let offer = plain.clone().with_series(true);
+        let ts = Timestamps { val: 1, ecr: 0 };
+        let peer = offer.options(ts);
+        assert!(peer.series_permitted && offer.agree(&peer, SynBits::default()).series);
+        assert!(!plain.agree(&peer, SynBits::default()).series);
+        assert!(!offer.agree(&plain.options(ts), SynBits::default()).series);
+        assert!(!offer.agree(&plain.with_compact(true).options(ts), SynBits::default()).series);
+        let given_up = Offer { tack: false, ..offer };
+        assert!(!given_up.options(ts).series_permitted);
     }
 
     #[test]

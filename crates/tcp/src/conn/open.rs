@@ -190,6 +190,7 @@ impl Connection {
             self.open.offer.tack = false;
             agreed.tack = false;
             agreed.compact = false;
+            agreed.series = false;
         }
         self.send.agree(agreed);
         self.agenda.owe(Owed::Syn);

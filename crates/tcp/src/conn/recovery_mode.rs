@@ -14,9 +14,6 @@ use crate::recovery::{PlainAck, PlainSender};
 use crate::stats::{FallbackReason, Mode};
 use crate::wire::Timestamps;
 
-/// Bytes of the option that carries PKT.SEQ.
-const PKT_SEQ_LEN: usize = 8;
-
 /// Loss recovery of one connection, and with it the answer to what governs the connection: no other
 /// part of it knows. Boxed: a connection holds one, and idle ones are many.
 #[derive(Debug)]
@@ -235,14 +232,6 @@ impl Recovery {
             prior_delivered: acked.prior_delivered,
             interval: acked.rate_interval,
         })
-    }
-
-    /// Bytes that a PKT.SEQ takes in a whole header.
-    pub(crate) fn option_len(&self) -> usize {
-        match self {
-            Recovery::Plain(..) => 0,
-            Recovery::Tack(_) => PKT_SEQ_LEN,
-        }
     }
 
     pub(crate) fn on_app_limited(&mut self) {

@@ -9,9 +9,11 @@
 //!           everything else, timestamps and IPv4's DF included, as it is in the one header
 //! ```
 //!
-//! So segments join only if they continue each other and their headers differ in nothing else:
-//! under TACK each has its PKT.SEQ and none join. A burst with SACK blocks is not joined either:
-//! every segment would repeat them. A poll mark would be repeated too: a marked segment goes alone.
+//! So segments join only if they continue each other and their headers differ in nothing else. Under
+//! TACK each has its PKT.SEQ: they join where both ends know numbers of a
+//! [series](crate::wire::series), which is the super-packet, and none do otherwise. A burst with SACK
+//! blocks is not joined either: every segment would repeat them. A poll mark would be repeated too: a
+//! marked segment goes alone.
 
 use crate::conn::burst::IpFraming;
 use crate::host::Offload;
@@ -24,6 +26,8 @@ use crate::wire::{Flags, Header, ipv4, ipv6};
 pub(super) struct SuperPacket {
     /// SEG.SEQ of the next segment.
     next_seq: SeqNum,
+    /// Its PKT.SEQ under TACK.
+    next_pkt_seq: Option<u32>,
     options_len: usize,
     /// Text of the first segment.
     gso_size: usize,
@@ -42,12 +46,15 @@ impl SuperPacket {
         text: usize,
     ) -> Option<SuperPacket> {
         let options = &header.options;
-        let plain = options.pkt_seq.is_none()
-            && options.ack_type.is_none()
-            && options.sack.as_slice().is_empty();
+        let numbered = match (options.pkt_seq, options.series) {
+            (Some(_), Some(series)) => usize::from(series.size()) == text,
+            (pkt_seq, _) => pkt_seq.is_none(),
+        };
+        let plain = numbered && options.ack_type.is_none() && options.sack.as_slice().is_empty();
         let last = [Flags::FIN, Flags::SYN, Flags::POLL].iter().any(|&f| header.flags.has(f));
         (framing.offload && plain && !last && text > 0).then(|| SuperPacket {
             next_seq: header.seq.add(text as u32),
+            next_pkt_seq: options.pkt_seq.map(|number| number.wrapping_add(1)),
             options_len: tcp_header_len - crate::wire::header::FIXED_LEN,
             gso_size: text,
             header_len: framing.header_len() + tcp_header_len,
@@ -62,8 +69,14 @@ impl SuperPacket {
 
     /// Text of one more segment was appended to `packet`.
     pub(super) fn join(&mut self, header: &Header, text: usize, packet: &mut [u8]) {
+        let next = self.next_pkt_seq;
+        debug_assert_eq!(
+            header.options.pkt_seq, next,
+            "transmissions in a row have numbers in a row"
+        );
         self.joined = true;
         self.next_seq = header.seq.add(text as u32);
+        self.next_pkt_seq = next.map(|number| number.wrapping_add(1));
         let tcp_header = crate::wire::header::FIXED_LEN + self.options_len;
         // What the device puts on the last segment is what the one header says.
         let flags = &mut packet[self.header_len - tcp_header + FLAGS];

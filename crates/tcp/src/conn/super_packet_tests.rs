@@ -5,7 +5,7 @@ use super::*;
 use crate::conn::burst::{BurstBuilder, BurstLimits, Framing};
 use crate::wire::checksum::{checksum, fill_tcp};
 use crate::wire::ip::{Ecn, IpPacket};
-use crate::wire::{AckType, Codepoints, Options, Segment, Timestamps};
+use crate::wire::{AckType, Codepoints, Form, Options, Segment, Series, Timestamps};
 
 const CODEPOINTS: Codepoints = Codepoints::Experimental;
 
@@ -71,10 +71,12 @@ fn a_super_packet_is_cut_into_the_very_segments_it_stands_for() {
         let ipv6 = rng.random_bool(0.5);
         let mss = rng.random_range(100..1_449);
         let count = rng.random_range(2..=40);
+        let tack = rng.random_bool(0.5);
         let (mut whole, mut single) = (Vec::new(), Vec::new());
         let offloaded = Framing::Ip(framing(ipv6, true));
         let mut burst = BurstBuilder::new(&mut whole, offloaded, CODEPOINTS, LIMITS);
         let mut seq = rng.random_range(0..1_000_000);
+        let (first_seq, first_number) = (seq, u32::MAX - 5);
         for i in 0..count {
             let last = i + 1 == count;
             let len = if last { rng.random_range(1..=mss) } else { mss };
@@ -85,13 +87,27 @@ fn a_super_packet_is_cut_into_the_very_segments_it_stands_for() {
             if last && rng.random_bool(0.5) {
                 flags = flags | Flags::PSH | Flags::FIN;
             }
-            let header = header(seq, flags);
+            let mut header = header(seq, flags);
+            let options_len = if tack { 24 } else { 12 };
+            if tack {
+                header.options.pkt_seq = Some(first_number.wrapping_add(i as u32));
+                header.options.series = Some(Series::beginning(SeqNum(seq), len));
+            }
             let text: Vec<u8> = (0..len).map(|_| rng.random()).collect();
             if i > 0 {
-                assert!(burst.continues(header.seq, 12, len), "seed {seed}");
-                assert!(burst.has_room(32 + len, Ecn::Ect0), "seed {seed}");
+                assert!(burst.continues(header.seq, options_len, len), "seed {seed}");
+                assert!(burst.has_room(20 + options_len + len, Ecn::Ect0), "seed {seed}");
             }
             burst.push(&header, Ecn::Ect0, text.split_at(len / 2));
+            if tack {
+                // What each says, being one of the series.
+                header.options.pkt_seq = Some(first_number);
+                header.options.series = Some(Series::beginning(SeqNum(first_seq), mss));
+                let numbered = Segment { header: header.clone(), payload: &text, form: Form::Full };
+                let numbers = numbered.pieces().map(|piece| piece.header.options.pkt_seq);
+                let number = first_number.wrapping_add(i as u32);
+                assert_eq!(numbers.collect::<Vec<_>>(), [Some(number)], "seed {seed}");
+            }
             let mut alone = Vec::new();
             let framing = Framing::Ip(framing(ipv6, false));
             let mut one = BurstBuilder::new(&mut alone, framing, CODEPOINTS, LIMITS);

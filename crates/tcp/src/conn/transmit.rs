@@ -11,7 +11,7 @@ use crate::conn::send_half::{Front, Next};
 use crate::conn::timers::Timer;
 use crate::wire::body;
 use crate::wire::ip::Ecn;
-use crate::wire::{AckType, Flags, Form, Header, Options};
+use crate::wire::{AckType, Flags, Form, Header, Options, Series};
 
 /// Buffers unused this long give their memory back.
 const IDLE_RELEASE: core::time::Duration = core::time::Duration::from_secs(2);
@@ -245,6 +245,7 @@ impl Connection {
             header.seq = next.seq;
             header.flags = header.flags | sent.flags;
             header.options.pkt_seq = sent.pkt_seq;
+            header.options.series = self.series(next);
             self.add_sack(&mut header.options);
             burst.push(&header, next.ecn, self.send.text(next.span));
             self.on_ack_sent(now);
@@ -255,6 +256,12 @@ impl Connection {
             self.restart_user_timer(now);
         }
         true
+    }
+
+    /// The series that a segment begins, where numbers are told in series.
+    fn series(&self, next: &Next) -> Option<Series> {
+        let told = self.send.is_tack() && self.send.agreed().series;
+        told.then(|| Series::beginning(next.seq, next.span.len))
     }
 
     fn count_sent(&mut self, next: &Next) {

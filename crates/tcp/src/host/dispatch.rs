@@ -69,7 +69,7 @@ impl Host {
             return None;
         };
         let local_ip = Ipv4Addr::UNSPECIFIED.into();
-        let carriage = Carriage { ecn, segments: 1 };
+        let carriage = Carriage { ecn, segments: 1, repeats: false };
         self.dispatch_segment(&Located { segment, path: from, local_ip, carriage }, now)
     }
 

@@ -104,7 +104,7 @@ impl Host {
         let segments = incoming.gso_size.map_or(1, |size| {
             segment.payload.len().div_ceil(usize::from(size.max(1))).max(1) as u32
         });
-        let carriage = Carriage { ecn: packet.ecn, segments };
+        let carriage = Carriage { ecn: packet.ecn, segments, repeats: false };
         let path = SocketAddr::new(packet.src, 0);
         self.dispatch_segment(&Located { segment, path, local_ip: packet.dst, carriage }, now)
     }

@@ -58,6 +58,12 @@ impl Flags {
         self.0 as u8
     }
 
+    /// These but for what `other` has.
+    #[must_use]
+    pub const fn without(self, other: Flags) -> Flags {
+        Flags(self.0 & !other.0)
+    }
+
     /// Every bit of `other` is set.
     pub const fn has(self, other: Flags) -> bool {
         self.0 & other.0 == other.0

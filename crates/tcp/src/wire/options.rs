@@ -11,24 +11,31 @@
 //!   timestamps       1  1  8  10  TSval  TSecr           12
 //!   TACK-Permitted   see `tack_option`                   4         SYN
 //!   features         see `tack_option`                   8 or 4    SYN
-//!   PKT.SEQ          see `tack_option`                   8         data
+//!   PKT.SEQ          see `tack_option`                   8 or 12   data
 //!   ACK-Type         see `tack_option`                   8 or 4    TACK, IACK
 //!   SACK             1  1  5  2+8n  n blocks             4 + 8n    what fits
 //! ```
 //!
 //! A SYN with everything takes 32 of the 40 bytes. Features belong to SYNs, PKT.SEQ and ACK-Type to
-//! segments that are none: features beside either mean nothing, read or written. All that is left
-//! but SACK takes 40 at most, hence nothing but SACK blocks is ever left out.
+//! segments that are none: features beside either mean nothing, read or written. A series is one of
+//! text: beside ACK-Type its PKT.SEQ is an ordinary one. All that is left but SACK takes 40 at most,
+//! hence nothing but SACK blocks is ever left out.
 
 use crate::seq::SeqNum;
-use crate::wire::tack_option::{AckType, Codepoints};
+use crate::wire::series::Series;
+use crate::wire::tack_option::{AckType, Codepoints, PKT_SEQ_BYTES, SERIES_BYTES};
 
 /// Most option bytes a header holds [RFC 9293 §3.1].
 pub const MAX_OPTION_BYTES: usize = 40;
 
+/// Padded length of timestamps.
+pub const TIMESTAMPS_BYTES: usize = 12;
+
 /// Option bytes of a data segment with timestamps and PKT.SEQ, in both profiles; the effective
 /// MSS is less by as much [RFC 9293 §3.7.1].
-pub const DATA_OPTION_BYTES: usize = 20;
+pub const DATA_OPTION_BYTES: usize = TIMESTAMPS_BYTES + PKT_SEQ_BYTES;
+/// The same with the PKT.SEQ of a series.
+pub const SERIES_OPTION_BYTES: usize = TIMESTAMPS_BYTES + SERIES_BYTES;
 
 const END: u8 = 0;
 const NOP: u8 = 1;
@@ -89,12 +96,16 @@ pub struct Options {
     pub tack_permitted: bool,
     /// Short headers are understood (SYN); see [`compact`](crate::wire::compact).
     pub compact_permitted: bool,
+    /// Series are understood (SYN); see [`series`](crate::wire::series).
+    pub series_permitted: bool,
     /// Timestamps.
     pub timestamps: Option<Timestamps>,
     /// SACK blocks.
     pub sack: SackBlocks,
-    /// PKT.SEQ of a data segment.
+    /// PKT.SEQ of a data segment, or of the first of its series.
     pub pkt_seq: Option<u32>,
+    /// The series that the data segment is of; means nothing without a PKT.SEQ.
+    pub series: Option<Series>,
     /// Kind of a TACK or IACK; its body is the payload.
     pub ack_type: Option<AckType>,
 }
@@ -124,13 +135,21 @@ impl Options {
                 _ => break,
             }
         }
-        options.compact_permitted = options.names_features();
+        let features = options.names_features();
+        options.compact_permitted &= features;
+        options.series_permitted &= features;
+        options.series = options.numbered_series();
         options
     }
 
     /// Features have their place.
     fn names_features(&self) -> bool {
-        self.compact_permitted && self.pkt_seq.is_none() && self.ack_type.is_none()
+        self.features() != 0 && self.pkt_seq.is_none() && self.ack_type.is_none()
+    }
+
+    /// And so has a series.
+    fn numbered_series(&self) -> Option<Series> {
+        self.series.filter(|_| self.pkt_seq.is_some() && self.ack_type.is_none())
     }
 
     /// Bytes that [`Self::emit`] appends: a multiple of 4, at most 40.
@@ -157,12 +176,20 @@ impl Options {
 
     /// The shape of nearly every data segment: timestamps, then PKT.SEQ, nothing else.
     fn parse_data_segment(bytes: &[u8], codepoints: Codepoints) -> Option<Options> {
-        let words: &[u8; DATA_OPTION_BYTES] = bytes.try_into().ok()?;
+        let (words, behind) = bytes.split_first_chunk::<DATA_OPTION_BYTES>()?;
         let word = |i: usize| [words[i], words[i + 1], words[i + 2], words[i + 3]];
-        if word(0) != [NOP, NOP, TIMESTAMPS, 10] || word(12) != codepoints.pkt_seq_prefix() {
+        if word(0) != [NOP, NOP, TIMESTAMPS, 10] {
             return None;
         }
+        let series = match *behind {
+            [] if word(12) == codepoints.pkt_seq_prefix() => None,
+            [a, b, c, d] if word(12) == codepoints.series_prefix() => {
+                Some(Series::new(u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]))?)
+            }
+            _ => return None,
+        };
         Some(Options {
+            series,
             timestamps: Some(Timestamps {
                 val: u32::from_be_bytes(word(4)),
                 ecr: u32::from_be_bytes(word(8)),
@@ -223,7 +250,10 @@ impl Options {
             len += codepoints.features_len();
         }
         if self.pkt_seq.is_some() {
-            len += codepoints.pkt_seq_len();
+            len += match self.numbered_series() {
+                Some(_) => codepoints.series_len(),
+                None => codepoints.pkt_seq_len(),
+            };
         }
         if self.ack_type.is_some() {
             len += codepoints.ack_type_len();
@@ -256,10 +286,13 @@ impl Options {
             codepoints.emit_permitted(out);
         }
         if self.names_features() {
-            codepoints.emit_features(out);
+            codepoints.emit_features(self.features(), out);
         }
         if let Some(pkt_seq) = self.pkt_seq {
-            codepoints.emit_pkt_seq(pkt_seq, out);
+            match self.numbered_series() {
+                Some(series) => codepoints.emit_series(pkt_seq, series, out),
+                None => codepoints.emit_pkt_seq(pkt_seq, out),
+            }
         }
         if let Some(ack_type) = self.ack_type {
             codepoints.emit_ack_type(ack_type, out);

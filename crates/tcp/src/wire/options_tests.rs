@@ -20,11 +20,16 @@ pub(crate) fn any_options() -> impl Strategy<Value = Options> {
     let data = (
         any::<Option<(u32, u32)>>(),
         proptest::collection::vec(block, 0..=4),
-        any::<Option<u32>>(),
+        any::<Option<(u32, Option<(u16, u16)>)>>(),
         any::<Option<u8>>(),
     );
-    (syn, data).prop_map(|((mss, window_scale, sack_permitted, tack_permitted), data)| {
-        let (timestamps, blocks, pkt_seq, ack_type) = data;
+    let features = any::<(bool, bool)>();
+    (syn, features, data).prop_map(|(syn, (compact, series), data)| {
+        let (mss, window_scale, sack_permitted, tack_permitted) = syn;
+        let (timestamps, blocks, number, ack_type) = data;
+        let (pkt_seq, of_series) = number.unzip();
+        let of_series = of_series.flatten().filter(|_| ack_type.is_none());
+        let in_syn = tack_permitted && pkt_seq.is_none() && ack_type.is_none();
         let mut sack = SackBlocks::default();
         for (left, right) in blocks {
             assert!(sack.push(left, right));
@@ -35,10 +40,12 @@ pub(crate) fn any_options() -> impl Strategy<Value = Options> {
             sack_permitted,
             tack_permitted,
             // A SYN has neither of the others.
-            compact_permitted: tack_permitted && pkt_seq.is_none() && ack_type.is_none(),
+            compact_permitted: compact && in_syn,
+            series_permitted: series && in_syn,
             timestamps: timestamps.map(|(val, ecr)| Timestamps { val, ecr }),
             sack,
             pkt_seq,
+            series: of_series.and_then(|(anchor, size)| Series::new(anchor, size)),
             ack_type: ack_type.map(AckType::from_code),
         }
     })
@@ -60,6 +67,55 @@ fn a_data_segment_with_timestamps_and_pkt_seq_costs_20_bytes_in_both_profiles() 
 }
 
 #[test]
+fn a_series_costs_a_data_segment_24_bytes_in_both_profiles() {
+    let options =
+        Options { pkt_seq: Some(0xa1a2_a3a4), series: Series::new(0xb1b2, 0x0102), ..stamped() };
+    let times = [1, 1, 8, 10, 1, 2, 3, 4, 0, 0, 0, 5];
+    let [hi, lo] = crate::wire::tack_option::EXID.to_be_bytes();
+    let numbers = [0xa1, 0xa2, 0xa3, 0xa4, 0xb1, 0xb2, 1, 2];
+    let experimental = [&times[..], &[253, 12, hi, lo], &numbers].concat();
+    let paper = [&times[..], &[1, 1, 42, 10], &numbers].concat();
+    for (codepoints, bytes) in PROFILES.into_iter().zip([experimental, paper]) {
+        assert_eq!(emitted(&options, codepoints), bytes);
+        assert_eq!(options.len(codepoints), SERIES_OPTION_BYTES);
+        assert_eq!(Options::parse(&bytes, codepoints), options);
+        // The way that everything else is read tells the same.
+        let padded = [&bytes[..], &[1, 1, 1, 1]].concat();
+        assert_eq!(Options::parse(&padded, codepoints), options);
+    }
+}
+
+#[test]
+fn a_series_of_too_small_segments_or_beside_an_acknowledgment_is_none() {
+    for codepoints in PROFILES {
+        let series = Options { pkt_seq: Some(1), series: Series::new(0, 64), ..stamped() };
+        let mut bytes = emitted(&series, codepoints);
+        let last = bytes.len() - 1;
+        bytes[last] = 63;
+        assert_eq!(Options::parse(&bytes, codepoints), stamped());
+        bytes[last] = 64;
+        let acknowledgment = Options { ack_type: Some(AckType::Tack), ..Options::default() };
+        bytes.extend(emitted(&acknowledgment, codepoints));
+        let alone = Options { series: None, ack_type: Some(AckType::Tack), ..series.clone() };
+        assert_eq!(Options::parse(&bytes, codepoints), alone);
+        let both = Options { ack_type: Some(AckType::Tack), ..series };
+        assert_eq!(emitted(&both, codepoints), emitted(&alone, codepoints));
+    }
+}
+
+#[test]
+fn of_two_numbers_the_last_counts_be_it_of_a_series_or_not() {
+    for codepoints in PROFILES {
+        let one = Options { pkt_seq: Some(1), ..Options::default() };
+        let other = Options { pkt_seq: Some(2), series: Series::new(9, 99), ..one.clone() };
+        for (first, last) in [(&one, &other), (&other, &one)] {
+            let bytes = [emitted(first, codepoints), emitted(last, codepoints)].concat();
+            assert_eq!(Options::parse(&bytes, codepoints), *last);
+        }
+    }
+}
+
+#[test]
 fn a_syn_with_every_option_keeps_within_the_budget() {
     let options = Options {
         mss: Some(1460),
@@ -67,6 +123,7 @@ fn a_syn_with_every_option_keeps_within_the_budget() {
         sack_permitted: true,
         tack_permitted: true,
         compact_permitted: true,
+        series_permitted: true,
         ..stamped()
     };
     for (codepoints, len) in PROFILES.into_iter().zip([32, 28]) {

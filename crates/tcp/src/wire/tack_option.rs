@@ -5,23 +5,28 @@
 //!   SYN   253 4 ExID            TACK-Permitted
 //!   SYN   253 6 ExID features   what else of ours the sender understands
 //!   data  253 8 ExID PKT.SEQ
+//!   data  253 12 ExID PKT.SEQ anchor size    a series, see `series`
 //!   ACK   253 5 ExID type
 //! paper [TON Fig. 8], closed networks only
 //!   SYN   40 2                  TACK-Permitted
 //!   SYN   40 4 features
 //!   ACK   41 3 type
 //!   data  42 6 PKT.SEQ
+//!   data  42 10 PKT.SEQ anchor size    a series
 //! ```
 //!
 //! Padded to 32-bit words with no-operations in front, TACK-Permitted costs 4 bytes, features 8 in
-//! the experimental profile and 4 in the paper's, ACK-Type the same, and PKT.SEQ 8: a data segment
-//! costs the same in both.
+//! the experimental profile and 4 in the paper's, ACK-Type the same, and PKT.SEQ 8, of a series 12: a
+//! data segment costs the same in both. Anchor and size have 16 bits each; a size below
+//! [`LEAST_SIZE`](crate::wire::series::LEAST_SIZE) makes an option that means nothing.
 //!
 //! Features are 16 bits beside TACK-Permitted, not in it, so that a peer that knows none reads the
-//! option it knows. Bit 0: short headers ([`compact`](crate::wire::compact)). Others are sent as
-//! zero and ignored.
+//! option it knows. Bit 0: short headers ([`compact`](crate::wire::compact)). Bit 1: a
+//! [`series`](crate::wire::series) is understood, and without it none is sent. Others are sent as zero
+//! and ignored.
 
 use crate::wire::options::{Options, Words};
+use crate::wire::series::Series;
 
 /// The Experiment Identifier of TACK.
 ///
@@ -38,6 +43,13 @@ const EXID_BYTES: [u8; 2] = EXID.to_be_bytes();
 
 /// The feature bit of short headers.
 const COMPACT: u16 = 1;
+/// The feature bit of series.
+const SERIES: u16 = 2;
+
+/// Padded length of PKT.SEQ, in both profiles.
+pub const PKT_SEQ_BYTES: usize = 8;
+/// Padded length of the PKT.SEQ of a series, in both profiles.
+pub const SERIES_BYTES: usize = 12;
 
 /// Which option kinds carry TACK.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Hash)]
@@ -112,7 +124,12 @@ impl Codepoints {
 
     /// Padded length of PKT.SEQ.
     pub(super) const fn pkt_seq_len(self) -> usize {
-        8
+        PKT_SEQ_BYTES
+    }
+
+    /// Padded length of the PKT.SEQ of a series.
+    pub(super) const fn series_len(self) -> usize {
+        SERIES_BYTES
     }
 
     /// Padded length of ACK-Type.
@@ -131,10 +148,9 @@ impl Codepoints {
         }
     }
 
-    /// Features: short headers, the only one there is.
-    pub(super) fn emit_features(self, out: &mut Words) {
+    pub(super) fn emit_features(self, features: u16, out: &mut Words) {
         let [hi, lo] = EXID_BYTES;
-        let [features_hi, features_lo] = COMPACT.to_be_bytes();
+        let [features_hi, features_lo] = features.to_be_bytes();
         match self {
             Codepoints::Experimental => {
                 out.word([NOP, NOP, KIND_EXPERIMENT, 6]);
@@ -145,12 +161,15 @@ impl Codepoints {
     }
 
     pub(super) fn emit_pkt_seq(self, pkt_seq: u32, out: &mut Words) {
-        let [hi, lo] = EXID_BYTES;
-        match self {
-            Codepoints::Experimental => out.word([KIND_EXPERIMENT, 8, hi, lo]),
-            Codepoints::Paper => out.word([NOP, NOP, KIND_PKT_SEQ, 6]),
-        }
+        out.word(self.pkt_seq_prefix());
         out.word(pkt_seq.to_be_bytes());
+    }
+
+    pub(super) fn emit_series(self, pkt_seq: u32, series: Series, out: &mut Words) {
+        out.word(self.series_prefix());
+        out.word(pkt_seq.to_be_bytes());
+        let ([a, b], [c, d]) = (series.anchor().to_be_bytes(), series.size().to_be_bytes());
+        out.word([a, b, c, d]);
     }
 
     pub(super) fn emit_ack_type(self, ack_type: AckType, out: &mut Words) {
@@ -174,6 +193,15 @@ impl Codepoints {
         }
     }
 
+    /// The word in front of the PKT.SEQ of a series.
+    pub(super) const fn series_prefix(self) -> [u8; 4] {
+        let [hi, lo] = EXID_BYTES;
+        match self {
+            Codepoints::Experimental => [KIND_EXPERIMENT, 12, hi, lo],
+            Codepoints::Paper => [NOP, NOP, KIND_PKT_SEQ, 10],
+        }
+    }
+
     /// Reads one option whose kind plain TCP does not know. Another experiment's ExID, a length
     /// that means nothing, and the other profile's kinds are all "unknown option": ignored.
     pub(super) fn apply(self, kind: u8, body: &[u8], options: &mut Options) {
@@ -185,8 +213,7 @@ impl Codepoints {
                     [] => options.tack_permitted = true,
                     [code] => options.ack_type = Some(AckType::from_code(code)),
                     [hi, lo] => options.apply_features(u16::from_be_bytes([hi, lo])),
-                    [a, b, c, d] => options.pkt_seq = Some(u32::from_be_bytes([a, b, c, d])),
-                    _ => {}
+                    ref number => options.apply_number(number),
                 }
             }
             (Codepoints::Paper, KIND_PERMITTED, []) => options.tack_permitted = true,
@@ -196,9 +223,7 @@ impl Codepoints {
             (Codepoints::Paper, KIND_ACK_TYPE, &[code]) => {
                 options.ack_type = Some(AckType::from_code(code));
             }
-            (Codepoints::Paper, KIND_PKT_SEQ, &[a, b, c, d]) => {
-                options.pkt_seq = Some(u32::from_be_bytes([a, b, c, d]));
-            }
+            (Codepoints::Paper, KIND_PKT_SEQ, number) => options.apply_number(number),
             _ => {}
         }
     }
@@ -207,6 +232,29 @@ impl Codepoints {
 impl Options {
     fn apply_features(&mut self, features: u16) {
         self.compact_permitted = features & COMPACT != 0;
+        self.series_permitted = features & SERIES != 0;
+    }
+
+    /// What [`Self::apply_features`] reads.
+    pub(super) fn features(&self) -> u16 {
+        let bit = |set: bool, bit: u16| if set { bit } else { 0 };
+        bit(self.compact_permitted, COMPACT) | bit(self.series_permitted, SERIES)
+    }
+
+    /// PKT.SEQ, alone or of a series; anything else means nothing.
+    fn apply_number(&mut self, body: &[u8]) {
+        match *body {
+            [a, b, c, d] => {
+                (self.pkt_seq, self.series) = (Some(u32::from_be_bytes([a, b, c, d])), None)
+            }
+            [a, b, c, d, e, f, g, h] => {
+                let series = Series::new(u16::from_be_bytes([e, f]), u16::from_be_bytes([g, h]));
+                if series.is_some() {
+                    (self.pkt_seq, self.series) = (Some(u32::from_be_bytes([a, b, c, d])), series);
+                }
+            }
+            _ => {}
+        }
     }
 }
 
@@ -235,14 +283,19 @@ mod tests {
     #[test]
     fn features_nobody_knows_yet_are_ignored() {
         let [hi, lo] = EXID_BYTES;
-        for (features, compact) in [([0xff, 0xfe], false), ([0xff, 0xff], true), ([0, 1], true)] {
+        for features in [0, 1, 2, 3, 0xfffc, 0xfffd, 0xfffe, 0xffff_u16] {
+            let known = Options {
+                compact_permitted: features & 1 != 0,
+                series_permitted: features & 2 != 0,
+                ..Options::default()
+            };
+            let [a, b] = features.to_be_bytes();
             let mut options = Options::default();
-            let body = [hi, lo, features[0], features[1]];
-            Codepoints::Experimental.apply(253, &body, &mut options);
-            assert_eq!(options, Options { compact_permitted: compact, ..Options::default() });
+            Codepoints::Experimental.apply(253, &[hi, lo, a, b], &mut options);
+            assert_eq!(options, known);
             let mut options = Options::default();
-            Codepoints::Paper.apply(40, &features, &mut options);
-            assert_eq!(options, Options { compact_permitted: compact, ..Options::default() });
+            Codepoints::Paper.apply(40, &[a, b], &mut options);
+            assert_eq!(options, known);
         }
     }
 

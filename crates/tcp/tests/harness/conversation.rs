@@ -25,6 +25,8 @@ pub(crate) enum Kind {
     Plain,
     /// Both speak TACK, and a middlebox strips options in one or both directions from some point.
     Stripped,
+    /// Both speak TACK over IP, their devices may cut and merge segments, and so may a box between them.
+    Offload,
     /// At least one end acknowledges by a given strategy and sends by a given controller.
     Strategy(AckStrategy, Algorithm),
 }
@@ -36,6 +38,7 @@ impl Kind {
             Kind::Tack => 0,
             Kind::Plain => 1,
             Kind::Stripped => 2,
+            Kind::Offload => 1_000_000,
             Kind::Strategy(ack, algorithm) => {
                 let place = AckStrategy::ALL.iter().position(|a| *a == ack).unwrap_or(0);
                 3 + 100 * place as u64 + algorithm as u64
@@ -78,7 +81,8 @@ impl Conversation {
         let rng = &mut rng;
         let ip = [None, Some(false), Some(true)][rng.random_range(0..3)];
         // Nobody rewrites what is inside a datagram.
-        let ip = if kind == Kind::Stripped { ip.or(Some(false)) } else { ip };
+        let bare = matches!(kind, Kind::Stripped | Kind::Offload);
+        let ip = if bare { ip.or(Some(false)) } else { ip };
         let pipes = [pipe(kind, ip, rng), pipe(kind, ip, rng)];
         let mut world_config = WorldConfig::new(seed, pipes);
         let codepoints =
@@ -103,6 +107,10 @@ impl Conversation {
                     config.timestamps = false;
                 }
             }
+        }
+        if bare {
+            // Of its own stream: the other choices of a seed stay.
+            offload(&mut world_config, kind == Kind::Offload, seed);
         }
         if let Kind::Strategy(ack, algorithm) = kind {
             let stranger = rng.random_bool(0.2).then(|| rng.random_range(0..2));
@@ -225,7 +233,7 @@ impl Conversation {
             match self.kind {
                 Kind::Plain => assert_eq!(info.mode, Mode::Plain),
                 // Lost SYNs may cost TACK, and darkness before the first sign of it.
-                Kind::Tack => assert!(
+                Kind::Tack | Kind::Offload => assert!(
                     matches!(info.mode, Mode::Plain | Mode::Tack) || self.looked_hostile(),
                     "{:?} on an honest path: {}",
                     info.mode,
@@ -288,6 +296,21 @@ fn host_config(codepoints: Codepoints, rng: &mut Pcg64Mcg) -> HostConfig {
         it.compact = rng.random_bool(0.8);
         it.max_burst_segments = [1, 2, 10, 44][rng.random_range(0..4)];
     })
+}
+
+/// Devices that cut super-packets and merge what arrives; on an `honest` path a box cuts segments anew.
+fn offload(world: &mut WorldConfig, honest: bool, seed: u64) {
+    let rng = &mut Pcg64Mcg::seed_from_u64(seed ^ 0x0ff1_0ad0);
+    for (host, pipe) in world.hosts.iter_mut().zip(&mut world.pipes) {
+        host.ip = host.ip.clone().with(|it| it.segmentation_offload = rng.random_bool(0.8));
+        if rng.random_bool(0.7) {
+            let every = log_uniform(rng, 1_000.0, 5e6) as u64;
+            pipe.merge_every = Some(Duration::from_nanos(every));
+        }
+        if honest && rng.random_bool(0.4) {
+            pipe.cut = rng.random::<f64>();
+        }
+    }
 }
 
 fn clock(rng: &mut Pcg64Mcg) -> LocalClock {

@@ -9,7 +9,7 @@ use tack_tcp::AckStrategy;
 
 use crate::conversation::{Conversation, Kind};
 
-/// Of each of three kinds: 10 500 conversations.
+/// Of each of four kinds: 14 000 conversations.
 const COUNT: u64 = 3_500;
 /// Of each strategy with each controller.
 const COUNT_PER_PAIR: u64 = 12;
@@ -55,6 +55,11 @@ fn plain_conversations_deliver_every_byte_in_both_directions() {
 #[test]
 fn stripped_conversations_fall_back_without_losing_a_byte() {
     run_all(Kind::Stripped, "stripped_conversations");
+}
+
+#[test]
+fn conversations_over_devices_that_cut_and_merge_deliver_every_byte_under_tack() {
+    run_all(Kind::Offload, "conversations_over_devices");
 }
 
 #[test]

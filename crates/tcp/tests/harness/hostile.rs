@@ -4,7 +4,8 @@ use core::time::Duration;
 
 use tack::{Iack, IackReason, Regime, Tack};
 use tack_tcp::seq::SeqNum;
-use tack_tcp::wire::{AckType, Flags, body};
+use tack_tcp::wire::series::LEAST_SIZE;
+use tack_tcp::wire::{AckType, Flags, Form, Segment, Series, body};
 use tack_tcp::{ConnConfig, ConnectionError, Mode, State};
 use tack_units::Rate;
 
@@ -177,6 +178,33 @@ fn leaps_of_pkt_seq_cost_bounded_answers_and_no_byte() {
     }
     let info = raw.info();
     assert_eq!(info.counters.bytes_received, bytes);
+    assert!(answers <= 3 * 3_000, "{answers}");
+    assert!(info.buffer_memory <= 1 << 20);
+}
+
+#[test]
+fn series_that_overlap_and_do_not_fit_their_text_cost_bounded_answers_and_no_byte() {
+    let mut raw = Raw::connected(ConnConfig::default());
+    let (mut answers, mut pieces, mut x) = (0, 0, 1u32);
+    for i in 0..3_000u32 {
+        x = x.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        let mut header = raw.data_header();
+        // Numbers from before, ahead, and around the wrap; anchors anywhere; the least of sizes.
+        let number = [x, i, i / 2, 0u32.wrapping_sub(i)][x as usize >> 8 & 3];
+        let anchor = [x >> 16, header.seq.0, header.seq.0 + 1][(x as usize >> 10) % 3] as u16;
+        let size = [LEAST_SIZE, 100, 1_000, u16::MAX][x as usize >> 12 & 3];
+        header.options.pkt_seq = Some(number);
+        header.options.series = Series::new(anchor, size);
+        let text = vec![i as u8; 1 + x as usize % 1_400];
+        let segment = Segment { header: header.clone(), payload: &text, form: Form::Full };
+        pieces += segment.pieces().count();
+        answers += raw.send(header, &text).len();
+        raw.seq = raw.seq.add(text.len() as u32);
+        assert!(raw.read() == text, "in order, so delivered at once");
+        answers += raw.wait(MS / 10).len();
+    }
+    let info = raw.info();
+    assert_eq!(info.counters.data_segments_received, pieces as u64);
     assert!(answers <= 3 * 3_000, "{answers}");
     assert!(info.buffer_memory <= 1 << 20);
 }

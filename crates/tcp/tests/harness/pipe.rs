@@ -9,6 +9,8 @@ use rand_pcg::Pcg64Mcg;
 use tack_tcp::Ecn;
 use tack_units::{Instant, Rate};
 
+use crate::device;
+
 /// What a middlebox does to segments from some moment on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Strip {
@@ -35,6 +37,10 @@ pub(crate) struct PipeConfig {
     pub(crate) corrupt: f64,
     /// Bits are turned in so many first bytes only.
     pub(crate) corrupt_within: usize,
+    /// Probability that a box cuts a segment with text into smaller ones, over IP.
+    pub(crate) cut: f64,
+    /// What arrives is handed up so often, and what it can merged by then; `None`: as it comes.
+    pub(crate) merge_every: Option<Duration>,
     /// Share of ECN-capable packets marked CE.
     pub(crate) mark: f64,
     pub(crate) blackouts: Vec<Range<Instant>>,
@@ -70,6 +76,8 @@ impl PipeConfig {
             reorder_by: Duration::ZERO,
             corrupt: 0.0,
             corrupt_within: usize::MAX,
+            cut: 0.0,
+            merge_every: None,
             mark: 0.0,
             blackouts: Vec::new(),
             strip: None,
@@ -129,6 +137,18 @@ impl Pipe {
     }
 
     pub(crate) fn offer(&mut self, datagram: &[u8], ecn: Ecn, now: Instant) {
+        let cuts = self.chance(self.config.cut) && !has_option(datagram, true, &[Strip::AckType]);
+        let text = if cuts { device::text_len(datagram) } else { 0 };
+        if text < 2 {
+            return self.carry(datagram, ecn, now);
+        }
+        let size = self.rng.random_range(text.div_ceil(4)..text);
+        for part in device::cut(datagram, size) {
+            self.carry(&part, ecn, now);
+        }
+    }
+
+    fn carry(&mut self, datagram: &[u8], ecn: Ecn, now: Instant) {
         let size = datagram.len() as u64 + self.overhead;
         self.counters.offered += 1;
         self.counters.bytes += size;
@@ -163,6 +183,9 @@ impl Pipe {
             if copy > 0 || self.chance(self.config.reorder) {
                 let by = self.config.reorder_by.as_nanos() as u64;
                 at += Duration::from_nanos(self.rng.random_range(0..=by));
+            }
+            if let Some(every) = self.config.merge_every {
+                at = Instant::from_nanos(at.as_nanos().next_multiple_of(every.as_nanos() as u64));
             }
             let mut bytes = self.spare.pop().unwrap_or_default();
             bytes.clear();
@@ -247,7 +270,7 @@ fn kind_of(option: &[u8]) -> Option<Strip> {
     match (option[0], option.len()) {
         (253, 4 | 6) | (40, 2 | 4) => Some(Strip::Permitted),
         (253, 5) | (41, 3) => Some(Strip::AckType),
-        (253, 8) | (42, 6) => Some(Strip::PktSeq),
+        (253, 8 | 12) | (42, 6 | 10) => Some(Strip::PktSeq),
         _ => None,
     }
 }

@@ -1,14 +1,16 @@
 //! Two hosts and the path between them under one virtual clock.
 
 use core::time::Duration;
+use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
 
 use tack_tcp::wire::icmp::{self, Report};
 use tack_tcp::wire::ip::IpHeader;
 use tack_tcp::wire::{Codepoints, Segment};
-use tack_tcp::{Encapsulation, Host, HostConfig};
+use tack_tcp::{Encapsulation, Host, HostConfig, Transmit};
 use tack_units::Instant;
 
+use crate::device::{Merging, cut};
 use crate::pipe::{Pipe, PipeConfig, addresses};
 
 /// A host's clock: offset and rate against true time.
@@ -58,6 +60,8 @@ pub(crate) struct World {
     /// When text from end 0 arrived at end 1, its offset from the ISN and its length; recorded
     /// while it is there. Streams under 4 GiB only.
     pub(crate) tap: Option<Vec<(Instant, u64, u64)>>,
+    /// Packets that were handed up as one with others.
+    pub(crate) merged: u64,
     buffer: Vec<u8>,
     /// Deadlines that did not move the host on; a machine that never settles is a bug.
     stuck: u32,
@@ -110,6 +114,7 @@ impl World {
             ],
             narrow: [None; 2],
             tap: None,
+            merged: 0,
             buffer: Vec::new(),
             stuck: 0,
         }
@@ -130,9 +135,9 @@ impl World {
                 let Some(t) = host.poll_transmit(&mut self.buffer, 65_000, local) else { break };
                 assert_eq!(t.bytes, self.buffer.len());
                 assert!(t.segments <= 44 && t.segment_size > 0);
-                let chunks = self.buffer.chunks(t.segment_size);
-                assert_eq!(chunks.len(), t.segments, "all but the last are of equal size");
-                for datagram in chunks {
+                let datagrams = on_the_wire(&self.buffer, &t);
+                assert_eq!(datagrams.len(), t.segments, "all but the last are of equal size");
+                for datagram in &datagrams {
                     let now = self.now;
                     let Some(narrow) = &mut self.narrow[i] else {
                         self.pipes[i].offer(datagram, t.ecn, now);
@@ -150,6 +155,26 @@ impl World {
                     }
                 }
             }
+        }
+    }
+
+    /// What arrives at end `1 - i` by now, as a device hands it up that merges segments.
+    fn hand_up_merged(&mut self, i: usize, at: Instant) {
+        let local = self.local(1 - i);
+        let mut merging = Merging::default();
+        while let Some((bytes, _)) = self.pipes[i].arrive(at) {
+            if let Some(merged) = merging.add(bytes) {
+                self.take_merged(1 - i, &merged, local);
+            }
+        }
+        self.take_merged(1 - i, &merging, local);
+    }
+
+    fn take_merged(&mut self, end: usize, merged: &Merging, local: Instant) {
+        let packet = merged.incoming();
+        if !packet.bytes.is_empty() {
+            self.merged += u64::from(packet.gso_size.is_some());
+            self.ends[end].host.handle_packet(packet, local);
         }
     }
 
@@ -172,6 +197,10 @@ impl World {
         for i in 0..2 {
             let to = 1 - i;
             let local = self.local(to);
+            if self.pipes[i].config.merge_every.is_some() {
+                self.hand_up_merged(i, at);
+                continue;
+            }
             while let Some((bytes, ecn)) = self.pipes[i].arrive(at) {
                 let from = self.ends[i].addr;
                 if let (0, Some(tap)) = (i, &mut self.tap) {
@@ -187,6 +216,18 @@ impl World {
                 self.ends[i].host.handle_timeout(local);
             }
         }
+    }
+}
+
+/// What a device makes of a burst.
+fn on_the_wire<'a>(burst: &'a [u8], t: &Transmit) -> Vec<Cow<'a, [u8]>> {
+    let packets = burst.chunks(t.segment_size);
+    match t.offload {
+        None => packets.map(Cow::from).collect(),
+        Some(offload) => packets
+            .flat_map(|packet| cut(packet, offload.gso_size.map_or(usize::MAX, usize::from)))
+            .map(Cow::from)
+            .collect(),
     }
 }
 

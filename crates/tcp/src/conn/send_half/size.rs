@@ -9,6 +9,8 @@ use crate::seq::SeqNum;
 use crate::stats::Mode;
 use crate::wire::Form;
 use crate::wire::compact::COMPACT_LEN;
+use crate::wire::options::TIMESTAMPS_BYTES;
+use crate::wire::tack_option::{PKT_SEQ_BYTES, SERIES_BYTES};
 
 /// Bytes of a TCP header without options.
 pub(super) const HEADER: usize = 20;
@@ -20,9 +22,8 @@ impl SendHalf {
         if self.agreed.compact && !fell_back {
             return self.payload_in(Form::Compact, 0) as u32;
         }
-        let timestamps = if self.agreed.timestamps { 12 } else { 0 };
-        let pkt_seq = if self.agreed.tack && !fell_back { 8 } else { 0 };
-        u32::from(self.mtu.mss()) - timestamps - pkt_seq
+        let pkt_seq = if self.agreed.tack && !fell_back { self.pkt_seq_len() } else { 0 };
+        u32::from(self.mtu.mss()) - (self.timestamps_len() + pkt_seq) as u32
     }
 
     /// Text that fits the next segment, whose whole header has `sack_len` bytes of SACK blocks.
@@ -30,8 +31,17 @@ impl SendHalf {
         if form == Form::Compact {
             return HEADER + usize::from(self.mtu.mss()) - COMPACT_LEN;
         }
-        let timestamps = if self.agreed.timestamps { 12 } else { 0 };
-        usize::from(self.mtu.mss()) - timestamps - self.recovery.option_len() - sack_len
+        let pkt_seq = if self.is_tack() { self.pkt_seq_len() } else { 0 };
+        usize::from(self.mtu.mss()) - self.timestamps_len() - pkt_seq - sack_len
+    }
+
+    fn timestamps_len(&self) -> usize {
+        if self.agreed.timestamps { TIMESTAMPS_BYTES } else { 0 }
+    }
+
+    /// Bytes that a PKT.SEQ takes in a whole header.
+    fn pkt_seq_len(&self) -> usize {
+        if self.agreed.series { SERIES_BYTES } else { PKT_SEQ_BYTES }
     }
 
     /// Bytes of the header in front of that text.

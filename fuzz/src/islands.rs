@@ -23,7 +23,7 @@ const ONE_WAY: Duration = Duration::from_millis(20);
 /// even a window that collapses meets it for ever.
 const DISTURBED: Duration = Duration::from_secs(2);
 /// Virtual time by which everything must have arrived.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(60);
 /// Islands that the smallest receive buffer may have, and bytes of buffer for each beyond.
 const LEAST_ISLANDS: usize = 256;
 const BYTES_PER_ISLAND: usize = 1_024;

@@ -48,6 +48,8 @@ struct FlowReading {
 pub(crate) struct Period<'a> {
     pub(crate) setup: &'a Setup,
     pub(crate) before: Reading,
+    /// When what RTTmin looks back on began, if that is later.
+    pub(crate) recent: Reading,
     pub(crate) after: Reading,
 }
 
@@ -177,11 +179,12 @@ impl Period<'_> {
             let p95 = delays.quantile(0.95).zip(after.delays.least());
             result.queue_delay_p95_us = p95.map(|(p95, least)| us(p95.saturating_sub(least)));
             result.owd_floor_us = after.floors.map(|(there, back)| us(there + back));
+            let recent = &self.recent.flows[index];
             // Of the kind that most of them are.
-            let back = after.back_delays.iter().zip(&before.back_delays);
+            let back = after.back_delays.iter().zip(&recent.back_delays);
             let back = back.map(|(after, before)| after.since(before)).max_by_key(Delays::len);
             let back = back.unwrap_or_default();
-            let usual = delays.quantile(0.0).zip(back.quantile(0.5));
+            let usual = after.delays.since(&recent.delays).quantile(0.0).zip(back.quantile(0.5));
             result.owd_usual_us = usual.map(|(there, back)| us(there + back));
         }
         result

@@ -53,7 +53,7 @@ pub struct FlowResult {
     /// Least one-way delay of any packet there plus that of any back, the whole run, microseconds: the
     /// floor of any round trip. `None` before both ways were seen.
     pub owd_floor_us: Option<f64>,
-    /// Least one-way delay of data plus the median of what comes back, from the end of the warm-up,
+    /// Least one-way delay of data plus the median of what comes back, of the last 10 s,
     /// microseconds: what a round trip is at least while the way back has its queue.
     pub owd_usual_us: Option<f64>,
     /// Median round-trip time the sender sampled, microseconds; `None` without samples.

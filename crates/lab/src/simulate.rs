@@ -86,6 +86,9 @@ fn run(scenario: &Scenario, capture: Capture) -> Result<(RunResult, Setup)> {
     Running::new(scenario, capture, &Controllers::new())?.finish()
 }
 
+/// How long a sender remembers its least round trip: `tau`, unless a scenario says otherwise.
+const RTT_MIN_WINDOW: Duration = Duration::from_secs(10);
+
 /// A run under way. In how many slices it goes changes nothing in it.
 pub(crate) struct Running {
     setup: Setup,
@@ -93,6 +96,9 @@ pub(crate) struct Running {
     end: Instant,
     /// Counters when the warm-up ended, once it has.
     before: Option<Reading>,
+    /// From when on a sender remembers its least round trip at the end, and counters then.
+    remembered: Instant,
+    recent: Option<Reading>,
 }
 
 impl Running {
@@ -101,10 +107,11 @@ impl Running {
         capture: Capture,
         controllers: &Controllers,
     ) -> Result<Running> {
-        let at = |s: f64| Instant::ZERO + Duration::from_secs_f64(s);
+        let at = |s: f64| Instant::ZERO + Duration::from_secs_f64(s.max(0.0));
         let (warmup, end) = (at(scenario.warmup_s), at(scenario.duration_s));
         let setup = Setup::build(scenario, capture, controllers)?;
-        Ok(Running { setup, warmup, end, before: None })
+        let remembered = warmup.max(at(scenario.duration_s - RTT_MIN_WINDOW.as_secs_f64()));
+        Ok(Running { setup, warmup, end, before: None, remembered, recent: None })
     }
 
     pub(crate) fn setup(&self) -> &Setup {
@@ -122,6 +129,10 @@ impl Running {
         if self.before.is_none() && until >= self.warmup {
             self.setup.sim.run_until(self.warmup);
             self.before = Some(Reading::of(&self.setup, self.warmup));
+        }
+        if self.recent.is_none() && until >= self.remembered {
+            self.setup.sim.run_until(self.remembered);
+            self.recent = Some(Reading::of(&self.setup, self.remembered));
         }
         self.setup.sim.run_until(until);
     }
@@ -142,11 +153,11 @@ impl Running {
     /// Goes on to the end; what was measured, and the simulation.
     fn finish(mut self) -> Result<(RunResult, Setup)> {
         self.advance(self.end);
-        let Running { setup, before, end, .. } = self;
-        let before = before.context("the warm-up did not end")?;
+        let Running { setup, before, recent, end, .. } = self;
+        let (before, recent) = before.zip(recent).context("the warm-up did not end")?;
         let after = Reading::of(&setup, end);
         setup.check()?;
-        let result = Period { setup: &setup, before, after }.result();
+        let result = Period { setup: &setup, before, recent, after }.result();
         Ok((result, setup))
     }
 

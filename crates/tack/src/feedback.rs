@@ -27,7 +27,7 @@ pub struct Tack {
     pub counter: u32,
     /// Everything below is received: the next byte expected.
     pub cum_ack: u64,
-    /// Departure timestamp `t0*` of the packet with the least smoothed OWD since the last TACK,
+    /// Departure timestamp `t0*` of the packet with the least OWD since the last TACK,
     /// in the sender's own clock, and the TACK delay `dt*` since that packet arrived.
     /// `None` when no packet arrived since the last TACK.
     pub timing: Option<Timing>,

@@ -28,7 +28,7 @@ pub struct Params {
     pub loss_iacks: bool,
     /// Acknowledge at once at the end of every push, for request-response traffic.
     pub ack_on_push: bool,
-    /// Time RTTmin by the least smoothed OWD; off samples the newest packet only, to reproduce
+    /// Time RTTmin by the least OWD; off samples the newest packet only, to reproduce
     /// [TON Fig. 7a].
     pub owd_timing: bool,
 }

@@ -273,12 +273,15 @@ impl<L: Records> Sender<L> {
         let repacked = self.count_repacked();
         self.recovery.on_acknowledged(self.sent.una());
         if acked.lost_bytes > 0 {
-            acked.recovery_started = self.recovery.on_lost(self.sent.nxt());
+            acked.recovery_started = self.recovery.on_lost(self.sent.nxt(), now);
             if acked.recovery_started {
                 self.recovery.on_repacked(&repacked);
             }
             // A probe has repaired it already, perhaps, and there is nothing to wait for.
             self.recovery.on_acknowledged(self.sent.una());
+        } else if let Some(srtt) = self.rtt.srtt() {
+            self.recovery
+                .on_nothing_lost(srtt.saturating_add(self.frequency.alpha_in_force()), now);
         }
         self.fill_timer(now);
         acked.in_flight = self.sent.in_flight();
@@ -357,7 +360,7 @@ impl<L: Records> Sender<L> {
             self.tail_probe.cancel();
             let lost_before = self.sent.lose_everything();
             let (nxt, next_pkt_seq) = (self.sent.nxt(), self.sent.next_pkt_seq());
-            self.recovery.on_timeout(nxt, next_pkt_seq, lost_before);
+            self.recovery.on_timeout(nxt, next_pkt_seq, lost_before, now);
             self.count_repacked();
             self.fill_timer(now);
         }

@@ -18,7 +18,7 @@ keys! {
         rbb: String,
         /// Whether losses are announced at once [TON Fig. 6a].
         loss_iacks: bool,
-        /// RTTmin by the least smoothed one-way delay; `false` samples the newest packet
+        /// RTTmin by the least one-way delay; `false` samples the newest packet
         /// [TON Fig. 7a].
         owd_timing: bool,
         /// A loss is announced RTTmin divided by this after it shows, 1 to 1000 [TON §VIII].

@@ -51,6 +51,8 @@ pub struct Bytes {
     lost: Ranges,
     /// Bytes arrived beyond `una` as last told; where they are is only partly known.
     queued_at_peer: u64,
+    /// A timeout took for lost all below this that was not known to have arrived.
+    doubted_below: u64,
 }
 
 impl Bytes {
@@ -64,6 +66,7 @@ impl Bytes {
             received: Ranges::new(),
             lost: Ranges::new(),
             queued_at_peer: 0,
+            doubted_below: first_seq,
         }
     }
 
@@ -215,8 +218,13 @@ impl Records for Bytes {
     }
 
     fn in_flight(&self) -> u64 {
-        let outstanding = self.nxt - self.una;
-        outstanding.saturating_sub(self.lost.covered().saturating_add(self.arrived_beyond()))
+        let (lost, received) = (self.lost.covered(), self.received.covered());
+        // Where the rest of what the peer has queued lies, no list said: beside what was told to be
+        // lost, but within what a timeout took for it.
+        let unlisted = self.queued_at_peer.saturating_sub(received);
+        let in_doubt = self.una < self.doubted_below;
+        let gone = if in_doubt { lost.max(unlisted) } else { lost.saturating_add(unlisted) };
+        (self.nxt - self.una - received).saturating_sub(gone)
     }
 
     fn lost_bytes(&self) -> u64 {
@@ -327,6 +335,7 @@ impl Records for Bytes {
     /// Everything not known to have arrived is lost. Returns what was lost before.
     fn lose_everything(&mut self) -> Ranges {
         let before = self.lost.clone();
+        self.doubted_below = self.nxt;
         let all: Vec<_> = self.received.gaps_in(self.una..self.nxt).collect();
         for part in all {
             self.lost.insert(part);

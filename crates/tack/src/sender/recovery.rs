@@ -11,9 +11,17 @@
 //! repaired, when everything behind it had arrived and only the TACKs were lost: the path of the
 //! data has shown one loss then, not silence.
 //!
+//! Deviation: an episode also closes when nothing more was lost for six round trips. TCP's lasts until all is
+//! repaired, which takes one or two of them as a rule; after a fade of seconds there may be more to repair than a
+//! fallen window sends in a thousand, and no controller lets its window grow meanwhile.
+//!
 //! Where packets are retired, what is lost goes on in packets behind all that was outstanding, and the episode
 //! lasts until those are settled, too: as a hole of bytes lasts until it is filled. The repair that leaves as
 //! soon as a loss is told often finds the same queue full, and its loss is no second sign of congestion.
+
+use core::time::Duration;
+
+use tack_units::Instant;
 
 use crate::Ranges;
 
@@ -44,11 +52,16 @@ pub(super) struct News {
     pub(super) missing: bool,
 }
 
+/// Round trips without a loss after which an episode is over, repaired or not.
+const QUIET_ROUNDS: u32 = 6;
+
 /// Follows loss episodes.
 #[derive(Debug, Default)]
 pub(super) struct Recovery {
     /// The episode lasts until this SEQ is acknowledged.
     until: Option<u64>,
+    /// When something of it was last declared lost.
+    lost_at: Instant,
     /// Retransmissions in this episode or the last one, and how many of them were needless.
     retransmissions: u64,
     needless: u64,
@@ -63,20 +76,34 @@ impl Recovery {
     }
 
     /// Bytes were declared lost. Returns whether that opens an episode.
-    pub(super) fn on_lost(&mut self, nxt: u64) -> bool {
+    pub(super) fn on_lost(&mut self, nxt: u64, now: Instant) -> bool {
         if self.until.is_some() {
+            self.lost_at = now;
             return false;
         }
-        *self = Recovery { until: Some(nxt), ..Default::default() };
+        *self = Recovery { until: Some(nxt), lost_at: now, ..Default::default() };
         true
+    }
+
+    /// Feedback was taken in that tells of no loss. A loss is told within a `round`.
+    pub(super) fn on_nothing_lost(&mut self, round: Duration, now: Instant) {
+        if now.saturating_since(self.lost_at) > round.saturating_mul(QUIET_ROUNDS) {
+            (self.until, self.unrepaired) = (None, 0);
+        }
     }
 
     /// The retransmission timer expired; `lost_before` was lost already. Without news since the last
     /// time it is that silence which goes on, and what would be undone is all of it.
-    pub(super) fn on_timeout(&mut self, nxt: u64, next_pkt_seq: u64, lost_before: Ranges) {
+    pub(super) fn on_timeout(
+        &mut self,
+        nxt: u64,
+        next_pkt_seq: u64,
+        lost_before: Ranges,
+        now: Instant,
+    ) {
         let first = || Undo { next_pkt_seq, lost_before };
         let undo = Some(self.undo.take().unwrap_or_else(first));
-        *self = Recovery { until: Some(nxt), undo, ..Default::default() };
+        *self = Recovery { until: Some(nxt), lost_at: now, undo, ..Default::default() };
     }
 
     pub(super) fn on_retransmitted(&mut self) {
@@ -140,22 +167,24 @@ impl Recovery {
 mod tests {
     use super::*;
 
+    const NOW: Instant = Instant::ZERO;
+
     #[test]
     fn an_episode_lasts_until_what_was_outstanding_is_acknowledged() {
         let mut r = Recovery::default();
-        assert!(r.on_lost(1_000));
-        assert!(!r.on_lost(2_000));
+        assert!(r.on_lost(1_000, NOW));
+        assert!(!r.on_lost(2_000, NOW));
         r.on_acknowledged(999);
         assert!(r.is_active());
         r.on_acknowledged(1_000);
         assert!(!r.is_active());
-        assert!(r.on_lost(2_000));
+        assert!(r.on_lost(2_000, NOW));
     }
 
     #[test]
     fn an_episode_is_spurious_when_every_retransmission_was_needless() {
         let mut r = Recovery::default();
-        r.on_lost(1_000);
+        r.on_lost(1_000, NOW);
         r.on_retransmitted();
         r.on_retransmitted();
         assert!(!r.on_needless(1));
@@ -167,12 +196,12 @@ mod tests {
     fn an_episode_that_has_ended_may_still_prove_spurious_until_the_next_one() {
         let mut r = Recovery::default();
         for proved_in_time in [true, false] {
-            assert!(r.on_lost(1_000));
+            assert!(r.on_lost(1_000, NOW));
             r.on_retransmitted();
             r.on_acknowledged(1_000);
             r.on_retransmitted();
             if !proved_in_time {
-                assert!(r.on_lost(2_000));
+                assert!(r.on_lost(2_000, NOW));
             }
             assert_eq!(r.on_needless(1), proved_in_time);
         }
@@ -188,7 +217,7 @@ mod tests {
         let news = |largest, oldest, missing| News { largest: Some(largest), oldest, missing };
         let mut r = Recovery::default();
         let mut after_timeout = |news| {
-            r.on_timeout(1_000, 50, lost.clone());
+            r.on_timeout(1_000, 50, lost.clone(), NOW);
             let undone = r.on_news(news);
             assert_eq!(r.is_active(), undone.is_none(), "an undone timeout leaves no episode");
             assert_eq!(r.on_news(news), None, "decided once");
@@ -205,17 +234,17 @@ mod tests {
     #[test]
     fn a_silence_of_several_timeouts_is_undone_as_one() {
         let mut r = Recovery::default();
-        r.on_timeout(1_000, 50, Ranges::new());
+        r.on_timeout(1_000, 50, Ranges::new(), NOW);
         let mut all = Ranges::new();
         all.insert(0..1_000);
-        r.on_timeout(1_000, 51, all);
+        r.on_timeout(1_000, 51, all, NOW);
         let of_the_probe = News { largest: None, oldest: Some(50), missing: false };
         assert_eq!(r.on_news(of_the_probe), None, "sent since, and nothing before has arrived");
         let of_before = News { largest: None, oldest: Some(49), missing: false };
         assert_eq!(r.on_news(of_before), None, "decided once");
         let mut r = Recovery::default();
-        r.on_timeout(1_000, 50, Ranges::new());
-        r.on_timeout(1_000, 51, Ranges::new());
+        r.on_timeout(1_000, 50, Ranges::new(), NOW);
+        r.on_timeout(1_000, 51, Ranges::new(), NOW);
         assert_eq!(r.on_news(of_before).map(|undone| undone.lost_before), Some(Ranges::new()));
     }
 }

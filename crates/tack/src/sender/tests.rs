@@ -168,6 +168,50 @@ fn a_probe_comes_first_and_then_everything_is_lost() {
     assert_eq!(all, [(0, true), (1_500, true), (3_000, true)]);
 }
 
+/// Twenty packets timed out; two left again, and the peer tells the first of the many holes that it has.
+fn after_a_fade() -> (Sender, Instant) {
+    let mut s = sender(20);
+    for _ in 0..2 {
+        let t = s.deadline().unwrap();
+        s.on_timeout(t);
+    }
+    let expired = s.deadline().unwrap();
+    s.on_timeout(expired);
+    for _ in 0..2 {
+        let again = s.next_lost(expired).unwrap();
+        s.on_sent(again, expired);
+    }
+    let holes = vec![2 * MSS..3 * MSS];
+    let partly = Tack { holes, rcv_high: 19 * MSS, holes_complete: false, ..tack(1, 2 * MSS, 22) };
+    s.on_tack(&Tack { received_in_flight: 9 * MSS, ..partly }, 0, expired + ms(40));
+    assert_eq!((s.lost_bytes(), s.in_flight()), (18 * MSS, 0));
+    (s, expired)
+}
+
+#[test]
+fn what_a_timeout_took_for_lost_though_it_arrived_does_not_hide_what_is_in_flight() {
+    let (mut s, expired) = after_a_fade();
+    for n in 1..=2 {
+        let again = s.next_lost(expired).unwrap();
+        s.on_sent(again, expired + ms(41));
+        assert_eq!(s.in_flight(), n * MSS);
+    }
+}
+
+#[test]
+fn an_episode_is_over_when_nothing_was_lost_for_several_round_trips_though_much_waits() {
+    let (mut s, expired) = after_a_fade();
+    for n in 2..=10 {
+        let now = expired + ms(40) * n;
+        let again = s.next_lost(now).unwrap();
+        s.on_sent(again, now - ms(40));
+        let cum_ack = (1 + u64::from(n)) * MSS;
+        s.on_tack(&tack(n, cum_ack, 21 + u64::from(n)), 0, now);
+        assert_eq!(s.in_recovery(), n <= 7, "{n} round trips of 40 ms, TACKs each 10 ms");
+    }
+    assert!(s.lost_bytes() > 0);
+}
+
 #[test]
 fn a_needless_timeout_is_undone() {
     let mut s = sender(4);

@@ -42,7 +42,7 @@ fn rtt_min_ms(owd_timing: bool, seed: u64) -> f64 {
 
 #[test]
 fn rtt_min_is_within_one_percent_where_newest_packet_sampling_is_three_percent_high() {
-    println!("seed   newest packet   least smoothed OWD   (true: 100 ms)");
+    println!("seed   newest packet   least OWD   (true: 100 ms)");
     let mut sampled = Vec::new();
     for seed in 1..=9 {
         let (newest, advanced) = (rtt_min_ms(false, seed), rtt_min_ms(true, seed));

@@ -206,7 +206,7 @@ fn rtt_min_is_within_a_percent_of_truth_where_the_newest_packet_alone_is_3_perce
         (all[4], all[8])
     };
     let (owd, newest) = (errors(true), errors(false));
-    println!("{:<24} {:>9.2} {:>9.2}", "least smoothed OWD", owd.0, owd.1);
+    println!("{:<24} {:>9.2} {:>9.2}", "least OWD", owd.0, owd.1);
     println!("{:<24} {:>9.2} {:>9.2}", "newest packet", newest.0, newest.1);
     assert!(owd.1 <= 1.0);
     assert!(newest.0 >= 3.0);

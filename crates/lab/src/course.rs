@@ -8,7 +8,7 @@ use tack_units::Instant;
 
 use crate::scenario::{Flow, Scenario};
 use crate::setup::Setup;
-use crate::stats::quantile;
+use crate::stats::{mean, quantile};
 use crate::traffic::Placed;
 
 /// What is known over time, of each kind of flows.
@@ -107,11 +107,8 @@ impl<'a> Course<'a> {
         {
             out.extend(quantile(&mut blocked, q).map(|v| (name.to_owned(), v)));
         }
-        let least: Vec<f64> = self.measured(flows).filter_map(|s| s.rtt_min.map(us)).collect();
-        if !least.is_empty() {
-            let mean = least.iter().sum::<f64>() / least.len() as f64;
-            out.insert("rtt_min_mean_us".to_owned(), mean);
-        }
+        let least = mean(self.measured(flows).filter_map(|s| s.rtt_min.map(us)));
+        out.extend(least.map(|us| ("rtt_min_mean_us".to_owned(), us)));
         out
     }
 

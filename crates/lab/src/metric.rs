@@ -13,6 +13,7 @@ use tack_units::{Rate, math};
 
 use crate::result::{FlowResult, RunResult, VideoResult};
 use crate::scenario::{Scenario, StockAcks, Strategy};
+use crate::stats;
 
 #[cfg(target_os = "linux")]
 pub(crate) use run::of_live;
@@ -376,8 +377,7 @@ pub(crate) fn unknown(name: &str) -> String {
 }
 
 fn mean(flows: &[FlowResult], of: impl Fn(&FlowResult) -> Option<f64>) -> Option<f64> {
-    let values: Vec<f64> = flows.iter().filter_map(of).collect();
-    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+    stats::mean(flows.iter().filter_map(of))
 }
 
 fn ratio<T>(flows: &[T], above: impl Fn(&T) -> f64, below: impl Fn(&T) -> f64) -> Option<f64> {

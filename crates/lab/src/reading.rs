@@ -12,7 +12,7 @@ use crate::link::Hop;
 use crate::playout::VideoResult;
 use crate::result::{AirtimeShares, DirectionResult, FlowResult, RunResult, WanResult};
 use crate::setup::Setup;
-use crate::stats::quantile;
+use crate::stats::{mean, quantile};
 use crate::traffic::Placed;
 
 /// Counters at one moment.
@@ -59,10 +59,7 @@ impl Reading {
         let air = setup.wlan().map(|w| {
             let mut nodes = w.ap_stats();
             for i in 0..w.config().stations.len() {
-                if let Some(s) = w.station_stats(i) {
-                    nodes.accesses += s.accesses;
-                    nodes.collisions += s.collisions;
-                }
+                nodes = w.station_stats(i).map_or(nodes, |s| nodes.plus(&s));
             }
             (w.airtime(now), nodes)
         });
@@ -73,9 +70,7 @@ impl Reading {
         let flows = setup.flows.iter().map(|flow| FlowReading::of(setup, &flow.placed)).collect();
         Reading { now, flows, air, wan }
     }
-}
 
-impl Reading {
     /// How the medium's time went so far; `None` without Wi-Fi.
     pub(crate) fn airtime(&self) -> Option<Airtime> {
         self.air.as_ref().map(|(airtime, _)| *airtime)
@@ -141,10 +136,7 @@ impl Period<'_> {
         let air = self.before.air.as_ref().zip(self.after.air.as_ref());
         RunResult {
             airtime: air.map(|(b, a)| shares(&a.0.since(&b.0))),
-            collision_share: air.map(|(b, a)| {
-                let nodes = a.1.since(&b.1);
-                nodes.collisions as f64 / (nodes.accesses as f64).max(1.0)
-            }),
+            collision_share: air.map(|(b, a)| a.1.since(&b.1).collision_probability()),
             wan: self.before.wan.zip(self.after.wan).map(|(before, after)| WanResult {
                 down: direction(&before.0, &after.0, self.time()),
                 up: direction(&before.1, &after.1, self.time()),
@@ -237,18 +229,12 @@ impl Period<'_> {
             let all = self.setup.sim.flow_series(id).samples().iter();
             all.filter(|(at, _)| *at >= self.before.now).map(|(_, sample)| sample).collect()
         };
-        result.cwnd_mean_bytes = mean(samples.iter().map(|s| s.cwnd as f64));
+        result.cwnd_mean_bytes = mean(samples.iter().map(|s| s.cwnd as f64)).unwrap_or(0.0);
         let mut rtts: Vec<f64> = samples.iter().filter_map(|s| s.srtt.map(us)).collect();
-        result.srtt_mean_us = mean(rtts.iter().copied());
+        result.srtt_mean_us = mean(rtts.iter().copied()).unwrap_or(0.0);
         result.rtt_p50_us = quantile(&mut rtts, 0.5);
         result.rtt_p95_us = quantile(&mut rtts, 0.95);
     }
-}
-
-/// 0 of nothing.
-fn mean(values: impl Iterator<Item = f64>) -> f64 {
-    let (sum, n) = values.fold((0.0, 0.0), |(sum, n), value| (sum + value, n + 1.0));
-    if n > 0.0 { sum / n } else { 0.0 }
 }
 
 fn direction(before: &Counters, after: &Counters, time: Duration) -> DirectionResult {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::draw::Words;
+use crate::stats::standard_error;
 
 /// One run of a plan, or several of them together.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
@@ -53,10 +54,6 @@ impl Record {
 
     /// Standard error of a figure's mean; 0 of a single run, which says nothing of it.
     pub fn error(&self, name: &str) -> f64 {
-        let Some(samples) = self.samples.get(name).filter(|s| s.len() > 1) else { return 0.0 };
-        let n = samples.len() as f64;
-        let mean = samples.iter().sum::<f64>() / n;
-        let squares: f64 = samples.iter().map(|s| (s - mean).powi(2)).sum();
-        (squares / (n - 1.0) / n).sqrt()
+        self.samples.get(name).and_then(|s| standard_error(s)).unwrap_or(0.0)
     }
 }

@@ -13,16 +13,8 @@ pub struct Estimate {
 impl Estimate {
     /// From samples; `None` when there are none.
     pub fn of(samples: &[f64]) -> Option<Estimate> {
-        if samples.is_empty() {
-            return None;
-        }
-        let n = samples.len() as f64;
-        let mean = samples.iter().sum::<f64>() / n;
-        if samples.len() < 2 {
-            return Some(Estimate { mean, ci95: None });
-        }
-        let variance = samples.iter().map(|s| (s - mean).powi(2)).sum::<f64>() / (n - 1.0);
-        let ci95 = Some(t975(samples.len() - 1) * (variance / n).sqrt());
+        let mean = mean(samples.iter().copied())?;
+        let ci95 = standard_error(samples).map(|error| t975(samples.len() - 1) * error);
         Some(Estimate { mean, ci95 })
     }
 
@@ -30,6 +22,20 @@ impl Estimate {
     pub fn interval(&self) -> Option<f64> {
         self.ci95.filter(|half| *half > 1e-9 * self.mean.abs())
     }
+}
+
+/// The arithmetic mean; `None` of nothing.
+pub fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let (sum, n) = values.fold((0.0, 0.0), |(sum, n), value| (sum + value, n + 1.0));
+    (n > 0.0).then(|| sum / n)
+}
+
+/// Standard error of the mean; `None` of fewer than two samples.
+pub fn standard_error(samples: &[f64]) -> Option<f64> {
+    let n = samples.len() as f64;
+    let mean = mean(samples.iter().copied()).filter(|_| n > 1.0)?;
+    let squares: f64 = samples.iter().map(|s| (s - mean).powi(2)).sum();
+    Some((squares / (n - 1.0) / n).sqrt())
 }
 
 /// The 97.5th percentile of Student's t with `df` degrees of freedom (at least 1).

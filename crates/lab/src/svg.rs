@@ -3,7 +3,7 @@
 //! Every line has a dash and a mark of its own besides its colour, so that black and white tells
 //! them apart; the paper's points are hollow marks of the same shape and colour, squares over bars.
 
-use std::fmt::Write as _;
+use std::fmt::{Display, Write as _};
 
 use tack_units::math;
 
@@ -134,8 +134,13 @@ impl Plot {
         ours.filter(|l| !matches!(l.style, Style::Paper { .. })).count()
     }
 
+    /// Numbers of the lines that are bars.
+    fn bar_lines(&self) -> Vec<usize> {
+        (0..self.lines.len()).filter(|i| self.lines[*i].style == Style::Bars).collect()
+    }
+
     fn is_bars(&self) -> bool {
-        self.lines.iter().any(|l| l.style == Style::Bars)
+        !self.bar_lines().is_empty()
     }
 
     fn span(&self, axis: &Axis, of: impl Fn(&(f64, f64, Option<f64>)) -> (f64, f64)) -> (f64, f64) {
@@ -194,17 +199,16 @@ impl Plot {
         let rows = self.legend_rows(&named);
         let height = HEIGHT + LEGEND_ROW * rows.len() as f64 + 6.0;
         let mut out = String::new();
+        let title = escaped(&self.title);
         let _ = writeln!(
             out,
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" \
-             font-family=\"sans-serif\" font-size=\"12\" role=\"img\">\n<title>{}</title>\n\
-             <rect width=\"{WIDTH}\" height=\"{height}\" fill=\"white\"/>",
-            escaped(&self.title)
+             font-family=\"sans-serif\" font-size=\"12\" role=\"img\">\n<title>{title}</title>\n\
+             <rect width=\"{WIDTH}\" height=\"{height}\" fill=\"white\"/>"
         );
         self.hatches(&mut out);
         self.frame(&mut out, &x, &y);
-        let bars: Vec<usize> =
-            (0..self.lines.len()).filter(|i| self.lines[*i].style == Style::Bars).collect();
+        let bars = self.bar_lines();
         for (i, line) in self.lines.iter().enumerate() {
             match line.style {
                 Style::Bars => self.bars(&mut out, (&x, &y), (i, &bars)),
@@ -247,51 +251,40 @@ impl Plot {
     fn frame(&self, out: &mut String, x: &Scale, y: &Scale) {
         let (left, top, bottom, right) = MARGIN;
         let (far, base) = (WIDTH - right, HEIGHT - bottom);
-        let _ = writeln!(
-            out,
-            "<text x=\"{}\" y=\"20\" text-anchor=\"middle\" font-size=\"14\" font-weight=\"bold\">{}\
-             </text>",
-            WIDTH / 2.0,
-            escaped(&self.title)
-        );
+        let bold = "text-anchor=\"middle\" font-size=\"14\" font-weight=\"bold\"";
+        text(out, (WIDTH / 2.0, 20), bold, &self.title);
         for v in y.ticks() {
             let at = y.at(v);
-            let _ = writeln!(
+            let _ = write!(
                 out,
-                "<line x1=\"{left}\" x2=\"{far}\" y1=\"{at:.1}\" y2=\"{at:.1}\" stroke=\"#ddd\"/>\
-                 <text x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
-                left - 6.0,
-                at + 4.0,
-                tick(v)
+                "<line x1=\"{left}\" x2=\"{far}\" y1=\"{at:.1}\" y2=\"{at:.1}\" stroke=\"#ddd\"/>"
             );
+            let below = format!("{:.1}", at + 4.0);
+            text(out, (left - 6.0, below), "text-anchor=\"end\"", &tick(v));
         }
         let labels: Vec<(f64, String)> = match &self.x.categories {
             Some(names) => names.iter().enumerate().map(|(i, n)| (i as f64, n.clone())).collect(),
             None => self.x_ticks(x).into_iter().map(|v| (v, tick(v))).collect(),
         };
         let small = labels.len() > 9 || labels.iter().any(|l| l.1.len() > 14);
-        for (v, text) in labels {
-            let at = x.at(v);
-            let size = if small { 9 } else { 12 };
-            let _ = writeln!(
+        let size = if small { 9 } else { 12 };
+        for (v, name) in labels {
+            let (at, end) = (x.at(v), base + 4.0);
+            let _ = write!(
                 out,
-                "<line x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{base}\" y2=\"{}\" stroke=\"black\"/>\
-                 <text x=\"{at:.1}\" y=\"{}\" text-anchor=\"middle\" font-size=\"{size}\">{}</text>",
-                base + 4.0,
-                base + 18.0,
-                escaped(&text)
+                "<line x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{base}\" y2=\"{end}\" stroke=\"black\"/>"
             );
+            let how = format!("text-anchor=\"middle\" font-size=\"{size}\"");
+            text(out, (format!("{at:.1}"), base + 18.0), &how, &name);
         }
-        let middle = f64::midpoint(top, base);
+        let (centre, middle) = (f64::midpoint(left, far), f64::midpoint(top, base));
+        let (below, label_x, label_y) =
+            (base + 38.0, escaped(&self.x.label), escaped(&self.y.label));
         let _ = writeln!(
             out,
             "<path d=\"M{left} {top}V{base}H{far}\" fill=\"none\" stroke=\"black\"/>\
-             <text x=\"{}\" y=\"{}\" text-anchor=\"middle\">{}</text>\
-             <text transform=\"translate(16 {middle}) rotate(-90)\" text-anchor=\"middle\">{}</text>",
-            f64::midpoint(left, far),
-            base + 38.0,
-            escaped(&self.x.label),
-            escaped(&self.y.label)
+             <text x=\"{centre}\" y=\"{below}\" text-anchor=\"middle\">{label_x}</text>\
+             <text transform=\"translate(16 {middle}) rotate(-90)\" text-anchor=\"middle\">{label_y}</text>"
         );
     }
 
@@ -322,20 +315,18 @@ impl Plot {
 
     fn bars(&self, out: &mut String, (x, y): (&Scale, &Scale), (i, bars): (usize, &[usize])) {
         let slot = bars.iter().position(|b| *b == i).unwrap_or(0);
-        let colour = COLOURS[slot % COLOURS.len()];
+        let hatch = slot % COLOURS.len();
+        let colour = COLOURS[hatch];
         let zero = y.at(if y.log { y.from } else { 0.0 });
         let id = self.id();
         for p in &self.lines[i].points {
             let (left, width) = Self::slot(x, p.0, slot, bars.len());
             let (top, base) = (y.at(p.1).min(zero), y.at(p.1).max(zero));
+            let (at, wide, high) = (left + 1.0, (width - 2.0).max(1.0), base - top);
             let _ = writeln!(
                 out,
-                "<rect x=\"{:.1}\" y=\"{top:.1}\" width=\"{:.1}\" height=\"{:.1}\" \
-                 fill=\"url(#h{id}-{})\" stroke=\"{colour}\"/>",
-                left + 1.0,
-                (width - 2.0).max(1.0),
-                base - top,
-                slot % COLOURS.len()
+                "<rect x=\"{at:.1}\" y=\"{top:.1}\" width=\"{wide:.1}\" height=\"{high:.1}\" \
+                 fill=\"url(#h{id}-{hatch})\" stroke=\"{colour}\"/>"
             );
             whisker(out, (left + width / 2.0, y), (p.1, p.2), "black");
         }
@@ -358,12 +349,11 @@ impl Plot {
                 continue;
             };
             let (left, width) = Self::slot(x, p.0, slot, bars.len());
+            let (left, top) = (left + width / 2.0 - 4.5, y.at(p.1) - 4.5);
             let _ = writeln!(
                 out,
-                "<rect x=\"{:.1}\" y=\"{:.1}\" width=\"9\" height=\"9\" fill=\"white\" \
-                 stroke=\"{colour}\" stroke-width=\"2\"/>",
-                left + width / 2.0 - 4.5,
-                y.at(p.1) - 4.5
+                "<rect x=\"{left:.1}\" y=\"{top:.1}\" width=\"9\" height=\"9\" fill=\"white\" \
+                 stroke=\"{colour}\" stroke-width=\"2\"/>"
             );
         }
     }
@@ -396,9 +386,7 @@ impl Plot {
     }
 
     fn legend(&self, out: &mut String, rows: &[Vec<(usize, f64, String)>]) {
-        let bars: Vec<usize> =
-            (0..self.lines.len()).filter(|i| self.lines[*i].style == Style::Bars).collect();
-        let id = self.id();
+        let (bars, id) = (self.bar_lines(), self.id());
         for (n, row) in rows.iter().enumerate() {
             let y = HEIGHT + LEGEND_ROW * n as f64;
             for (i, x, name) in row {
@@ -406,38 +394,31 @@ impl Plot {
                 let slot =
                     bars.iter().position(|b| b == i).unwrap_or(self.ordinal(*i)) % COLOURS.len();
                 let colour = COLOURS[slot];
+                let (top, right) = (y - 5.0, x + 26.0);
+                let (inner, above) = (x + 8.0, y - 4.5);
+                let dash = DASHES[self.ordinal(*i) % DASHES.len()];
                 let _ = match line.style {
                     Style::Bars => write!(
                         out,
-                        "<rect x=\"{x}\" y=\"{}\" width=\"24\" height=\"10\" \
-                         fill=\"url(#h{id}-{slot})\" stroke=\"{colour}\"/>",
-                        y - 5.0
+                        "<rect x=\"{x}\" y=\"{top}\" width=\"24\" height=\"10\" \
+                         fill=\"url(#h{id}-{slot})\" stroke=\"{colour}\"/>"
                     ),
                     Style::Paper { .. } => write!(
                         out,
-                        "<rect x=\"{}\" y=\"{}\" width=\"9\" height=\"9\" fill=\"white\" \
-                         stroke=\"#444\" stroke-width=\"2\"/>",
-                        x + 8.0,
-                        y - 4.5
+                        "<rect x=\"{inner}\" y=\"{above}\" width=\"9\" height=\"9\" fill=\"white\" \
+                         stroke=\"#444\" stroke-width=\"2\"/>"
                     ),
                     _ => write!(
                         out,
-                        "<line x1=\"{x}\" x2=\"{}\" y1=\"{y}\" y2=\"{y}\" stroke=\"{colour}\" \
-                         stroke-width=\"1.8\" stroke-dasharray=\"{}\"/>",
-                        x + 26.0,
-                        DASHES[self.ordinal(*i) % DASHES.len()]
+                        "<line x1=\"{x}\" x2=\"{right}\" y1=\"{y}\" y2=\"{y}\" stroke=\"{colour}\" \
+                         stroke-width=\"1.8\" stroke-dasharray=\"{dash}\"/>"
                     ),
                 };
                 if line.style == Style::Line {
                     mark(out, (x + 13.0, y), self.ordinal(*i), (colour, colour));
                 }
-                let _ = writeln!(
-                    out,
-                    "<text x=\"{}\" y=\"{}\">{}</text>",
-                    x + 32.0,
-                    y + 4.0,
-                    escaped(name)
-                );
+                let (left, below, name) = (x + 32.0, y + 4.0, escaped(name));
+                let _ = writeln!(out, "<text x=\"{left}\" y=\"{below}\">{name}</text>");
             }
         }
     }
@@ -461,19 +442,22 @@ pub fn stacked(plots: &[Plot]) -> String {
     out + "</svg>\n"
 }
 
+/// A line of text.
+fn text(out: &mut String, (x, y): (impl Display, impl Display), how: &str, said: &str) {
+    let said = escaped(said);
+    let _ = writeln!(out, "<text x=\"{x}\" y=\"{y}\" {how}>{said}</text>");
+}
+
 /// A mark of line number `i`, in a colour and a fill; hollow ones are larger.
 fn mark(out: &mut String, (x, y): (f64, f64), i: usize, (colour, fill): (&str, &str)) {
     let size = if fill == "white" { 5.5 } else { 4.0 };
+    let (d, left, top) = (2.0 * size, x - size, y - size);
     let path = match i % 5 {
-        0 => format!(
-            "M{:.1} {y:.1}a{size} {size} 0 1 0 {d} 0a{size} {size} 0 1 0 -{d} 0",
-            x - size,
-            d = 2.0 * size
-        ),
-        1 => format!("M{:.1} {:.1}h{d}v{d}h-{d}z", x - size, y - size, d = 2.0 * size),
-        2 => format!("M{x:.1} {:.1}l{size} {d}h-{d}z", y - size, d = 2.0 * size),
-        3 => format!("M{x:.1} {:.1}l{size} {size}l-{size} {size}l-{size} -{size}z", y - size),
-        _ => format!("M{x:.1} {:.1}l{size} -{d}h-{d}z", y + size, d = 2.0 * size),
+        0 => format!("M{left:.1} {y:.1}a{size} {size} 0 1 0 {d} 0a{size} {size} 0 1 0 -{d} 0"),
+        1 => format!("M{left:.1} {top:.1}h{d}v{d}h-{d}z"),
+        2 => format!("M{x:.1} {top:.1}l{size} {d}h-{d}z"),
+        3 => format!("M{x:.1} {top:.1}l{size} {size}l-{size} {size}l-{size} -{size}z"),
+        _ => format!("M{x:.1} {:.1}l{size} -{d}h-{d}z", y + size),
     };
     let _ = writeln!(
         out,
@@ -490,11 +474,10 @@ fn whisker(
 ) {
     let Some(half) = half.filter(|h| *h > 0.0) else { return };
     let (low, high) = (scale.at((v - half).max(scale.from)), scale.at(v + half));
+    let left = x - 4.0;
     let _ = writeln!(
         out,
-        "<path d=\"M{x:.1} {low:.1}V{high:.1}M{:.1} {low:.1}h8M{:.1} {high:.1}h8\" fill=\"none\" \
-         stroke=\"{colour}\" stroke-width=\"1.2\"/>",
-        x - 4.0,
-        x - 4.0
+        "<path d=\"M{x:.1} {low:.1}V{high:.1}M{left:.1} {low:.1}h8M{left:.1} {high:.1}h8\" fill=\"none\" \
+         stroke=\"{colour}\" stroke-width=\"1.2\"/>"
     );
 }

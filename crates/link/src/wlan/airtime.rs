@@ -2,6 +2,7 @@
 //!
 //! Every nanosecond belongs to exactly one use, so the shares sum to 1.
 
+use core::ops::{Add, Sub};
 use core::time::Duration;
 use std::collections::VecDeque;
 
@@ -150,40 +151,35 @@ impl NodeStats {
     /// What was added since `earlier`, an older reading of the same node.
     #[must_use]
     pub fn since(&self, earlier: &NodeStats) -> NodeStats {
-        NodeStats {
-            accesses: self.accesses - earlier.accesses,
-            collisions: self.collisions - earlier.collisions,
-            timeouts: self.timeouts - earlier.timeouts,
-            internal_collisions: self.internal_collisions - earlier.internal_collisions,
-            data_ppdus: self.data_ppdus - earlier.data_ppdus,
-            mpdus: self.mpdus - earlier.mpdus,
-            block_ack_reqs: self.block_ack_reqs - earlier.block_ack_reqs,
-            queue_drops: self.queue_drops - earlier.queue_drops,
-            aqm_drops: self.aqm_drops - earlier.aqm_drops,
-            ce_marks: self.ce_marks - earlier.ce_marks,
-            retry_drops: self.retry_drops - earlier.retry_drops,
-            data_airtime: self.data_airtime - earlier.data_airtime,
-            control_airtime: self.control_airtime - earlier.control_airtime,
-        }
+        self.with(earlier, Sub::sub, Sub::sub)
     }
 
     /// The sum of two nodes.
     #[must_use]
     pub fn plus(&self, other: &NodeStats) -> NodeStats {
+        self.with(other, Add::add, Add::add)
+    }
+
+    fn with(
+        &self,
+        other: &NodeStats,
+        count: fn(u64, u64) -> u64,
+        time: fn(Duration, Duration) -> Duration,
+    ) -> NodeStats {
         NodeStats {
-            accesses: self.accesses + other.accesses,
-            collisions: self.collisions + other.collisions,
-            timeouts: self.timeouts + other.timeouts,
-            internal_collisions: self.internal_collisions + other.internal_collisions,
-            data_ppdus: self.data_ppdus + other.data_ppdus,
-            mpdus: self.mpdus + other.mpdus,
-            block_ack_reqs: self.block_ack_reqs + other.block_ack_reqs,
-            queue_drops: self.queue_drops + other.queue_drops,
-            aqm_drops: self.aqm_drops + other.aqm_drops,
-            ce_marks: self.ce_marks + other.ce_marks,
-            retry_drops: self.retry_drops + other.retry_drops,
-            data_airtime: self.data_airtime + other.data_airtime,
-            control_airtime: self.control_airtime + other.control_airtime,
+            accesses: count(self.accesses, other.accesses),
+            collisions: count(self.collisions, other.collisions),
+            timeouts: count(self.timeouts, other.timeouts),
+            internal_collisions: count(self.internal_collisions, other.internal_collisions),
+            data_ppdus: count(self.data_ppdus, other.data_ppdus),
+            mpdus: count(self.mpdus, other.mpdus),
+            block_ack_reqs: count(self.block_ack_reqs, other.block_ack_reqs),
+            queue_drops: count(self.queue_drops, other.queue_drops),
+            aqm_drops: count(self.aqm_drops, other.aqm_drops),
+            ce_marks: count(self.ce_marks, other.ce_marks),
+            retry_drops: count(self.retry_drops, other.retry_drops),
+            data_airtime: time(self.data_airtime, other.data_airtime),
+            control_airtime: time(self.control_airtime, other.control_airtime),
         }
     }
 

@@ -11,6 +11,7 @@ mod header;
 mod parameters;
 mod read;
 mod report;
+mod versions;
 mod whole;
 
 pub use ack::{Ack, EcnCounts};
@@ -22,4 +23,5 @@ pub use parameters::{Parameters, Sender, TACK_VERSION};
 pub(crate) use read::varint_len;
 pub use read::{MAX_VARINT, Reader, put_varint};
 pub use report::{Loss, Report, emit_frequency, parse_frequency};
+pub use versions::VersionInformation;
 pub use whole::{invariant_cids, put_retry, put_version_negotiation};

@@ -107,6 +107,12 @@ impl Connection {
             let reason = "connection IDs of the handshake differ";
             return Err(Violation::new(code::TRANSPORT_PARAMETER_ERROR, reason));
         }
+        // Who names no versions knows nothing of their negotiation. One that names another than it speaks was
+        // talked to by somebody on the way [RFC 9368 §4].
+        if peer.version_information.as_ref().is_some_and(|it| it.chosen != self.version.number()) {
+            let reason = "the handshake is not spoken in the version that it names";
+            return Err(Violation::new(code::VERSION_NEGOTIATION_ERROR, reason));
+        }
         if let Some(token) = peer.reset_token {
             self.remote_cids.set_token(token);
         }

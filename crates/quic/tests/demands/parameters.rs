@@ -1,6 +1,6 @@
 //! Transport parameters that cannot be.
 
-use tack_quic::wire::{Parameters, put_varint};
+use tack_quic::wire::{Parameters, Sender, Version, VersionInformation, put_varint};
 use tack_quic::{Config, code};
 
 use super::puppet::{Met, emitted, id, usual};
@@ -69,4 +69,63 @@ fn a_server_s_parameters_must_name_the_ids_of_the_handshake() {
         met.exchange();
         assert_eq!(met.breach(), Some(code::TRANSPORT_PARAMETER_ERROR), "{what}");
     }
+}
+
+/// `version_information` with these numbers, the chosen one first.
+fn versions(numbers: &[u32]) -> Vec<u8> {
+    let value: Vec<u8> = numbers.iter().flat_map(|number| number.to_be_bytes()).collect();
+    and(0x11, &value)
+}
+
+const V2: u32 = Version::V2.number();
+
+#[test]
+fn a_client_s_version_information_that_cannot_be_ends_the_handshake() {
+    let cannot_be = [
+        ("nothing", and(0x11, &[])),
+        ("three bytes", and(0x11, &[0, 0, 1])),
+        ("a version and a half", and(0x11, &[0, 0, 0, 1, 0, 0])),
+        ("a chosen version of 0", versions(&[0, 1])),
+        ("an available version of 0", versions(&[1, 1, 0])),
+        ("a chosen version that is not available", versions(&[1, V2])),
+        ("no available version", versions(&[1])),
+    ];
+    for (what, parameters) in cannot_be {
+        assert_eq!(breach(parameters), Some(code::TRANSPORT_PARAMETER_ERROR), "{what}");
+    }
+    assert_eq!(breach(versions(&[1, 1])), None);
+    assert_eq!(breach(versions(&[1, V2, 0x0a1a_2a3a, 1])), None, "others are no breach");
+}
+
+#[test]
+fn a_client_whose_first_packet_is_of_another_version_than_it_names_is_refused() {
+    for numbers in [[V2, V2, 1], [7, 7, 1]] {
+        assert_eq!(breach(versions(&numbers)), Some(code::VERSION_NEGOTIATION_ERROR));
+    }
+}
+
+#[test]
+fn a_server_that_names_another_version_than_is_spoken_is_left() {
+    let of = |chosen: Option<u32>| {
+        let mut met = Met::client_with(Config::default(), |it| {
+            let available = Version::ALL.to_vec();
+            it.version_information = chosen.map(|chosen| VersionInformation { chosen, available });
+        });
+        met.exchange();
+        met.breach()
+    };
+    assert_eq!(of(None), None, "a server may know nothing of it");
+    assert_eq!(of(Some(1)), None);
+    assert_eq!(of(Some(V2)), Some(code::VERSION_NEGOTIATION_ERROR));
+    assert_eq!(of(Some(0)), Some(code::TRANSPORT_PARAMETER_ERROR));
+}
+
+#[test]
+fn both_sides_name_the_version_that_is_spoken_and_a_server_all_that_it_speaks() {
+    let of_client = |met: &Met| met.puppet.peer_parameters(Sender::Client).version_information;
+    let met = Met::client(Config::default());
+    assert_eq!(of_client(&met), Some(VersionInformation::of_client(Version::V1)));
+    let met = Met::server(Config::default());
+    let of_server = met.puppet.peer_parameters(Sender::Server).version_information.unwrap();
+    assert_eq!((of_server.chosen, of_server.available), (1, Version::ALL.to_vec()));
 }

@@ -11,7 +11,7 @@ use rustls::quic::{
 use tack_quic::protection::{SealKeys, initial_keys, open, seal};
 use tack_quic::wire::{
     Ack, ConnectionId, Frame, Header, LongKind, PacketNumber, Parameters, Protected, Reader,
-    Version,
+    Sender, Version,
 };
 use tack_quic::{Accept, Config, Connect, Connection, ConnectionError};
 use tack_units::Instant;
@@ -150,6 +150,12 @@ impl Puppet {
         let mut out = Vec::new();
         seal(keys, &header, number, PacketNumber::in_bytes(number, 4), frames, &mut out);
         out
+    }
+
+    /// What ours, which is the `sender`, said of itself.
+    pub(crate) fn peer_parameters(&self, sender: Sender) -> Parameters {
+        let bytes = self.tls.quic_transport_parameters().expect("the handshake is that far");
+        Parameters::parse(bytes, sender).expect("ours says what can be")
     }
 
     /// The number of the next packet.

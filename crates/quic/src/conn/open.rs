@@ -171,6 +171,8 @@ impl Connection {
             ended: None,
             tls,
             initial_keys: Some(initial_keys(version, &dcid, side)),
+            first_keys: None,
+            hello: (side == Side::Server).then(Vec::new),
             handshake_keys: None,
             early: EarlyData::default(),
             one_rtt: None,

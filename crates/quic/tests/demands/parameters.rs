@@ -1,9 +1,10 @@
 //! Transport parameters that cannot be.
 
-use tack_quic::wire::{Parameters, Sender, Version, VersionInformation, put_varint};
+use tack_quic::wire::{Frame, Parameters, Sender, Version, VersionInformation, put_varint};
 use tack_quic::{Config, code};
 
-use super::puppet::{Met, emitted, id, usual};
+use super::puppet::{DATA, INITIAL, Met, emitted, id, usual};
+use super::tls::Sessions;
 
 fn with(change: impl FnOnce(&mut Parameters)) -> Vec<u8> {
     let mut parameters = Parameters { initial_scid: Some(id(2)), ..usual() };
@@ -128,4 +129,55 @@ fn both_sides_name_the_version_that_is_spoken_and_a_server_all_that_it_speaks() 
     let met = Met::server(Config::default());
     let of_server = met.puppet.peer_parameters(Sender::Server).version_information.unwrap();
     assert_eq!((of_server.chosen, of_server.available), (1, Version::ALL.to_vec()));
+}
+
+/// A server of ours and a client that begins in version 1 and would rather speak version 2.
+fn would_rather_speak_2() -> Met {
+    let parameters = versions(&[1, V2, 1]);
+    Met::server_in(
+        rustls::quic::Version::V2,
+        id(2),
+        Config::default(),
+        parameters,
+        Sessions::none(),
+    )
+}
+
+#[test]
+fn a_client_that_would_rather_speak_version_2_is_led_to_it() {
+    let mut met = would_rather_speak_2();
+    let first = met.puppet.speak();
+    met.puppet.go_on_in(Version::V2, &id(1));
+    first.into_iter().for_each(|packet| met.deliver(packet));
+    met.exchange();
+    assert!(met.ours.is_established(), "{:?}", met.ours.closed());
+    assert_eq!(met.ours.version(), Version::V2);
+    let said = met.puppet.peer_parameters(Sender::Server).version_information;
+    assert_eq!(said, Some(VersionInformation::of_server(Version::V2)));
+    met.say(DATA, &[Frame::HandshakeDone]);
+    assert_eq!(met.breach(), Some(code::PROTOCOL_VIOLATION), "1-RTT packets are understood");
+}
+
+#[test]
+fn what_a_client_repeats_in_the_version_that_it_began_with_is_taken() {
+    let mut met = would_rather_speak_2();
+    let (first, again) = (met.puppet.speak(), met.puppet.packet(INITIAL, vec![1]));
+    met.puppet.go_on_in(Version::V2, &id(1));
+    first.into_iter().for_each(|packet| met.deliver(packet));
+    let before = met.ours.info().counters.packets_received;
+    met.deliver(again);
+    met.say(INITIAL, &[Frame::Ping]);
+    assert_eq!(met.ours.info().counters.packets_received, before + 2);
+}
+
+#[test]
+fn a_hello_that_comes_in_pieces_is_waited_for_before_a_version_is_chosen() {
+    let mut met = would_rather_speak_2();
+    let hello = met.puppet.hello();
+    let (head, tail) = hello.split_at(hello.len() / 2);
+    met.say(INITIAL, &[Frame::Crypto { offset: 0, data: head }]);
+    assert_eq!(met.ours.version(), Version::V1);
+    assert!(!met.heard(|frame| matches!(frame, Frame::Crypto { .. })));
+    met.say(INITIAL, &[Frame::Crypto { offset: head.len() as u64, data: tail }]);
+    assert_eq!((met.ours.version(), met.breach()), (Version::V2, None));
 }

@@ -33,13 +33,14 @@ mod space;
 mod tls;
 mod transmit;
 mod usage;
+mod versions;
 
 use core::time::Duration;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
 use rustls::Side;
-use rustls::quic::Keys;
+use rustls::quic::{DirectionalKeys, Keys};
 use tack_transport::{Congestion, RecvBuffer};
 use tack_units::Instant;
 
@@ -143,6 +144,10 @@ pub struct Connection {
     ended: Option<ConnectionError>,
     tls: Tls,
     initial_keys: Option<Keys>,
+    /// What opens Initial packets of the version that the client began with, where it is another now.
+    first_keys: Option<(Version, DirectionalKeys)>,
+    /// What a server has of a ClientHello that is not whole; `None`: TLS has begun.
+    hello: Option<Vec<u8>>,
     handshake_keys: Option<Keys>,
     early: EarlyData,
     one_rtt: Option<OneRtt>,

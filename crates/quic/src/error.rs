@@ -32,6 +32,8 @@ pub mod code {
     pub const KEY_UPDATE_ERROR: u64 = 0x0e;
     /// Keys are worn out.
     pub const AEAD_LIMIT_REACHED: u64 = 0x0f;
+    /// What the handshake says of versions is not what it is spoken in [RFC 9368 §4].
+    pub const VERSION_NEGOTIATION_ERROR: u64 = 0x11;
     /// TLS alerts are added to it [RFC 9001 §4.8].
     pub const CRYPTO_ERROR: u64 = 0x0100;
 }

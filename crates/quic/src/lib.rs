@@ -15,8 +15,9 @@
 //! protection  packet protection, Retry's integrity
 //! ```
 //!
-//! What is not there: a server's preferred address, compatible version negotiation [RFC 9368], multipath. What the RFCs demand, and the
-//! test of each demand, is listed in `docs/quic-requirements.md`.
+//! What is not there: a server's preferred address, a client's change to another version within a handshake
+//! [RFC 9368 §2.3], multipath. What the RFCs demand, and the test of each demand, is listed in
+//! `docs/quic-requirements.md`.
 
 pub mod ack_frequency;
 mod config;

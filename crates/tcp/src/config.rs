@@ -6,9 +6,9 @@ use std::net::IpAddr;
 
 use tack_cc::{Algorithm, Factory, Pacing, WindowRules};
 
-use crate::ack::AckStrategy;
 use crate::recovery::LossDetection;
 use crate::wire::Codepoints;
+use tack_strategies::AckStrategy;
 
 /// What the bytes handed to and from a host are.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -48,7 +48,6 @@ pub(crate) use mtu::PathLimits;
 pub(crate) use negotiate::{Offer, SynBits, default_mss};
 pub(crate) use path::Verdict;
 
-use crate::ack::AckStrategy;
 use crate::config::{ConnConfig, Keepalive};
 use crate::seq::SeqNum;
 use crate::state::StateCell;
@@ -66,6 +65,7 @@ use path::PathNews;
 use paws::Clock;
 use rcv::Rcv;
 use send_half::{Expired, PersistAction, SendHalf};
+use tack_strategies::AckStrategy;
 use timers::{Timer, Timers};
 
 /// TCP ports.

@@ -11,7 +11,7 @@
 //! clock  ---> Host::handle_timeout   |
 //!        <--- Host::deadline         +-- tack: when to acknowledge, what is lost
 //!                                    +-- tack_cc: window and rate
-//!                                    +-- recovery, ack: the same for plain TCP
+//!                                    +-- recovery, tack_strategies: the same for plain TCP
 //! ```
 //!
 //! The rule of the interface: one mutation, then poll until there is nothing more. Whoever owns the
@@ -71,9 +71,9 @@
 //!
 //! Where to look: [`conn`] for the states and how a segment is taken, [`host`] for
 //! demultiplexing, listeners and TIME-WAIT, [`wire`] for formats, [`recovery`] for plain TCP,
-//! [`ack`] for the acknowledgment strategies, [`config`] for every knob and its reason, [`stats`] for what can be seen.
+//! [`tack_strategies`] for the acknowledgment strategies, [`config`] for every knob and its reason,
+//! [`stats`] for what can be seen.
 
-pub mod ack;
 pub mod config;
 pub mod conn;
 pub mod host;
@@ -83,7 +83,6 @@ mod state;
 pub mod stats;
 pub mod wire;
 
-pub use ack::{AckStrategy, PathFacts, UnknownStrategy};
 pub use config::{ConnConfig, Encapsulation, HostConfig, IpConfig, Keepalive, ListenConfig};
 pub use conn::{ConnectionError, State, UseError};
 pub use host::{
@@ -91,4 +90,5 @@ pub use host::{
     IpCounters, ListenError, Offload, Remote, Transmit,
 };
 pub use stats::{AckCounts, Counters, FallbackReason, Info, LimitedTime, Mode, OwdHistogram};
+pub use tack_strategies::{AckStrategy, PathFacts, UnknownStrategy};
 pub use wire::icmp::PathError;

@@ -5,9 +5,9 @@ use core::time::Duration;
 use tack_transport::Figures;
 use tack_units::Rate;
 
-use crate::ack::AckStrategy;
 use crate::state::State;
 use crate::wire::icmp::PathError;
+use tack_strategies::AckStrategy;
 
 /// Why a connection that negotiated TACK speaks plain TCP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

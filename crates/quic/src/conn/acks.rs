@@ -292,7 +292,7 @@ impl Acks {
         let below = ranges.first()?.end + 1;
         let ack = Ack { delay: self.delay(exponent, now), ranges, ecn: self.ecn_counts() };
         if let Policy::Plain(plain) = &mut self.policy {
-            plain.on_told(below - 2);
+            plain.on_told(below - 2, now);
         }
         (self.owed, self.early_due) = (false, None);
         self.sent += 1;

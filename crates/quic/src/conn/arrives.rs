@@ -14,7 +14,7 @@ use crate::error::{ConnectionError, Violation};
 use crate::protection::{self, OpenError, initial_keys, is_valid_retry};
 use crate::secret::CID_LEN;
 use crate::seen::{DropReason, PacketKind, SeenPacket, What};
-use crate::wire::{ConnectionId, Form, Head, Header, Protected};
+use crate::wire::{ConnectionId, Form, Head, Header, Protected, Version};
 
 /// Packets that may wait for their keys.
 const MAX_HELD: usize = 8;
@@ -161,6 +161,12 @@ impl Connection {
         }
     }
 
+    /// A client that was led to another version repeats what it said in the first.
+    fn is_first(&self, version: Version, kind: PacketKind) -> bool {
+        let first = self.first_keys.as_ref().map(|(first, _)| *first);
+        kind == PacketKind::Initial && first == Some(version)
+    }
+
     fn drop_packet(&mut self, bytes: usize, why: DropReason, now: Instant) {
         self.counters.packets_dropped += 1;
         self.note(now, || What::Dropped(bytes, why));
@@ -183,7 +189,9 @@ impl Connection {
                 self.on_version_negotiation(packet);
                 return Ok(Err(DropReason::Unexpected));
             }
-            Form::Numbered { version: Some(version), .. } if version != self.version => {
+            Form::Numbered { version: Some(version), kind, .. }
+                if version != self.version && !self.is_first(version, kind) =>
+            {
                 return Ok(Err(DropReason::Header));
             }
             // Tokens are for servers [RFC 9000 §17.2.2].
@@ -201,7 +209,10 @@ impl Connection {
             return Ok(Err(DropReason::KeyUnavailable));
         }
         let keys = match kind {
-            PacketKind::Initial => self.initial_keys.as_ref().map(|keys| &keys.remote),
+            PacketKind::Initial => match &self.first_keys {
+                Some((first, keys)) if head.form.version() == Some(*first) => Some(keys),
+                _ => self.initial_keys.as_ref().map(|keys| &keys.remote),
+            },
             PacketKind::Handshake => self.handshake_keys.as_ref().map(|keys| &keys.remote),
             PacketKind::ZeroRtt => self.early.open_keys(packet.len()),
             PacketKind::OneRtt => None,

@@ -40,8 +40,12 @@ impl Connection {
             let reason = "more of the handshake at a level that is over";
             return Err(Violation::of_protocol(reason));
         }
-        self.tls.read(&bytes)?;
         self.spaces[space as usize].receiving.consume(bytes.len());
+        let bytes = self.settle_version(bytes)?;
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        self.tls.read(&bytes)?;
         self.learn_parameters()?;
         self.drive_tls(now);
         self.begin_early_as_server();
@@ -106,6 +110,13 @@ impl Connection {
         if !is_sound {
             let reason = "connection IDs of the handshake differ";
             return Err(Violation::new(code::TRANSPORT_PARAMETER_ERROR, reason));
+        }
+        // Who names no versions knows nothing of their negotiation. One that names another than it speaks was
+        // talked to by somebody on the way [RFC 9368 §4].
+        let first = self.first_keys.as_ref().map_or(self.version, |(first, _)| *first);
+        if peer.version_information.as_ref().is_some_and(|it| it.chosen != first.number()) {
+            let reason = "the handshake is not spoken in the version that it names";
+            return Err(Violation::new(code::VERSION_NEGOTIATION_ERROR, reason));
         }
         if let Some(token) = peer.reset_token {
             self.remote_cids.set_token(token);
@@ -186,6 +197,7 @@ impl Connection {
 
     /// Initial keys are gone.
     pub(super) fn discard_initial(&mut self, now: Instant) {
+        self.first_keys = None;
         if self.initial_keys.take().is_some() {
             self.discard(SpaceId::Initial, now);
         }

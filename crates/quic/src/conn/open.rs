@@ -25,7 +25,7 @@ use crate::protection::initial_keys;
 use crate::secret::Secret;
 use crate::seen::Log as SeenLog;
 use crate::streams::Streams;
-use crate::wire::{ConnectionId, Parameters, TACK_VERSION, Version};
+use crate::wire::{ConnectionId, Parameters, TACK_VERSION, Version, VersionInformation};
 
 /// What a client needs.
 #[derive(Debug)]
@@ -92,7 +92,11 @@ impl Connection {
     ) -> Result<Connection, rustls::Error> {
         let Connect { remote, name, tls, config, .. } = connect;
         let local = LocalCids::new(secret.clone(), number);
-        let ours = Parameters { initial_scid: Some(local.first()), ..parameters(&config) };
+        let ours = Parameters {
+            initial_scid: Some(local.first()),
+            version_information: Some(VersionInformation::of_client(config.version)),
+            ..parameters(&config)
+        };
         let dcid = secret.cid(number, MADE_UP);
         let tls = Tls::client(tls, config.version, name, &ours)?;
         let version = config.version;
@@ -127,6 +131,7 @@ impl Connection {
             retry_scid: accept.retry_scid,
             reset_token: Some(local.reset_token()),
             initial_scid: Some(local.first()),
+            version_information: Some(VersionInformation::of_server(accept.version)),
             ..parameters(&accept.config)
         };
         let takes_early = accept.config.max_early_data > 0;
@@ -166,6 +171,8 @@ impl Connection {
             ended: None,
             tls,
             initial_keys: Some(initial_keys(version, &dcid, side)),
+            first_keys: None,
+            hello: (side == Side::Server).then(Vec::new),
             handshake_keys: None,
             early: EarlyData::default(),
             one_rtt: None,

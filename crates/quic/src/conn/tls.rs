@@ -12,6 +12,8 @@ use crate::wire::{Parameters, Sender, Version};
 /// See the [module's text](self).
 pub(crate) struct Tls {
     session: quic::Connection,
+    /// A server's: what another session begins with as long as nothing was read.
+    begins: Option<(Arc<ServerConfig>, bool)>,
     /// This is a client that names no more than one application protocol.
     one_protocol: bool,
 }
@@ -40,7 +42,7 @@ impl Tls {
         ours.emit(&mut parameters);
         let one_protocol = config.alpn_protocols.len() <= 1;
         let session = quic::ClientConnection::new(config, version(v), name, parameters)?;
-        Ok(Tls { session: session.into(), one_protocol })
+        Ok(Tls { session: session.into(), begins: None, one_protocol })
     }
 
     pub(crate) fn server(
@@ -51,11 +53,18 @@ impl Tls {
     ) -> Result<Tls, rustls::Error> {
         let mut parameters = Vec::new();
         ours.emit(&mut parameters);
+        let begins = Some((Arc::clone(&config), takes_early));
         let mut session = quic::ServerConnection::new(config, version(v), parameters)?;
         if !takes_early {
             session.reject_early_data();
         }
-        Ok(Tls { session: session.into(), one_protocol: false })
+        Ok(Tls { session: session.into(), begins, one_protocol: false })
+    }
+
+    /// A server that has read nothing yet begins anew, in another version.
+    pub(crate) fn anew(&self, v: Version, ours: &Parameters) -> Result<Tls, rustls::Error> {
+        let (config, takes_early) = self.begins.clone().expect("a server that has read nothing");
+        Tls::server(config, v, ours, takes_early)
     }
 
     /// The keys of what may be said before the server is heard, and what it said of itself another time. A
@@ -80,6 +89,7 @@ impl Tls {
 
     /// Bytes of the handshake came, in order.
     pub(crate) fn read(&mut self, bytes: &[u8]) -> Result<(), Violation> {
+        self.begins = None;
         self.session.read_hs(bytes).map_err(|_| {
             let alert = self.session.alert().map_or(0, |alert| u64::from(u8::from(alert)));
             Violation::new(code::CRYPTO_ERROR + alert, "the handshake failed")

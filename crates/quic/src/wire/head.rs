@@ -29,6 +29,16 @@ pub(crate) enum Form {
     },
 }
 
+impl Form {
+    /// Of a long header with a number.
+    pub(crate) fn version(&self) -> Option<Version> {
+        match self {
+            Form::Numbered { version, .. } => *version,
+            Form::Retry | Form::VersionNegotiation => None,
+        }
+    }
+}
+
 impl Head {
     pub(crate) fn of(packet: &Protected<'_>) -> Head {
         let (end, dcid) = (packet.end, packet.header.dcid());

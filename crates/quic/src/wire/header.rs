@@ -23,6 +23,9 @@ pub enum Version {
 }
 
 impl Version {
+    /// Every one.
+    pub const ALL: [Version; 2] = [Version::V1, Version::V2];
+
     /// As it travels.
     pub const fn number(self) -> u32 {
         match self {

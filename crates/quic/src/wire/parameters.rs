@@ -1,11 +1,12 @@
-//! Transport parameters [RFC 9000 §18], with those of datagrams [RFC 9221], ACK frequency
-//! [draft-ietf-quic-ack-frequency] and TACK (`docs/quic-tack.md`).
+//! Transport parameters [RFC 9000 §18], with those of datagrams [RFC 9221], versions [RFC 9368],
+//! ACK frequency [draft-ietf-quic-ack-frequency] and TACK (`docs/quic-tack.md`).
 
 use core::time::Duration;
 
 use super::ParseError;
 use super::header::ConnectionId;
 use super::read::{MAX_VARINT, Reader, put_varint};
+use super::versions::VersionInformation;
 
 /// The version of TACK in QUIC that is spoken here.
 pub const TACK_VERSION: u64 = 1;
@@ -28,6 +29,7 @@ mod id {
     pub(super) const ACTIVE_CID_LIMIT: u64 = 0x0e;
     pub(super) const INITIAL_SCID: u64 = 0x0f;
     pub(super) const RETRY_SCID: u64 = 0x10;
+    pub(super) const VERSION_INFORMATION: u64 = 0x11;
     pub(super) const MAX_DATAGRAM: u64 = 0x20;
     pub(super) const TACK: u64 = 0x3ac0;
     pub(super) const MIN_ACK_DELAY: u64 = 0xff04_de1b;
@@ -83,6 +85,8 @@ pub struct Parameters {
     pub max_datagram: u64,
     /// The shortest ACK delay that it can be asked for, microseconds; `None`: it knows no ACK_FREQUENCY.
     pub min_ack_delay: Option<Duration>,
+    /// What it speaks; `None`: it does not say.
+    pub version_information: Option<VersionInformation>,
     /// The version of TACK it speaks; `None`: none.
     pub tack: Option<u64>,
 }
@@ -109,6 +113,7 @@ impl Default for Parameters {
             retry_scid: None,
             max_datagram: 0,
             min_ack_delay: None,
+            version_information: None,
             tack: None,
         }
     }
@@ -160,6 +165,7 @@ impl Parameters {
             ack_delay_exponent: usual.ack_delay_exponent,
             max_ack_delay: usual.max_ack_delay,
             min_ack_delay: None,
+            version_information: None,
             tack: None,
             ..self
         }
@@ -209,6 +215,9 @@ impl Parameters {
                 self.disable_active_migration = true;
             }
             id::PREFERRED_ADDRESS => self.preferred_address = Some(preferred_address(value)?),
+            id::VERSION_INFORMATION => {
+                self.version_information = Some(VersionInformation::parse(value, sender)?);
+            }
             _ => return self.set_number(id, value),
         }
         Ok(true)
@@ -287,6 +296,11 @@ impl Parameters {
         }
         if let Some(address) = &self.preferred_address {
             bytes(id::PREFERRED_ADDRESS, address);
+        }
+        if let Some(information) = &self.version_information {
+            let mut value = Vec::new();
+            information.emit(&mut value);
+            bytes(id::VERSION_INFORMATION, &value);
         }
         if self.disable_active_migration {
             bytes(id::NO_MIGRATION, &[]);

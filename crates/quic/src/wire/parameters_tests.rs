@@ -1,4 +1,5 @@
 use super::*;
+use crate::wire::Version;
 
 fn full() -> Parameters {
     let cid = |n: u8| ConnectionId::new(&[n; 8]);
@@ -22,6 +23,7 @@ fn full() -> Parameters {
         retry_scid: cid(3),
         max_datagram: 1_200,
         min_ack_delay: Some(Duration::from_millis(1)),
+        version_information: Some(VersionInformation::of_server(Version::V2)),
         tack: Some(TACK_VERSION),
     }
 }

@@ -40,7 +40,7 @@ pub fn put_version_negotiation(dcid: &ConnectionId, scid: &ConnectionId, out: &m
         out.push(cid.as_bytes().len() as u8);
         out.extend_from_slice(cid.as_bytes());
     }
-    for version in [Version::V1, Version::V2] {
+    for version in Version::ALL {
         out.extend_from_slice(&version.number().to_be_bytes());
     }
 }

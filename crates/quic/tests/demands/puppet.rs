@@ -11,7 +11,7 @@ use rustls::quic::{
 use tack_quic::protection::{SealKeys, initial_keys, open, seal};
 use tack_quic::wire::{
     Ack, ConnectionId, Frame, Header, LongKind, PacketNumber, Parameters, Protected, Reader,
-    Version,
+    Sender, Version,
 };
 use tack_quic::{Accept, Config, Connect, Connection, ConnectionError};
 use tack_units::Instant;
@@ -58,6 +58,7 @@ pub(crate) type Heard = (usize, Vec<u8>);
 
 pub(crate) struct Puppet {
     side: Side,
+    version: Version,
     tls: Tls,
     /// Ours, and its own.
     pub(crate) dcid: ConnectionId,
@@ -87,6 +88,7 @@ impl Puppet {
         let early = tls.zero_rtt_keys().filter(|_| side == Side::Client);
         Puppet {
             side,
+            version: Version::V1,
             tls,
             early,
             dcid,
@@ -133,7 +135,7 @@ impl Puppet {
         token: &[u8],
     ) -> Vec<u8> {
         let scid = self.scid;
-        let long = |kind| Header::Long { version: Version::V1, kind, dcid, scid, token };
+        let long = |kind| Header::Long { version: self.version, kind, dcid, scid, token };
         let header = match space {
             INITIAL => long(LongKind::Initial),
             HANDSHAKE => long(LongKind::Handshake),
@@ -150,6 +152,18 @@ impl Puppet {
         let mut out = Vec::new();
         seal(keys, &header, number, PacketNumber::in_bytes(number, 4), frames, &mut out);
         out
+    }
+
+    /// What it says from now on is of another version, and so is what it hears.
+    pub(crate) fn go_on_in(&mut self, version: Version, original: &ConnectionId) {
+        self.keys[INITIAL] = Some(initial_keys(version, original, self.side));
+        self.version = version;
+    }
+
+    /// What ours, which is the `sender`, said of itself.
+    pub(crate) fn peer_parameters(&self, sender: Sender) -> Parameters {
+        let bytes = self.tls.quic_transport_parameters().expect("the handshake is that far");
+        Parameters::parse(bytes, sender).expect("ours says what can be")
     }
 
     /// The number of the next packet.
@@ -199,6 +213,12 @@ impl Puppet {
                 None => return,
             }
         }
+    }
+
+    /// What a client's TLS says first; the test is to send it.
+    pub(crate) fn hello(&mut self) -> Vec<u8> {
+        self.drive_tls();
+        self.unsaid.pop().expect("TLS begins").1
     }
 
     /// What TLS wants to say, in packets.
@@ -296,8 +316,19 @@ impl Met {
         parameters: Vec<u8>,
         sessions: Sessions,
     ) -> Met {
+        Met::server_in(TlsVersion::V1, scid, config, parameters, sessions)
+    }
+
+    /// The same, and TLS of the client, whose first packets are of version 1, is of version `v`.
+    pub(crate) fn server_in(
+        v: TlsVersion,
+        scid: ConnectionId,
+        config: Config,
+        parameters: Vec<u8>,
+        sessions: Sessions,
+    ) -> Met {
         let name = tls::NAME.try_into().unwrap();
-        let tls = ClientConnection::new(sessions.client, TlsVersion::V1, name, parameters).unwrap();
+        let tls = ClientConnection::new(sessions.client, v, name, parameters).unwrap();
         let mut puppet = Puppet::new(Side::Client, tls.into(), id(1), id(1));
         puppet.scid = scid;
         let accept = Accept {

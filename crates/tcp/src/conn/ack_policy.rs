@@ -1,6 +1,6 @@
 //! When and how we acknowledge: the seam under study.
 //!
-//! Plain TCP acknowledges by one of the strategies of [`crate::ack`]; TACK's receiver decides by
+//! Plain TCP acknowledges by one of the strategies of [`tack_strategies`]; TACK's receiver decides by
 //! itself. What is common is here: an acknowledgment that is owed at once for the protocol's sake (challenge,
 //! probe, old duplicate, handshake) leaves as a bare ACK of plain TCP, and as a window IACK under
 //! TACK, so that a bare ACK of an established TACK connection always means stripped options.
@@ -10,10 +10,10 @@ use core::time::Duration;
 
 use tack_units::Instant;
 
-use crate::ack::{Acknowledge, Arrival, News, PathSeen, Receiver};
 use crate::conn::rcv::Rcv;
 use crate::conn::sack_gen::SackGenerator;
 use crate::wire::{AckType, SackBlocks};
+use tack_strategies::{Acknowledge, Arrival, News, PathSeen, Receiver};
 
 /// Acknowledgment state of one connection.
 #[derive(Debug)]

@@ -14,15 +14,15 @@
 //! ```
 //!
 //! Poll marks are offered and agreed to by the mark itself in the SYNs. They need no way back: a
-//! receiver that hears none goes on by its timer, see [`crate::ack`].
+//! receiver that hears none goes on by its timer, see [`tack_strategies`].
 //!
 //! A body travels at `SEG.SEQ = SND.UNA - len`: numbers whose text the peer has acknowledged. A
 //! body whose ACK-Type was stripped is therefore an old duplicate and can never become stream
 //! data, at no point of the connection and whatever the peer believes about the mode.
 
-use crate::ack::Needs;
 use crate::config::{ConnConfig, Encapsulation, HostConfig};
 use crate::wire::{Flags, Header, Options, Timestamps};
+use tack_strategies::Needs;
 
 /// What our SYN or SYN/ACK says.
 #[derive(Clone, Debug)]

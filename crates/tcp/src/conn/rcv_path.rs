@@ -10,7 +10,7 @@ use core::time::Duration;
 
 use tack_units::{Instant, WindowedMin};
 
-use crate::ack::PathSeen;
+use tack_strategies::PathSeen;
 
 /// RTTmin forgets what is older, as the sender's does.
 const RTT_MIN_WINDOW: Duration = Duration::from_secs(10);

@@ -28,7 +28,6 @@ use tack_cc::{Config, CongestionControl, WindowRules};
 use tack_transport::Congestion;
 use tack_units::Instant;
 
-use crate::ack::{AckStrategy, Needs, SenderSide};
 use crate::config::ConnConfig;
 use crate::conn::acceptable::{AckPlace, FIRST_BYTE, place_ack};
 use crate::conn::ecn::EcnReaction;
@@ -40,6 +39,7 @@ use crate::conn::snd::Snd;
 use crate::recovery::PlainSender;
 use crate::seq::SeqNum;
 use crate::stats::{FallbackReason, Mode};
+use tack_strategies::{AckStrategy, Needs, SenderSide};
 
 pub(crate) use acked::Progress;
 pub(crate) use info::RestOfInfo;

@@ -5,7 +5,6 @@ use core::ops::Range;
 use tack::Acked;
 use tack_units::Instant;
 
-use crate::ack::AckSeen;
 use crate::conn::acceptable::FIRST_BYTE;
 use crate::conn::arrives::Arriving;
 use crate::conn::paws::Clock;
@@ -14,6 +13,7 @@ use crate::conn::send_half::SendHalf;
 use crate::conn::snd::WindowSource;
 use crate::wire::body::{self, BodyError, Context};
 use crate::wire::{AckType, Flags};
+use tack_strategies::AckSeen;
 
 /// What an acknowledgment brought, as far as it concerns more than the sending half.
 #[derive(Clone, Copy, Debug)]

@@ -1,11 +1,11 @@
 //! What the sending half tells about a connection.
 
-use crate::ack::PathFacts;
 use crate::config::ConnConfig;
 use crate::conn::send_half::SendHalf;
 use crate::state::State;
 use crate::stats::{Counters, Info, OwdHistogram};
 use crate::wire::icmp::PathError;
+use tack_strategies::PathFacts;
 
 /// What of [`Info`] the rest of a connection tells.
 #[derive(Debug)]

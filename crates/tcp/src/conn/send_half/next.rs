@@ -5,13 +5,13 @@ use core::time::Duration;
 
 use tack_units::Instant;
 
-use crate::ack::{Last, Leaving};
 use crate::conn::send_half::SendHalf;
 use crate::conn::send_half::size::HEADER;
 use crate::conn::snd::Span;
 use crate::seq::SeqNum;
 use crate::wire::ip::Ecn;
 use crate::wire::{Flags, Form};
+use tack_strategies::{Last, Leaving};
 use tack_transport::Limit;
 
 /// What the rest of the connection would have in front of the next text.

@@ -7,7 +7,7 @@ use rand_pcg::Pcg64;
 use tack::Ranges;
 
 use super::*;
-use crate::ack::{AckStrategy, Acknowledge, Arrival, News, PathSeen, Receiver};
+use tack_strategies::{AckStrategy, Acknowledge, Arrival, News, PathSeen, Receiver};
 
 pub(super) const MSS: u64 = 1_000;
 

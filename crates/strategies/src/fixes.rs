@@ -14,15 +14,15 @@ use tack_units::Instant;
 
 /// An acknowledgment, applied.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct AckSeen {
+pub struct AckSeen {
     /// It acknowledged something cumulatively.
-    pub(crate) advanced: bool,
+    pub advanced: bool,
     /// It had SACK blocks.
-    pub(crate) has_sack: bool,
+    pub has_sack: bool,
     /// The sender was in recovery before.
-    pub(crate) in_recovery: bool,
+    pub in_recovery: bool,
     /// Room in the congestion window now, in bytes.
-    pub(crate) room: u64,
+    pub room: u64,
 }
 
 /// What the fixes remember.

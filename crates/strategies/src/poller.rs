@@ -40,22 +40,24 @@ impl Polls {
 
 /// What is about to leave, in bytes and stream offsets.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Leaving {
+pub struct Leaving {
     /// End of the segment.
-    pub(crate) end: u64,
+    pub end: u64,
     /// Its text.
-    pub(crate) len: u64,
-    pub(crate) una: u64,
+    pub len: u64,
+    /// The oldest offset that is unacknowledged.
+    pub una: u64,
     /// Full-sized text.
-    pub(crate) mss: u64,
+    pub mss: u64,
     /// The lesser of congestion window and the peer's.
-    pub(crate) window: u64,
-    pub(crate) last: Last,
+    pub window: u64,
+    /// What follows it.
+    pub last: Last,
 }
 
 /// Whether it is the last for now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Last {
+pub enum Last {
     /// More may follow.
     No,
     /// A window is full with it.

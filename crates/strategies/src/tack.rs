@@ -5,8 +5,8 @@
 //! ```
 //!
 //! The mechanism is the crate `tack`'s; here are its name and its formula. Its receiver takes over
-//! when both SYNs carried TACK-Permitted; until then, and when the path proves to strip its
-//! options, acknowledgments come as by [`AckStrategy::PLAIN`].
+//! when both ends permit it; until then, and when the path proves to strip what it
+//! says, acknowledgments come as by [`AckStrategy::PLAIN`].
 
 use ::tack::{Params, equations};
 

@@ -11,6 +11,17 @@ use super::Arrival;
 /// acknowledged byte by byte. The default MSS [RFC 9293 §3.7.1].
 const LEAST_FULL_SIZE: u32 = 536;
 
+/// Why an acknowledgment is due when it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// Something must be answered at once.
+    Asked,
+    /// As much as the rule lets wait has come.
+    Count,
+    /// The first of what waits has waited as long as the rule lets it.
+    Delay,
+}
+
 /// What waits for an acknowledgment.
 #[derive(Debug)]
 pub(crate) struct Counter {
@@ -24,13 +35,15 @@ pub(crate) struct Counter {
     unacked_bytes: u64,
     /// When an acknowledgment is due; `None` when nothing waits.
     due_at: Option<Instant>,
+    cause: Cause,
 }
 
 impl Counter {
     /// Nothing to acknowledge yet. `mss` in bytes, as announced to the peer.
     pub(crate) fn new(mss: u32) -> Counter {
         let mss = mss.max(1);
-        Counter { mss, full_size: LEAST_FULL_SIZE.min(mss), unacked_bytes: 0, due_at: None }
+        let (full_size, cause) = (LEAST_FULL_SIZE.min(mss), Cause::Delay);
+        Counter { mss, full_size, unacked_bytes: 0, due_at: None, cause }
     }
 
     /// `arrival` came: an acknowledgment is due when as many full-sized segments wait as `rule`
@@ -49,8 +62,15 @@ impl Counter {
         self.unacked_bytes += u64::from(arrival.bytes);
         let (segments, max_delay) = rule(arrival.bytes.div_ceil(self.full_size));
         let limit = u64::from(segments) * u64::from(self.full_size);
-        let full = arrival.immediate || self.unacked_bytes >= limit;
-        let by = if full { now } else { now + max_delay };
+        let cause = match self.unacked_bytes >= limit {
+            _ if arrival.immediate => Cause::Asked,
+            true => Cause::Count,
+            false => Cause::Delay,
+        };
+        let by = if cause == Cause::Delay { now + max_delay } else { now };
+        if cause != Cause::Delay || self.due_at.is_none() {
+            self.cause = cause;
+        }
         self.due_at = Some(self.due_at.map_or(by, |due| due.min(by)));
     }
 
@@ -63,6 +83,11 @@ impl Counter {
     pub(crate) fn on_ack_sent(&mut self) {
         self.unacked_bytes = 0;
         self.due_at = None;
+    }
+
+    /// Why one is due at [`Self::deadline`]; means nothing while nothing waits.
+    pub(crate) fn cause(&self) -> Cause {
+        self.cause
     }
 
     /// When one will be due; `None` when nothing waits.

@@ -9,7 +9,7 @@ use super::poller::{Leaving, Poller, Polls};
 
 /// A strategy's deviations from a sender that knows nothing of how it is acknowledged.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct SenderRule {
+pub struct SenderRule {
     /// Which segments are marked for acknowledgment.
     pub(crate) polls: Option<Polls>,
     /// The acknowledgment fixes, AF [Landström & Larzon §4.3].
@@ -22,7 +22,7 @@ pub(crate) struct SenderRule {
 
 impl SenderRule {
     /// How a window-based controller counts and falls, `usual` without the strategy.
-    pub(crate) fn window_rules(&self, usual: WindowRules) -> WindowRules {
+    pub fn window_rules(&self, usual: WindowRules) -> WindowRules {
         WindowRules {
             abc_limit: self.abc_limit.unwrap_or(usual.abc_limit),
             beta: self.beta.or(usual.beta),
@@ -33,13 +33,14 @@ impl SenderRule {
 
 /// The rule at work.
 #[derive(Debug, Default)]
-pub(crate) struct SenderSide {
+pub struct SenderSide {
     poller: Option<Poller>,
     fixes: Option<AckFixes>,
 }
 
 impl SenderSide {
-    pub(crate) fn new(rule: &SenderRule) -> SenderSide {
+    /// Nothing was sent yet.
+    pub fn new(rule: &SenderRule) -> SenderSide {
         SenderSide {
             poller: rule.polls.map(Poller::new),
             fixes: rule.fixes.then(AckFixes::default),
@@ -47,19 +48,19 @@ impl SenderSide {
     }
 
     /// The segment is to carry a mark.
-    pub(crate) fn marks(&self, leaving: &Leaving) -> bool {
+    pub fn marks(&self, leaving: &Leaving) -> bool {
         self.poller.as_ref().is_some_and(|poller| poller.marks(leaving))
     }
 
     /// The segment left.
-    pub(crate) fn on_sent(&mut self, leaving: &Leaving, marked: bool) {
+    pub fn on_sent(&mut self, leaving: &Leaving, marked: bool) {
         if let Some(poller) = &mut self.poller {
             poller.on_sent(leaving, marked);
         }
     }
 
     /// An acknowledgment was applied.
-    pub(crate) fn on_ack(&mut self, ack: &AckSeen, now: Instant) {
+    pub fn on_ack(&mut self, ack: &AckSeen, now: Instant) {
         if let Some(fixes) = &mut self.fixes {
             fixes.on_ack(ack, now);
         }
@@ -67,7 +68,7 @@ impl SenderSide {
 
     /// A probe or retransmission timer fired: the next segment must be answered, and nothing is
     /// held any more.
-    pub(crate) fn on_timeout(&mut self) {
+    pub fn on_timeout(&mut self) {
         if let Some(poller) = &mut self.poller {
             poller.on_timeout();
         }
@@ -78,14 +79,14 @@ impl SenderSide {
 
     /// Room in the window that must not be used now, in bytes, and until when; fast retransmits
     /// wait until then too.
-    pub(crate) fn held(&self, now: Instant) -> Option<(u64, Instant)> {
+    pub fn held(&self, now: Instant) -> Option<(u64, Instant)> {
         self.fixes.as_ref()?.held(now)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::ack::{AckStrategy, Needs};
+    use crate::{AckStrategy, Needs};
     use tack_cc::WindowRules;
 
     #[test]

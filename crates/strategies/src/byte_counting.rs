@@ -21,7 +21,7 @@ use core::time::Duration;
 
 use tack_units::Instant;
 
-use super::counter::Counter;
+use super::counter::{Cause, Counter};
 use super::{AckStrategy, Acknowledge, Arrival, News, PathFacts, PathSeen, Rule};
 
 /// An acknowledgment per `L` full-sized segments, or after a delay.
@@ -109,12 +109,7 @@ impl Rule for ByteCounting {
     }
 
     fn receiver(&self, mss: u32) -> DelayedAck {
-        DelayedAck {
-            rule: *self,
-            counter: Counter::new(mss),
-            quickack_left: self.quickack_segments,
-            advanced_at: None,
-        }
+        DelayedAck::new(*self, mss)
     }
 }
 
@@ -124,14 +119,56 @@ pub(super) fn parse_ms(text: &str) -> Option<u64> {
     (1..=MOST_DELAY_MS).contains(&ms).then_some(ms)
 }
 
-/// The state of the delay.
+/// What waits for an acknowledgment by [`ByteCounting`].
+///
+/// A host that counts packets instead of bytes lets each be one byte long, and the full size one byte:
+///
+/// ```
+/// use tack_strategies::{Acknowledge, Arrival, ByteCounting, Cause, DelayedAck, News, PathSeen};
+/// use tack_units::Instant;
+///
+/// let every_second = ByteCounting::new(2).delayed_by_ms(25).without_quickack();
+/// let (mut acks, path) = (DelayedAck::new(every_second, 1), PathSeen::default());
+/// let news = News::InOrder;
+/// let packet = Arrival { bytes: 1, segment: 1, immediate: false, news, polled: false };
+/// acks.on_data(&packet, &path, Instant::ZERO);
+/// assert_eq!(acks.deadline(), Some(Instant::from_millis(25)));
+/// acks.on_data(&packet, &path, Instant::from_millis(1));
+/// assert!(acks.is_due(Instant::from_millis(1)) && acks.cause() == Cause::Count);
+/// ```
 #[derive(Debug)]
-pub(crate) struct DelayedAck {
+pub struct DelayedAck {
     rule: ByteCounting,
+    /// That of the rule when the first of what waits came.
+    max_delay: Duration,
     counter: Counter,
     quickack_left: u32,
     /// When RCV.NXT moved last.
     advanced_at: Option<Instant>,
+}
+
+impl DelayedAck {
+    /// Nothing waits. `mss`: text of a full-sized segment in bytes at most.
+    pub fn new(rule: ByteCounting, mss: u32) -> DelayedAck {
+        DelayedAck {
+            rule,
+            max_delay: rule.max_delay,
+            counter: Counter::new(mss),
+            quickack_left: rule.quickack_segments,
+            advanced_at: None,
+        }
+    }
+
+    /// The peer asks for another rule: for its count from the next arrival on, for its delay once
+    /// what waits now is acknowledged.
+    pub fn adjust(&mut self, rule: ByteCounting) {
+        self.rule = rule;
+    }
+
+    /// Why an acknowledgment is due when it is; means nothing while nothing waits.
+    pub fn cause(&self) -> Cause {
+        self.counter.cause()
+    }
 }
 
 impl Acknowledge for DelayedAck {
@@ -152,11 +189,14 @@ impl Acknowledge for DelayedAck {
         if arrival.news == News::InOrder {
             self.advanced_at = Some(now);
         }
-        let (rule, left) = (&self.rule, &mut self.quickack_left);
+        if self.deadline().is_none() {
+            self.max_delay = self.rule.max_delay;
+        }
+        let (rule, max_delay, left) = (&self.rule, self.max_delay, &mut self.quickack_left);
         let by_rule = |segments| {
             let quick = *left > 0;
             *left = left.saturating_sub(segments);
-            (if quick { 0 } else { rule.segments_per_ack }, rule.max_delay)
+            (if quick { 0 } else { rule.segments_per_ack }, max_delay)
         };
         self.counter.on_data(arrival, by_rule, now);
     }
@@ -236,6 +276,41 @@ mod tests {
         delay.on_ack_sent(Instant::ZERO);
         assert_eq!(delay.deadline(), None);
         assert!(!delay.is_due(due + Duration::from_secs(9)));
+    }
+
+    #[test]
+    fn another_rule_counts_at_once_and_delays_what_comes_after_the_next_acknowledgment() {
+        let packet = Arrival { segment: 1, ..text(1) };
+        let every = |l, ms| ByteCounting::new(l).delayed_by_ms(ms).without_quickack();
+        let mut delay = DelayedAck::new(every(2, 25), 1);
+        delay.on_data(&packet, &PATH, Instant::ZERO);
+        delay.adjust(every(4, 5));
+        for ms in [1, 2] {
+            delay.on_data(&packet, &PATH, Instant::from_millis(ms));
+            assert_eq!(delay.deadline(), Some(Instant::from_millis(25)));
+            assert_eq!(delay.cause(), Cause::Delay);
+        }
+        delay.on_data(&packet, &PATH, Instant::from_millis(3));
+        assert_eq!(delay.deadline(), Some(Instant::from_millis(3)));
+        assert_eq!(delay.cause(), Cause::Count);
+        delay.on_ack_sent(Instant::from_millis(3));
+        delay.on_data(&packet, &PATH, Instant::from_millis(4));
+        assert_eq!(delay.deadline(), Some(Instant::from_millis(9)));
+    }
+
+    #[test]
+    fn an_acknowledgment_is_due_because_something_asks_or_as_many_came_or_for_the_delay() {
+        let mut delay = lazy(2);
+        delay.on_data(&at_once(100), &PATH, Instant::ZERO);
+        assert_eq!(delay.cause(), Cause::Asked);
+        delay.on_data(&text(100), &PATH, Instant::ZERO);
+        assert_eq!(delay.cause(), Cause::Asked, "what came since changes nothing");
+        delay.on_data(&text(FULL), &PATH, Instant::ZERO);
+        delay.on_data(&text(FULL), &PATH, Instant::ZERO);
+        assert_eq!(delay.cause(), Cause::Count);
+        delay.on_ack_sent(Instant::ZERO);
+        delay.on_data(&text(100), &PATH, Instant::ZERO);
+        assert_eq!(delay.cause(), Cause::Delay);
     }
 
     #[test]

@@ -28,12 +28,12 @@
 //!
 //! The table at the end of this file, `strategies!`, is the only place that lists strategies: a new
 //! one is one file beside those below and one line there, besides its `mod` and `use`. A connection
-//! asks a strategy four things and never which one it is: what both SYNs must agree on, what holds
+//! asks a strategy four things and never which one it is: what both ends must agree on, what holds
 //! with this peer, a state machine that says when an acknowledgment is due, and what changes at the
 //! sender of data.
 //!
 //! ```
-//! use tack_tcp::{AckStrategy, PathFacts};
+//! use tack_strategies::{AckStrategy, PathFacts};
 //! use tack_units::Rate;
 //!
 //! let rtt_min = core::time::Duration::from_millis(80);
@@ -48,7 +48,7 @@
 //!
 //! A type for its parameters, `Rule` for it, and a receiver's state with the verbs of
 //! `Acknowledge`; `counter::Counter` is what most states are made of. Every third segment, for
-//! instance, is `ack/third.rs`:
+//! instance, is `third.rs`:
 //!
 //! ```text
 //! //! Every third full-sized segment, or 30 ms after the first: `f = bw/MSS / min(3, ..)`.
@@ -98,20 +98,21 @@ use tack_units::{Instant, Rate};
 
 pub use ack_ratio::AckRatio;
 pub use bounded::Bounded;
-pub use byte_counting::ByteCounting;
+pub use byte_counting::{ByteCounting, DelayedAck};
+pub use counter::Cause;
 pub use every_segment::EverySegment;
-pub(crate) use fixes::AckSeen;
+pub use fixes::AckSeen;
 pub use linux::Linux;
 pub use per_window::PerWindow;
 pub use picoquic::Picoquic;
-pub(crate) use poller::{Last, Leaving};
-pub(crate) use sender::{SenderRule, SenderSide};
+pub use poller::{Last, Leaving};
+pub use sender::{SenderRule, SenderSide};
 pub use srt::Srt;
 
 /// What a formula of frequency needs to know of a path in steady state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PathFacts {
-    /// Rate at which text arrives, TCP and IP headers not counted.
+    /// Rate at which text arrives, headers not counted.
     pub bw: Rate,
     /// RTTmin.
     pub rtt_min: Duration,
@@ -141,48 +142,48 @@ impl PathFacts {
     }
 }
 
-/// What both SYNs must agree on before a strategy can be.
+/// What both ends must agree on before a strategy can be; TCP's say so in their SYNs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Needs {
+pub enum Needs {
     /// Nothing: the receiver decides alone.
     Nothing,
-    /// TACK-Permitted in both.
+    /// TACK, permitted by both.
     Tack,
-    /// The poll mark in both: each end acknowledges what the other marks.
+    /// The poll mark: each end acknowledges what the other marks.
     Polls,
 }
 
 /// What a receiver of data sees of the path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct PathSeen {
+pub struct PathSeen {
     /// Least round trip; `None` before the first.
-    pub(crate) rtt_min: Option<Duration>,
+    pub rtt_min: Option<Duration>,
     /// Bytes that came in a round trip; `None` before the first.
-    pub(crate) window: Option<u64>,
+    pub window: Option<u64>,
     /// Our own retransmission timeout, which is about the peer's; `None` before the first round
     /// trip.
-    pub(crate) rto: Option<Duration>,
+    pub rto: Option<Duration>,
 }
 
 /// A segment with text or FIN, as far as plain acknowledgment goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Arrival {
+pub struct Arrival {
     /// Sequence space it takes.
-    pub(crate) bytes: u32,
+    pub bytes: u32,
     /// That of one segment, when the device merged several into this one.
-    pub(crate) segment: u32,
+    pub segment: u32,
     /// Out of order, fills a hole, FIN or a duplicate: acknowledged at once by every strategy
     /// [RFC 5681 §4.2].
-    pub(crate) immediate: bool,
+    pub immediate: bool,
     /// What came of it.
-    pub(crate) news: News,
+    pub news: News,
     /// It has a poll mark, and polls were agreed on.
-    pub(crate) polled: bool,
+    pub polled: bool,
 }
 
 /// What a segment brought.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum News {
+pub enum News {
     /// RCV.NXT moved.
     InOrder,
     /// Text behind a hole.
@@ -219,7 +220,7 @@ pub(crate) trait Rule {
     /// Acknowledgments per second in steady state without loss.
     fn frequency(&self, path: &PathFacts) -> f64;
 
-    /// What both SYNs must agree on.
+    /// What both ends must agree on.
     fn needs(&self) -> Needs {
         Needs::Nothing
     }
@@ -231,7 +232,7 @@ pub(crate) trait Rule {
 }
 
 /// When an acknowledgment is due: the verbs of a receiver of data.
-pub(crate) trait Acknowledge {
+pub trait Acknowledge {
     /// Text or FIN arrived.
     fn on_data(&mut self, arrival: &Arrival, path: &PathSeen, now: Instant);
 
@@ -279,10 +280,10 @@ macro_rules! strategies {
             }
 
             /// The receiver's state. `mss`: text of a segment in bytes, as announced to the peer.
-            pub(crate) fn receiver(&self, mss: u32) -> Receiver {
-                match self {
-                    $(AckStrategy::$variant(rule) => Receiver::$variant(rule.receiver(mss)),)*
-                }
+            pub fn receiver(&self, mss: u32) -> Receiver {
+                Receiver(match self {
+                    $(AckStrategy::$variant(rule) => State::$variant(rule.receiver(mss)),)*
+                })
             }
         }
 
@@ -299,19 +300,18 @@ macro_rules! strategies {
             }
         }
 
-        /// The receiver's state of any strategy.
         #[derive(Debug)]
-        pub(crate) enum Receiver {
+        enum State {
             $($variant(<$rule as Rule>::Receiver),)*
         }
 
-        impl Receiver {
+        impl State {
             fn verbs(&self) -> &dyn Acknowledge {
-                match self { $(Receiver::$variant(receiver) => receiver,)* }
+                match self { $(State::$variant(receiver) => receiver,)* }
             }
 
             fn verbs_mut(&mut self) -> &mut dyn Acknowledge {
-                match self { $(Receiver::$variant(receiver) => receiver,)* }
+                match self { $(State::$variant(receiver) => receiver,)* }
             }
         }
     };
@@ -367,34 +367,38 @@ impl AckStrategy {
         self.rule().frequency(path)
     }
 
-    /// What both SYNs must agree on.
-    pub(crate) fn needs(&self) -> Needs {
+    /// What both ends must agree on.
+    pub fn needs(&self) -> Needs {
         self.rule().needs()
     }
 
     /// What is left of it with a peer with which `agreed` was agreed on.
-    pub(crate) fn in_force(self, agreed: Needs) -> AckStrategy {
+    pub fn in_force(self, agreed: Needs) -> AckStrategy {
         let needs = self.needs();
         if needs == Needs::Nothing || needs == agreed { self } else { AckStrategy::PLAIN }
     }
 
     /// What changes at the sender of data.
-    pub(crate) fn sender(&self) -> SenderRule {
+    pub fn sender(&self) -> SenderRule {
         self.rule().sender()
     }
 }
 
+/// The receiver's state of any strategy.
+#[derive(Debug)]
+pub struct Receiver(State);
+
 impl Acknowledge for Receiver {
     fn on_data(&mut self, arrival: &Arrival, path: &PathSeen, now: Instant) {
-        self.verbs_mut().on_data(arrival, path, now);
+        self.0.verbs_mut().on_data(arrival, path, now);
     }
 
     fn on_ack_sent(&mut self, now: Instant) {
-        self.verbs_mut().on_ack_sent(now);
+        self.0.verbs_mut().on_ack_sent(now);
     }
 
     fn deadline(&self) -> Option<Instant> {
-        self.verbs().deadline()
+        self.0.verbs().deadline()
     }
 }
 
@@ -419,5 +423,4 @@ impl fmt::Display for AckStrategy {
 }
 
 #[cfg(test)]
-#[path = "ack/tests.rs"]
 mod tests;

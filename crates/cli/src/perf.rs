@@ -67,7 +67,7 @@ pub enum PerfError {
     #[error("the server refused the test: {0}")]
     Refused(String),
     /// The other side is something else, or breaks the protocol.
-    #[error("the peer does not speak tack's measuring protocol: {0}")]
+    #[error("the peer does not speak tack's measuring protocol (is it `tack perf -s`?): {0}")]
     Protocol(&'static str),
     /// Too long a silence.
     #[error("nothing moved for {0} s; giving up")]

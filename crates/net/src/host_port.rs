@@ -26,6 +26,9 @@ pub enum HostError {
     /// A bracket is missing.
     #[error("`{0}` is no IPv6 address in brackets; write [ADDRESS]:PORT")]
     BadBrackets(String),
+    /// A link-local address means nothing without its link [RFC 4007 §11].
+    #[error("`{0}` is on every link: say which one, as in `{0}%eth0`")]
+    NoZone(Ipv6Addr),
     /// There is no port, and none to take instead.
     #[error("`{0}` has no port; write HOST:PORT")]
     NoPort(String),
@@ -41,8 +44,7 @@ impl HostPort {
         if let Some(rest) = text.strip_prefix('[') {
             let (name, after) =
                 rest.split_once(']').ok_or_else(|| HostError::BadBrackets(text.to_owned()))?;
-            let zoneless = name.split('%').next().unwrap_or(name);
-            if zoneless.parse::<Ipv6Addr>().is_err() {
+            if !is_ipv6(name)? {
                 return Err(HostError::BadBrackets(text.to_owned()));
             }
             return match after.strip_prefix(':') {
@@ -51,8 +53,7 @@ impl HostPort {
                 None => Err(HostError::BadBrackets(text.to_owned())),
             };
         }
-        // With a zone, too: `fe80::1%eth0`.
-        if text.split('%').next().unwrap_or(text).parse::<Ipv6Addr>().is_ok() {
+        if is_ipv6(text)? {
             return with(text, default_port);
         }
         let (name, port) = match text.rsplit_once(':') {
@@ -89,6 +90,15 @@ impl fmt::Display for HostPort {
     }
 }
 
+/// Whether it is an IPv6 address, with a zone perhaps: `fe80::1%eth0`.
+fn is_ipv6(text: &str) -> Result<bool, HostError> {
+    let (address, zone) = text.split_once('%').map_or((text, ""), |(ip, zone)| (ip, zone));
+    match address.parse::<Ipv6Addr>() {
+        Ok(ip) if ip.is_unicast_link_local() && zone.is_empty() => Err(HostError::NoZone(ip)),
+        parsed => Ok(parsed.is_ok()),
+    }
+}
+
 fn parse_port(text: &str) -> Result<u16, HostError> {
     match text.parse() {
         Ok(port) if port > 0 => Ok(port),
@@ -122,6 +132,14 @@ mod tests {
         assert_eq!("[::1]:80".parse(), Ok(HostPort { name: "::1".to_owned(), port: 80 }));
         for text in ["example.org", "::1", "[::1]"] {
             assert_eq!(text.parse::<HostPort>(), Err(HostError::NoPort(text.to_owned())));
+        }
+    }
+
+    #[test]
+    fn an_address_of_one_link_has_to_say_of_which() {
+        for text in ["fe80::1", "[fe80::1]:80", "fe80::1%"] {
+            let ip = "fe80::1".parse().unwrap();
+            assert_eq!(HostPort::parse(text, 7), Err(HostError::NoZone(ip)), "{text}");
         }
     }
 

@@ -12,6 +12,7 @@
 
 mod burst;
 mod driven;
+mod handshakes;
 mod kept;
 mod strangers;
 pub(crate) mod token;
@@ -32,6 +33,7 @@ use crate::secret::{CID_LEN, Secret};
 use crate::seen::{DropReason, Log, Seen, What};
 use crate::wire::{ConnectionId, Head, ParseError, Protected};
 use burst::{burst, transmit};
+use handshakes::Handshakes;
 use kept::{Server, Tokens};
 
 /// Names a connection of one endpoint; never reused.
@@ -50,16 +52,21 @@ pub struct Listen {
     /// Handshakes under way beyond which a client has to show first that it is where it says, by a Retry
     /// unless it has a token of an earlier connection. 0: always.
     pub max_handshakes: usize,
+    /// Handshakes under way in all, each of which takes some 100 kB. Of more, a newcomer takes the place of the
+    /// oldest of whichever address has the most, and of nobody if that is its own.
+    pub max_at_once: usize,
     /// Established connections that wait to be accepted, of which each may hold what its windows allow; of
     /// more nothing is heard.
     pub max_waiting: usize,
 }
 
 impl Listen {
-    /// A thousand connections, 256 that nobody accepted, a hundred handshakes at a time before clients have
-    /// to show where they are.
+    /// A thousand connections, 256 that nobody accepted, 256 handshakes at a time, and a hundred before
+    /// clients have to show where they are.
     pub fn new(tls: Arc<ServerConfig>, config: Config) -> Listen {
-        Listen { tls, config, max_connections: 1_000, max_handshakes: 100, max_waiting: 256 }
+        let (max_connections, max_waiting) = (1_000, 256);
+        let (max_handshakes, max_at_once) = (100, 256);
+        Listen { tls, config, max_connections, max_handshakes, max_at_once, max_waiting }
     }
 }
 
@@ -95,6 +102,8 @@ pub struct EndpointCounters {
     pub resets: u64,
     /// First packets dropped because there were too many connections.
     pub refused: u64,
+    /// Handshakes given up for those of others.
+    pub displaced: u64,
 }
 
 /// A connection and what the endpoint remembers of it.
@@ -123,9 +132,7 @@ pub struct Endpoint {
     listen: Option<Listen>,
     connections: BTreeMap<u64, Entry>,
     by_cid: BTreeMap<ConnectionId, u64>,
-    /// What first packets were sent to, until the client knows another ID.
-    by_first: BTreeMap<(SocketAddr, ConnectionId), u64>,
-    handshaking: BTreeMap<u64, (SocketAddr, ConnectionId)>,
+    handshakes: Handshakes,
     incoming: usize,
     /// Connections that we began, and whom they are to.
     began: BTreeMap<u64, Server>,
@@ -153,8 +160,7 @@ impl Endpoint {
             listen: listen.map(Listen::with_its_own_sessions),
             connections: BTreeMap::new(),
             by_cid: BTreeMap::new(),
-            by_first: BTreeMap::new(),
-            handshaking: BTreeMap::new(),
+            handshakes: Handshakes::default(),
             incoming: 0,
             began: BTreeMap::new(),
             tokens: Tokens::default(),
@@ -308,7 +314,7 @@ impl Endpoint {
             self.note_dropped(from, head.dcid, datagram.len(), DropReason::Unknown, now);
             return self.on_unknown(from, head.dcid, datagram, now);
         }
-        known = known.or_else(|| self.by_first.get(&(from, head.dcid)).copied());
+        known = known.or_else(|| self.handshakes.find((from, head.dcid)));
         let admitted = if known.is_none() { self.admit_first(from, datagram, now) } else { None };
         let Some(number) = known.or(admitted) else {
             return self.note_dropped(from, head.dcid, datagram.len(), DropReason::Unknown, now);
@@ -400,7 +406,7 @@ impl Endpoint {
             self.arrived.push_back(number);
         }
         if is_established || is_over {
-            self.forget_handshake(number);
+            self.handshakes.end(number);
         }
         if let Some((server, token)) = self.began.get(&number).cloned().zip(given) {
             self.tokens.keep(server, token);
@@ -410,18 +416,15 @@ impl Endpoint {
         }
     }
 
-    fn forget_handshake(&mut self, number: u64) {
-        if let Some(first) = self.handshaking.remove(&number) {
-            self.by_first.remove(&first);
-        }
-    }
-
     /// A connection is over: nothing finds it any more but who holds it.
     fn retire(&mut self, number: u64) {
         let Some(entry) = self.connections.get_mut(&number) else { return };
         if !core::mem::replace(&mut entry.is_retired, true) {
             for cid in entry.conn.cids() {
                 self.by_cid.remove(&cid);
+            }
+            if let Some(at) = entry.deadline.take() {
+                self.deadlines.remove(&(at, number));
             }
             self.began.remove(&number);
             self.incoming -= usize::from(entry.conn.side() == rustls::Side::Server);

@@ -3,9 +3,12 @@
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs::{self, Metadata};
+use std::io::{Error, ErrorKind};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+
+use tack_net::HostPort;
 
 use crate::transfer::error::TransferError;
 use crate::transfer::list::{Entry, FileList, Kind, ListError, Mtime};
@@ -48,7 +51,12 @@ pub fn scan(paths: &[PathBuf], follow: bool) -> Result<Scan, TransferError> {
     for given in paths {
         let name = name_of(given)?;
         let path = RelPath::from_bytes(name.as_bytes()).map_err(ListError::Name)?;
-        fs::metadata(given).map_err(TransferError::disk("send", given))?;
+        let meta = fs::metadata(given).map_err(absent(given, paths))?;
+        if !meta.is_dir() && !meta.is_file() {
+            let other =
+                "it is no file and no folder; what comes out of it is sent by `tack send -`";
+            return Err(TransferError::disk("send", given)(Error::other(other)));
+        }
         let mut todo = vec![Todo { origin: given.clone(), path, follow: true, above: Vec::new() }];
         while let Some(next) = todo.pop() {
             scan.visit(next, follow, &mut todo, &mut linked)?;
@@ -64,6 +72,18 @@ pub fn scan(paths: &[PathBuf], follow: bool) -> Result<Scan, TransferError> {
     Ok(scan)
 }
 
+/// Why a given path is not there. Who writes the host first meets it here.
+fn absent(given: &Path, paths: &[PathBuf]) -> impl FnOnce(Error) -> TransferError {
+    let is_host = given.to_str().is_some_and(|it| it.parse::<HostPort>().is_ok());
+    let swapped = paths.len() == 1 && is_host;
+    let place = given.to_owned();
+    move |e: Error| {
+        let why = "no such file; what is sent comes first, the host last";
+        let e = if swapped && e.kind() == ErrorKind::NotFound { Error::other(why) } else { e };
+        TransferError::disk("send", place)(e)
+    }
+}
+
 /// The name under which a path given by the user is sent: its last component.
 fn name_of(given: &Path) -> Result<std::ffi::OsString, TransferError> {
     if let Some(name) = given.file_name() {
@@ -71,7 +91,7 @@ fn name_of(given: &Path) -> Result<std::ffi::OsString, TransferError> {
     }
     // `.`, `..` and `dir/..` have a name of their own once resolved; `/` has none.
     let full = given.canonicalize().map_err(TransferError::disk("send", given))?;
-    let nameless = || std::io::Error::other("it has no name; send what is in it instead");
+    let nameless = || Error::other("it has no name; send what is in it instead");
     full.file_name()
         .map(OsStr::to_owned)
         .ok_or_else(|| TransferError::disk("send", given)(nameless()))
@@ -143,7 +163,7 @@ impl Scan {
         children
     }
 
-    fn cannot_read(&mut self, origin: &Path, error: std::io::Error) -> Result<(), TransferError> {
+    fn cannot_read(&mut self, origin: &Path, error: Error) -> Result<(), TransferError> {
         self.unreadable.push(TransferError::disk("read", origin)(error).to_string());
         Ok(())
     }

@@ -132,7 +132,8 @@ impl Source {
             let want = CHUNK.min(usize::try_from(left).unwrap_or(CHUNK));
             buffer.resize(HEADER + want, 0);
             if let Err(e) = file.read_exact(&mut buffer[HEADER..]) {
-                return Ok(Err(e));
+                // It may have become shorter.
+                return Ok(check_unchanged(entry, &file).and(Err(e)));
             }
             hasher.update(&buffer[HEADER..]);
             buffer[..HEADER].copy_from_slice(&frame::data_header(want));
@@ -159,4 +160,35 @@ pub fn channels() -> Channels {
     let (events_in, events_out) = mpsc::channel(CHUNKS_AHEAD);
     let (spare_in, spare_out) = mpsc::channel(CHUNKS_AHEAD + 2);
     (events_in, events_out, spare_in, spare_out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::transfer::scan::scan;
+
+    #[test]
+    fn a_file_that_becomes_shorter_under_way_is_said_to_have_changed() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = dir.path().join("f");
+        let file = File::create(&at).unwrap();
+        file.set_len(100 * CHUNK as u64).unwrap();
+        let found = scan(std::slice::from_ref(&at), false).unwrap();
+        let (events, mut heard, _spent, spare) = channels();
+        let (list, origins) = (Arc::new(found.list), Arc::new(found.origins));
+        let source = Source { list, origins, events, spare };
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let last = runtime.block_on(async {
+            let start = Start { index: 0, resume: None };
+            tokio::task::spawn_blocking(move || source.run(vec![start]));
+            let mut last = heard.recv().await;
+            while let Some(event) = heard.recv().await {
+                file.set_len(1).unwrap();
+                last = Some(event);
+            }
+            last
+        });
+        let Some(Event::Skip { reason, .. }) = last else { panic!("{last:?}") };
+        assert!(reason.contains("it changed while it was being sent"), "{reason}");
+    }
 }

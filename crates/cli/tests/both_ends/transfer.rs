@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::{MetadataExt, symlink};
+use std::path::Path;
 use std::time::Duration;
 
 use rand::RngExt;
@@ -219,6 +220,19 @@ fn following_links_sends_what_they_point_to_and_ends_on_a_loop() {
     assert_eq!(names, ["tree", "tree/link"]);
     assert_eq!(found.list.total_bytes(), 5);
     assert_eq!(found.skipped.len(), 1);
+}
+
+#[test]
+fn what_is_asked_for_and_cannot_be_sent_is_an_error_that_says_what_to_do() {
+    let dir = tempdir().unwrap();
+    let refused = |path: &Path| scan(&[path.to_owned()], false).unwrap_err().to_string();
+    // Not `sent 0 files, verified`.
+    let device = refused(Path::new("/dev/null"));
+    assert!(device.contains("tack send -"), "{device}");
+    let swapped = refused(Path::new("nas.invalid:9000"));
+    assert!(swapped.contains("the host last"), "{swapped}");
+    let missing = refused(&dir.path().join("missing"));
+    assert!(missing.contains("No such file"), "{missing}");
 }
 
 #[test]

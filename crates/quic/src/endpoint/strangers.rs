@@ -60,10 +60,15 @@ impl Endpoint {
             return None;
         }
         let shown = token::read(&self.secret, token, from, &dcid, now);
-        if shown.is_none() && self.handshaking.len() >= listen.max_handshakes {
+        if shown.is_none() && self.handshakes.len() >= listen.max_handshakes {
             self.retry(from, version, (dcid, scid), now);
             return None;
         }
+        if self.handshakes.len() >= listen.max_at_once && !self.make_room(from) {
+            self.counters.refused += 1;
+            return None;
+        }
+        let listen = self.listen.as_ref()?;
         let (original_dcid, retry_scid) = match shown {
             Some(Shown::Retry(original)) => (original, Some(dcid)),
             Some(Shown::Before) | None => (dcid, None),
@@ -81,16 +86,26 @@ impl Endpoint {
         };
         let number = self.next;
         let conn = Connection::accept_as(accept, self.secret.clone(), number, now).ok()?;
-        self.by_first.insert((from, dcid), number);
-        self.handshaking.insert(number, (from, dcid));
+        self.handshakes.begin(number, (from, dcid));
         self.incoming += 1;
         self.insert(conn);
         Some(number)
     }
 
+    /// Another handshake makes room for one from there. Whether there is room.
+    fn make_room(&mut self, from: SocketAddr) -> bool {
+        // What may have been accepted already is somebody's.
+        let may_go = |n| self.connections.get(&n).is_some_and(|entry| !entry.is_offered);
+        let Some(number) = self.handshakes.displaced_by(from, may_go) else { return false };
+        self.handshakes.end(number);
+        self.retire(number);
+        self.counters.displaced += 1;
+        true
+    }
+
     /// What looked like a first packet was none: nothing of it is kept.
     pub(super) fn turn_away(&mut self, number: u64) {
-        self.forget_handshake(number);
+        self.handshakes.end(number);
         if self.connections.remove(&number).is_some() {
             self.incoming -= 1;
         }

@@ -111,6 +111,26 @@ fn of_more_clients_than_are_allowed_nothing_is_heard() {
 }
 
 #[test]
+fn handshakes_that_stand_still_make_room_for_somebody_else() {
+    let mut pair = Pair::new(Listen { max_at_once: 4, ..listen() });
+    for _ in 0..10 {
+        pair.connect(Config::default());
+    }
+    pair.run(Duration::from_millis(15));
+    assert_eq!(pair.ends[1].connections().count(), 4, "of one address");
+    // They have all they want: places.
+    pair.ends[0] = Endpoint::new([3; 32], None);
+    pair.wire.clear();
+    pair.left.push(pair.addresses[0]);
+    pair.addresses[0] = ([10, 0, 0, 9], 5_000).into();
+    let id = pair.connect(Config::default());
+    pair.run(Duration::from_millis(100));
+    assert!(pair.connected(0), "at once, not when the others are given up");
+    assert_eq!(pair.ends[1].counters().displaced, 1);
+    pair.transfer(id, 10_000);
+}
+
+#[test]
 fn another_version_is_answered_with_ours_and_noise_with_nothing() {
     let mut pair = Pair::new(listen());
     let mut datagram = vec![0xc0, 9, 9, 9, 9, 1, 7, 1, 8];

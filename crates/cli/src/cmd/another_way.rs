@@ -183,8 +183,8 @@ mod tests {
     /// How long after the last word another connection is there, where the first `lost` attempts lead nowhere
     /// and others take two round trips.
     fn found_after(lost: usize) -> Duration {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_time();
-        runtime.start_paused(true).build().unwrap().block_on(async {
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        runtime.enable_time().start_paused(true).build().unwrap().block_on(async {
             let connection = Lost { since: Instant::now(), ended: Cell::new(false) };
             let attempts = Cell::new(0);
             let dial = || {

@@ -21,6 +21,7 @@ pub use self::envelope::EnvelopeArgs;
 pub use self::experiment::{FigureArgs, FigureFile, ReproduceArgs, RunArgs, StoreArgs, files};
 #[cfg(target_os = "linux")]
 pub use self::versus::VersusArgs;
+use crate::exit::Failure;
 
 const AFTER: &str = "\
 Examples:
@@ -81,6 +82,16 @@ pub struct HowArgs {
     /// No progress bar
     #[arg(short, long)]
     pub quiet: bool,
+}
+
+/// Refuses the first flag whose value is not between its least and its most.
+fn within(limits: &[(&str, f64, f64, f64)]) -> Result<(), Failure> {
+    match limits.iter().find(|(_, value, least, most)| !(*least..=*most).contains(value)) {
+        None => Ok(()),
+        Some((flag, value, least, most)) => {
+            Err(Failure::usage(format!("{flag} {value}: from {least} to {most} can run")))
+        }
+    }
 }
 
 /// Reads `2/4`.

@@ -26,7 +26,7 @@ use crate::exit::{ExitCode, Failure};
 /// Runs an experiment.
 pub fn run(args: LabArgs) -> Result<ExitCode, Failure> {
     match args.command {
-        LabCommand::Compare(args) => experiment::figures(&["compare"], &args.figure()),
+        LabCommand::Compare(args) => experiment::compare(&args),
         LabCommand::Run(args) => experiment::run_file(&args),
         LabCommand::Airtime(args) => airtime::airtime(&args),
         LabCommand::Acks(args) => experiment::figures(&["acks"], &args),

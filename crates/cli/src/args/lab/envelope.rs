@@ -7,7 +7,7 @@ use tack_lab::envelope::{PROPERTIES, RANDOM, contest};
 use tack_lab::experiment::Experiment;
 use tack_lab::scenario::Strategy;
 
-use super::{HowArgs, parse_shard};
+use super::{HowArgs, parse_shard, within};
 use crate::exit::Failure;
 
 const AFTER: &str = "\
@@ -137,15 +137,5 @@ impl EnvelopeArgs {
     pub fn indices(&self) -> Vec<u64> {
         let (part, parts) = self.shard.unwrap_or((1, 1));
         (0..self.draws).skip(part - 1).step_by(parts).collect()
-    }
-}
-
-/// Refuses the first flag whose value is not between its least and its most.
-fn within(limits: &[(&str, f64, f64, f64)]) -> Result<(), Failure> {
-    match limits.iter().find(|(_, value, least, most)| !(*least..=*most).contains(value)) {
-        None => Ok(()),
-        Some((flag, value, least, most)) => {
-            Err(Failure::usage(format!("{flag} {value}: from {least} to {most} can run")))
-        }
     }
 }

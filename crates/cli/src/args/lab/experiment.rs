@@ -11,7 +11,7 @@ use super::{HowArgs, parse_shard};
 use crate::exit::{ExitCode, Failure};
 
 /// Where results are kept and how they are put together; the same for every experiment.
-#[derive(Clone, Debug, Args)]
+#[derive(Clone, Debug, Default, Args)]
 pub struct StoreArgs {
     /// Go on with what was interrupted: the default
     #[arg(long, action = ArgAction::SetTrue, overrides_with = "no_resume")]

@@ -11,7 +11,7 @@ use indicatif::ProgressBar;
 use serde_json::json;
 use tack_lab::backend::record_of;
 use tack_lab::claim::Finding;
-use tack_lab::experiment::Extent;
+use tack_lab::experiment::{Experiment, Extent};
 use tack_lab::host::{Controllers, Host};
 use tack_lab::item::{Item, Plan, distinct};
 use tack_lab::output::write_csv;
@@ -22,11 +22,13 @@ use tack_lab::record::Record;
 use tack_lab::recorder::run_items;
 use tack_lab::reproduce::{Loaded, Report, findings_text};
 use tack_lab::store::merge;
-use tack_lab::svg::Plot;
+use tack_lab::svg::{Plot, stacked};
 use tack_lab::{Recordings, bundle, html, results, simulate_recorded};
 
 use super::{at, failed, interruptible, print_json, progress, recorder, texts, why_stopped};
-use crate::args::lab::{FigureArgs, FigureFile, HowArgs, ReproduceArgs, RunArgs, StoreArgs, files};
+use crate::args::lab::{
+    CompareArgs, FigureArgs, FigureFile, HowArgs, ReproduceArgs, RunArgs, StoreArgs, files,
+};
 use crate::cmd::extras::print;
 use crate::exit::{ExitCode, Failure};
 
@@ -259,7 +261,8 @@ pub(super) fn show(
     }
     if args.json {
         let findings: Vec<&Finding> = whole.iter().flat_map(|(_, r)| &r.findings).collect();
-        print_json(&json!({ "findings": findings }))?;
+        let figures: Vec<_> = whole.iter().map(|(l, r)| l.json(r, &outcome.records)).collect();
+        print_json(&json!({ "findings": findings, "figures": figures }))?;
     } else {
         print(summary(&whole).as_bytes())?;
     }
@@ -328,4 +331,33 @@ fn write_figure(
     let mut text = serde_json::to_vec_pretty(&loaded.json(report, records)).map_err(failed)?;
     text.push(b'\n');
     write(&dir.join(format!("{id}.json")), &text)
+}
+
+/// `tack lab compare`.
+pub(super) fn compare(args: &CompareArgs) -> Result<ExitCode, Failure> {
+    if let Some(path) = &args.plot {
+        // Not after minutes of work.
+        File::create(path).map_err(|e| at(path, e))?;
+    }
+    let (path, text) =
+        *bundle::find("compare").first().ok_or_else(|| failed("there is no such file"))?;
+    let wrong = |e| Failure::usage(format!("{path}, {e}"));
+    let mut experiment = Experiment::parse(text).map_err(wrong)?;
+    args.apply(&mut experiment)?;
+    let loaded = Loaded::of(experiment, text, Extent::Usual).map_err(wrong)?;
+    let items = distinct(&[&loaded.plan]);
+    let Outcome { records, stopped } = execute(&items, None, &StoreArgs::default(), &args.how)?;
+    stopped.map_or(Ok(()), Err)?;
+    let report = loaded.report(&records).ok_or_else(|| failed("runs are missing"))?;
+    if let Some(path) = &args.plot {
+        let plots: Vec<Plot> = report.shown.iter().flat_map(|s| s.plots.clone()).collect();
+        write(path, stacked(&plots).as_bytes())?;
+    }
+    match (args.json, args.csv) {
+        (true, _) => print_json(&loaded.json(&report, &records)),
+        (_, true) => {
+            print(report.shown.first().map(|s| s.table.csv()).unwrap_or_default().as_bytes())
+        }
+        _ => print(report.text().as_bytes()),
+    }
 }

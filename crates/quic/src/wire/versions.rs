@@ -12,7 +12,7 @@ use super::read::Reader;
 
 const WHAT: &str = "version_information";
 
-/// See the [module's text](self).
+/// What one side says of versions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VersionInformation {
     /// Of the packets that its sender's handshake is said in; a client's of its first.

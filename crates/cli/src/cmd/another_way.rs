@@ -39,25 +39,6 @@ pub const PROBES: Keepalive = Keepalive {
     probes: 240,
 };
 
-/// A connection, as it is seen from beside.
-pub trait Watched {
-    /// What is seen, and the round trip if it is known; `None`: it is no more.
-    fn sight(&self) -> Option<(Sight, Option<Duration>)>;
-
-    /// Ends it.
-    fn end(&self);
-}
-
-impl Watched for Watch {
-    fn sight(&self) -> Option<(Sight, Option<Duration>)> {
-        Watch::sight(self)
-    }
-
-    fn end(&self) {
-        self.abort();
-    }
-}
-
 /// Waits until the stream has stood still and one of the connections that `dial` makes is there.
 /// The stream is ended then. Without a stream to watch, they are dialled at once.
 ///
@@ -66,7 +47,7 @@ impl Watched for Watch {
 /// # Errors
 /// A failure after which no other attempt `is_of_use`.
 pub async fn another_way<T, E, F>(
-    watch: Option<&impl Watched>,
+    watch: Option<&Watch>,
     dial: impl Fn() -> F,
     mut is_of_use: impl FnMut(&E) -> bool,
 ) -> Result<T, E>
@@ -101,7 +82,7 @@ where
         match made {
             Some(Ok(made)) => {
                 tracing::info!("another connection is there");
-                watch.inspect(|watch| watch.end());
+                watch.inspect(|watch| watch.abort());
                 return Ok(made);
             }
             Some(Err(error)) if !is_of_use(&error) => return Err(error),
@@ -146,8 +127,6 @@ impl Pulse {
 
 #[cfg(test)]
 mod tests {
-    use std::cell::Cell;
-
     use super::*;
 
     /// For how many seconds `sights`, one every 100 ms, are watched until they stand still.
@@ -158,58 +137,6 @@ mod tests {
             let at = Duration::from_millis(100 * n);
             pulse.stands_still(sights(n), Duration::ZERO, start + at).then_some(at.as_secs_f64())
         })
-    }
-
-    /// A connection that is heard for five seconds, and then no more.
-    struct Lost {
-        since: Instant,
-        ended: Cell<bool>,
-    }
-
-    const HEARD: Duration = Duration::from_secs(5);
-
-    impl Watched for Lost {
-        fn sight(&self) -> Option<(Sight, Option<Duration>)> {
-            let heard = self.since.elapsed().min(HEARD);
-            let packets_received = u64::try_from(heard.as_millis() / 10).unwrap();
-            Some((Sight { packets_received, ..Sight::default() }, Some(Duration::from_millis(80))))
-        }
-
-        fn end(&self) {
-            self.ended.set(true);
-        }
-    }
-
-    /// How long after the last word another connection is there, where the first `lost` attempts lead nowhere
-    /// and others take two round trips.
-    fn found_after(lost: usize) -> Duration {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_time();
-        runtime.start_paused(true).build().unwrap().block_on(async {
-            let connection = Lost { since: Instant::now(), ended: Cell::new(false) };
-            let attempts = Cell::new(0);
-            let dial = || {
-                attempts.set(attempts.get() + 1);
-                let leads_nowhere = attempts.get() <= lost;
-                async move {
-                    if leads_nowhere {
-                        pending::<()>().await;
-                    }
-                    sleep(Duration::from_millis(160)).await;
-                    Ok::<(), ()>(())
-                }
-            };
-            another_way(Some(&connection), dial, |()| true).await.unwrap();
-            assert!(connection.ended.get());
-            connection.since.elapsed().saturating_sub(HEARD)
-        })
-    }
-
-    #[test]
-    fn another_connection_is_there_within_two_seconds_of_the_last_word_of_the_first() {
-        assert!(found_after(0) <= Duration::from_millis(1_500), "{:?}", found_after(0));
-        assert!(found_after(1) <= Duration::from_secs(2), "{:?}", found_after(1));
-        // Each attempt that leads nowhere costs no more than the time to the next.
-        assert!(found_after(9) - found_after(1) <= 8 * (APART + LOOK));
     }
 
     #[test]

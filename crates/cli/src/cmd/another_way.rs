@@ -39,25 +39,6 @@ pub const PROBES: Keepalive = Keepalive {
     probes: 240,
 };
 
-/// A connection, as it is seen from beside.
-pub trait Watched {
-    /// What is seen, and the round trip if it is known; `None`: it is no more.
-    fn sight(&self) -> Option<(Sight, Option<Duration>)>;
-
-    /// Ends it.
-    fn end(&self);
-}
-
-impl Watched for Watch {
-    fn sight(&self) -> Option<(Sight, Option<Duration>)> {
-        Watch::sight(self)
-    }
-
-    fn end(&self) {
-        self.abort();
-    }
-}
-
 /// Waits until the stream has stood still and one of the connections that `dial` makes is there.
 /// The stream is ended then. Without a stream to watch, they are dialled at once.
 ///
@@ -66,7 +47,7 @@ impl Watched for Watch {
 /// # Errors
 /// A failure after which no other attempt `is_of_use`.
 pub async fn another_way<T, E, F>(
-    watch: Option<&impl Watched>,
+    watch: Option<&Watch>,
     dial: impl Fn() -> F,
     mut is_of_use: impl FnMut(&E) -> bool,
 ) -> Result<T, E>
@@ -101,7 +82,7 @@ where
         match made {
             Some(Ok(made)) => {
                 tracing::info!("another connection is there");
-                watch.inspect(|watch| watch.end());
+                watch.inspect(|watch| watch.abort());
                 return Ok(made);
             }
             Some(Err(error)) if !is_of_use(&error) => return Err(error),
@@ -146,8 +127,6 @@ impl Pulse {
 
 #[cfg(test)]
 mod tests {
-    use std::cell::Cell;
-
     use super::*;
 
     /// For how many seconds `sights`, one every 100 ms, are watched until they stand still.
@@ -160,6 +139,7 @@ mod tests {
         })
     }
 
+<<<<<<< HEAD
     /// A connection that is heard for five seconds, and then no more.
     struct Lost {
         since: Instant,
@@ -212,6 +192,8 @@ mod tests {
         assert!(found_after(9) - found_after(1) <= 8 * (APART + LOOK));
     }
 
+=======
+>>>>>>> trust
     #[test]
     fn silence_shows_after_a_second() {
         assert_eq!(still_after(|_| Sight::default()), Some(1.0));

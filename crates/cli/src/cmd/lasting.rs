@@ -143,7 +143,7 @@ where
         };
         let opened = if broken {
             let until = *self.until.get_or_insert_with(|| Instant::now() + RETURN_LIMIT);
-            let opening = another_way(None::<&Watch>, open, is_of_use);
+            let opening = another_way(None, open, is_of_use);
             timeout_at(until, opening).await.unwrap_or_else(|_| {
                 let last = last.unwrap_or_else(|| "nobody answers".to_owned());
                 Err(Failure::new(ExitCode::Failed, format!("the connection broke, and {last}")))

@@ -139,61 +139,6 @@ mod tests {
         })
     }
 
-<<<<<<< HEAD
-    /// A connection that is heard for five seconds, and then no more.
-    struct Lost {
-        since: Instant,
-        ended: Cell<bool>,
-    }
-
-    const HEARD: Duration = Duration::from_secs(5);
-
-    impl Watched for Lost {
-        fn sight(&self) -> Option<(Sight, Option<Duration>)> {
-            let heard = self.since.elapsed().min(HEARD);
-            let packets_received = u64::try_from(heard.as_millis() / 10).unwrap();
-            Some((Sight { packets_received, ..Sight::default() }, Some(Duration::from_millis(80))))
-        }
-
-        fn end(&self) {
-            self.ended.set(true);
-        }
-    }
-
-    /// How long after the last word another connection is there, where the first `lost` attempts lead nowhere
-    /// and others take two round trips.
-    fn found_after(lost: usize) -> Duration {
-        let mut runtime = tokio::runtime::Builder::new_current_thread();
-        runtime.enable_time().start_paused(true).build().unwrap().block_on(async {
-            let connection = Lost { since: Instant::now(), ended: Cell::new(false) };
-            let attempts = Cell::new(0);
-            let dial = || {
-                attempts.set(attempts.get() + 1);
-                let leads_nowhere = attempts.get() <= lost;
-                async move {
-                    if leads_nowhere {
-                        pending::<()>().await;
-                    }
-                    sleep(Duration::from_millis(160)).await;
-                    Ok::<(), ()>(())
-                }
-            };
-            another_way(Some(&connection), dial, |()| true).await.unwrap();
-            assert!(connection.ended.get());
-            connection.since.elapsed().saturating_sub(HEARD)
-        })
-    }
-
-    #[test]
-    fn another_connection_is_there_within_two_seconds_of_the_last_word_of_the_first() {
-        assert!(found_after(0) <= Duration::from_millis(1_500), "{:?}", found_after(0));
-        assert!(found_after(1) <= Duration::from_secs(2), "{:?}", found_after(1));
-        // Each attempt that leads nowhere costs no more than the time to the next.
-        assert!(found_after(9) - found_after(1) <= 8 * (APART + LOOK));
-    }
-
-=======
->>>>>>> trust
     #[test]
     fn silence_shows_after_a_second() {
         assert_eq!(still_after(|_| Sight::default()), Some(1.0));

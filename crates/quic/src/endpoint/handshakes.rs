@@ -3,8 +3,11 @@
 //!
 //! Each holds what TLS and a connection's buffers take. Where as many as may be are under way, a newcomer takes
 //! the place of the oldest of whoever has the most, counted by IPv4 address and, of IPv6, by networks of 48, 56
-//! and 64 bits from the widest on. Who has the most itself waits: its client asks again.
+//! and 64 bits from the widest on; of those that have as many, whoever has the oldest. Who has more than all
+//! others waits itself: its client asks again. So a few hundred addresses that begin and fall silent keep nobody
+//! out: they would have to begin again as many times within each round trip of the others.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
@@ -57,14 +60,12 @@ impl Handshakes {
         let mut most: Vec<_> =
             known.filter(|(number, _)| may_go(*number)).chain([(NEWCOMER, from)]).collect();
         for length in PREFIXES {
-            let mut counts = BTreeMap::<IpAddr, usize>::new();
-            for (_, at) in &most {
-                *counts.entry(network(*at, length)).or_default() += 1;
+            // How many each has, and its oldest.
+            let mut counts = BTreeMap::<IpAddr, (usize, Reverse<u64>)>::new();
+            for (number, at) in &most {
+                counts.entry(network(*at, length)).or_insert((0, Reverse(*number))).0 += 1;
             }
-            let own = network(from, length);
-            // Of two that have as many the newcomer's gives way.
-            let largest = counts.iter().max_by_key(|(of, count)| (**count, **of == own))?;
-            let largest = *largest.0;
+            let (&largest, _) = counts.iter().max_by_key(|(_, had)| **had)?;
             most.retain(|(_, at)| network(*at, length) == largest);
         }
         let is_own = most.last().is_some_and(|(number, _)| *number == NEWCOMER);
@@ -108,10 +109,11 @@ mod tests {
     }
 
     #[test]
-    fn who_has_as_many_as_anybody_waits() {
+    fn who_has_more_than_all_others_waits_and_of_as_many_the_oldest_goes() {
         let crowd = under_way(&["10.0.0.1", "10.0.0.2"]);
         assert_eq!(crowd.displaced_by(at("10.0.0.2", 1), |_| true), None);
-        assert_eq!(crowd.displaced_by(at("10.0.0.3", 1), |_| true), None, "one each");
+        assert_eq!(crowd.displaced_by(at("10.0.0.3", 1), |_| true), Some(0), "one each");
+        assert_eq!(crowd.displaced_by(at("10.0.0.3", 1), |_| false), None, "nobody may go");
     }
 
     #[test]

@@ -126,8 +126,8 @@ mod tests {
             "2001:db8:2::1",
             "2001:db8:2::2",
         ]);
-        assert_eq!(crowd.displaced_by(at("192.0.2.1", 1), |_| true), Some(3));
-        assert_eq!(crowd.displaced_by(at("2001:db8:2::3", 1), |_| true), Some(3));
+        assert_eq!(crowd.displaced_by(at("192.0.2.1", 1), |_| true), Some(1));
+        assert_eq!(crowd.displaced_by(at("2001:db8:2::3", 1), |_| true), Some(1));
     }
 
     #[test]

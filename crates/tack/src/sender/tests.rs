@@ -181,8 +181,9 @@ fn after_a_fade() -> (Sender, Instant) {
         let again = s.next_lost(expired).unwrap();
         s.on_sent(again, expired);
     }
-    let holes = vec![2 * MSS..3 * MSS];
-    let partly = Tack { holes, rcv_high: 19 * MSS, holes_complete: false, ..tack(1, 2 * MSS, 22) };
+    let partly = Tack { rcv_high: 19 * MSS, holes_complete: false, ..tack(1, 2 * MSS, 22) };
+    let hole = core::iter::once(2 * MSS..3 * MSS);
+    let partly = Tack { holes: hole.collect(), ..partly };
     s.on_tack(&Tack { received_in_flight: 9 * MSS, ..partly }, 0, expired + ms(40));
     assert_eq!((s.lost_bytes(), s.in_flight()), (18 * MSS, 0));
     (s, expired)

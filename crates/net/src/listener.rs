@@ -9,7 +9,7 @@ use crate::handle::Handle;
 use crate::host::Key;
 use crate::{ListenError, TackStream};
 
-/// A listening port of an [`Endpoint`]. Dropping it aborts what was not accepted.
+/// A listening port of an [`Endpoint`](crate::Endpoint). Dropping it aborts what was not accepted.
 #[derive(Debug)]
 pub struct TackListener {
     handle: Handle,

@@ -27,16 +27,7 @@
 //! let up = DirectionConfig { loss: LossConfig::Bernoulli(0.0), ..down.clone() };
 //! let mut link = Wired::new(down, up, 42)?;
 //! let now = Instant::from_secs(1);
-//! let packet = Packet {
-//!
-//!
-//!     dst: 1,
-//!     ip_bytes: 1_250,
-//!
-//!
-//!
-//!     sent_at: now,
-//!, ..Packet::default() };
+//! let packet = Packet { dst: 1, ip_bytes: 1_250, sent_at: now, ..Packet::default() };
 //! link.offer(End::A, packet, now);
 //! // 0.1 ms on the wire and 40 ms of delay; a driver that wakes late gets it then.
 //! let Output::Wait(Some(mut due)) = link.poll(now) else { panic!("nothing is due yet") };

@@ -8,7 +8,8 @@ use tack_quic::wire::{Ack, Frame, Parameters};
 use tack_quic::{Config, Early, Event, UseError, code};
 use tack_units::Instant;
 
-use super::puppet::{DATA, EARLY, Met, emitted, id, usual};
+use super::met::Met;
+use super::puppet::{DATA, EARLY, emitted, id, usual};
 use super::tls::Sessions;
 
 fn takes(max_early_data: u64) -> Config {

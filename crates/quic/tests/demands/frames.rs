@@ -4,7 +4,8 @@ use tack_quic::streams::Dir;
 use tack_quic::wire::{Ack, Close, Frame, Loss};
 use tack_quic::{Config, code};
 
-use super::puppet::{DATA, HANDSHAKE, INITIAL, Met};
+use super::met::Met;
+use super::puppet::{DATA, HANDSHAKE, INITIAL};
 
 /// Frames that only 1-RTT packets may have [RFC 9000 §12.4].
 fn of_data() -> Vec<Frame<'static>> {

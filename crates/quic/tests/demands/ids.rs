@@ -3,7 +3,8 @@
 use tack_quic::wire::Frame;
 use tack_quic::{Config, ConnectionError, code};
 
-use super::puppet::{DATA, Met, id};
+use super::met::Met;
+use super::puppet::{DATA, id};
 
 fn new_id(sequence: u64, retire_prior_to: u64, id: &[u8], token: u8) -> Frame<'_> {
     Frame::NewConnectionId { sequence, retire_prior_to, id, token: [token; 16] }

@@ -3,7 +3,8 @@
 use tack_quic::wire::Frame;
 use tack_quic::{Config, code};
 
-use super::puppet::{DATA, Met};
+use super::met::Met;
+use super::puppet::DATA;
 
 #[test]
 fn a_peer_s_update_is_followed() {

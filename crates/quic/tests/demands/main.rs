@@ -6,6 +6,7 @@ mod frames;
 mod ids;
 mod keys;
 mod listed;
+mod met;
 mod moves;
 mod packets;
 mod parameters;

@@ -7,7 +7,8 @@ use tack_quic::streams::Dir;
 use tack_quic::wire::{Frame, Parameters, Reader};
 use tack_quic::{Config, UseError, code};
 
-use super::puppet::{DATA, Met, home, id};
+use super::met::Met;
+use super::puppet::{DATA, home, id};
 
 fn elsewhere(host: u8, port: u16) -> SocketAddr {
     ([192, 0, 2, host], port).into()

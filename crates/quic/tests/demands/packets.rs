@@ -6,7 +6,8 @@ use tack_quic::wire::{Close, ConnectionId, Frame, Version, put_retry, put_versio
 use tack_quic::{Config, ConnectionError, Endpoint, Listen, code};
 use tack_units::Instant;
 
-use super::puppet::{DATA, HANDSHAKE, INITIAL, Met, home, id};
+use super::met::Met;
+use super::puppet::{DATA, HANDSHAKE, INITIAL, home, id};
 use super::tls;
 
 fn ping() -> Vec<u8> {

@@ -3,7 +3,8 @@
 use tack_quic::wire::{Frame, Parameters, Sender, Version, VersionInformation, put_varint};
 use tack_quic::{Config, code};
 
-use super::puppet::{DATA, INITIAL, Met, emitted, id, usual};
+use super::met::Met;
+use super::puppet::{DATA, INITIAL, emitted, id, usual};
 use super::tls::Sessions;
 
 fn with(change: impl FnOnce(&mut Parameters)) -> Vec<u8> {

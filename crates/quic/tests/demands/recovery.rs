@@ -6,7 +6,8 @@ use tack_quic::Config;
 use tack_quic::streams::Dir;
 use tack_quic::wire::{Ack, Frame};
 
-use super::puppet::{DATA, INITIAL, Met};
+use super::met::Met;
+use super::puppet::{DATA, INITIAL};
 
 fn of(first: u64, end: u64) -> Frame<'static> {
     #[allow(clippy::single_range_in_vec_init, reason = "a list of one range is meant")]

@@ -4,7 +4,8 @@ use tack_quic::streams::Dir;
 use tack_quic::wire::Frame;
 use tack_quic::{Config, code};
 
-use super::puppet::{DATA, Met};
+use super::met::Met;
+use super::puppet::DATA;
 
 fn config() -> Config {
     Config {

@@ -6,6 +6,7 @@ use core::time::Duration;
 use super::ParseError;
 use super::header::ConnectionId;
 use super::read::{MAX_VARINT, Reader, put_varint};
+use super::sender::Sender;
 use super::versions::VersionInformation;
 
 /// The version of TACK in QUIC that is spoken here.
@@ -33,15 +34,6 @@ mod id {
     pub(super) const MAX_DATAGRAM: u64 = 0x20;
     pub(super) const TACK: u64 = 0x3ac0;
     pub(super) const MIN_ACK_DELAY: u64 = 0xff04_de1b;
-}
-
-/// Who sent parameters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sender {
-    /// The client.
-    Client,
-    /// The server.
-    Server,
 }
 
 /// One side's transport parameters; what it left out has the RFC's default.

@@ -7,8 +7,8 @@
 
 use super::ParseError;
 use super::header::Version;
-use super::parameters::Sender;
 use super::read::Reader;
+use super::sender::Sender;
 
 const WHAT: &str = "version_information";
 

@@ -174,12 +174,10 @@ impl Congestion {
         self.pacer.set_rate(rate, now);
     }
 
-    /// An eighth of the window, between one segment and two: a pair that leaves at once is what overflows
-    /// where few packets fit. Only a delayed ACK would have to wait for the second.
+    /// Two segments, which a receiver waits for, or one where pairs overflow. Plain TCP, as Linux, sends pairs.
     fn min_burst(&self, ack_interval: Duration) -> u64 {
-        let mss = u64::from(self.mss.max(1));
-        let least = if ack_interval.is_zero() { 2 * mss } else { self.control.window() / 8 };
-        least.clamp(mss, 2 * mss)
+        let alone = self.burst.is_overfull() && !ack_interval.is_zero();
+        u64::from(self.mss.max(1)) * if alone { 1 } else { 2 }
     }
 
     fn on_loss(&mut self, kind: LossKind, acked: &Acked, now: Instant) {

@@ -304,7 +304,8 @@ impl Connection {
                 }
                 let black_hole = self.send.on_rto(lost_bytes, in_a_row, now);
                 self.counters.black_holes += u64::from(black_hole);
-                let patience = self.liveness.patience(self.send.timeouts_by_chance(LIKE_A_MIDDLEBOX));
+                let patience =
+                    self.liveness.patience(self.send.timeouts_by_chance(LIKE_A_MIDDLEBOX));
                 // It may have been the size: options get another chance with shorter segments.
                 let again = u32::from(self.send.was_lowered_blindly());
                 if in_a_row >= patience.saturating_add(again) {

@@ -118,8 +118,8 @@ impl FewPackets {
         if !is_overfull && (is_least || !is_queued) {
             self.random_loss += (loss - self.random_loss) * gain;
         }
-        let is_congested = loss > LOSS + 2.0 * self.random_loss
-            && (is_overfull || holds_few && is_queued);
+        let is_congested =
+            loss > LOSS + 2.0 * self.random_loss && (is_overfull || holds_few && is_queued);
         self.flight = if is_congested {
             let before = self.flight.unwrap_or(path.cwnd) as f64 * BETA;
             Some((brought / self.rounds.max(1)).max(before as u64).max(least))

@@ -47,7 +47,11 @@ struct Line {
     y: f64,
     xx: f64,
     xy: f64,
+    yy: f64,
 }
+
+/// Standard errors by which a slope differs from none.
+const SURE: f64 = 1.0;
 
 impl Line {
     fn add(&mut self, x: f64, y: f64) {
@@ -56,13 +60,21 @@ impl Line {
         self.y += y;
         self.xx += x * x;
         self.xy += x * y;
+        self.yy += y * y;
     }
 
+    /// 0 where the points lie so far beside the line that it may as well be level.
     fn slope(&self) -> f64 {
         let spread = self.n * self.xx - self.x * self.x;
-        let slope = (self.n * self.xy - self.x * self.y) / spread;
+        let together = self.n * self.xy - self.x * self.y;
+        let slope = together / spread;
         // Points at one time have no slope.
-        if spread > 1e-12 && slope.is_finite() { slope } else { 0.0 }
+        if spread <= 1e-12 || !slope.is_finite() || self.n < 3.0 {
+            return 0.0;
+        }
+        let beside = self.n * self.yy - self.y * self.y - slope * together;
+        let error = (beside.max(0.0) / (self.n - 2.0) / spread).sqrt();
+        if slope.abs() > SURE * error { slope } else { 0.0 }
     }
 }
 

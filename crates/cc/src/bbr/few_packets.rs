@@ -93,12 +93,10 @@ impl FewPackets {
         let holds_few = self.greatest.bytes_in(path.rtt_min) <= FEW.saturating_mul(path.mss);
         let brought = path.delivered.saturating_sub(self.delivered);
         self.rounds += 1;
-        let is_free = self.flight.is_none() && share(self.lost, brought) <= OVERFULL;
-        if !holds_few && is_free {
-            // Nothing to judge.
-        } else if brought.saturating_add(self.lost) < PERIOD.saturating_mul(path.mss) {
-            return;
-        } else {
+        if holds_few || self.flight.is_some() || share(self.lost, brought) > OVERFULL {
+            if brought.saturating_add(self.lost) < PERIOD.saturating_mul(path.mss) {
+                return;
+            }
             self.judge(path, brought, holds_few);
         }
         (self.rounds, self.delivered) = (0, path.delivered);

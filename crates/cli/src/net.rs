@@ -4,7 +4,8 @@
 //! ```text
 //! way      which way packets go, as the user says it      origin   from where
 //! carrier  the endpoint that is opened for a way          conn     one connection
-//! dial     opens them                                     accept   takes them in
+//! dial     opens them, at the address that answers first   accept   takes them in
+//! sockets  from which it does
 //! ```
 
 mod accept;
@@ -13,6 +14,7 @@ mod conn;
 mod dial;
 mod origin;
 mod own_address;
+mod sockets;
 mod way;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

@@ -9,6 +9,8 @@ use tack_quic::{Config, ConnectionError, Endpoint, Event, Listen, LossReason, Pa
 use tack_units::Instant;
 
 use pair::Pair;
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64;
 
 mod datagrams;
 mod early;
@@ -128,6 +130,36 @@ fn handshakes_that_stand_still_make_room_for_somebody_else() {
     assert!(pair.connected(0), "at once, not when the others are given up");
     assert_eq!(pair.ends[1].counters().displaced, 1);
     pair.transfer(id, 10_000);
+}
+
+/// Of a client whose idle timeout does not help, which repeats what it has said and never the rest, or of
+/// which nothing is heard any more.
+#[test]
+fn a_handshake_that_stops_anywhere_is_given_up_after_its_time_whatever_is_still_said() {
+    let endless = Config { idle_timeout: None, ..Config::default() };
+    let mut given_up = 0;
+    for seed in 0..200 {
+        let mut rng = Pcg64::seed_from_u64(seed);
+        let time = Duration::from_millis(rng.random_range(100..20_000));
+        let listen = Listen::new(tls::server(), endless.clone());
+        let mut pair = Pair::new(Listen { handshake_time: time, ..listen });
+        pair.connect(endless.clone());
+        // A handshake takes 30 ms here.
+        pair.run(Duration::from_micros(rng.random_range(10_000..32_000)));
+        pair.mute = Some(rng.random_range(0..2));
+        pair.run(time.mul_f64(0.7));
+        let is_under_way = !pair.connected(1) && pair.server().is_handshaking();
+        pair.run(time);
+        let left = pair.ends[1].connections().count();
+        assert_eq!(left, usize::from(!is_under_way), "seed {seed}");
+        let is_told = |(_, event): &(_, Event)| {
+            *event == Event::Closed(ConnectionError::HandshakeTimedOut)
+        };
+        assert_eq!(pair.events[1].iter().any(is_told), is_under_way, "seed {seed}");
+        assert_eq!(pair.ends[1].counters().overdue, u64::from(is_under_way), "seed {seed}");
+        given_up += u64::from(is_under_way);
+    }
+    assert!((20..180).contains(&given_up), "{given_up}");
 }
 
 #[test]

@@ -14,6 +14,7 @@ mod conn;
 mod dial;
 mod origin;
 mod own_address;
+mod refusals;
 mod sockets;
 mod way;
 
@@ -28,6 +29,7 @@ pub use conn::{NetConn, Sight, Watch};
 pub use dial::NetDial;
 pub use origin::{Family, Origin};
 pub use own_address::{OwnAddress, OwnAddressError};
+pub use refusals::Refusals;
 pub use way::Way;
 
 /// How long to wait, at the end, for the peer to acknowledge our last bytes.

@@ -254,8 +254,7 @@ async fn meet(
     let mut met = carrier.meet(peer, host, connector).await;
     for _ in 1..HANDSHAKES {
         let Err(ConnectError::Tls(garbled)) = &met else { break };
-        if garbled.is_verdict()
-            || !matches!(garbled, TlsError::Protocol(_) | TlsError::Refused(_))
+        if garbled.is_verdict() || !matches!(garbled, TlsError::Protocol(_) | TlsError::Refused(_))
         {
             break;
         }

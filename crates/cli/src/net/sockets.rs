@@ -48,8 +48,7 @@ impl Sockets {
         }
         // One port may have to do for both families.
         let socket = SocketConfig::default().with(|it| it.v6_only = true);
-        let carrier =
-            self.way.open(self.config.clone(), self.origin.local(peer), socket, None)?;
+        let carrier = self.way.open(self.config.clone(), self.origin.local(peer), socket, None)?;
         if !self.way.is_ip() && !carrier.set_dscp(self.origin.dscp) {
             return Err(Failure::usage("-S, --dscp: this system cannot mark datagrams"));
         }

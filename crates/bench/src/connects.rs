@@ -53,7 +53,7 @@ pub(crate) struct ConnectsArgs {
     tasks: usize,
 
     /// Whose connections.
-    #[arg(long, value_enum, default_values_t = [Who::Kernel, Who::TackPlain, Who::Tack])]
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Who::Kernel, Who::TackPlain, Who::Tack])]
     who: Vec<Who>,
 
     /// The command `tack`, for those through a tunnel. Default: beside this program.

@@ -175,9 +175,7 @@ mod tests {
     use tokio::time::{Instant, sleep};
 
     use super::*;
-    use crate::tls::{
-        Acceptor, ClientTrust, Connector, Fingerprint, ServerIdentity, TlsStream,
-    };
+    use crate::tls::{Acceptor, ClientTrust, Connector, Fingerprint, ServerIdentity, TlsStream};
 
     /// Lets through from a client what it says, to a byte drawn from the seed, and drips noughts then: a
     /// record without end, at which no silence ever shows.

@@ -56,6 +56,14 @@ fn send_says_what_is_wrong_with_its_arguments() {
 }
 
 #[test]
+fn send_without_a_host_misses_that_and_not_what_was_given() {
+    let said = parse("tack send film.mkv").unwrap_err().to_string();
+    assert!(said.contains("<HOST[:PORT]>, behind what is sent"), "{said}");
+    let said = parse("tack send").unwrap_err().to_string();
+    assert!(said.contains("<PATH>...\n  <HOST[:PORT]>\n"), "{said}");
+}
+
+#[test]
 fn recv_takes_a_host_for_a_mistake_and_not_for_the_name_of_a_folder() {
     let of = |dir: &str| {
         let Ok(Command::Recv(args)) = parse(&format!("tack recv {dir}")) else { panic!("{dir}") };

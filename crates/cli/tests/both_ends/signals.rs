@@ -147,7 +147,7 @@ fn tunnel_interrupted(seed: u64, over: &str) {
     let mut buffer = vec![0; 1 << 16];
     let until = Instant::now() + Duration::from_millis(rng.random_range(0..300));
     while Instant::now() < until {
-        program.read(&mut buffer).unwrap();
+        let _some = program.read(&mut buffer).unwrap();
     }
     let crate::tunnel::Tunnel { server, client, .. } = both;
     let server = server.unwrap();

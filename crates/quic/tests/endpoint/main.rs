@@ -152,9 +152,8 @@ fn a_handshake_that_stops_anywhere_is_given_up_after_its_time_whatever_is_still_
         pair.run(time);
         let left = pair.ends[1].connections().count();
         assert_eq!(left, usize::from(!is_under_way), "seed {seed}");
-        let is_told = |(_, event): &(_, Event)| {
-            *event == Event::Closed(ConnectionError::HandshakeTimedOut)
-        };
+        let is_told =
+            |(_, event): &(_, Event)| *event == Event::Closed(ConnectionError::HandshakeTimedOut);
         assert_eq!(pair.events[1].iter().any(is_told), is_under_way, "seed {seed}");
         assert_eq!(pair.ends[1].counters().overdue, u64::from(is_under_way), "seed {seed}");
         given_up += u64::from(is_under_way);

@@ -4,10 +4,15 @@
 //! First all at once: each says its number, hears it again, waits for all others, and is asked once
 //! more, so that a reset of one that was established shows. Then one after the other from many tasks,
 //! for a while: what a minute allows, with TIME-WAIT at the client's end.
+//!
+//! The same of programs behind `tack tunnel`, with the memory of its two ends for each connection.
+
+mod tunnel;
 
 use std::future::Future;
 use std::io::{BufRead, BufReader};
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -24,6 +29,7 @@ use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 
 use crate::siege::{Running, cpu_seconds};
+use tunnel::Tunnel;
 
 /// How long anything may take before it counts as failed.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -46,6 +52,14 @@ pub(crate) struct ConnectsArgs {
     #[arg(long, default_value_t = 64)]
     tasks: usize,
 
+    /// Whose connections.
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Who::Kernel, Who::TackPlain, Who::Tack])]
+    who: Vec<Who>,
+
+    /// The command `tack`, for those through a tunnel. Default: beside this program.
+    #[arg(long)]
+    tack: Option<PathBuf>,
+
     /// Be the server of one of them; used by the program itself.
     #[arg(long, value_enum, hide = true)]
     serve: Option<Who>,
@@ -65,6 +79,20 @@ enum Who {
     Kernel,
     TackPlain,
     Tack,
+    /// The kernel's, through `tack tunnel`.
+    Tunnel,
+    /// The same over QUIC.
+    TunnelQuic,
+}
+
+impl Who {
+    /// Who serves it in the end.
+    fn served_by(self) -> Who {
+        match self {
+            Who::Tunnel | Who::TunnelQuic => Who::Kernel,
+            own => own,
+        }
+    }
 }
 
 pub(crate) fn run(args: &ConnectsArgs) -> Result<()> {
@@ -76,7 +104,7 @@ pub(crate) fn run(args: &ConnectsArgs) -> Result<()> {
         "{:<11} {:>8} {:>10} {:>8} {:>6} {:>9} {:>12} {:>10} {:>6}",
         "who", "at once", "not opened", "lost", "s", "CPU s", "per minute", "not opened", "lost"
     );
-    for who in [Who::Kernel, Who::TackPlain, Who::Tack] {
+    for &who in &args.who {
         let us = std::process::id();
         let (cpu, clock) = (cpu_seconds(us)?, Clock::start());
         let burst = measure(who, args, true)?;
@@ -112,19 +140,33 @@ fn raise_descriptor_limit(at_once: usize) -> Result<()> {
 fn measure(who: Who, args: &ConnectsArgs, at_once: bool) -> Result<Arc<Counts>> {
     let counts = Arc::new(Counts::default());
     let mut server = Command::new(std::env::current_exe()?);
-    let who_it_is = who.to_possible_value().context("each has a name")?;
+    let who_it_is = who.served_by().to_possible_value().context("each has a name")?;
     server.args(["connects", "--at-once", &args.at_once.to_string(), "--serve"]);
     server.arg(who_it_is.get_name()).stdin(Stdio::null()).stdout(Stdio::piped());
     let mut server = Running(server.spawn()?);
     let said = BufReader::new(server.0.stdout.take().context("it is piped")?).lines().next();
     let address: SocketAddr = said.context("the server ended early")??.parse()?;
-    let (clients, args) = (counts.clone(), args.clone());
-    runtime()?.block_on(async move {
+    let tunnel = match who {
+        Who::Tunnel | Who::TunnelQuic => {
+            Some(Tunnel::to(address, args.tack.as_deref(), who == Who::TunnelQuic)?)
+        }
+        Who::Kernel | Who::TackPlain | Who::Tack => None,
+    };
+    let address = tunnel.as_ref().map_or(address, |tunnel| tunnel.local);
+    let clients = counts.clone();
+    runtime()?.block_on(async {
         match who {
-            Who::Kernel => ask(Kernel(address), &args, at_once, &clients).await,
-            _ => ask(Ours(endpoint(who)?, address), &args, at_once, &clients).await,
+            Who::TackPlain | Who::Tack => {
+                ask(Ours(endpoint(who)?, address), args, at_once, &clients).await
+            }
+            Who::Kernel | Who::Tunnel | Who::TunnelQuic => {
+                ask(Kernel(address), args, at_once, &clients).await
+            }
         }
     })?;
+    if let Some(tunnel) = tunnel {
+        tunnel.show(at_once.then_some(args.at_once), counts.opened.load(Relaxed))?;
+    }
     Ok(counts)
 }
 

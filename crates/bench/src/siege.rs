@@ -108,7 +108,7 @@ impl Drop for Running {
     }
 }
 
-fn command(tack: &Path, home: &Path, line: &str) -> Command {
+pub(crate) fn command(tack: &Path, home: &Path, line: &str) -> Command {
     let mut command = Command::new(tack);
     command.args(line.split(' ')).current_dir(home).env("XDG_CONFIG_HOME", home);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -196,7 +196,7 @@ fn under(
 }
 
 /// The most that a process and its children ever held.
-fn most_held_mb(pid: u32) -> Result<f64> {
+pub(crate) fn most_held_mb(pid: u32) -> Result<f64> {
     let mut kilobytes = 0.0;
     for pid in family(pid) {
         let Ok(status) = fs::read_to_string(format!("/proc/{pid}/status")) else { continue };

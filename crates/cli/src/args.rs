@@ -14,6 +14,7 @@ pub mod transport;
 pub mod tun;
 pub mod tunnel;
 
+use clap::error::{ContextKind, ContextValue};
 use clap::{ArgAction, Command as Definition, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::exit::EXIT_STATUS_HELP;
@@ -56,8 +57,18 @@ impl Cli {
     pub fn read<T: Into<std::ffi::OsString> + Clone>(
         line: impl IntoIterator<Item = T>,
     ) -> Result<Self, clap::Error> {
-        Self::from_arg_matches(&with_negative_values(Self::command()).try_get_matches_from(line)?)
+        let read = with_negative_values(Self::command()).try_get_matches_from(line);
+        Self::from_arg_matches(&read.map_err(naming_what_is_left_out)?)
     }
+}
+
+/// Of `send film` clap takes the only word for the host, which comes last, and misses what to send.
+fn naming_what_is_left_out(mut error: clap::Error) -> clap::Error {
+    let of = |name: &str| ContextValue::Strings(vec![name.to_owned()]);
+    if error.get(ContextKind::InvalidArg) == Some(&of("<PATH>...")) {
+        error.insert(ContextKind::InvalidArg, of("<HOST[:PORT]>, behind what is sent"));
+    }
+    error
 }
 
 /// Without this, `-t -1` is an option `-1` after one that lacks its value.

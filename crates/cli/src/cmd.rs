@@ -1,5 +1,6 @@
 //! Each command: what the user meant, done.
 
+pub mod again;
 pub mod another_way;
 pub mod doctor;
 pub mod extras;

@@ -4,7 +4,8 @@
 //! ```text
 //! way      which way packets go, as the user says it      origin   from where
 //! carrier  the endpoint that is opened for a way          conn     one connection
-//! dial     opens them                                     accept   takes them in
+//! dial     opens them, at the address that answers first   accept   takes them in
+//! sockets  from which it does
 //! ```
 
 mod accept;
@@ -13,6 +14,8 @@ mod conn;
 mod dial;
 mod origin;
 mod own_address;
+mod refusals;
+mod sockets;
 mod way;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -26,6 +29,7 @@ pub use conn::{NetConn, Sight, Watch};
 pub use dial::NetDial;
 pub use origin::{Family, Origin};
 pub use own_address::{OwnAddress, OwnAddressError};
+pub use refusals::Refusals;
 pub use way::Way;
 
 /// How long to wait, at the end, for the peer to acknowledge our last bytes.

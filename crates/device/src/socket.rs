@@ -15,7 +15,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use crate::ecn::Ecn;
 use crate::recv::RecvBatch;
 
-/// Kernel buffers of a socket. The kernel caps them silently (`net.core.rmem_max`).
+/// How a socket is made. The kernel caps its buffers silently (`net.core.rmem_max`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SocketConfig {
@@ -24,12 +24,14 @@ pub struct SocketConfig {
     pub recv_buffer_bytes: usize,
     /// Bytes that may wait to leave.
     pub send_buffer_bytes: usize,
+    /// Bound to the IPv6 wildcard address, it takes no IPv4, and leaves the port to a socket that does.
+    pub v6_only: bool,
 }
 
 impl Default for SocketConfig {
     fn default() -> Self {
         // 8 MiB is 6 ms at 10 Gbit/s and 640 ms at 100 Mbit/s.
-        SocketConfig { recv_buffer_bytes: 8 << 20, send_buffer_bytes: 4 << 20 }
+        SocketConfig { recv_buffer_bytes: 8 << 20, send_buffer_bytes: 4 << 20, v6_only: false }
     }
 }
 
@@ -89,7 +91,7 @@ pub struct UdpSocket {
 }
 
 impl UdpSocket {
-    /// Binds to `local`. An IPv6 wildcard address takes IPv4 as well.
+    /// Binds to `local`. An IPv6 wildcard address takes IPv4 as well, unless that is not wanted.
     ///
     /// # Errors
     /// The address is taken or not ours.
@@ -97,7 +99,7 @@ impl UdpSocket {
         let socket = Socket::new(Domain::for_address(local), Type::DGRAM, Some(Protocol::UDP))?;
         if local.is_ipv6() && local.ip().is_unspecified() {
             // Refused where the system has no dual-stack sockets; then it is IPv6 only.
-            let _ = socket.set_only_v6(false);
+            let _ = socket.set_only_v6(config.v6_only);
         }
         socket.bind(&local.into())?;
         grow_buffers(&socket, config);

@@ -11,9 +11,10 @@ use tack_device::{Clock, SocketConfig, UdpSocket};
 use tack_tcp::{ConnConfig, Encapsulation, Host, HostConfig};
 use tokio::net::ToSocketAddrs;
 
-use crate::dial::{Reach, any_addr_like, first_of, resolve};
+use crate::dial::{Reach, any_addr_like, resolve};
 use crate::driver::start;
 use crate::link::Link;
+use crate::race::first_of;
 use crate::tap::{SharedTap, Tapped};
 use crate::{ConnectError, Endpoint, ListenError, TackListener, TackStream};
 
@@ -50,7 +51,7 @@ impl Builder {
         Builder::default()
     }
 
-    /// Kernel buffers of the socket.
+    /// How the socket is made, and its kernel buffers.
     #[must_use]
     pub fn socket(mut self, config: SocketConfig) -> Builder {
         self.socket = config;
@@ -153,7 +154,8 @@ impl Builder {
     fn with_socket(&self, socket: UdpSocket) -> io::Result<Endpoint> {
         let local = socket.local_addr();
         let host = self.host.clone().with(|it| it.encapsulation = Encapsulation::Udp);
-        self.with_link(Link::Udp(socket), host, local, Reach::from_socket(local))
+        let reach = Reach::from_socket(local, self.socket.v6_only);
+        self.with_link(Link::Udp(socket), host, local, reach)
     }
 
     fn with_link(
@@ -214,10 +216,10 @@ impl TackStream {
     /// Outside a tokio runtime.
     pub async fn connect_plain(host: impl ToSocketAddrs) -> Result<TackStream, ConnectError> {
         let addresses = resolve(host, Reach::ALL).await?;
-        first_of(addresses, |peer| async move {
+        let met = first_of(addresses, |peer| async move {
             Endpoint::bind(any_addr_like(peer))?.connect_plain(peer).await
-        })
-        .await
+        });
+        Ok(met.await?)
     }
 }
 

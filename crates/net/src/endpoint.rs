@@ -9,10 +9,11 @@ use tack_tcp::{ConnConfig, ConnectionError, HostCounters, ListenConfig, Remote};
 use tokio::net::ToSocketAddrs;
 
 use crate::conn::Conn;
-use crate::dial::{Reach, first_of, refused, resolve};
+use crate::dial::{Reach, refused, resolve};
 use crate::handle::{Handle, wait_idle};
 use crate::link::Link;
 use crate::passed::IoCounters;
+use crate::race::first_of;
 use crate::tap::Gauge;
 use crate::{ConnectError, ListenError, TackListener, TackStream};
 
@@ -56,14 +57,14 @@ impl Endpoint {
         host: impl ToSocketAddrs,
     ) -> Result<TackStream, ConnectError> {
         let addresses = resolve(host, self.reach).await?;
-        first_of(addresses, |peer| {
+        let met = first_of(addresses, |peer| {
             let endpoint = self.clone();
             async move {
                 let config = (*endpoint.conn).clone();
                 endpoint.connect_plain_with(peer, config).await
             }
-        })
-        .await
+        });
+        Ok(met.await?)
     }
 
     /// As [`Endpoint::connect_plain`], to a TCP port that differs from the UDP port, or with a

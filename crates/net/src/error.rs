@@ -6,6 +6,7 @@ use std::time::Duration;
 use tack_tcp::{ConnectionError, UseError};
 
 use crate::HostError;
+use crate::race::NoneAnswered;
 #[cfg(feature = "tls")]
 use crate::tls::TlsError;
 
@@ -37,6 +38,9 @@ pub enum ConnectError {
     #[cfg(feature = "quic")]
     #[error(transparent)]
     Quic(tack_quic::ConnectionError),
+    /// The host has several addresses, and nobody answered at any: what came of each.
+    #[error(transparent)]
+    NoneAnswered(Box<NoneAnswered<ConnectError>>),
     /// Nobody answered in time.
     #[error("no answer within {0:?}")]
     TimedOut(Duration),
@@ -48,9 +52,10 @@ pub enum ConnectError {
     EndpointClosed,
 }
 
-impl From<ConnectError> for io::Error {
-    fn from(e: ConnectError) -> io::Error {
-        let kind = match &e {
+impl ConnectError {
+    /// The kind a kernel's socket would report. Of several addresses that of the first which failed.
+    pub fn kind(&self) -> io::ErrorKind {
+        match self {
             ConnectError::Host(_) => io::ErrorKind::InvalidInput,
             ConnectError::NoSuchHost(e) => e.kind(),
             ConnectError::OutOfReach => io::ErrorKind::AddrNotAvailable,
@@ -60,11 +65,26 @@ impl From<ConnectError> for io::Error {
             ConnectError::Failed(ended) => kind_of(*ended),
             #[cfg(feature = "quic")]
             ConnectError::Quic(ended) => crate::quic::kind_of(ended),
+            ConnectError::NoneAnswered(all) => {
+                all.attempts().first().map_or(io::ErrorKind::NotConnected, |(_, e)| e.kind())
+            }
             ConnectError::TimedOut(_) => io::ErrorKind::TimedOut,
             ConnectError::Socket(e) => e.kind(),
             ConnectError::EndpointClosed => io::ErrorKind::NotConnected,
-        };
-        io::Error::new(kind, e)
+        }
+    }
+}
+
+impl From<ConnectError> for io::Error {
+    fn from(e: ConnectError) -> io::Error {
+        io::Error::new(e.kind(), e)
+    }
+}
+
+/// Of the only address its own failure.
+impl From<NoneAnswered<ConnectError>> for ConnectError {
+    fn from(none: NoneAnswered<ConnectError>) -> ConnectError {
+        none.only().unwrap_or_else(|several| ConnectError::NoneAnswered(Box::new(several)))
     }
 }
 

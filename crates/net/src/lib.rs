@@ -80,6 +80,7 @@ mod lobby;
 mod passed;
 #[cfg(feature = "quic")]
 pub mod quic;
+pub mod race;
 #[cfg(feature = "tls")]
 mod secure;
 mod shared;

@@ -162,3 +162,87 @@ impl<T> fmt::Debug for Lobby<T> {
         f.debug_struct("Lobby").field("limits", &self.limits).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+    use std::sync::Mutex as Taken;
+    use std::time::Duration;
+
+    use rand::{RngExt, SeedableRng};
+    use rand_pcg::Pcg64;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+    use tokio::time::{Instant, sleep};
+
+    use super::*;
+    use crate::tls::{Acceptor, ClientTrust, Connector, Fingerprint, ServerIdentity, TlsStream};
+
+    /// Lets through from a client what it says, to a byte drawn from the seed, and drips noughts then: a
+    /// record without end, at which no silence ever shows.
+    async fn half_way(seed: u64, server: Fingerprint, to_server: DuplexStream) {
+        let mut rng = Pcg64::seed_from_u64(seed);
+        let (near, far) = duplex(1 << 16);
+        let connector = Connector::new(ClientTrust::Pinned(server)).unwrap();
+        let connector = connector.with_limit(Duration::MAX);
+        let client = connector.connect("there:1", near);
+        let (mut from_client, mut to_client) = tokio::io::split(far);
+        let (mut from_server, mut to_server) = tokio::io::split(to_server);
+        let stops_after = rng.random_range(0..900);
+        let saying = async {
+            let said = &mut (&mut from_client).take(stops_after);
+            tokio::io::copy(said, &mut to_server).await.unwrap();
+            loop {
+                sleep(Duration::from_secs(1)).await;
+                if to_server.write_all(&[0]).await.is_err() {
+                    return pending().await;
+                }
+            }
+        };
+        let hearing = async {
+            tokio::io::copy(&mut from_server, &mut to_client).await.unwrap();
+        };
+        tokio::select! {
+            // The server has let go of it.
+            () = hearing => {}
+            () = saying => {}
+            _ = async { let _held = client.await; pending::<()>().await } => {}
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_newcomer_that_stops_anywhere_in_its_handshake_is_let_go_of_in_time() {
+        let identity = ServerIdentity::generate(&["there"]).unwrap();
+        let acceptor = Acceptor::new(&identity).unwrap();
+        let from = SocketAddr::new([10, 0, 0, 1].into(), 9);
+        for seed in 0..60 {
+            let (near, far) = duplex(1 << 16);
+            let newcomer = Taken::new(Some(near));
+            let lobby = Lobby::new().admitting(|met: TlsStream<DuplexStream>| async move {
+                pending::<()>().await;
+                Ok(met)
+            });
+            let arrive = || {
+                let next = newcomer.lock().unwrap().take();
+                async move {
+                    match next {
+                        Some(near) => Ok((near, from)),
+                        None => pending().await,
+                    }
+                }
+            };
+            let shake = |near| {
+                let acceptor = acceptor.clone();
+                async move { acceptor.accept(near).await }
+            };
+            let begun = Instant::now();
+            tokio::select! {
+                _ = lobby.next(arrive, shake, drop) => panic!("seed {seed}: nobody came in"),
+                () = half_way(seed, identity.fingerprint(), far) => {}
+            }
+            let took = begun.elapsed().as_secs_f64();
+            assert!(took < 10.01, "seed {seed}: {took} s");
+            let all = lobby.limits.of_one_peer;
+            assert!(lobby.places.take(Peer::of(Some(from)), all).is_ok(), "seed {seed}");
+        }
+    }
+}

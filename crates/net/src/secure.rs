@@ -6,8 +6,9 @@ use std::net::SocketAddr;
 
 use tack_tcp::ListenConfig;
 
-use crate::dial::{Reach, any_addr_like, first_of, resolve};
+use crate::dial::{Reach, any_addr_like, resolve};
 use crate::lobby::{HandshakeLimits, Lobby};
+use crate::race::first_of;
 use crate::tls::{Acceptor, Connector, TlsError, TlsStream};
 use crate::{ConnectError, Endpoint, HostPort, ListenError, TackListener, TackStream};
 

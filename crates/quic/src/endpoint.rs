@@ -17,6 +17,7 @@ mod kept;
 mod strangers;
 pub(crate) mod token;
 
+use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -55,18 +56,27 @@ pub struct Listen {
     /// Handshakes under way in all, each of which takes some 100 kB. Of more, a newcomer takes the place of the
     /// oldest of whichever address has the most, and of nobody if that is its own.
     pub max_at_once: usize,
+    /// Time for a handshake. Silence alone does not bound one: a client may say something now and then, and
+    /// never the end of it.
+    pub handshake_time: Duration,
     /// Established connections that wait to be accepted, of which each may hold what its windows allow; of
     /// more nothing is heard.
     pub max_waiting: usize,
 }
 
 impl Listen {
-    /// A thousand connections, 256 that nobody accepted, 256 handshakes at a time, and a hundred before
-    /// clients have to show where they are.
+    /// A thousand connections, 256 that nobody accepted, 256 handshakes at a time of 10 s each, and a
+    /// hundred before clients have to show where they are.
     pub fn new(tls: Arc<ServerConfig>, config: Config) -> Listen {
-        let (max_connections, max_waiting) = (1_000, 256);
-        let (max_handshakes, max_at_once) = (100, 256);
-        Listen { tls, config, max_connections, max_handshakes, max_at_once, max_waiting }
+        Listen {
+            tls,
+            config,
+            max_connections: 1_000,
+            max_handshakes: 100,
+            max_at_once: 256,
+            handshake_time: Duration::from_secs(10),
+            max_waiting: 256,
+        }
     }
 }
 
@@ -104,6 +114,8 @@ pub struct EndpointCounters {
     pub refused: u64,
     /// Handshakes given up for those of others.
     pub displaced: u64,
+    /// Handshakes given up because they took too long.
+    pub overdue: u64,
 }
 
 /// A connection and what the endpoint remembers of it.
@@ -458,11 +470,19 @@ impl Endpoint {
 
     /// When [`Self::handle_timeout`] is due; `None`: never.
     pub fn deadline(&self) -> Option<Instant> {
-        self.deadlines.first().map(|(at, _)| *at)
+        let own = self.deadlines.first().map(|(at, _)| *at);
+        own.into_iter().chain(self.handshakes.deadline()).min()
     }
 
     /// Runs every timer that is due. Harmless when none is.
     pub fn handle_timeout(&mut self, now: Instant) {
+        while let Some(number) = self.handshakes.take_overdue(now) {
+            if let Some(entry) = self.connections.get_mut(&number) {
+                entry.conn.give_up_handshake();
+                self.counters.overdue += 1;
+                self.touch(number);
+            }
+        }
         while let Some((at, number)) = self.deadlines.first().copied().filter(|d| d.0 <= now) {
             self.deadlines.remove(&(at, number));
             if let Some(entry) = self.connections.get_mut(&number) {

@@ -92,6 +92,10 @@ pub enum ConnectionError {
     /// Nothing came for too long [RFC 9000 §10.1].
     #[error("the peer is silent")]
     TimedOut,
+    /// The client had not ended its handshake in time, whatever else it said:
+    /// [`Listen::handshake_time`](crate::Listen::handshake_time).
+    #[error("the handshake took too long")]
+    HandshakeTimedOut,
     /// The peer has lost its state [RFC 9000 §10.3].
     #[error("the peer does not know the connection")]
     Reset,

@@ -1,7 +1,7 @@
 //! `tack recv`.
 
-use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 
@@ -12,6 +12,7 @@ use crate::net::{OwnAddress, Way, unspecified};
 use crate::observe::ObserveArgs;
 use crate::transfer::DEFAULT_PORT;
 use crate::transfer::store::Durability;
+use tack_net::HostPort;
 
 const AFTER: &str = "\
 Waits for one transfer and ends when it is complete; an interrupted one may be resumed meanwhile.
@@ -107,6 +108,7 @@ impl RecvArgs {
         let destination = if self.dir.as_os_str() == "-" {
             Destination::Stdout
         } else {
+            is_no_host(&self.dir, self.port)?;
             Destination::Dir(self.dir)
         };
         let of_directories =
@@ -131,4 +133,21 @@ impl RecvArgs {
             way,
         })
     }
+}
+
+/// Whoever takes this side for the other one names a host, which would become a folder.
+fn is_no_host(dir: &Path, port: u16) -> Result<(), Failure> {
+    let Some(text) = dir.to_str().filter(|text| !text.contains('/') && !dir.exists()) else {
+        return Ok(());
+    };
+    let has_port = text.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
+    let bare = text.trim_start_matches('[').trim_end_matches(']');
+    if !has_port && bare.parse::<IpAddr>().is_err() {
+        return Ok(());
+    }
+    let port = HostPort::parse(text, port).map_or(port, |host| host.port);
+    Err(Failure::usage(format!(
+        "DIR: `{text}` looks like a host, and recv waits for others: `tack recv -p {port}` here, \
+         and there `tack send PATH HOST:{port}` to this machine. A folder of that name is ./{text}"
+    )))
 }

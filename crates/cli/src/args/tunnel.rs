@@ -190,7 +190,8 @@ impl TunnelArgs {
             .map_err(|e| Failure::usage(format!("HOST, the first argument: {e}")))?;
         if self.forwards.is_empty() && self.proxies.is_empty() && self.transparent.is_none() {
             return Err(Failure::usage(
-                "what for? Give -L (a port forward), -D (a proxy) or --transparent",
+                "what for? Give -L (a port forward), -D (a proxy) or --transparent; the other end, \
+                 on the host that is named here, is `tack tunnel serve`",
             ));
         }
         Ok(TunnelConfig::Client(Box::new(ClientConfig {

@@ -17,6 +17,25 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::net::{Sight, Watch};
 
+/// A connection that somebody else uses, looked at from beside.
+pub trait Watched {
+    /// What it shows of its progress, and the round trip, if known; `None` once it was dropped.
+    fn sight(&self) -> Option<(Sight, Option<Duration>)>;
+
+    /// Ends it. Whoever uses it finds it ended.
+    fn abort(&self);
+}
+
+impl Watched for Watch {
+    fn sight(&self) -> Option<(Sight, Option<Duration>)> {
+        Watch::sight(self)
+    }
+
+    fn abort(&self) {
+        Watch::abort(self);
+    }
+}
+
 /// Silence beyond a round trip that a path in order does not have: probes ask more often.
 const STILL: Duration = Duration::from_secs(1);
 
@@ -47,7 +66,7 @@ pub const PROBES: Keepalive = Keepalive {
 /// # Errors
 /// A failure after which no other attempt `is_of_use`.
 pub async fn another_way<T, E, F>(
-    watch: Option<&Watch>,
+    watch: Option<&impl Watched>,
     dial: impl Fn() -> F,
     mut is_of_use: impl FnMut(&E) -> bool,
 ) -> Result<T, E>
@@ -127,6 +146,12 @@ impl Pulse {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicBool;
+    use std::sync::atomic::Ordering::Relaxed;
+
+    use rand::{RngExt, SeedableRng};
+    use rand_pcg::Pcg64;
+
     use super::*;
 
     /// For how many seconds `sights`, one every 100 ms, are watched until they stand still.
@@ -165,5 +190,81 @@ mod tests {
             ..heard(n)
         };
         assert_eq!(still_after(slow), None);
+    }
+
+    /// A connection that was last heard then, and whether it was ended.
+    struct Line {
+        round_trip: Duration,
+        changed: Instant,
+        is_ended: AtomicBool,
+    }
+
+    impl Watched for Line {
+        fn sight(&self) -> Option<(Sight, Option<Duration>)> {
+            // Probes have it heard twice a second.
+            let begun = self.changed - Duration::from_secs(60);
+            let heard = (Instant::now().min(self.changed) - begun).as_millis() / 500;
+            let packets_received = u64::try_from(heard).unwrap();
+            Some((Sight { packets_received, ..Sight::default() }, Some(self.round_trip)))
+        }
+
+        fn abort(&self) {
+            self.is_ended.store(true, Relaxed);
+        }
+    }
+
+    /// Whenever the network changes, and however it lies to the looks and the probes.
+    #[tokio::test(start_paused = true)]
+    async fn another_connection_is_there_within_two_seconds_of_a_change_of_networks() {
+        tokio::time::advance(Duration::from_secs(60)).await;
+        let mut slowest = Duration::ZERO;
+        for seed in 0..300 {
+            let mut rng = Pcg64::seed_from_u64(seed);
+            let mut ms = |range| Duration::from_millis(rng.random_range(range));
+            let (round_trip, until) = (ms(1..200), ms(0..5_000));
+            let changed = Instant::now() + until;
+            let line = Line { round_trip, changed, is_ended: AtomicBool::new(false) };
+            // A handshake of two round trips, by the old network nowhere.
+            let dial = move || async move {
+                if Instant::now() < changed {
+                    return pending().await;
+                }
+                sleep(2 * round_trip).await;
+                Ok::<_, ()>(Instant::now())
+            };
+            let there = another_way(Some(&line), dial, |()| true).await.unwrap();
+            assert!(line.is_ended.load(Relaxed), "seed {seed}: the old one lingers");
+            assert!(there >= changed, "seed {seed}");
+            slowest = slowest.max(there - changed);
+        }
+        assert!(slowest <= Duration::from_secs(2), "{slowest:?}");
+    }
+
+    /// It may be back itself before another one is there.
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_that_is_heard_again_is_kept() {
+        let begun = Instant::now();
+        struct Back(Instant, AtomicBool);
+        impl Watched for Back {
+            fn sight(&self) -> Option<(Sight, Option<Duration>)> {
+                let quiet = Duration::from_millis(500)..Duration::from_millis(1_700);
+                let now = self.0.elapsed();
+                let heard = if quiet.contains(&now) { quiet.start } else { now };
+                let packets_received = u64::try_from(heard.as_millis()).unwrap();
+                Some((Sight { packets_received, ..Sight::default() }, None))
+            }
+
+            fn abort(&self) {
+                self.1.store(true, Relaxed);
+            }
+        }
+        let line = Back(begun, AtomicBool::new(false));
+        let dial = || async {
+            sleep(Duration::from_millis(900)).await;
+            Ok::<_, ()>(())
+        };
+        let waiting = another_way(Some(&line), dial, |()| true);
+        assert!(timeout(Duration::from_secs(60), waiting).await.is_err());
+        assert!(!line.1.load(Relaxed));
     }
 }

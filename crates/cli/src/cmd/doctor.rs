@@ -18,7 +18,9 @@ const WARM_UP: f64 = 0.25;
 pub async fn run(config: DoctorConfig, stop: Stop) -> Result<ExitCode, Failure> {
     let base = ConnConfig::default().with(|it| it.congestion = config.congestion);
     let plain = base.clone().with(|it| it.ack = AckStrategy::PLAIN);
-    let [tack, plain] = [open(&config, base).await?, open(&config, plain).await?];
+    let (connector, code) = (config.security.connector()?, config.security.code.clone());
+    let tack = NetDial::open(&Way::Udp, &config.host, base, connector, code).await?;
+    let plain = tack.beside(plain);
     eprintln!(
         "Measuring the path to {} for {:.0} s, as fast as it goes.",
         config.host,
@@ -42,11 +44,6 @@ pub async fn run(config: DoctorConfig, stop: Stop) -> Result<ExitCode, Failure> 
         dial.settle(&stop).await;
     }
     Ok(ExitCode::Success)
-}
-
-async fn open(config: &DoctorConfig, transport: ConnConfig) -> Result<NetDial, Failure> {
-    let (connector, code) = (config.security.connector()?, config.security.code.clone());
-    NetDial::open(&Way::Udp, &config.host, transport, connector, code).await
 }
 
 async fn one(

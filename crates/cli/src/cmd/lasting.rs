@@ -11,7 +11,7 @@ use tokio::time::{Duration, Instant, timeout, timeout_at};
 use crate::cmd::another_way::{PROBES, another_way};
 use crate::conn::{Accept, Connection};
 use crate::exit::{ExitCode, Failure};
-use crate::net::{NetConn, NetDial, Watch};
+use crate::net::{NetConn, NetDial, Refusals, Watch};
 use crate::notices::Notices;
 use crate::relay::handed::{Handed, Handover, MOST_WAITING};
 use crate::relay::{Broken, Carrier, Session, Supply};
@@ -26,9 +26,6 @@ use tack_net::budget::{Exhausted, Grant, Peer};
 /// For how long a stream whose connection broke is kept: longer than it takes to walk from one network to
 /// another.
 pub const RETURN_LIMIT: Duration = Duration::from_secs(60);
-
-/// A host that says for so long that nobody listens there has lost the process that did.
-const REFUSED_LIMIT: Duration = Duration::from_secs(5);
 
 /// For how long the other end of a stream that failed here is told.
 const PARTING: Duration = Duration::from_secs(5);
@@ -69,7 +66,7 @@ where
         dial: None,
         watch: None,
         until: None,
-        refused: None,
+        refusals: Refusals::default(),
     };
     let asking = Asking::new(redial, what)
         .map_err(|e| Failure::new(ExitCode::Failed, format!("no name for the stream: {e}")))?;
@@ -116,8 +113,7 @@ struct Redial<F> {
     watch: Option<Watch>,
     /// Until when another one is looked for, since that broke.
     until: Option<Instant>,
-    /// Since when, and when last, the host has said that nobody listens there.
-    refused: Option<(Instant, Instant)>,
+    refusals: Refusals,
 }
 
 impl<F, O> Dialler for Redial<F>
@@ -135,15 +131,15 @@ where
             // What it is to carry did not get there: as if nobody had been.
             return Err(Failure::new(ExitCode::Failed, "the connection broke as it began"));
         }
-        let (open, refused) = (&self.open, &mut self.refused);
+        let (open, refusals) = (&self.open, &mut self.refusals);
         let mut last = None;
         let is_of_use = |failure: &Failure| {
             last = Some(failure.message.clone());
-            failure.code == ExitCode::Failed && !is_gone(refused, failure, Instant::now())
+            failure.code == ExitCode::Failed && !refusals.add(failure, Instant::now())
         };
         let opened = if broken {
             let until = *self.until.get_or_insert_with(|| Instant::now() + RETURN_LIMIT);
-            let opening = another_way(None, open, is_of_use);
+            let opening = another_way(None::<&Watch>, open, is_of_use);
             timeout_at(until, opening).await.unwrap_or_else(|_| {
                 let last = last.unwrap_or_else(|| "nobody answers".to_owned());
                 Err(Failure::new(ExitCode::Failed, format!("the connection broke, and {last}")))
@@ -159,7 +155,7 @@ where
     }
 
     fn carries(&mut self) {
-        (self.until, self.refused) = (None, None);
+        (self.until, self.refusals) = (None, Refusals::default());
     }
 }
 
@@ -169,20 +165,6 @@ impl<F> Redial<F> {
         self.dial = Some(dial);
         conn
     }
-}
-
-/// Whether the process that listened is gone, after one more failure. A refusal alone is not enough: a machine
-/// between may be starting anew.
-fn is_gone(refused: &mut Option<(Instant, Instant)>, failure: &Failure, now: Instant) -> bool {
-    if !failure.is_refusal {
-        return false;
-    }
-    let since = match *refused {
-        Some((since, last)) if now - last < REFUSED_LIMIT => since,
-        _ => now,
-    };
-    *refused = Some((since, now));
-    now - since >= REFUSED_LIMIT
 }
 
 /// Does `work` with the first stream that comes to `server` within `wait`. Strangers that do not even open

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use tack_net::budget::Peer;
 use tack_net::quic::QuicStream;
 use tack_net::tls::{Acceptor, Fingerprint, TlsError};
-use tack_net::{ConnConfig, SecureListener, SecureStream, TackListener, quic};
+use tack_net::{ConnConfig, SecureListener, SecureStream, SocketConfig, TackListener, quic};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 
 use super::carrier::Carrier;
@@ -45,7 +45,7 @@ impl NetAccept {
     ) -> Result<Self, Failure> {
         way.protects(identity.is_some())?;
         let acceptor = identity.as_ref().map(|(acceptor, ..)| acceptor);
-        let carrier = way.open(config.clone(), local, acceptor)?;
+        let carrier = way.open(config.clone(), local, SocketConfig::default(), acceptor)?;
         let fingerprint = identity.as_ref().map(|(_, key, _)| *key);
         let door = identity.as_ref().map_or_else(Door::open, |(.., door)| door.clone());
         let at = (door.clone(), Notices::default());

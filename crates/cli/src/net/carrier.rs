@@ -6,8 +6,7 @@ use std::time::Duration;
 use tack_cc::Algorithm;
 use tack_net::quic::{self, QuicStream};
 use tack_net::tls::{Acceptor, Connector, TlsError};
-use tack_net::{AckStrategy, ConnConfig, ConnectError, Endpoint, Keepalive};
-use tokio::time::timeout;
+use tack_net::{AckStrategy, ConnConfig, ConnectError, Endpoint, Keepalive, SocketConfig};
 
 use super::NetConn;
 use crate::exit::{ExitCode, Failure};
@@ -18,9 +17,6 @@ const PROTOCOL: &[u8] = b"tack";
 
 /// Connections that are taken in at a time, of the transport; commands have narrower limits, by peer.
 const MAX_CONNECTIONS: usize = 1 << 15;
-
-/// Time for QUIC's handshake, as TCP-TACK has it for its own.
-const CONNECT_LIMIT: Duration = Duration::from_secs(15);
 
 /// QUIC's connections end by silence, and a user may have nothing to say for longer than a NAT remembers.
 const SILENCE: Keepalive =
@@ -40,10 +36,11 @@ impl Carrier {
     pub(super) fn quic(
         conn: &ConnConfig,
         local: SocketAddr,
+        socket: SocketConfig,
         acceptor: Option<&Acceptor>,
     ) -> Result<Carrier, Failure> {
         let config = config(conn);
-        let mut builder = observe::tapped_quic(quic::Endpoint::builder());
+        let mut builder = observe::tapped_quic(quic::Endpoint::builder().socket(socket));
         if let Some(acceptor) = acceptor {
             let mut listen = quic::Listen::new(acceptor.for_quic(&[PROTOCOL]), config.clone());
             listen.max_connections = MAX_CONNECTIONS;
@@ -76,9 +73,7 @@ impl Carrier {
             (Carrier::Quic(..), None) => Err(TlsError::NoCertificate.into()),
             (Carrier::Quic(endpoint, config), Some(connector)) => {
                 let meeting = endpoint.meet(peer, host, connector, &[PROTOCOL], (**config).clone());
-                let met = timeout(CONNECT_LIMIT, meeting).await;
-                let (connection, is_first_use) =
-                    met.map_err(|_| ConnectError::TimedOut(CONNECT_LIMIT))??;
+                let (connection, is_first_use) = meeting.await?;
                 let stream = QuicStream::open(connection).await?;
                 Ok((NetConn::Quic(Box::new(stream)), is_first_use))
             }

@@ -1,13 +1,17 @@
 //! Opening connections: to the right server, which lets us in.
 
+use std::io;
 use std::net::SocketAddr;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use tack_net::race::{NoneAnswered, first_of, in_turn};
 use tack_net::tls::{Connector, Fingerprint, TlsError};
 use tack_net::{ConnConfig, ConnectError, ConnectionError, HostPort};
 use tokio::time::timeout;
 
 use super::carrier::Carrier;
+use super::sockets::Sockets;
 use super::{NetConn, Origin, Way, settle};
 use crate::admission::{self, Code, Welcome};
 use crate::conn::Dial;
@@ -22,20 +26,21 @@ const WELCOME_LIMIT: Duration = Duration::from_secs(10);
 /// Handshakes that may be damaged on their way, one after the other, before that is a failure.
 const HANDSHAKES: usize = 3;
 
-/// Opens connections to one host.
+/// Opens connections to one host: at the first of its addresses that answers, and from then on there.
 #[derive(Debug)]
 pub struct NetDial {
-    carrier: Carrier,
-    peer: SocketAddr,
+    addresses: Vec<SocketAddr>,
+    /// Which of them answered.
+    chosen: Arc<OnceLock<SocketAddr>>,
+    sockets: Sockets,
     host: String,
     connector: Option<Connector>,
     code: Option<Code>,
-    hint: &'static str,
     connect_timeout: Option<Duration>,
 }
 
 impl NetDial {
-    /// Resolves `host` and opens a socket. Without `connector`, nothing is encrypted.
+    /// Resolves `host`. Without `connector`, nothing is encrypted.
     pub async fn open(
         way: &Way,
         host: &HostPort,
@@ -60,18 +65,42 @@ impl NetDial {
             .await
             .map_err(|e| failed(format!("cannot find host `{}`: {e}", host.name)))?;
         let reaches = |ip| way.reaches(ip) && origin.reaches(ip);
-        let mut reachable = found.filter(|address| reaches(address.ip()));
-        let peer = reachable.next().ok_or_else(|| {
+        let addresses = in_turn(found.filter(|address| reaches(address.ip())));
+        let first = addresses.first().copied().ok_or_else(|| {
             failed(format!("host `{}` has no address of a family that we have", host.name))
         })?;
-        let config = config.with(|it| it.dscp = origin.dscp);
         way.protects(connector.is_some())?;
-        let carrier = way.open(config, origin.local(peer), None)?;
-        if !way.is_ip() && !carrier.set_dscp(origin.dscp) {
-            return Err(Failure::usage("-S, --dscp: this system cannot mark datagrams"));
+        let sockets = Sockets::new(way.clone(), *origin, config);
+        // Where there is a second way to go about it, that one has no socket is not the end.
+        if way.is_ip() || addresses.len() == 1 {
+            sockets.towards(first)?;
         }
-        let (host, hint) = (host.to_string(), way.hint());
-        Ok(Self { carrier, peer, host, connector, code, hint, connect_timeout: None })
+        Ok(Self::to(addresses, host.to_string(), sockets, connector, code))
+    }
+
+    fn to(
+        addresses: Vec<SocketAddr>,
+        host: String,
+        sockets: Sockets,
+        connector: Option<Connector>,
+        code: Option<Code>,
+    ) -> Self {
+        let chosen = Arc::default();
+        Self { addresses, chosen, sockets, host, connector, code, connect_timeout: None }
+    }
+
+    /// Connections to the same address of the same host, configured otherwise.
+    #[must_use]
+    pub fn beside(&self, config: ConnConfig) -> Self {
+        Self {
+            addresses: self.addresses.clone(),
+            chosen: self.chosen.clone(),
+            sockets: self.sockets.configured(config),
+            host: self.host.clone(),
+            connector: self.connector.clone(),
+            code: self.code.clone(),
+            connect_timeout: self.connect_timeout,
+        }
     }
 
     /// Connections that take longer than this fail.
@@ -92,33 +121,25 @@ impl NetDial {
     }
 
     async fn connect_at_leisure(&self) -> Result<NetConn, Failure> {
-        let mut met = self.meet().await;
-        for _ in 1..HANDSHAKES {
-            let Err(ConnectError::Tls(garbled)) = &met else { break };
-            if garbled.is_verdict()
-                || !matches!(garbled, TlsError::Protocol(_) | TlsError::Refused(_))
-            {
-                break;
+        let addresses = match self.chosen.get() {
+            Some(chosen) => vec![*chosen],
+            None => self.addresses.clone(),
+        };
+        let met = first_of(addresses, |peer| {
+            let (carrier, host) = (self.sockets.towards(peer), self.host.clone());
+            let connector = self.connector.clone();
+            async move {
+                let (conn, is_first_use) = meet(&carrier?, peer, &host, connector.as_ref()).await?;
+                Ok::<_, Missed>((peer, conn, is_first_use))
             }
-            tracing::info!(error = %garbled, "a handshake was damaged");
-            met = self.meet().await;
-        }
-        let (conn, is_first_use) = met.map_err(|e| match e {
-            ConnectError::Tls(e) => self.handshake_failed(&e),
-            e => {
-                let why = format!("cannot connect to {}: {e}; {}", self.host, self.hint);
-                let is_refusal = matches!(e, ConnectError::Failed(ConnectionError::Refused));
-                Failure { is_refusal, ..Failure::new(ExitCode::Failed, why) }
-            }
-        })?;
+        });
+        let (peer, conn, is_first_use) = met.await.map_err(|none| self.none_answered(&none))?;
+        // Whoever was there before us stays chosen: another is as good.
+        let _ = self.chosen.set(peer);
         match &self.connector {
             Some(connector) => self.enter(connector, conn, is_first_use).await,
             None => Ok(conn),
         }
-    }
-
-    async fn meet(&self) -> Result<(NetConn, bool), ConnectError> {
-        self.carrier.meet(self.peer, &self.host, self.connector.as_ref()).await
     }
 
     /// Makes sure that the server is the right one, and is let in there.
@@ -172,6 +193,25 @@ impl NetDial {
         Err(Failure::new(ExitCode::Untrusted, why))
     }
 
+    fn none_answered(&self, none: &NoneAnswered<Missed>) -> Failure {
+        match none.attempts() {
+            [(_, Missed::Met(ConnectError::Tls(e)))] => self.handshake_failed(e),
+            [(_, Missed::NoSocket(failure))] => Failure::new(failure.code, &failure.message),
+            attempts => {
+                let (host, hint) = (&self.host, self.sockets.way().hint());
+                let why = match attempts {
+                    [(_, only)] => format!("cannot connect to {host}: {only}; {hint}"),
+                    _ => format!("cannot connect to {host} ({none}); {hint}"),
+                };
+                let each = || attempts.iter().map(|(_, missed)| missed);
+                let untrusted = each().any(Missed::is_verdict);
+                let code = if untrusted { ExitCode::Untrusted } else { ExitCode::Failed };
+                let is_refusal = each().any(Missed::is_refusal) && !each().any(Missed::is_silence);
+                Failure { is_refusal, ..Failure::new(code, why) }
+            }
+        }
+    }
+
     fn handshake_failed(&self, error: &TlsError) -> Failure {
         // Only what would be said again is the last word.
         let code = if error.is_verdict() { ExitCode::Untrusted } else { ExitCode::Failed };
@@ -184,14 +224,16 @@ impl NetDial {
         Failure::new(code, format!("no secure connection to {}: {error}{hint}", self.host))
     }
 
-    /// The server's address.
+    /// The server's address: the one that answered, or until then the first.
     pub fn peer(&self) -> SocketAddr {
-        self.peer
+        *self.chosen.get().unwrap_or(&self.addresses[0])
     }
 
     /// Waits until what was written is acknowledged, for a while.
     pub async fn settle(&self, stop: &Stop) {
-        settle(&self.carrier, stop).await;
+        if let Some(carrier) = self.sockets.opened(self.peer()) {
+            settle(&carrier, stop).await;
+        }
     }
 
     /// The same, unless the connection is `lost` and nothing of it will ever be.
@@ -202,10 +244,139 @@ impl NetDial {
     }
 }
 
+/// Meets the server at one address. What a damaged packet ended is begun again.
+async fn meet(
+    carrier: &Carrier,
+    peer: SocketAddr,
+    host: &str,
+    connector: Option<&Connector>,
+) -> Result<(NetConn, bool), ConnectError> {
+    let mut met = carrier.meet(peer, host, connector).await;
+    for _ in 1..HANDSHAKES {
+        let Err(ConnectError::Tls(garbled)) = &met else { break };
+        if garbled.is_verdict() || !matches!(garbled, TlsError::Protocol(_) | TlsError::Refused(_))
+        {
+            break;
+        }
+        tracing::info!(error = %garbled, "a handshake was damaged");
+        met = carrier.meet(peer, host, connector).await;
+    }
+    met
+}
+
+/// What came of an address.
+#[derive(Debug, thiserror::Error)]
+enum Missed {
+    #[error("{0}")]
+    NoSocket(Failure),
+    #[error(transparent)]
+    Met(#[from] ConnectError),
+}
+
+impl From<Failure> for Missed {
+    fn from(failure: Failure) -> Missed {
+        Missed::NoSocket(failure)
+    }
+}
+
+impl Missed {
+    /// It is the last word on the server there.
+    fn is_verdict(&self) -> bool {
+        matches!(self, Missed::Met(ConnectError::Tls(e)) if e.is_verdict())
+    }
+
+    /// The host said that nobody listens there.
+    fn is_refusal(&self) -> bool {
+        matches!(self, Missed::Met(ConnectError::Failed(ConnectionError::Refused)))
+    }
+
+    /// Nothing came back, which it may yet.
+    fn is_silence(&self) -> bool {
+        matches!(self, Missed::Met(e) if e.kind() == io::ErrorKind::TimedOut)
+    }
+}
+
 impl Dial for NetDial {
     type Conn = NetConn;
 
     async fn dial(&self) -> Result<NetConn, Failure> {
         self.connect().await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tack_net::tls::{Acceptor, ClientTrust, ServerIdentity};
+    use tokio::net::UdpSocket;
+
+    use super::*;
+    use crate::admission::Door;
+    use crate::conn::Accept as _;
+    use crate::net::NetAccept;
+
+    /// A dial of these addresses, and a server at `local`.
+    fn pair(way: &Way, local: SocketAddr, encrypted: bool) -> (NetAccept, Option<Connector>) {
+        let identity = ServerIdentity::generate(&["localhost"]).unwrap();
+        let key = identity.fingerprint();
+        let shown = encrypted.then(|| (Acceptor::new(&identity).unwrap(), key, Door::open()));
+        let connector = Connector::new(ClientTrust::Pinned(key)).unwrap();
+        let server = NetAccept::listen(way, local, ConnConfig::default(), shown).unwrap();
+        (server, encrypted.then_some(connector))
+    }
+
+    fn dial(way: &Way, addresses: &[SocketAddr], connector: Option<Connector>) -> NetDial {
+        let sockets = Sockets::new(way.clone(), Origin::default(), ConnConfig::default());
+        NetDial::to(addresses.to_vec(), "there:7".to_owned(), sockets, connector, None)
+    }
+
+    /// A port of the loopback that nobody has.
+    async fn deserted(ip: &str) -> SocketAddr {
+        UdpSocket::bind((ip, 0)).await.unwrap().local_addr().unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_host_is_met_at_whichever_of_its_addresses_answers_and_from_then_on_there() {
+        let silent = UdpSocket::bind("[::1]:0").await.unwrap();
+        let deserted = deserted("127.0.0.1").await;
+        for (way, encrypted) in [(Way::Udp, false), (Way::Udp, true), (Way::Quic, true)] {
+            let local = "127.0.0.1:0".parse().unwrap();
+            let (mut server, connector) = pair(&way, local, encrypted);
+            let there = server.local_addr();
+            let addresses = [silent.local_addr().unwrap(), deserted, there];
+            let dial = dial(&way, &addresses, connector);
+            let plain = dial.beside(ConnConfig::default());
+            for dial in [&dial, &plain, &dial] {
+                let (met, served) = tokio::join!(dial.connect(), server.accept());
+                let (_met, _served) = (met.unwrap(), served.unwrap());
+                assert_eq!(dial.peer(), there, "{way:?}");
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn where_no_address_answers_each_is_named_with_what_came_of_it() {
+        let addresses = [deserted("::1").await, deserted("127.0.0.1").await];
+        let (_, connector) = pair(&Way::Udp, "127.0.0.1:0".parse().unwrap(), true);
+        for way in [Way::Udp, Way::Quic] {
+            let failure = dial(&way, &addresses, connector.clone()).connect().await.unwrap_err();
+            assert!(failure.is_refusal, "{failure}");
+            for address in addresses {
+                let named = format!("{address}: connection refused");
+                assert!(failure.message.contains(&named), "{failure}");
+            }
+            let alone = dial(&way, &addresses[..1], connector.clone()).connect().await;
+            let alone = alone.unwrap_err().message;
+            assert!(alone.starts_with("cannot connect to there:7: "), "{alone}");
+        }
+    }
+
+    #[tokio::test]
+    async fn one_port_of_ours_does_for_both_families() {
+        let port = deserted("127.0.0.1").await.port();
+        let origin = Origin { port, ..Origin::default() };
+        let sockets = Sockets::new(Way::Udp, origin, ConnConfig::default());
+        for peer in ["[::1]:9", "127.0.0.1:9"] {
+            sockets.towards(peer.parse().unwrap()).unwrap();
+        }
     }
 }

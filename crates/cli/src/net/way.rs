@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use tack_net::tls::Acceptor;
-use tack_net::{ConnConfig, Endpoint, HostConfig};
+use tack_net::{ConnConfig, Endpoint, HostConfig, SocketConfig};
 
 use super::carrier::{Carrier, no_socket};
 use crate::exit::{ExitCode, Failure};
@@ -29,12 +29,13 @@ impl Way {
         &self,
         config: ConnConfig,
         local: SocketAddr,
+        socket: SocketConfig,
         acceptor: Option<&Acceptor>,
     ) -> Result<Carrier, Failure> {
         if *self == Way::Quic {
-            return Carrier::quic(&config, local, acceptor);
+            return Carrier::quic(&config, local, socket, acceptor);
         }
-        let builder = observe::tapped(Endpoint::builder().conn(config));
+        let builder = observe::tapped(Endpoint::builder().conn(config).socket(socket));
         let endpoint = match self {
             // Inside a socket of our own, all TCP ports are ours.
             Way::Udp | Way::Quic => {

@@ -245,6 +245,7 @@ impl TransferError {
             Self::Connection { .. } | Self::Closed { .. } | Self::Peer { .. } | Self::Moved => {
                 return None;
             }
+            Self::Disk { .. } if self.is_full() => Code::Refused,
             Self::Disk { .. } | Self::Incomplete { .. } => Code::Io,
             Self::Silent { .. } | Self::TooSlow { .. } => Code::Busy,
             Self::NotOurs | Self::Version { .. } => Code::Protocol,
@@ -283,8 +284,15 @@ impl TransferError {
                 ..
             } => ExitCode::Refused,
             Self::Stopped(_) => ExitCode::Interrupted,
+            _ if self.is_full() => ExitCode::Refused,
             _ => ExitCode::Failed,
         }
+    }
+
+    /// A disk had no room any more, of bytes or of files: as if that had been seen before.
+    fn is_full(&self) -> bool {
+        use io::ErrorKind::{QuotaExceeded, StorageFull};
+        matches!(self, Self::Disk { source, .. } if [StorageFull, QuotaExceeded].contains(&source.kind()))
     }
 }
 

@@ -23,7 +23,7 @@ use super::protocol::{Cause, Greeting, Refusal};
 use crate::admission::Code;
 use crate::conn::Connection as _;
 use crate::exit::{ExitCode, Failure};
-use crate::net::{NetConn, NetDial, Watch, Way};
+use crate::net::{NetConn, NetDial, Refusals, Watch, Way};
 use crate::stop::Stop;
 use tack_net::HostPort;
 
@@ -177,6 +177,7 @@ pub struct Keeper {
     /// When another way was last looked for, since the present one leads nowhere.
     sought: Option<tack_units::Instant>,
     away: bool,
+    refusals: Refusals,
     clock: Clock,
     network: Network,
 }
@@ -207,6 +208,7 @@ impl Keeper {
             rounds: unhurried(LOOK),
             sought: None,
             away: false,
+            refusals: Refusals::default(),
             clock,
             network,
         };
@@ -299,6 +301,7 @@ impl Keeper {
     fn attempted(&mut self, done: Attempt) -> Result<(), Failure> {
         match done {
             Ok((dial, conn, instance)) => {
+                self.refusals = Refusals::default();
                 if std::mem::take(&mut self.away) {
                     eprintln!("tack: connected to {} again", self.server.host);
                 }
@@ -316,8 +319,10 @@ impl Keeper {
                 }
                 // It may have moved.
                 self.dial = None;
+                let is_gone = self.refusals.add(&failure, tokio::time::Instant::now());
+                let cause = if is_gone { Cause::Gone } else { Cause::Unreachable };
                 for asker in self.pool.failed(self.clock.now()) {
-                    let refusal = Refusal::new(Cause::Unreachable, failure.message.clone());
+                    let refusal = Refusal::new(cause, failure.message.clone());
                     let _ = asker.send(Err(refusal));
                 }
             }

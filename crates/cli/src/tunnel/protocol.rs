@@ -313,15 +313,7 @@ impl Refusal {
 
     /// Of a connection attempt to `target`.
     pub fn of_attempt(target: &Target, error: &io::Error) -> Refusal {
-        let cause = match error.kind() {
-            io::ErrorKind::ConnectionRefused => Cause::ConnectionRefused,
-            io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable => {
-                Cause::Unreachable
-            }
-            io::ErrorKind::TimedOut => Cause::TimedOut,
-            _ => Cause::Failed,
-        };
-        Refusal::new(cause, format!("cannot connect to {target}: {error}"))
+        Refusal::new(Cause::of_attempt(error), format!("cannot connect to {target}: {error}"))
     }
 }
 
@@ -336,6 +328,18 @@ impl Cause {
         Cause::Failed,
         Cause::Gone,
     ];
+
+    /// Why an attempt to connect failed.
+    pub fn of_attempt(error: &io::Error) -> Cause {
+        match error.kind() {
+            io::ErrorKind::ConnectionRefused => Cause::ConnectionRefused,
+            io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable => {
+                Cause::Unreachable
+            }
+            io::ErrorKind::TimedOut => Cause::TimedOut,
+            _ => Cause::Failed,
+        }
+    }
 
     fn of(verdict: u8) -> Option<Cause> {
         Cause::ALL.into_iter().find(|&cause| cause as u8 == verdict)

@@ -183,10 +183,10 @@ impl Speech {
             (Speech::Socks, cause) => {
                 let code = match cause {
                     Cause::NotAllowed => 2,
-                    Cause::NoSuchHost | Cause::Unreachable => 4,
+                    Cause::NoSuchHost | Cause::Unreachable | Cause::Gone => 4,
                     Cause::ConnectionRefused => 5,
                     Cause::TimedOut => 6,
-                    Cause::Busy | Cause::Failed | Cause::Gone => 1,
+                    Cause::Busy | Cause::Failed => 1,
                 };
                 socks_reply(code, nowhere)
             }

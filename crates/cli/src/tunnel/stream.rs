@@ -281,6 +281,10 @@ impl Supply for Source {
                     self.number = Some(fresh.number);
                     return Some(fresh.conn);
                 }
+                Ok(Err(gone)) if gone.cause == Cause::Gone => {
+                    self.why = Some(gone.into());
+                    return None;
+                }
                 Ok(Err(refusal)) => refusal,
                 Ok(Ok(_)) | Err(_) => Refusal::new(Cause::TimedOut, "no connection"),
             };

@@ -1,10 +1,10 @@
 //! The command line: what is understood, and what is said about the rest.
 
 use clap::CommandFactory;
-use tack_cli::args::nc;
 use tack_cli::args::perf::{PerfConfig, Side};
 use tack_cli::args::send::What;
 use tack_cli::args::{Cli, Command};
+use tack_cli::args::{nc, recv};
 use tack_cli::exit::{ExitCode, Failure};
 use tack_cli::net::Family;
 #[cfg(target_os = "linux")]
@@ -53,6 +53,29 @@ fn send_says_what_is_wrong_with_its_arguments() {
     assert!(parse("tack send file").is_err(), "a host is missing");
     assert!(parse("tack send file host --fingerprint MD5:1").is_err());
     assert!(parse("tack send file host --cc nonsense").is_err());
+}
+
+#[test]
+fn send_without_a_host_misses_that_and_not_what_was_given() {
+    let said = parse("tack send film.mkv").unwrap_err().to_string();
+    assert!(said.contains("<HOST[:PORT]>, behind what is sent"), "{said}");
+    let said = parse("tack send").unwrap_err().to_string();
+    assert!(said.contains("<PATH>...\n  <HOST[:PORT]>\n"), "{said}");
+}
+
+#[test]
+fn recv_takes_a_host_for_a_mistake_and_not_for_the_name_of_a_folder() {
+    let of = |dir: &str| {
+        let Ok(Command::Recv(args)) = parse(&format!("tack recv {dir}")) else { panic!("{dir}") };
+        args.resolve().map(|config| config.destination).map_err(|failure| failure.message)
+    };
+    for (host, port) in [("nas:9000", "9000"), ("192.168.1.5", "8225"), ("[fd00::1]:80", "80")] {
+        let said = of(host).unwrap_err();
+        assert!(said.contains(&format!("tack recv -p {port}")), "{said}");
+    }
+    for dir in ["inbox", "2024", "./nas:9000", "a:b", "nas.local"] {
+        assert_eq!(of(dir).unwrap(), recv::Destination::Dir(dir.into()));
+    }
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Both ends of each command in one process. One binary, a module per topic: it links once.
 
+mod again;
 mod args;
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 mod clock;
@@ -20,6 +21,10 @@ mod perf_flags;
 #[cfg(target_os = "linux")]
 mod qlog_schema;
 mod rebinding;
+#[cfg(target_os = "linux")]
+mod signals;
+#[cfg(target_os = "linux")]
+mod small_disk;
 #[cfg(target_os = "linux")]
 mod ssh;
 #[cfg(target_os = "linux")]

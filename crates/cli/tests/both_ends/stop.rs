@@ -5,6 +5,7 @@
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::net::{SocketAddr, UdpSocket};
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,44 +24,48 @@ use crate::support::{Listening, random_bytes, rng, succeeded, tack};
 const SOON: Duration = Duration::from_secs(20);
 
 /// One of these tests at a time: two measuring commands take a processor each.
-fn alone() -> MutexGuard<'static, ()> {
+pub(crate) fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A running command and what it says, line by line.
-struct Talking {
+pub(crate) struct Talking {
     child: Listening,
-    out: Receiver<String>,
-    err: Receiver<String>,
+    pub(crate) out: Receiver<String>,
+    pub(crate) err: Receiver<String>,
 }
 
 impl Talking {
-    fn start(mut command: Command) -> Talking {
+    pub(crate) fn start(mut command: Command) -> Talking {
         let mut child = Listening(command.spawn().unwrap());
         let out = lines(child.0.stdout.take().unwrap());
         let err = lines(child.0.stderr.take().unwrap());
         Talking { child, out, err }
     }
 
-    fn signal(&self, signal: Signal) {
-        kill_process(Pid::from_child(&self.child.0), signal).unwrap();
+    pub(crate) fn signal(&self, to: Signal) {
+        signal(&self.child.0, to);
     }
 
     /// Its status, and the rest of what it says on standard output and error.
-    fn ends(mut self) -> (i32, String, String) {
+    pub(crate) fn ends(mut self) -> (i32, String, String) {
         let status = ended(&mut self.child.0);
         let (out, err): (Vec<_>, Vec<_>) = (self.out.iter().collect(), self.err.iter().collect());
         (status, out.join("\n"), err.join("\n"))
     }
 }
 
-/// The status with which it ends, soon.
-fn ended(child: &mut Child) -> i32 {
+pub(crate) fn signal(child: &Child, signal: Signal) {
+    kill_process(Pid::from_child(child), signal).unwrap();
+}
+
+/// The status with which it ends, soon. Of one that a signal ended it is that, negative.
+pub(crate) fn ended(child: &mut Child) -> i32 {
     let since = Instant::now();
     loop {
         if let Some(status) = child.try_wait().unwrap() {
-            return status.code().expect("it ends by itself, not by a signal");
+            return status.code().or(status.signal().map(|signal| -signal)).unwrap();
         }
         assert!(since.elapsed() < SOON, "it does not end");
         thread::sleep(Duration::from_millis(5));
@@ -80,7 +85,11 @@ fn lines(from: impl Read + Send + 'static) -> Receiver<String> {
 }
 
 /// The first line, soon, of which `find` makes something.
-fn wait_for<T>(said: &Receiver<String>, what: &str, find: impl Fn(&str) -> Option<T>) -> T {
+pub(crate) fn wait_for<T>(
+    said: &Receiver<String>,
+    what: &str,
+    find: impl Fn(&str) -> Option<T>,
+) -> T {
     let mut before = String::new();
     let since = Instant::now();
     loop {
@@ -208,13 +217,13 @@ fn an_interrupted_perf_client_does_not_wait_for_a_server_that_hangs() {
 
 /// Passes datagrams on to a server, slowly enough that there is time to end what sends them. It
 /// has the server's port, for that is the TCP port as well, and an address of its own.
-struct Relay {
+pub(crate) struct Relay {
     over: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Relay {
-    fn to(server: u16) -> Relay {
+    pub(crate) fn to(server: u16) -> Relay {
         let socket = UdpSocket::bind((RELAY, server)).unwrap();
         socket.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
         let over = Arc::new(AtomicBool::new(false));
@@ -224,7 +233,7 @@ impl Relay {
     }
 }
 
-const RELAY: &str = "127.0.0.2";
+pub(crate) const RELAY: &str = "127.0.0.2";
 
 impl Drop for Relay {
     fn drop(&mut self) {

@@ -128,7 +128,7 @@ const QUIETLY: Session =
     Session { overwrite: false, quiet: true, durability: Durability::Lazy, open: false };
 
 /// Beside a `recv --keep`.
-fn beside_recv<T>(dir: &Path, work: impl AsyncFnOnce(Net) -> T) -> T {
+pub(crate) fn beside_recv<T>(dir: &Path, work: impl AsyncFnOnce(Net) -> T) -> T {
     run_in_fast_time(async {
         let (net, mut port) = Net::new();
         let never = Stop::never();

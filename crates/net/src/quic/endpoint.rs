@@ -3,20 +3,23 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, PoisonError};
+use std::time::Duration;
 
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use tack_device::{Clock, SocketConfig, UdpSocket};
 use tack_quic::{Config, ConnectionError, EndpointCounters, Listen, code};
+use tokio::time::sleep;
 
 use super::Connection;
 use super::connection::wait;
 use super::machine::Key;
-use crate::dial::{Reach, first_of, refused, resolve};
+use crate::dial::{Reach, refused, resolve};
 use crate::driver::start;
 use crate::handle::{Handle, wait_delivered, wait_idle};
 use crate::link::Link;
 use crate::passed::IoCounters;
+use crate::race::first_of;
 use crate::shared::State;
 use crate::tap::{Gauge, SharedTap, Tapped};
 use crate::tls::{AlertDescription, Connector, ForQuic, TlsError};
@@ -24,13 +27,29 @@ use crate::{ConnectError, HostPort};
 
 type Quic = tack_quic::Endpoint;
 
+/// How long an attempt to connect may take unless told otherwise.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
+
 /// Configures an [`Endpoint`].
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Builder {
     socket: SocketConfig,
     listen: Option<Listen>,
     reset_secret: Option<[u8; 32]>,
+    connect_timeout: Option<Duration>,
     tap: Option<SharedTap>,
+}
+
+impl Default for Builder {
+    fn default() -> Builder {
+        Builder {
+            socket: SocketConfig::default(),
+            listen: None,
+            reset_secret: None,
+            connect_timeout: Some(CONNECT_TIMEOUT),
+            tap: None,
+        }
+    }
 }
 
 impl Builder {
@@ -39,7 +58,7 @@ impl Builder {
         Builder::default()
     }
 
-    /// Kernel buffers of the socket.
+    /// How the socket is made, and its kernel buffers.
     #[must_use]
     pub fn socket(mut self, config: SocketConfig) -> Builder {
         self.socket = config;
@@ -59,6 +78,14 @@ impl Builder {
     #[must_use]
     pub fn reset_secret(mut self, secret: [u8; 32]) -> Builder {
         self.reset_secret = Some(secret);
+        self
+    }
+
+    /// How long a handshake that is begun here may take at one address, whatever the server says
+    /// meanwhile; `None`: until it is silent for the connection's idle timeout. 15 s if not set.
+    #[must_use]
+    pub fn connect_timeout(mut self, timeout: Option<Duration>) -> Builder {
+        self.connect_timeout = timeout;
         self
     }
 
@@ -107,7 +134,7 @@ impl Builder {
             quic.look();
         }
         let handle = start(Link::Udp(socket), quic, Clock::start(), false, tapped)?;
-        Ok(Endpoint { handle, socket: self.socket })
+        Ok(Endpoint { handle, socket: self.socket, connect_timeout: self.connect_timeout })
     }
 }
 
@@ -118,6 +145,7 @@ impl Builder {
 pub struct Endpoint {
     handle: Handle<Quic>,
     socket: SocketConfig,
+    connect_timeout: Option<Duration>,
 }
 
 impl Endpoint {
@@ -211,7 +239,7 @@ impl Endpoint {
         config: Config,
     ) -> Result<Connection, ConnectError> {
         let at: HostPort = host.parse()?;
-        let reach = Reach::from_socket(self.local_addr());
+        let reach = Reach::from_socket(self.local_addr(), self.socket.v6_only);
         let addresses = resolve((at.name.as_str(), at.port), reach).await?;
         let host = at.to_string();
         let protocols: Vec<_> = protocols.iter().map(|name| name.to_vec()).collect();
@@ -270,10 +298,16 @@ impl Endpoint {
         config: Config,
     ) -> Result<Connection, ConnectError> {
         let connection = self.connect_early(peer, name, tls, config)?;
+        let late = async {
+            let Some(limit) = self.connect_timeout else { return std::future::pending().await };
+            sleep(limit).await;
+            limit
+        };
         tokio::select! {
             biased;
             established = connection.established() => established?,
             () = refused(peer) => return Err(tack_tcp::ConnectionError::Refused.into()),
+            limit = late => return Err(ConnectError::TimedOut(limit)),
         }
         Ok(connection)
     }

@@ -10,7 +10,7 @@ use crate::shared::State;
 pub(crate) fn kind_of(ended: &ConnectionError) -> io::ErrorKind {
     match ended {
         ConnectionError::Closed => io::ErrorKind::NotConnected,
-        ConnectionError::TimedOut => io::ErrorKind::TimedOut,
+        ConnectionError::TimedOut | ConnectionError::HandshakeTimedOut => io::ErrorKind::TimedOut,
         ConnectionError::Reset => io::ErrorKind::ConnectionReset,
         _ => io::ErrorKind::ConnectionAborted,
     }

@@ -444,6 +444,12 @@ impl Connection {
     pub(super) fn time_out(&mut self) {
         self.enter_over(ConnectionError::TimedOut);
     }
+
+    /// The handshake was waited for long enough. Nothing is said: who repeats its first packets would have
+    /// that repeated.
+    pub(crate) fn give_up_handshake(&mut self) {
+        self.enter_over(ConnectionError::HandshakeTimedOut);
+    }
 }
 
 use super::Space;

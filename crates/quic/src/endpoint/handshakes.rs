@@ -11,6 +11,8 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
+use tack_units::Instant;
+
 use crate::wire::ConnectionId;
 
 /// Lengths of what one customer of IPv6 may have.
@@ -24,7 +26,8 @@ type First = (SocketAddr, ConnectionId);
 /// See the [module's text](self). Connections are known by their numbers, which grow.
 #[derive(Debug, Default)]
 pub(super) struct Handshakes {
-    by_number: BTreeMap<u64, First>,
+    /// With when each is given up; those that began first come first.
+    by_number: BTreeMap<u64, (First, Instant)>,
     by_first: BTreeMap<First, u64>,
 }
 
@@ -38,14 +41,26 @@ impl Handshakes {
         self.by_first.get(&first).copied()
     }
 
-    pub(super) fn begin(&mut self, number: u64, first: First) {
-        self.by_number.insert(number, first);
+    pub(super) fn begin(&mut self, number: u64, first: First, until: Instant) {
+        self.by_number.insert(number, (first, until));
         self.by_first.insert(first, number);
+    }
+
+    /// When the first of them is given up.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        self.by_number.values().next().map(|(_, until)| *until)
+    }
+
+    /// One that is to be given up now; it is known no more.
+    pub(super) fn take_overdue(&mut self, now: Instant) -> Option<u64> {
+        let (&number, (_, until)) = self.by_number.first_key_value()?;
+        let is_due = *until <= now;
+        is_due.then(|| self.end(number)).map(|()| number)
     }
 
     /// It has ended, or was given up; harmless if it is not known.
     pub(super) fn end(&mut self, number: u64) {
-        if let Some(first) = self.by_number.remove(&number) {
+        if let Some((first, _)) = self.by_number.remove(&number) {
             self.by_first.remove(&first);
         }
     }
@@ -56,7 +71,7 @@ impl Handshakes {
         from: SocketAddr,
         may_go: impl Fn(u64) -> bool,
     ) -> Option<u64> {
-        let known = self.by_number.iter().map(|(number, (at, _))| (*number, *at));
+        let known = self.by_number.iter().map(|(number, ((at, _), _))| (*number, *at));
         let mut most: Vec<_> =
             known.filter(|(number, _)| may_go(*number)).chain([(NEWCOMER, from)]).collect();
         for length in PREFIXES {
@@ -93,7 +108,7 @@ mod tests {
         let mut handshakes = Handshakes::default();
         for (number, ip) in (0_u8..).zip(addresses) {
             let id = ConnectionId::new(&[number; 8]).unwrap();
-            handshakes.begin(number.into(), (at(ip, 9), id));
+            handshakes.begin(number.into(), (at(ip, 9), id), Instant::from_secs(number.into()));
         }
         handshakes
     }
@@ -138,5 +153,15 @@ mod tests {
         crowd.end(0);
         crowd.end(0);
         assert_eq!((crowd.find(first), crowd.len()), (None, 0));
+    }
+
+    #[test]
+    fn those_whose_time_is_over_are_given_up_one_by_one() {
+        let mut crowd = under_way(&["10.0.0.1", "10.0.0.2", "10.0.0.3"]);
+        crowd.end(0);
+        assert_eq!(crowd.deadline(), Some(Instant::from_secs(1)));
+        let now = Instant::from_millis(1_500);
+        assert_eq!((crowd.take_overdue(now), crowd.take_overdue(now)), (Some(1), None));
+        assert_eq!((crowd.deadline(), crowd.len()), (Some(Instant::from_secs(2)), 1));
     }
 }

@@ -69,6 +69,7 @@ impl Endpoint {
             return None;
         }
         let listen = self.listen.as_ref()?;
+        let until = now + listen.handshake_time;
         let (original_dcid, retry_scid) = match shown {
             Some(Shown::Retry(original)) => (original, Some(dcid)),
             Some(Shown::Before) | None => (dcid, None),
@@ -86,7 +87,7 @@ impl Endpoint {
         };
         let number = self.next;
         let conn = Connection::accept_as(accept, self.secret.clone(), number, now).ok()?;
-        self.handshakes.begin(number, (from, dcid));
+        self.handshakes.begin(number, (from, dcid), until);
         self.incoming += 1;
         self.insert(conn);
         Some(number)

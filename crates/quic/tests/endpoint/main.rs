@@ -15,6 +15,7 @@ mod early;
 mod ecn;
 mod pace;
 mod pair;
+mod places;
 #[allow(unreachable_pub, reason = "shared with the conversations, by its path")]
 #[path = "../conversation/tls.rs"]
 mod tls;
@@ -83,51 +84,6 @@ fn a_second_connection_resumes_the_session_of_the_first() {
         assert_eq!(pair.server().is_resumed(), round == 1);
         pair.transfer(id, 10_000);
     }
-}
-
-#[test]
-fn of_clients_that_nobody_accepts_no_more_than_a_few_are_held() {
-    let mut pair = Pair::new(Listen { max_waiting: 2, ..listen() });
-    for _ in 0..5 {
-        pair.connect(Config::default());
-        pair.run(Duration::from_millis(200));
-    }
-    assert_eq!(pair.ends[1].connections().count(), 2);
-    assert!(pair.ends[1].accept().is_some());
-    pair.connect(Config::default());
-    pair.run(Duration::from_millis(200));
-    assert_eq!(pair.ends[1].connections().count(), 3, "there is room again");
-}
-
-#[test]
-fn of_more_clients_than_are_allowed_nothing_is_heard() {
-    let mut pair = Pair::new(Listen { max_connections: 2, ..listen() });
-    for _ in 0..5 {
-        pair.connect(Config::default());
-    }
-    pair.run(Duration::from_millis(500));
-    assert_eq!(pair.ends[1].connections().count(), 2);
-    assert!(pair.ends[1].counters().refused >= 3);
-}
-
-#[test]
-fn handshakes_that_stand_still_make_room_for_somebody_else() {
-    let mut pair = Pair::new(Listen { max_at_once: 4, ..listen() });
-    for _ in 0..10 {
-        pair.connect(Config::default());
-    }
-    pair.run(Duration::from_millis(15));
-    assert_eq!(pair.ends[1].connections().count(), 4, "of one address");
-    // They have all they want: places.
-    pair.ends[0] = Endpoint::new([3; 32], None);
-    pair.wire.clear();
-    pair.left.push(pair.addresses[0]);
-    pair.addresses[0] = ([10, 0, 0, 9], 5_000).into();
-    let id = pair.connect(Config::default());
-    pair.run(Duration::from_millis(100));
-    assert!(pair.connected(0), "at once, not when the others are given up");
-    assert_eq!(pair.ends[1].counters().displaced, 1);
-    pair.transfer(id, 10_000);
 }
 
 #[test]

@@ -1,0 +1,113 @@
+//! A disk that is full, by bytes or by inodes, at a moment drawn at random: both users are told, nothing that is
+//! not whole has its name, and once there is room the next attempt completes.
+//!
+//! Takes root, or `unshare -Ur`, for a file system of its own.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use rand::RngExt;
+use rand_pcg::Pcg64;
+use tempfile::tempdir;
+
+use crate::network::TRANSPORTS;
+use crate::support::{Listening, random_bytes, rng, snapshot, succeeded, tack};
+
+/// Bytes of the file system, and inodes.
+const SIZE: usize = 8 << 20;
+const INODES: usize = 200;
+
+/// A receiver that has a small file system for its folder, which others reach through its process.
+struct Receiver {
+    child: Listening,
+    inbox: PathBuf,
+    host: String,
+}
+
+/// `None`: there can be no such file system here.
+fn receiver(home: &Path, over: &str) -> Option<Receiver> {
+    let disk = home.join("disk");
+    fs::create_dir(&disk).unwrap();
+    let script = format!(
+        "mount -t tmpfs -o size={SIZE},nr_inodes={INODES} none \"$0\" && exec \"$@\" || exit 99"
+    );
+    let mut command = Command::new("unshare");
+    command.args(["--user", "--map-root-user", "--mount", "sh", "-c", &script]).arg(&disk);
+    command.arg(env!("CARGO_BIN_EXE_tack")).args(["recv", "--keep", "--open", "-p", "0"]);
+    command.args(["-B", "127.0.0.1"]).args(over.split_whitespace()).arg(disk.join("in"));
+    command.env("XDG_CONFIG_HOME", home).current_dir(home);
+    let child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().ok()?;
+    let mut child = Listening(child);
+    let mut lines = BufReader::new(child.0.stderr.take()?).lines().map_while(Result::ok);
+    let line = lines.find_map(|line| Some(line.split_once("tack send PATH… ")?.1.to_owned()))?;
+    // What it says from now on is not kept waiting.
+    std::thread::Builder::new().spawn(move || lines.for_each(drop)).unwrap();
+    let inside = PathBuf::from(format!("/proc/{}/root", child.0.id()));
+    let inbox = inside.join(disk.join("in").strip_prefix("/").unwrap());
+    Some(Receiver { child, inbox, host: line })
+}
+
+/// Takes up what a disk has but for a little, bytes or inodes; what it is taken up with.
+fn fill(disk: &Path, rng: &mut Pcg64) -> Vec<PathBuf> {
+    if rng.random_bool(0.5) {
+        let left = rng.random_range(0..5 << 20);
+        let ballast = disk.join("ballast");
+        fs::write(&ballast, vec![1; SIZE - left - (1 << 16)]).unwrap();
+        return vec![ballast];
+    }
+    let most = INODES - rng.random_range(2..50);
+    (0..most)
+        .map(|n| disk.join(format!("ballast{n}")))
+        .take_while(|at| fs::write(at, []).is_ok())
+        .collect()
+}
+
+fn full(seed: u64, over: &str) -> Option<()> {
+    let mut rng = rng(seed);
+    let home = tempdir().unwrap();
+    let home = home.path();
+    let mut receiver = receiver(home, over)?;
+    let tree = home.join("tree");
+    fs::create_dir(&tree).unwrap();
+    for n in 0..40 {
+        let len = rng.random_range(0..200_000);
+        fs::write(tree.join(n.to_string()), random_bytes(&mut rng, len)).unwrap();
+    }
+    let ballast = fill(receiver.inbox.parent().unwrap(), &mut rng);
+    let send = || tack(home, &format!("send tree {}", receiver.host)).output().unwrap();
+    let failed = send();
+    let said = String::from_utf8_lossy(&failed.stderr);
+    let what = format!("seed {seed}{over}, {} in the way: {said}", ballast.len());
+    if !failed.status.success() {
+        assert_eq!(failed.status.code(), Some(5), "{what}");
+        assert!(said.contains("space"), "{what}");
+    }
+    assert_eq!(receiver.child.0.try_wait().unwrap(), None, "{what}: it goes on listening");
+    let sent = snapshot(&tree);
+    if receiver.inbox.join("tree").exists() {
+        for (name, (.., bytes)) in snapshot(&receiver.inbox.join("tree")) {
+            assert!(sent[&name].3 == bytes, "{what}: {name} is there in part");
+        }
+    }
+    ballast.iter().for_each(|at| fs::remove_file(at).unwrap());
+    if !failed.status.success() {
+        succeeded(&send());
+    }
+    assert_eq!(snapshot(&receiver.inbox.join("tree")), sent, "{what}");
+    Some(())
+}
+
+#[test]
+fn a_disk_that_is_full_is_said_at_both_ends_and_with_room_the_next_attempt_completes() {
+    for over in TRANSPORTS {
+        for seed in 0..5 {
+            if full(seed, over).is_none() {
+                assert!(std::env::var_os("CI").is_none(), "CI has to have what this test needs");
+                eprintln!("skipped: no file system of our own to fill");
+                return;
+            }
+        }
+    }
+}

@@ -1,11 +1,19 @@
-//! The event heap: who wants to be woken, and when. Ties go to who asked first.
+//! Who wants to be woken, and when. Ties go to who asked first.
 //!
 //! Deadlines move with nearly every packet, mostly further away. A target therefore has at most
-//! one *valid* entry, the earliest asked for; when it comes up, the target says anew when it wants
-//! to be woken. Moving a deadline further away costs nothing.
-
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+//! one request, the earliest it made; when that comes up, the target says anew when it wants to be
+//! woken. Moving a deadline further away costs nothing.
+//!
+//! The earliest of all is the winner of a knockout tournament: a change of one request plays only
+//! that target's matches again, one for each doubling of the number of targets.
+//!
+//! ```text
+//!             earliest            winners[1]
+//!           /         \
+//!       0 or 1       2 or 3       winners[2..4]
+//!        /   \        /   \
+//!       0     1      2     3      requests, by seat
+//! ```
 
 use tack_units::Instant;
 
@@ -16,58 +24,94 @@ pub(crate) enum Target {
     Link(u32),
 }
 
+impl Target {
+    /// Hosts have the even seats, links the odd ones.
+    fn seat(self) -> usize {
+        match self {
+            Target::Host(host) => 2 * host as usize,
+            Target::Link(link) => 2 * link as usize + 1,
+        }
+    }
+
+    fn at(seat: usize) -> Target {
+        let number = (seat / 2) as u32;
+        if seat.is_multiple_of(2) { Target::Host(number) } else { Target::Link(number) }
+    }
+}
+
+/// When, and which in order of asking.
+type Request = (Instant, u64);
+
+const NONE: Request = (Instant::MAX, u64::MAX);
+
 #[derive(Debug, Default)]
 pub(crate) struct Events {
-    /// Time, order of insertion, target.
-    heap: BinaryHeap<Reverse<(Instant, u64, Target)>>,
-    inserted: u64,
-    /// The valid entry's order of insertion and time, per host and per link.
-    hosts: Vec<Option<(Instant, u64)>>,
-    links: Vec<Option<(Instant, u64)>>,
+    /// By seat: a power of two of them.
+    requests: Vec<Request>,
+    /// Seats of those who won their matches; the first of all stands at 1.
+    winners: Vec<u32>,
+    asked: u64,
 }
 
 impl Events {
     /// Wakes `target` at `at` or before: an earlier request stands.
     pub(crate) fn wake(&mut self, target: Target, at: Option<Instant>) {
         let Some(at) = at else { return };
-        let inserted = self.inserted;
-        let valid = self.valid(target);
-        if valid.is_some_and(|(earlier, _)| earlier <= at) {
-            return;
+        let seat = target.seat();
+        if seat >= self.requests.len() {
+            self.seat_up_to(seat);
         }
-        *valid = Some((at, inserted));
-        self.inserted += 1;
-        self.heap.push(Reverse((at, inserted, target)));
+        let stands = self.requests[seat];
+        if stands == NONE || at < stands.0 {
+            self.requests[seat] = (at, self.asked);
+            self.asked += 1;
+            self.play(seat);
+        }
     }
 
-    /// When the next valid entry is due.
-    pub(crate) fn next(&mut self) -> Option<Instant> {
-        while let Some(&Reverse((at, inserted, target))) = self.heap.peek() {
-            if *self.valid(target) == Some((at, inserted)) {
-                return Some(at);
-            }
-            self.heap.pop();
-        }
-        None
+    /// When the next request is due.
+    pub(crate) fn next(&self) -> Option<Instant> {
+        let (at, _) = self.first().map(|seat| self.requests[seat]).filter(|it| *it != NONE)?;
+        Some(at)
     }
 
-    /// Takes the next valid entry.
+    /// Takes the next request.
     pub(crate) fn pop(&mut self) -> Option<(Instant, Target)> {
-        self.next()?;
-        let Reverse((at, _, target)) = self.heap.pop().expect("there is a next entry");
-        *self.valid(target) = None;
-        Some((at, target))
+        let at = self.next()?;
+        let seat = self.first()?;
+        self.requests[seat] = NONE;
+        self.play(seat);
+        Some((at, Target::at(seat)))
     }
 
-    fn valid(&mut self, target: Target) -> &mut Option<(Instant, u64)> {
-        let (list, index) = match target {
-            Target::Host(host) => (&mut self.hosts, host as usize),
-            Target::Link(link) => (&mut self.links, link as usize),
-        };
-        if list.len() <= index {
-            list.resize(index + 1, None);
+    fn first(&self) -> Option<usize> {
+        self.winners.get(1).map(|seat| *seat as usize)
+    }
+
+    /// The request of `seat` changed.
+    fn play(&mut self, seat: usize) {
+        let seats = self.requests.len();
+        let (mut winner, mut place) = (seat, seats + seat);
+        while place > 1 {
+            let beside = place ^ 1;
+            let other = match beside.checked_sub(seats) {
+                Some(seat) => seat,
+                None => self.winners[beside] as usize,
+            };
+            if self.requests[other] < self.requests[winner] {
+                winner = other;
+            }
+            place /= 2;
+            self.winners[place] = winner as u32;
         }
-        &mut list[index]
+    }
+
+    /// Makes room for `seat`.
+    fn seat_up_to(&mut self, seat: usize) {
+        let seats = (seat + 1).next_power_of_two().max(2);
+        self.requests.resize(seats, NONE);
+        self.winners = vec![0; seats];
+        (0..seats).for_each(|seat| self.play(seat));
     }
 }
 

@@ -146,7 +146,7 @@ impl Acknowledging {
             self.sack.on_duplicate(a.seq.start..a.seq.end.min(rcv.buffer.high()));
         }
         if !rcv.buffer.queued().is_empty() && a.new_bytes > 0 {
-            self.sack.on_island(rcv, a.seq.end - 1);
+            self.sack.on_island(rcv, a.seq.end.min(rcv.buffer.high()) - 1);
         }
         match &mut self.policy {
             AckPolicy::Plain(receiver) => {

@@ -36,7 +36,7 @@ struct Island {
 }
 
 impl SackGenerator {
-    /// Text arrived and lies in an island that holds `at`.
+    /// Text arrived and lies in an island that holds `at`, which takes in whatever it touches.
     pub(crate) fn on_island(&mut self, rcv: &Rcv, at: u64) {
         let island = rcv.buffer.island_at(at).unwrap_or(at..at + 1);
         self.recent.retain(|other| !island.contains(&other.at));
@@ -73,7 +73,8 @@ impl SackGenerator {
         if let Some(range) = self.duplicates.pop_front().filter(|_| max > 0) {
             push(&mut blocks, rcv, &range);
         }
-        self.forget_what_is_no_island(rcv);
+        // What the stream has reached is no island any more.
+        self.recent.retain(|island| island.at >= rcv.nxt());
         let room = max - usize::from(blocks.len);
         // Those that were said are behind all that were not, or between them.
         let unsaid = self.recent.iter().filter(|island| island.unsaid).count();
@@ -92,20 +93,6 @@ impl SackGenerator {
             }
         }
         blocks
-    }
-
-    /// Islands that the stream reached, and those that became one with a more recent one.
-    fn forget_what_is_no_island(&mut self, rcv: &Rcv) {
-        let (mut kept, mut unsaid) = (VecDeque::with_capacity(self.recent.len()), Vec::new());
-        for island in self.recent.drain(..) {
-            let Some(range) = rcv.buffer.island_at(island.at) else { continue };
-            if unsaid.contains(&range) {
-                continue;
-            }
-            unsaid.push(range);
-            kept.push_back(island);
-        }
-        self.recent = kept;
     }
 }
 

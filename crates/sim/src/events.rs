@@ -8,11 +8,11 @@
 //! that target's matches again, one for each doubling of the number of targets.
 //!
 //! ```text
-//!             earliest            winners[1]
+//!             earliest            matches[1]
 //!           /         \
-//!       0 or 1       2 or 3       winners[2..4]
+//!       0 or 1       2 or 3       matches[2..4]
 //!        /   \        /   \
-//!       0     1      2     3      requests, by seat
+//!       0     1      2     3      matches[4..8]: requests, by seat
 //! ```
 
 use tack_units::Instant;
@@ -39,17 +39,16 @@ impl Target {
     }
 }
 
-/// When, and which in order of asking.
-type Request = (Instant, u64);
+/// When, which in order of asking, and whose seat.
+type Request = (Instant, u64, usize);
 
-const NONE: Request = (Instant::MAX, u64::MAX);
+const NONE: Request = (Instant::MAX, u64::MAX, usize::MAX);
 
 #[derive(Debug, Default)]
 pub(crate) struct Events {
-    /// By seat: a power of two of them.
-    requests: Vec<Request>,
-    /// Seats of those who won their matches; the first of all stands at 1.
-    winners: Vec<u32>,
+    /// Of a power of two of seats: the winners of all matches, the first of all at 1, and from the
+    /// number of seats on the requests themselves.
+    matches: Vec<Request>,
     asked: u64,
 }
 
@@ -58,60 +57,53 @@ impl Events {
     pub(crate) fn wake(&mut self, target: Target, at: Option<Instant>) {
         let Some(at) = at else { return };
         let seat = target.seat();
-        if seat >= self.requests.len() {
+        if seat >= self.seats() {
             self.seat_up_to(seat);
         }
-        let stands = self.requests[seat];
+        let stands = self.matches[self.seats() + seat];
         if stands == NONE || at < stands.0 {
-            self.requests[seat] = (at, self.asked);
+            self.enter(seat, (at, self.asked, seat));
             self.asked += 1;
-            self.play(seat);
         }
     }
 
     /// When the next request is due.
     pub(crate) fn next(&self) -> Option<Instant> {
-        let (at, _) = self.first().map(|seat| self.requests[seat]).filter(|it| *it != NONE)?;
-        Some(at)
+        self.first().map(|(at, ..)| at)
     }
 
     /// Takes the next request.
     pub(crate) fn pop(&mut self) -> Option<(Instant, Target)> {
-        let at = self.next()?;
-        let seat = self.first()?;
-        self.requests[seat] = NONE;
-        self.play(seat);
+        let (at, _, seat) = self.first()?;
+        self.enter(seat, NONE);
         Some((at, Target::at(seat)))
     }
 
-    fn first(&self) -> Option<usize> {
-        self.winners.get(1).map(|seat| *seat as usize)
+    fn first(&self) -> Option<Request> {
+        self.matches.get(1).copied().filter(|first| *first != NONE)
     }
 
-    /// The request of `seat` changed.
-    fn play(&mut self, seat: usize) {
-        let seats = self.requests.len();
-        let (mut winner, mut place) = (seat, seats + seat);
+    fn seats(&self) -> usize {
+        self.matches.len() / 2
+    }
+
+    /// The request of `seat` is another one: its matches are played again.
+    fn enter(&mut self, seat: usize, request: Request) {
+        let mut place = self.seats() + seat;
+        self.matches[place] = request;
         while place > 1 {
-            let beside = place ^ 1;
-            let other = match beside.checked_sub(seats) {
-                Some(seat) => seat,
-                None => self.winners[beside] as usize,
-            };
-            if self.requests[other] < self.requests[winner] {
-                winner = other;
-            }
             place /= 2;
-            self.winners[place] = winner as u32;
+            self.matches[place] = self.matches[2 * place].min(self.matches[2 * place + 1]);
         }
     }
 
     /// Makes room for `seat`.
     fn seat_up_to(&mut self, seat: usize) {
-        let seats = (seat + 1).next_power_of_two().max(2);
-        self.requests.resize(seats, NONE);
-        self.winners = vec![0; seats];
-        (0..seats).for_each(|seat| self.play(seat));
+        let before = core::mem::take(&mut self.matches);
+        self.matches = vec![NONE; 2 * (seat + 1).next_power_of_two().max(2)];
+        for request in before.into_iter().skip(1).filter(|it| *it != NONE) {
+            self.enter(request.2, request);
+        }
     }
 }
 

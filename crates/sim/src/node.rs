@@ -320,8 +320,11 @@ impl Endpoint for Node {
     fn deadline(&self) -> Option<Instant> {
         let app = self.timers.first().map(|(at, _)| *at);
         let ours = [self.tcp.deadline(), app, self.open_loop.deadline()];
-        let guests = self.guests.values().map(GuestEnd::deadline);
-        ours.into_iter().chain(guests).flatten().min()
+        let ours = ours.into_iter().flatten().min();
+        if self.guests.is_empty() {
+            return ours;
+        }
+        self.guests.values().filter_map(GuestEnd::deadline).chain(ours).min()
     }
 
     fn handle_timeout(&mut self, now: Instant) {

@@ -171,10 +171,6 @@ impl FrequencySync {
             (Regime::Steady, equations::alpha(rtt_min, params.beta))
         };
         let interval = self.stretch.update(interval, rtt_min, without_queue);
-        if self.told.is_none() && self.echo.is_none() {
-            // What the receiver took from the handshake may do: its first TACK shows that.
-            return None;
-        }
         let frequency = Frequency {
             regime,
             interval,
@@ -195,6 +191,7 @@ impl FrequencySync {
         let counting = equations::counting_interval(estimates.bw, new.segments_per_ack, params.mss);
         let effective = |interval: Duration| interval.max(counting);
         let Some(told) = &self.told else {
+            // What the receiver took from the handshake may do.
             let Some(echo) = self.echo else { return false };
             let (echoed, wanted) = (effective(echo.interval), effective(new.interval));
             let near = echoed.abs_diff(wanted) <= wanted / 8;

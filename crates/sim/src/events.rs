@@ -39,10 +39,21 @@ impl Target {
     }
 }
 
-/// When, which in order of asking, and whose seat.
-type Request = (Instant, u64, usize);
+/// In one number, so that to compare them is one step: from the highest bits on when, which in order
+/// of asking, and whose seat.
+type Request = u128;
 
-const NONE: Request = (Instant::MAX, u64::MAX, usize::MAX);
+const NONE: Request = Request::MAX;
+/// Of hosts and links: sixteen million of either.
+const SEAT_BITS: u32 = 25;
+
+fn time_of(request: Request) -> Instant {
+    Instant::from_nanos((request >> 64) as u64)
+}
+
+fn seat_of(request: Request) -> usize {
+    request as usize & ((1 << SEAT_BITS) - 1)
+}
 
 #[derive(Debug, Default)]
 pub(crate) struct Events {
@@ -61,22 +72,23 @@ impl Events {
             self.seat_up_to(seat);
         }
         let stands = self.matches[self.seats() + seat];
-        if stands == NONE || at < stands.0 {
-            self.enter(seat, (at, self.asked, seat));
+        if stands == NONE || at < time_of(stands) {
+            let order = u128::from(self.asked << SEAT_BITS | seat as u64);
+            self.enter(seat, u128::from(at.as_nanos()) << 64 | order);
             self.asked += 1;
         }
     }
 
     /// When the next request is due.
     pub(crate) fn next(&self) -> Option<Instant> {
-        self.first().map(|(at, ..)| at)
+        self.first().map(time_of)
     }
 
     /// Takes the next request.
     pub(crate) fn pop(&mut self) -> Option<(Instant, Target)> {
-        let (at, _, seat) = self.first()?;
-        self.enter(seat, NONE);
-        Some((at, Target::at(seat)))
+        let first = self.first()?;
+        self.enter(seat_of(first), NONE);
+        Some((time_of(first), Target::at(seat_of(first))))
     }
 
     fn first(&self) -> Option<Request> {
@@ -102,7 +114,7 @@ impl Events {
         let before = core::mem::take(&mut self.matches);
         self.matches = vec![NONE; 2 * (seat + 1).next_power_of_two().max(2)];
         for request in before.into_iter().skip(1).filter(|it| *it != NONE) {
-            self.enter(request.2, request);
+            self.enter(seat_of(request), request);
         }
     }
 }

@@ -11,7 +11,7 @@ use tack_tcp::{
     ConnConfig, ConnId, Ecn, Encapsulation, Event, EventKind, Host, HostConfig, HostCounters, Info,
     ListenConfig,
 };
-use tack_units::Instant;
+use tack_units::{Instant, earliest};
 
 use crate::app::{App, Client, Pattern};
 use crate::endpoint::{Endpoint, Outgoing, Spare};
@@ -319,12 +319,8 @@ impl Endpoint for Node {
 
     fn deadline(&self) -> Option<Instant> {
         let app = self.timers.first().map(|(at, _)| *at);
-        let ours = [self.tcp.deadline(), app, self.open_loop.deadline()];
-        let ours = ours.into_iter().flatten().min();
-        if self.guests.is_empty() {
-            return ours;
-        }
-        self.guests.values().filter_map(GuestEnd::deadline).chain(ours).min()
+        let guests = self.guests.values().filter_map(GuestEnd::deadline).min();
+        earliest(earliest(self.tcp.deadline(), app), earliest(self.open_loop.deadline(), guests))
     }
 
     fn handle_timeout(&mut self, now: Instant) {

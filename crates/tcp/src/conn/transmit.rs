@@ -184,9 +184,7 @@ impl Connection {
         if self.send.has_nothing() {
             return self.send.on_nothing(now);
         }
-        if probes
-            && let Some(next) = self.send.loss_probe(&self.front(now))
-        {
+        if probes && let Some(next) = self.send.loss_probe(&self.front(now)) {
             self.counters.probes += 1;
             self.push_text(burst, &next, now);
         }

@@ -99,13 +99,14 @@ impl Events {
         self.matches.len() / 2
     }
 
-    /// The request of `seat` is another one: its matches are played again.
+    /// The request of `seat` is another one: its matches are played again, up to the first that ends as
+    /// it did before.
     fn enter(&mut self, seat: usize, request: Request) {
         let mut place = self.seats() + seat;
-        self.matches[place] = request;
-        while place > 1 {
+        let mut winner = request;
+        while place > 0 && core::mem::replace(&mut self.matches[place], winner) != winner {
+            winner = winner.min(self.matches[place ^ 1]);
             place /= 2;
-            self.matches[place] = self.matches[2 * place].min(self.matches[2 * place + 1]);
         }
     }
 

@@ -39,7 +39,14 @@ impl SackGenerator {
     /// Text arrived and lies in an island that holds `at`, which takes in whatever it touches.
     pub(crate) fn on_island(&mut self, rcv: &Rcv, at: u64) {
         let island = rcv.buffer.island_at(at).unwrap_or(at..at + 1);
-        self.recent.retain(|other| !island.contains(&other.at));
+        let within = |other: &Island| island.contains(&other.at);
+        // Most often the most recent one grows, and takes in no other.
+        if self.recent.front().is_some_and(within) {
+            self.recent.pop_front();
+        }
+        if self.recent.iter().any(within) {
+            self.recent.retain(|other| !within(other));
+        }
         self.recent.truncate(MAX_ISLANDS - 1);
         self.recent.push_front(Island { at, unsaid: true });
     }
@@ -103,6 +110,8 @@ fn push(blocks: &mut SackBlocks, rcv: &Rcv, range: &Range<u64>) {
 
 #[cfg(test)]
 mod tests {
+    use rand::{RngExt as _, SeedableRng as _};
+
     use super::*;
     use crate::conn::acceptable::FIRST_BYTE;
     use crate::seq::SeqNum;
@@ -168,6 +177,32 @@ mod tests {
         rcv.insert(FIRST_BYTE, &[0; 2_000], false);
         assert!(!sack.is_behind(&rcv), "nothing is left to say, and nobody asks for blocks");
         assert!(sack.take(&rcv, 3).as_slice().is_empty());
+    }
+
+    #[test]
+    fn each_arrival_is_answered_with_the_islands_of_the_latest_arrivals() {
+        let mut rng = rand_pcg::Pcg64::seed_from_u64(7);
+        for _ in 0..100 {
+            let mut rcv = Rcv::new(SeqNum(0), 10_000, 10_000, Instant::ZERO);
+            let mut sack = SackGenerator::default();
+            let mut arrived = Vec::new();
+            for _ in 0..80 {
+                let at = 10 * rng.random_range(0..60);
+                if rcv.insert(FIRST_BYTE + at, &[0; 10], false).new_bytes > 0 {
+                    sack.on_island(&rcv, FIRST_BYTE + at);
+                    arrived.push(FIRST_BYTE + at);
+                }
+                let mut latest: Vec<Range<u64>> = Vec::new();
+                for island in arrived.iter().rev().filter_map(|at| rcv.buffer.island_at(*at)) {
+                    if latest.len() < 3 && !latest.contains(&island) {
+                        latest.push(island);
+                    }
+                }
+                let blocks = sack.take(&rcv, 3);
+                let said = blocks.as_slice().iter().map(|b| u64::from(b.0.0)..u64::from(b.1.0));
+                assert!(said.eq(latest.iter().cloned()), "{blocks:?} for {latest:?}");
+            }
+        }
     }
 
     #[test]

@@ -199,8 +199,9 @@ mod tests {
                     }
                 }
                 let blocks = sack.take(&rcv, 3);
-                let said = blocks.as_slice().iter().map(|b| u64::from(b.0.0)..u64::from(b.1.0));
-                assert!(said.eq(latest.iter().cloned()), "{blocks:?} for {latest:?}");
+                let numbers = |it: Range<u64>| (rcv.seq_num(it.start), rcv.seq_num(it.end));
+                let expected: Vec<_> = latest.into_iter().map(numbers).collect();
+                assert_eq!(blocks.as_slice(), expected);
             }
         }
     }

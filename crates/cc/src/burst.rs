@@ -8,6 +8,9 @@
 //! a thousand, where a round trip would hold fewer than sixteen then        likewise
 //! ```
 //!
+//! And of a pair of segments, which is the shortest burst however slow the path, a queue of a few packets that is
+//! full anyway drops one: while more than 15 % is lost, each leaves by itself. (Random loss is less.)
+//!
 //! A sender wakes once per burst, so long ones are cheap; a millisecond is what Linux sends at once. At a
 //! slow rate there is little to save, and packets further apart see less of the path.
 //! But half of one, sent at once so that offload works, is more than a small buffer takes at
@@ -31,6 +34,10 @@ const LONGEST: Duration = Duration::from_millis(1);
 /// Share of a round trip's bytes lost above which bursts shrink, and below which they may grow.
 const SHRINK: f64 = 0.02;
 const GROW: f64 = 0.005;
+/// The same above which pairs are too long.
+const OVERFULL: f64 = 0.15;
+/// Bytes over which that is averaged.
+const AVERAGED: f64 = 64.0 * 1_500.0;
 /// Round trips in a row below [`GROW`] before bursts grow.
 const CALM_ROUNDS: u32 = 16;
 /// The same before a round trip holds fewer than [`PER_ROUND_TRIP`] of them again: a controller that lives
@@ -47,6 +54,8 @@ pub struct BurstFit {
     /// What makes [`PER_ROUND_TRIP`] of them a round trip.
     fitting: Duration,
     halvings: u32,
+    /// Share of bytes lost, smoothed.
+    loss: f64,
     began: Option<Instant>,
     lost: u64,
     delivered: u64,
@@ -63,6 +72,7 @@ impl BurstFit {
             whole: base,
             fitting: base,
             halvings: 0,
+            loss: 0.0,
             began: None,
             lost: 0,
             delivered: 0,
@@ -89,6 +99,11 @@ impl BurstFit {
         self.burst()
     }
 
+    /// So much is lost that even two segments at once are too many.
+    pub fn is_overfull(&self) -> bool {
+        self.loss > OVERFULL
+    }
+
     fn burst(&self) -> Duration {
         self.whole / (1 << self.halvings)
     }
@@ -96,6 +111,7 @@ impl BurstFit {
     fn end_round(&mut self, now: Instant) {
         let (lost, delivered) = (self.lost as f64, self.delivered as f64);
         let share = lost / (lost + delivered).max(1.0);
+        self.loss += (share - self.loss) * ((lost + delivered) / AVERAGED).min(1.0);
         let held_by_more = self.queued.take().is_some_and(|queued| queued > self.burst());
         (self.lost, self.delivered, self.began) = (0, 0, Some(now));
         self.calm = if share < GROW { self.calm + 1 } else { 0 };
@@ -150,6 +166,15 @@ mod tests {
         assert_eq!(after(&mut fit, 44, &[0.1; 40]), WHOLE / 64);
         assert_eq!(after(&mut fit, 84, &[0.0; 18]), WHOLE / 32);
         assert_eq!(after(&mut fit, 102, &[0.0; 100]), WHOLE);
+    }
+
+    #[test]
+    fn pairs_are_too_many_only_while_more_is_lost_than_at_random() {
+        let mut fit = BurstFit::new(WHOLE);
+        for (from, share, overfull) in [(0, 0.1, false), (40, 0.3, true), (80, 0.1, false)] {
+            after(&mut fit, from, &[share; 40]);
+            assert_eq!(fit.is_overfull(), overfull, "{share}");
+        }
     }
 
     #[test]

@@ -32,7 +32,7 @@ pub struct PacerConfig {
     /// A burst is what the rate moves in this time. 50 to 500 us keeps the queue it makes at the
     /// bottleneck well under the delays at stake.
     pub burst_time: Duration,
-    /// A burst is never smaller, in bytes: two segments, so that delayed ACKs are not kept waiting.
+    /// A burst is never smaller, in bytes: two segments as a rule, so that delayed ACKs are not kept waiting.
     pub min_burst: u64,
     /// A burst is never larger, in bytes: what one offloaded send can carry.
     pub max_burst: u64,
@@ -104,10 +104,14 @@ impl Pacer {
         }
     }
 
-    /// Segments are of another length from now on: [`PacerConfig::min_burst`] stays two of them.
-    pub fn set_mss(&mut self, mss: u32) {
-        self.config.min_burst = 2 * u64::from(mss.max(1));
-        self.config.max_burst = self.config.max_burst.max(self.config.min_burst);
+    /// A burst is never smaller from `now` on, in bytes; at least one.
+    pub fn set_min_burst(&mut self, min_burst: u64, now: Instant) {
+        if min_burst != self.config.min_burst {
+            self.settle(now);
+            self.config.min_burst = min_burst.max(1);
+            self.config.max_burst = self.config.max_burst.max(self.config.min_burst);
+            self.tokens = self.tokens.min(self.depth());
+        }
     }
 
     /// Bursts last so long from `now` on.

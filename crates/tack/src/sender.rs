@@ -319,11 +319,11 @@ impl<L: Records> Sender<L> {
         }
     }
 
-    /// Timeouts in a row that the loss of both ways brings about once in a million times.
-    pub fn timeouts_by_chance(&self) -> u32 {
+    /// Timeouts in a row that the loss of both ways brings about with no more than this chance, 0 to 1.
+    pub fn timeouts_by_chance(&self, chance: f64) -> u32 {
         let answered = (1.0 - self.rho) * (1.0 - self.rho_prime());
         let failed = (1.0 - answered).clamp(0.0, MOST_LOSS);
-        if failed > 0.0 { (math::ln(1e-6) / math::ln(failed)).ceil() as u32 } else { 0 }
+        if failed > 0.0 { (math::ln(chance) / math::ln(failed)).ceil() as u32 } else { 0 }
     }
 
     /// TACKs are lost on the way back: silence may mean nothing else.

@@ -68,6 +68,9 @@ use send_half::{Expired, PersistAction, SendHalf};
 use tack_strategies::AckStrategy;
 use timers::{Timer, Timers};
 
+/// Chance that loss alone makes as many timeouts in a row as tell that the path drops what is TACK's.
+const LIKE_A_MIDDLEBOX: f64 = 1e-6;
+
 /// TCP ports.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ports {
@@ -299,7 +302,8 @@ impl Connection {
                 }
                 let black_hole = self.send.on_rto(lost_bytes, in_a_row, now);
                 self.counters.black_holes += u64::from(black_hole);
-                let patience = self.liveness.patience(self.send.timeouts_by_chance());
+                let patience =
+                    self.liveness.patience(self.send.timeouts_by_chance(LIKE_A_MIDDLEBOX));
                 // It may have been the size: options get another chance with shorter segments.
                 let again = u32::from(self.send.was_lowered_blindly());
                 if in_a_row >= patience.saturating_add(again) {

@@ -189,8 +189,7 @@ impl PlainSender {
         if seq.start < snd_nxt {
             let again = seq.start..seq.end.min(snd_nxt);
             if again.contains(&self.sent.snd_una()) {
-                // The head's own clock starts over, or the timer would undercut its repair.
-                self.rto.restart(true, now);
+                self.rto.on_repair(now);
             }
             let (in_recovery, sack) = (self.in_recovery(), self.has_sack());
             self.tlp.on_retransmission(snd_nxt, again.end - again.start);
@@ -300,7 +299,7 @@ impl PlainSender {
         // A probe never waits beyond the RTO, it takes its place [RFC 8985 §7.2].
         if self.probe_deadline().is_some_and(|probe| probe.min(rto) <= now) {
             self.tlp.ask();
-            self.rto.restart(true, now);
+            self.rto.on_probe(now);
             return Some(Timeout::Probe);
         }
         if rto > now {

@@ -52,6 +52,8 @@ pub struct PathState {
 #[derive(Debug)]
 pub struct Congestion {
     control: CongestionControl,
+    /// Bytes of a full-sized segment.
+    mss: u32,
     pacer: Pacer,
     burst: BurstFit,
     delivery_rate: Option<Rate>,
@@ -69,6 +71,7 @@ impl Congestion {
         let pacer = PacerConfig::new(mss);
         Congestion {
             control,
+            mss,
             pacer: Pacer::new(pacer, now),
             burst: BurstFit::new(pacer.burst_time),
             delivery_rate: None,
@@ -93,7 +96,7 @@ impl Congestion {
     /// Full-sized segments are of another length from now on, in bytes.
     pub fn set_mss(&mut self, mss: u32) {
         self.control.set_mss(mss);
-        self.pacer.set_mss(mss);
+        self.mss = mss;
     }
 
     /// The most that may be in flight, bytes.
@@ -166,8 +169,15 @@ impl Congestion {
             self.cwnd_limited = false;
         }
         let rate = self.control.pacing_rate();
+        self.pacer.set_min_burst(self.min_burst(sample.ack_interval), now);
         self.pacer.set_burst_time(self.burst.on_ack(&sample, rate), now);
         self.pacer.set_rate(rate, now);
+    }
+
+    /// Two segments, which a receiver waits for, or one where pairs overflow. Plain TCP, as Linux, sends pairs.
+    fn min_burst(&self, ack_interval: Duration) -> u64 {
+        let alone = self.burst.is_overfull() && !ack_interval.is_zero();
+        u64::from(self.mss.max(1)) * if alone { 1 } else { 2 }
     }
 
     fn on_loss(&mut self, kind: LossKind, acked: &Acked, now: Instant) {

@@ -9,7 +9,8 @@
 //! few        the greatest bandwidth ever * RTTmin <= 8 packets; judged whenever 32 arrived or were lost
 //! congested  the least RTT among them >= 5/4 RTTmin, and of them was lost
 //!            more than 2 % and twice what is random
-//! then       flight <= max( what a round brought, 0.7 * the bound before ), and four packets
+//! overfull   on any path, the least RTT >= 17/16 RTTmin, and more than a fifth and twice what is random was lost
+//! either     flight <= max( what a round brought, 0.7 * the bound before ), and four packets, or two if overfull
 //! else       the bound is an eighth higher, and gone where it bounds nothing any more
 //! random     what is lost without a queue, or with four packets in flight
 //! ```
@@ -19,7 +20,9 @@
 //! the bound is given up as soon as that is known.
 //!
 //! Not fewer than four, though two would lose less: where what is lost is random after all, the rate of two
-//! packets in flight is all that is measured from then on, a quarter of the path's.
+//! packets in flight is all that is measured from then on, a quarter of the path's. But no random loss takes a
+//! fifth for long; where that much is lost, the buffer is shorter than what many flows put in, and too short
+//! for a wait to be seen.
 //!
 //! Deviation: [TON §VI-D] knows no such bound.
 
@@ -33,12 +36,21 @@ pub(crate) const FEW: u64 = 8;
 const PERIOD: u64 = 32;
 /// Share of them that may be lost.
 const LOSS: f64 = 0.02;
+/// Share of them that no random loss takes for long.
+const OVERFULL: f64 = 0.2;
 /// What a bound keeps of itself at least.
 const BETA: f64 = 0.7;
 /// What it gains where nothing speaks against it.
 const GROWTH: f64 = 1.125;
 /// Packets in flight that every path is given.
 const LEAST: u64 = 4;
+/// The same where more than [`OVERFULL`] is lost.
+const LEAST_OVERFULL: u64 = 2;
+
+/// Of what was sent, `lost` and what was `brought`.
+fn share(lost: u64, brought: u64) -> f64 {
+    lost as f64 / (brought.saturating_add(lost) as f64).max(1.0)
+}
 
 /// The bound, and what is to be judged next.
 #[derive(Clone, Copy, Debug, Default)]
@@ -81,28 +93,31 @@ impl FewPackets {
         let holds_few = self.greatest.bytes_in(path.rtt_min) <= FEW.saturating_mul(path.mss);
         let brought = path.delivered.saturating_sub(self.delivered);
         self.rounds += 1;
-        if !holds_few {
-            self.flight = None;
-        } else if brought.saturating_add(self.lost) < PERIOD.saturating_mul(path.mss) {
-            return;
-        } else {
-            self.judge(path, brought);
+        if holds_few || self.flight.is_some() || share(self.lost, brought) > OVERFULL {
+            if brought.saturating_add(self.lost) < PERIOD.saturating_mul(path.mss) {
+                return;
+            }
+            self.judge(path, brought, holds_few);
         }
         (self.rounds, self.delivered) = (0, path.delivered);
         (self.lost, self.least_rtt) = (0, None);
     }
 
-    fn judge(&mut self, path: &Path, brought: u64) {
-        let least = LEAST.saturating_mul(path.mss);
-        let loss = self.lost as f64 / (brought.saturating_add(self.lost) as f64).max(1.0);
-        let queued = path.rtt_min.saturating_add(path.rtt_min / 4);
-        let is_queued = self.least_rtt.is_some_and(|rtt| rtt >= queued);
+    fn judge(&mut self, path: &Path, brought: u64, holds_few: bool) {
+        let loss = share(self.lost, brought);
+        let least = if loss > OVERFULL { LEAST_OVERFULL } else { LEAST }.saturating_mul(path.mss);
+        let has_waited = |part: u32| {
+            let queued = path.rtt_min.saturating_add(path.rtt_min / part);
+            self.least_rtt.is_some_and(|rtt| rtt >= queued)
+        };
+        let (is_queued, is_overfull) = (has_waited(4), loss > OVERFULL && has_waited(16));
         let is_least = self.flight.is_some_and(|flight| flight <= least);
         let gain = if is_least { 1.0 / 4.0 } else { 1.0 / 16.0 };
-        if is_least || !is_queued {
+        if !is_overfull && (is_least || !is_queued) {
             self.random_loss += (loss - self.random_loss) * gain;
         }
-        let is_congested = is_queued && loss > LOSS + 2.0 * self.random_loss;
+        let is_congested =
+            loss > LOSS + 2.0 * self.random_loss && (is_overfull || holds_few && is_queued);
         self.flight = if is_congested {
             let before = self.flight.unwrap_or(path.cwnd) as f64 * BETA;
             Some((brought / self.rounds.max(1)).max(before as u64).max(least))
@@ -164,7 +179,7 @@ mod tests {
     fn a_small_share_of_a_path_that_carried_more_is_bounded_by_nothing() {
         let mut few = FewPackets::default();
         after(&mut few, 20, 1, 1_200, |_| 0.0);
-        after(&mut few, 2, 500, 1_200, |_| 0.3);
+        after(&mut few, 2, 500, 1_200, |_| 0.18);
         assert_eq!(few.flight(), None, "{few:?}");
     }
 
@@ -181,10 +196,24 @@ mod tests {
 
     #[test]
     fn loss_without_a_queue_bounds_nothing_and_neither_does_a_path_of_many_packets() {
-        for (holds, rtt_us) in [(2, 750), (20, 1_200)] {
+        for (holds, rtt_us, loss) in [(2, 740, 0.3), (20, 740, 0.3), (20, 1_200, 0.15)] {
             let mut few = FewPackets::default();
-            after(&mut few, holds, 500, rtt_us, |_| 0.3);
+            after(&mut few, holds, 500, rtt_us, |_| loss);
             assert_eq!(few.flight(), None, "{holds} packets, {rtt_us} us");
         }
+    }
+
+    #[test]
+    fn a_fifth_lost_on_any_path_whose_packets_waited_at_all_bounds_until_it_is_less() {
+        let mut few = FewPackets::default();
+        let overflow = |flight: u64| if flight > 6 { 0.25 } else { 0.0 };
+        for _ in 0..50 {
+            after(&mut few, 20, 10, 750, overflow);
+            assert!(few.flight().is_none_or(|flight| flight > 4 * MSS), "{few:?}");
+        }
+        after(&mut few, 20, 500, 750, |_| 0.25);
+        assert_eq!(few.flight(), Some(2 * MSS));
+        after(&mut few, 20, 500, 750, |_| 0.1);
+        assert_eq!(few.flight(), None);
     }
 }

@@ -101,9 +101,20 @@ impl Bbr {
         };
     }
 
+    /// A third of the flight lost at once is an overflow, and its repairs, sent as freely, would be the next
+    /// one: as much leaves as has arrived, and Startup grows from there.
+    fn conserve_in_startup(&mut self, ack: &AckSample) {
+        let overflown = ack.lost_bytes.saturating_mul(3) > ack.prior_in_flight;
+        if overflown && !self.model.full_pipe.reached() {
+            let arrived = ack.in_flight.saturating_add(ack.acked_bytes);
+            self.cwnd = self.cwnd.min(arrived.max(self.min_cwnd()));
+        }
+    }
+
     /// The inflight cap itself once the pipe is full: random loss keeps a TACK sender in recovery
     /// for most of its life, and the rate is what protects the path [TON §VI-D].
     pub(super) fn update_window_as_receiver(&mut self, ack: &AckSample) {
+        self.conserve_in_startup(ack);
         if ack.acked_bytes == 0 {
             return;
         }

@@ -7,10 +7,11 @@
 //! ```
 //!
 //! An acknowledgment says how many bytes, and when the newest of them left ([`Departures`] knows the
-//! position in what was sent); they count for the intervals they left in, in the order of sending.
-//! Lost bytes count where the newest of them left. An interval is complete when all it sent is
-//! accounted for, or when something has come back that left half a round trip after its end: what
-//! is missing then is not yet known to be lost, and is left out.
+//! position in what was sent); they count for the intervals they left in, evenly over what was sent
+//! since the news before, and lost bytes likewise. (A report of a quarter of a round trip may tell of two
+//! intervals. With all that arrived in the first and all that was lost in the second, neither would be
+//! judged for what it was.) An interval is complete when all it sent is accounted for, or when something
+//! has come back that left a round trip after its end: what is missing then is left out.
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -46,7 +47,11 @@ struct Line {
     y: f64,
     xx: f64,
     xy: f64,
+    yy: f64,
 }
+
+/// Standard errors by which a slope differs from none.
+const SURE: f64 = 1.0;
 
 impl Line {
     fn add(&mut self, x: f64, y: f64) {
@@ -55,13 +60,21 @@ impl Line {
         self.y += y;
         self.xx += x * x;
         self.xy += x * y;
+        self.yy += y * y;
     }
 
+    /// 0 where the points lie so far beside the line that it may as well be level.
     fn slope(&self) -> f64 {
         let spread = self.n * self.xx - self.x * self.x;
-        let slope = (self.n * self.xy - self.x * self.y) / spread;
+        let together = self.n * self.xy - self.x * self.y;
+        let slope = together / spread;
         // Points at one time have no slope.
-        if spread > 1e-12 && slope.is_finite() { slope } else { 0.0 }
+        if spread <= 1e-12 || !slope.is_finite() || self.n < 3.0 {
+            return 0.0;
+        }
+        let beside = self.n * self.yy - self.y * self.y - slope * together;
+        let error = (beside.max(0.0) / (self.n - 2.0) / spread).sqrt();
+        if slope.abs() > SURE * error { slope } else { 0.0 }
     }
 }
 
@@ -88,8 +101,9 @@ impl Interval {
 pub(super) struct Monitor {
     departures: Departures,
     intervals: VecDeque<Interval>,
-    /// Position up to which acknowledgments have come.
+    /// Positions up to which acknowledgments have come, and news of losses.
     heard: u64,
+    heard_lost: u64,
     /// Latest departure that was acknowledged.
     newest: Option<Instant>,
 }
@@ -132,9 +146,12 @@ impl Monitor {
         let position = |at: Option<Instant>| Some(self.departures.at(at?)?.sent);
         let newest = position(ack.newest_sent_at).unwrap_or(self.heard);
         let lost_at = position(ack.lost_sent_at).unwrap_or(newest);
-        self.credit(ack.acked_bytes, newest);
-        if let Some(interval) = self.intervals.iter_mut().find(|i| lost_at <= i.to) {
-            interval.lost = interval.lost.saturating_add(ack.lost_bytes);
+        let (before, before_lost) = (self.heard, self.heard_lost);
+        self.spread(ack.acked_bytes, before, newest, |interval| &mut interval.acked);
+        self.heard = before.max(newest);
+        if ack.lost_bytes > 0 {
+            self.spread(ack.lost_bytes, before_lost, lost_at, |interval| &mut interval.lost);
+            self.heard_lost = before_lost.max(lost_at);
         }
         self.newest = self.newest.max(ack.newest_sent_at);
         if let (Some(rtt), Some(sent_at)) = (ack.rtt, ack.newest_sent_at)
@@ -146,27 +163,35 @@ impl Monitor {
         }
     }
 
-    /// `bytes` have arrived, the last of them at `newest` in what was sent: those before `heard`
-    /// were behind a hole, the rest came in order.
-    fn credit(&mut self, bytes: u64, newest: u64) {
+    /// `bytes` came to something, the last of them at `newest` in what was sent: evenly those that were sent
+    /// since `before`, of which others came to something else, and what is more at `newest`.
+    fn spread(
+        &mut self,
+        bytes: u64,
+        before: u64,
+        newest: u64,
+        account: fn(&mut Interval) -> &mut u64,
+    ) {
+        let after = newest.max(before);
+        let share = bytes as f64 / (after - before).max(bytes).max(1) as f64;
         let mut left = bytes;
-        let (before, after) = (self.heard, newest.max(self.heard));
-        self.heard = after;
         for interval in &mut self.intervals {
             let overlap = after.min(interval.to).saturating_sub(before.max(interval.from));
-            let part = overlap.min(left);
-            interval.acked = interval.acked.saturating_add(part);
+            let part = ((overlap as f64 * share) as u64).min(left);
+            let account = account(interval);
+            *account = account.saturating_add(part);
             left -= part;
         }
         if let Some(interval) = self.intervals.iter_mut().find(|i| newest <= i.to) {
-            interval.acked = interval.acked.saturating_add(left);
+            let account = account(interval);
+            *account = account.saturating_add(left);
         }
     }
 
     /// The oldest interval, if all is known of it that will be.
     pub(super) fn take_complete(&mut self, srtt: Option<Duration>) -> Option<Interval> {
         let oldest = self.intervals.front()?;
-        let late = oldest.ended? + srtt.unwrap_or_default() / 2;
+        let late = oldest.ended? + srtt.unwrap_or_default();
         let is_over = oldest.is_accounted_for() || self.newest.is_some_and(|at| at >= late);
         if is_over { self.intervals.pop_front() } else { None }
     }
@@ -174,7 +199,7 @@ impl Monitor {
     /// Nothing that is under way counts.
     pub(super) fn forget(&mut self) {
         self.intervals.clear();
-        self.heard = self.departures.sent();
+        (self.heard, self.heard_lost) = (self.departures.sent(), self.departures.sent());
     }
 }
 
@@ -235,11 +260,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_half_a_round_trip_later_is_left_out() {
+    fn what_is_missing_a_round_trip_later_is_left_out() {
         let mut monitor = sent(60);
         monitor.on_ack(&feedback(18, 19, 0, 0, 50));
         monitor.on_ack(&feedback(10, 29, 0, 0, 50));
-        let first = monitor.take_complete(Some(Duration::from_millis(18))).and_then(|i| i.loss());
+        let first = monitor.take_complete(Some(Duration::from_millis(9))).and_then(|i| i.loss());
         assert_eq!(first, Some(0.0));
     }
 

@@ -9,7 +9,9 @@
 //!         at most omega * r            omega = 0.05, and 0.1 more each time it was not enough
 //! ```
 //!
-//! Gradients of the round trip within 1 % are noise and count as none.
+//! Gradients of the round trip within 1 % are noise and count as none; so do those within one standard error of
+//! the line (a Deviation: the idea is of PCC Proteus [Meng et al., SIGCOMM 2020 §5]). Where an acknowledgment
+//! tells one round trip of many packets, an interval has few, and 900 times their noise was all it was judged by.
 //!
 //! Deviation: a falling round trip is not rewarded. With the sign kept, as the formula has it, a
 //! flow that empties the queue it made sees more in it than in its rate, and overshoots downwards.

@@ -388,8 +388,8 @@ impl Connection {
         if self.allowance.1 < len {
             // Nobody waits for a burst that he cannot fill.
             let burst = room.min(waiting.saturating_add(overhead)).max(len);
-            match self.congestion.budget(burst, now).filter(|budget| *budget >= len) {
-                Some(budget) => self.allowance.1 = budget,
+            match self.congestion.budget(burst, now) {
+                Some(budget) => self.allowance.1 = budget.max(len),
                 None => {
                     self.paced_until = Some(self.congestion.next_departure(now));
                     self.congestion.note_limit(Some(Limit::Pacing), in_flight, now);

@@ -208,6 +208,10 @@ impl Connection {
             if self.open.is_passive() && !self.may_establish {
                 return false;
             }
+            let first = self.config.first_pkt_seq.max(1);
+            if a.seg.header.options.pkt_seq.is_some_and(|pkt_seq| pkt_seq != first) {
+                self.open.note_loss();
+            }
             self.establish(now);
         }
         if place == AckPlace::Impossible {

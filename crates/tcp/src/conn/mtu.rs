@@ -48,6 +48,8 @@ pub(crate) struct PathMtu {
     excuse: Option<u64>,
     settled: Option<u16>,
     lowered_blindly: bool,
+    /// Probes in a row that ended in a timeout.
+    pauses: u32,
 }
 
 #[derive(Clone, Debug)]
@@ -61,8 +63,13 @@ struct Probe {
 const SAFE_MTU: u16 = 1_280;
 /// Timeouts in a row that a full queue alone hardly makes. Linux, too, begins to probe at three.
 const SUSPICIOUS: u32 = 3;
-/// Between a timeout and the next probe.
-const PAUSE: Duration = Duration::from_secs(10);
+/// Timeouts in a row that make a black hole on the worst of paths, too: it may be one besides.
+const ENOUGH: u32 = 2 * SUSPICIOUS;
+/// Between a timeout and the next probe; twice as long with each one that follows, since the path may
+/// be lossy or too small, and a timeout is what a probe too large costs.
+const PAUSE: Duration = Duration::from_secs(1);
+/// How often it doubles at most.
+const MAX_DOUBLINGS: u32 = 6;
 /// A single loss may be congestion; a second one of the same size is hardly.
 const MAX_LOSSES: u8 = 2;
 
@@ -78,6 +85,7 @@ impl PathMtu {
             excuse: None,
             settled: None,
             lowered_blindly: false,
+            pauses: 0,
         }
     }
 
@@ -154,13 +162,21 @@ impl PathMtu {
     }
 
     /// A timeout with a segment at the head that takes `size` bytes with its options. `in_a_row`
-    /// of them and no answer make a black hole. True if the MSS fell.
-    pub(crate) fn on_timeout(&mut self, size: u64, in_a_row: u32, now: Instant) -> bool {
+    /// of them and no answer make a black hole, unless the path's loss makes as many (`by_chance`).
+    /// True if the MSS fell.
+    pub(crate) fn on_timeout(
+        &mut self,
+        size: u64,
+        in_a_row: u32,
+        by_chance: u32,
+        now: Instant,
+    ) -> bool {
         if self.probe.take().is_some() {
             // What followed it is lost as well, which tells of the path and not of a size.
-            self.search.pause(now + PAUSE);
+            self.search.pause(now + PAUSE * (1 << self.pauses.min(MAX_DOUBLINGS)));
+            self.pauses += 1;
         }
-        if !self.searches || in_a_row < SUSPICIOUS {
+        if !self.searches || in_a_row < by_chance.clamp(SUSPICIOUS, ENOUGH) {
             return false;
         }
         let steps = [self.mss_of(SAFE_MTU), self.sure_mss()];
@@ -194,6 +210,7 @@ impl PathMtu {
         let Some(probe) = self.probe.take_if(|probe| probe.text.end <= una) else { return false };
         let ended = self.search.on_passed(probe.mss, now);
         self.note_end(ended);
+        self.pauses = 0;
         true
     }
 

@@ -36,8 +36,8 @@ fn search(mtu: &mut PathMtu, real: u16, now: Instant) -> u32 {
 fn a_search_ends_within_its_resolution_of_the_real_size_whatever_that_is() {
     for real in 1_240..=1_460 {
         let mut mtu = agreed(1_460);
-        assert!(!mtu.on_timeout(1_460, 2, NOW), "two timeouts are no black hole");
-        assert!(mtu.on_timeout(1_460, 3, NOW));
+        assert!(!mtu.on_timeout(1_460, 2, 0, NOW), "two timeouts are no black hole");
+        assert!(mtu.on_timeout(1_460, 3, 0, NOW));
         assert_eq!((mtu.mss(), mtu.mtu()), (1_240, 1_280));
         let probes = search(&mut mtu, real, NOW);
         assert!(probes <= 12, "{probes} for {real}");
@@ -52,20 +52,29 @@ fn a_search_ends_within_its_resolution_of_the_real_size_whatever_that_is() {
 }
 
 #[test]
+fn on_a_path_that_loses_much_more_timeouts_in_a_row_are_waited_for_but_not_for_ever() {
+    for (by_chance, first) in [(0, 3), (3, 3), (4, 4), (6, 6), (7, 6), (u32::MAX, 6)] {
+        let mut mtu = agreed(1_460);
+        let fell = (1..10).find(|&in_a_row| mtu.on_timeout(1_460, in_a_row, by_chance, NOW));
+        assert_eq!(fell, Some(first), "{by_chance}");
+    }
+}
+
+#[test]
 fn timeouts_of_segments_that_are_short_already_say_nothing_of_size() {
     let mut mtu = agreed(1_460);
-    assert!(!mtu.on_timeout(536, 9, NOW));
-    assert!(!mtu.on_timeout(0, 9, NOW));
-    assert!(mtu.on_timeout(537, 9, NOW), "a segment longer than what surely passes");
+    assert!(!mtu.on_timeout(536, 9, 0, NOW));
+    assert!(!mtu.on_timeout(0, 9, 0, NOW));
+    assert!(mtu.on_timeout(537, 9, 0, NOW), "a segment longer than what surely passes");
     assert_eq!(mtu.mss(), 536);
-    assert!(!mtu.on_timeout(537, 9, NOW), "there is no lower step");
+    assert!(!mtu.on_timeout(537, 9, 0, NOW), "there is no lower step");
 }
 
 #[test]
 fn a_second_step_follows_when_the_first_did_not_help() {
     let mut mtu = agreed(1_460);
-    assert!(mtu.on_timeout(1_460, 3, NOW) && mtu.was_lowered_blindly());
-    assert!(mtu.on_timeout(1_240, 4, NOW));
+    assert!(mtu.on_timeout(1_460, 3, 0, NOW) && mtu.was_lowered_blindly());
+    assert!(mtu.on_timeout(1_240, 4, 0, NOW));
     assert_eq!(mtu.mtu(), 576);
     mtu.on_acked(2_000, NOW);
     assert!(!mtu.was_lowered_blindly());
@@ -74,7 +83,7 @@ fn a_second_step_follows_when_the_first_did_not_help() {
 #[test]
 fn one_lost_probe_is_tried_again_before_its_size_is_given_up() {
     let mut mtu = agreed(1_460);
-    mtu.on_timeout(1_460, 3, NOW);
+    mtu.on_timeout(1_460, 3, 0, NOW);
     assert_eq!(mtu.wanted(NOW), Some(1_460), "perhaps it was only dark");
     mtu.on_probe_sent(1_460, 0..1_460);
     for (at, next) in [(0, 1_460), (5_000, 1_350)] {
@@ -88,18 +97,19 @@ fn one_lost_probe_is_tried_again_before_its_size_is_given_up() {
 #[test]
 fn a_probe_that_is_lost_in_company_or_to_a_timeout_says_nothing_of_its_size() {
     let mut mtu = agreed(1_460);
-    mtu.on_timeout(1_460, 3, NOW);
+    mtu.on_timeout(1_460, 3, 0, NOW);
     let mut now = NOW;
-    for n in 0..10 {
+    for n in 0..20 {
         assert_eq!(mtu.wanted(now), Some(1_460));
         mtu.on_probe_sent(1_460, n * 5_000..n * 5_000 + 1_460);
         if n % 2 == 0 {
             mtu.on_lost(n * 5_000, now);
             assert!(!mtu.excuses(2 * 1_460, now));
         } else {
-            mtu.on_timeout(1_460, 1, now);
-            assert_eq!(mtu.wanted(now), None, "not at once");
-            now += PAUSE;
+            mtu.on_timeout(1_460, 1, 0, now);
+            let pause = PAUSE * (1 << (n / 2).min(6) as u32);
+            assert_eq!(mtu.wanted(now + pause - Duration::from_millis(1)), None, "not at once");
+            now += pause;
         }
     }
     assert_eq!(mtu.take_settled(), None);
@@ -108,7 +118,7 @@ fn a_probe_that_is_lost_in_company_or_to_a_timeout_says_nothing_of_its_size() {
 #[test]
 fn what_a_router_says_of_a_probe_names_the_next_one() {
     let mut mtu = agreed(1_460);
-    mtu.on_timeout(1_460, 3, NOW);
+    mtu.on_timeout(1_460, 3, 0, NOW);
     mtu.on_probe_sent(1_460, 7_000..8_460);
     assert!(!mtu.on_too_big(1_400, 7_000, NOW), "the host has nothing to learn yet");
     assert_eq!(mtu.wanted(NOW), Some(1_360));
@@ -117,7 +127,7 @@ fn what_a_router_says_of_a_probe_names_the_next_one() {
     assert_eq!((mtu.wanted(NOW), mtu.take_settled()), (None, Some(1_400)));
     // Nothing larger than what is in force anyway: the search ends.
     let mut mtu = agreed(1_460);
-    mtu.on_timeout(1_460, 3, NOW);
+    mtu.on_timeout(1_460, 3, 0, NOW);
     mtu.on_probe_sent(1_460, 7_000..8_460);
     assert!(!mtu.on_too_big(1_280, 7_000, NOW));
     assert_eq!((mtu.wanted(NOW), mtu.take_settled()), (None, Some(1_280)));
@@ -143,7 +153,7 @@ fn what_the_host_knows_bounds_at_once_and_more_is_tried_with_one_segment() {
 fn without_searching_only_what_the_host_says_counts() {
     let mut mtu = PathMtu::new(IPV4, 1_460, false);
     mtu.agree(1_460);
-    assert!(!mtu.on_timeout(1_460, 9, NOW));
+    assert!(!mtu.on_timeout(1_460, 9, 0, NOW));
     assert!(mtu.on_told(Some(1_400), NOW));
     assert!(!mtu.on_told(None, NOW));
     assert_eq!((mtu.mss(), mtu.wanted(NOW)), (1_460, None), "all at once, as without RFC 4821");
@@ -170,7 +180,7 @@ fn any_sequence_of_news_keeps_sizes_within_bounds() {
                     mtu.on_too_big(rng.random_range(552..=u16::MAX), at, now);
                 }
                 2 => {
-                    mtu.on_timeout(rng.random_range(0..2_000), rng.random_range(1..5), now);
+                    mtu.on_timeout(rng.random_range(0..2_000), rng.random_range(1..5), 0, now);
                 }
                 3 => mtu.on_lost(at, now),
                 4 => {

@@ -63,6 +63,12 @@ impl Opening {
         now + backoff.min(MAX_RTO)
     }
 
+    /// What answers our SYN/ACK is not what the peer sent first: that was lost, and a timeout of the peer's
+    /// may lie between.
+    pub(crate) fn note_loss(&mut self) {
+        self.first_sent = None;
+    }
+
     /// RTT of the handshake, if no retransmission makes it ambiguous.
     fn rtt(&self, now: Instant) -> Option<Duration> {
         let sent = self.first_sent.filter(|_| self.transmissions == 1)?;

@@ -75,11 +75,11 @@ impl Recovery {
         }
     }
 
-    /// Timeouts in a row that say nothing of the path.
-    pub(crate) fn timeouts_by_chance(&self) -> u32 {
+    /// Timeouts in a row that say nothing of the path but its loss, unless with this chance.
+    pub(crate) fn timeouts_by_chance(&self, chance: f64) -> u32 {
         match self {
             Recovery::Plain(..) => 0,
-            Recovery::Tack(sender) => sender.timeouts_by_chance(),
+            Recovery::Tack(sender) => sender.timeouts_by_chance(chance),
         }
     }
 

@@ -197,6 +197,10 @@ impl SendHalf {
         self.recovery.set_mss(mss);
         let fresh = self.new_congestion(config, mss, now);
         self.congestion = self.congestion.handed_over(fresh);
+        if self.recovery.in_recovery() {
+            // What the fresh controller has not seen: without it, it would fill the path anew.
+            self.congestion.on_timeout(0, self.recovery.in_flight(), now);
+        }
         true
     }
 
@@ -223,9 +227,9 @@ impl SendHalf {
         self.suspect_packet_size(in_a_row, now)
     }
 
-    /// Timeouts in a row that the loss of both ways explains.
-    pub(crate) fn timeouts_by_chance(&self) -> u32 {
-        self.recovery.timeouts_by_chance()
+    /// Timeouts in a row that the loss of both ways explains, unless with this chance.
+    pub(crate) fn timeouts_by_chance(&self, chance: f64) -> u32 {
+        self.recovery.timeouts_by_chance(chance)
     }
 
     /// The frequency the peer should acknowledge at, when it must be told.

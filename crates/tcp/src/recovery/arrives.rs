@@ -65,7 +65,7 @@ impl PlainSender {
         }
         news.spurious |= spurious;
         if advanced {
-            self.rto.restart(!self.sent.is_empty(), now);
+            self.rto.on_advance(!self.sent.is_empty(), now);
             self.tlp.on_advance(now);
         }
         let bare_duplicate = !advanced && ack.is_pure_ack && ack.sack.is_empty();

@@ -7,6 +7,10 @@
 //! Deviation: [RFC 6298 §2.4] asks for at least 1 s. Like Linux, the *variation* term is at least
 //! 200 ms instead: with RACK-TLP in front the timer is the last resort, and the term covers a
 //! peer's delayed acknowledgment of up to 200 ms at any SRTT, which a floor on the sum would not.
+//!
+//! Each time the head is sent again its clock starts over, as in Linux; but not for ever. A queue of a
+//! few packets that drops its oldest takes the head every time, if what follows it at once fills the
+//! queue, and only a timeout sends it alone.
 
 use core::time::Duration;
 
@@ -26,12 +30,17 @@ const INITIAL_RTO: Duration = Duration::from_secs(1);
 /// Doubling further changes nothing: 200 ms * 2^10 is beyond the bound.
 const MAX_BACKOFF: u32 = 16;
 
+/// Repairs of the head that each start the clock over.
+const MAX_REPAIRS: u32 = 8;
+
 /// The timer.
 #[derive(Debug, Default)]
 pub(super) struct Rto {
     backoff: u32,
     /// What the timer is counted from; `None` while it is stopped.
     since: Option<Instant>,
+    /// Of the head that is outstanding, while each started the clock over.
+    repairs: u32,
 }
 
 impl Rto {
@@ -53,10 +62,23 @@ impl Rto {
         self.since.get_or_insert(now);
     }
 
-    /// New data was acknowledged, or a probe left [RFC 6298 §5.2, §5.3]. `outstanding`: something
-    /// still is.
-    pub(super) fn restart(&mut self, outstanding: bool, now: Instant) {
+    /// New data was acknowledged [RFC 6298 §5.2, §5.3]. `outstanding`: something still is.
+    pub(super) fn on_advance(&mut self, outstanding: bool, now: Instant) {
         self.since = outstanding.then_some(now);
+        self.repairs = 0;
+    }
+
+    /// A probe left, in place of a timeout [RFC 8985 §7.3].
+    pub(super) fn on_probe(&mut self, now: Instant) {
+        self.since = Some(now);
+    }
+
+    /// The head is sent again: the timer would else undercut its repair.
+    pub(super) fn on_repair(&mut self, now: Instant) {
+        if self.repairs < MAX_REPAIRS {
+            self.repairs += 1;
+            self.since = Some(now);
+        }
     }
 
     /// A valid RTT sample ends the backoff [RFC 6298 §5.7, §3].
@@ -121,9 +143,23 @@ mod tests {
         rto.on_sent(Instant::ZERO);
         rto.on_sent(Instant::from_millis(500));
         assert_eq!(rto.deadline(&rtt), Some(Instant::from_secs(1)));
-        rto.restart(true, Instant::from_millis(500));
+        rto.on_advance(true, Instant::from_millis(500));
         assert_eq!(rto.deadline(&rtt), Some(Instant::from_millis(1_500)));
-        rto.restart(false, Instant::from_millis(600));
+        rto.on_advance(false, Instant::from_millis(600));
         assert_eq!(rto.deadline(&rtt), None);
+    }
+
+    #[test]
+    fn repairs_of_the_head_put_the_timer_off_a_few_times_only() {
+        let mut rto = Rto::default();
+        rto.on_sent(Instant::ZERO);
+        for n in 1..20u32 {
+            rto.on_repair(Instant::ZERO + n * 100 * MS);
+            let last = Instant::ZERO + n.min(MAX_REPAIRS) * 100 * MS;
+            assert_eq!(rto.deadline(&RttEstimator::default()), Some(last + INITIAL_RTO), "{n}");
+        }
+        rto.on_advance(true, Instant::from_secs(3));
+        rto.on_repair(Instant::from_secs(4));
+        assert_eq!(rto.deadline(&RttEstimator::default()), Some(Instant::from_secs(5)));
     }
 }

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use tack_tcp::wire::{Flags, Header};
+use tack_tcp::wire::{AckType, Flags, Header};
 use tack_tcp::{ConnConfig, ConnectionError, EventKind, ListenConfig, Mode, State};
 use tack_units::{Instant, Rate};
 
@@ -303,4 +303,25 @@ fn a_cookie_that_comes_back_to_a_full_queue_is_not_reset_and_counts_later() {
     raw.conn = raw.host.accept(PORT);
     assert_eq!(raw.read(), b"hello");
     assert_eq!(raw.host.counters().resets_sent, 0);
+}
+
+/// All that the peer sent before was lost, and what came at last left after a timeout of two tenths of a
+/// second: taken for the round trip, it let the first losses wait for a quarter of that, and TACKs as well.
+#[test]
+fn a_round_trip_is_not_taken_from_what_the_peer_sent_after_a_timeout() {
+    for (pkt_seq, known) in [(1, true), (12, false)] {
+        let mut raw = Raw::new(ListenConfig::default());
+        raw.speak_tack();
+        let answer = raw.syn();
+        raw.now += Duration::from_millis(200);
+        (raw.seq, raw.ack) = (raw.seq.add(1), answer.header.seq.add(1));
+        raw.pkt_seq = pkt_seq;
+        let header = raw.data_header();
+        raw.send(header, &[7; 1_400]);
+        raw.conn = Some(raw.host.accept(PORT).expect("established"));
+        assert_eq!(raw.info().rtt_min.is_some(), known, "{pkt_seq}");
+        let losses = raw.wait(Duration::from_millis(20)).into_iter();
+        let told = losses.filter(|s| s.header.options.ack_type == Some(AckType::LossIack)).count();
+        assert_eq!(told, usize::from(!known), "{pkt_seq}");
+    }
 }

@@ -159,6 +159,24 @@ fn a_path_that_loses_half_of_all_packets_does_not_end_tack() {
     assert_eq!(bulk.info().mode, Mode::Tack);
 }
 
+/// The fresh controller sent ten segments at once into a queue of four that had lost all before, and
+/// grew by what it lost: nine thousand packets in a second for four hundred that arrived.
+#[test]
+fn a_connection_that_fell_back_for_timeouts_goes_on_with_the_window_after_a_timeout() {
+    for algorithm in [Algorithm::Cubic, Algorithm::CubicLinux, Algorithm::NewReno, Algorithm::Bbr] {
+        let mut pipes = path(Rate::from_mbps(10), RTT, 1.0);
+        let dark = Instant::ZERO + RTT * 3 / 4..Instant::from_secs(20);
+        pipes[0].blackouts = vec![dark];
+        let conn = ConnConfig::default().with(|it| it.congestion = Some(algorithm));
+        let world = WorldConfig { ip: Some(false), ..WorldConfig::new(1, pipes) };
+        let mut bulk = Bulk::new(world, conn.clone(), conn, 1 << 40);
+        bulk.run(Instant::from_secs(19));
+        let info = bulk.info();
+        assert_eq!(info.mode, Mode::FellBack(FallbackReason::Unanswered), "{algorithm:?}");
+        assert!(info.cwnd <= 2 * u64::from(info.mss), "{algorithm:?}: {}", info.cwnd);
+    }
+}
+
 /// PKT.SEQ's room was still taken off each retransmission: it left the last eight bytes of every
 /// segment for a packet of their own, and a window of bytes let hundreds of those leave at once.
 #[test]

@@ -210,11 +210,11 @@ impl SendHalf {
         }
         if budget.is_none() {
             let waiting = room.min(self.waiting(next)).max(len);
-            *budget = self.congestion.budget(waiting, now);
+            // The first segment of a burst may be more than the burst: a probe for longer ones is.
+            *budget = self.congestion.budget(waiting, now).map(|budget| budget.max(len));
         }
         match budget {
-            // A probe may be more than a burst of the segments that are known to pass.
-            Some(left) if *left >= len || next.is_size_probe() => {
+            Some(left) if *left >= len => {
                 *left = left.saturating_sub(len);
                 Admission { leaves: Ok(()), wake }
             }

@@ -12,6 +12,8 @@ use crate::wire::compact::COMPACT_LEN;
 use crate::wire::options::TIMESTAMPS_BYTES;
 use crate::wire::tack_option::{PKT_SEQ_BYTES, SERIES_BYTES};
 
+/// Chance that loss alone makes as many timeouts in a row as call packets too long.
+const FALSE_ALARM: f64 = 1e-3;
 /// Bytes of a TCP header without options.
 pub(super) const HEADER: usize = 20;
 
@@ -95,7 +97,8 @@ impl SendHalf {
         let head = self.recovery.next_lost(now).map_or(0, |head| head.end - head.start);
         let mss = u64::from(self.mtu.mss());
         let size = (head + mss).saturating_sub(u64::from(self.payload_mss()));
-        let suspected = self.mtu.on_timeout(size, in_a_row, now);
+        let by_chance = self.timeouts_by_chance(FALSE_ALARM);
+        let suspected = self.mtu.on_timeout(size, in_a_row, by_chance, now);
         if suspected {
             self.follow_mtu();
             self.cut_anew();

@@ -18,6 +18,8 @@ use crate::link::{End, Link, Output, Packet};
 #[derive(Debug)]
 pub struct Path<L = Box<dyn Link + Send>> {
     hops: Vec<Hop<L>>,
+    /// The earliest deadline, and whose it is: of the first hop that has it.
+    next: (Instant, usize),
     /// What surfaced while time was moved on for an offer.
     surfaced: VecDeque<(End, Packet)>,
 }
@@ -38,7 +40,8 @@ impl<L: Link> Path<L> {
         assert!(!links.is_empty(), "a path has at least one link");
         // A link may have events of its own, beacons say, before anything is offered.
         let hop = |link| Hop { link, deadline: Instant::ZERO };
-        Path { hops: links.into_iter().map(hop).collect(), surfaced: VecDeque::new() }
+        let hops = links.into_iter().map(hop).collect();
+        Path { hops, next: (Instant::ZERO, 0), surfaced: VecDeque::new() }
     }
 
     /// The links, from the one at end A to the one at end B.
@@ -65,20 +68,27 @@ impl<L: Link> Path<L> {
     }
 
     fn enter(&mut self, hop: usize, end: End, packet: Packet, t: Instant) {
-        let hop = &mut self.hops[hop];
-        hop.link.offer(end, packet, t);
-        hop.deadline = t;
+        self.hops[hop].link.offer(end, packet, t);
+        self.expect(hop, t);
+    }
+
+    /// A hop wants to be polled at `deadline`.
+    fn expect(&mut self, hop: usize, deadline: Instant) {
+        self.hops[hop].deadline = deadline;
+        if self.next.1 != hop {
+            self.next = self.next.min((deadline, hop));
+            return;
+        }
+        self.next = (deadline, hop);
+        for (number, other) in self.hops.iter().enumerate() {
+            self.next = self.next.min((other.deadline, number));
+        }
     }
 
     /// The next packet that surfaces by `now`, working off all hops in order of time.
     fn step(&mut self, now: Instant) -> Option<(End, Packet)> {
         loop {
-            let (mut t, mut hop) = (Instant::MAX, 0);
-            for (number, candidate) in self.hops.iter().enumerate() {
-                if candidate.deadline < t {
-                    (t, hop) = (candidate.deadline, number);
-                }
-            }
+            let (t, hop) = self.next;
             if t > now || t == Instant::MAX {
                 return None;
             }
@@ -88,7 +98,7 @@ impl<L: Link> Path<L> {
                         return Some(out);
                     }
                 }
-                Output::Wait(at) => self.hops[hop].deadline = at.unwrap_or(Instant::MAX),
+                Output::Wait(at) => self.expect(hop, at.unwrap_or(Instant::MAX)),
             }
         }
     }
@@ -112,8 +122,7 @@ impl<L: Link> Link for Path<L> {
         if let Some((end, packet)) = self.surfaced.pop_front().or_else(|| self.step(now)) {
             return Output::Deliver { end, packet };
         }
-        let next = self.hops.iter().map(|hop| hop.deadline).min();
-        Output::Wait(next.filter(|at| *at < Instant::MAX))
+        Output::Wait(Some(self.next.0).filter(|at| *at < Instant::MAX))
     }
 }
 

@@ -45,21 +45,19 @@
 mod bottleneck;
 mod capacity;
 mod config;
-mod deadline;
 mod direction;
 mod flight;
 mod jitter;
 mod medium;
 mod outage;
 
-use tack_units::Instant;
+use tack_units::{Instant, earliest};
 
 pub use crate::counters::{Counters, Tally};
 pub use crate::error::ConfigError;
 use crate::link::{End, Link, Output, Packet};
 pub use capacity::{Capacity, RateStep};
 pub use config::{Corruption, DirectionConfig, Reordering};
-use deadline::earliest;
 use direction::Direction;
 pub use jitter::Jitter;
 pub use outage::Outages;

@@ -1,11 +1,19 @@
-//! The event heap: who wants to be woken, and when. Ties go to who asked first.
+//! Who wants to be woken, and when. Ties go to who asked first.
 //!
 //! Deadlines move with nearly every packet, mostly further away. A target therefore has at most
-//! one *valid* entry, the earliest asked for; when it comes up, the target says anew when it wants
-//! to be woken. Moving a deadline further away costs nothing.
-
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+//! one request, the earliest it made; when that comes up, the target says anew when it wants to be
+//! woken. Moving a deadline further away costs nothing.
+//!
+//! The earliest of all is the winner of a knockout tournament: a change of one request plays only
+//! that target's matches again, one for each doubling of the number of targets.
+//!
+//! ```text
+//!             earliest            matches[1]
+//!           /         \
+//!       0 or 1       2 or 3       matches[2..4]
+//!        /   \        /   \
+//!       0     1      2     3      matches[4..8]: requests, by seat
+//! ```
 
 use tack_units::Instant;
 
@@ -16,58 +24,99 @@ pub(crate) enum Target {
     Link(u32),
 }
 
+impl Target {
+    /// Hosts have the even seats, links the odd ones.
+    fn seat(self) -> usize {
+        match self {
+            Target::Host(host) => 2 * host as usize,
+            Target::Link(link) => 2 * link as usize + 1,
+        }
+    }
+
+    fn at(seat: usize) -> Target {
+        let number = (seat / 2) as u32;
+        if seat.is_multiple_of(2) { Target::Host(number) } else { Target::Link(number) }
+    }
+}
+
+/// In one number, so that to compare them is one step: from the highest bits on when, which in order
+/// of asking, and whose seat.
+type Request = u128;
+
+const NONE: Request = Request::MAX;
+/// Of hosts and links: sixteen million of either.
+const SEAT_BITS: u32 = 25;
+
+fn time_of(request: Request) -> Instant {
+    Instant::from_nanos((request >> 64) as u64)
+}
+
+fn seat_of(request: Request) -> usize {
+    request as usize & ((1 << SEAT_BITS) - 1)
+}
+
 #[derive(Debug, Default)]
 pub(crate) struct Events {
-    /// Time, order of insertion, target.
-    heap: BinaryHeap<Reverse<(Instant, u64, Target)>>,
-    inserted: u64,
-    /// The valid entry's order of insertion and time, per host and per link.
-    hosts: Vec<Option<(Instant, u64)>>,
-    links: Vec<Option<(Instant, u64)>>,
+    /// Of a power of two of seats: the winners of all matches, the first of all at 1, and from the
+    /// number of seats on the requests themselves.
+    matches: Vec<Request>,
+    asked: u64,
 }
 
 impl Events {
     /// Wakes `target` at `at` or before: an earlier request stands.
     pub(crate) fn wake(&mut self, target: Target, at: Option<Instant>) {
         let Some(at) = at else { return };
-        let inserted = self.inserted;
-        let valid = self.valid(target);
-        if valid.is_some_and(|(earlier, _)| earlier <= at) {
-            return;
+        let seat = target.seat();
+        if seat >= self.seats() {
+            self.seat_up_to(seat);
         }
-        *valid = Some((at, inserted));
-        self.inserted += 1;
-        self.heap.push(Reverse((at, inserted, target)));
+        let stands = self.matches[self.seats() + seat];
+        if stands == NONE || at < time_of(stands) {
+            let order = u128::from(self.asked << SEAT_BITS | seat as u64);
+            self.enter(seat, u128::from(at.as_nanos()) << 64 | order);
+            self.asked += 1;
+        }
     }
 
-    /// When the next valid entry is due.
-    pub(crate) fn next(&mut self) -> Option<Instant> {
-        while let Some(&Reverse((at, inserted, target))) = self.heap.peek() {
-            if *self.valid(target) == Some((at, inserted)) {
-                return Some(at);
-            }
-            self.heap.pop();
-        }
-        None
+    /// When the next request is due.
+    pub(crate) fn next(&self) -> Option<Instant> {
+        self.first().map(time_of)
     }
 
-    /// Takes the next valid entry.
+    /// Takes the next request.
     pub(crate) fn pop(&mut self) -> Option<(Instant, Target)> {
-        self.next()?;
-        let Reverse((at, _, target)) = self.heap.pop().expect("there is a next entry");
-        *self.valid(target) = None;
-        Some((at, target))
+        let first = self.first()?;
+        self.enter(seat_of(first), NONE);
+        Some((time_of(first), Target::at(seat_of(first))))
     }
 
-    fn valid(&mut self, target: Target) -> &mut Option<(Instant, u64)> {
-        let (list, index) = match target {
-            Target::Host(host) => (&mut self.hosts, host as usize),
-            Target::Link(link) => (&mut self.links, link as usize),
-        };
-        if list.len() <= index {
-            list.resize(index + 1, None);
+    fn first(&self) -> Option<Request> {
+        self.matches.get(1).copied().filter(|first| *first != NONE)
+    }
+
+    fn seats(&self) -> usize {
+        self.matches.len() / 2
+    }
+
+    /// The request of `seat` is another one: its matches are played again, up to the first that ends as
+    /// it did before.
+    fn enter(&mut self, seat: usize, request: Request) {
+        let mut place = self.seats() + seat;
+        let mut winner = request;
+        while place > 0 && core::mem::replace(&mut self.matches[place], winner) != winner {
+            winner = winner.min(self.matches[place ^ 1]);
+            place /= 2;
         }
-        &mut list[index]
+    }
+
+    /// Makes room for `seat`.
+    fn seat_up_to(&mut self, seat: usize) {
+        let before = core::mem::take(&mut self.matches);
+        self.matches = vec![NONE; 2 * (seat + 1).next_power_of_two().max(2)];
+        for request in before.into_iter().skip(1).filter(|it| *it != NONE) {
+            self.enter(seat_of(request), request);
+        }
     }
 }
 

@@ -11,7 +11,7 @@ use tack_tcp::{ConnectionError, Ecn};
 use tack_units::Instant;
 
 use crate::app::{App, Pattern};
-use crate::endpoint::Outgoing;
+use crate::endpoint::{Outgoing, Spare};
 use crate::flow::FlowId;
 use crate::report::GuestInfo;
 use crate::side::{Role, Side, Stream};
@@ -74,6 +74,8 @@ pub(crate) struct GuestEnd {
     waits: bool,
     /// The application has something to do.
     stirred: bool,
+    /// Where datagrams are composed.
+    datagram: Vec<u8>,
 }
 
 impl GuestEnd {
@@ -88,7 +90,7 @@ impl GuestEnd {
         let (flow, port) = flow;
         let waits = matches!(role, Role::Client { .. });
         let side = Side::new(flow, role, pattern);
-        GuestEnd { side, stack, port, local, peer, waits, stirred: false }
+        GuestEnd { side, stack, port, local, peer, waits, stirred: false, datagram: vec![] }
     }
 
     pub(crate) fn info(&self) -> Option<GuestInfo> {
@@ -103,15 +105,15 @@ impl GuestEnd {
         }
     }
 
-    pub(crate) fn poll_transmit(&mut self, now: Instant) -> Option<Outgoing> {
+    pub(crate) fn poll_transmit(&mut self, spare: &mut Spare, now: Instant) -> Option<Outgoing> {
         if core::mem::take(&mut self.stirred) {
             self.run(now);
         }
-        let mut datagram = Vec::new();
-        let (kind, ecn) = self.stack.poll_transmit(&mut datagram, now)?;
+        self.datagram.clear();
+        let (kind, ecn) = self.stack.poll_transmit(&mut self.datagram, now)?;
         // What left made room for more.
         self.stirred = true;
-        let len = (UDP_HEADER_LEN + datagram.len()) as u16;
+        let len = (UDP_HEADER_LEN + self.datagram.len()) as u16;
         let header = ipv4::Header {
             src: self.local,
             dst: self.peer.1,
@@ -122,13 +124,13 @@ impl GuestEnd {
             identification: 0,
             dont_fragment: true,
         };
-        let mut bytes = Vec::with_capacity(ipv4::HEADER_LEN + usize::from(len));
+        let mut bytes = spare.take();
         header.emit(usize::from(len), &mut bytes).expect("a datagram fits a packet");
         // Without a checksum [RFC 768]: what QUIC cannot open it drops.
         for half in [self.port, self.port, len, 0] {
             bytes.extend_from_slice(&half.to_be_bytes());
         }
-        bytes.extend_from_slice(&datagram);
+        bytes.extend_from_slice(&self.datagram);
         let ip_bytes = bytes.len() as u32;
         self.side.account_departure(kind, ip_bytes);
         Some(Outgoing { dst: self.peer.0, ip_bytes, kind, bytes, ecn })

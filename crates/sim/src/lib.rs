@@ -28,7 +28,7 @@ mod world;
 
 pub use app::App;
 pub use delays::Delays;
-pub use endpoint::{Endpoint, Outgoing};
+pub use endpoint::{Endpoint, Outgoing, Spare};
 pub use flow::{FlowConfig, FlowId, Transport};
 pub use guest::{Guest, GuestFlow};
 pub use node::{MAX_FLOWS, Node, address};

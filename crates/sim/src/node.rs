@@ -11,10 +11,10 @@ use tack_tcp::{
     ConnConfig, ConnId, Ecn, Encapsulation, Event, EventKind, Host, HostConfig, HostCounters, Info,
     ListenConfig,
 };
-use tack_units::Instant;
+use tack_units::{Instant, earliest};
 
 use crate::app::{App, Client, Pattern};
-use crate::endpoint::{Endpoint, Outgoing};
+use crate::endpoint::{Endpoint, Outgoing, Spare};
 use crate::flow::FlowId;
 use crate::guest::{Guest, GuestEnd, udp};
 use crate::open_loop::{AckRule, Blast, OpenLoop, Received};
@@ -253,7 +253,7 @@ impl Node {
     }
 
     /// Cuts the stack's next burst into packets.
-    fn fill_outbox(&mut self, now: Instant) {
+    fn fill_outbox(&mut self, spare: &mut Spare, now: Instant) {
         self.burst.clear();
         let Some(transmit) = self.tcp.poll_transmit(&mut self.burst, BURST_BYTES, now) else {
             return;
@@ -269,13 +269,15 @@ impl Node {
             if let Some(index) = flow {
                 self.sides[index].account_departure(kind, ip_bytes);
             }
+            let mut packet = spare.take();
+            packet.extend_from_slice(bytes);
             self.outbox.push_back(Outgoing {
                 // The stack answers only addresses it was told or heard from; a damaged packet
                 // that slipped through the checksum may carry one outside this world.
                 dst: dst.unwrap_or(HostId::MAX),
                 ip_bytes,
                 kind,
-                bytes: bytes.to_vec(),
+                bytes: packet,
                 ecn: transmit.ecn.bits(),
             });
         }
@@ -287,39 +289,38 @@ impl Node {
 }
 
 impl Endpoint for Node {
-    fn handle(&mut self, packet: Packet, now: Instant) {
+    fn handle(&mut self, packet: &Packet, now: Instant) {
         if packet.bytes.is_empty() {
-            self.open_loop.handle(&packet, now);
+            self.open_loop.handle(packet, now);
             return;
         }
         if let Some((guest, payload)) = self.guest_of(&packet.bytes) {
-            guest.handle(&packet, payload, now);
+            guest.handle(packet, payload, now);
             return;
         }
-        self.account(&packet, now);
+        self.account(packet, now);
         let from = SocketAddr::new(IpAddr::V4(address(packet.src)), 0);
         let ecn = Ecn::from_bits(packet.ecn);
         self.tcp.handle(from, &packet.bytes, packet.bytes.len(), ecn, now);
         self.run_events(now);
     }
 
-    fn poll_transmit(&mut self, now: Instant) -> Option<Outgoing> {
+    fn poll_transmit(&mut self, spare: &mut Spare, now: Instant) -> Option<Outgoing> {
         if self.outbox.is_empty() {
-            self.fill_outbox(now);
+            self.fill_outbox(spare, now);
             // Sending frees nothing an application waits for, but a failed retry ends it.
             self.run_events(now);
         }
         self.outbox
             .pop_front()
-            .or_else(|| self.guests.values_mut().find_map(|guest| guest.poll_transmit(now)))
+            .or_else(|| self.guests.values_mut().find_map(|guest| guest.poll_transmit(spare, now)))
             .or_else(|| self.open_loop.poll_transmit(now))
     }
 
     fn deadline(&self) -> Option<Instant> {
         let app = self.timers.first().map(|(at, _)| *at);
-        let ours = [self.tcp.deadline(), app, self.open_loop.deadline()];
-        let guests = self.guests.values().map(GuestEnd::deadline);
-        ours.into_iter().chain(guests).flatten().min()
+        let guests = self.guests.values().filter_map(GuestEnd::deadline).min();
+        earliest(earliest(self.tcp.deadline(), app), earliest(self.open_loop.deadline(), guests))
     }
 
     fn handle_timeout(&mut self, now: Instant) {

@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use tack_link::{HostId, Link, Output, Packet};
 use tack_units::Instant;
 
-use crate::endpoint::Endpoint;
+use crate::endpoint::{Endpoint, Spare};
 use crate::events::{Events, Target};
 use crate::topology::{LinkId, Next, Site, Topology};
 
@@ -23,14 +23,14 @@ const MAX_EVENTS_PER_INSTANT: u32 = 1 << 22;
 /// use core::time::Duration;
 /// use tack_link::{End, Packet, PacketKind};
 /// use tack_link::wired::{DirectionConfig, Wired};
-/// use tack_sim::{Endpoint, Outgoing, Site, World};
+/// use tack_sim::{Endpoint, Outgoing, Site, Spare, World};
 /// use tack_units::Instant;
 ///
 /// /// Sends what it has, and notes when something arrived.
 /// struct Toy { out: Option<Outgoing>, arrived: Option<Instant> }
 /// impl Endpoint for Toy {
-///     fn handle(&mut self, _packet: Packet, now: Instant) { self.arrived = Some(now); }
-///     fn poll_transmit(&mut self, _now: Instant) -> Option<Outgoing> { self.out.take() }
+///     fn handle(&mut self, _packet: &Packet, now: Instant) { self.arrived = Some(now); }
+///     fn poll_transmit(&mut self, _: &mut Spare, _: Instant) -> Option<Outgoing> { self.out.take() }
 ///     fn deadline(&self) -> Option<Instant> { None }
 ///     fn handle_timeout(&mut self, _now: Instant) {}
 /// }
@@ -57,6 +57,7 @@ pub struct World<E, L = Box<dyn Link + Send>> {
     is_fed: Vec<bool>,
     events_now: u32,
     totals: Totals,
+    spare: Spare,
 }
 
 /// Counts over the whole run.
@@ -88,6 +89,7 @@ impl<E: Endpoint, L: Link> World<E, L> {
             is_fed: Vec::new(),
             events_now: 0,
             totals: Totals::default(),
+            spare: Spare::default(),
         }
     }
 
@@ -206,7 +208,7 @@ impl<E: Endpoint, L: Link> World<E, L> {
 
     /// Puts on its way what a host has to send, and notes when it wants to be woken.
     fn drain_host(&mut self, id: HostId) {
-        while let Some(out) = self.hosts[id as usize].poll_transmit(self.now) {
+        while let Some(out) = self.hosts[id as usize].poll_transmit(&mut self.spare, self.now) {
             let packet = Packet {
                 id: self.totals.sent,
                 src: id,
@@ -248,7 +250,8 @@ impl<E: Endpoint, L: Link> World<E, L> {
             self.totals.fingerprint =
                 (self.totals.fingerprint.rotate_left(29) ^ word).wrapping_mul(0x100_0000_01b3);
         }
-        self.hosts[host as usize].handle(packet, self.now);
+        self.hosts[host as usize].handle(&packet, self.now);
+        self.spare.keep(packet.bytes);
         self.drain_host(host);
     }
 

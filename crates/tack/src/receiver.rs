@@ -20,7 +20,7 @@ mod window;
 
 use core::time::Duration;
 
-use tack_units::Instant;
+use tack_units::{Instant, earliest};
 
 use crate::feedback::{Frequency, Iack, IackReason, Regime, Tack};
 use crate::{Params, Ranges, equations};
@@ -306,12 +306,12 @@ impl Receiver {
         if self.window.wanted() || self.ce.wanted() {
             return Some(Instant::ZERO);
         }
-        [self.due(), self.loss.deadline()].into_iter().flatten().min()
+        earliest(self.due(), self.loss.deadline())
     }
 
     /// When the next TACK is due.
     fn due(&self) -> Option<Instant> {
-        [self.schedule.due(), self.unheard.due()].into_iter().flatten().min()
+        earliest(self.schedule.due(), self.unheard.due())
     }
 
     /// What is missing of SEQ space below this is lost: each of its holes has settled. A host that

@@ -37,7 +37,7 @@ mod transmit;
 
 use core::time::Duration;
 
-use tack_units::Instant;
+use tack_units::{Instant, earliest};
 
 pub use crate::state::State;
 pub(crate) use arrives::Carriage;
@@ -238,12 +238,10 @@ impl Connection {
             return None;
         }
         let own = self.timers.earliest();
-        let parts = if self.state.get().is_synchronized() && self.state.get() != State::TimeWait {
-            [self.send.deadline(), self.acks.deadline()]
-        } else {
-            [None, None]
-        };
-        parts.into_iter().flatten().chain(own).min()
+        if !self.state.get().is_synchronized() || self.state.get() == State::TimeWait {
+            return own;
+        }
+        earliest(own, earliest(self.send.deadline(), self.acks.deadline()))
     }
 
     /// Runs what is due.

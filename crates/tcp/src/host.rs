@@ -28,7 +28,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 
 use tack_transport::Leeway;
-use tack_units::Instant;
+use tack_units::{Instant, earliest};
 
 use crate::config::{ConnConfig, Encapsulation, HostConfig, Keepalive, ListenConfig};
 use crate::conn::{
@@ -171,9 +171,9 @@ impl Host {
         self.leeway.take()
     }
 
-    /// When [`Host::handle_timeout`] is next due.
+    /// When [`Host::handle_timeout`] is next due, once [`Host::poll_transmit`] had nothing more.
     pub fn deadline(&self) -> Option<Instant> {
-        [self.timers.earliest(), self.time_wait.deadline()].into_iter().flatten().min()
+        earliest(self.timers.earliest(), self.time_wait.deadline())
     }
 
     /// Runs every timer that is due. Harmless when none is.

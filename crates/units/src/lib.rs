@@ -10,4 +10,4 @@ mod time;
 
 pub use minmax::{WindowedMax, WindowedMin};
 pub use rate::Rate;
-pub use time::Instant;
+pub use time::{Instant, earliest};

@@ -86,6 +86,14 @@ impl Sub<Instant> for Instant {
     }
 }
 
+/// The earlier of two deadlines; `None` is never.
+pub fn earliest(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
+    }
+}
+
 impl fmt::Display for Instant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{:06}s", self.0 / 1_000_000_000, self.0 % 1_000_000_000 / 1_000)
@@ -102,6 +110,14 @@ mod tests {
         assert_eq!(Instant::MAX + Duration::from_secs(1), Instant::MAX);
         assert_eq!(Instant::MAX + Duration::MAX, Instant::MAX);
         assert_eq!(Instant::ZERO - Instant::from_secs(5), Duration::ZERO);
+    }
+
+    #[test]
+    fn never_is_later_than_any_deadline() {
+        let [one, two] = [1, 2].map(|s| Some(Instant::from_secs(s)));
+        assert_eq!([earliest(one, two), earliest(two, one)], [one, one]);
+        assert_eq!([earliest(one, None), earliest(None, one)], [one, one]);
+        assert_eq!(earliest(None, None), None);
     }
 
     #[test]

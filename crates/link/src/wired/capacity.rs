@@ -2,9 +2,8 @@
 
 use core::time::Duration;
 
-use tack_units::{Instant, Rate};
+use tack_units::{Instant, Rate, earliest};
 
-use super::deadline::earliest;
 use super::outage::OutageClock;
 use crate::error::ConfigError;
 use crate::trace::DeliveryTrace;

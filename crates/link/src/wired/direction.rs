@@ -1,10 +1,9 @@
 //! One direction: queue, bottleneck, medium and flight, and the account of all four.
 
-use tack_units::Instant;
+use tack_units::{Instant, earliest};
 
 use super::bottleneck::Bottleneck;
 use super::config::DirectionConfig;
-use super::deadline::earliest;
 use super::flight::Flight;
 use super::medium::{Medium, Streams};
 use super::outage::OutageClock;

@@ -6,9 +6,8 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use tack_units::Instant;
+use tack_units::{Instant, earliest};
 
-use super::deadline::earliest;
 use crate::link::Packet;
 
 #[derive(Debug, Default)]

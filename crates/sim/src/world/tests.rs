@@ -34,7 +34,7 @@ impl StopAndWait {
 }
 
 impl Endpoint for StopAndWait {
-    fn handle(&mut self, packet: Packet, now: Instant) {
+    fn handle(&mut self, packet: &Packet, now: Instant) {
         let number = packet.bytes[0];
         if self.peer.is_some() {
             if usize::from(number) == self.next {
@@ -49,7 +49,7 @@ impl Endpoint for StopAndWait {
         self.acks.push_back((packet.src, number));
     }
 
-    fn poll_transmit(&mut self, now: Instant) -> Option<Outgoing> {
+    fn poll_transmit(&mut self, _spare: &mut Spare, now: Instant) -> Option<Outgoing> {
         if let Some((dst, number)) = self.acks.pop_front() {
             let bytes = vec![number];
             return Some(Outgoing { dst, ip_bytes: 40, kind: PacketKind::Ack, bytes, ecn: 0 });
@@ -176,10 +176,10 @@ fn idle_hosts_cost_an_event_each_and_nothing_after() {
 struct Echo(Option<HostId>);
 
 impl Endpoint for Echo {
-    fn handle(&mut self, packet: Packet, _now: Instant) {
+    fn handle(&mut self, packet: &Packet, _now: Instant) {
         self.0 = Some(packet.src);
     }
-    fn poll_transmit(&mut self, _now: Instant) -> Option<Outgoing> {
+    fn poll_transmit(&mut self, _spare: &mut Spare, _now: Instant) -> Option<Outgoing> {
         let dst = self.0.take()?;
         Some(Outgoing { dst, ip_bytes: 40, kind: PacketKind::Data, bytes: vec![], ecn: 0 })
     }

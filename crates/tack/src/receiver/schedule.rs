@@ -39,7 +39,7 @@
 
 use core::time::Duration;
 
-use tack_units::Instant;
+use tack_units::{Instant, earliest};
 
 use crate::feedback::{Frequency, Regime};
 use crate::pace::Pace;
@@ -237,7 +237,7 @@ impl Schedule {
             Some(at) if at <= soon => at,
             _ => oldest + self.alpha.max(self.patience()).min(MAX_DELAY),
         };
-        [self.at_once, by_count].into_iter().flatten().chain([flush]).min()
+        earliest(earliest(self.at_once, by_count), Some(flush))
     }
 
     /// The earliest time for a TACK that `L` segments ask for, or what only TACKs tell.
@@ -252,7 +252,7 @@ impl Schedule {
             let probing = self.regime == Regime::Startup;
             spaced(at, if probing { self.alpha } else { self.alpha.max(self.rtt_min) })
         });
-        full.into_iter().chain(worth).min()
+        earliest(full, worth)
     }
 
     /// `full`, or when data in return at its usual pace would have said the same.

@@ -132,15 +132,21 @@ impl Acknowledging {
         matches!(self.policy, AckPolicy::Plain(_)) && self.sack.is_behind(rcv)
     }
 
-    /// Text or FIN arrived and is stored.
-    pub(crate) fn on_text(&mut self, a: &TextArrival, rcv: &Rcv, path: PathSeen, now: Instant) {
+    /// Text or FIN arrived and is stored. TACK does not ask for `path`.
+    pub(crate) fn on_text(
+        &mut self,
+        a: &TextArrival,
+        rcv: &Rcv,
+        path: impl FnOnce() -> PathSeen,
+        now: Instant,
+    ) {
         let len = a.seq.end - a.seq.start;
         let duplicate = a.new_bytes == 0;
         if a.new_bytes < len && !a.refused {
             self.sack.on_duplicate(a.seq.start..a.seq.end.min(rcv.buffer.high()));
         }
         if !rcv.buffer.queued().is_empty() && a.new_bytes > 0 {
-            self.sack.on_island(rcv, a.seq.end - 1);
+            self.sack.on_island(rcv, a.seq.end.min(rcv.buffer.high()) - 1);
         }
         match &mut self.policy {
             AckPolicy::Plain(receiver) => {
@@ -153,7 +159,7 @@ impl Acknowledging {
                     (false, false) => News::Island,
                 };
                 let arrival = Arrival { bytes, segment, immediate, news, polled: a.polled };
-                receiver.on_data(&arrival, &path, now);
+                receiver.on_data(&arrival, &path(), now);
             }
             AckPolicy::Tack(side) => {
                 let Some(wire) = a.pkt_seq else { return };

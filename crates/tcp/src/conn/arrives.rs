@@ -298,7 +298,7 @@ impl Connection {
         };
         let echo = options.timestamps.filter(|_| self.send.agreed().timestamps).map(|ts| ts.ecr);
         self.rcv.path.on_text(echo, self.rcv.nxt(), now);
-        let path = self.rcv.path.seen(self.send.rtt_min(), self.send.rto());
+        let path = || self.rcv.path.seen(self.send.rtt_min(), self.send.rto());
         self.acks.on_text(&arrival, &self.rcv, path, now);
         if inserted.new_bytes > 0 {
             // With the queue that the sender made: what is in flight lies in it, too.

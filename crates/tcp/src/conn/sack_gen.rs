@@ -36,10 +36,17 @@ struct Island {
 }
 
 impl SackGenerator {
-    /// Text arrived and lies in an island that holds `at`.
+    /// Text arrived and lies in an island that holds `at`, which takes in whatever it touches.
     pub(crate) fn on_island(&mut self, rcv: &Rcv, at: u64) {
         let island = rcv.buffer.island_at(at).unwrap_or(at..at + 1);
-        self.recent.retain(|other| !island.contains(&other.at));
+        let within = |other: &Island| island.contains(&other.at);
+        // Most often the most recent one grows, and takes in no other.
+        if self.recent.front().is_some_and(within) {
+            self.recent.pop_front();
+        }
+        if self.recent.iter().any(within) {
+            self.recent.retain(|other| !within(other));
+        }
         self.recent.truncate(MAX_ISLANDS - 1);
         self.recent.push_front(Island { at, unsaid: true });
     }
@@ -73,7 +80,8 @@ impl SackGenerator {
         if let Some(range) = self.duplicates.pop_front().filter(|_| max > 0) {
             push(&mut blocks, rcv, &range);
         }
-        self.forget_what_is_no_island(rcv);
+        // What the stream has reached is no island any more.
+        self.recent.retain(|island| island.at >= rcv.nxt());
         let room = max - usize::from(blocks.len);
         // Those that were said are behind all that were not, or between them.
         let unsaid = self.recent.iter().filter(|island| island.unsaid).count();
@@ -93,20 +101,6 @@ impl SackGenerator {
         }
         blocks
     }
-
-    /// Islands that the stream reached, and those that became one with a more recent one.
-    fn forget_what_is_no_island(&mut self, rcv: &Rcv) {
-        let (mut kept, mut unsaid) = (VecDeque::with_capacity(self.recent.len()), Vec::new());
-        for island in self.recent.drain(..) {
-            let Some(range) = rcv.buffer.island_at(island.at) else { continue };
-            if unsaid.contains(&range) {
-                continue;
-            }
-            unsaid.push(range);
-            kept.push_back(island);
-        }
-        self.recent = kept;
-    }
 }
 
 fn push(blocks: &mut SackBlocks, rcv: &Rcv, range: &Range<u64>) {
@@ -116,6 +110,8 @@ fn push(blocks: &mut SackBlocks, rcv: &Rcv, range: &Range<u64>) {
 
 #[cfg(test)]
 mod tests {
+    use rand::{RngExt as _, SeedableRng as _};
+
     use super::*;
     use crate::conn::acceptable::FIRST_BYTE;
     use crate::seq::SeqNum;
@@ -181,6 +177,33 @@ mod tests {
         rcv.insert(FIRST_BYTE, &[0; 2_000], false);
         assert!(!sack.is_behind(&rcv), "nothing is left to say, and nobody asks for blocks");
         assert!(sack.take(&rcv, 3).as_slice().is_empty());
+    }
+
+    #[test]
+    fn each_arrival_is_answered_with_the_islands_of_the_latest_arrivals() {
+        let mut rng = rand_pcg::Pcg64::seed_from_u64(7);
+        for _ in 0..100 {
+            let mut rcv = Rcv::new(SeqNum(0), 10_000, 10_000, Instant::ZERO);
+            let mut sack = SackGenerator::default();
+            let mut arrived = Vec::new();
+            for _ in 0..80 {
+                let at = 10 * rng.random_range(0..60);
+                if rcv.insert(FIRST_BYTE + at, &[0; 10], false).new_bytes > 0 {
+                    sack.on_island(&rcv, FIRST_BYTE + at);
+                    arrived.push(FIRST_BYTE + at);
+                }
+                let mut latest: Vec<Range<u64>> = Vec::new();
+                for island in arrived.iter().rev().filter_map(|at| rcv.buffer.island_at(*at)) {
+                    if latest.len() < 3 && !latest.contains(&island) {
+                        latest.push(island);
+                    }
+                }
+                let blocks = sack.take(&rcv, 3);
+                let numbers = |it: Range<u64>| (rcv.seq_num(it.start), rcv.seq_num(it.end));
+                let expected: Vec<_> = latest.into_iter().map(numbers).collect();
+                assert_eq!(blocks.as_slice(), expected);
+            }
+        }
     }
 
     #[test]

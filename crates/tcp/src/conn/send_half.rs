@@ -58,6 +58,8 @@ pub(crate) struct SendHalf {
     ecn: EcnReaction,
     mtu: PathMtu,
     persist: Persist,
+    /// The frequency was asked for before anything was sent.
+    asked: bool,
     /// Of congestion control's random choice.
     seed: u64,
 }
@@ -102,6 +104,7 @@ impl SendHalf {
             ecn: EcnReaction::default(),
             mtu: PathMtu::new(path, mss, config.probe_mtu),
             persist: Persist::default(),
+            asked: false,
             seed,
         }
     }
@@ -231,6 +234,10 @@ impl SendHalf {
 
     /// The frequency the peer should acknowledge at, when it must be told.
     pub(crate) fn poll_frequency(&mut self, now: Instant) -> Option<tack::Frequency> {
+        // Nothing that it depends on changes before something is sent.
+        if self.snd.is_untouched() && core::mem::replace(&mut self.asked, true) {
+            return None;
+        }
         self.recovery.poll_frequency(|| self.congestion.snapshot(), now)
     }
 

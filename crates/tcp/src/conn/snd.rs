@@ -187,6 +187,11 @@ impl Snd {
         self.una == self.nxt
     }
 
+    /// No text was ever sent or written, and no FIN.
+    pub(crate) fn is_untouched(&self) -> bool {
+        self.una == FIRST_BYTE && self.nxt == FIRST_BYTE && !self.has_fresh()
+    }
+
     /// Window left for new data.
     pub(crate) fn usable(&self) -> u64 {
         (self.una + self.wnd).saturating_sub(self.nxt)

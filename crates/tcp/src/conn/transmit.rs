@@ -180,9 +180,11 @@ impl Connection {
 
     /// Retransmissions first, then new data, while windows and pacer allow.
     fn send_data(&mut self, burst: &mut BurstBuilder<'_>, now: Instant) {
-        if self.agenda.strike(Owed::LossProbe)
-            && let Some(next) = self.send.loss_probe(&self.front(now))
-        {
+        let probes = self.agenda.strike(Owed::LossProbe);
+        if self.send.has_nothing() {
+            return self.send.on_nothing(now);
+        }
+        if probes && let Some(next) = self.send.loss_probe(&self.front(now)) {
             self.counters.probes += 1;
             self.push_text(burst, &next, now);
         }

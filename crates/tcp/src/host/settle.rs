@@ -6,32 +6,38 @@ use crate::conn::{EventSet, State};
 use crate::host::{Event, EventKind, Host};
 
 impl Host {
-    /// A connection changed: it may have something to send.
+    /// A connection changed: it may have something to send. Until that is asked for, its deadline
+    /// stays as it was registered: it will be another one then.
     pub(super) fn settle(&mut self, index: u32, now: Instant) {
-        if let Some(entry) = self.slots.at_mut(index)
-            && !core::mem::replace(&mut entry.in_transmit_queue, true)
-        {
+        self.settle_state(index, now);
+        let Some(entry) = self.slots.at_mut(index) else { return };
+        if !core::mem::replace(&mut entry.in_transmit_queue, true) {
             self.transmit_queue.push_back(index);
         }
-        self.settle_sent(index, now);
     }
 
     /// A connection changed and has nothing to send.
     pub(super) fn settle_sent(&mut self, index: u32, now: Instant) {
+        self.settle_state(index, now);
+        let Some(entry) = self.slots.at_mut(index) else { return };
+        let over = matches!(entry.conn.state(), State::Closed | State::TimeWait);
+        let gone = over && entry.detached;
+        let at = if gone { None } else { entry.conn.deadline() };
+        self.timers.update(index, &mut entry.deadline, at);
+        if gone {
+            self.slots.remove(index);
+        }
+    }
+
+    /// Queues, tables and events follow the state of a connection.
+    fn settle_state(&mut self, index: u32, now: Instant) {
         self.settle_path_mtu(index, now);
         self.settle_handshake(index, now);
         self.settle_end(index, now);
         let Some(entry) = self.slots.at_mut(index) else { return };
-        let at = entry.conn.deadline();
-        self.timers.update(index, &mut entry.deadline, at);
         let wakes = !entry.conn.events.is_empty() && !entry.detached;
         if wakes && !core::mem::replace(&mut entry.in_event_queue, true) {
             self.event_queue.push_back(index);
-        }
-        let over = matches!(entry.conn.state(), State::Closed | State::TimeWait);
-        if over && entry.detached && !entry.in_transmit_queue {
-            self.timers.update(index, &mut entry.deadline, None);
-            self.slots.remove(index);
         }
     }
 

@@ -2,7 +2,7 @@
 //! [RFC 9293 §3.1, RFC 8200 §8.1].
 //!
 //! The one's-complement sum does not care for byte order nor for the width of the words summed,
-//! so 32-bit words are added in the machine's order to 64 bits and folded at the end.
+//! so 64-bit words are added in the machine's order to 128 bits and folded at the end.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -121,16 +121,27 @@ fn to_v6(addr: IpAddr) -> Ipv6Addr {
     }
 }
 
-/// Sums 32-bit words in the machine's order, the tail padded with zeros.
+/// Sums 64-bit words in the machine's order, the tail padded with zeros, to one of fewer bits.
 fn sum_words(bytes: &[u8]) -> u64 {
-    let (words, tail) = bytes.as_chunks::<4>();
-    let mut sum: u64 = words.iter().map(|w| u64::from(u32::from_ne_bytes(*w))).sum();
-    if !tail.is_empty() {
-        let mut last = [0; 4];
-        last[..tail.len()].copy_from_slice(tail);
-        sum += u64::from(u32::from_ne_bytes(last));
+    // Four sums that do not wait for one another.
+    let (blocks, rest) = bytes.as_chunks::<32>();
+    let mut sums = [0; 4];
+    for block in blocks {
+        for (sum, word) in sums.iter_mut().zip(block.as_chunks().0) {
+            *sum += word_of(word);
+        }
     }
-    sum
+    let (words, tail) = rest.as_chunks();
+    let mut last = [0; 8];
+    last[..tail.len()].copy_from_slice(tail);
+    let whole: u128 = sums.iter().sum::<u128>() + words.iter().map(word_of).sum::<u128>();
+    let sum = whole + word_of(&last);
+    let (low, carries) = (sum as u64, (sum >> 64) as u64);
+    (low & 0xffff_ffff) + (low >> 32) + carries
+}
+
+fn word_of(bytes: &[u8; 8]) -> u128 {
+    u128::from(u64::from_ne_bytes(*bytes))
 }
 
 /// Brings a sum of words down to 16 bits, carries added back.

@@ -16,7 +16,7 @@ use crate::wire::{AckType, Flags};
 use tack_strategies::AckSeen;
 
 /// What an acknowledgment brought, as far as it concerns more than the sending half.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Progress {
     /// SND.UNA moved.
     pub(crate) advanced: bool,
@@ -74,6 +74,9 @@ impl SendHalf {
         let same_window = a.ack + window == self.snd.una() + self.snd.wnd();
         let was_shut = self.snd.wnd() == 0;
         let window_grew = self.take_window(a, window);
+        if self.snd.is_untouched() && a.body.is_none() {
+            return self.on_nothing_acked(a, window_grew, now);
+        }
         let in_recovery = self.recovery.in_recovery();
         let mut acked = self.recover(a, news, same_window, clock, now);
         self.excuse_probe(&mut acked, now);
@@ -110,6 +113,17 @@ impl SendHalf {
             needless: acked.needless,
             loss_began: acked.recovery_started,
         }
+    }
+
+    /// Nothing of ours was ever sent, as where data goes one way only: each of the peer's segments
+    /// acknowledges that, and only its window is news.
+    fn on_nothing_acked(&mut self, a: &Arriving<'_>, window_grew: bool, now: Instant) -> Progress {
+        let window_opened = window_grew && self.snd.usable() > 0;
+        if window_opened {
+            self.persist.on_open();
+        }
+        self.on_silence(a.seg.header.flags.has(Flags::ECE), now);
+        Progress { window_opened, ..Progress::default() }
     }
 
     /// A short header came, which says nothing of what we sent but, perhaps, that marks arrived.

@@ -106,6 +106,16 @@ impl SendHalf {
         }
     }
 
+    /// Everything sent is acknowledged, and nothing waits.
+    pub(crate) fn has_nothing(&self) -> bool {
+        self.snd.is_idle() && !self.snd.has_fresh()
+    }
+
+    /// It was asked for the next segment while it [has none](Self::has_nothing).
+    pub(crate) fn on_nothing(&mut self, now: Instant) {
+        self.congestion.note_limit(None, self.recovery.in_flight(), now);
+    }
+
     /// A tail loss probe: new data if any may leave, else the last segment again. `None`: nothing
     /// is outstanding.
     ///

@@ -36,9 +36,10 @@ struct Island {
 }
 
 impl SackGenerator {
-    /// Text arrived and lies in an island that holds `at`, which takes in whatever it touches.
+    /// Text arrived, and its byte `at` lies in an island, which takes in whatever it touches. Nothing is said
+    /// of one that was not stored.
     pub(crate) fn on_island(&mut self, rcv: &Rcv, at: u64) {
-        let island = rcv.buffer.island_at(at).unwrap_or(at..at + 1);
+        let Some(island) = rcv.buffer.island_at(at) else { return };
         let within = |other: &Island| island.contains(&other.at);
         // Most often the most recent one grows, and takes in no other.
         if self.recent.front().is_some_and(within) {
@@ -94,9 +95,10 @@ impl SackGenerator {
             if usize::from(blocks.len) == max || (unsaid > room && !island.unsaid) {
                 continue;
             }
+            // Whatever has become of it: an acknowledgment that is owed for ever never ends.
+            island.unsaid = false;
             if let Some(range) = rcv.buffer.island_at(island.at) {
                 push(&mut blocks, rcv, &range);
-                island.unsaid = false;
             }
         }
         blocks
@@ -204,6 +206,16 @@ mod tests {
                 assert_eq!(blocks.as_slice(), expected);
             }
         }
+    }
+
+    #[test]
+    fn a_byte_that_was_not_stored_is_nothing_to_say() {
+        let mut rcv = Rcv::new(SeqNum(0), 10_000, 10_000, Instant::ZERO);
+        let mut sack = SackGenerator::default();
+        arrive(&mut rcv, &mut sack, 100);
+        sack.on_island(&rcv, FIRST_BYTE + 50);
+        assert_eq!(starts(&sack.take(&rcv, 3)), [100]);
+        assert!(!sack.is_behind(&rcv));
     }
 
     #[test]

@@ -64,7 +64,9 @@ impl VersionInformation {
     /// Appends the value of the parameter.
     pub fn emit(&self, out: &mut Vec<u8>) {
         let available = self.available.iter().map(|version| version.number());
-        for number in core::iter::once(self.chosen).chain(available) {
+        // A chosen one that nobody knows is not among `available`, and yet a client's is available.
+        let unknown = Some(self.chosen).filter(|chosen| Version::from_number(*chosen).is_none());
+        for number in core::iter::once(self.chosen).chain(available).chain(unknown) {
             out.extend_from_slice(&number.to_be_bytes());
         }
     }
@@ -95,6 +97,10 @@ mod tests {
         let (v2, reserved) = (Version::V2.number(), 0x1a2a_3a4a);
         let read = parse(&[1, reserved, v2, 1, v2, 1], Sender::Client).unwrap();
         assert_eq!(read.available, [Version::V2, Version::V1], "each once, as it was preferred");
+        let unknown = parse(&[reserved, reserved], Sender::Client).unwrap();
+        let mut again = Vec::new();
+        unknown.emit(&mut again);
+        assert_eq!(VersionInformation::parse(&again, Sender::Client), Ok(unknown));
         let many = vec![v2; 10_000];
         assert_eq!(parse(&many, Sender::Server).unwrap().available, [Version::V2]);
     }

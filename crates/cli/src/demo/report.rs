@@ -176,9 +176,10 @@ impl fmt::Display for Report {
 fn verdict(tack: &Run, tcp: &Run) -> String {
     let gain = |of: fn(&Run) -> f64| (of(tack) / of(tcp).max(1.0) - 1.0) * 100.0;
     let acks = gain(|run| run.ack_packets as f64);
+    let (acks, how) = (acks.abs(), if acks > 0.0 { "more" } else { "fewer" });
     format!(
-        "The whole file: TACK {:+.1} % goodput against TCP ({:+.1} % in the second half), with {acks:+.1} % \
-         ACK packets.",
+        "The whole file: TACK {:+.1} % goodput against TCP ({:+.1} % in the second half), with {acks:.1} % \
+         {how} ACK packets.",
         gain(|run| run.goodput_bps),
         gain(|run| run.steady_goodput_bps),
     )
@@ -245,7 +246,7 @@ mod tests {
         let tcp = Run { goodput_bps: 7.5e7, steady_goodput_bps: 7.6e7, ack_packets: 50, ..run() };
         let table = Report { runs: vec![run(), tcp] }.to_string();
         assert!(!table.contains("airtime"), "{table}");
-        let verdict = "TACK +20.0 % goodput against TCP (+25.0 % in the second half), with -90.0 % ACK packets.\n";
+        let verdict = "TACK +20.0 % goodput against TCP (+25.0 % in the second half), with 90.0 % fewer ACK packets.\n";
         assert!(table.ends_with(verdict), "{table}");
     }
 

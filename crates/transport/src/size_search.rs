@@ -15,6 +15,7 @@ use tack_units::Instant;
 /// on_passed    size rises to what passed
 /// on_loss      after some losses of one size, high falls to it
 /// high - size small   the end, and another search later: paths change
+/// on_timeout   a probe ended in one: the next waits for a second, then for two, four, ...
 /// ```
 ///
 /// What a size is (an MSS, a UDP payload), what a probe carries and when one counts as lost is the
@@ -33,9 +34,23 @@ pub struct SizeSearch {
     high: u16,
     /// Losses of the size being tried.
     losses: u8,
+    /// Probes in a row that ended in a timeout.
+    pauses: u32,
 }
 
+/// Timeouts in a row that a full queue alone hardly makes. Linux, too, begins to probe at three.
+const SUSPICIOUS: u32 = 3;
+/// Timeouts in a row that make a black hole on the worst of paths, too: it may be one besides.
+const ENOUGH: u32 = 2 * SUSPICIOUS;
+/// Between a timeout and the next probe; twice as long with each one that follows, since the path may
+/// be lossy or too small, and a timeout is what a probe too large costs.
+const PAUSE: Duration = Duration::from_secs(1);
+/// How often it doubles at most.
+const MAX_DOUBLINGS: u32 = 6;
+
 impl SizeSearch {
+    /// Chance that loss alone makes as many timeouts in a row as call packets too long.
+    pub const FALSE_ALARM: f64 = 1e-3;
     /// A finer answer is not worth a probe; bytes.
     pub const RESOLUTION: u16 = 16;
     /// When a path that has a bound is searched again [RFC 4821 §7.7, RFC 8201 §4, RFC 8899 §5.1.1].
@@ -45,7 +60,14 @@ impl SizeSearch {
     /// does not pass. Nothing is searched for yet.
     pub fn new(size: u16, most: u16, max_losses: u8) -> SizeSearch {
         let size = size.min(most);
-        SizeSearch { size, most, max_losses, from: None, first: None, high: 0, losses: 0 }
+        let (from, first, high, losses, pauses) = (None, None, 0, 0, 0);
+        SizeSearch { size, most, max_losses, from, first, high, losses, pauses }
+    }
+
+    /// `in_a_row` timeouts and no answer say that packets are too long, unless the loss of both ways makes as
+    /// many: `by_chance` of them, with a chance of [`Self::FALSE_ALARM`].
+    pub fn is_black_hole(in_a_row: u32, by_chance: u32) -> bool {
+        in_a_row >= by_chance.clamp(SUSPICIOUS, ENOUGH)
     }
 
     /// Bytes that pass.
@@ -70,7 +92,8 @@ impl SizeSearch {
 
     /// `size` bytes pass, whatever was found before; nothing is searched for.
     pub fn set(&mut self, size: u16) {
-        *self = SizeSearch::new(size, self.most, self.max_losses);
+        let pauses = self.pauses;
+        *self = SizeSearch { pauses, ..SizeSearch::new(size, self.most, self.max_losses) };
     }
 
     /// Begins a search at this time, if there is something to find.
@@ -80,9 +103,12 @@ impl SizeSearch {
         (self.from, self.first, self.high, self.losses) = (from, first, 0, 0);
     }
 
-    /// Nothing is tried before this time; a search that has ended stays so.
-    pub fn pause(&mut self, until: Instant) {
+    /// A timeout took a probe with all else: what followed it is lost as well, which tells of the path and not
+    /// of a size. A search that has ended stays so.
+    pub fn on_timeout(&mut self, now: Instant) {
+        let until = now + PAUSE * (1 << self.pauses.min(MAX_DOUBLINGS));
         self.from = self.from.map(|_| until);
+        self.pauses += 1;
     }
 
     /// The size to try now.
@@ -106,7 +132,7 @@ impl SizeSearch {
     /// A probe of `size` bytes arrived. True if that ends the search at a bound below the most.
     pub fn on_passed(&mut self, size: u16, now: Instant) -> bool {
         self.size = self.size.max(size.min(self.most));
-        (self.first, self.losses) = (None, 0);
+        (self.first, self.losses, self.pauses) = (None, 0, 0);
         self.go_on(now)
     }
 
@@ -187,7 +213,32 @@ mod tests {
         search.on_passed(1_400, now);
         assert!(search.limit(1_300));
         assert_eq!((search.size(), search.wanted(now)), (1_300, None));
-        search.pause(now);
-        assert_eq!(search.wanted(now), None, "a pause begins nothing");
+        search.on_timeout(now);
+        assert_eq!(search.wanted(now + SizeSearch::AGAIN), None, "a pause begins nothing");
+    }
+
+    #[test]
+    fn a_probe_that_a_timeout_takes_is_tried_again_after_a_second_then_two_and_four() {
+        let mut search = SizeSearch::new(1_200, 1_452, 2);
+        let mut now = Instant::from_secs(1);
+        search.begin(now);
+        for n in 0..10 {
+            assert_eq!(search.wanted(now), Some(1_452));
+            search.on_timeout(now);
+            let pause = Duration::from_secs(1 << n.min(6));
+            assert_eq!(search.wanted(now + pause - Duration::from_millis(1)), None);
+            now += pause;
+        }
+        search.on_passed(1_300, now);
+        search.on_timeout(now);
+        assert!(search.wanted(now + Duration::from_secs(1)).is_some(), "what passes ends it");
+    }
+
+    #[test]
+    fn timeouts_are_a_black_hole_where_the_loss_of_the_path_does_not_make_as_many() {
+        for (by_chance, first) in [(0, 3), (3, 3), (4, 4), (6, 6), (7, 6), (u32::MAX, 6)] {
+            let found = (1..10).find(|n| SizeSearch::is_black_hole(*n, by_chance));
+            assert_eq!(found, Some(first), "{by_chance}");
+        }
     }
 }

@@ -16,7 +16,6 @@
 //! ```
 
 use core::ops::Range;
-use core::time::Duration;
 
 use tack_transport::SizeSearch;
 use tack_units::Instant;
@@ -48,8 +47,6 @@ pub(crate) struct PathMtu {
     excuse: Option<u64>,
     settled: Option<u16>,
     lowered_blindly: bool,
-    /// Probes in a row that ended in a timeout.
-    pauses: u32,
 }
 
 #[derive(Clone, Debug)]
@@ -61,15 +58,6 @@ struct Probe {
 /// Packets that pass nearly everywhere: the least that IPv6 links take, and what tunnels over
 /// Ethernet leave.
 const SAFE_MTU: u16 = 1_280;
-/// Timeouts in a row that a full queue alone hardly makes. Linux, too, begins to probe at three.
-const SUSPICIOUS: u32 = 3;
-/// Timeouts in a row that make a black hole on the worst of paths, too: it may be one besides.
-const ENOUGH: u32 = 2 * SUSPICIOUS;
-/// Between a timeout and the next probe; twice as long with each one that follows, since the path may
-/// be lossy or too small, and a timeout is what a probe too large costs.
-const PAUSE: Duration = Duration::from_secs(1);
-/// How often it doubles at most.
-const MAX_DOUBLINGS: u32 = 6;
 /// A single loss may be congestion; a second one of the same size is hardly.
 const MAX_LOSSES: u8 = 2;
 
@@ -85,7 +73,6 @@ impl PathMtu {
             excuse: None,
             settled: None,
             lowered_blindly: false,
-            pauses: 0,
         }
     }
 
@@ -172,11 +159,9 @@ impl PathMtu {
         now: Instant,
     ) -> bool {
         if self.probe.take().is_some() {
-            // What followed it is lost as well, which tells of the path and not of a size.
-            self.search.pause(now + PAUSE * (1 << self.pauses.min(MAX_DOUBLINGS)));
-            self.pauses += 1;
+            self.search.on_timeout(now);
         }
-        if !self.searches || in_a_row < by_chance.clamp(SUSPICIOUS, ENOUGH) {
+        if !self.searches || !SizeSearch::is_black_hole(in_a_row, by_chance) {
             return false;
         }
         let steps = [self.mss_of(SAFE_MTU), self.sure_mss()];
@@ -210,7 +195,6 @@ impl PathMtu {
         let Some(probe) = self.probe.take_if(|probe| probe.text.end <= una) else { return false };
         let ended = self.search.on_passed(probe.mss, now);
         self.note_end(ended);
-        self.pauses = 0;
         true
     }
 

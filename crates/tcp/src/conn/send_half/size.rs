@@ -1,6 +1,7 @@
 //! How large the segments of the sending half are, as the path and the options allow.
 
 use tack::Acked;
+use tack_transport::SizeSearch;
 use tack_units::Instant;
 
 use crate::conn::send_half::SendHalf;
@@ -12,8 +13,6 @@ use crate::wire::compact::COMPACT_LEN;
 use crate::wire::options::TIMESTAMPS_BYTES;
 use crate::wire::tack_option::{PKT_SEQ_BYTES, SERIES_BYTES};
 
-/// Chance that loss alone makes as many timeouts in a row as call packets too long.
-const FALSE_ALARM: f64 = 1e-3;
 /// Bytes of a TCP header without options.
 pub(super) const HEADER: usize = 20;
 
@@ -97,7 +96,7 @@ impl SendHalf {
         let head = self.recovery.next_lost(now).map_or(0, |head| head.end - head.start);
         let mss = u64::from(self.mtu.mss());
         let size = (head + mss).saturating_sub(u64::from(self.payload_mss()));
-        let by_chance = self.timeouts_by_chance(FALSE_ALARM);
+        let by_chance = self.timeouts_by_chance(SizeSearch::FALSE_ALARM);
         let suspected = self.mtu.on_timeout(size, in_a_row, by_chance, now);
         if suspected {
             self.follow_mtu();

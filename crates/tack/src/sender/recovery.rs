@@ -17,7 +17,9 @@
 //!
 //! Where packets are retired, what is lost goes on in packets behind all that was outstanding, and the episode
 //! lasts until those are settled, too: as a hole of bytes lasts until it is filled. The repair that leaves as
-//! soon as a loss is told often finds the same queue full, and its loss is no second sign of congestion.
+//! soon as a loss is told often finds the same queue full, and its loss is no second sign of congestion. What
+//! leaves between repairs for the first time is not the episode's, or there would be but one for ever where each
+//! window loses a packet.
 
 use core::time::Duration;
 
@@ -68,6 +70,9 @@ pub(super) struct Recovery {
     undo: Option<Undo>,
     /// Bytes of the episode's packets that were lost and have not left again.
     unrepaired: u64,
+    /// The episode's packets: all below this PKT.SEQ, and the repairs beyond.
+    began_at: u64,
+    repairs: Ranges,
 }
 
 impl Recovery {
@@ -81,7 +86,7 @@ impl Recovery {
             self.lost_at = now;
             return false;
         }
-        *self = Recovery { until: Some(nxt), lost_at: now, ..Default::default() };
+        *self = Recovery { until: Some(nxt), began_at: nxt, lost_at: now, ..Default::default() };
         true
     }
 
@@ -103,7 +108,8 @@ impl Recovery {
     ) {
         let first = || Undo { next_pkt_seq, lost_before };
         let undo = Some(self.undo.take().unwrap_or_else(first));
-        *self = Recovery { until: Some(nxt), lost_at: now, undo, ..Default::default() };
+        *self =
+            Recovery { until: Some(nxt), began_at: nxt, lost_at: now, undo, ..Default::default() };
     }
 
     pub(super) fn on_retransmitted(&mut self) {
@@ -112,9 +118,12 @@ impl Recovery {
 
     /// What these packets carried, with the bytes of each, is to leave again in others.
     pub(super) fn on_repacked(&mut self, packets: &[(u64, u32)]) {
-        let Some(until) = self.until else { return };
+        if self.until.is_none() {
+            return;
+        }
         self.retransmissions += packets.len() as u64;
-        let belong = packets.iter().filter(|(pkt_seq, _)| *pkt_seq < until);
+        let is_repair = |n: u64| self.repairs.contains(&(n..n + 1));
+        let belong = packets.iter().filter(|(n, _)| *n < self.began_at || is_repair(*n));
         self.unrepaired += belong.map(|(_, bytes)| u64::from(*bytes)).sum::<u64>();
     }
 
@@ -123,6 +132,7 @@ impl Recovery {
         if self.unrepaired > 0 && self.until.is_some() {
             self.unrepaired = self.unrepaired.saturating_sub(u64::from(bytes));
             self.until = self.until.max(Some(pkt_seq + 1));
+            self.repairs.insert(pkt_seq..pkt_seq + 1);
         }
     }
 
@@ -157,6 +167,7 @@ impl Recovery {
 
     /// Everything below `una` is acknowledged, or settled.
     pub(super) fn on_acknowledged(&mut self, una: u64) {
+        self.repairs.remove_below(una);
         if self.unrepaired == 0 && self.until.is_some_and(|until| una >= until) {
             self.until = None;
         }
@@ -179,6 +190,28 @@ mod tests {
         r.on_acknowledged(1_000);
         assert!(!r.is_active());
         assert!(r.on_lost(2_000, NOW));
+    }
+
+    #[test]
+    fn repairs_belong_to_an_episode_and_what_leaves_between_them_does_not() {
+        let mut r = Recovery::default();
+        // Of ten packets, 3 and 5 are lost. 3 leaves again as 10, behind it 11 and 12; then 5 as 13.
+        assert!(r.on_lost(10, NOW));
+        r.on_repacked(&[(3, 100)]);
+        (10..13).for_each(|n| r.on_packet(n, 100));
+        assert!(!r.on_lost(13, NOW));
+        r.on_repacked(&[(5, 100)]);
+        r.on_packet(13, 100);
+        r.on_acknowledged(10);
+        assert!(r.is_active(), "repairs are on their way");
+        // Both repairs are lost, and 12 with them.
+        r.on_lost(14, NOW);
+        r.on_repacked(&[(10, 100), (12, 100), (13, 100)]);
+        (14..18).for_each(|n| r.on_packet(n, 100));
+        r.on_acknowledged(15);
+        assert!(r.is_active());
+        r.on_acknowledged(16);
+        assert!(!r.is_active(), "12 was no repair");
     }
 
     #[test]

@@ -172,6 +172,8 @@ pub struct Connection {
     /// 1-RTT packets may carry HANDSHAKE_DONE.
     handshake_done_owed: bool,
     confirmed: bool,
+    /// A client has said its Finished twice.
+    has_finished_again: bool,
     /// Packets that came before their keys, and the ECN field of each.
     held: Vec<(PacketKind, Vec<u8>, u8)>,
     /// Since when nothing came, or left that asks for an answer.

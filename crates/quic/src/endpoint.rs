@@ -222,7 +222,7 @@ impl Endpoint {
         now: Instant,
     ) -> Result<ConnId, rustls::Error> {
         let number = self.next;
-        let server = (remote, name.to_str().into_owned());
+        let server = (remote, name.to_str().into_owned(), config.version);
         let token = self.tokens.take(&server);
         let connect = Connect { remote, name, tls, config, seed: [0; 32] };
         let conn = Connection::connect_as(connect, token, self.secret.clone(), number, now)?;

@@ -43,6 +43,8 @@ const BESIDE_RANGES: usize = 128;
 const _: () = assert!(HEAD_BYTES < LEAST_ROOM && BESIDE_RANGES <= LEAST_DATA_ROOM / SHARE);
 /// How late 0-RTT packets are acknowledged at most where TACK is about to begin: as a plain peer's.
 const EARLY_DELAY: Duration = Duration::from_millis(25);
+/// Ranges that are not worth a packet which makes the peer forget them.
+const FEW_RANGES: usize = 8;
 /// Ranges of a frame to a plain peer.
 const PLAIN_RANGES: usize = 32;
 
@@ -98,8 +100,9 @@ pub(crate) struct Acks {
     offset_us: u32,
     /// When 0-RTT packets are acknowledged at the latest, whatever the policy.
     early_due: Option<Instant>,
-    /// Lengths of the two longest packets that came; the lesser is full, as TACK counts.
-    longest: [u64; 2],
+    /// Length of a full packet, as TACK counts, and of the longest that came.
+    full: u64,
+    longest: u64,
     /// When a TACK last had a PING.
     pinged: Option<Instant>,
     rtt_min: Duration,
@@ -119,7 +122,8 @@ impl Acks {
             owed: false,
             offset_us: 0,
             early_due: None,
-            longest: [u64::from(BASE); 2],
+            full: u64::from(BASE),
+            longest: u64::from(BASE),
             pinged: None,
             rtt_min: Duration::ZERO,
             sent: 0,
@@ -190,11 +194,15 @@ impl Acks {
                     }
                     return receiver.on_unasked(pkt_seq, buffer, now);
                 }
-                if packet.bytes > self.longest[1] {
-                    // How long the peer's full packets are nobody says. One alone may be a probe of the path.
-                    self.longest =
-                        [self.longest[0].max(packet.bytes), self.longest[0].min(packet.bytes)];
-                    receiver.set_mss(u32::try_from(self.longest[1]).unwrap_or(u32::MAX));
+                if packet.bytes > self.full {
+                    // How long the peer's full packets are nobody says. One alone may be a probe of the path; with
+                    // a second one its length is known to pass.
+                    let passes = self.longest > self.full;
+                    self.longest = self.longest.max(packet.bytes);
+                    if passes {
+                        self.full = self.longest;
+                        receiver.set_mss(u32::try_from(self.full).unwrap_or(u32::MAX));
+                    }
                 }
                 let arrival_us = now.as_micros() as u32;
                 if let Some(stamp) = packet.stamp {
@@ -255,13 +263,22 @@ impl Acks {
         self.tell_all(reason, room, exponent, now)
     }
 
-    /// An acknowledgment of `room` bytes at most for a packet that leaves anyway; `None`: there is nothing
-    /// to tell.
-    pub(crate) fn piggyback(&mut self, room: usize, exponent: u64, now: Instant) -> Option<Told> {
+    /// An acknowledgment of `room` bytes at most for a packet that leaves anyway, with data or without; `None`:
+    /// there is nothing to tell.
+    pub(crate) fn piggyback(
+        &mut self,
+        room: usize,
+        exponent: u64,
+        is_data: bool,
+        now: Instant,
+    ) -> Option<Told> {
         if !self.owed || self.arrived.is_empty() {
             return None;
         }
-        if let Policy::Tack(receiver) = &mut self.policy {
+        // More data follows data as a rule, and TACKs wait for that. Nothing follows HANDSHAKE_DONE.
+        if let Policy::Tack(receiver) = &mut self.policy
+            && is_data
+        {
             receiver.on_acknowledged_by_data(true, now);
         }
         self.tell_all(AckReason::Piggyback, room, exponent, now)
@@ -315,8 +332,8 @@ impl Acks {
                     tack.settled_below = tack.settled_below.min(below);
                 }
                 let due = self.pinged.is_none_or(|at| now.saturating_since(at) >= self.rtt_min);
-                // Without a gap there is nothing to forget, and no end to pings of pings.
-                let ping = due && self.arrived.len() > 1;
+                // A few gaps are told once more for less than a PING and its answer cost.
+                let ping = due && self.arrived.len() > FEW_RANGES;
                 self.pinged = if ping { Some(now) } else { self.pinged };
                 let (mut ack, report) = (Ack::from(&tack), Some(Report::of(&tack)));
                 if let Some(last) = self.arrived.last().filter(|_| !tack.holes_complete) {

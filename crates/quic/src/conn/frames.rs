@@ -5,6 +5,7 @@ use core::time::Duration;
 use rustls::Side;
 use std::net::SocketAddr;
 
+use tack::Acked;
 use tack_units::Instant;
 
 use super::early::is_of_early;
@@ -216,8 +217,7 @@ impl Connection {
             self.on_data_acked(ack, largest_before, next, now);
         }
         if let Some(acked) = acked {
-            let state = self.recovery.path_state(&acked);
-            self.congestion.on_acked(&acked, &state, now);
+            let acked = self.adapt(acked, now);
             if self.recovery.take_persistent() {
                 self.congestion.on_timeout(acked.lost_bytes, acked.in_flight, now);
             }
@@ -234,6 +234,15 @@ impl Connection {
         Ok(())
     }
 
+    /// Congestion control follows what became of packets, but for a probe that was too long.
+    pub(super) fn adapt(&mut self, mut acked: Acked, now: Instant) -> Acked {
+        let state = self.recovery.path_state(&acked);
+        let is_lost = |number| self.recovery.tells_lost(number);
+        self.mtu.excuse(&mut acked, is_lost, state.in_recovery, now);
+        self.congestion.on_acked(&acked, &state, now);
+        acked
+    }
+
     fn on_data_acked(&mut self, ack: &Ack, before: Option<u64>, next: u64, now: Instant) {
         let largest = ack.largest();
         if self.side == Side::Client && self.early.is_beyond(largest) {
@@ -243,9 +252,8 @@ impl Connection {
         if let Some(keys) = &mut self.one_rtt {
             keys.on_acked(largest);
         }
-        let pto = self.recovery.pto_interval();
         let has = |number| ack.ranges.iter().any(|range| range.contains(&number));
-        if self.mtu.on_ack(has, largest, pto, now) {
+        if self.mtu.on_ack(has, now) {
             self.follow_mtu();
         }
         // Counts of acknowledgments that overtook each other say nothing [RFC 9000 §13.4.2.1].

@@ -26,6 +26,8 @@ pub(super) struct Logged {
     pub(super) sent: Sent,
     pub(super) at: Instant,
     pub(super) snapshot: Snapshot,
+    /// It was declared lost, and is remembered because it may be late only.
+    pub(super) lost: bool,
 }
 
 /// Packets by their numbers, which ascend: they leave in this order and are settled nearly in it.
@@ -59,6 +61,11 @@ impl Packets {
 
     pub(super) fn get(&self, number: u64) -> Option<&Logged> {
         self.ring[self.place(number)?].1.as_ref()
+    }
+
+    fn get_mut(&mut self, number: u64) -> Option<&mut Logged> {
+        let place = self.place(number)?;
+        self.ring[place].1.as_mut()
     }
 
     fn remove(&mut self, number: u64) -> Option<Logged> {
@@ -128,9 +135,17 @@ impl Log {
         Some(logged)
     }
 
-    /// What the oldest packets carried that ask for an acknowledgment.
+    /// The packet is lost, but may be late only; what it carried.
+    pub(super) fn note_lost(&mut self, number: u64) -> Option<Load> {
+        let logged = self.packets.get_mut(number)?;
+        logged.lost = true;
+        Some(logged.sent.carried.clone())
+    }
+
+    /// What the oldest packets in flight carried that ask for an acknowledgment.
     pub(super) fn oldest(&self, packets: usize) -> Load {
-        let eliciting = self.packets.range(0..u64::MAX).filter(|(_, p)| p.sent.eliciting);
+        let all = self.packets.range(0..u64::MAX);
+        let eliciting = all.filter(|(_, p)| p.sent.eliciting && !p.lost);
         eliciting.take(packets).flat_map(|(_, p)| p.sent.carried.iter().cloned()).collect()
     }
 }
@@ -140,6 +155,21 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
+    use crate::conn::space::Carried;
+
+    #[test]
+    fn a_probe_repeats_what_is_in_flight_and_not_what_is_lost_already() {
+        let mut log = Log::default();
+        for number in 0..3 {
+            let carried: Load = [Carried::NewCid(number)].into_iter().collect();
+            let sent = Sent { eliciting: true, marked: false, bytes: 1, carried };
+            let snapshot = Snapshot::at(Instant::ZERO);
+            log.push(Logged { sent, at: Instant::ZERO, snapshot, lost: false });
+        }
+        assert!(log.note_lost(0).is_some_and(|load| !load.is_empty()));
+        let repeated: Vec<Carried> = log.oldest(1).into_each().collect();
+        assert_eq!(repeated, [Carried::NewCid(1)]);
+    }
 
     #[test]
     fn packets_are_found_and_settled_as_in_an_ordered_map() {
@@ -153,6 +183,7 @@ mod tests {
             sent: Sent { eliciting: true, marked: false, bytes: 1, carried: Load::default() },
             at: Instant::ZERO,
             snapshot: Snapshot::at(Instant::ZERO),
+            lost: false,
         };
         let (mut packets, mut map, mut next) = (Packets::default(), BTreeMap::new(), 0);
         for _ in 0..20_000 {

@@ -1,10 +1,10 @@
 //! How large a datagram may be, without ICMP [RFC 8899].
 //!
-//! A probe is one packet of nothing but PING and PADDING that is longer than those before; if it arrives,
-//! all may be. By how much longer [`SizeSearch`] says.
+//! A probe is one packet that is longer than those before; if it arrives, all may be. By how much longer
+//! [`SizeSearch`] says. It carries what waits to be sent, and after one was lost, PING and PADDING alone: where
+//! packets are short, no second one holds up a stream.
 
-use core::time::Duration;
-
+use tack::Acked;
 use tack_transport::SizeSearch;
 use tack_units::Instant;
 
@@ -17,7 +17,6 @@ const MAX_LOSSES: u8 = 3;
 struct Probe {
     number: u64,
     size: u16,
-    sent_at: Instant,
 }
 
 /// See the [module's text](self).
@@ -25,12 +24,17 @@ struct Probe {
 pub(crate) struct Mtu {
     search: SizeSearch,
     probe: Option<Probe>,
+    /// A probe was lost.
+    doubtful: bool,
+    /// A probe's loss began an episode of which congestion control has not heard.
+    withheld: bool,
 }
 
 impl Mtu {
     /// `most`: what is configured.
     pub(crate) fn new(most: u16) -> Mtu {
-        Mtu { search: SizeSearch::new(BASE, most.max(BASE), MAX_LOSSES), probe: None }
+        let search = SizeSearch::new(BASE, most.max(BASE), MAX_LOSSES);
+        Mtu { search, probe: None, doubtful: false, withheld: false }
     }
 
     /// Bytes of a datagram that pass.
@@ -50,41 +54,66 @@ impl Mtu {
         self.search.wanted(now).filter(|_| self.probe.is_none())
     }
 
+    /// The next probe may well be lost, for its size.
+    pub(crate) fn is_doubtful(&self) -> bool {
+        self.doubtful
+    }
+
     /// A probe of `size` leaves as packet `number`.
-    pub(crate) fn on_sent(&mut self, number: u64, size: u16, now: Instant) {
-        self.probe = Some(Probe { number, size, sent_at: now });
+    pub(crate) fn on_sent(&mut self, number: u64, size: u16) {
+        self.probe = Some(Probe { number, size });
     }
 
-    /// An acknowledgment came; `has`: of this packet, and `largest` of all. True: larger ones pass.
-    pub(crate) fn on_ack(
+    /// An acknowledgment came; `has`: of this packet. True: larger ones pass.
+    pub(crate) fn on_ack(&mut self, has: impl Fn(u64) -> bool, now: Instant) -> bool {
+        let Some(probe) = self.probe.take_if(|probe| has(probe.number)) else { return false };
+        self.doubtful = false;
+        self.search.on_passed(probe.size, now);
+        true
+    }
+
+    /// Packets were declared lost, `is_lost` of this number. Where that is a probe and nothing else, it says
+    /// nothing of congestion [RFC 9000 §14.4], and `acked` tells of none; the next loss begins the episode then.
+    /// What is lost in company may have met a full queue and is tried again.
+    pub(crate) fn excuse(
         &mut self,
-        has: impl Fn(u64) -> bool,
-        largest: u64,
-        pto: Duration,
+        acked: &mut Acked,
+        is_lost: impl Fn(u64) -> bool,
+        in_recovery: bool,
         now: Instant,
-    ) -> bool {
-        let Some(probe) = self.probe else { return false };
-        if has(probe.number) {
-            self.probe = None;
-            self.search.on_passed(probe.size, now);
-            return true;
+    ) {
+        self.withheld &= in_recovery && !acked.recovery_started;
+        if acked.lost_bytes == 0 {
+            return;
         }
-        let overtaken = largest > probe.number + 2;
-        if overtaken && now.saturating_since(probe.sent_at) > pto {
-            self.probe = None;
-            self.search.on_loss(now);
+        let probe = self.probe.take_if(|probe| is_lost(probe.number));
+        self.doubtful |= probe.is_some();
+        match probe {
+            Some(probe) if acked.lost_bytes == u64::from(probe.size) => {
+                self.search.on_loss(now);
+                self.withheld |= acked.recovery_started;
+                (acked.lost_bytes, acked.recovery_started) = (0, false);
+            }
+            Some(probe) => self.search.try_again(probe.size, now),
+            None => {}
         }
-        false
+        if acked.lost_bytes > 0 {
+            acked.recovery_started |= core::mem::take(&mut self.withheld);
+        }
     }
 
-    /// Timeouts in a row: what passed does not any more, or the path is dark, which the search finds
-    /// out. True if datagrams are shorter from now on.
-    pub(crate) fn on_black_hole(&mut self, now: Instant) -> bool {
-        let fell = self.size() > BASE;
+    /// Everything in flight is taken for lost, after timeouts `in_a_row`; the loss of the path makes as many
+    /// `by_chance`. What passed may not do so any more, or the path is dark, which the search finds out. True
+    /// if datagrams are shorter from now on.
+    pub(crate) fn on_timeout(&mut self, in_a_row: u32, by_chance: u32, now: Instant) -> bool {
+        if self.probe.take().is_some() {
+            self.search.on_timeout(now);
+        }
+        let fell = SizeSearch::is_black_hole(in_a_row, by_chance) && self.size() > BASE;
         if fell {
-            self.probe = None;
             self.search.set(BASE);
             self.search.begin(now);
+            self.doubtful = true;
         }
         fell
     }
@@ -94,32 +123,71 @@ impl Mtu {
 mod tests {
     use super::*;
 
+    /// What is left of the loss of `bytes`, the first of an episode, with the probe `number` among them if `is`.
+    fn excused(mtu: &mut Mtu, number: u64, is: bool, bytes: u64) -> (u64, bool) {
+        let mut acked = Acked { lost_bytes: bytes, recovery_started: true, ..Acked::default() };
+        mtu.excuse(&mut acked, |lost| is && lost == number, true, Instant::from_secs(1));
+        (acked.lost_bytes, acked.recovery_started)
+    }
+
     #[test]
-    fn a_probe_is_lost_when_others_that_left_after_it_have_arrived_long_since() {
-        let (mut mtu, at, pto) = (Mtu::new(1_452), Instant::from_secs, Duration::from_secs(1));
-        mtu.begin(65_527, at(1));
-        for number in [10, 20, 30] {
-            assert_eq!(mtu.wanted(at(1)), Some(1_452));
-            mtu.on_sent(number, 1_452, at(1));
-            assert!(!mtu.on_ack(|_| false, number + 2, pto, at(9)), "not overtaken far enough");
-            assert!(!mtu.on_ack(|_| false, number + 3, pto, at(2)), "too soon");
-            assert_eq!(mtu.wanted(at(9)), None, "one at a time");
-            assert!(!mtu.on_ack(|_| false, number + 3, pto, at(3)));
+    fn a_probe_that_is_lost_alone_three_times_does_not_pass_and_in_company_is_tried_again() {
+        let (mut mtu, now) = (Mtu::new(1_452), Instant::from_secs(1));
+        mtu.begin(65_527, now);
+        assert!(!mtu.is_doubtful());
+        for number in [10, 20, 30, 40] {
+            assert_eq!(mtu.wanted(now), Some(1_452));
+            mtu.on_sent(number, 1_452);
+            assert_eq!(mtu.wanted(now), None, "one at a time");
+            assert_eq!(excused(&mut mtu, number, false, 1_452), (1_452, true), "others");
+            let (bytes, left) =
+                if number > 10 { (1_452, (0, false)) } else { (2_652, (2_652, true)) };
+            assert_eq!(excused(&mut mtu, number, true, bytes), left);
+            assert!(mtu.is_doubtful());
         }
-        assert_eq!(mtu.wanted(at(3)), Some(1_326), "the middle, after three");
-        mtu.on_sent(40, 1_326, at(3));
-        assert!(mtu.on_ack(|number| number == 40, 41, pto, at(4)));
+        assert_eq!(mtu.wanted(now), Some(1_326), "the middle, after three");
+        mtu.on_sent(50, 1_326);
+        assert!(mtu.on_ack(|number| number == 50, now) && !mtu.is_doubtful());
         assert_eq!(mtu.size(), 1_326);
+    }
+
+    #[test]
+    fn a_loss_in_the_episode_that_a_probe_began_begins_it_for_congestion_control() {
+        let (mut mtu, now) = (Mtu::new(1_452), Instant::from_secs(1));
+        mtu.begin(65_527, now);
+        for in_recovery in [true, false] {
+            mtu.on_sent(1, 1_452);
+            assert_eq!(excused(&mut mtu, 1, true, 1_452), (0, false));
+            let mut later = |lost_bytes, in_recovery| {
+                let mut acked = Acked { lost_bytes, ..Acked::default() };
+                mtu.excuse(&mut acked, |_| false, in_recovery, now);
+                acked.recovery_started
+            };
+            assert!(!later(0, in_recovery));
+            assert_eq!(later(1_200, true), in_recovery, "unless it has ended");
+            assert!(!later(1_200, true), "said once");
+        }
     }
 
     #[test]
     fn after_a_black_hole_one_probe_finds_out_whether_the_path_was_only_dark() {
         let (mut mtu, now) = (Mtu::new(1_452), Instant::from_secs(1));
-        assert!(!mtu.on_black_hole(now), "there is nothing to fall from");
+        assert!(!mtu.on_timeout(3, 0, now), "there is nothing to fall from");
         mtu.begin(65_527, now);
-        mtu.on_sent(3, 1_452, now);
-        mtu.on_ack(|_| true, 3, Duration::ZERO, now);
-        assert!(mtu.on_black_hole(now));
+        mtu.on_sent(3, 1_452);
+        mtu.on_ack(|_| true, now);
+        assert!(!mtu.on_timeout(3, 4, now), "loss makes as many");
+        assert!(mtu.on_timeout(4, 4, now));
         assert_eq!((mtu.size(), mtu.wanted(now)), (BASE, Some(1_452)));
+    }
+
+    #[test]
+    fn a_probe_that_a_timeout_took_waits() {
+        let (mut mtu, now) = (Mtu::new(1_452), Instant::from_secs(1));
+        mtu.begin(65_527, now);
+        mtu.on_sent(3, 1_452);
+        assert!(!mtu.on_timeout(1, 0, now));
+        assert_eq!(mtu.wanted(now), None);
+        assert_eq!(mtu.wanted(Instant::from_secs(2)), Some(1_452));
     }
 }

@@ -162,8 +162,7 @@ impl Connection {
     ) -> Connection {
         let Begin { side, version, dcid, remote_cid, ours, tls } = begin;
         let mss = u32::from(BASE);
-        let sizes = CcConfig { seed: secret.word(number, 0), ..CcConfig::new(mss) };
-        let control = CongestionControl::new(config.congestion, sizes, now);
+        let control = control(&config, mss, secret.word(number, 0), now);
         Connection {
             side,
             version,
@@ -193,6 +192,7 @@ impl Connection {
             ack_frequency: None,
             handshake_done_owed: false,
             confirmed: false,
+            has_finished_again: false,
             held: Vec::new(),
             idle_since: now,
             heard_since_asking: true,
@@ -217,6 +217,11 @@ impl Connection {
             config,
         }
     }
+}
+
+/// A fresh controller, for packets of `mss` bytes.
+pub(super) fn control(config: &Config, mss: u32, seed: u64, now: Instant) -> CongestionControl {
+    CongestionControl::new(config.congestion, CcConfig { seed, ..CcConfig::new(mss) }, now)
 }
 
 struct Begin {

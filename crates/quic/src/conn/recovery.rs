@@ -152,19 +152,10 @@ impl Recovery {
             assert_eq!(pkt_seq, log.next + 1, "both count alike");
         }
         let snapshot = self.rate.on_sent(in_flight, now);
-        log.push(Logged { sent, at: now, snapshot });
+        log.push(Logged { sent, at: now, snapshot, lost: false });
         if space != SpaceId::Data {
             self.waiting_since = now;
         }
-    }
-
-    /// A packet with the next number leaves whose fate is somebody else's business, as a probe's of
-    /// the path's MTU.
-    pub(crate) fn on_untold(&mut self, now: Instant) {
-        if let Some(tack) = &mut self.tack {
-            tack.on_uncounted(now);
-        }
-        self.logs[SpaceId::Data as usize].next += 1;
     }
 
     /// Leaves out one number of 1-RTT packets, to find out a peer that acknowledges what it has not
@@ -207,6 +198,12 @@ impl Recovery {
     /// What became of packets, in the order it became known; to be read after every input.
     pub(crate) fn poll_fate(&mut self) -> Option<Fate> {
         self.fates.pop_front()
+    }
+
+    /// It is about to be told that 1-RTT packet `number` is lost.
+    pub(crate) fn tells_lost(&self, number: u64) -> bool {
+        let is = |fate: &Fate| matches!(fate.became, Became::Lost(lost, _) if lost == number);
+        self.fates.iter().any(|fate| fate.space == SpaceId::Data && is(fate))
     }
 
     /// Nothing is sent in `space` any more.
@@ -346,6 +343,11 @@ impl Recovery {
     /// Packets that were marked on this path and are known to have arrived since it was last asked.
     pub(crate) fn take_marked(&mut self) -> u64 {
         core::mem::take(&mut self.marked)
+    }
+
+    /// Timeouts in a row that the loss of both ways explains, unless with this chance.
+    pub(crate) fn timeouts_by_chance(&self, chance: f64) -> u32 {
+        self.tack.as_ref().map_or(0, |tack| tack.timeouts_by_chance(chance))
     }
 
     /// Everything was lost for so long that the path has to be tried anew [RFC 9002 §7.6], since it was last

@@ -1,5 +1,7 @@
 //! The TLS session [RFC 9001 §4], by rustls.
 
+mod of_version;
+
 use std::sync::Arc;
 
 use rustls::pki_types::ServerName;
@@ -8,6 +10,8 @@ use rustls::{ClientConfig, HandshakeKind, ServerConfig};
 
 use crate::error::{Violation, code};
 use crate::wire::{Parameters, Sender, Version};
+
+use of_version::of_version;
 
 /// See the [module's text](self).
 pub(crate) struct Tls {
@@ -54,6 +58,7 @@ impl Tls {
         let mut parameters = Vec::new();
         ours.emit(&mut parameters);
         let begins = Some((Arc::clone(&config), takes_early));
+        let config = of_version(&config, v);
         let mut session = quic::ServerConnection::new(config, version(v), parameters)?;
         if !takes_early {
             session.reject_early_data();

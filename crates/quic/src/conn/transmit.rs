@@ -152,6 +152,7 @@ impl Connection {
     }
 
     fn payloads(&mut self, now: Instant) -> Vec<Payload> {
+        self.finish_again(now);
         let mut left = self.size();
         let mut payloads = Vec::new();
         for space in SpaceId::ALL {
@@ -175,11 +176,25 @@ impl Connection {
                 _ => None,
             };
             if let Some(payload) = payload {
-                left -= overhead + payload.frames.len();
+                left = left.saturating_sub(overhead + payload.frames.len());
                 payloads.push(payload);
             }
         }
         payloads
+    }
+
+    /// A server reads nothing of what follows a client's Finished before it has that. Where the datagram with it is
+    /// lost the first window waits for three round trips, so it goes along with another one, once.
+    fn finish_again(&mut self, now: Instant) {
+        let is_due = self.side == Side::Client && self.is_established() && self.has_sent_data;
+        if !is_due || self.has_finished_again || !self.streams.has_data() {
+            return;
+        }
+        if self.may_send(self.waiting(), now) {
+            self.has_finished_again = true;
+            self.recovery.repeat_oldest(SpaceId::Handshake);
+            self.read_fates(now);
+        }
     }
 
     /// Which keys protect a packet of `space` that leaves now.
@@ -406,38 +421,36 @@ impl Connection {
         self.mtu.wanted(now).is_some() || self.path.owes()
     }
 
-    /// A packet that is longer than those before.
+    /// A packet that is longer than those before, where more waits than these hold.
     fn probe_mtu(&mut self, out: &mut Vec<u8>, now: Instant) -> Option<Datagram> {
-        let size = self.mtu.wanted(now).filter(|_| self.confirmed && self.path.is_validated())?;
-        // Only where data flows is it worth one, and tells of loss.
-        let flows = self.streams.has_data() || !self.datagrams_out.is_empty();
-        let room = self.congestion.window().saturating_sub(self.recovery.in_flight());
-        // It may be more than a burst of the packets that are known to pass.
-        if !self.has_sent_data || !flows || room < u64::from(size) || !self.may_send(0, now) {
+        let size = self.mtu.wanted(now).filter(|_| self.is_established() && self.has_sent_data)?;
+        let waits = self.waiting() > self.most_room() as u64;
+        let fits = self.path.is_validated() && self.path.credit() >= u64::from(size);
+        if !waits || !fits || !self.may_send(self.waiting(), now) {
             return None;
         }
-        let mut frames = Vec::new();
-        Frame::Ping.emit(&mut frames);
-        if self.is_tack() {
-            Frame::Stamp(now.as_micros() as u32).emit(&mut frames);
-        }
-        let (number, largest_acked) = self.recovery.next_number(SpaceId::Data);
-        let as_sent = PacketNumber::truncate(number, largest_acked);
-        let dcid = self.remote_cids.current();
-        let keys = self.one_rtt.as_mut()?;
-        frames.resize(usize::from(size) - 1 - dcid.as_bytes().len() - as_sent.len() - TAG_LEN, 0);
-        let (keys, key_phase) = keys.seal(number);
+        let room = usize::from(size) - self.overhead(SpaceId::Data);
+        let mut payload = match self.mtu.is_doubtful() {
+            false => self.build_data(room, now)?,
+            true => {
+                let mut payload = Payload::new(SpaceId::Data);
+                payload.put(&Frame::Ping);
+                self.put_stamp(&mut payload, now);
+                payload.end(&mut self.spare_tail);
+                payload
+            }
+        };
         let start = out.len();
-        seal(keys, &Header::Short { dcid, key_phase }, number, as_sent, &frames, out);
-        self.note(now, || {
-            let bytes = usize::from(size);
-            What::Sent(SeenPacket { kind: PacketKind::OneRtt, number, bytes, frames, reason: None })
-        });
-        self.mtu.on_sent(number, size, now);
-        self.recovery.on_untold(now);
-        self.counters.packets_sent += 1;
+        let (is_data, eliciting) = (payload.is_data, payload.eliciting);
+        let ecn = self.ecn.mark(eliciting);
+        payload.marked = ecn > 0;
+        self.seal(payload, if eliciting { size.into() } else { 0 }, out, now);
+        if eliciting {
+            let (next, _) = self.recovery.next_number(SpaceId::Data);
+            self.mtu.on_sent(next - 1, size);
+        }
         self.path.on_sent(out.len() - start);
-        Some(Datagram { to: self.path.remote(), ecn: self.ecn.mark(true), is_data: false })
+        Some(Datagram { to: self.path.remote(), ecn, is_data })
     }
 
     /// The keys of the handshake could not be agreed on in time, or some such.

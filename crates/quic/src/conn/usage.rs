@@ -3,15 +3,15 @@
 use core::time::Duration;
 
 use rustls::Side;
-use tack_cc::{CongestionControl, Snapshot};
-use tack_transport::{Congestion, Figures};
+use tack_cc::Snapshot;
+use tack_transport::{Congestion, Figures, SizeSearch};
 use tack_units::Instant;
 
 use super::mtu::{BASE, Mtu};
 use super::recovery::Expired;
 use super::space::SpaceId;
 use super::transmit::DATAGRAM_HEADER;
-use super::{Connection, Counters, State};
+use super::{Connection, Counters, State, open};
 use crate::error::UseError;
 use crate::streams::{Dir, StreamId};
 
@@ -204,8 +204,7 @@ impl Connection {
         self.mtu.begin(takes, now);
         let mss = u32::from(self.mtu.size());
         let seed = self.secret.word(self.number, self.counters.packets_sent);
-        let sizes = tack_cc::Config { seed, ..tack_cc::Config::new(mss) };
-        let control = CongestionControl::new(self.config.congestion, sizes, now);
+        let control = open::control(&self.config, mss, seed, now);
         self.congestion = self.congestion.handed_over(Congestion::new(control, mss, now));
         self.ecn.begin_path(self.config.ecn);
         self.recovery.on_path_change(mss);
@@ -352,8 +351,7 @@ impl Connection {
         match expired {
             Expired::Lost(None) => {}
             Expired::Lost(Some(acked)) => {
-                let state = self.recovery.path_state(&acked);
-                self.congestion.on_acked(&acked, &state, now);
+                self.adapt(acked, now);
             }
             Expired::Probe(space) => {
                 self.spaces[space as usize].probes = PROBES;
@@ -412,7 +410,8 @@ impl Connection {
     /// A timeout: are packets too long for a path that says nothing?
     fn suspect_packet_size(&mut self, now: Instant) {
         self.timeouts_in_a_row += 1;
-        if self.timeouts_in_a_row >= SUSPICIOUS && self.mtu.on_black_hole(now) {
+        let by_chance = self.recovery.timeouts_by_chance(SizeSearch::FALSE_ALARM);
+        if self.mtu.on_timeout(self.timeouts_in_a_row, by_chance, now) {
             self.follow_mtu();
         }
     }
@@ -428,5 +427,3 @@ impl Connection {
 /// Packets that a probe timeout sends [RFC 9002 §6.2.4]. One is enough: a second one would cost the
 /// medium as much again.
 const PROBES: u8 = 1;
-/// Timeouts in a row from which on long packets are suspected, as TCP has it.
-const SUSPICIOUS: u32 = 3;

@@ -3,8 +3,11 @@
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
-/// Where a server is, and what it is called.
-pub(super) type Server = (SocketAddr, String);
+use crate::wire::Version;
+
+/// Where a server is, what it is called, and in which version it was spoken to: a token is good for no other
+/// [RFC 9369 §5].
+pub(super) type Server = (SocketAddr, String, Version);
 
 /// Tokens of servers that are kept, in all and of one of them.
 const MAX_TOKENS: usize = 256;
@@ -40,7 +43,7 @@ mod tests {
     use super::*;
 
     fn server(n: u16) -> Server {
-        (SocketAddr::from(([192, 0, 2, 1], n)), "example".to_owned())
+        (SocketAddr::from(([192, 0, 2, 1], n)), "example".to_owned(), Version::V1)
     }
 
     #[test]
@@ -52,6 +55,8 @@ mod tests {
         }
         let all: Vec<_> = (0..5).map(|_| tokens.take(&server(1))).collect();
         assert_eq!(all, [vec![5], vec![4], vec![3], vec![2], vec![]]);
+        let of_v2 = (server(2).0, server(2).1, Version::V2);
+        assert!(tokens.take(&of_v2).is_empty());
         assert_eq!(tokens.take(&server(2)), [105]);
     }
 

@@ -59,7 +59,7 @@ impl Endpoint {
             self.counters.refused += 1;
             return None;
         }
-        let shown = token::read(&self.secret, token, from, &dcid, now);
+        let shown = token::read(&self.secret, token, version, from, &dcid, now);
         if shown.is_none() && self.handshakes.len() >= listen.max_handshakes {
             self.retry(from, version, (dcid, scid), now);
             return None;
@@ -122,7 +122,7 @@ impl Endpoint {
     ) {
         // It is nobody's ID: the endpoint only has to know the token by it.
         let ours = self.secret.cid(u64::MAX, self.counters.retries);
-        let token = token::of_retry(&self.secret, from, &dcid, &ours, now);
+        let token = token::of_retry(&self.secret, version, from, &dcid, &ours, now);
         let mut packet = Vec::new();
         put_retry(version, &scid, &ours, &dcid, &token, &mut packet);
         if self.reply(from, packet) {

@@ -2,9 +2,11 @@
 //! next packet; those of NEW_TOKEN for its next connection, from the same address and any port.
 //!
 //! ```text
-//! Retry       0 | issued (8 bytes, ns) | original destination ID | tag of all that, address, port and new ID
-//! NEW_TOKEN   1 | issued                                         | tag of all that and address
+//! Retry       0 | issued (8 bytes, ns) | original destination ID | tag of that, version, address, port, new ID
+//! NEW_TOKEN   1 | issued                                         | tag of that, version and address
 //! ```
+//!
+//! No token is good for another version than the one that gave it [RFC 9369 §5].
 //!
 //! Times are of the endpoint's clock and tags (16 bytes) of its secret: after a restart no token is good
 //! any more, and costs its client a Retry at worst.
@@ -15,7 +17,7 @@ use std::net::{IpAddr, SocketAddr};
 use tack_units::Instant;
 
 use crate::secret::Secret;
-use crate::wire::ConnectionId;
+use crate::wire::{ConnectionId, Version};
 
 const OF_RETRY: u8 = 0;
 const FOR_LATER: u8 = 1;
@@ -38,38 +40,50 @@ pub(super) enum Shown {
 /// For a client at `address` whose first packet went to `original`, and whose next goes to `ours`.
 pub(super) fn of_retry(
     secret: &Secret,
+    version: Version,
     address: SocketAddr,
     original: &ConnectionId,
     ours: &ConnectionId,
     now: Instant,
 ) -> Vec<u8> {
     let said = [&[OF_RETRY], &now.as_nanos().to_be_bytes()[..], original.as_bytes()].concat();
-    let port = address.port().to_be_bytes();
-    signed(secret, said, address.ip(), &[&port, ours.as_bytes()].concat())
+    let bound = bound(OF_RETRY, version, address.port(), ours);
+    signed(secret, said, address.ip(), &bound)
 }
 
-/// For whoever was connected from `address`, for another time.
-pub(crate) fn for_later(secret: &Secret, address: IpAddr, now: Instant) -> Vec<u8> {
+/// For whoever was connected from `address` in `version`, for another time.
+pub(crate) fn for_later(
+    secret: &Secret,
+    version: Version,
+    address: IpAddr,
+    now: Instant,
+) -> Vec<u8> {
     let said = [&[FOR_LATER], &now.as_nanos().to_be_bytes()[..]].concat();
-    signed(secret, said, address, &[])
+    signed(secret, said, address, &bound(FOR_LATER, version, 0, &ConnectionId::EMPTY))
 }
 
-/// What a client at `address` shows with `token`, in a packet to `ours`; `None`: it is not ours, not the
-/// client's, or too old.
+/// What a token of this kind is bound to beside the address.
+fn bound(kind: u8, version: Version, port: u16, ours: &ConnectionId) -> Vec<u8> {
+    let version = version.number().to_be_bytes();
+    match kind {
+        OF_RETRY => [&version, &port.to_be_bytes()[..], ours.as_bytes()].concat(),
+        _ => version.to_vec(),
+    }
+}
+
+/// What a client at `address` shows with `token`, in a packet of `version` to `ours`; `None`: it is not ours,
+/// not the client's, or too old.
 pub(super) fn read(
     secret: &Secret,
     token: &[u8],
+    version: Version,
     address: SocketAddr,
     ours: &ConnectionId,
     now: Instant,
 ) -> Option<Shown> {
     let (said, shown) = token.split_at_checked(token.len().checked_sub(TAG_LEN)?)?;
     let (&kind, rest) = said.split_first()?;
-    let port = address.port().to_be_bytes();
-    let bound = match kind {
-        OF_RETRY => [&port, ours.as_bytes()].concat(),
-        _ => Vec::new(),
-    };
+    let bound = bound(kind, version, address.port(), ours);
     let differs = tag(secret, said, address.ip(), &bound)
         .iter()
         .zip(shown)
@@ -112,6 +126,8 @@ mod tests {
         ConnectionId::new(&[byte; 8]).unwrap()
     }
 
+    const V: Version = Version::V1;
+
     fn at(host: u8, port: u16) -> SocketAddr {
         ([10, 0, 0, host], port).into()
     }
@@ -119,8 +135,8 @@ mod tests {
     #[test]
     fn a_retry_s_token_is_good_for_its_address_and_id_for_a_while() {
         let secret = Secret::new([7; 32]);
-        let token = of_retry(&secret, at(1, 5), &id(1), &id(2), AT(100));
-        let read = |from, ours, s| read(&secret, &token, from, &ours, AT(s));
+        let token = of_retry(&secret, V, at(1, 5), &id(1), &id(2), AT(100));
+        let read = |from, ours, s| read(&secret, &token, V, from, &ours, AT(s));
         assert_eq!(read(at(1, 5), id(2), 115), Some(Shown::Retry(id(1))));
         assert_eq!(read(at(1, 5), id(2), 116), None, "too old");
         assert_eq!(read(at(1, 5), id(2), 99), None, "not issued yet");
@@ -132,22 +148,22 @@ mod tests {
     #[test]
     fn a_token_for_later_is_good_from_any_port_of_its_address_for_a_day() {
         let secret = Secret::new([7; 32]);
-        let token = for_later(&secret, at(1, 5).ip(), AT(100));
-        let read = |from, s| read(&secret, &token, from, &id(9), AT(s));
+        let token = for_later(&secret, V, at(1, 5).ip(), AT(100));
+        let read = |from, s| read(&secret, &token, V, from, &id(9), AT(s));
         assert_eq!(read(at(1, 6), 100 + 24 * 3_600), Some(Shown::Before));
         assert_eq!(read(at(1, 6), 101 + 24 * 3_600), None, "too old");
         assert_eq!(read(at(2, 5), 101), None, "another address");
     }
 
     #[test]
-    fn a_token_that_was_changed_anywhere_is_none() {
+    fn a_token_that_was_changed_anywhere_or_is_of_another_version_is_none() {
         let secret = Secret::new([7; 32]);
         let tokens = [
-            of_retry(&secret, at(1, 5), &id(1), &id(2), AT(100)),
-            for_later(&secret, at(1, 5).ip(), AT(100)),
+            of_retry(&secret, V, at(1, 5), &id(1), &id(2), AT(100)),
+            for_later(&secret, V, at(1, 5).ip(), AT(100)),
         ];
         for token in tokens {
-            let read = |token: &[u8]| read(&secret, token, at(1, 5), &id(2), AT(101));
+            let read = |token: &[u8]| read(&secret, token, V, at(1, 5), &id(2), AT(101));
             assert!(read(&token).is_some());
             for bit in 0..token.len() * 8 {
                 let mut forged = token.clone();

@@ -52,6 +52,12 @@ impl Streams {
         waiting
     }
 
+    /// What leaves next has left before and needs a packet with more room than this.
+    pub(crate) fn repairs_more_than(&self, room: u64) -> bool {
+        let stream = self.first_turn().and_then(|(_, id)| self.send.get(&id));
+        stream.is_some_and(|stream| stream.first_lost() > room)
+    }
+
     /// Something other than stream data waits.
     pub(crate) fn has_control(&self) -> bool {
         !self.owed.is_empty()

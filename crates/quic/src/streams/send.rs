@@ -171,8 +171,15 @@ impl SendStream {
 
     /// Bytes that may leave now, what is lost or else what is new; `credit` as in [`Self::has_data`].
     pub(crate) fn waiting(&self, credit: u64) -> u64 {
-        let of = |range: &Range<u64>| range.end - range.start;
-        self.lost.first().map_or(self.fresh_end(credit) - self.nxt, |lost| of(&lost))
+        match self.first_lost() {
+            0 => self.fresh_end(credit) - self.nxt,
+            lost => lost,
+        }
+    }
+
+    /// Bytes of the first range that is to be sent again; 0: none is.
+    pub(crate) fn first_lost(&self) -> u64 {
+        self.lost.first().map_or(0, |lost| lost.end - lost.start)
     }
 
     fn fresh_end(&self, credit: u64) -> u64 {

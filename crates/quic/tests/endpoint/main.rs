@@ -87,6 +87,22 @@ fn a_second_connection_resumes_the_session_of_the_first() {
 }
 
 #[test]
+fn a_session_is_resumed_in_its_own_version_alone() {
+    // [RFC 9369 §5]; the client has the newest ticket, of whichever version.
+    let (mut pair, tls) = (Pair::new(listen()), tls::client());
+    let (v1, v2) = (Version::V1, Version::V2);
+    for (version, resumes) in [(v1, false), (v1, true), (v2, false), (v2, true), (v1, false)] {
+        let (name, at) = (tls::NAME.try_into().unwrap(), pair.addresses[1]);
+        let config = Config { version, ..Config::default() };
+        let id = pair.ends[0].connect(at, name, tls.clone(), config, pair.now).unwrap();
+        pair.run(Duration::from_secs(1));
+        assert_eq!(pair.client(id).version(), version);
+        assert_eq!(pair.client(id).is_resumed(), resumes, "{version:?}");
+        pair.transfer(id, 10_000);
+    }
+}
+
+#[test]
 fn another_version_is_answered_with_ours_and_noise_with_nothing() {
     let mut pair = Pair::new(listen());
     let mut datagram = vec![0xc0, 9, 9, 9, 9, 1, 7, 1, 8];
@@ -201,6 +217,9 @@ fn frames_of_tack_stand_behind_all_others_in_their_packets() {
     let id = pair.connect(Config::default());
     pair.run(Duration::from_secs(1));
     pair.ends.iter_mut().for_each(Endpoint::look);
+    pair.transfer(id, 400_000);
+    // Losses end the search for bandwidth, and with that the frequency changes.
+    pair.one_lost_in = Some(50);
     pair.transfer(id, 400_000);
     // And the other way, so that acknowledgments meet data.
     let now = pair.now;

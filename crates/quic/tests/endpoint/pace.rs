@@ -87,6 +87,24 @@ fn a_packet_that_acknowledges_is_as_full_as_the_others() {
 }
 
 #[test]
+fn the_first_window_does_not_wait_for_a_finished_that_was_lost() {
+    let mut pair = Pair::new(listen());
+    let id = pair.connect(Config::default());
+    pair.send();
+    pair.mute = Some(0);
+    while !pair.connected(0) {
+        pair.run(ONE_MS);
+    }
+    pair.mute = None;
+    let now = pair.now;
+    let stream = pair.client(id).open(Dir::Uni, now).unwrap();
+    pair.client(id).write(stream, &[7; 10_000]).unwrap();
+    // Three round trips pass before its timer would say it again.
+    pair.run(Duration::from_millis(20));
+    assert!(pair.connected(1));
+}
+
+#[test]
 fn a_client_asks_more_than_four_times_whether_a_server_is_there() {
     let mut pair = Pair::new(listen());
     pair.most = 0;

@@ -41,7 +41,7 @@ fn an_acknowledgment_fits_the_room_whatever_numbers_the_peer_leaves_out() {
                 assert!(len(&told) <= room, "{} of {room}", len(&told));
             }
             let mut acks = with_hostile_gaps(Acks::plain(delay, now), packets);
-            let told = acks.piggyback(room, 3, later).expect("there is something to tell");
+            let told = acks.piggyback(room, 3, true, later).expect("there is something to tell");
             assert!(len(&told) <= room, "{} of {room}", len(&told));
         }
     }
@@ -94,7 +94,7 @@ fn of_more_holes_than_a_tack_has_room_for_some_are_forgotten_each_time_it_is_hea
 }
 
 #[test]
-fn full_packets_are_as_long_as_the_longest_but_one() {
+fn full_packets_are_as_long_as_the_longest_once_two_were_longer_than_before() {
     let now = Instant::from_secs(1);
     let params = tack::Params { mss: BASE.into(), ..tack::Params::DEFAULT };
     let mut acks = Acks::tack(params, now);
@@ -112,4 +112,30 @@ fn full_packets_are_as_long_as_the_longest_but_one() {
     assert_eq!([1_452, 1_250].map(&mut arrive), [false, true]);
     assert_eq!([1_452; 2].map(&mut arrive), [false, true]);
     assert_eq!([1_250; 3].map(&mut arrive), [false, false, true]);
+    // The probe was as long as any can be, and what an application writes is not.
+    assert_eq!([1_500, 1_460].map(&mut arrive), [false, true]);
+    assert_eq!([1_460; 3].map(&mut arrive), [false, false, true]);
+}
+
+#[test]
+fn tacks_wait_for_data_that_carries_acknowledgments_and_not_for_what_goes_once() {
+    let (now, rtt) = (Instant::from_secs(1), Duration::from_millis(40));
+    for is_data in [false, true] {
+        let mut acks = Acks::tack(tack::Params { mss: 1_200, ..tack::Params::DEFAULT }, now);
+        acks.on_handshake(rtt);
+        let arrive = |acks: &mut Acks, number| {
+            let stamp = Some(now.as_micros() as u32);
+            let (eliciting, bytes, immediate, is_early, ecn) = (true, 1_200, false, false, 0);
+            acks.on_packet(
+                &Packet { number, eliciting, bytes, stamp, immediate, is_early, ecn },
+                now,
+            );
+        };
+        arrive(&mut acks, 0);
+        // As HANDSHAKE_DONE does.
+        assert!(acks.piggyback(500, 3, is_data, now).is_some());
+        (1..3).for_each(|number| arrive(&mut acks, number));
+        let due = acks.deadline().unwrap();
+        assert_eq!(due > now + Duration::from_millis(1), is_data, "{:?}", due - now);
+    }
 }

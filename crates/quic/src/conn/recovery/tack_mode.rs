@@ -68,9 +68,7 @@ impl Recovery {
                 // It may be late only, and then what it carried has arrived.
                 tack::Fate::Lost(pkt_seq) => {
                     self.lost_packets += 1;
-                    let logged = log.packets.get(pkt_seq - 1);
-                    let became = Became::Lost(pkt_seq - 1, LossReason::Told);
-                    (became, logged.map(|logged| logged.sent.carried.clone()))
+                    (Became::Lost(pkt_seq - 1, LossReason::Told), log.note_lost(pkt_seq - 1))
                 }
                 tack::Fate::Forged(_) => {
                     let reason = "a packet is acknowledged that was never sent";

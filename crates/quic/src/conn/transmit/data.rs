@@ -1,5 +1,7 @@
 //! What a 1-RTT packet carries.
 
+use core::time::Duration;
+
 use rustls::Side;
 use tack::Regime;
 use tack_transport::Limit;
@@ -11,7 +13,7 @@ use crate::conn::Connection;
 use crate::conn::space::{Carried, SpaceId};
 use crate::endpoint::token;
 use crate::seen::AckReason;
-use crate::wire::Frame;
+use crate::wire::{Frame, PacketNumber};
 
 const DATA: usize = SpaceId::Data as usize;
 /// Type and length of a DATAGRAM frame, at most.
@@ -55,7 +57,7 @@ impl Connection {
         let wants = self.wants_data();
         if wants && (probes || self.may_send(self.waiting(), now)) || self.path.owes() {
             // In front of stream data, which fills what is left. A datagram has its own length.
-            if self.datagrams_out.is_empty() {
+            if self.datagrams_out.is_empty() && !self.is_whole_repair(room) {
                 self.put_piggyback(room, &mut payload, now);
             }
             self.put_others(room, &mut payload, now);
@@ -70,6 +72,9 @@ impl Connection {
             if !payload.is_data {
                 payload.put(&Frame::Ping);
             }
+            if self.may_ask_at_once() && payload.len() < room + self.spare_of_number() {
+                payload.put(&Frame::ImmediateAck);
+            }
             // A server that follows a client may answer with three times what came from there
             // [RFC 9000 §9.3], and some answer with full datagrams or not at all.
             payload.full |= self.side == Side::Client && self.timeouts_in_a_row >= IN_VAIN;
@@ -78,9 +83,7 @@ impl Connection {
             // Before the rest: it was made sure above that there is room for what follows only.
             self.put_piggyback(room, &mut payload, now);
         }
-        if payload.eliciting && self.is_tack() {
-            payload.put_last(&Frame::Stamp(now.as_micros() as u32));
-        }
+        self.put_stamp(&mut payload, now);
         payload.end(&mut self.spare_tail);
         if acknowledges && !payload.is_data {
             self.counters.acks_sent += 1;
@@ -95,11 +98,38 @@ impl Connection {
         Some(payload)
     }
 
+    /// The peer takes IMMEDIATE_ACK. The answer to a probe has waited long enough: it need not wait for a
+    /// timer, nor for a second packet.
+    fn may_ask_at_once(&self) -> bool {
+        let takes = self.peer.as_ref().is_some_and(|peer| peer.min_ack_delay.is_some());
+        takes && self.one_rtt.is_some()
+    }
+
+    /// Bytes of the longest packet number that the next one does not take.
+    fn spare_of_number(&self) -> usize {
+        let (number, largest_acked) = self.recovery.next_number(SpaceId::Data);
+        4 - PacketNumber::truncate(number + 1, largest_acked).len()
+    }
+
+    /// When it leaves, if it is to be acknowledged.
+    pub(super) fn put_stamp(&self, payload: &mut Payload, now: Instant) {
+        if payload.eliciting && self.is_tack() {
+            payload.put_last(&Frame::Stamp(now.as_micros() as u32));
+        }
+    }
+
+    /// What leaves next was a packet that was lost, and fills one with `room`. With anything in front of it, it
+    /// would take two: that goes with the packets behind.
+    fn is_whole_repair(&self, room: usize) -> bool {
+        self.streams.repairs_more_than(room.saturating_sub(PIGGYBACK) as u64)
+    }
+
     /// An acknowledgment that is owed rides along.
     fn put_piggyback(&mut self, room: usize, payload: &mut Payload, now: Instant) {
         let exponent = self.ours.ack_delay_exponent;
+        let is_data = payload.is_data || self.streams.has_data() || !self.datagrams_out.is_empty();
         if room.saturating_sub(payload.len()) >= PIGGYBACK
-            && let Some(told) = self.spaces[DATA].acks.piggyback(PIGGYBACK, exponent, now)
+            && let Some(told) = self.spaces[DATA].acks.piggyback(PIGGYBACK, exponent, is_data, now)
         {
             self.put_ack(told, payload);
         }
@@ -132,14 +162,14 @@ impl Connection {
     }
 
     /// Bytes that may leave, as far as they matter: of the pacer's burst.
-    fn waiting(&self) -> u64 {
+    pub(super) fn waiting(&self) -> u64 {
         let others = !self.datagrams_out.is_empty() || self.spaces[DATA].sending.has_data(u64::MAX);
         if others { u64::MAX } else { self.streams.waiting(MOST_BURST) }
     }
 
     fn put_others(&mut self, room: usize, payload: &mut Payload, now: Instant) {
         if room >= payload.len() + FREQUENCY_FRAME {
-            self.put_frequency(payload, now);
+            self.put_frequency(room, payload, now);
         }
         self.put_connection_frames(room, payload, now);
         if payload.full {
@@ -149,7 +179,8 @@ impl Connection {
         if self.streams.has_data() {
             self.streams.note_early_limits();
         }
-        let reserved = if self.spaces[DATA].acks.owes() { PIGGYBACK } else { 0 };
+        let rides_along = self.spaces[DATA].acks.owes() && !self.is_whole_repair(room);
+        let reserved = if rides_along { PIGGYBACK } else { 0 };
         let whole = room;
         let room = room.saturating_sub(reserved);
         let before = payload.frames.len();
@@ -167,9 +198,14 @@ impl Connection {
     }
 
     /// How often the peer is to acknowledge, if that is to be told.
-    fn put_frequency(&mut self, payload: &mut Payload, now: Instant) {
+    fn put_frequency(&mut self, room: usize, payload: &mut Payload, now: Instant) {
         // Of the same moment there is nothing new.
         if !self.has_sent_data || self.frequency_at == Some(now) {
+            return;
+        }
+        let since = self.frequency_at.map_or(Duration::MAX, |at| now - at);
+        let can_wait = since < self.recovery.srtt().unwrap_or_default();
+        if can_wait && self.is_whole_repair(room) {
             return;
         }
         self.frequency_at = Some(now);
@@ -208,7 +244,7 @@ impl Connection {
         }
         if self.new_token_owed && room >= payload.len() + TOKEN_FRAME {
             self.new_token_owed = false;
-            let token = token::for_later(&self.secret, self.path.remote().ip(), now);
+            let token = token::for_later(&self.secret, self.version, self.path.remote().ip(), now);
             payload.carried.push(Carried::NewToken);
             payload.put(&Frame::NewToken(&token));
         }

@@ -1,5 +1,6 @@
 //! Our own QUIC as a guest, so that it meets the stock stacks under the same conditions.
 
+use core::time::Duration;
 use std::sync::Arc;
 
 use rustls::crypto::ring::default_provider;
@@ -16,6 +17,11 @@ use tack_units::Instant;
 use crate::tls::{Identity, NAME, identity};
 use crate::{PEER, Settings, SetupError, WINDOW_BYTES};
 
+/// UDP payload of an IPv4 packet of 1 500 bytes, which every link of the lab takes, and all of TCP's fill.
+const MAX_UDP_PAYLOAD: u16 = 1_472;
+/// TCP here retransmits for many minutes. Half a minute of silence is soon had on a path of few packets a second
+/// that loses ten in a row.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(300);
 /// Of its connection IDs; what a server needs to know to read a first packet.
 const CID_LEN: usize = 8;
 
@@ -84,6 +90,8 @@ impl Stack {
             tack: settings.tack,
             ask_frequency: settings.tack.is_some(),
             ecn: settings.ecn,
+            max_udp_payload: MAX_UDP_PAYLOAD,
+            idle_timeout: Some(IDLE_TIMEOUT),
             ..Config::default()
         };
         let mut seed = settings.seed;

@@ -263,21 +263,21 @@ impl Acks {
         self.tell_all(reason, room, exponent, now)
     }
 
-    /// An acknowledgment of `room` bytes at most for a packet that leaves anyway, with data or without; `None`:
-    /// there is nothing to tell.
+    /// An acknowledgment of `room` bytes at most for a packet that leaves anyway, and others after it if it `goes_on`;
+    /// `None`: there is nothing to tell.
     pub(crate) fn piggyback(
         &mut self,
         room: usize,
         exponent: u64,
-        is_data: bool,
+        goes_on: bool,
         now: Instant,
     ) -> Option<Told> {
         if !self.owed || self.arrived.is_empty() {
             return None;
         }
-        // More data follows data as a rule, and TACKs wait for that. Nothing follows HANDSHAKE_DONE.
+        // TACKs wait for more of the kind.
         if let Policy::Tack(receiver) = &mut self.policy
-            && is_data
+            && goes_on
         {
             receiver.on_acknowledged_by_data(true, now);
         }

@@ -127,9 +127,10 @@ impl Connection {
     /// An acknowledgment that is owed rides along.
     fn put_piggyback(&mut self, room: usize, payload: &mut Payload, now: Instant) {
         let exponent = self.ours.ack_delay_exponent;
-        let is_data = payload.is_data || self.streams.has_data() || !self.datagrams_out.is_empty();
+        // MAX_DATA comes again, as data does. HANDSHAKE_DONE does not.
+        let is_last = self.handshake_done_owed && !self.streams.has_data();
         if room.saturating_sub(payload.len()) >= PIGGYBACK
-            && let Some(told) = self.spaces[DATA].acks.piggyback(PIGGYBACK, exponent, is_data, now)
+            && let Some(told) = self.spaces[DATA].acks.piggyback(PIGGYBACK, exponent, !is_last, now)
         {
             self.put_ack(told, payload);
         }

@@ -49,7 +49,7 @@ fn tack_in_quic_acknowledges_by_eq4_from_1_to_200_ms_and_from_1_to_500_mbit_per_
     for rtt_ms in [1.0, 10.0, 80.0, 200.0] {
         for mbps in [1.0, 10.0, 100.0, 500.0] {
             let [acks, eq4, _] = acknowledged("quic-tack", rtt_ms, mbps);
-            let (off, most) = (acks / eq4 - 1.0, if rtt_ms * mbps < 1e5 { 0.03 } else { 0.05 });
+            let (off, most) = (acks / eq4 - 1.0, if rtt_ms * mbps < 1e5 { 0.03 } else { 0.06 });
             println!("{rtt_ms} ms, {mbps} Mbit/s: {acks:.1} a second, Eq. 4 {eq4:.1}, {off:+.3}");
             assert!(off.abs() < most, "{rtt_ms} ms, {mbps} Mbit/s: {acks} a second, Eq. 4 {eq4}");
         }

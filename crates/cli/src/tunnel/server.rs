@@ -225,7 +225,8 @@ async fn refuse(mut conn: impl Connection, refusal: Refusal) {
     let telling = async {
         conn.write_all(&Answer::Refused(refusal).bytes()).await?;
         conn.shutdown().await?;
-        let mut ignored = [0; 4_096];
+        // On the heap: every connection's task would have room for it.
+        let mut ignored = vec![0; 4_096];
         while conn.read(&mut ignored).await? > 0 {}
         Ok::<(), io::Error>(())
     };

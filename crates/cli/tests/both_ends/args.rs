@@ -79,6 +79,26 @@ fn recv_takes_a_host_for_a_mistake_and_not_for_the_name_of_a_folder() {
 }
 
 #[test]
+fn recv_says_that_a_number_becomes_a_folder_where_a_port_may_be_meant() {
+    let note = |line: &str| {
+        let Ok(Command::Recv(args)) = parse(line) else { panic!("{line}") };
+        args.resolve().unwrap().note
+    };
+    assert!(note("tack recv 9000").unwrap().contains("-p 9000"));
+    for line in ["tack recv", "tack recv 9000 -p 77", "tack recv 0", "tack recv ./9000"] {
+        assert_eq!(note(line), None, "{line}");
+    }
+}
+
+#[test]
+fn perf_with_a_host_alone_says_where_that_belongs() {
+    let failure = perf("tack perf nas:77").unwrap_err();
+    assert!(failure.message.contains("tack perf -c nas:77"), "{failure}");
+    assert_eq!(failure.code, ExitCode::Usage);
+    assert!(!parse("tack perf").unwrap_err().to_string().contains("bare"));
+}
+
+#[test]
 fn recv_refuses_flags_that_mean_nothing_for_a_stream() {
     for flag in ["--keep", "--overwrite", "--no-sync"] {
         let Ok(Command::Recv(args)) = parse(&format!("tack recv - {flag}")) else { panic!() };

@@ -7,9 +7,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
-use rustix::net::sockopt::{set_socket_keepalive, set_tcp_keepidle, set_tcp_keepintvl};
+use rustix::net::sockopt::{
+    set_socket_keepalive, set_socket_recv_buffer_size, set_socket_send_buffer_size,
+    set_tcp_keepidle, set_tcp_keepintvl,
+};
 use tack_net::tls::{ClientTrust, Connector};
-use tack_net::{ConnConfig, Endpoint, Keepalive, quic};
+use tack_net::{ConnConfig, Endpoint, Keepalive, SocketConfig, quic};
 use tokio::net::TcpStream;
 
 use super::PATIENCE;
@@ -61,7 +64,7 @@ impl Opener {
                 Means::Quic(endpoint.bind(from)?, connector)
             }
             Who::Quinn => {
-                let mut endpoint = quinn::Endpoint::client(from)?;
+                let mut endpoint = quinn_endpoint(from, None)?;
                 let mut config = crate::quic::client_config(keys)?;
                 let mut transport = quinn::TransportConfig::default();
                 transport.max_idle_timeout(None).keep_alive_interval(keepalive);
@@ -113,6 +116,20 @@ where
         Some(tls) => Ok(Stream::of(tls.connect("localhost", stream).await?)),
         None => Ok(Stream::of(stream)),
     }
+}
+
+/// Of both ends, with the socket's buffers that ours asks for: with the system's own, handshakes that begin together
+/// are lost.
+pub(super) fn quinn_endpoint(
+    at: SocketAddr,
+    server: Option<quinn::ServerConfig>,
+) -> io::Result<quinn::Endpoint> {
+    let socket = std::net::UdpSocket::bind(at)?;
+    let ours = SocketConfig::default();
+    set_socket_recv_buffer_size(&socket, ours.recv_buffer_bytes)?;
+    set_socket_send_buffer_size(&socket, ours.send_buffer_bytes)?;
+    let (config, runtime) = (quinn::EndpointConfig::default(), Arc::new(quinn::TokioRuntime));
+    quinn::Endpoint::new(config, server, socket, runtime)
 }
 
 /// Of both ends.

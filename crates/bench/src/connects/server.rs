@@ -15,7 +15,7 @@ use tokio::io::{AsyncBufReadExt, BufReader, stdin};
 use tokio::net::{TcpListener, TcpSocket};
 
 use super::client::say;
-use super::opener::{PROTOCOL, quic_config, tack_config};
+use super::opener::{PROTOCOL, quic_config, quinn_endpoint, tack_config};
 use super::stream::{Duplex, Stream};
 use super::who::Who;
 use super::{ConnectsArgs, PATIENCE, Phase};
@@ -111,7 +111,7 @@ impl Taker {
                 let mut transport = quinn::TransportConfig::default();
                 transport.max_idle_timeout(None);
                 config.transport_config(Arc::new(transport));
-                Taker::Quinn(quinn::Endpoint::server(config, at)?)
+                Taker::Quinn(quinn_endpoint(at, Some(config))?)
             }
         })
     }

@@ -12,7 +12,7 @@ use crate::net::NetAccept;
 use crate::stop::Stop;
 use crate::tunnel::client::{Service, Streams};
 use crate::tunnel::forward::Local;
-use crate::tunnel::limits::Limits;
+use crate::tunnel::limits::{Limits, handshakes};
 use crate::tunnel::link::{Keeper, Server, keepalive};
 use crate::tunnel::{raise_descriptor_limit, server};
 use tack_net::HostPort;
@@ -31,7 +31,8 @@ async fn serve(config: ServeConfig, stop: Stop) -> Result<ExitCode, Failure> {
     let identity = config.security.as_ref().map(admitting).transpose()?;
     let mut transport = config.transport.conn_config();
     transport.keepalive = Some(keepalive());
-    let mut server = NetAccept::listen(&config.way, config.local, transport, identity)?;
+    let server = NetAccept::listen(&config.way, config.local, transport, identity)?;
+    let mut server = server.within(handshakes());
     if !config.quiet {
         let invitation =
             Invitation { doing: "Serving a tunnel", what: "what passes", may: "use it" };

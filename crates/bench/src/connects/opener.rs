@@ -120,6 +120,7 @@ where
 
 /// Of both ends, with the socket's buffers that ours asks for: with the system's own, handshakes that begin together
 /// are lost.
+#[expect(clippy::disallowed_methods, reason = "quinn takes a socket of the standard library")]
 pub(super) fn quinn_endpoint(
     at: SocketAddr,
     server: Option<quinn::ServerConfig>,

@@ -81,7 +81,7 @@ enum Newcomer {
     Kernel(tokio::net::TcpStream, Option<Acceptor>),
     Tack(tack_net::TackStream, Option<Acceptor>),
     Quic(quic::Connection),
-    Quinn(quinn::Incoming),
+    Quinn(Box<quinn::Incoming>),
 }
 
 impl Taker {
@@ -91,7 +91,7 @@ impl Taker {
             Who::Kernel | Who::KernelTls | Who::Tunnel | Who::TunnelQuic => {
                 let socket = if at.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
                 socket.bind(at)?;
-                Taker::Kernel(socket.listen(1_024)?, (who == Who::KernelTls).then_some(acceptor))
+                Taker::Kernel(socket.listen(4_096)?, (who == Who::KernelTls).then_some(acceptor))
             }
             Who::Tack | Who::TackClear | Who::PlainClear => {
                 let endpoint = Endpoint::builder().conn(tack_config(who)).bind(at)?;
@@ -127,13 +127,16 @@ impl Taker {
 
     async fn next(&self) -> Result<Newcomer> {
         Ok(match self {
-            Taker::Kernel(listener, tls) => Newcomer::Kernel(listener.accept().await?.0, tls.clone()),
+            Taker::Kernel(listener, tls) => {
+                Newcomer::Kernel(listener.accept().await?.0, tls.clone())
+            }
             Taker::Tack(listener, tls) => Newcomer::Tack(listener.accept().await?.0, tls.clone()),
             Taker::Quic(endpoint) => {
                 Newcomer::Quic(endpoint.accept().await.context("the endpoint ended")?)
             }
             Taker::Quinn(endpoint) => {
-                Newcomer::Quinn(endpoint.accept().await.context("the endpoint ended")?)
+                let incoming = endpoint.accept().await.context("the endpoint ended")?;
+                Newcomer::Quinn(Box::new(incoming))
             }
         })
     }
@@ -151,7 +154,7 @@ impl Newcomer {
                 Ok(Stream::of(quic::QuicStream::accept(connection).await?))
             }
             Newcomer::Quinn(incoming) => {
-                let connection = incoming.await?;
+                let connection = (*incoming).await?;
                 let (send, recv) = connection.accept_bi().await?;
                 Ok(Stream::Quinn(connection, send, recv))
             }

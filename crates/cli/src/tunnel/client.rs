@@ -161,8 +161,7 @@ impl Streams {
 /// What a program wants, how it wants to be answered, and what it sent behind that.
 async fn wishes(program: &mut TcpStream) -> Result<(Wish, Speech, Vec<u8>), StreamError> {
     let mut handshake = Handshake::default();
-    // On the heap: every stream's task would have room for it.
-    let mut buffer = vec![0; 4_096];
+    let mut buffer = [0; 4_096];
     loop {
         match handshake.poll() {
             Ok(Output::Wants(wish, speech, rest)) => return Ok((wish, speech, rest)),

@@ -225,8 +225,7 @@ async fn refuse(mut conn: impl Connection, refusal: Refusal) {
     let telling = async {
         conn.write_all(&Answer::Refused(refusal).bytes()).await?;
         conn.shutdown().await?;
-        // On the heap: every connection's task would have room for it.
-        let mut ignored = vec![0; 4_096];
+        let mut ignored = [0; 4_096];
         while conn.read(&mut ignored).await? > 0 {}
         Ok::<(), io::Error>(())
     };

@@ -43,11 +43,8 @@ iperf3's other flags are understood, and say why they mean nothing here.";
 /// Measure throughput and what it costs in acknowledgments, with iperf3's flags and output.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = AFTER, disable_version_flag = true)]
-#[command(group = clap::ArgGroup::new("side").required(true).args(["server", "client", "bare"]))]
+#[command(group = clap::ArgGroup::new("side").required(true).args(["server", "client"]))]
 pub struct PerfArgs {
-    /// A host without `-c` in front of it.
-    #[arg(hide = true)]
-    pub bare: Option<String>,
     /// Serve tests
     #[arg(short, long)]
     pub server: bool,
@@ -185,10 +182,6 @@ pub enum Side {
 impl PerfArgs {
     /// What the user meant.
     pub fn resolve(self) -> Result<PerfConfig, Failure> {
-        if let Some(host) = &self.bare {
-            let why = format!("`{host}` by itself: `tack perf -c {host}` measures to there");
-            return Err(Failure::usage(why));
-        }
         let interval = match self.interval {
             0.0 => None,
             s if (0.1..=60.0).contains(&s) => Some(Duration::from_secs_f64(s)),

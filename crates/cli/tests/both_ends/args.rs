@@ -92,10 +92,12 @@ fn recv_says_that_a_number_becomes_a_folder_where_a_port_may_be_meant() {
 
 #[test]
 fn perf_with_a_host_alone_says_where_that_belongs() {
-    let failure = perf("tack perf nas:77").unwrap_err();
-    assert!(failure.message.contains("tack perf -c nas:77"), "{failure}");
-    assert_eq!(failure.code, ExitCode::Usage);
-    assert!(!parse("tack perf").unwrap_err().to_string().contains("bare"));
+    for line in ["tack perf nas:77", "tack perf nas:77 -t 3", "tack perf -R nas:77"] {
+        let said = parse(line).unwrap_err().to_string();
+        assert!(said.contains("`tack perf -c nas:77`"), "{said}");
+    }
+    let said = parse("tack perf --nonsense").unwrap_err().to_string();
+    assert!(!said.contains("measures to there"), "{said}");
 }
 
 #[test]

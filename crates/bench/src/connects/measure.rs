@@ -17,7 +17,7 @@ use crate::siege::pause;
 /// What opening and its timers leave behind is over by then.
 const REST: Duration = Duration::from_secs(2);
 
-/// The figures of a phase, in the order of its [columns](super::table::columns).
+/// The figures of a phase, in the order of its columns in the [table](super::table).
 pub(super) fn phase(
     phase: Phase,
     who: Who,

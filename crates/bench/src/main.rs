@@ -20,6 +20,8 @@ mod connects;
 mod contestant;
 mod end;
 mod path;
+#[cfg(target_os = "linux")]
+mod process;
 mod quic;
 mod quic_tack;
 mod report;

@@ -66,6 +66,9 @@ impl Network {
             ip(&["-n", namespace, "addr", "add", &address, "dev", "tack0"])?;
             ip(&["-n", namespace, "link", "set", "tack0", "up"])?;
         }
+        // As on the loopback, ports in TIME-WAIT are used again.
+        let reuse = "echo 1 >/proc/sys/net/ipv4/tcp_tw_reuse";
+        ip(&["netns", "exec", client, "sh", "-c", reuse])?;
         if self.kind == PathKind::Tbf {
             run(Command::new("tc").args([
                 "-n", client, "qdisc", "add", "dev", "tack0", "root", "tbf", "rate", "590mbit",

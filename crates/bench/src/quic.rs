@@ -20,10 +20,19 @@ fn certificate(keys: &Path) -> Result<CertificateDer<'static>> {
     Ok(CertificateDer::from_pem_slice(&fs::read(keys.join("cert.pem"))?)?)
 }
 
-pub(crate) async fn serve(local: SocketAddr, keys: &Path) -> Result<Share> {
+pub(crate) fn server_config(keys: &Path) -> Result<ServerConfig> {
     let key = PrivateKeyDer::from_pem_slice(&fs::read(keys.join("key.pem"))?)?;
-    let config = ServerConfig::with_single_cert(vec![certificate(keys)?], key)?;
-    let endpoint = Endpoint::server(config, local)?;
+    Ok(ServerConfig::with_single_cert(vec![certificate(keys)?], key)?)
+}
+
+pub(crate) fn client_config(keys: &Path) -> Result<ClientConfig> {
+    let mut roots = RootCertStore::empty();
+    roots.add(certificate(keys)?)?;
+    Ok(ClientConfig::with_root_certificates(Arc::new(roots))?)
+}
+
+pub(crate) async fn serve(local: SocketAddr, keys: &Path) -> Result<Share> {
+    let endpoint = Endpoint::server(server_config(keys)?, local)?;
     println!("{}", endpoint.local_addr()?);
     let connection = endpoint.accept().await.context("the endpoint ended")?.await?;
     let mut stream = connection.accept_uni().await?;
@@ -43,14 +52,12 @@ pub(crate) async fn serve(local: SocketAddr, keys: &Path) -> Result<Share> {
 }
 
 pub(crate) async fn send(peer: SocketAddr, keys: &Path, duration: Duration) -> Result<Share> {
-    let mut roots = RootCertStore::empty();
-    roots.add(certificate(keys)?)?;
     let local = match peer {
         SocketAddr::V4(_) => "0.0.0.0:0".parse()?,
         SocketAddr::V6(_) => "[::]:0".parse()?,
     };
     let mut endpoint = Endpoint::client(local)?;
-    endpoint.set_default_client_config(ClientConfig::with_root_certificates(Arc::new(roots))?);
+    endpoint.set_default_client_config(client_config(keys)?);
     let connection = endpoint.connect(peer, "localhost")?.await?;
     let mut stream = connection.open_uni().await?;
     let clock = Clock::start();

@@ -22,6 +22,7 @@ use anyhow::{Context, Result, ensure};
 use clap::Args;
 use tack_device::Clock;
 
+use crate::process::{Running, cpu_seconds, most_held_mb};
 use attack::Attack;
 use fortress::Fortress;
 
@@ -95,16 +96,6 @@ fn show(name: &str, mib: usize, row: &Row) {
     );
     if let Err(why) = &row.transfer {
         println!("    {why:#}");
-    }
-}
-
-/// A process that does not outlive its use.
-pub(crate) struct Running(pub(crate) Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _gone = self.0.kill();
-        let _reaped = self.0.wait();
     }
 }
 
@@ -193,39 +184,6 @@ fn under(
     over.store(true, Relaxed);
     let did = attacking.join().map_err(|_| anyhow::anyhow!("an attacker panicked"))??;
     Ok(Row { held_mb, cpu_share: spent / seconds, did, transfer })
-}
-
-/// The most that a process and its children ever held.
-pub(crate) fn most_held_mb(pid: u32) -> Result<f64> {
-    let mut kilobytes = 0.0;
-    for pid in family(pid) {
-        let Ok(status) = fs::read_to_string(format!("/proc/{pid}/status")) else { continue };
-        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-        let number = line.and_then(|line| line.trim().split(' ').next()).unwrap_or("0");
-        kilobytes += number.parse::<f64>()?;
-    }
-    Ok(kilobytes / 1e3)
-}
-
-/// User and system time of a process and its children, those that have ended included.
-pub(crate) fn cpu_seconds(pid: u32) -> Result<f64> {
-    let mut ticks = 0.0;
-    for pid in family(pid) {
-        let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else { continue };
-        let fields = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
-        // utime, stime, cutime, cstime: fields 14 to 17 of proc(5).
-        for field in fields.split_whitespace().skip(11).take(4) {
-            ticks += field.parse::<f64>()?;
-        }
-    }
-    Ok(ticks / rustix::param::clock_ticks_per_second() as f64)
-}
-
-fn family(pid: u32) -> Vec<u32> {
-    let path = format!("/proc/{pid}/task/{pid}/children");
-    let children = fs::read_to_string(path).unwrap_or_default();
-    let children = children.split_whitespace().filter_map(|pid| pid.parse().ok());
-    core::iter::once(pid).chain(children.flat_map(family)).collect()
 }
 
 #[expect(clippy::disallowed_methods, reason = "an attack takes real time")]

@@ -14,7 +14,7 @@ pub mod transport;
 pub mod tun;
 pub mod tunnel;
 
-use clap::error::{ContextKind, ContextValue};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgAction, Command as Definition, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::exit::EXIT_STATUS_HELP;
@@ -68,7 +68,18 @@ fn naming_what_is_left_out(mut error: clap::Error) -> clap::Error {
     if error.get(ContextKind::InvalidArg) == Some(&of("<PATH>...")) {
         error.insert(ContextKind::InvalidArg, of("<HOST[:PORT]>, behind what is sent"));
     }
+    if let Some(hint) = host_alone(&error) {
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![hint.into()]));
+    }
     error
+}
+
+/// `perf HOST`, as one is tempted to write who has just written `perf -s` over there.
+fn host_alone(error: &clap::Error) -> Option<String> {
+    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidArg) else { return None };
+    let usage = error.get(ContextKind::Usage)?.to_string();
+    let is_host = error.kind() == ErrorKind::UnknownArgument && !word.starts_with('-');
+    (is_host && usage.contains("perf")).then(|| format!("`tack perf -c {word}` measures to there"))
 }
 
 /// Without this, `-t -1` is an option `-1` after one that lacks its value.

@@ -7,6 +7,7 @@ pub mod extras;
 mod invite;
 pub mod lab;
 pub mod lasting;
+mod manual;
 pub mod nc;
 pub mod perf;
 pub mod recv;

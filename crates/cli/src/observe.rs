@@ -24,7 +24,7 @@ use crate::exit::{ExitCode, Failure};
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "See inside")]
 pub struct ObserveArgs {
-    /// Write every datagram here, as pcapng for Wireshark (docs/wireshark/tack.lua decodes TCP-TACK;
+    /// Write every datagram here, as pcapng for Wireshark (tack.lua in the documentation decodes TCP-TACK;
     /// SSLKEYLOGFILE in the environment names a file for the keys)
     #[arg(long, global = true, value_name = "FILE.pcapng")]
     pub capture: Option<PathBuf>,

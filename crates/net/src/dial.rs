@@ -78,16 +78,17 @@ const QUESTIONS: usize = 3;
 
 /// Waits until the network says that nobody has `peer`'s port. The kernel tells only a socket that
 /// has no other peers, and only what was answered to that socket; so an empty datagram goes from one
-/// of its own. Nobody who listens takes notice of it.
+/// of its own. Nobody who listens takes notice of it, and whoever answers soon is never asked.
 pub(crate) async fn refused(peer: SocketAddr) {
     let asking = async {
+        tokio::time::sleep(PATIENCE).await;
         let socket = tokio::net::UdpSocket::bind(any_addr_like(peer)).await?;
         socket.connect(peer).await?;
         for _ in 0..QUESTIONS {
-            tokio::time::sleep(PATIENCE).await;
             socket.send(&[]).await?;
             let answer = tokio::time::timeout(PATIENCE, socket.recv(&mut [])).await;
             answer.map_or(Ok(0), |answer| answer)?;
+            tokio::time::sleep(PATIENCE).await;
         }
         Ok::<(), io::Error>(())
     };

@@ -8,21 +8,16 @@ use std::process::Child;
 use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
 
-use crate::siege::{Running, command, cpu_seconds, most_held_mb};
+use crate::process::Running;
+use crate::siege::command;
 
 /// A tunnel from a port here to one target.
 pub(super) struct Tunnel {
     /// Where programs connect to.
     pub(super) local: SocketAddr,
-    ends: [End; 2],
+    client: Running,
+    server: Running,
     _home: TempDir,
-}
-
-struct End {
-    name: &'static str,
-    process: Running,
-    /// What it held and had spent before anybody connected.
-    before: (f64, f64),
 }
 
 impl Tunnel {
@@ -43,31 +38,13 @@ impl Tunnel {
         let port = said(&mut server.0, "127.0.0.1:")?;
         let mut client = start(&format!("tunnel 127.0.0.1:{port} -L 127.0.0.1:0:{target}"))?;
         let local = said(&mut client.0, "Port 127.0.0.1:")?;
-        let end = |name, process: Running| -> Result<End> {
-            let pid = process.0.id();
-            Ok(End { name, before: (most_held_mb(pid)?, cpu_seconds(pid)?), process })
-        };
-        let ends = [end("client", client)?, end("server", server)?];
-        Ok(Tunnel { local: SocketAddr::from(([127, 0, 0, 1], local)), ends, _home: home })
+        let local = SocketAddr::from(([127, 0, 0, 1], local));
+        Ok(Tunnel { local, client, server, _home: home })
     }
 
-    /// What each end held at most and spent: for each of so many connections at once, or for one after the other.
-    pub(super) fn show(&self, at_once: Option<usize>, opened: u64) -> Result<()> {
-        for End { name, process, before: (held, spent) } in &self.ends {
-            let pid = process.0.id();
-            let (more, cpu) = (most_held_mb(pid)? - held, cpu_seconds(pid)? - spent);
-            match at_once {
-                Some(n) => println!(
-                    "    tunnel's {name}: {held:.0} MB, and {:.1} kB for each of {n}; {cpu:.1} s of CPU",
-                    1e3 * more / n as f64
-                ),
-                None => println!(
-                    "    tunnel's {name}: {:.2} ms of CPU for each of {opened}",
-                    1e3 * cpu / opened.max(1) as f64
-                ),
-            }
-        }
-        Ok(())
+    /// Of its client and its server.
+    pub(super) fn pids(&self) -> [u32; 2] {
+        [self.client.0.id(), self.server.0.id()]
     }
 }
 

@@ -12,7 +12,8 @@ use anyhow::{Context, Result, ensure};
 use tack_device::Clock;
 
 use super::attack::Attack;
-use super::{Running, pause, timed};
+use super::{pause, timed};
+use crate::process::Running;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fortress {

@@ -10,7 +10,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
 
-use super::{Running, pause};
+use super::pause;
+use crate::process::Running;
 
 const PROGRAM: &str = "/usr/sbin/sshd";
 

@@ -94,6 +94,8 @@ pub struct RecvConfig {
     pub durability: Durability,
     /// Whether to say nothing.
     pub quiet: bool,
+    /// What to tell the user before.
+    pub note: Option<String>,
     /// Who we are; `None` is without encryption.
     pub security: Option<ServerSecurity>,
     /// Which mechanism.
@@ -105,11 +107,12 @@ pub struct RecvConfig {
 impl RecvArgs {
     /// What the user meant.
     pub fn resolve(self) -> Result<RecvConfig, Failure> {
-        let destination = if self.dir.as_os_str() == "-" {
-            Destination::Stdout
+        let (destination, note) = if self.dir.as_os_str() == "-" {
+            (Destination::Stdout, None)
         } else {
             is_no_host(&self.dir, self.port)?;
-            Destination::Dir(self.dir)
+            let note = perhaps_a_port(&self.dir, self.port);
+            (Destination::Dir(self.dir), note)
         };
         let of_directories =
             [(self.keep, "--keep"), (self.overwrite, "--overwrite"), (self.no_sync, "--no-sync")];
@@ -128,11 +131,19 @@ impl RecvArgs {
             overwrite: self.overwrite,
             durability: if self.no_sync { Durability::Lazy } else { Durability::Synced },
             quiet: self.quiet,
+            note,
             security: (!self.insecure_plaintext).then_some(self.security),
             transport: self.transport,
             way,
         })
     }
+}
+
+/// Others of the kind take a port here. A year is a good name for a folder, too, so this is said and not refused.
+fn perhaps_a_port(dir: &Path, port: u16) -> Option<String> {
+    let number: u16 = dir.to_str()?.parse().ok()?;
+    let is_meant = number > 0 && port == DEFAULT_PORT && !dir.exists();
+    is_meant.then(|| format!("`{number}` becomes a folder; a port is given as `-p {number}`"))
 }
 
 /// Whoever takes this side for the other one names a host, which would become a folder.

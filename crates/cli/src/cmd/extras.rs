@@ -7,6 +7,7 @@ use clap::CommandFactory;
 use crate::args::Cli;
 use crate::args::extras::{CompletionsArgs, ManArgs};
 use crate::args::transport::own_identity;
+use crate::cmd::manual;
 use crate::exit::{ExitCode, Failure};
 use crate::transfer::name::printable;
 
@@ -21,15 +22,11 @@ pub fn completions(args: &CompletionsArgs) -> Result<ExitCode, Failure> {
 pub fn man(args: &ManArgs) -> Result<ExitCode, Failure> {
     let failed = |e: std::io::Error| Failure::new(ExitCode::Failed, format!("manual page: {e}"));
     let Some(dir) = &args.dir else {
-        let mut page = Vec::new();
-        clap_mangen::Man::new(Cli::command()).render(&mut page).map_err(failed)?;
-        return print(&page);
+        return print(manual::page().map_err(failed)?.as_bytes());
     };
-    std::fs::create_dir_all(dir)
-        .and_then(|()| clap_mangen::generate_to(Cli::command(), dir))
-        .map_err(|e| {
-            Failure::new(ExitCode::Failed, format!("cannot write to `{}`: {e}", dir.display()))
-        })?;
+    manual::write_all(dir).map_err(|e| {
+        Failure::new(ExitCode::Failed, format!("cannot write to `{}`: {e}", dir.display()))
+    })?;
     Ok(ExitCode::Success)
 }
 

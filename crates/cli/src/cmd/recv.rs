@@ -44,6 +44,7 @@ pub async fn run(config: RecvConfig, stop: Stop) -> Result<ExitCode, Failure> {
     let mut server = NetAccept::listen(&config.way, config.local, transport, identity)?;
     if !config.quiet {
         explain(&config, &server).await;
+        config.note.iter().for_each(|note| eprintln!("tack: {note}"));
     }
     let result = match &config.destination {
         Destination::Stdout => {

@@ -12,7 +12,7 @@ use crate::net::NetAccept;
 use crate::stop::Stop;
 use crate::tunnel::client::{Service, Streams};
 use crate::tunnel::forward::Local;
-use crate::tunnel::limits::Limits;
+use crate::tunnel::limits::{Limits, handshakes};
 use crate::tunnel::link::{Keeper, Server, keepalive};
 use crate::tunnel::{raise_descriptor_limit, server};
 use tack_net::HostPort;
@@ -31,7 +31,8 @@ async fn serve(config: ServeConfig, stop: Stop) -> Result<ExitCode, Failure> {
     let identity = config.security.as_ref().map(admitting).transpose()?;
     let mut transport = config.transport.conn_config();
     transport.keepalive = Some(keepalive());
-    let mut server = NetAccept::listen(&config.way, config.local, transport, identity)?;
+    let server = NetAccept::listen(&config.way, config.local, transport, identity)?;
+    let mut server = server.within(handshakes());
     if !config.quiet {
         let invitation =
             Invitation { doing: "Serving a tunnel", what: "what passes", may: "use it" };
@@ -50,13 +51,13 @@ async fn connect(config: ClientConfig, stop: Stop) -> Result<ExitCode, Failure> 
     let mut listeners = Vec::new();
     for forward in &config.forwards {
         let service = Service::Forward(forward.target.clone());
-        listeners.extend(listen(&forward.local, &service).await?);
+        listeners.extend(listen(&forward.local, &service)?);
     }
     for proxy in &config.proxies {
-        listeners.extend(listen(proxy, &Service::Proxy { eager: config.eager }).await?);
+        listeners.extend(listen(proxy, &Service::Proxy { eager: config.eager })?);
     }
     if let Some(port) = config.transparent {
-        listeners.extend(listen(&Local::everywhere(port), &Service::Intercepted).await?);
+        listeners.extend(listen(&Local::everywhere(port), &Service::Intercepted)?);
     }
     let server = Server {
         host: config.host.clone(),
@@ -83,8 +84,8 @@ async fn connect(config: ClientConfig, stop: Stop) -> Result<ExitCode, Failure> 
     kept.map(|()| ExitCode::Interrupted)
 }
 
-async fn listen(local: &Local, service: &Service) -> Result<Vec<(TcpListener, Service)>, Failure> {
-    let listening = local.listen().await.map_err(|e| {
+fn listen(local: &Local, service: &Service) -> Result<Vec<(TcpListener, Service)>, Failure> {
+    let listening = local.listen().map_err(|e| {
         Failure::new(ExitCode::Failed, format!("cannot listen on port {}: {e}", local.port))
     })?;
     Ok(listening.into_iter().map(|listener| (listener, service.clone())).collect())

@@ -6,7 +6,9 @@ use std::net::SocketAddr;
 use tack_net::budget::Peer;
 use tack_net::quic::QuicStream;
 use tack_net::tls::{Acceptor, Fingerprint, TlsError};
-use tack_net::{ConnConfig, SecureListener, SecureStream, SocketConfig, TackListener, quic};
+use tack_net::{
+    ConnConfig, HandshakeLimits, SecureListener, SecureStream, SocketConfig, TackListener, quic,
+};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 
 use super::carrier::Carrier;
@@ -90,6 +92,17 @@ impl NetAccept {
             }
         };
         Ok(Self { carrier, listener, fingerprint, door })
+    }
+
+    /// The same with other limits on who has not come in yet; without encryption nobody waits for that.
+    #[must_use]
+    pub fn within(self, limits: HandshakeLimits) -> Self {
+        let listener = match self.listener {
+            Listener::Plain(listener) => Listener::Plain(listener),
+            Listener::Tls(listener) => Listener::Tls(Box::new(listener.limits(limits))),
+            Listener::Quic(listener) => Listener::Quic(Box::new(listener.limits(limits))),
+        };
+        Self { listener, ..self }
     }
 
     /// Where it listens.

@@ -5,11 +5,14 @@ use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 
 use super::target::{Host, Target};
 use crate::net::OwnAddress;
 use tack_net::HostPort;
+
+/// Programs that wait to be taken in; the system may allow fewer.
+const QUEUE: u32 = 4_096;
 
 /// `[BIND:]PORT`: where programs connect to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -111,23 +114,33 @@ impl Local {
     ///
     /// # Errors
     /// The address is taken or not ours.
-    pub async fn listen(&self) -> io::Result<Vec<TcpListener>> {
+    pub fn listen(&self) -> io::Result<Vec<TcpListener>> {
         match self.bind {
-            Some(Bind::Ip(ip)) => Ok(vec![TcpListener::bind(ip.port(self.port)).await?]),
-            Some(Bind::All) => match TcpListener::bind((Ipv6Addr::UNSPECIFIED, self.port)).await {
+            Some(Bind::Ip(ip)) => Ok(vec![listener(ip.port(self.port))?]),
+            Some(Bind::All) => match listener((Ipv6Addr::UNSPECIFIED, self.port).into()) {
                 // It takes IPv4 as well.
                 Ok(both) => Ok(vec![both]),
                 Err(e) if e.kind() == io::ErrorKind::AddrInUse => Err(e),
-                Err(_) => Ok(vec![TcpListener::bind((Ipv4Addr::UNSPECIFIED, self.port)).await?]),
+                Err(_) => Ok(vec![listener((Ipv4Addr::UNSPECIFIED, self.port).into())?]),
             },
             None => {
-                let four = TcpListener::bind((Ipv4Addr::LOCALHOST, self.port)).await?;
+                let four = listener((Ipv4Addr::LOCALHOST, self.port).into())?;
                 let port = four.local_addr()?.port();
-                let six = TcpListener::bind(SocketAddr::from((Ipv6Addr::LOCALHOST, port))).await;
+                let six = listener((Ipv6Addr::LOCALHOST, port).into());
                 Ok([Some(four), six.ok()].into_iter().flatten().collect())
             }
         }
     }
+}
+
+/// Programs that connect while the queue is full wait for a second, and then twice as long each time.
+fn listener(at: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if at.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    // As tokio's own listeners: what is left of old connections does not keep the port.
+    #[cfg(unix)]
+    socket.set_reuseaddr(true)?;
+    socket.bind(at)?;
+    socket.listen(QUEUE)
 }
 
 #[cfg(test)]

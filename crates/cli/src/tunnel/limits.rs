@@ -10,10 +10,12 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use tack_net::HandshakeLimits;
 use tack_net::budget::{Budget, Exhausted, Grant, LEVELS, Network, Peer};
 use tokio::sync::Notify;
 
 use super::MAX_STREAMS;
+use super::pool::MOST_ATTEMPTS;
 use crate::conn::{Connection, Meter};
 
 /// How often memory is looked at.
@@ -46,6 +48,14 @@ impl Default for Limits {
             memory: (2 << 30, 1 << 30),
         }
     }
+}
+
+/// On who has not come in yet: of one address what a client begins at once, and once more for each that is late.
+pub fn handshakes() -> HandshakeLimits {
+    HandshakeLimits::default().with(|it| {
+        it.of_one_peer = 2 * MOST_ATTEMPTS;
+        it.at_once = 4 * it.of_one_peer;
+    })
 }
 
 /// Who holds what. Clones share the same.

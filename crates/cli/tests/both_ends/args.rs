@@ -79,6 +79,28 @@ fn recv_takes_a_host_for_a_mistake_and_not_for_the_name_of_a_folder() {
 }
 
 #[test]
+fn recv_says_that_a_number_becomes_a_folder_where_a_port_may_be_meant() {
+    let note = |line: &str| {
+        let Ok(Command::Recv(args)) = parse(line) else { panic!("{line}") };
+        args.resolve().unwrap().note
+    };
+    assert!(note("tack recv 9000").unwrap().contains("-p 9000"));
+    for line in ["tack recv", "tack recv 9000 -p 77", "tack recv 0", "tack recv ./9000"] {
+        assert_eq!(note(line), None, "{line}");
+    }
+}
+
+#[test]
+fn perf_with_a_host_alone_says_where_that_belongs() {
+    for line in ["tack perf nas:77", "tack perf nas:77 -t 3", "tack perf -R nas:77"] {
+        let said = parse(line).unwrap_err().to_string();
+        assert!(said.contains("`tack perf -c nas:77`"), "{said}");
+    }
+    let said = parse("tack perf --nonsense").unwrap_err().to_string();
+    assert!(!said.contains("measures to there"), "{said}");
+}
+
+#[test]
 fn recv_refuses_flags_that_mean_nothing_for_a_stream() {
     for flag in ["--keep", "--overwrite", "--no-sync"] {
         let Ok(Command::Recv(args)) = parse(&format!("tack recv - {flag}")) else { panic!() };

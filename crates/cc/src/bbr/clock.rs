@@ -4,7 +4,7 @@
 //! that passed is divided by the interval in force:
 //!
 //! ```text
-//! unit     = max(1/f, SRTT/4)
+//! unit     = max(1/f, SRTT/4, 2 * MSS/bw)
 //! position = sum of elapsed / unit
 //! ```
 //!
@@ -17,6 +17,10 @@
 //! forget within two rounds. And behind a queue of ten RTTmin, in which a path that became slow for
 //! half a second leaves a flow, 40 intervals are one round: the filter would forget what the path can
 //! do before anything sent since comes back. Ten rounds is what BBR remembers.
+//!
+//! Where counting rules Eq. 4, `1/f` is what two segments take, whatever interval was agreed on: on a path of a
+//! packet or less, 40 intervals of RTTmin/4 were three packets, and with one in seven lost the best of three is
+//! less than what was sent, so that the estimate fell for ever.
 
 use core::time::Duration;
 
@@ -29,10 +33,12 @@ pub(crate) struct TackClock {
     /// Elapsed, not yet a whole unit.
     carry: Duration,
     settled: Instant,
-    /// Zero until the first RTT is known: time stands still.
+    /// What is counted in. Zero until the first RTT is known: time stands still.
     unit: Duration,
-    /// `1/f`.
+    /// `1/f` of the period rule.
     interval: Duration,
+    /// `1/f` of the period rule, by the round trip as it is.
+    stretched: Duration,
     /// Units since feedback was last heard.
     silence: u64,
 }
@@ -53,22 +59,25 @@ impl TackClock {
             settled: now,
             unit: Duration::ZERO,
             interval: Duration::ZERO,
+            stretched: Duration::ZERO,
             silence: 0,
         }
     }
 
-    /// Feedback arrived; these are in force from now on.
+    /// Feedback arrived; these are in force from now on. `counting`: what two segments take.
     pub(crate) fn on_feedback(
         &mut self,
         ack_interval: Duration,
         rtt_min: Option<Duration>,
         srtt: Option<Duration>,
+        counting: Duration,
         now: Instant,
     ) {
         self.advance(now);
         self.silence = 0;
         self.interval = ack_interval.max(rtt_min.unwrap_or(Duration::ZERO) / BETA);
-        self.unit = self.interval.max(srtt.unwrap_or(Duration::ZERO) / BETA);
+        self.stretched = self.interval.max(srtt.unwrap_or(Duration::ZERO) / BETA);
+        self.unit = self.stretched.max(counting);
     }
 
     /// Position at `now`, in intervals.
@@ -92,9 +101,9 @@ impl TackClock {
         self.settled = self.settled.max(now);
     }
 
-    /// What is counted in, see the module. Zero while unknown.
-    pub(crate) fn unit(&self) -> Duration {
-        self.unit
+    /// `1/f` of the period rule, never below SRTT/4. Zero while unknown.
+    pub(crate) fn stretched(&self) -> Duration {
+        self.stretched
     }
 
     /// `1/f`: the interval in force, never below RTTmin/4. Zero while unknown.
@@ -111,7 +120,7 @@ mod tests {
 
     fn running() -> TackClock {
         let mut clock = TackClock::new(Instant::ZERO);
-        clock.on_feedback(UNIT, None, None, Instant::ZERO);
+        clock.on_feedback(UNIT, None, None, Duration::ZERO, Instant::ZERO);
         clock
     }
 
@@ -120,9 +129,9 @@ mod tests {
         let (mut every, mut few) = (running(), running());
         for n in 1..=100 {
             let now = Instant::from_millis(5 * n);
-            every.on_feedback(UNIT, None, None, now);
+            every.on_feedback(UNIT, None, None, Duration::ZERO, now);
             if n % 2 == 0 {
-                few.on_feedback(UNIT, None, None, now);
+                few.on_feedback(UNIT, None, None, Duration::ZERO, now);
             }
         }
         let end = Instant::from_millis(500);
@@ -133,7 +142,7 @@ mod tests {
     fn fractions_of_an_interval_add_up_without_loss() {
         let mut clock = running();
         for ms in 1..=1_003 {
-            clock.on_feedback(UNIT, None, None, Instant::from_millis(ms));
+            clock.on_feedback(UNIT, None, None, Duration::ZERO, Instant::from_millis(ms));
         }
         assert_eq!(clock.advance(Instant::from_millis(1_005)), 201);
     }
@@ -144,7 +153,7 @@ mod tests {
         for ms in [100, 200, 250] {
             assert_eq!(clock.advance(Instant::from_millis(ms)), 3);
         }
-        clock.on_feedback(UNIT, None, None, Instant::from_millis(251));
+        clock.on_feedback(UNIT, None, None, Duration::ZERO, Instant::from_millis(251));
         assert_eq!(clock.advance(Instant::from_millis(256)), 4);
     }
 
@@ -152,7 +161,13 @@ mod tests {
     fn per_packet_acknowledgments_leave_a_quarter_round_trip_as_unit() {
         let mut clock = TackClock::new(Instant::ZERO);
         let rtt_min = Some(Duration::from_millis(40));
-        clock.on_feedback(Duration::from_micros(100), rtt_min, rtt_min, Instant::ZERO);
+        clock.on_feedback(
+            Duration::from_micros(100),
+            rtt_min,
+            rtt_min,
+            Duration::ZERO,
+            Instant::ZERO,
+        );
         assert_eq!(clock.interval(), Duration::from_millis(10));
         assert_eq!(clock.advance(Instant::from_millis(20)), 2);
     }
@@ -161,8 +176,18 @@ mod tests {
     fn skipped_time_and_time_before_the_first_interval_do_not_count() {
         let mut clock = TackClock::new(Instant::ZERO);
         assert_eq!(clock.advance(Instant::from_secs(1)), 0);
-        clock.on_feedback(UNIT, None, None, Instant::from_secs(1));
+        clock.on_feedback(UNIT, None, None, Duration::ZERO, Instant::from_secs(1));
         clock.skip(Instant::from_secs(9));
         assert_eq!(clock.advance(Instant::from_secs(9) + UNIT), 1);
+    }
+
+    #[test]
+    fn where_two_segments_take_longer_than_an_interval_they_are_what_is_counted() {
+        let mut clock = TackClock::new(Instant::ZERO);
+        let (rtt, counting) = (Some(Duration::from_millis(2)), Duration::from_millis(8));
+        clock.on_feedback(Duration::from_micros(500), rtt, rtt, counting, Instant::ZERO);
+        let quarter = Duration::from_micros(500);
+        assert_eq!((clock.stretched(), clock.interval()), (quarter, quarter));
+        assert_eq!(clock.advance(Instant::from_millis(17)), 2);
     }
 }

@@ -22,8 +22,7 @@
 //! Not fewer than four, though two would lose less: where what is lost is random after all, the rate of two
 //! packets in flight is all that is measured from then on, a quarter of the path's. But no random loss takes a
 //! fifth for long; where that much is lost, the buffer is shorter than what many flows put in, and too short
-//! for a wait to be seen. (What it costs where random loss does: over 3 Mbit/s and 5 ms, a packet's worth, a tenth of
-//! the goodput at 15 %, a sixth at 30 %. Where 100 packets fit, nothing.)
+//! for a wait to be seen.
 //!
 //! Deviation: [TON §VI-D] knows no such bound.
 

@@ -121,7 +121,9 @@ impl Model {
             self.clock.skip(ack.now);
             self.limited_until = self.delivered.saturating_add(ack.in_flight);
         }
-        self.clock.on_feedback(ack.ack_interval, self.min_rtt.get(), self.srtt, ack.now);
+        let two = self.bandwidth.get().and_then(|rate| rate.time_for(2 * stance.mss));
+        let counting = two.unwrap_or(Duration::ZERO);
+        self.clock.on_feedback(ack.ack_interval, self.min_rtt.get(), self.srtt, counting, ack.now);
         let news = ack.rate.map(|rate| self.on_rate(&rate, ack, stance));
         self.delivered_marks.on_ack(self.delivered, self.srtt, ack.now);
         news.unwrap_or(News { round_started: false, verdict: Verdict::None })

@@ -30,7 +30,7 @@ impl Bbr {
         if !self.is_receiver_based() || known {
             return Rate::ZERO;
         }
-        Rate::from_bytes_over(self.mss(), self.model.clock.unit()).unwrap_or(Rate::ZERO)
+        Rate::from_bytes_over(self.mss(), self.model.clock.stretched()).unwrap_or(Rate::ZERO)
     }
 
     /// A segment per second, whatever the estimate: or no acknowledgment could ever correct it.

@@ -252,12 +252,16 @@ fn a_policer_is_found_and_obeyed() {
 
 #[test]
 fn where_a_path_is_won_a_few_times_a_second_bursts_grow_to_what_it_takes_at_once() {
-    for seed in 1..6 {
+    // A flow may be long unlucky: forty of them.
+    let share = |seed| {
         let mut path = Path::new(1_000, 1, Feedback::Tack);
         (path.aggregate, path.contention) = (128, Duration::from_millis(150));
         (path.buffer_bytes, path.seed) = (1_000 * MSS, seed);
         let trace = path.run(Algorithm::Bbr, secs(40));
-        let share = trace.goodput(20.0, 40.0).as_mbps_f64() / (128.0 * 1.5e3 * 8.0 / 0.15 / 1e6);
-        assert!(share >= 0.75, "seed {seed}: {share} of what the path carries");
-    }
+        trace.goodput(20.0, 40.0).as_mbps_f64() / (128.0 * 1.5e3 * 8.0 / 0.15 / 1e6)
+    };
+    let mut shares: Vec<f64> = (1..41).map(share).collect();
+    shares.sort_by(f64::total_cmp);
+    let mean = shares.iter().sum::<f64>() / shares.len() as f64;
+    assert!(mean >= 0.8 && shares[4] >= 0.7, "of what the path carries: {shares:.2?}");
 }

@@ -39,7 +39,7 @@ fn the_sample_of_fat_paths_holds_what_its_experiment_expects_of_it() {
 /// The file says how many draws with which seed, and how many of them must hold what.
 fn sample(mut experiment: Experiment) {
     let sample = experiment.sample;
-    (experiment.limits.packets, experiment.limits.reruns) = (sample.packets, 0);
+    experiment.limits.packets = sample.packets;
     let draws: Vec<Draw> =
         (0..sample.draws).map(|i| Draw::new(&experiment, i, sample.seed)).collect();
     let names: Vec<&str> = experiment.property.iter().map(|p| p.name.as_str()).collect();

@@ -12,7 +12,9 @@
 //!
 //! Where packets wait on the way, the window is longer by as much: a station among many sends in turns
 //! that are far apart, and a part of them says nothing of its share. It does not reach back over a pause
-//! of the sender, of which the path has no part, unless `2 * alpha` does. And what a medium held up and
+//! of the sender, of which the path has no part, unless `2 * alpha` does; but where packets from before and after
+//! the pause arrive closer together than half of it, the path was still at work on the former: what comes in
+//! a rush after the path stood still, under a window that was full meanwhile, is not its rate. And what a medium held up and
 //! then lets go at once came no faster than it left, by the sender's own clock: as the senders of TCP
 //! take the longer of sending and acknowledging [draft-cheng-iccrg-delivery-rate-estimation].
 //!
@@ -75,7 +77,9 @@ impl Delivery {
     /// `delivered` distinct bytes are here in all, the last of them since `now`. They had left by
     /// `departed` of the sender's clock.
     pub(super) fn on_arrival(&mut self, delivered: u64, departed: Duration, now: Instant) {
-        if departed - self.last_departure > self.window / 2 {
+        let pause = departed - self.last_departure;
+        let path_rested = self.last_arrival.is_none_or(|last| now - last >= pause / 2);
+        if pause > self.window / 2 && path_rested {
             self.unbroken = now;
         }
         self.last_departure = departed;
@@ -293,6 +297,32 @@ mod tests {
         // It sends 40 KB in 20 ms, then nothing for 60 ms; the path adds nothing.
         let rates = of_turns(|turn, i| ms(turn * 80 + i));
         assert_eq!(rates.iter().max(), Some(&Rate::from_mbps(16)));
+    }
+
+    #[test]
+    fn a_pause_of_a_full_window_is_no_reason_to_measure_the_rush_after_a_standstill_alone() {
+        // Each second the path stands still for 500 ms: 40 packets wait, and are let go in 40 ms, the others
+        // pass as they come, one per 10 ms. The sender's window is full from 200 ms on.
+        let mut d = Delivery::new();
+        let mut rates = Vec::new();
+        for second in 0..20u64 {
+            for i in 0..50u64 {
+                let (departed, arrived) = match i {
+                    0..20 => (i * 10, 500_000 + i * 1_000),
+                    20..40 => (i + 480, 500_000 + i * 1_000),
+                    _ => (i * 10 + 150, i * 10_000 + 150_000),
+                };
+                d.on_arrival(
+                    (second * 50 + i + 1) * 1_000,
+                    ms(second * 1_000 + departed),
+                    Instant::from_micros(second * 1_000_000 + arrived),
+                );
+                if i % 5 == 4 {
+                    rates.extend(d.on_tack(ms(10), ms(500)));
+                }
+            }
+        }
+        assert!(rates.iter().all(|rate| *rate < Rate::from_mbps(2)), "{rates:?}");
     }
 
     #[test]

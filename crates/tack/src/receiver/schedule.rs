@@ -27,8 +27,9 @@
 //!
 //! Where data goes the other way, too, it carries the cumulative acknowledgment, and a TACK would
 //! repeat it: then one per RTTmin is enough, for what only TACKs tell (rate, round trip, loss), as long
-//! as data leaves. A TACK waits for that for three usual gaps, half an RTTmin at most, and the next
-//! sixteen not at all if that was in vain: a response does not begin before the request is whole.
+//! as data leaves. Where data usually follows L segments within half an RTTmin, a TACK waits for it three times as
+//! long as that takes, half an RTTmin at most, and the next sixteen not at all if that was in vain: a response
+//! does not begin before the request is whole.
 //!
 //! What arrives together is acknowledged together. An A-MPDU of sixty packets often comes when a TACK is overdue:
 //! acknowledged at its second packet, it left the others to another TACK a period later, and behind an access
@@ -68,8 +69,8 @@ const OPTIONS: u64 = 24;
 const WORTH_ESTIMATES: u64 = 8;
 const BULK_RTTS: u32 = 4;
 const DIALOGUE: u64 = 8;
-/// Usual gaps between departures of data after which it has paused.
-const PACE_SLACK: u32 = 3;
+/// Times that data in return usually takes after which it has paused.
+const ANSWER_SLACK: u32 = 3;
 
 /// Decides when a TACK is due.
 #[derive(Debug)]
@@ -114,8 +115,10 @@ pub(super) struct Schedule {
     last_due: Option<Instant>,
     /// Data that left since the last TACK has acknowledged something.
     said_by_data: bool,
-    /// When data last left, and how long after other data, smoothed.
-    departures: Option<(Instant, Duration)>,
+    /// When L segments were here since data last left.
+    unanswered: Option<Instant>,
+    /// How long after that data leaves, smoothed; `None` before it ever did.
+    answer: Option<Duration>,
 }
 
 impl Schedule {
@@ -143,7 +146,8 @@ impl Schedule {
             at_once: None,
             last_due: None,
             said_by_data: false,
-            departures: None,
+            unanswered: None,
+            answer: None,
         }
     }
 
@@ -165,6 +169,7 @@ impl Schedule {
         self.unsaid = self.unsaid.saturating_add(bytes);
         if self.unsaid >= self.quota() {
             self.full_at.get_or_insert(now);
+            self.unanswered.get_or_insert(now);
         }
         let began = *self.began.get_or_insert(now);
         let quotas = self.counted / self.quota().max(1);
@@ -199,12 +204,10 @@ impl Schedule {
 
     /// Data leaves. Where it acknowledges everything received, nothing is owed but estimates.
     pub(super) fn on_data_left(&mut self, says_all: bool, now: Instant) {
-        self.departures = match self.departures {
-            None => Some((now, self.flush)),
-            // Packets of one instant are one departure.
-            Some((last, gap)) if last == now => Some((last, gap)),
-            Some((last, gap)) => Some((now, gap * 3 / 4 + (now - last).min(self.flush) / 4)),
-        };
+        if let Some(full) = self.unanswered.take() {
+            let usual = self.answer.unwrap_or(self.flush);
+            self.answer = Some(usual * 3 / 4 + (now - full).min(self.flush) / 4);
+        }
         if says_all && self.oldest.is_some() && self.at_once.is_none() && !self.per_packet {
             self.said_by_data = true;
             // What has come is said; what comes next is not.
@@ -246,7 +249,7 @@ impl Schedule {
             self.last_due.map_or(from, |last| from.max(last + spacing))
         };
         let spacing = equations::stretched(self.alpha, self.queued, self.rtt_min);
-        let full = self.full_at.map(|full| spaced(self.unless_said(full), spacing));
+        let full = self.full_at.map(|full| spaced(full + self.for_data(), spacing));
         let worth = self.worth_at.filter(|_| self.said_by_data).map(|at| {
             // A sender that probes for bandwidth learns it from TACKs alone.
             let probing = self.regime == Regime::Startup;
@@ -255,11 +258,11 @@ impl Schedule {
         earliest(full, worth)
     }
 
-    /// `full`, or when data in return at its usual pace would have said the same.
-    fn unless_said(&self, full: Instant) -> Instant {
-        let pace = self.departures.filter(|_| self.said_by_data && self.silent == 0);
+    /// How long a TACK waits for data in return that would say the same; zero where it usually takes too long.
+    fn for_data(&self) -> Duration {
         let most = self.alpha.max(self.rtt_min / 2);
-        pace.map_or(full, |(_, gap)| full + (gap * PACE_SLACK).min(most))
+        let usual = self.answer.filter(|answer| self.silent == 0 && *answer <= most);
+        usual.map_or(Duration::ZERO, |usual| (usual * ANSWER_SLACK).clamp(most / 8, most))
     }
 
     fn patience(&self) -> Duration {
@@ -284,7 +287,7 @@ impl Schedule {
             _ => self.distrust.saturating_sub(1),
         };
         // One that did not wait says nothing of whether it would have been in vain.
-        let in_vain = self.full_at.is_some() && self.said_by_data && self.silent == 0;
+        let in_vain = self.full_at.is_some() && !self.for_data().is_zero();
         self.silent = if in_vain && self.at_once.is_none() && self.worth_at.is_none() {
             DISTRUST
         } else {

@@ -240,6 +240,30 @@ fn a_dialogue_that_once_waited_in_vain_for_data_in_return_trusts_it_again() {
 }
 
 #[test]
+fn a_dialogue_whose_tacks_come_before_its_data_soon_waits_for_it() {
+    // RTTmin 30 ms: what would be acknowledged at once is answered 5 ms later.
+    let frequency =
+        Frequency { rtt_min: ms(30), ..frequency(Regime::Steady, Duration::from_micros(7_500), 2) };
+    let mut s = Schedule::new(&params(StartupAcks::PerRtt(16), 2));
+    s.on_frequency(&frequency);
+    let mut tacks = 0;
+    for begun in (0..100).map(|exchange| exchange * 37) {
+        for t in begun..begun + 5 {
+            if t == begun {
+                s.on_arrival(1_000, false, at(t));
+                s.on_arrival(1_000, false, at(t));
+            }
+            if s.by_rules().is_some_and(|due| due <= at(t)) {
+                s.on_tack(at(t));
+                tacks += 1;
+            }
+        }
+        s.on_data_left(true, at(begun + 5));
+    }
+    assert!(tacks <= 8, "{tacks}");
+}
+
+#[test]
 fn what_comes_after_data_in_return_has_its_own_flush_timer() {
     let mut s = steady(ms(10), 2);
     s.on_arrival(5_000, false, at(1));
@@ -272,8 +296,10 @@ struct Model {
     last_due: Option<Instant>,
     /// Every arrival.
     all: Vec<Instant>,
-    /// Every departure of data.
-    departures: Vec<Instant>,
+    /// Arrivals that found L segments unsaid, since data last left.
+    unanswered: Vec<Instant>,
+    /// How long after the first of them data left, each time.
+    answers: Vec<Duration>,
     /// TACKs since one waited for the pace in vain.
     trusted_in: u32,
     /// TACKs since one waited for data in return in vain.
@@ -325,15 +351,14 @@ impl Model {
 
     /// How long data in return may take to say the same.
     fn pause(&self) -> Duration {
-        if self.departures.is_empty() || self.silent > 0 {
+        let usual = |usual, answer: &Duration| usual * 3 / 4 + (*answer).min(FLUSH) / 4;
+        let usual: Duration = self.answers.iter().fold(FLUSH, usual);
+        let Frequency { interval: alpha, rtt_min, .. } = self.frequency;
+        let most = alpha.max(rtt_min / 2);
+        if self.answers.is_empty() || self.silent > 0 || usual > most {
             return Duration::ZERO;
         }
-        let mut gap = FLUSH;
-        for pair in self.departures.windows(2).filter(|pair| pair[0] < pair[1]) {
-            gap = gap * 3 / 4 + (pair[1] - pair[0]).min(FLUSH) / 4;
-        }
-        let Frequency { interval: alpha, rtt_min, .. } = self.frequency;
-        (gap * PACE_SLACK).min(alpha.max(rtt_min / 2))
+        (usual * ANSWER_SLACK).clamp(most / 8, most)
     }
 
     fn full_at(&self) -> Option<Instant> {
@@ -366,15 +391,15 @@ impl Model {
         let flush = *oldest + alpha.max(self.patience()).min(MAX_DELAY);
         let spaced = |t: Instant, by: Duration| self.last_due.map_or(t, |last| t.max(last + by));
         let said = self.arrivals.iter().any(|(.., said)| *said);
-        let pause = if said { self.pause() } else { Duration::ZERO };
-        let full = self.full_at().map(|full| spaced(full + pause, alpha));
+        let full = self.full_at().map(|full| spaced(full + self.pause(), alpha));
         let worth = self.worth_at().filter(|_| said);
         let worth = worth.map(|t| spaced(t, if probing { alpha } else { alpha.max(rtt_min) }));
         [Some(flush), full, worth, self.demanded].into_iter().flatten().min()
     }
 
     fn on_data_left(&mut self, now: Instant) {
-        self.departures.push(now);
+        self.answers.extend(self.unanswered.first().map(|full| now - *full));
+        self.unanswered.clear();
         if self.demanded.is_none() {
             self.arrivals.iter_mut().for_each(|(.., said)| *said = true);
         }
@@ -390,9 +415,9 @@ impl Model {
             None if in_vain => DISTRUST,
             _ => self.trusted_in.saturating_sub(1),
         };
-        let said = self.arrivals.iter().any(|(.., said)| *said);
+        let waited = !self.pause().is_zero();
         self.silent = match (self.full_at(), self.demanded) {
-            (Some(_), None) if said && self.silent == 0 && self.worth_at().is_none() => DISTRUST,
+            (Some(_), None) if waited && self.worth_at().is_none() => DISTRUST,
             _ => self.silent.saturating_sub(1),
         };
         self.last_due = Some(self.due().unwrap().min(now));
@@ -418,7 +443,8 @@ fn random_arrivals_and_polls_agree_with_the_model() {
             demanded: None,
             last_due: None,
             all: Vec::new(),
-            departures: Vec::new(),
+            unanswered: Vec::new(),
+            answers: Vec::new(),
             trusted_in: 0,
             silent: 0,
         };
@@ -430,6 +456,7 @@ fn random_arrivals_and_polls_agree_with_the_model() {
                 let at_once = next(30) == at_once;
                 s.on_arrival(bytes, at_once, now);
                 m.arrivals.push((now, bytes, false));
+                m.unanswered.extend(m.full_at().map(|_| now));
                 m.all.push(now);
                 m.demanded = m.demanded.or(at_once.then_some(now));
             }

@@ -389,15 +389,18 @@ impl Connection {
     }
 
     /// The peer may have keys of one space only, and a server that is done with the handshake has none of it
-    /// any more: where something is in flight in others it goes along [RFC 9002 §6.2.4].
+    /// any more: where something is in flight in others it goes along [RFC 9002 §6.2.4]. A client that has
+    /// finished asks in 1-RTT packets, too, until it knows that the server has.
     fn probe_beside(&mut self, space: SpaceId) {
+        let has_finished = self.side == Side::Client && self.is_established();
         for other in SpaceId::ALL {
             let has_keys = match other {
                 SpaceId::Initial => self.initial_keys.is_some(),
                 SpaceId::Handshake => self.handshake_keys.is_some(),
                 SpaceId::Data => self.can_send_data(),
             };
-            if other != space && has_keys && self.recovery.is_in_flight(other) {
+            let asks = self.recovery.is_in_flight(other) || other == SpaceId::Data && has_finished;
+            if other != space && has_keys && asks {
                 self.spaces[other as usize].probes = PROBES;
                 if other != SpaceId::Data {
                     // Half a flight gets nobody further.

@@ -410,6 +410,28 @@ impl Connection {
         }
     }
 
+    /// A server has answered, and the client has not said that it heard all of that.
+    pub(super) fn has_flight_in_flight(&self) -> bool {
+        let is_serving = self.side == Side::Server && matches!(self.state, State::Handshaking);
+        is_serving && FLIGHT.into_iter().any(|space| self.recovery.is_in_flight(space))
+    }
+
+    /// A client that asks by a probe has not got the server's flight. It is said again before a timer would, which
+    /// knows nothing yet of the round trip, but not without end [RFC 9002 §6.2.3].
+    pub(super) fn say_flight_again(&mut self, now: Instant) {
+        if self.flights_again == MOST_FLIGHTS_AGAIN {
+            return;
+        }
+        self.flights_again += 1;
+        for space in FLIGHT {
+            if self.recovery.is_in_flight(space) {
+                self.spaces[space as usize].probes = PROBES;
+                self.recovery.repeat_oldest(space);
+            }
+        }
+        self.read_fates(now);
+    }
+
     /// A timeout: are packets too long for a path that says nothing?
     fn suspect_packet_size(&mut self, now: Instant) {
         self.timeouts_in_a_row += 1;
@@ -430,3 +452,7 @@ impl Connection {
 /// Packets that a probe timeout sends [RFC 9002 §6.2.4]. One is enough: a second one would cost the
 /// medium as much again.
 const PROBES: u8 = 1;
+/// Where a server's flight is.
+const FLIGHT: [SpaceId; 2] = [SpaceId::Initial, SpaceId::Handshake];
+/// A client doubles its time between probes: these reach as far as it would wait.
+const MOST_FLIGHTS_AGAIN: u8 = 10;

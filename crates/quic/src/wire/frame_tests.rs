@@ -207,7 +207,7 @@ fn a_tack_survives_as_an_ack_frame_and_a_report() {
     for _ in 0..2_000 {
         let acked = ack(&mut rng);
         let report = Report { unsettled: 0, ..report(&mut rng) };
-        let oldest = if rng.next() % 2 == 0 { u64::MAX } else { rng.next() % 99 };
+        let oldest = if rng.below(2) == 0 { u64::MAX } else { rng.below(99) };
         let tack = report.tack(&acked, oldest);
         assert_eq!(Ack::from(&tack).ranges, acked.ranges);
         assert_eq!(Report::of(&tack), report);

@@ -174,6 +174,8 @@ pub struct Connection {
     confirmed: bool,
     /// A client has said its Finished twice.
     has_finished_again: bool,
+    /// How often a server has said its flight again because it was asked to.
+    flights_again: u8,
     /// Packets that came before their keys, and the ECN field of each.
     held: Vec<(PacketKind, Vec<u8>, u8)>,
     /// Since when nothing came, or left that asks for an answer.

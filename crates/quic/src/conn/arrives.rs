@@ -276,6 +276,8 @@ impl Connection {
             self.path.validate();
             self.discard_initial(now);
         }
+        // Of what the server has answered something is missing.
+        let is_asking = space == SpaceId::Initial && self.has_flight_in_flight();
         let is_newest = open.number >= self.spaces[space as usize].acks.expected();
         let origin = Origin { from, bytes: len, dcid: open.dcid };
         let read = self.read_frames(kind, open.frames, &origin, now)?;
@@ -297,6 +299,9 @@ impl Connection {
         };
         self.spaces[space as usize].acks.on_packet(&packet, now);
         self.apply_ack(space, &read, now)?;
+        if is_asking && read.eliciting {
+            self.say_flight_again(now);
+        }
         if kind == PacketKind::OneRtt && is_newest && !read.only_probes {
             self.follow(from, len, now);
         }

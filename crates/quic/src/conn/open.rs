@@ -193,6 +193,7 @@ impl Connection {
             handshake_done_owed: false,
             confirmed: false,
             has_finished_again: false,
+            flights_again: 0,
             held: Vec::new(),
             idle_since: now,
             heard_since_asking: true,

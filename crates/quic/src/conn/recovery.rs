@@ -340,6 +340,11 @@ impl Recovery {
         (self.pto_base() * (1 << self.pto_count.min(MAX_BACKOFF))).min(MAX_PTO)
     }
 
+    /// Probe timeouts since an acknowledgment; those of TACK are its own.
+    pub(crate) fn probes_in_vain(&self) -> u32 {
+        self.pto_count
+    }
+
     /// Packets that were marked on this path and are known to have arrived since it was last asked.
     pub(crate) fn take_marked(&mut self) -> u64 {
         core::mem::take(&mut self.marked)

@@ -389,15 +389,18 @@ impl Connection {
     }
 
     /// The peer may have keys of one space only, and a server that is done with the handshake has none of it
-    /// any more: where something is in flight in others it goes along [RFC 9002 §6.2.4].
+    /// any more: where something is in flight in others it goes along [RFC 9002 §6.2.4]. A client that has
+    /// finished asks in 1-RTT packets, too, until it knows that the server has.
     fn probe_beside(&mut self, space: SpaceId) {
+        let has_finished = self.side == Side::Client && self.is_established();
         for other in SpaceId::ALL {
             let has_keys = match other {
                 SpaceId::Initial => self.initial_keys.is_some(),
                 SpaceId::Handshake => self.handshake_keys.is_some(),
                 SpaceId::Data => self.can_send_data(),
             };
-            if other != space && has_keys && self.recovery.is_in_flight(other) {
+            let asks = self.recovery.is_in_flight(other) || other == SpaceId::Data && has_finished;
+            if other != space && has_keys && asks {
                 self.spaces[other as usize].probes = PROBES;
                 if other != SpaceId::Data {
                     // Half a flight gets nobody further.
@@ -405,6 +408,28 @@ impl Connection {
                 }
             }
         }
+    }
+
+    /// A server has answered, and the client has not said that it heard all of that.
+    pub(super) fn has_flight_in_flight(&self) -> bool {
+        let is_serving = self.side == Side::Server && matches!(self.state, State::Handshaking);
+        is_serving && FLIGHT.into_iter().any(|space| self.recovery.is_in_flight(space))
+    }
+
+    /// A client that asks by a probe has not got the server's flight. It is said again before a timer would, which
+    /// knows nothing yet of the round trip, but not without end [RFC 9002 §6.2.3].
+    pub(super) fn say_flight_again(&mut self, now: Instant) {
+        if self.flights_again == MOST_FLIGHTS_AGAIN {
+            return;
+        }
+        self.flights_again += 1;
+        for space in FLIGHT {
+            if self.recovery.is_in_flight(space) {
+                self.spaces[space as usize].probes = PROBES;
+                self.recovery.repeat_oldest(space);
+            }
+        }
+        self.read_fates(now);
     }
 
     /// A timeout: are packets too long for a path that says nothing?
@@ -427,3 +452,7 @@ impl Connection {
 /// Packets that a probe timeout sends [RFC 9002 §6.2.4]. One is enough: a second one would cost the
 /// medium as much again.
 const PROBES: u8 = 1;
+/// Where a server's flight is.
+const FLIGHT: [SpaceId; 2] = [SpaceId::Initial, SpaceId::Handshake];
+/// A client doubles its time between probes: these reach as far as it would wait.
+const MOST_FLIGHTS_AGAIN: u8 = 10;

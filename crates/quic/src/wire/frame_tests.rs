@@ -207,18 +207,25 @@ fn a_tack_survives_as_an_ack_frame_and_a_report() {
     for _ in 0..2_000 {
         let acked = ack(&mut rng);
         let report = Report { unsettled: 0, ..report(&mut rng) };
-        let tack = report.tack(&acked);
+        let oldest = if rng.below(2) == 0 { u64::MAX } else { rng.below(99) };
+        let tack = report.tack(&acked, oldest);
         assert_eq!(Ack::from(&tack).ranges, acked.ranges);
         assert_eq!(Report::of(&tack), report);
-        assert_eq!(Report::of(&tack).tack(&Ack::from(&tack)), tack);
+        assert_eq!(Report::of(&tack).tack(&Ack::from(&tack), oldest), tack);
     }
     // [TON §V-A]: packets 1 to 10 sent; 1, 4, 5, 6, 10 received. Numbers begin at 0 in QUIC.
     let acked = Ack { delay: 0, ranges: vec![9..10, 3..6, 0..1], ecn: None };
-    let tack = Report { unsettled: 4, ..report(&mut rng) }.tack(&acked);
+    let tack = Report { unsettled: 4, ..report(&mut rng) }.tack(&acked, 2);
     assert_eq!((tack.cum_ack, tack.largest_pkt_seq, tack.rcv_high), (1, 10, 11));
     assert_eq!((&tack.holes, tack.settled_below), (&vec![2..4, 7..10], 7));
-    let iack = Loss { unsettled: 4 }.iack(&acked);
+    let iack = Loss { unsettled: 4 }.iack(&acked, 2);
     assert_eq!(iack.reason, tack::IackReason::Loss { gaps: vec![2..4] });
     let short = Tack { holes: vec![2..4], holes_complete: false, ..tack };
     assert_eq!(Ack::from(&short).ranges, [9..10, 0..1], "nothing that is not certain");
+    // Nothing below 4 was ever acknowledged: from 2 on it is a gap, which begins there.
+    let acked = Ack { ranges: vec![9..10, 3..6], ..acked };
+    let tack = Report { unsettled: 9, ..report(&mut rng) }.tack(&acked, 2);
+    assert_eq!((tack.cum_ack, &tack.holes, tack.settled_below), (2, &vec![2..4, 7..10], 2));
+    assert_eq!(Loss { unsettled: 4 }.gaps(&acked, 2), vec![2..4]);
+    assert_eq!(Loss { unsettled: 9 }.gaps(&acked, 2), vec![]);
 }

@@ -55,9 +55,10 @@ impl Report {
         }
     }
 
-    /// The TACK that this report and the ACK frame beside it are.
-    pub fn tack(&self, ack: &Ack) -> Tack {
-        let (cum_ack, rcv_high, holes) = lists(ack);
+    /// The TACK that this report and the ACK frame beside it are. `oldest`: the least PKT.SEQ in flight, from
+    /// which a gap below all ranges begins.
+    pub fn tack(&self, ack: &Ack, oldest: u64) -> Tack {
+        let (cum_ack, rcv_high, holes) = lists(ack, oldest);
         Tack {
             counter: self.counter,
             cum_ack,
@@ -135,26 +136,34 @@ pub struct Loss {
 }
 
 impl Loss {
-    /// The IACK that this and the ACK frame beside it are.
-    pub fn iack(&self, ack: &Ack) -> Iack {
-        let (cum_ack, ..) = lists(ack);
-        Iack { cum_ack, window: u64::MAX, reason: IackReason::Loss { gaps: self.gaps(ack) } }
+    /// The IACK that this and the ACK frame beside it are; `oldest` as of [`Report::tack`].
+    pub fn iack(&self, ack: &Ack, oldest: u64) -> Iack {
+        let (cum_ack, ..) = lists(ack, oldest);
+        Iack {
+            cum_ack,
+            window: u64::MAX,
+            reason: IackReason::Loss { gaps: self.gaps(ack, oldest) },
+        }
     }
 
-    /// The PKT.SEQ that it declares lost.
-    pub fn gaps(&self, ack: &Ack) -> Vec<Range<u64>> {
-        let (_, rcv_high, mut gaps) = lists(ack);
+    /// The PKT.SEQ that it declares lost; `oldest` as of [`Report::tack`].
+    pub fn gaps(&self, ack: &Ack, oldest: u64) -> Vec<Range<u64>> {
+        let (_, rcv_high, mut gaps) = lists(ack, oldest);
         let settled_below = rcv_high.saturating_sub(self.unsettled);
         gaps.retain(|gap| gap.start < settled_below);
         gaps
     }
 }
 
-/// The floor, one past the largest, and the gaps between, ascending, in PKT.SEQ.
-fn lists(ack: &Ack) -> (u64, u64, Vec<Range<u64>>) {
-    let floor = ack.ranges.last().map_or(0, |lowest| lowest.start) + 1;
-    let gaps = ack.ranges.windows(2).rev().map(|pair| pair[1].end + 1..pair[0].start + 1);
-    (floor, ack.largest() + 2, gaps.collect())
+/// The floor, one past the largest, and the gaps between, ascending, in PKT.SEQ. Where packets from the `oldest`
+/// in flight on have not arrived, they are a gap as any other: it may be reordering, or is a loss that
+/// congestion control has to hear of.
+fn lists(ack: &Ack, oldest: u64) -> (u64, u64, Vec<Range<u64>>) {
+    let lowest = ack.ranges.last().map_or(0, |lowest| lowest.start) + 1;
+    let floor = lowest.min(oldest.max(1));
+    let between = ack.ranges.windows(2).rev().map(|pair| pair[1].end + 1..pair[0].start + 1);
+    let first = (floor < lowest).then_some(floor..lowest);
+    (floor, ack.largest() + 2, first.into_iter().chain(between).collect())
 }
 
 /// The acked list of `tack` as an ACK frame has it. Of a list of holes that is not complete only what

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use tack_quic::Config;
 use tack_quic::streams::Dir;
-use tack_quic::wire::{Ack, Frame};
+use tack_quic::wire::{Ack, Frame, Reader};
 
 use super::met::Met;
-use super::puppet::{DATA, INITIAL};
+use super::puppet::{DATA, HANDSHAKE, INITIAL};
 
 fn of(first: u64, end: u64) -> Frame<'static> {
     #[allow(clippy::single_range_in_vec_init, reason = "a list of one range is meant")]
@@ -66,4 +66,28 @@ fn where_some_arrived_in_between_the_window_is_only_reduced() {
     met.say(DATA, &[acknowledgment]);
     let after = met.ours.info();
     assert!(!after.congestion.startup && after.lost_packets > 0, "{after:?}");
+}
+
+/// How often ours has said its part of the handshake in a space.
+fn flights(met: &Met, space: usize) -> usize {
+    let has_crypto = |frames: &[u8]| {
+        let mut reader = Reader::new(frames);
+        core::iter::from_fn(|| Frame::parse(&mut reader).ok())
+            .any(|frame| matches!(frame, Frame::Crypto { .. }))
+    };
+    met.puppet.payloads.iter().filter(|(at, frames)| *at == space && has_crypto(frames)).count()
+}
+
+#[test]
+fn a_server_says_its_flight_again_to_a_client_that_asks_before_its_timer_would_and_not_for_ever() {
+    let mut met = Met::server_in_handshake();
+    assert_eq!((flights(&met, INITIAL), flights(&met, HANDSHAKE)), (1, 1));
+    met.say(INITIAL, &[Frame::Ping]);
+    assert_eq!((flights(&met, INITIAL), flights(&met, HANDSHAKE)), (2, 2));
+    (0..20).for_each(|_| met.say(INITIAL, &[Frame::Ping]));
+    assert_eq!((flights(&met, INITIAL), flights(&met, HANDSHAKE)), (11, 11));
+    // What it has heard of is not said again.
+    let mut met = Met::server_in_handshake();
+    met.say(INITIAL, &[of(0, met.puppet.heard[INITIAL]), Frame::Ping]);
+    assert_eq!((flights(&met, INITIAL), flights(&met, HANDSHAKE)), (1, 2));
 }

@@ -103,7 +103,7 @@ fn acknowledgment(
     // The mechanism counts from one.
     let from_zero = |range: &std::ops::Range<u64>| (range.start - 1, range.end - 1);
     if let Some(report) = report {
-        let tack = report.tack(ack);
+        let tack = report.tack(ack, OLDEST);
         said["interval_ms"] = json!(tack.interval.as_secs_f64() * 1_000.0);
         said["loss_ratio"] = json!(tack.rho);
         said["holes"] = json!(tack.holes.iter().map(from_zero).collect::<Vec<_>>());
@@ -116,12 +116,15 @@ fn acknowledgment(
         }
     }
     if let Some(loss) = loss {
-        let lost = loss.gaps(ack);
+        let lost = loss.gaps(ack, OLDEST);
         let lost = lost.iter().map(from_zero).map(|(start, end)| (start, end - 1));
         said["lost_packet_numbers"] = json!(lost.collect::<Vec<_>>());
     }
     said
 }
+
+/// What the sender has in flight is nothing that the packet tells: only gaps between ranges are shown.
+const OLDEST: u64 = u64::MAX;
 
 fn name(reason: AckReason) -> &'static str {
     match reason {

@@ -40,9 +40,12 @@ impl Recovery {
         now: Instant,
     ) -> Result<Acked, Violation> {
         let Some(tack) = &mut self.tack else { return Ok(Acked::default()) };
+        let oldest = tack.settled_below();
         let acked = match (heard.report, heard.loss) {
-            (Some(report), _) => tack.on_tack(&report.tack(heard.ack), now.as_micros() as u32, now),
-            (None, Some(loss)) => tack.on_iack(&loss.iack(heard.ack), now),
+            (Some(report), _) => {
+                tack.on_tack(&report.tack(heard.ack, oldest), now.as_micros() as u32, now)
+            }
+            (None, Some(loss)) => tack.on_iack(&loss.iack(heard.ack, oldest), now),
             (None, None) => {
                 let ranges = heard.ack.ranges.iter().rev();
                 let ranges = ranges.map(|range| range.start + 1..range.end + 1);

@@ -77,7 +77,7 @@ impl Connection {
             }
             // A server that follows a client may answer with three times what came from there
             // [RFC 9000 §9.3], and some answer with full datagrams or not at all.
-            payload.full |= self.side == Side::Client && self.timeouts_in_a_row >= IN_VAIN;
+            payload.full |= self.side == Side::Client && self.asks_in_vain();
         }
         if payload.eliciting && !acknowledges {
             // Before the rest: it was made sure above that there is room for what follows only.
@@ -96,6 +96,11 @@ impl Connection {
             return None;
         }
         Some(payload)
+    }
+
+    /// In whichever space: before the handshake is confirmed no timer but that of the handshake runs.
+    fn asks_in_vain(&self) -> bool {
+        self.timeouts_in_a_row.max(self.recovery.probes_in_vain()) >= IN_VAIN
     }
 
     /// The peer takes IMMEDIATE_ACK. The answer to a probe has waited long enough: it need not wait for a

@@ -130,7 +130,8 @@ impl<L: Link> Simulation<L> {
         let id = self.world.hosts().len() as HostId;
         let secret = self.seed.secret(&format!("host {id}"));
         let pattern = Arc::clone(&self.pattern);
-        let node = Node::new(id, self.codepoints, pattern, self.unchecked, secret, self.world.now());
+        let node =
+            Node::new(id, self.codepoints, pattern, self.unchecked, secret, self.world.now());
         self.world.add_host(node, site)
     }
 

@@ -33,6 +33,7 @@ files! {
     "landstrom/L8.toml",
     "landstrom/L10.toml",
     "measures/company.toml",
+    "measures/company-load.toml",
     "measures/files.toml",
     "measures/limits.toml",
     "measures/links.toml",

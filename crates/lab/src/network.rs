@@ -16,7 +16,7 @@ use tack_link::{End, HostId};
 use tack_sim::{LinkId, Seed, Simulation, Site};
 
 use crate::link::Hop;
-use crate::scenario::{Access, Flow, PerPair, Scenario};
+use crate::scenario::{Access, Flow, PerPair, Scenario, Wan};
 
 /// The server's number, or that of the first pair; stations and clients count from 1, as the WLAN
 /// model's presets number them; the other servers come after them.
@@ -41,6 +41,9 @@ impl Network {
     pub(crate) fn build(scenario: &Scenario, mut capture: Capture) -> Result<Network> {
         let seed = Seed(scenario.seed);
         let mut sim = Simulation::new(seed);
+        if capture.is_none() && !scenario.wan.as_ref().is_some_and(Wan::damages) {
+            sim.trust_links();
+        }
         let mut ends: Option<(Site, Site)> = None;
         let (mut wlan, mut wan) = (None, None);
         if let Some(wifi) = &scenario.wifi {

@@ -58,12 +58,14 @@ impl Node {
         id: HostId,
         codepoints: Codepoints,
         pattern: Arc<Pattern>,
+        unchecked: bool,
         secret: [u8; 32],
         now: Instant,
     ) -> Self {
         let config = HostConfig::default().with(|it| {
             it.encapsulation = Encapsulation::Ip { local: vec![IpAddr::V4(address(id))] };
             it.codepoints = codepoints;
+            it.ip.unchecked = unchecked;
         });
         Node {
             tcp: Host::new(config, secret, now),

@@ -76,13 +76,12 @@
 //! formula and count take it from there.
 
 mod ack_ratio;
-mod bounded;
 mod byte_counting;
 mod counter;
 mod every_segment;
 mod fixes;
 mod linux;
-mod per_window;
+mod marked;
 mod picoquic;
 mod polled;
 mod poller;
@@ -97,13 +96,12 @@ use core::time::Duration;
 use tack_units::{Instant, Rate};
 
 pub use ack_ratio::AckRatio;
-pub use bounded::Bounded;
 pub use byte_counting::{ByteCounting, DelayedAck};
 pub use counter::Cause;
 pub use every_segment::EverySegment;
 pub use fixes::AckSeen;
 pub use linux::Linux;
-pub use per_window::PerWindow;
+pub use marked::Marked;
 pub use picoquic::Picoquic;
 pub use poller::{Last, Leaving};
 pub use sender::{SenderRule, SenderSide};
@@ -335,15 +333,16 @@ strategies! {
         ByteCounting::new(16);
     /// Linux's: every second segment, and SACKs compressed.
     Linux(Linux): Linux;
-    /// Every N-th segment and two per window at least, by poll marks.
-    Bounded(Bounded): Bounded::new(4), Bounded::new(8), Bounded::new(16);
-    /// So many per send window, by poll marks.
-    PerWindow(PerWindow):
-        PerWindow::new(2),
-        PerWindow::new(2).with_fixes(),
-        PerWindow::new(2).with_fixes().gentle(),
-        PerWindow::new(4),
-        PerWindow::new(4).with_fixes();
+    /// Every N-th segment and two per window at least, or so many per window, by poll marks.
+    Marked(Marked):
+        Marked::every(4),
+        Marked::every(8),
+        Marked::every(16),
+        Marked::per_window(2),
+        Marked::per_window(2).with_fixes(),
+        Marked::per_window(2).with_fixes().gentle(),
+        Marked::per_window(4),
+        Marked::per_window(4).with_fixes();
     /// Every N-th segment or a quarter of RTTmin.
     AckRatio(AckRatio): AckRatio::new(10), AckRatio::without_count();
     /// A quarter of the window or of RTTmin.

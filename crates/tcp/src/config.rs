@@ -65,6 +65,9 @@ pub struct IpConfig {
     /// The device cuts packets and fills checksums in: see [`Transmit::offload`](crate::Transmit). TACK
     /// then offers to number its packets in [`series`](crate::wire::series).
     pub segmentation_offload: bool,
+    /// TCP's checksums are not looked at, and of those of connections only what offload starts from is
+    /// written, the sum over the pseudo-header. For simulated links that damage nothing.
+    pub unchecked: bool,
     /// TTL or hop limit of what is sent.
     pub hop_limit: u8,
     /// What arrives with less is dropped. 255 for peers one hop away keeps everybody else out
@@ -93,6 +96,7 @@ impl Default for IpConfig {
         IpConfig {
             mtu: 1_500,
             segmentation_offload: false,
+            unchecked: false,
             hop_limit: 64,
             min_hop_limit: 0,
             path_mtu_age: Duration::from_secs(600),

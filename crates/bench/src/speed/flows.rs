@@ -61,6 +61,7 @@ pub(super) fn run(args: &FlowsArgs) -> Result<()> {
     let hops: Vec<Box<dyn Link + Send>> =
         vec![Box::new(Wlan::new(wlan)?), Box::new(Wired::symmetric(wire, seed.derive("wire"))?)];
     let mut sim = Simulation::new(seed);
+    sim.trust_links();
     let link = sim.add_link(Path::new(hops));
     for _ in 0..args.flows {
         sim.add_host(Site { link, end: End::A });

@@ -1,6 +1,8 @@
 //! The receiving directory. Every path is walked from it component by component without following
 //! symbolic links, so nothing a sender names, and nothing that lies there already, leads out.
 
+mod partials;
+
 use std::ffi::OsStr;
 use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
@@ -362,11 +364,11 @@ impl Store {
         }
     }
 
-    pub(super) fn partials(&self) -> &OwnedFd {
+    fn partials(&self) -> &OwnedFd {
         &self.partial
     }
 
-    pub(super) fn calls(&self) -> &Calls {
+    fn calls(&self) -> &Calls {
         &self.calls
     }
 
@@ -473,7 +475,7 @@ fn timestamps(mtime: Mtime) -> Timestamps {
     Timestamps { last_access: time, last_modification: time }
 }
 
-pub(super) fn size_of(stat: &Stat) -> u64 {
+fn size_of(stat: &Stat) -> u64 {
     u64::try_from(stat.st_size).unwrap_or(0)
 }
 

@@ -144,6 +144,11 @@ impl Wan {
         self.up.clone().unwrap_or_default().over(self)
     }
 
+    /// Whether packets may arrive with other bytes than they left.
+    pub(crate) fn damages(&self) -> bool {
+        [self.up(), self.down()].iter().any(|way| way.corruption.unwrap_or(0.0) > 0.0)
+    }
+
     /// There and back over this path, without queues.
     pub fn round_trip(&self) -> Duration {
         ms(self.down().delay_ms.unwrap_or(0.0)) + ms(self.up().delay_ms.unwrap_or(0.0))

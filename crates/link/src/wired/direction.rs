@@ -19,6 +19,8 @@ pub(super) struct Direction {
     medium: Medium,
     flight: Flight,
     counters: Counters,
+    /// When something departs or is due next; [`Instant::MAX`] is never.
+    next: Instant,
 }
 
 impl Direction {
@@ -37,6 +39,7 @@ impl Direction {
             medium,
             flight: Flight::default(),
             counters: Counters::default(),
+            next: Instant::MAX,
         })
     }
 
@@ -46,14 +49,18 @@ impl Direction {
         self.counters.offered.add(packet.ip_bytes);
         self.queue.push(packet, now);
         self.bottleneck.wake(&mut self.queue, now);
-        self.counters().assert_conserved();
+        self.moved();
     }
 
     /// Moves everything up to `now`; when the next delivery is due, if it is by then.
     pub(super) fn advance(&mut self, now: Instant) -> Option<Instant> {
+        if now < self.next {
+            return None;
+        }
         while let Some((packet, t)) = self.bottleneck.depart(&mut self.queue, now) {
             self.medium.carry(packet, t, &mut self.flight, &mut self.counters);
         }
+        self.moved();
         self.flight.due().filter(|due| *due <= now)
     }
 
@@ -61,12 +68,19 @@ impl Direction {
     pub(super) fn deliver(&mut self, now: Instant) -> Option<Packet> {
         let packet = self.flight.land(now)?;
         self.counters.delivered.add(packet.ip_bytes);
-        self.counters().assert_conserved();
+        self.moved();
         Some(packet)
     }
 
+    /// Packets moved: none of them vanished, and what is next may be something else.
+    fn moved(&mut self) {
+        assert!(self.counters().are_conserved(), "packets vanished: {:?}", self.counters());
+        let next = earliest(self.bottleneck.deadline(&self.queue), self.flight.due());
+        self.next = next.unwrap_or(Instant::MAX);
+    }
+
     pub(super) fn deadline(&self) -> Option<Instant> {
-        earliest(self.bottleneck.deadline(&self.queue), self.flight.due())
+        Some(self.next).filter(|at| *at < Instant::MAX)
     }
 
     pub(super) fn queue_bytes(&self) -> u64 {

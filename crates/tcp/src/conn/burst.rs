@@ -34,6 +34,8 @@ pub(crate) struct IpFraming {
     pub(crate) flow_label: u32,
     /// The device fills checksums in and cuts super-packets.
     pub(crate) offload: bool,
+    /// Checksums are what offload starts from.
+    pub(crate) partial: bool,
 }
 
 impl Framing {
@@ -227,9 +229,9 @@ impl<'a> BurstBuilder<'a> {
         header.emit(self.codepoints, self.out);
         self.out.extend_from_slice(payload.0);
         self.out.extend_from_slice(payload.1);
-        if let Framing::Ip(IpFraming { src, dst, offload, .. }) = self.framing {
+        if let Framing::Ip(IpFraming { src, dst, partial, .. }) = self.framing {
             let segment = &mut self.out[tcp_start..];
-            if offload {
+            if partial {
                 checksum::fill_tcp_partial(src, dst, tcp_len, segment);
             } else {
                 checksum::fill_tcp(src, dst, segment);

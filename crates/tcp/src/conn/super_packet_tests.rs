@@ -15,7 +15,7 @@ fn framing(ipv6: bool, offload: bool) -> IpFraming {
     } else {
         ([10, 0, 0, 1].into(), [10, 0, 0, 2].into())
     };
-    IpFraming { src, dst, hop_limit: 64, dscp: 10, flow_label: 7, offload }
+    IpFraming { src, dst, hop_limit: 64, dscp: 10, flow_label: 7, offload, partial: offload }
 }
 
 fn header(seq: u32, flags: Flags) -> Header {

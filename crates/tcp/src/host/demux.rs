@@ -40,6 +40,7 @@ impl Key {
                 dscp: 0,
                 flow_label,
                 offload: false,
+                partial: false,
             }),
         }
     }

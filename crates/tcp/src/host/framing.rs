@@ -25,7 +25,8 @@ impl Host {
             Framing::Bare => Framing::Bare,
             Framing::Ip(ip) => {
                 let offload = self.config.ip.segmentation_offload;
-                Framing::Ip(IpFraming { offload, dscp: dscp & 0x3f, ..ip })
+                let partial = offload || self.config.ip.unchecked;
+                Framing::Ip(IpFraming { offload, partial, dscp: dscp & 0x3f, ..ip })
             }
         }
     }

@@ -27,9 +27,10 @@
 //!
 //! Where data goes the other way, too, it carries the cumulative acknowledgment, and a TACK would
 //! repeat it: then one per RTTmin is enough, for what only TACKs tell (rate, round trip, loss), as long
-//! as data leaves. Where data usually follows L segments within half an RTTmin, a TACK waits for it three times as
-//! long as that takes, half an RTTmin at most, and the next sixteen not at all if that was in vain: a response
-//! does not begin before the request is whole.
+//! as data leaves. A TACK waits for that for three usual gaps, half an RTTmin at most, and the next
+//! sixteen not at all if that was in vain: a response does not begin before the request is whole. Of a dialogue whose
+//! TACKs come before its data, nothing is left for the data to say: there it waits for as long as data usually
+//! takes to follow L segments, three times that, if that is within half an RTTmin.
 //!
 //! What arrives together is acknowledged together. An A-MPDU of sixty packets often comes when a TACK is overdue:
 //! acknowledged at its second packet, it left the others to another TACK a period later, and behind an access
@@ -69,8 +70,8 @@ const OPTIONS: u64 = 24;
 const WORTH_ESTIMATES: u64 = 8;
 const BULK_RTTS: u32 = 4;
 const DIALOGUE: u64 = 8;
-/// Times that data in return usually takes after which it has paused.
-const ANSWER_SLACK: u32 = 3;
+/// Usual gaps between departures of data after which it has paused.
+const PACE_SLACK: u32 = 3;
 
 /// Decides when a TACK is due.
 #[derive(Debug)]
@@ -115,7 +116,9 @@ pub(super) struct Schedule {
     last_due: Option<Instant>,
     /// Data that left since the last TACK has acknowledged something.
     said_by_data: bool,
-    /// When L segments were here since data last left.
+    /// When data last left, and how long after other data, smoothed.
+    departures: Option<(Instant, Duration)>,
+    /// When L segments were here since then.
     unanswered: Option<Instant>,
     /// How long after that data leaves, smoothed; `None` before it ever did.
     answer: Option<Duration>,
@@ -146,6 +149,7 @@ impl Schedule {
             at_once: None,
             last_due: None,
             said_by_data: false,
+            departures: None,
             unanswered: None,
             answer: None,
         }
@@ -204,6 +208,12 @@ impl Schedule {
 
     /// Data leaves. Where it acknowledges everything received, nothing is owed but estimates.
     pub(super) fn on_data_left(&mut self, says_all: bool, now: Instant) {
+        self.departures = match self.departures {
+            None => Some((now, self.flush)),
+            // Packets of one instant are one departure.
+            Some((last, gap)) if last == now => Some((last, gap)),
+            Some((last, gap)) => Some((now, gap * 3 / 4 + (now - last).min(self.flush) / 4)),
+        };
         if let Some(full) = self.unanswered.take() {
             let usual = self.answer.unwrap_or(self.flush);
             self.answer = Some(usual * 3 / 4 + (now - full).min(self.flush) / 4);
@@ -258,11 +268,18 @@ impl Schedule {
         earliest(full, worth)
     }
 
-    /// How long a TACK waits for data in return that would say the same; zero where it usually takes too long.
+    /// How long a TACK waits for data in return that would say the same.
     fn for_data(&self) -> Duration {
         let most = self.alpha.max(self.rtt_min / 2);
-        let usual = self.answer.filter(|answer| self.silent == 0 && *answer <= most);
-        usual.map_or(Duration::ZERO, |usual| (usual * ANSWER_SLACK).clamp(most / 8, most))
+        let usual = if self.silent > 0 {
+            None
+        } else if self.said_by_data {
+            self.departures.map(|(_, gap)| gap)
+        } else {
+            // So much without data in return is no dialogue.
+            self.answer.filter(|answer| *answer <= most && self.worth_at.is_none())
+        };
+        usual.map_or(Duration::ZERO, |usual| (usual * PACE_SLACK).min(most))
     }
 
     fn patience(&self) -> Duration {

@@ -242,8 +242,8 @@ fn a_dialogue_that_once_waited_in_vain_for_data_in_return_trusts_it_again() {
 #[test]
 fn a_dialogue_whose_tacks_come_before_its_data_soon_waits_for_it() {
     // RTTmin 30 ms: what would be acknowledged at once is answered 5 ms later.
-    let frequency =
-        Frequency { rtt_min: ms(30), ..frequency(Regime::Steady, Duration::from_micros(7_500), 2) };
+    let alpha = Duration::from_micros(7_500);
+    let frequency = Frequency { rtt_min: ms(30), ..frequency(Regime::Steady, alpha, 2) };
     let mut s = Schedule::new(&params(StartupAcks::PerRtt(16), 2));
     s.on_frequency(&frequency);
     let mut tacks = 0;
@@ -261,6 +261,26 @@ fn a_dialogue_whose_tacks_come_before_its_data_soon_waits_for_it() {
         s.on_data_left(true, at(begun + 5));
     }
     assert!(tacks <= 8, "{tacks}");
+}
+
+#[test]
+fn bulk_data_beside_little_in_return_is_acknowledged_as_if_there_were_none() {
+    // As QUIC's MAX_DATA: a packet after every other TACK, which has said all that it could say.
+    let frequency = Frequency { rtt_min: ms(80), ..frequency(Regime::Steady, ms(20), 2) };
+    let mut s = Schedule::new(&params(StartupAcks::PerRtt(16), 2));
+    s.on_frequency(&frequency);
+    let mut tacks = 0;
+    for t in 0..2_000 {
+        (0..8).for_each(|_| s.on_arrival(1_000, false, at(t)));
+        if s.by_rules().is_some_and(|due| due <= at(t)) {
+            s.on_tack(at(t));
+            tacks += 1;
+            if tacks % 2 == 0 {
+                s.on_data_left(true, at(t));
+            }
+        }
+    }
+    assert!((97..=101).contains(&tacks), "{tacks}");
 }
 
 #[test]
@@ -296,6 +316,8 @@ struct Model {
     last_due: Option<Instant>,
     /// Every arrival.
     all: Vec<Instant>,
+    /// Every departure of data.
+    departures: Vec<Instant>,
     /// Arrivals that found L segments unsaid, since data last left.
     unanswered: Vec<Instant>,
     /// How long after the first of them data left, each time.
@@ -351,14 +373,23 @@ impl Model {
 
     /// How long data in return may take to say the same.
     fn pause(&self) -> Duration {
-        let usual = |usual, answer: &Duration| usual * 3 / 4 + (*answer).min(FLUSH) / 4;
-        let usual: Duration = self.answers.iter().fold(FLUSH, usual);
         let Frequency { interval: alpha, rtt_min, .. } = self.frequency;
         let most = alpha.max(rtt_min / 2);
-        if self.answers.is_empty() || self.silent > 0 || usual > most {
+        let usual = |usual: Duration, next: Duration| usual * 3 / 4 + next.min(FLUSH) / 4;
+        let said = self.arrivals.iter().any(|(.., said)| *said);
+        if self.departures.is_empty() || self.silent > 0 {
             return Duration::ZERO;
         }
-        (usual * ANSWER_SLACK).clamp(most / 8, most)
+        if said {
+            let pairs = self.departures.windows(2).filter(|pair| pair[0] < pair[1]);
+            let gap = pairs.map(|pair| pair[1] - pair[0]).fold(FLUSH, usual);
+            return (gap * PACE_SLACK).min(most);
+        }
+        let answer = self.answers.iter().copied().fold(FLUSH, usual);
+        if self.answers.is_empty() || answer > most || self.worth_at().is_some() {
+            return Duration::ZERO;
+        }
+        (answer * PACE_SLACK).min(most)
     }
 
     fn full_at(&self) -> Option<Instant> {
@@ -398,6 +429,7 @@ impl Model {
     }
 
     fn on_data_left(&mut self, now: Instant) {
+        self.departures.push(now);
         self.answers.extend(self.unanswered.first().map(|full| now - *full));
         self.unanswered.clear();
         if self.demanded.is_none() {
@@ -443,6 +475,7 @@ fn random_arrivals_and_polls_agree_with_the_model() {
             demanded: None,
             last_due: None,
             all: Vec::new(),
+            departures: Vec::new(),
             unanswered: Vec::new(),
             answers: Vec::new(),
             trusted_in: 0,

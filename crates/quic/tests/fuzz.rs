@@ -1,4 +1,6 @@
-//! The fuzz target of QUIC's codecs on a stable compiler: noise, and mutations of valid input.
+//! The fuzz targets of QUIC on a stable compiler: noise, and mutations of valid input.
+//!
+//! `TACK_FUZZ=10000` runs so many whole conversations.
 
 use std::time::Duration;
 
@@ -12,9 +14,15 @@ use tack_quic::wire::{
 };
 use tack_units::Rate;
 
+#[allow(dead_code, reason = "a file of the fuzz workspace, by its path")]
+#[path = "../../../fuzz/src/input.rs"]
+mod input;
 #[allow(unreachable_pub, reason = "a file of the fuzz workspace, by its path")]
 #[path = "../../../fuzz/src/quic.rs"]
 mod quic;
+#[allow(unreachable_pub, dead_code, reason = "a file of the fuzz workspace, by its path")]
+#[path = "../../../fuzz/src/quic_conversation.rs"]
+mod quic_conversation;
 #[allow(unreachable_pub, reason = "a file of the fuzz workspace, by its path")]
 #[path = "../../../fuzz/src/quic_peer.rs"]
 mod quic_peer;
@@ -191,4 +199,32 @@ fn a_server_survives_a_client_that_says_what_it_likes() {
         }
     }
     assert!((1..300).contains(&survived), "{survived} connections lived on");
+}
+
+/// Who they are, and then a path where of a share of the datagrams, up to all, something becomes.
+fn conversation(rng: &mut Pcg64) -> Vec<u8> {
+    let mut input: Vec<u8> = (0..8).map(|_| rng.random()).collect();
+    let share = rng.random_range(0.0..1.0);
+    for _ in 0..rng.random_range(0..600) {
+        input.push(if rng.random_bool(share) { rng.random() } else { 0 });
+    }
+    input
+}
+
+/// Conversations, unless the environment says otherwise.
+const CONVERSATIONS: u64 = 200;
+
+#[test]
+fn ours_and_quinn_hear_each_other_whatever_bytes_say_of_both_and_of_the_path() {
+    let named = std::env::var("TACK_FUZZ").ok();
+    let most = named.map_or(CONVERSATIONS, |text| text.parse().expect("TACK_FUZZ is a number"));
+    let mut heard = 0;
+    for seed in 0..most {
+        let input = conversation(&mut Pcg64::seed_from_u64(seed));
+        match std::panic::catch_unwind(|| quic_conversation::quic_conversation(&input)) {
+            Ok(all) => heard += u64::from(all),
+            Err(_) => panic!("seed {seed} breaks a promise with {input:x?}"),
+        }
+    }
+    assert!(heard * 20 >= most * 19, "{heard} of {most}: quinn gave up in the others");
 }

@@ -9,8 +9,6 @@ use tack_units::Instant;
 use super::end::{End, Read, Written};
 use super::speech::{Hearing, Script, Speech};
 
-/// Virtual time after which a conversation has failed.
-const PATIENCE: Duration = Duration::from_secs(300);
 const MAX_STEPS: usize = 400_000;
 /// With which streams are given up, by whoever does it.
 const QUIT: u64 = 40;
@@ -42,6 +40,10 @@ pub(crate) trait Fate: std::fmt::Debug {
     fn moves(&mut self) -> Option<u8>;
     /// The copies that arrive of a datagram for `to`, and after how long each.
     fn carry(&mut self, to: usize, datagram: Vec<u8>, now: Instant) -> Vec<(Duration, Vec<u8>)>;
+    /// Virtual time after which a conversation has failed.
+    fn patience(&self) -> Duration {
+        Duration::from_secs(300)
+    }
     /// What an end does now.
     fn acts(&mut self) -> Option<(usize, Act)> {
         None
@@ -99,7 +101,11 @@ impl<F: Fate> World<F> {
                 return now;
             }
             now = self.step(now);
-            assert!(now < Instant::ZERO + PATIENCE, "it takes too long\n{}", self.describe());
+            assert!(
+                now < Instant::ZERO + self.fate.patience(),
+                "it takes too long\n{}",
+                self.describe()
+            );
         }
         panic!("it does not come to an end\n{}", self.describe());
     }

@@ -433,7 +433,10 @@ impl Connection {
     /// A packet that is longer than those before, where more waits than these hold.
     fn probe_mtu(&mut self, out: &mut Vec<u8>, now: Instant) -> Option<Datagram> {
         let size = self.mtu.wanted(now).filter(|_| self.is_established() && self.has_sent_data)?;
-        let waits = self.waiting() > self.most_room() as u64;
+        // An acknowledgment that is due does not go with what may be lost for its length alone: a peer whose window
+        // is full hears of it only when it asks again, and the search may begin anew with each of its answers.
+        let acknowledges = self.spaces[SpaceId::Data as usize].acks.owes();
+        let waits = !acknowledges && self.waiting() > self.most_room() as u64;
         let fits = self.path.is_validated() && self.path.credit() >= u64::from(size);
         if !waits || !fits || !self.may_send(self.waiting(), now) {
             return None;

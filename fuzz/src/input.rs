@@ -1,6 +1,7 @@
 //! Reads decisions from fuzz input; what is not there any more reads as zero.
 
 /// A cursor over fuzz input.
+#[derive(Debug)]
 pub(crate) struct Input<'a> {
     bytes: &'a [u8],
 }

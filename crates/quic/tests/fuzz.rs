@@ -1,4 +1,6 @@
-//! The fuzz target of QUIC's codecs on a stable compiler: noise, and mutations of valid input.
+//! The fuzz targets of QUIC on a stable compiler: noise, and mutations of valid input.
+//!
+//! `TACK_FUZZ=10000` runs so many whole conversations, `TACK_FUZZ=16..17` one.
 
 use std::time::Duration;
 
@@ -12,9 +14,15 @@ use tack_quic::wire::{
 };
 use tack_units::Rate;
 
+#[allow(dead_code, reason = "a file of the fuzz workspace, by its path")]
+#[path = "../../../fuzz/src/input.rs"]
+mod input;
 #[allow(unreachable_pub, reason = "a file of the fuzz workspace, by its path")]
 #[path = "../../../fuzz/src/quic.rs"]
 mod quic;
+#[allow(unreachable_pub, dead_code, reason = "a file of the fuzz workspace, by its path")]
+#[path = "../../../fuzz/src/quic_conversation.rs"]
+mod quic_conversation;
 #[allow(unreachable_pub, reason = "a file of the fuzz workspace, by its path")]
 #[path = "../../../fuzz/src/quic_peer.rs"]
 mod quic_peer;
@@ -191,4 +199,57 @@ fn a_server_survives_a_client_that_says_what_it_likes() {
         }
     }
     assert!((1..300).contains(&survived), "{survived} connections lived on");
+}
+
+/// Who they are, and then a path where of a share of the datagrams, up to all, something becomes.
+fn conversation(rng: &mut Pcg64) -> Vec<u8> {
+    let mut input: Vec<u8> = (0..8).map(|_| rng.random()).collect();
+    let share = rng.random_range(0.0..1.0);
+    for _ in 0..rng.random_range(0..600) {
+        input.push(if rng.random_bool(share) { rng.random() } else { 0 });
+    }
+    input
+}
+
+/// Conversations, unless the environment says otherwise.
+const CONVERSATIONS: u64 = 200;
+
+fn run(seeds: impl IntoIterator<Item = u64>) -> u64 {
+    let (mut heard, mut failed) = (0, Vec::new());
+    for seed in seeds {
+        let input = conversation(&mut Pcg64::seed_from_u64(seed));
+        match std::panic::catch_unwind(|| quic_conversation::quic_conversation(&input)) {
+            Ok(all) => heard += u64::from(all),
+            Err(_) => failed.push(seed),
+        }
+    }
+    assert!(failed.is_empty(), "seeds {failed:?} break a promise");
+    heard
+}
+
+#[test]
+fn ours_and_quinn_hear_each_other_whatever_bytes_say_of_both_and_of_the_path() {
+    let number = |text: &str| text.parse::<u64>().expect("TACK_FUZZ is N or FIRST..END");
+    let seeds = match std::env::var("TACK_FUZZ") {
+        Ok(text) => match text.split_once("..") {
+            Some((first, end)) => number(first)..number(end),
+            None => 0..number(&text),
+        },
+        Err(_) => 0..CONVERSATIONS,
+    };
+    let most = seeds.end - seeds.start;
+    let heard = run(seeds);
+    assert!(heard * 20 >= most * 19, "{heard} of {most}: quinn gave up in the others");
+}
+
+#[test]
+fn a_client_that_is_elsewhere_and_not_confirmed_gives_quinn_a_datagram_to_count() {
+    // quinn counts nothing of one that begins with a packet of the handshake, and has nothing to ask with.
+    run([343, 430, 527, 827]);
+}
+
+#[test]
+fn an_acknowledgment_does_not_go_with_a_probe_of_a_length_that_does_not_pass() {
+    // quinn's window is full. It asks after twice as long each time, and each answer was the next probe.
+    run([78, 218, 995, 1_542]);
 }

@@ -166,6 +166,7 @@ impl Connection {
                 SpaceId::Data if self.withholds_data() && !is_free => None,
                 // It goes in a datagram of its own.
                 SpaceId::Data if room < LEAST_DATA_ROOM => None,
+                SpaceId::Data if !payloads.is_empty() && self.asks_where_it_is() => None,
                 SpaceId::Data if self.can_send_data() => self.build_data(room, now),
                 SpaceId::Handshake if self.handshake_keys.is_some() => {
                     self.build_handshake(space, room, now)
@@ -217,6 +218,14 @@ impl Connection {
     pub(super) fn withholds_data(&self) -> bool {
         let in_handshake = self.side == Side::Server && matches!(self.state, State::Handshaking);
         in_handshake && self.path.credit() < HANDSHAKE_AGAIN + FULL as u64
+    }
+
+    /// The probes of a client that has finished, and is not heard, may be the first from where it is now. A server
+    /// may count what came from there, and so what it may answer, by the packets that it can read, and has no
+    /// keys of the handshake any more; quinn counts none of a datagram that begins with such a packet.
+    fn asks_where_it_is(&self) -> bool {
+        let has_finished = self.side == Side::Client && self.is_established();
+        has_finished && self.spaces[SpaceId::Data as usize].probes > 0 && self.asks_in_vain()
     }
 
     /// What a packet of `space` takes beside its frames, at most.
@@ -424,7 +433,10 @@ impl Connection {
     /// A packet that is longer than those before, where more waits than these hold.
     fn probe_mtu(&mut self, out: &mut Vec<u8>, now: Instant) -> Option<Datagram> {
         let size = self.mtu.wanted(now).filter(|_| self.is_established() && self.has_sent_data)?;
-        let waits = self.waiting() > self.most_room() as u64;
+        // An acknowledgment that is due does not go with what may be lost for its length alone: a peer whose window
+        // is full hears of it only when it asks again, and the search may begin anew with each of its answers.
+        let acknowledges = self.spaces[SpaceId::Data as usize].acks.owes();
+        let waits = !acknowledges && self.waiting() > self.most_room() as u64;
         let fits = self.path.is_validated() && self.path.credit() >= u64::from(size);
         if !waits || !fits || !self.may_send(self.waiting(), now) {
             return None;

@@ -113,9 +113,9 @@ impl SendStream {
         self.buffer.memory() as u64
     }
 
-    /// Bytes written and never sent.
+    /// Bytes written and never sent; of what was given up, none.
     pub(crate) fn unsent(&self) -> u64 {
-        self.buffer.end() - self.nxt
+        if self.reset.is_some() { 0 } else { self.buffer.end() - self.nxt }
     }
 
     pub(crate) fn finish(&mut self) {
@@ -337,6 +337,17 @@ mod tests {
         assert_eq!(stream.next(10, 0), Some(end));
         stream.on_acked(0..0, true);
         assert!(stream.is_done());
+    }
+
+    #[test]
+    fn what_is_given_up_before_it_was_sent_waits_for_nothing() {
+        let mut stream = SendStream::new(1_000, 1_000);
+        stream.write(&[7; 100]);
+        stream.next(60, u64::MAX).unwrap();
+        assert!(stream.give_up(1));
+        assert_eq!((stream.held(), stream.unsent()), (0, 0));
+        stream.tune(10_000, Instant::ZERO);
+        assert_eq!(stream.reset().unwrap().final_size, 60);
     }
 
     #[test]

@@ -8,10 +8,12 @@ use tack_quic::Config;
 
 use super::end::End;
 use super::ours::Ours;
+use super::path::Path;
 use super::quinn::Quinn;
-use super::world::{Path, World};
+use super::speech::Script;
+use super::tls::Sessions;
+use super::world::World;
 use super::{full, plain, run, run_all, seeds};
-use crate::tls::Sessions;
 
 /// More than any conversation says early.
 const ENOUGH: u64 = 1 << 20;
@@ -24,13 +26,14 @@ fn early(config: Config) -> Config {
 /// one server in three the second is another, which knows no ticket of the first.
 fn converse_early(seed: u64, ends: impl Fn(u64, Sessions) -> [Box<dyn End>; 2]) -> Option<bool> {
     let sessions = Sessions::early();
-    let mut before = World::new(seed, Path::clean(), 1, 1_000, ends(seed, sessions.clone()));
+    let script = Script { seed, streams: 1, most: 1_000, quits: 0.0 };
+    let mut before = World::new(script, Path::clean().by(seed), ends(seed, sessions.clone()));
     let now = before.run();
     assert_eq!(before.was_taken_early(), None, "nothing is remembered yet");
     before.close(now);
     let forgets = Pcg64::seed_from_u64(!seed).random_ratio(1, 3);
     let server = if forgets { Sessions::early().server } else { sessions.server };
-    let taken = run(seed, ends(seed, Sessions { server, ..sessions }));
+    let taken = run(seed, 0.0, ends(seed, Sessions { server, ..sessions }));
     assert!(!(forgets && taken == Some(true)), "by a server that has no ticket of it");
     taken
 }

@@ -10,6 +10,16 @@ pub(crate) enum Read {
     Nothing,
     /// It ended.
     End,
+    /// Its speaker gave it up, with this code.
+    Reset(u64),
+}
+
+/// What came of writing to a stream.
+pub(crate) enum Written {
+    /// So many bytes were taken.
+    Bytes(usize),
+    /// The other end wants no more of it: it is over.
+    Stopped,
 }
 
 /// One end of a connection, of any stack.
@@ -36,11 +46,20 @@ pub(crate) trait End {
     }
     /// Opens a stream, by its number; `None`: not yet.
     fn open(&mut self, bidi: bool, now: Instant) -> Option<u64>;
-    /// How much of `data` was taken.
-    fn write(&mut self, id: u64, data: &[u8]) -> usize;
+    fn write(&mut self, id: u64, data: &[u8]) -> Written;
+    /// Ends a stream, if nobody has stopped it.
     fn finish(&mut self, id: u64);
+    fn reset(&mut self, id: u64, code: u64);
+    /// Wants no more of a stream.
+    fn stop(&mut self, id: u64, code: u64);
     /// Appends all that can be read.
     fn read(&mut self, id: u64, out: &mut Vec<u8>) -> Read;
+    fn update_keys(&mut self);
+    /// A client is about to write from another address; false: it may not.
+    fn migrate(&mut self, now: Instant) -> bool;
+    /// False: it is too long, or the other end takes none.
+    fn send_datagram(&mut self, data: &[u8]) -> bool;
+    fn recv_datagram(&mut self) -> Option<Vec<u8>>;
     fn close(&mut self, now: Instant);
     /// Why it failed, or that it was closed.
     fn ended(&self) -> Option<String>;

@@ -6,11 +6,12 @@
 mod early;
 mod end;
 mod ours;
+mod path;
 mod quinn;
+mod speech;
 mod tls;
 mod world;
 
-use std::any::Any;
 use std::ops::Range;
 use std::panic::{RefUnwindSafe, catch_unwind};
 use std::time::Duration;
@@ -21,8 +22,10 @@ use tack_quic::Config;
 
 use end::End;
 use ours::Ours;
-use quinn::Quinn;
-use world::{Path, World};
+use path::Path;
+use quinn::{Quinn, is_quinn_s};
+use speech::Script;
+use world::World;
 
 /// As many seeds as is usual, or those that the environment names: `N` or `FIRST..END`.
 fn seeds(usual: u64) -> Range<u64> {
@@ -38,16 +41,17 @@ const ENOUGH: usize = 10;
 /// Runs a conversation per seed; those that fail are named.
 fn converse(seeds: Range<u64>, ends: impl Fn(u64) -> [Box<dyn End>; 2] + RefUnwindSafe) {
     run_all(seeds, |seed| {
-        run(seed, ends(seed));
+        run(seed, 0.0, ends(seed));
     });
 }
 
 /// One conversation over whatever path the seed says; what became of what was said early.
-fn run(seed: u64, ends: [Box<dyn End>; 2]) -> Option<bool> {
+fn run(seed: u64, quits: f64, ends: [Box<dyn End>; 2]) -> Option<bool> {
     let mut rng = Pcg64::seed_from_u64(seed);
     let path = Path::of(&mut rng);
     let (streams, most) = (rng.random_range(1..12), rng.random_range(1..60_000));
-    let mut world = World::new(seed, path, streams, most, ends);
+    let script = Script { seed, streams, most, quits };
+    let mut world = World::new(script, path.by(seed), ends);
     let now = world.run();
     let was_taken_early = world.was_taken_early();
     world.close(now);
@@ -64,13 +68,6 @@ fn run_all(seeds: Range<u64>, run: impl Fn(u64) + RefUnwindSafe) {
     let name = std::thread::current().name().unwrap_or_default().to_owned();
     let again = format!("TACK_SEEDS={first}..{} cargo test -p tack-quic --test", first + 1);
     panic!("seeds {failed:?} fail; the first again: {again} conversation {name}");
-}
-
-/// quinn-proto 0.11.19 takes it for granted that a server whose probe timer fires without anything in flight
-/// has a client in its handshake. The timer of a path that it has left fires as well (seed 11666).
-fn is_quinn_s(panic: &(dyn Any + Send)) -> bool {
-    let said = panic.downcast_ref::<&str>();
-    said.is_some_and(|said| said.contains("!self.peer_completed_address_validation()"))
 }
 
 /// Silence that ends a conversation. Half a minute would be too short for one in thirty thousand: quinn keeps
@@ -120,6 +117,29 @@ fn two_of_ours_hear_each_other_with_tack() {
         let config = full();
         let server = Ours::new(config.clone(), seed + (1 << 40));
         [Box::new(Ours::new(config, seed)), Box::new(server)]
+    });
+}
+
+/// Of the streams, how many are given up by who speaks, and by who hears.
+const QUITS: f64 = 0.25;
+
+#[test]
+fn streams_that_ours_and_quinn_give_up_leave_the_others_whole() {
+    run_all(seeds(120), |seed| {
+        let config = if seed & 2 == 0 { plain() } else { full() };
+        let quinn = Box::new(Quinn::new(seed & 1 == 0, seed));
+        let ours = Box::new(Ours::new(config, seed));
+        let ends: [Box<dyn End>; 2] = if seed & 1 == 0 { [ours, quinn] } else { [quinn, ours] };
+        run(seed, QUITS, ends);
+    });
+}
+
+#[test]
+fn streams_that_two_of_ours_give_up_leave_the_others_whole() {
+    run_all(seeds(120), |seed| {
+        let config = if seed % 2 == 0 { plain() } else { full() };
+        let server = Ours::new(config.clone(), seed + (1 << 40));
+        run(seed, QUITS, [Box::new(Ours::new(config, seed)), Box::new(server)]);
     });
 }
 

@@ -8,7 +8,7 @@ use tack_quic::wire::{Header, LongKind, Protected};
 use tack_quic::{Accept, Config, Connect, Connection, ConnectionError, Early, Event, UseError};
 use tack_units::Instant;
 
-use super::end::{End, Read};
+use super::end::{End, Read, Written};
 use super::tls::{self, Sessions};
 use super::world::SERVER;
 
@@ -147,12 +147,32 @@ impl End for Ours {
         }
     }
 
-    fn write(&mut self, number: u64, data: &[u8]) -> usize {
-        self.conn.as_mut().unwrap().write(id(number), data).unwrap_or(0)
+    fn write(&mut self, number: u64, data: &[u8]) -> Written {
+        match self.conn.as_mut().unwrap().write(id(number), data) {
+            Ok(taken) => Written::Bytes(taken),
+            // What was stopped is reset at once, and when that has arrived there is no such stream.
+            Err(UseError::Stopped(_) | UseError::NoStream) => Written::Stopped,
+            Err(UseError::Closed) => Written::Bytes(0),
+            Err(other) => panic!("{other}"),
+        }
     }
 
     fn finish(&mut self, number: u64) {
-        self.conn.as_mut().unwrap().finish(id(number)).unwrap();
+        match self.conn.as_mut().unwrap().finish(id(number)) {
+            Ok(()) | Err(UseError::Stopped(_) | UseError::NoStream | UseError::Closed) => {}
+            Err(other) => panic!("{other}"),
+        }
+    }
+
+    fn reset(&mut self, number: u64, code: u64) {
+        match self.conn.as_mut().unwrap().reset(id(number), code) {
+            Ok(()) | Err(UseError::NoStream | UseError::Closed) => {}
+            Err(other) => panic!("{other}"),
+        }
+    }
+
+    fn stop(&mut self, number: u64, code: u64) {
+        self.conn.as_mut().unwrap().stop(id(number), code).unwrap();
     }
 
     fn read(&mut self, number: u64, out: &mut Vec<u8>) -> Read {
@@ -163,9 +183,26 @@ impl End for Ours {
                 Ok(Some(0)) | Err(UseError::NoStream) => return Read::Nothing,
                 Ok(Some(n)) => out.extend_from_slice(&buffer[..n]),
                 Ok(None) => return Read::End,
+                Err(UseError::Reset(code)) => return Read::Reset(code),
                 Err(other) => panic!("{other}"),
             }
         }
+    }
+
+    fn update_keys(&mut self) {
+        self.conn.as_mut().unwrap().update_keys();
+    }
+
+    fn migrate(&mut self, now: Instant) -> bool {
+        self.conn.as_mut().unwrap().migrate(now).is_ok()
+    }
+
+    fn send_datagram(&mut self, data: &[u8]) -> bool {
+        self.conn.as_mut().unwrap().send_datagram(data).is_ok()
+    }
+
+    fn recv_datagram(&mut self) -> Option<Vec<u8>> {
+        self.conn.as_mut()?.recv_datagram()
     }
 
     fn close(&mut self, now: Instant) {

@@ -1,19 +1,19 @@
-//! Two ends, what they have to say, and a path that loses, doubles, delays and damages datagrams, in
-//! virtual time. Everything follows from a seed.
+//! Two ends, what they have to say, and a path that does to datagrams what its fate is, in virtual time.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use rand::{RngExt, SeedableRng};
-use rand_pcg::Pcg64;
 use tack_units::Instant;
 
-use super::end::{End, Read};
+use super::end::{End, Read, Written};
+use super::speech::{Hearing, Script, Speech};
 
-/// Virtual time after which a conversation has failed.
-const PATIENCE: Duration = Duration::from_secs(300);
 const MAX_STEPS: usize = 400_000;
+/// With which streams are given up, by whoever does it.
+const QUIT: u64 = 40;
+/// Of datagrams there is one stream, so to speak, in each direction.
+const DATAGRAMS: u64 = 1 << 40;
 
 /// Where the server is, always.
 pub(crate) const SERVER: SocketAddr = at(1, 443);
@@ -22,51 +22,32 @@ const fn at(host: u8, port: u16) -> SocketAddr {
     SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192, 0, 2, host)), port)
 }
 
-/// Beside the server's: addresses that the client has.
-const HOSTS: u8 = 3;
-
-/// The path, both ways alike.
-#[derive(Clone, Debug)]
-pub(crate) struct Path {
-    pub(crate) delay: Duration,
-    pub(crate) loss: f64,
-    pub(crate) double: f64,
-    pub(crate) late: f64,
-    pub(crate) damage: f64,
-    /// Of the client's datagrams, before how many of which its address becomes another, as by a NAT.
-    pub(crate) rebind: f64,
+/// What an end does beside talking on its streams.
+#[allow(dead_code, reason = "where all follows from a seed, nothing else is done")]
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Act {
+    /// It uses other keys.
+    UpdateKeys,
+    /// A client moves to another address, at this host, and knows it.
+    Move(u8),
+    /// It sends a datagram as long as that.
+    Datagram(usize),
 }
 
-impl Path {
-    /// On which nothing happens to anything.
-    pub(crate) fn clean() -> Path {
-        let delay = Duration::from_millis(5);
-        Path { delay, loss: 0.0, double: 0.0, late: 0.0, damage: 0.0, rebind: 0.0 }
+/// What decides what the path does, both ways.
+pub(crate) trait Fate: std::fmt::Debug {
+    /// The client's address becomes another before its next datagram, at this host, as by a NAT.
+    fn moves(&mut self) -> Option<u8>;
+    /// The copies that arrive of a datagram for `to`, and after how long each.
+    fn carry(&mut self, to: usize, datagram: Vec<u8>, now: Instant) -> Vec<(Duration, Vec<u8>)>;
+    /// Virtual time after which a conversation has failed.
+    fn patience(&self) -> Duration {
+        Duration::from_secs(300)
     }
-
-    /// Anything from a clean LAN to a bad day.
-    pub(crate) fn of(rng: &mut Pcg64) -> Path {
-        let mut share = |most: f64| if rng.random() { rng.random_range(0.0..most) } else { 0.0 };
-        let (loss, double, late, damage) = (share(0.15), share(0.1), share(0.2), share(0.1));
-        let rebind = share(0.01);
-        let delay = Duration::from_micros(rng.random_range(200..60_000));
-        Path { delay, loss, double, late, damage, rebind }
+    /// What an end does now.
+    fn acts(&mut self) -> Option<(usize, Act)> {
+        None
     }
-}
-
-/// What one end sends on a stream, and has sent.
-#[derive(Debug)]
-struct Speech {
-    len: usize,
-    sent: usize,
-    finished: bool,
-}
-
-/// What an end has heard of a stream.
-#[derive(Debug, Default)]
-struct Hearing {
-    bytes: Vec<u8>,
-    ended: bool,
 }
 
 struct Speaker {
@@ -74,78 +55,44 @@ struct Speaker {
     opened: u64,
     speeches: BTreeMap<u64, Speech>,
     hearings: BTreeMap<u64, Hearing>,
+    /// Datagrams sent, and received.
+    datagrams: [u64; 2],
 }
 
-pub(crate) struct World {
-    seed: u64,
-    rng: Pcg64,
-    path: Path,
+pub(crate) struct World<F> {
+    script: Script,
+    fate: F,
     speakers: [Speaker; 2],
     /// By time and order of sending: to whom, from where, and the bytes.
     wire: BTreeMap<(Instant, u64), (usize, SocketAddr, Vec<u8>)>,
     /// Where the client is, as the server sees it.
     client: SocketAddr,
     sent: u64,
-    streams: u64,
-    most: usize,
 }
 
-impl World {
+impl<F: Fate> World<F> {
     /// The first end connects.
-    pub(crate) fn new(
-        seed: u64,
-        path: Path,
-        streams: u64,
-        most: usize,
-        ends: [Box<dyn End>; 2],
-    ) -> World {
+    pub(crate) fn new(script: Script, fate: F, ends: [Box<dyn End>; 2]) -> World<F> {
         let speaker = |end| {
             let (speeches, hearings) = (BTreeMap::new(), BTreeMap::new());
-            Speaker { end, opened: 0, speeches, hearings }
+            Speaker { end, opened: 0, speeches, hearings, datagrams: [0; 2] }
         };
-        let mut world = World {
-            seed,
-            rng: Pcg64::seed_from_u64(seed),
-            path,
-            speakers: ends.map(speaker),
-            wire: BTreeMap::new(),
-            client: at(2, 1_000),
-            sent: 0,
-            streams,
-            most,
-        };
-        for who in 0..2 {
-            for id in world.heard_by(who) {
-                world.speakers[who].hearings.insert(id, Hearing::default());
-            }
+        let mut speakers = ends.map(speaker);
+        for (who, speaker) in speakers.iter_mut().enumerate() {
+            let ids = script.heard_by(who).into_iter();
+            speaker.hearings = ids.map(|id| (id, Hearing::default())).collect();
         }
-        world
+        World { script, fate, speakers, wire: BTreeMap::new(), client: at(2, 1_000), sent: 0 }
     }
 
-    /// Streams that `who` hears the other on.
-    fn heard_by(&self, who: usize) -> Vec<u64> {
-        let ids = (0..4 * self.streams).filter(|id| {
-            let (opener, one_way) = ((id & 1) as usize, id & 2 > 0);
-            !one_way || opener != who
-        });
-        ids.collect()
-    }
-
-    /// How much `who` says on a stream: both ends know.
-    fn len(&self, who: usize, id: u64) -> usize {
-        let mut rng = Pcg64::seed_from_u64(self.seed ^ (id << 8 | who as u64) << 20);
-        match rng.random_range(0..4) {
-            0 => rng.random_range(0..3),
-            1 => rng.random_range(0..3_000),
-            _ => rng.random_range(0..self.most),
-        }
-    }
-
-    /// Runs until both ends have heard everything; then the first closes.
+    /// Runs until both ends have heard everything.
     pub(crate) fn run(&mut self) -> Instant {
         let mut now = Instant::ZERO;
         self.speakers[0].end.connect(now);
         for _ in 0..MAX_STEPS {
+            while let Some((who, act)) = self.fate.acts() {
+                self.act(who, act, now);
+            }
             for who in 0..2 {
                 self.talk(who, now);
                 self.send(who, now);
@@ -154,7 +101,11 @@ impl World {
                 return now;
             }
             now = self.step(now);
-            assert!(now < Instant::ZERO + PATIENCE, "it takes too long\n{}", self.describe());
+            assert!(
+                now < Instant::ZERO + self.fate.patience(),
+                "it takes too long\n{}",
+                self.describe()
+            );
         }
         panic!("it does not come to an end\n{}", self.describe());
     }
@@ -202,37 +153,49 @@ impl World {
             let mut datagram = Vec::new();
             let Some(to) = self.speakers[who].end.poll_transmit(&mut datagram, now) else { return };
             // A server that is in its handshake knows its client by the address.
-            let are_connected = self.speakers.iter().all(|speaker| speaker.end.is_connected());
-            if who == 0 && are_connected && self.rng.random_bool(self.path.rebind) {
-                let host = self.rng.random_range(2..2 + HOSTS);
-                self.client = at(host, self.client.port() + 1);
+            if who == 0
+                && self.are_connected()
+                && let Some(host) = self.fate.moves()
+            {
+                self.go(host);
             }
             // Where the client was, nobody is any more.
             if to == [SERVER, self.client][who] {
-                self.carry(1 - who, datagram, now);
+                let from = [self.client, SERVER][who];
+                for (takes, copy) in self.fate.carry(1 - who, datagram, now) {
+                    self.sent += 1;
+                    self.wire.insert((now + takes, self.sent), (1 - who, from, copy));
+                }
             }
         }
         panic!("an end does not stop sending\n{}", self.describe());
     }
 
-    fn carry(&mut self, to: usize, datagram: Vec<u8>, now: Instant) {
-        let from = [SERVER, self.client][to];
-        let copies = 1 + u32::from(self.rng.random_bool(self.path.double));
-        for _ in 0..copies {
-            if self.rng.random_bool(self.path.loss) {
-                continue;
+    fn are_connected(&self) -> bool {
+        self.speakers.iter().all(|speaker| speaker.end.is_connected())
+    }
+
+    fn go(&mut self, host: u8) {
+        self.client = at(host, self.client.port() + 1);
+    }
+
+    fn act(&mut self, who: usize, act: Act, now: Instant) {
+        if !self.are_connected() || self.speakers[who].end.ended().is_some() {
+            return;
+        }
+        match act {
+            Act::UpdateKeys => self.speakers[who].end.update_keys(),
+            Act::Move(host) => {
+                if self.speakers[0].end.migrate(now) {
+                    self.go(host);
+                }
             }
-            let mut datagram = datagram.clone();
-            if self.rng.random_bool(self.path.damage) {
-                let at = self.rng.random_range(0..datagram.len());
-                datagram[at] ^= 1 << self.rng.random_range(0..8);
+            Act::Datagram(len) => {
+                let data: Vec<u8> =
+                    (0..len).map(|at| self.script.byte(who, DATAGRAMS, at)).collect();
+                let sent = self.speakers[who].end.send_datagram(&data);
+                self.speakers[who].datagrams[0] += u64::from(sent);
             }
-            let mut at = now + self.path.delay;
-            if self.rng.random_bool(self.path.late) {
-                at += self.path.delay.mul_f64(self.rng.random_range(0.0..2.0));
-            }
-            self.sent += 1;
-            self.wire.insert((at, self.sent), (to, from, datagram));
         }
     }
 
@@ -247,58 +210,97 @@ impl World {
             self.speakers[who].opened = 0;
             self.speakers[who].speeches.clear();
         }
-        while self.speakers[who].opened < 2 * self.streams {
+        while self.speakers[who].opened < 2 * self.script.streams {
             let bidi = self.speakers[who].opened.is_multiple_of(2);
             let Some(id) = self.speakers[who].end.open(bidi, now) else { break };
             self.speakers[who].opened += 1;
-            let speech = Speech { len: self.len(who, id), sent: 0, finished: false };
-            self.speakers[who].speeches.insert(id, speech);
+            self.speakers[who].speeches.insert(id, Speech::new(self.script.plan(who, id)));
         }
-        let (lens, seed) = (self.heard_by(who), self.seed);
-        for id in lens {
-            let answer = self.len(who, id);
-            let expected = self.len(1 - who, id);
-            let Speaker { end, speeches, hearings, .. } = &mut self.speakers[who];
-            let hearing = hearings.get_mut(&id).expect("it was made with the world");
-            if hearing.ended {
-                continue;
-            }
-            let before = hearing.bytes.len();
-            let read = end.read(id, &mut hearing.bytes);
-            for (i, byte) in hearing.bytes[before..].iter().enumerate() {
-                assert_eq!(*byte, content(seed, 1 - who, id, before + i), "byte {i} of {id}");
-            }
-            if matches!(read, Read::End) {
+        for id in self.script.heard_by(who) {
+            self.hear(who, id);
+        }
+        self.hear_datagrams(who);
+        self.speak(who);
+    }
+
+    fn hear(&mut self, who: usize, id: u64) {
+        let script = self.script;
+        let plan = script.plan(1 - who, id);
+        let Speaker { end, speeches, hearings, .. } = &mut self.speakers[who];
+        let hearing = hearings.get_mut(&id).expect("it was made with the world");
+        if hearing.ended {
+            return;
+        }
+        let before = hearing.bytes.len();
+        let read = end.read(id, &mut hearing.bytes);
+        for (i, byte) in hearing.bytes[before..].iter().enumerate() {
+            assert_eq!(*byte, script.byte(1 - who, id, before + i), "byte {i} of {id}");
+        }
+        let heard = hearing.bytes.len();
+        match read {
+            Read::End => {
                 hearing.ended = true;
-                assert_eq!(hearing.bytes.len(), expected, "length of {id}");
+                assert_eq!((heard, None), (plan.len, plan.resets), "length of {id}");
             }
-            // Whoever is spoken to answers.
-            let is_theirs = (id & 1) as usize != who;
-            if is_theirs && id & 2 == 0 && (hearing.ended || hearing.bytes.len() > before) {
-                speeches.entry(id).or_insert(Speech { len: answer, sent: 0, finished: false });
+            Read::Reset(code) => {
+                hearing.ended = true;
+                assert_eq!(code, QUIT);
+                assert!(plan.resets.is_some_and(|at| heard <= at), "{id} was not to be reset");
+            }
+            Read::Nothing => {
+                let is_enough = plan.stops.is_some_and(|at| heard >= at.max(1));
+                if is_enough {
+                    hearing.ended = true;
+                    end.stop(id, QUIT);
+                }
             }
         }
+        // Whoever is spoken to answers.
+        let is_theirs = (id & 1) as usize != who;
+        if is_theirs && id & 2 == 0 && (hearing.ended || heard > before) {
+            speeches.entry(id).or_insert(Speech::new(script.plan(who, id)));
+        }
+    }
+
+    fn hear_datagrams(&mut self, who: usize) {
+        while let Some(data) = self.speakers[who].end.recv_datagram() {
+            for (at, byte) in data.iter().enumerate() {
+                assert_eq!(*byte, self.script.byte(1 - who, DATAGRAMS, at), "byte {at}");
+            }
+            self.speakers[who].datagrams[1] += 1;
+            let sent = self.speakers[1 - who].datagrams[0];
+            assert!(self.speakers[who].datagrams[1] <= sent, "a datagram came twice");
+        }
+    }
+
+    fn speak(&mut self, who: usize) {
+        let script = self.script;
         let Speaker { end, speeches, .. } = &mut self.speakers[who];
         for (id, speech) in speeches {
-            while speech.sent < speech.len {
-                let upto = speech.len.min(speech.sent + 2_000);
+            while speech.sent < speech.upto() && !speech.finished {
+                let upto = speech.upto().min(speech.sent + 2_000);
                 let data: Vec<u8> =
-                    (speech.sent..upto).map(|at| content(seed, who, *id, at)).collect();
-                let taken = end.write(*id, &data);
-                speech.sent += taken;
-                if taken < data.len() {
+                    (speech.sent..upto).map(|at| script.byte(who, *id, at)).collect();
+                match end.write(*id, &data) {
+                    Written::Bytes(taken) => speech.sent += taken,
+                    Written::Stopped => speech.finished = true,
+                }
+                if speech.sent < upto {
                     break;
                 }
             }
-            if speech.sent == speech.len && !speech.finished {
-                end.finish(*id);
+            if speech.sent == speech.upto() && !speech.finished {
+                match speech.plan.resets {
+                    Some(_) => end.reset(*id, QUIT),
+                    None => end.finish(*id),
+                }
                 speech.finished = true;
             }
         }
     }
 
     fn describe(&self) -> String {
-        let mut text = format!("seed {}, {:?}\n", self.seed, self.path);
+        let mut text = format!("{:?}, {:?}\n", self.script, self.fate);
         for (who, speaker) in self.speakers.iter().enumerate() {
             let heard: Vec<_> =
                 speaker.hearings.iter().map(|(id, h)| (id, h.bytes.len(), h.ended)).collect();
@@ -311,10 +313,4 @@ impl World {
         }
         text
     }
-}
-
-/// Byte `at` of what `who` says on a stream.
-fn content(seed: u64, who: usize, id: u64, at: usize) -> u8 {
-    let x = seed.wrapping_add(id << 3 | who as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    (x >> 32) as u8 ^ (at as u64).wrapping_mul(0x2545_f491).to_le_bytes()[1]
 }

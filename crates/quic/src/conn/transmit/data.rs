@@ -99,7 +99,7 @@ impl Connection {
     }
 
     /// In whichever space: before the handshake is confirmed no timer but that of the handshake runs.
-    fn asks_in_vain(&self) -> bool {
+    pub(super) fn asks_in_vain(&self) -> bool {
         self.timeouts_in_a_row.max(self.recovery.probes_in_vain()) >= IN_VAIN
     }
 

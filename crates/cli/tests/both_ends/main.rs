@@ -41,6 +41,7 @@ mod tunnel;
 mod tunnel_limits;
 #[cfg(target_os = "linux")]
 mod tunnel_programs;
+mod tunnel_proxy;
 mod tunnel_roaming;
 #[cfg(target_os = "linux")]
 mod tunnel_stopped;

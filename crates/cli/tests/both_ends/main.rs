@@ -8,6 +8,7 @@ mod course;
 #[cfg(target_os = "linux")]
 mod dissector;
 mod doctor;
+mod draws;
 mod faults;
 mod hostile;
 mod kills;

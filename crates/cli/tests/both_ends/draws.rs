@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use clap::error::ErrorKind;
 use clap::{Arg, CommandFactory};
 use rand::RngExt;
 use rand::seq::IndexedRandom;
@@ -177,8 +178,10 @@ fn draw(rng: &mut Pcg64, tack: &clap::Command) -> Line {
 fn names(arg: &Arg) -> Vec<String> {
     let long = arg.get_long().map(|long| format!("--{long}"));
     let short = arg.get_short().map(|short| format!("-{short}"));
-    let values = arg.get_value_names().unwrap_or_default().iter().map(ToString::to_string);
-    long.into_iter().chain(short).chain(values).collect()
+    // Of `HOST[:PORT]` the first word is enough.
+    let values = arg.get_value_names().unwrap_or_default().iter();
+    let values = values.filter_map(|name| name.split(['[', ':']).next().map(str::to_owned));
+    long.into_iter().chain(short).chain(values.filter(|name| !name.is_empty())).collect()
 }
 
 fn value(rng: &mut Pcg64, arg: &Arg) -> OsString {
@@ -225,7 +228,14 @@ fn fault(line: &Line) -> Option<String> {
         Err(error) if error.exit_code() != ExitCode::Usage as i32 => {
             return Some(format!("status {}", error.exit_code()));
         }
-        Err(error) => error.to_string(),
+        // Which word that is, clap does not say.
+        Err(error) if error.kind() == ErrorKind::InvalidUtf8 => return None,
+        // What lacks a command has the list of them.
+        Err(error) if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            return None;
+        }
+        // Behind the error every option is named.
+        Err(error) => error.to_string().split("\nUsage:").next().unwrap_or_default().to_owned(),
         Ok(cli) => match meant(cli.command) {
             Ok(()) => return None,
             Err(failure) if failure.code != ExitCode::Usage => {
@@ -234,9 +244,7 @@ fn fault(line: &Line) -> Option<String> {
             Err(failure) => failure.message,
         },
     };
-    // What lacks a command has the list of them.
-    let named =
-        said.contains("Commands:") || line.names.iter().any(|name| said.contains(name.as_str()));
+    let named = line.names.iter().any(|name| said.contains(name.as_str()));
     (!named).then(|| format!("it names nothing: {said}"))
 }
 

@@ -18,7 +18,7 @@ use crate::exit::Failure;
 use crate::net::{Family, Origin, OwnAddress, Way, unspecified};
 use crate::observe::ObserveArgs;
 use crate::perf::DEFAULT_PORT;
-use crate::perf::params::{Direction, TestParams, Until, VERSION};
+use crate::perf::params::{Direction, MAX_BLOCK_BYTES, TestParams, Until, VERSION};
 use crate::units::parse_bytes;
 use tack_net::HostPort;
 
@@ -242,6 +242,12 @@ impl PerfArgs {
 
     fn params(&self) -> Result<TestParams, Failure> {
         let length = self.length.unwrap_or(128 * 1024);
+        // What does not even fit is shown as it was typed.
+        let block_bytes = u32::try_from(length).map_err(|_| {
+            Failure::usage(format!(
+                "-l: blocks of {length} bytes, and {MAX_BLOCK_BYTES} are the most"
+            ))
+        })?;
         let until = match (self.bytes, self.blockcount) {
             (Some(bytes), _) => Until::Bytes(bytes),
             (None, Some(blocks)) => Until::Bytes(
@@ -262,7 +268,7 @@ impl PerfArgs {
             },
             until,
             omit_seconds: self.omit.unwrap_or(0.0),
-            block_bytes: u32::try_from(length).unwrap_or(u32::MAX),
+            block_bytes,
             pace: self.traffic.bitrate.filter(|pace| pace.bits_per_second > 0),
             dscp: self.traffic.codepoint(),
             server_processor: self.traffic.affinity.and_then(|affinity| affinity.there),

@@ -114,28 +114,28 @@ pub enum ParamsError {
     #[error("version {0} of the measuring protocol is not spoken here, only {VERSION}")]
     Version(u16),
     /// Too few or too many.
-    #[error("{0} streams: from 1 to {MAX_STREAMS} are possible")]
+    #[error("-P: {0} streams, where from 1 to {MAX_STREAMS} are possible")]
     Streams(u16),
     /// Too short or too long.
-    #[error("a test of {0} s: more than 0 and at most {MAX_SECONDS} s are possible")]
+    #[error("-t: a test of {0} s, where more than 0 and at most {MAX_SECONDS} s are possible")]
     Seconds(f64),
     /// Nothing to send.
-    #[error("a test of 0 bytes measures nothing")]
+    #[error("-n, -k: a test of 0 bytes measures nothing")]
     NoBytes,
     /// Too long a warm-up.
-    #[error("a warm-up of {0} s: from 0 to {MAX_OMIT_SECONDS} s are possible")]
+    #[error("-O: a warm-up of {0} s, where from 0 to {MAX_OMIT_SECONDS} s are possible")]
     Omit(f64),
     /// A warm-up needs a clock.
     #[error("a warm-up (-O) goes with a time (-t), not with an amount (-n, -k)")]
     OmitWithBytes,
     /// Too small or too large.
-    #[error("blocks of {0} bytes: from 1 to {MAX_BLOCK_BYTES} are possible")]
+    #[error("-l: blocks of {0} bytes, where from 1 to {MAX_BLOCK_BYTES} are possible")]
     Block(u32),
     /// It is for connections over UDP, on Linux.
-    #[error("codepoint {0}: the server cannot mark its packets")]
+    #[error("--dscp, -S: codepoint {0}, with which the server cannot mark its packets")]
     Dscp(u8),
     /// Not there, or not the server's.
-    #[error("processor {0}: the server has no such")]
+    #[error("-A: the server has no processor {0}")]
     Processor(u16),
     /// So slow that it looks dead.
     #[error("-b: a burst every {0:.0} s is too seldom; smaller blocks (-l) come more often")]

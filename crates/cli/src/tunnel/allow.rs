@@ -131,6 +131,15 @@ impl AllowList {
         })
     }
 
+    /// Whether any address at all may be connected to on this port: where none may, a name that is not allowed need
+    /// not be resolved to be refused.
+    pub fn admits_addresses(&self, port: u16) -> bool {
+        self.0.iter().filter(|rule| rule.ports.contains(&port)).any(|rule| match &rule.hosts {
+            Hosts::Any | Hosts::Public | Hosts::Network(_) => true,
+            Hosts::Name(_) | Hosts::Below(_) => false,
+        })
+    }
+
     /// Whether this address may be connected to.
     pub fn admits_ip(&self, ip: IpAddr, port: u16) -> bool {
         let ip = ip.to_canonical();
@@ -252,6 +261,14 @@ mod tests {
         for other in ["example.com", "notexample.com", ".example.com", "example.com.evil.org"] {
             assert!(!name(other, 1), "{other}");
         }
+    }
+
+    #[test]
+    fn a_name_that_no_rule_could_admit_need_not_be_resolved() {
+        let list = list(&["10.0.0.0/8:22", "db.example.org:5432"]);
+        assert!(list.admits_addresses(22), "it may be in the network");
+        assert!(!list.admits_addresses(5432), "only by that name");
+        assert!(!list.admits_addresses(80));
     }
 
     #[test]

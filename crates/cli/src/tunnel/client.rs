@@ -22,6 +22,9 @@ use crate::stop::Stop;
 
 /// How long a program may take to say what it wants.
 const PROXY_LIMIT: Duration = Duration::from_secs(30);
+/// How long a program that is turned away may go on speaking, and how many bytes of it are read.
+const HEARING_OUT: Duration = Duration::from_secs(2);
+const MOST_HEARD_OUT: u64 = 1 << 20;
 /// Pause where no descriptor is left.
 const BREATHER: Duration = Duration::from_millis(50);
 
@@ -130,8 +133,7 @@ impl Streams {
         let bound = match opened {
             Ok(bound) => bound,
             Err(refusal) => {
-                program.write_all(&speech.refused(&refusal)).await?;
-                program.shutdown().await?;
+                turn_away(&mut program, &speech.refused(&refusal)).await?;
                 return Err(refusal.into());
             }
         };
@@ -151,7 +153,7 @@ impl Streams {
                 Ok(())
             }
             Err(refusal) => {
-                program.write_all(&speech.refused(&refusal)).await?;
+                turn_away(&mut program, &speech.refused(&refusal)).await?;
                 Err(refusal.into())
             }
         }
@@ -171,12 +173,23 @@ async fn wishes(program: &mut TcpStream) -> Result<(Wish, Speech, Vec<u8>), Stre
                 read => handshake.handle(&buffer[..read]),
             },
             Err(error) => {
-                program.write_all(&error.answer()).await?;
-                program.shutdown().await?;
+                turn_away(program, &error.answer()).await?;
                 return Err(Refusal::new(Cause::Failed, error.to_string()).into());
             }
         }
     }
+}
+
+/// Says no, and hears out whoever is still speaking: a socket that is closed over bytes that nobody read resets the
+/// program, which then has not got the answer.
+async fn turn_away(program: &mut TcpStream, answer: &[u8]) -> io::Result<()> {
+    program.write_all(answer).await?;
+    program.shutdown().await?;
+    let mut rest = program.take(MOST_HEARD_OUT);
+    let mut nowhere = tokio::io::sink();
+    // Too late, too much, or gone: it was told.
+    let _ = timeout(HEARING_OUT, tokio::io::copy(&mut rest, &mut nowhere)).await;
+    Ok(())
 }
 
 /// Nothing is redirected here.

@@ -35,6 +35,10 @@ pub async fn resolve(target: &Target, allow: &AllowList) -> Result<Vec<SocketAdd
         Host::Ip(_) => return Err(not_allowed()),
         Host::Name(name) => (name, allow.admits_name(name, target.port)),
     };
+    // Whoever may not connect asks nothing of the server's resolver either.
+    if !any && !allow.admits_addresses(target.port) {
+        return Err(not_allowed());
+    }
     let unknown = |why: &dyn std::fmt::Display| {
         Refusal::new(Cause::NoSuchHost, format!("cannot find host {name}: {why}"))
     };

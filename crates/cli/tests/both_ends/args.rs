@@ -159,9 +159,12 @@ fn perf_says_what_is_wrong_with_its_arguments() {
         assert!(parse(&format!("tack perf {contradiction}")).is_err(), "{contradiction}");
     }
     for (flags, word) in [
-        ("-P 0", "streams"),
+        ("-P 0", "-P: 0 streams"),
         ("-P 500", "128"),
-        ("-t 1e6", "at most 86400"),
+        ("-t 1e6", "-t: a test of 1000000 s, where more than 0 and at most 86400"),
+        ("-l 0", "-l: blocks of 0 bytes"),
+        ("-l 5G", "-l: blocks of 5368709120 bytes"),
+        ("-O 601", "-O: a warm-up of 601 s"),
         ("-4 -B ::1", "no address of the family"),
         ("-b 1k -l 1M", "smaller blocks"),
         ("-l 2M", "blocks of 2097152"),

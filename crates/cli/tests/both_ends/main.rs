@@ -8,6 +8,7 @@ mod course;
 #[cfg(target_os = "linux")]
 mod dissector;
 mod doctor;
+mod draws;
 mod faults;
 mod hostile;
 mod kills;
@@ -41,6 +42,7 @@ mod tunnel;
 mod tunnel_limits;
 #[cfg(target_os = "linux")]
 mod tunnel_programs;
+mod tunnel_proxy;
 mod tunnel_roaming;
 #[cfg(target_os = "linux")]
 mod tunnel_stopped;

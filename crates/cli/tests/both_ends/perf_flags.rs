@@ -288,7 +288,7 @@ fn what_cannot_be_had_is_refused_with_the_reason() {
     for (port, flags, status, why) in [
         (&port, from_there.as_str(), 1, "cannot open a UDP socket on 0.0.0.0:"),
         (&port, "-A 9999", 2, "-A: "),
-        (&port, "-A 0,9999", 5, "processor 9999: the server has no such"),
+        (&port, "-A 0,9999", 5, "-A: the server has no processor 9999"),
         (&port, "-u", 2, "--udp means nothing here: streams are all there is"),
         (&port, "-F file", 2, "tack send"),
         (&port, "-6", 1, "has no address of a family"),

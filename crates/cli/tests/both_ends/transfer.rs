@@ -1,7 +1,10 @@
 //! Round trips, resuming, and what is in the way.
 
+use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::fs;
 use std::io::Write;
+use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::Path;
 use std::time::Duration;
@@ -188,6 +191,46 @@ fn a_name_that_drives_a_terminal_arrives_and_is_never_shown_as_it_is() {
     let (sent, received) = run(transfer(&from, &into, false));
     for said in [sent.unwrap_err().to_string(), received.unwrap_err().to_string()] {
         assert!(said.contains("clear") && !said.chars().any(char::is_control), "{said:?}");
+    }
+}
+
+#[test]
+fn every_name_that_the_file_system_takes_arrives_as_it_is() {
+    let dir = tempdir().unwrap();
+    let (from, into) = (dir.path().join("tree"), dir.path().join("in"));
+    fs::create_dir(&from).unwrap();
+    let bytes = (1..=255).filter(|&byte| byte != b'/');
+    let mut names: Vec<Vec<u8>> = bytes.clone().map(|byte| vec![b'n', byte]).collect();
+    // Alone, and beneath a folder of that name.
+    names.extend(bytes.filter(|&byte| byte != b'.').map(|byte| vec![byte]));
+    let odd = [
+        "-rf",
+        "--",
+        "...",
+        " .",
+        "a\n\nb",
+        "$(x)",
+        "~",
+        "CON",
+        "tack-partial",
+        "o\u{308}",
+        "\u{f6}",
+    ];
+    names.extend(odd.map(Vec::from));
+    names.push(vec![0xff; 255]);
+    let names: BTreeSet<OsString> = names.into_iter().map(OsString::from_vec).collect();
+    for name in &names {
+        fs::create_dir(from.join(name)).unwrap();
+        fs::write(from.join(name).join(name), name.as_encoded_bytes()).unwrap();
+    }
+    let (sent, received) = run(transfer(&from, &into, false));
+    assert_eq!(sent.unwrap().files as usize, names.len());
+    assert_eq!(received.unwrap().files as usize, names.len());
+    let there = fs::read_dir(into.join("tree")).unwrap().map(|entry| entry.unwrap().file_name());
+    assert_eq!(there.collect::<BTreeSet<_>>(), names);
+    for name in &names {
+        let arrived = fs::read(into.join("tree").join(name).join(name)).unwrap();
+        assert_eq!(arrived, name.as_encoded_bytes(), "{name:?}");
     }
 }
 

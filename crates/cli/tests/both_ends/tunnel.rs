@@ -171,8 +171,9 @@ fn programs_hear_why_a_target_is_not_to_be_had() {
         // On the list, and nobody there.
         let (_, said) = curl(&["-p", "-x", &http, &format!("http://{gone}/")]).await.unwrap_err();
         assert!(said.contains("502"), "{said}");
-        // Nobody has the name; it is asked for at the far end.
-        let (code, said) = curl(&["-x", &socks, "http://no-such-name.invalid/"]).await.unwrap_err();
+        // Nobody has the name; it is asked for at the far end, for addresses may be connected to on that port.
+        let nobody = format!("http://no-such-name.invalid:{}/", gone.port());
+        let (code, said) = curl(&["-x", &socks, &nobody]).await.unwrap_err();
         assert_eq!(code, 97, "{said}");
         // A proxy for http: is not what this is, and says what to do.
         assert!(

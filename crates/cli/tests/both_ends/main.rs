@@ -8,7 +8,6 @@ mod course;
 #[cfg(target_os = "linux")]
 mod dissector;
 mod doctor;
-mod draws;
 mod faults;
 mod hostile;
 mod kills;

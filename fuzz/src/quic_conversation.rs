@@ -35,9 +35,6 @@ use world::{Act, Fate, World};
 
 /// From then on the path behaves: timers that were backed off until then wait for as long again.
 const MISCHIEF: Duration = Duration::from_secs(20);
-/// A quinn client keeps acknowledgments and answers to challenges to itself while its window is full, and asks
-/// again after twice as long each time.
-const PATIENCE: Duration = Duration::from_secs(1_200);
 /// Copies of a datagram come as late as that many times the path's delay.
 const MAX_LATE: u32 = 8;
 /// Addresses that the client has in all, less one.
@@ -131,10 +128,6 @@ impl Fate for Bytes<'_> {
             _ => {}
         }
         vec![(delay, datagram)]
-    }
-
-    fn patience(&self) -> Duration {
-        PATIENCE
     }
 
     fn acts(&mut self) -> Option<(usize, Act)> {

@@ -10,6 +10,8 @@ use super::end::{End, Read, Written};
 use super::speech::{Hearing, Script, Speech};
 
 const MAX_STEPS: usize = 400_000;
+/// Virtual time after which a conversation has failed.
+const PATIENCE: Duration = Duration::from_secs(300);
 /// With which streams are given up, by whoever does it.
 const QUIT: u64 = 40;
 /// Of datagrams there is one stream, so to speak, in each direction.
@@ -40,10 +42,6 @@ pub(crate) trait Fate: std::fmt::Debug {
     fn moves(&mut self) -> Option<u8>;
     /// The copies that arrive of a datagram for `to`, and after how long each.
     fn carry(&mut self, to: usize, datagram: Vec<u8>, now: Instant) -> Vec<(Duration, Vec<u8>)>;
-    /// Virtual time after which a conversation has failed.
-    fn patience(&self) -> Duration {
-        Duration::from_secs(300)
-    }
     /// What an end does now.
     fn acts(&mut self) -> Option<(usize, Act)> {
         None
@@ -101,11 +99,7 @@ impl<F: Fate> World<F> {
                 return now;
             }
             now = self.step(now);
-            assert!(
-                now < Instant::ZERO + self.fate.patience(),
-                "it takes too long\n{}",
-                self.describe()
-            );
+            assert!(now < Instant::ZERO + PATIENCE, "it takes too long\n{}", self.describe());
         }
         panic!("it does not come to an end\n{}", self.describe());
     }

@@ -1,6 +1,6 @@
 //! The fuzz targets of QUIC on a stable compiler: noise, and mutations of valid input.
 //!
-//! `TACK_FUZZ=10000` runs so many whole conversations, `TACK_FUZZ=16..17` one.
+//! `TACK_SEEDS=10000` runs so many whole conversations, `TACK_SEEDS=16..17` one.
 
 use std::time::Duration;
 
@@ -26,6 +26,10 @@ mod quic_conversation;
 #[allow(unreachable_pub, reason = "a file of the fuzz workspace, by its path")]
 #[path = "../../../fuzz/src/quic_peer.rs"]
 mod quic_peer;
+#[path = "conversation/seeds.rs"]
+mod seeds;
+
+use seeds::seeds;
 
 const ROUNDS: u64 = 60_000;
 
@@ -229,14 +233,7 @@ fn run(seeds: impl IntoIterator<Item = u64>) -> u64 {
 
 #[test]
 fn ours_and_quinn_hear_each_other_whatever_bytes_say_of_both_and_of_the_path() {
-    let number = |text: &str| text.parse::<u64>().expect("TACK_FUZZ is N or FIRST..END");
-    let seeds = match std::env::var("TACK_FUZZ") {
-        Ok(text) => match text.split_once("..") {
-            Some((first, end)) => number(first)..number(end),
-            None => 0..number(&text),
-        },
-        Err(_) => 0..CONVERSATIONS,
-    };
+    let seeds = seeds(CONVERSATIONS);
     let most = seeds.end - seeds.start;
     let heard = run(seeds);
     assert!(heard * 20 >= most * 19, "{heard} of {most}: quinn gave up in the others");

@@ -18,7 +18,7 @@ use crate::exit::Failure;
 use crate::net::{Family, Origin, OwnAddress, Way, unspecified};
 use crate::observe::ObserveArgs;
 use crate::perf::DEFAULT_PORT;
-use crate::perf::params::{Direction, MAX_BLOCK_BYTES, TestParams, Until, VERSION};
+use crate::perf::params::{Direction, ParamsError, TestParams, Until, VERSION};
 use crate::units::parse_bytes;
 use tack_net::HostPort;
 
@@ -243,11 +243,8 @@ impl PerfArgs {
     fn params(&self) -> Result<TestParams, Failure> {
         let length = self.length.unwrap_or(128 * 1024);
         // What does not even fit is shown as it was typed.
-        let block_bytes = u32::try_from(length).map_err(|_| {
-            Failure::usage(format!(
-                "-l: blocks of {length} bytes, and {MAX_BLOCK_BYTES} are the most"
-            ))
-        })?;
+        let block_bytes = u32::try_from(length)
+            .map_err(|_| Failure::usage(ParamsError::Block(length).to_string()))?;
         let until = match (self.bytes, self.blockcount) {
             (Some(bytes), _) => Until::Bytes(bytes),
             (None, Some(blocks)) => Until::Bytes(

@@ -130,7 +130,7 @@ pub enum ParamsError {
     OmitWithBytes,
     /// Too small or too large.
     #[error("-l: blocks of {0} bytes, where from 1 to {MAX_BLOCK_BYTES} are possible")]
-    Block(u32),
+    Block(u64),
     /// It is for connections over UDP, on Linux.
     #[error("--dscp, -S: codepoint {0}, with which the server cannot mark its packets")]
     Dscp(u8),
@@ -164,7 +164,7 @@ impl TestParams {
             Until::Bytes(0) => Err(ParamsError::NoBytes),
             Until::Bytes(_) if self.omit_seconds > 0.0 => Err(ParamsError::OmitWithBytes),
             _ if !(1..=MAX_BLOCK_BYTES).contains(&self.block_bytes) => {
-                Err(ParamsError::Block(self.block_bytes))
+                Err(ParamsError::Block(self.block_bytes.into()))
             }
             _ => Ok(()),
         }
@@ -222,7 +222,7 @@ mod tests {
         assert_eq!(bad(|p| p.streams = 0), ParamsError::Streams(0));
         assert_eq!(bad(|p| p.streams = 129), ParamsError::Streams(129));
         assert_eq!(bad(|p| p.block_bytes = 0), ParamsError::Block(0));
-        assert_eq!(bad(|p| p.block_bytes = u32::MAX), ParamsError::Block(u32::MAX));
+        assert_eq!(bad(|p| p.block_bytes = u32::MAX), ParamsError::Block(u32::MAX.into()));
         assert_eq!(bad(|p| p.until = Until::Seconds(0.0)), ParamsError::Seconds(0.0));
         assert!(matches!(bad(|p| p.until = Until::Seconds(f64::NAN)), ParamsError::Seconds(_)));
         assert_eq!(bad(|p| p.until = Until::Bytes(0)), ParamsError::NoBytes);

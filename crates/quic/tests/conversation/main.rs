@@ -8,6 +8,7 @@ mod end;
 mod ours;
 mod path;
 mod quinn;
+mod seeds;
 mod speech;
 mod tls;
 mod world;
@@ -24,16 +25,9 @@ use end::End;
 use ours::Ours;
 use path::Path;
 use quinn::{Quinn, is_quinn_s};
+use seeds::seeds;
 use speech::Script;
 use world::World;
-
-/// As many seeds as is usual, or those that the environment names: `N` or `FIRST..END`.
-fn seeds(usual: u64) -> Range<u64> {
-    let Ok(named) = std::env::var("TACK_SEEDS") else { return 0..usual };
-    let (first, end) = named.split_once("..").unwrap_or(("0", &named));
-    let number = |text: &str| text.parse().expect("TACK_SEEDS is N or FIRST..END");
-    number(first)..number(end)
-}
 
 /// Failures after which no more are looked for.
 const ENOUGH: usize = 10;

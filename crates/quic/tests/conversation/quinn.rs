@@ -116,12 +116,12 @@ impl Quinn {
     }
 }
 
-/// quinn-proto 0.11.19, as a server that took something early, forgets the keys of the phase before together
-/// with those of 0-RTT: if it updates its own in between it can read nothing any more of a client that has not
-/// heard of that (seed 92212 of `early::a_quinn_server_hears_...`). That is silence and no panic, and stays a failure.
-///
-/// It also takes it for granted that a server whose probe timer fires without anything in flight
+/// quinn-proto 0.11.19 takes it for granted that a server whose probe timer fires without anything in flight
 /// has a client in its handshake. The timer of a path that it has left fires as well (seed 11666).
+///
+/// Not excused, since it is silence and no panic: as a server that took something early, it forgets the keys of the
+/// phase before together with those of 0-RTT. If it updates its own in between it can read nothing any more of a
+/// client that has not heard of that (seed 92212 of `early::a_quinn_server_hears_...`).
 pub(crate) fn is_quinn_s(panic: &(dyn Any + Send)) -> bool {
     let said = panic.downcast_ref::<&str>();
     said.is_some_and(|said| said.contains("!self.peer_completed_address_validation()"))

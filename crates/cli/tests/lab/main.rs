@@ -246,6 +246,23 @@ fn a_name_of_only_may_be_of_one_of_the_workloads_and_the_others_are_left_out_by_
     assert!(code == Some(2) && said.contains("--only leaves nothing"), "{said}");
 }
 
+#[test]
+fn another_value_of_a_key_that_every_case_sets_itself_is_refused_by_name_and_not_taken_in_vain() {
+    let dir = tempfile::tempdir().unwrap();
+    let text = "id = \"own\"\n[base]\nduration_s = 0.2\nwan = { rate_mbps = 10.0, delay_ms = 1.0 }\n\
+                flow = [{ strategy = \"tack\" }]\n[[case]]\nname = \"near\"\nset = { \"wan.delay_ms\" = 1.0 }\n\
+                [[case]]\nname = \"thin\"\nset = { \"wan.rate_mbps\" = 1.0 }\n[[view]]\nmetrics = [\"goodput\"]\n";
+    std::fs::write(dir.path().join("own.toml"), text).unwrap();
+    let told = |more: &str| {
+        let out =
+            run(dir.path(), &format!("reproduce own.toml --no-resume --set wan.delay_ms=2 {more}"));
+        (out.status.code(), String::from_utf8(out.stderr).unwrap())
+    };
+    assert_eq!(told("").0, Some(0), "a case is left that it changes");
+    let (code, said) = told("--only near");
+    assert!(code == Some(2) && said.contains("every case of own sets `wan.delay_ms`"), "{said}");
+}
+
 /// Two rivals that CI has, over a veth pair: the command itself and iperf3.
 #[cfg(target_os = "linux")]
 #[test]

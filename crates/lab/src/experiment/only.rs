@@ -30,6 +30,26 @@ impl Experiment {
         format!("of {} there are {}", self.id, names.join("; "))
     }
 
+    /// Who sets this key whatever the base says, so that a [change](Self::change) of it is nowhere seen: all cases
+    /// that run at `extent`, or all variants.
+    pub fn overruled(&self, extent: Extent, key: &str) -> Option<&'static str> {
+        let only = &self.extent.of(extent).only;
+        let sets = |of: &Variant| {
+            let is_in = |rest: &str| rest.is_empty() || rest.starts_with('.');
+            of.set.keys().any(|set| key.strip_prefix(set.as_str()).is_some_and(is_in))
+        };
+        let all = |axis: &[Variant]| {
+            let is_chosen = |of: &Variant| only.contains(&of.name);
+            let any = !axis.iter().any(is_chosen);
+            let mut runs = axis.iter().filter(|of| any || is_chosen(of)).peekable();
+            runs.peek().is_some() && runs.all(sets)
+        };
+        ["case", "variant"]
+            .into_iter()
+            .zip(self.axes())
+            .find_map(|(name, axis)| all(axis).then_some(name))
+    }
+
     fn axes(&self) -> [&[Variant]; 2] {
         [&self.case, &self.variant]
     }

@@ -74,6 +74,26 @@ impl ChangeArgs {
                 })?;
             }
         }
+        let left = self.keep_only(experiments, extent)?;
+        for (experiment, _) in experiments.iter().zip(&left).filter(|(_, left)| **left) {
+            for (key, value) in &self.set {
+                if let Some(whose) = experiment.overruled(extent, key) {
+                    let id = &experiment.id;
+                    return Err(Failure::usage(format!(
+                        "--set {key}={value}: every {whose} of {id} sets `{key}` itself: change it in a copy of the file"
+                    )));
+                }
+            }
+        }
+        Ok(left)
+    }
+
+    /// Of each whether `--only` leaves anything of it.
+    fn keep_only(
+        &self,
+        experiments: &mut [Experiment],
+        extent: Extent,
+    ) -> Result<Vec<bool>, Failure> {
         if self.only.is_empty() {
             return Ok(vec![true; experiments.len()]);
         }

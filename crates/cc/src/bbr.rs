@@ -35,7 +35,8 @@
 //!
 //! where what the receiver sees does more than measure: Startup grows by 2.89 a round while nothing
 //! waits, and ends at the bottleneck ([`overshoot`]); a probe that found bandwidth goes on
-//! ([`probe_bw`]); a congested round bounds the next ones ([`short_term`], [`few_packets`]); `MSS * f` counts
+//! ([`probe_bw`]); a congested round bounds the next ones ([`short_term`], [`few_packets`]), and so does
+//! a queue that overflowed ([`overflow`]); `MSS * f` counts
 //! only where nothing waits ([`pacing`]); a probe allows for longer bursts ([`window`]). `bandwidth/f` covers what
 //! waits for the next TACK. The sample says which; a fall-back to plain TCP keeps what was learnt.
 //!
@@ -54,6 +55,7 @@ mod inspect;
 mod lt_bw;
 pub(crate) mod min_rtt;
 mod model;
+mod overflow;
 mod overshoot;
 mod pacing;
 mod probe_bw;
@@ -74,6 +76,7 @@ use tack_units::{Instant, Rate};
 use self::conserve::Conserve;
 use self::lt_bw::Verdict;
 use self::model::{Model, News, Stance};
+use self::overflow::Overflow;
 use self::overshoot::{Overshoot, Signs};
 use self::probe_bw::{Cycle, Flight};
 use self::probe_rtt::ProbeRtt;
@@ -94,6 +97,7 @@ pub struct Bbr {
     model: Model,
     state: State,
     cycle: Cycle,
+    overflow: Overflow,
     overshoot: Overshoot,
     probe_rtt: ProbeRtt,
     conserve: Conserve,
@@ -127,6 +131,7 @@ impl Bbr {
             model: Model::new(constants.filter, now),
             state: State::Startup,
             cycle: Cycle::new(constants.cycle, 0, Rate::MAX, now),
+            overflow: Overflow::default(),
             overshoot: Overshoot::default(),
             probe_rtt: ProbeRtt::by_flight(),
             conserve: Conserve::default(),

@@ -10,7 +10,7 @@
 //! congested  the least RTT among them >= 5/4 RTTmin + MSS/bandwidth, and of them was lost
 //!            more than 2 % and twice what is random
 //! overfull   on any path, the least RTT >= 17/16 RTTmin + MSS/bandwidth, and more than a fifth and twice what is
-//!            random was lost
+//!            random was lost; of at most 8 packets, whatever the RTT, more than a third
 //! either     flight <= max( what a round brought, 0.7 * the bound before ), and four packets, or two if overfull
 //! else       the bound is an eighth higher, and gone where it bounds nothing any more
 //! random     what is lost without a queue, or with four packets in flight
@@ -43,6 +43,9 @@ const PERIOD: u64 = 32;
 const LOSS: f64 = 0.02;
 /// Share of them that no random loss takes for long.
 const OVERFULL: f64 = 0.2;
+/// Share of few packets that is an overflow whatever round trips say: where others keep a queue full, RTTmin is that
+/// of the full queue.
+const HOPELESS: f64 = 1.0 / 3.0;
 /// What a bound keeps of itself at least.
 const BETA: f64 = 0.7;
 /// What it gains where nothing speaks against it.
@@ -116,7 +119,8 @@ impl FewPackets {
             let queued = path.rtt_min.saturating_add(path.rtt_min / part).saturating_add(own);
             self.least_rtt.is_some_and(|rtt| rtt >= queued)
         };
-        let (is_queued, is_overfull) = (has_waited(4), loss > OVERFULL && has_waited(16));
+        let is_queued = has_waited(4);
+        let is_overfull = loss > OVERFULL && has_waited(16) || holds_few && loss > HOPELESS;
         let is_least = self.flight.is_some_and(|flight| flight <= least);
         let gain = if is_least { 1.0 / 4.0 } else { 1.0 / 16.0 };
         if !is_overfull && (is_least || !is_queued) {

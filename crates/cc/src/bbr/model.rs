@@ -189,14 +189,18 @@ impl Model {
     }
 
     fn end_short_term_round(&mut self, stance: &Stance, now: Instant) {
-        let (Some(rtt_min), Some(bandwidth)) = (self.min_rtt.get(), self.bandwidth.get()) else {
-            return;
-        };
+        let Some(standing) = self.standing() else { return };
+        let Standing { delivered, rtt_min, bandwidth } = standing;
         let bounding = self.source == RateSource::Receiver && stance.cruising;
-        let (delivered, cwnd, mss) = (self.delivered, stance.cwnd, stance.mss);
-        let standing = Standing { delivered, rtt_min, bandwidth };
+        let (cwnd, mss) = (stance.cwnd, stance.mss);
         self.short_term.on_round(&standing, bounding, now);
         self.few_packets.on_round(&Path { delivered, rtt_min, bandwidth, cwnd, mss });
+    }
+
+    /// Where the estimates stand; `None` before there are any.
+    pub(crate) fn standing(&self) -> Option<Standing> {
+        let (rtt_min, bandwidth) = (self.min_rtt.get()?, self.bandwidth.get()?);
+        Some(Standing { delivered: self.delivered, rtt_min, bandwidth })
     }
 
     fn position(&mut self, now: Instant) -> u64 {

@@ -28,6 +28,9 @@ use core::time::Duration;
 
 use tack_units::{Instant, Rate};
 
+use super::overflow::Waiting;
+use crate::sample::AckSample;
+
 /// Share of a round's bytes that may be lost.
 const LOSS: f64 = 0.02;
 /// Round trips differ by so much without a queue, by jitter and 802.11 aggregates.
@@ -36,6 +39,14 @@ const RISE_MIN: Duration = Duration::from_millis(1);
 const BETA: f64 = 0.8;
 /// What a probe makes of a bound.
 const PROBE: f64 = 1.0 / BETA;
+
+/// A path that brings so many times less than it could has turned slower; one that is shared brings more.
+const SLOWER: u64 = 2;
+
+/// A round trip from which on a packet waited in a queue.
+fn queued(rtt_min: Duration) -> Duration {
+    rtt_min.saturating_add((rtt_min / 8).max(RISE_MIN))
+}
 
 /// The bound, and the round under way.
 #[derive(Clone, Copy, Debug)]
@@ -112,8 +123,21 @@ impl ShortTerm {
 
     /// Every packet of the round waited in a queue.
     fn has_waited(&self, rtt_min: Duration) -> bool {
-        let rise = (rtt_min / 8).max(RISE_MIN);
-        self.least_rtt.is_some_and(|least| least >= rtt_min.saturating_add(rise))
+        self.least_rtt.is_some_and(|least| least >= queued(rtt_min))
+    }
+
+    /// Of the round under way, with this acknowledgment.
+    pub(crate) fn waiting(&self, ack: &AckSample, standing: &Standing) -> Waiting {
+        let brought = standing.delivered.saturating_sub(self.delivered);
+        let expected = standing.bandwidth.bytes_in(ack.now.saturating_since(self.began));
+        let random = 2.0 * self.random_loss * brought.saturating_add(self.lost) as f64;
+        let is_slow = brought.saturating_mul(SLOWER) < expected;
+        let lost = if is_slow && self.has_waited(standing.rtt_min) {
+            self.lost.saturating_sub(random as u64)
+        } else {
+            0
+        };
+        Waiting { lost, is_over: ack.rtt.is_some_and(|rtt| rtt < queued(standing.rtt_min)) }
     }
 
     /// A probe begins, of a path whose bandwidth is this by the maximum filter.

@@ -111,10 +111,23 @@ impl Bbr {
         }
     }
 
+    /// See [`overflow`](super::overflow).
+    fn conserve_after_overflow(&mut self, ack: &AckSample) {
+        let Some(standing) = self.model.standing().filter(|_| self.model.full_pipe.reached())
+        else {
+            return;
+        };
+        let waiting = self.model.short_term.waiting(ack, &standing);
+        self.overflow.on_ack(ack, waiting, self.cwnd, self.mss());
+        let bound = self.overflow.flight().unwrap_or(u64::MAX);
+        self.cwnd = self.cwnd.min(bound).max(self.min_cwnd());
+    }
+
     /// The inflight cap itself once the pipe is full: random loss keeps a TACK sender in recovery
     /// for most of its life, and the rate is what protects the path [TON §VI-D].
     pub(super) fn update_window_as_receiver(&mut self, ack: &AckSample) {
         self.conserve_in_startup(ack);
+        self.conserve_after_overflow(ack);
         if ack.acked_bytes == 0 {
             return;
         }
@@ -128,6 +141,6 @@ impl Bbr {
             self.grown(self.cwnd, (ack.acked_bytes as f64 * growth) as u64)
         };
         let few = self.model.few_packets.flight().unwrap_or(u64::MAX);
-        self.cwnd = wanted.max(self.min_cwnd()).min(few);
+        self.cwnd = self.overflow.bound(wanted).max(self.min_cwnd()).min(few);
     }
 }

@@ -258,8 +258,10 @@ impl Schedule {
         let spaced = |from: Instant, spacing: Duration| {
             self.last_due.map_or(from, |last| from.max(last + spacing))
         };
-        let spacing = equations::stretched(self.alpha, self.queued, self.rtt_min);
-        let full = self.full_at.map(|full| spaced(full + self.for_data(), spacing));
+        let full = self.full_at.map(|full| {
+            let spacing = equations::stretched(self.alpha, self.queued, self.rtt_min);
+            spaced(full + self.for_data(), spacing)
+        });
         let worth = self.worth_at.filter(|_| self.said_by_data).map(|at| {
             // A sender that probes for bandwidth learns it from TACKs alone.
             let probing = self.regime == Regime::Startup;

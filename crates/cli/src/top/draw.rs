@@ -11,7 +11,7 @@ use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::Line;
-use ratatui::widgets::{Block, Cell, Paragraph, Row, Sparkline, Table};
+use ratatui::widgets::{Block, Cell, Paragraph, Row, Sparkline, Table, Wrap};
 
 use super::state::{DIRECTIONS, Endpoint, KINDS, Reading, State};
 use crate::units::{bytes_text, scaled_bits};
@@ -119,8 +119,8 @@ fn curve(frame: &mut Frame<'_>, area: Rect, endpoint: &Endpoint, direction: usiz
     let past = endpoint.history(direction);
     let now = endpoint.reading().map_or("-".to_owned(), |now| rate(now.bits_per_second[direction]));
     let most = past.iter().max().map_or("-".to_owned(), |&bits| rate(bits as f64));
-    let title = format!(" {} {now}, most {most} ", DIRECTIONS[direction]);
-    let block = Block::bordered().title(title);
+    let title = format!(" {} {now} ", DIRECTIONS[direction]);
+    let block = Block::bordered().title(title).title_bottom(format!(" most {most} "));
     let columns = usize::from(block.inner(area).width);
     let latest = &past[past.len().saturating_sub(columns)..];
     let color = if direction == 0 { Color::Green } else { Color::Cyan };
@@ -149,10 +149,8 @@ fn packets(frame: &mut Frame<'_>, area: Rect, reading: Option<&Reading>) {
 fn measures(frame: &mut Frame<'_>, area: Rect, endpoint: &Endpoint) {
     let block = Block::bordered().title(" round trip, buffers, limits ");
     let Some(reading) = endpoint.reading() else {
-        frame.render_widget(
-            Paragraph::new(why_not(endpoint).unwrap_or_default()).block(block),
-            area,
-        );
+        let why = Paragraph::new(why_not(endpoint).unwrap_or_default());
+        frame.render_widget(why.wrap(Wrap { trim: true }).block(block), area);
         return;
     };
     let [rtt, rtt_min] = reading.rtt_seconds.map(time);
@@ -256,7 +254,8 @@ mod tests {
         assert!(line("data").contains("9000"));
         assert!(line("in flight").contains("1.00 MBytes"));
         assert!(line("peer 0 %").contains("window 50 %"));
-        assert!(line("sent 100 Mbits/s").contains("most 100 Mbits/s"));
+        assert!(line(" sent 100 Mbits/s ─").contains(" received 0.00 bits/s ─"));
+        assert!(line(" most 100 Mbits/s ─").contains(" most 0.00 bits/s ─"));
         assert!(lines.iter().any(|line| line.contains('█')), "a curve");
     }
 
@@ -269,8 +268,9 @@ mod tests {
             "127.0.0.1:9826 ",
             "there:2 ",
             "no answer: connection refused",
-            "sent 100 Mbits/s, most 100 Mbits/s ─",
-            "received 0.00 bits/s, most 0.00 bits/s ",
+            " sent 100 Mbits/s ─",
+            " received 0.00 bits/s ─",
+            " most 100 Mbits/s ─",
             "round trip   84.3 ms, least 80.0 ms",
             "queue        4.3 ms",
             "peer 0 %, window 50 %",
@@ -290,7 +290,7 @@ mod tests {
         state.endpoints[0]
             .answered(Err(ScrapeError::Io(nobody)), Instant::ZERO + Duration::from_secs(4));
         let screen = drawn(&state, 80, 24).join("\n");
-        assert!(screen.contains("sent -, most 100 Mbits/s"), "{screen}");
+        assert!(screen.contains(" sent - ─") && screen.contains(" most 100 Mbits/s ─"), "{screen}");
         assert_eq!(screen.matches("no answer: connection refused").count(), 3, "{screen}");
     }
 

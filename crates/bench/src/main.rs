@@ -10,7 +10,7 @@
 //! cargo run --release -p tack-bench -- --path veth --seconds 3 --rounds 3
 //! cargo run --release -p tack-bench -- tun           # over TUN devices against the kernel's TCP
 //! cargo run --release -p tack-bench -- connects      # many connections, against the kernel's TCP
-//! cargo run --release -p tack-bench -- siege         # a server under attack, beside sftp
+//! cargo run --release -p tack-bench -- siege         # a server under attack, beside sftp and quinn
 //! cargo run --release -p tack-bench -- soak --minutes 60
 //! cargo run --release -p tack-bench -- speed --help  # of the model and the simulator
 //! ```
@@ -96,7 +96,7 @@ enum Command {
     /// Thousands of connections to one server, beside the kernel's TCP (Linux).
     #[cfg(target_os = "linux")]
     Connects(connects::ConnectsArgs),
-    /// A server under each attack, beside sftp (Linux).
+    /// A server under each attack, beside sftp and quinn (Linux).
     #[cfg(target_os = "linux")]
     Siege(siege::SiegeArgs),
     /// Transfers over a bad path for as long as you like; memory must not grow (Linux).

@@ -8,10 +8,12 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use bytes::Bytes;
+use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use quinn::{ClientConfig, Endpoint, ServerConfig};
-use rustls::RootCertStore;
+use rustls::crypto::ring::default_provider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{RootCertStore, version};
 use tack_device::Clock;
 
 use crate::contestant::{Share, WRITE_BYTES};
@@ -20,15 +22,30 @@ fn certificate(keys: &Path) -> Result<CertificateDer<'static>> {
     Ok(CertificateDer::from_pem_slice(&fs::read(keys.join("cert.pem"))?)?)
 }
 
+/// What clients ask for: attackers of a siege, which speak ours, among them.
+const PROTOCOL: &[u8] = b"tack";
+
 pub(crate) fn server_config(keys: &Path) -> Result<ServerConfig> {
     let key = PrivateKeyDer::from_pem_slice(&fs::read(keys.join("key.pem"))?)?;
-    Ok(ServerConfig::with_single_cert(vec![certificate(keys)?], key)?)
+    let mut tls = rustls::ServerConfig::builder_with_provider(Arc::new(default_provider()))
+        .with_protocol_versions(&[&version::TLS13])?
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate(keys)?], key)?;
+    // As quinn has it where it makes the configuration itself.
+    tls.max_early_data_size = u32::MAX;
+    tls.alpn_protocols = vec![PROTOCOL.to_vec()];
+    Ok(ServerConfig::with_crypto(Arc::new(QuicServerConfig::try_from(tls)?)))
 }
 
 pub(crate) fn client_config(keys: &Path) -> Result<ClientConfig> {
     let mut roots = RootCertStore::empty();
     roots.add(certificate(keys)?)?;
-    Ok(ClientConfig::with_root_certificates(Arc::new(roots))?)
+    let mut tls = rustls::ClientConfig::builder_with_provider(Arc::new(default_provider()))
+        .with_protocol_versions(&[&version::TLS13])?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    tls.alpn_protocols = vec![PROTOCOL.to_vec()];
+    Ok(ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls)?)))
 }
 
 pub(crate) async fn serve(local: SocketAddr, keys: &Path) -> Result<Share> {

@@ -2,10 +2,12 @@
 //!
 //! Each server of `tack` runs as a process of its own; attackers come from one other address of the
 //! loopback, as fast as they can, and a legitimate transfer of some size from ours is timed. Beside
-//! it, where the same can be done to it, stands OpenSSH's server with sftp.
+//! them, where the same can be done to it, stand OpenSSH's server with sftp, and a server that is quinn
+//! with its defaults.
 
 mod attack;
 mod fortress;
+mod quinn;
 mod sftp;
 
 use std::fs;
@@ -43,6 +45,10 @@ pub(crate) struct SiegeArgs {
     /// Seconds of attack before it begins.
     #[arg(long, default_value_t = 3.0)]
     head_start: f64,
+
+    /// Be quinn's server with this key; used by the program itself.
+    #[arg(long, hide = true, value_name = "DIRECTORY")]
+    quinn: Option<PathBuf>,
 }
 
 /// A row of the table.
@@ -55,6 +61,9 @@ struct Row {
 }
 
 pub(crate) fn run(args: &SiegeArgs) -> Result<()> {
+    if let Some(keys) = &args.quinn {
+        return quinn::serve(keys);
+    }
     let tack = match &args.tack {
         // Each command runs in a directory of its own.
         Some(tack) => std::path::absolute(tack)?,
@@ -70,6 +79,12 @@ pub(crate) fn run(args: &SiegeArgs) -> Result<()> {
             let name = format!("{}: {}", fortress.name(), attack.name());
             show(&name, args.mib, &besieged(&tack, args, fortress, attack)?);
         }
+    }
+    for attack in [Attack::Nothing, Attack::Garbage, Attack::Silent, Attack::Handshakes] {
+        let server = quinn::Server::start()?;
+        let transfer = || server.transfer(args.mib);
+        let row = under((attack, true), server.address(), server.pid(), args, transfer)?;
+        show(&format!("quinn: {}", attack.name()), args.mib, &row);
     }
     match sftp::Server::start() {
         Ok(server) => {

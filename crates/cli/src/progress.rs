@@ -1,6 +1,8 @@
 //! The progress bar: on standard error, only when a person is looking.
 
 use std::io::{IsTerminal, stderr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
@@ -9,10 +11,12 @@ const KNOWN: &str = "{bar:30} {percent:>3} %  {binary_bytes}/{binary_total_bytes
                      {binary_bytes_per_sec}  {eta} left  {wide_msg}";
 const UNKNOWN: &str = "{spinner} {binary_bytes}  {binary_bytes_per_sec}  {elapsed}  {wide_msg}";
 
-/// How far a transfer is. Costs nothing when hidden.
+/// How far a transfer is. Costs nothing when hidden, and is not drawn before there is something to tell: until
+/// then the user may be asked something, over which it would be drawn.
 #[derive(Clone, Debug)]
 pub struct Progress {
     bar: ProgressBar,
+    is_drawn: Arc<AtomicBool>,
 }
 
 impl Progress {
@@ -23,13 +27,18 @@ impl Progress {
         }
         let bar = ProgressBar::no_length();
         bar.set_style(style(UNKNOWN));
-        bar.enable_steady_tick(Duration::from_millis(200));
-        Self { bar }
+        Self { bar, is_drawn: Arc::default() }
     }
 
     /// Never shown.
     pub fn hidden() -> Self {
-        Self { bar: ProgressBar::hidden() }
+        Self { bar: ProgressBar::hidden(), is_drawn: Arc::new(true.into()) }
+    }
+
+    fn draw(&self) {
+        if !self.is_drawn.swap(true, Relaxed) {
+            self.bar.enable_steady_tick(Duration::from_millis(200));
+        }
     }
 
     /// The transfer has `total` bytes, of which `done` need not be sent.
@@ -39,16 +48,19 @@ impl Progress {
         self.bar.set_position(done);
         // Rate and time left count what is really sent, not what was there.
         self.bar.reset_eta();
+        self.draw();
     }
 
     /// `bytes` more have been dealt with.
     pub fn advance(&self, bytes: u64) {
+        self.draw();
         self.bar.inc(bytes);
     }
 
     /// What is under way.
     pub fn say(&self, what: impl Into<String>) {
         if !self.bar.is_hidden() {
+            self.draw();
             self.bar.set_message(what.into());
         }
     }

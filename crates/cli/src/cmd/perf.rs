@@ -22,8 +22,11 @@ pub async fn run(config: PerfConfig, stop: Stop) -> Result<ExitCode, Failure> {
         return background::start();
     }
     config.notes.iter().for_each(|note| eprintln!("tack: {note}"));
-    let _pinned = config.processor.map(Pinned::to).transpose();
-    let _pinned = _pinned.map_err(|e| Failure::usage(format!("-A: {e}")))?;
+    let pin = |processor| {
+        let no = |e| format!("-A {processor}: there is no such processor, or it is not ours ({e})");
+        Pinned::to(processor).map_err(|e| Failure::usage(no(e)))
+    };
+    let _pinned = config.processor.map(pin).transpose()?;
     let _pid = config.output.pidfile.as_deref().map(PidFile::write).transpose()?;
     match config.side.clone() {
         Side::Client { host, params, origin, security, connect_timeout } => {

@@ -146,7 +146,8 @@ fn render(passed: &Passed, readings: &[Reading]) -> String {
     let mut metric = |name: &str, kind: &str, help: &str, values: &[(String, f64)]| {
         let _ = writeln!(out, "# HELP tack_{name} {help}\n# TYPE tack_{name} {kind}");
         for (labels, value) in values {
-            let _ = writeln!(out, "tack_{name}{labels} {value}");
+            // The sum of nothing is -0.
+            let _ = writeln!(out, "tack_{name}{labels} {}", value + 0.0);
         }
     };
     let packets = passed.packets.iter().map(|((direction, kind), count)| {
@@ -276,6 +277,7 @@ mod tests {
                 None => {
                     let (name, value) = line.rsplit_once(' ').unwrap();
                     assert!(name.starts_with("tack_") && value.parse::<f64>().is_ok(), "{line}");
+                    assert!(!value.starts_with('-'), "{line}");
                 }
             }
         }

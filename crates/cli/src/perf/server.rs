@@ -210,7 +210,13 @@ async fn open<A: Accept>(
     };
     let cookie = new_cookie()?;
     send(to, &Message::Accepted { cookie }).await?;
-    let (streams, lanes) = gather(door, &params, &cookie).await?;
+    let (streams, lanes) = tokio::select! {
+        gathered = gather(door, &params, &cookie) => gathered?,
+        // Until it may start there is nothing for the client to say, but that it wants no more.
+        said = inbox.next() => {
+            return Err(said.err().unwrap_or(PerfError::Protocol("a word before its streams are here")));
+        }
+    };
     send(to, &Message::Start).await?;
     Ok(Opened { start: Start { params, lanes, cookie, peer: None }, streams, pinned })
 }

@@ -145,7 +145,8 @@ impl<F: FnMut(&str)> Text<F> {
         let name = if flow.tack { "TACK" } else { "TCP " };
         let ratio = if acks == 0 { 0.0 } else { flow.data_packets_sent as f64 / acks as f64 };
         let rate = if sender.seconds > 0.0 { acks as f64 / sender.seconds } else { 0.0 };
-        let sent = receiver.and_then(|r| r.flow).map_or(acks, |f| f.acks_sent_total());
+        // Either side counts to a moment of its own; what has arrived was sent.
+        let sent = receiver.and_then(|r| r.flow).map_or(acks, |f| f.acks_sent_total().max(acks));
         (self.line)(&format!(
             "{name} {acks} of {sent} ACKs arrived ({rate:.1}/s, Eq. 4: {:.1}/s) for {} data \
              packets: 1 ACK per {ratio:.1}; RTTmin {:.3} ms",

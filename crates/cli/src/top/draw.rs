@@ -11,18 +11,26 @@ use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::Line;
-use ratatui::widgets::{Block, Cell, Paragraph, Row, Sparkline, Table};
+use ratatui::widgets::{Block, Cell, Paragraph, Row, Sparkline, Table, Wrap};
 
 use super::state::{DIRECTIONS, Endpoint, KINDS, Reading, State};
 use crate::units::{bytes_text, scaled_bits};
 
+/// The least rows of the curves, frame included.
+const LEAST_CURVE: u16 = 5;
+/// What fits where names of endpoints still have room: beyond it, how long queues are is told below only.
+const WIDE: u16 = 90;
+
 /// Draws everything.
 pub fn draw(frame: &mut Frame<'_>, state: &State) {
     let list = u16::try_from(state.endpoints.len()).unwrap_or(8).min(8) + 3;
+    // As tall as all kinds of packets are, where there is room; the curves have what is left.
+    let details = KINDS.len() as u16 + 3;
+    let left = frame.area().height.saturating_sub(list + 1 + LEAST_CURVE);
     let parts = [
         Constraint::Length(list),
-        Constraint::Length(5),
-        Constraint::Min(8),
+        Constraint::Min(LEAST_CURVE),
+        Constraint::Length(details.min(left)),
         Constraint::Length(1),
     ];
     let [top, curves, details, keys] = Layout::vertical(parts).areas(frame.area());
@@ -35,7 +43,7 @@ pub fn draw(frame: &mut Frame<'_>, state: &State) {
     }
     let [left, right] = halves.areas(details);
     packets(frame, left, endpoint.reading());
-    measures(frame, right, endpoint.reading());
+    measures(frame, right, endpoint);
     let paused = if state.paused { "   paused" } else { "" };
     let help = format!(" q quit   p pause   arrows another endpoint{paused}");
     frame.render_widget(Paragraph::new(help).style(dim()), keys);
@@ -46,33 +54,52 @@ fn dim() -> Style {
 }
 
 fn endpoints(frame: &mut Frame<'_>, area: Rect, state: &State) {
-    let head = ["endpoint", "conns", "sent", "received", "ACKs/s out", "ACKs/s in", "RTT", "queue"];
+    let mut columns = vec![
+        ("conns", 5),
+        ("sent", 12),
+        ("received", 12),
+        ("ACKs/s out", 10),
+        ("in", 6),
+        ("RTT", 7),
+        ("queue", 7),
+    ];
+    if area.width < WIDE {
+        columns.pop();
+    }
+    let style = |index| match index == state.selected && state.endpoints.len() > 1 {
+        true => Style::new().add_modifier(Modifier::REVERSED),
+        false => Style::new(),
+    };
     let rows = state.endpoints.iter().enumerate().map(|(index, endpoint)| {
         let mut cells = vec![endpoint.name.clone()];
-        match (endpoint.reading(), &endpoint.trouble) {
-            (Some(reading), _) => cells.extend(summary(reading)),
-            (None, Some(trouble)) => cells.extend(["-".to_owned(), trouble.clone()]),
-            (None, None) => cells.extend(["-".to_owned(), "asked".to_owned()]),
-        }
-        let selected = index == state.selected && state.endpoints.len() > 1;
-        let style =
-            if selected { Style::new().add_modifier(Modifier::REVERSED) } else { Style::new() };
-        Row::new(cells).style(style)
+        cells.extend(endpoint.reading().into_iter().flat_map(summary).take(columns.len()));
+        Row::new(cells).style(style(index))
     });
-    let widths = [
-        Constraint::Fill(2),
-        Constraint::Length(6),
-        Constraint::Length(14),
-        Constraint::Length(14),
-        Constraint::Length(10),
-        Constraint::Length(10),
-        Constraint::Length(10),
-        Constraint::Length(10),
-    ];
-    let table = Table::new(rows, widths)
-        .header(Row::new(head).style(dim()))
-        .block(Block::bordered().title(" tack top "));
+    let figures = columns.iter().map(|&(_, width)| Constraint::Length(width));
+    let widths = [Constraint::Fill(1)].into_iter().chain(figures);
+    let head = ["endpoint"].into_iter().chain(columns.iter().map(|&(name, _)| name));
+    let block = Block::bordered().title(" tack top ");
+    let inner = block.inner(area);
+    let table = Table::new(rows, widths).header(Row::new(head).style(dim())).block(block);
     frame.render_widget(table, area);
+    // Why there are no figures takes the room of all of them.
+    let figures = columns.iter().map(|&(_, width)| width + 1).sum::<u16>().min(inner.width);
+    let first = inner.y.saturating_add(1);
+    for ((index, endpoint), y) in state.endpoints.iter().enumerate().zip(first..inner.bottom()) {
+        if let Some(why) = why_not(endpoint) {
+            let x = inner.right() - figures + 1;
+            let room = Rect::new(x, y, figures.saturating_sub(1), 1).intersection(inner);
+            frame.render_widget(Paragraph::new(why).style(style(index)), room);
+        }
+    }
+}
+
+/// Why there are no figures.
+fn why_not(endpoint: &Endpoint) -> Option<&str> {
+    match endpoint.reading() {
+        Some(_) => None,
+        None => Some(endpoint.trouble.as_deref().unwrap_or("waiting for two answers")),
+    }
 }
 
 fn summary(reading: &Reading) -> [String; 7] {
@@ -90,10 +117,10 @@ fn summary(reading: &Reading) -> [String; 7] {
 
 fn curve(frame: &mut Frame<'_>, area: Rect, endpoint: &Endpoint, direction: usize) {
     let past = endpoint.history(direction);
-    let now = past.last().map_or("-".to_owned(), |&bits| rate(bits as f64));
+    let now = endpoint.reading().map_or("-".to_owned(), |now| rate(now.bits_per_second[direction]));
     let most = past.iter().max().map_or("-".to_owned(), |&bits| rate(bits as f64));
-    let title = format!(" {}: {now}, at most {most} ", DIRECTIONS[direction]);
-    let block = Block::bordered().title(title);
+    let title = format!(" {} {now} ", DIRECTIONS[direction]);
+    let block = Block::bordered().title(title).title_bottom(format!(" most {most} "));
     let columns = usize::from(block.inner(area).width);
     let latest = &past[past.len().saturating_sub(columns)..];
     let color = if direction == 0 { Color::Green } else { Color::Cyan };
@@ -118,10 +145,12 @@ fn packets(frame: &mut Frame<'_>, area: Rect, reading: Option<&Reading>) {
     frame.render_widget(table, area);
 }
 
-fn measures(frame: &mut Frame<'_>, area: Rect, reading: Option<&Reading>) {
+/// Lines that are whole in a terminal of 80 columns, of which half of the inside is 38.
+fn measures(frame: &mut Frame<'_>, area: Rect, endpoint: &Endpoint) {
     let block = Block::bordered().title(" round trip, buffers, limits ");
-    let Some(reading) = reading else {
-        frame.render_widget(Paragraph::new("waiting for two answers").block(block), area);
+    let Some(reading) = endpoint.reading() else {
+        let why = Paragraph::new(why_not(endpoint).unwrap_or_default());
+        frame.render_widget(why.wrap(Wrap { trim: true }).block(block), area);
         return;
     };
     let [rtt, rtt_min] = reading.rtt_seconds.map(time);
@@ -132,13 +161,17 @@ fn measures(frame: &mut Frame<'_>, area: Rect, reading: Option<&Reading>) {
     let [blocked, refused, again] = reading.trouble_per_second.map(count);
     let [tack, plain] = reading.connections;
     let lines = [
-        format!("connections   {tack:.0} TACK, {plain:.0} plain"),
-        format!("round trip    {rtt}, least {rtt_min}, queue {}", time(reading.queue_seconds())),
-        format!("in flight     {in_flight} of {unacknowledged} not acknowledged"),
-        format!("received      {unread} not read; buffers {memory}"),
-        format!("waits for     application {application}, peer {peer}, window {congestion}"),
-        format!("sent again    {again}/s"),
-        format!("socket full   {blocked}/s, refused {refused}/s"),
+        format!("connections  {tack:.0} TACK, {plain:.0} plain"),
+        format!("round trip   {rtt}, least {rtt_min}"),
+        format!("queue        {}", time(reading.queue_seconds())),
+        format!("in flight    {in_flight}"),
+        format!("not ACKed    {unacknowledged}"),
+        format!("not read     {unread}"),
+        format!("buffers      {memory}"),
+        format!("waits for    application {application}"),
+        format!("             peer {peer}, window {congestion}"),
+        format!("sent again   {again}/s"),
+        format!("socket full  {blocked}/s, refused {refused}/s"),
     ];
     let lines: Vec<Line<'_>> = lines.into_iter().map(Line::from).collect();
     frame.render_widget(Paragraph::new(lines).block(block), area);
@@ -220,9 +253,45 @@ mod tests {
         assert!(line("loss iack").contains(" 2.0"));
         assert!(line("data").contains("9000"));
         assert!(line("in flight").contains("1.00 MBytes"));
-        assert!(line("waits for").contains("window 50 %"));
-        assert!(line("sent: 100 Mbits/s").contains("at most"));
+        assert!(line("peer 0 %").contains("window 50 %"));
+        assert!(line(" sent 100 Mbits/s ─").contains(" received 0.00 bits/s ─"));
+        assert!(line(" most 100 Mbits/s ─").contains(" most 0.00 bits/s ─"));
         assert!(lines.iter().any(|line| line.contains('█')), "a curve");
+    }
+
+    #[test]
+    fn eighty_columns_and_twenty_four_rows_have_names_reasons_and_whole_lines() {
+        let mut state = busy();
+        state.endpoints[0].name = "127.0.0.1:9826".to_owned();
+        let screen = drawn(&state, 80, 24).join("\n");
+        for part in [
+            "127.0.0.1:9826 ",
+            "there:2 ",
+            "no answer: connection refused",
+            " sent 100 Mbits/s ─",
+            " received 0.00 bits/s ─",
+            " most 100 Mbits/s ─",
+            "round trip   84.3 ms, least 80.0 ms",
+            "queue        4.3 ms",
+            "peer 0 %, window 50 %",
+            "socket full  0.0/s, refused 0.0/s",
+            "loss iack",
+        ] {
+            assert!(screen.contains(part), "no {part}:\n{screen}");
+        }
+    }
+
+    #[test]
+    fn who_is_gone_has_no_rate_and_says_why_and_a_tall_terminal_gives_its_rows_to_the_curves() {
+        let mut state = busy();
+        let tall = drawn(&state, 120, 40);
+        assert!(tall.iter().filter(|line| line.contains('█')).count() > 10, "{}", tall.join("\n"));
+        let nobody = std::io::Error::from(std::io::ErrorKind::ConnectionRefused);
+        state.endpoints[0]
+            .answered(Err(ScrapeError::Io(nobody)), Instant::ZERO + Duration::from_secs(4));
+        let screen = drawn(&state, 80, 24).join("\n");
+        assert!(screen.contains(" sent - ─") && screen.contains(" most 100 Mbits/s ─"), "{screen}");
+        assert_eq!(screen.matches("no answer: connection refused").count(), 3, "{screen}");
     }
 
     #[test]

@@ -37,14 +37,27 @@ fn tshark(file: &Path, filter: &str, fields: &[&str]) -> Vec<String> {
     String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
 }
 
+/// No packet is one of which tshark, in all that it has to say, says that it is malformed or spurious.
+fn is_clean(file: &Path) {
+    let script = format!("lua_script:{}", docs("tack.lua").display());
+    let mut command = Command::new("tshark");
+    let output = command.args(["-n", "-X", &script, "-V", "-r"]).arg(file).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let said = String::from_utf8_lossy(&output.stdout).to_lowercase();
+    assert!(said.contains("tcp-tack") || said.contains("quic"), "{} bytes", said.len());
+    let wrong = |line: &&str| line.contains("malformed") || line.contains("spurious");
+    assert_eq!(said.lines().find(wrong), None, "{}", file.display());
+}
+
 #[test]
-fn a_captured_transfer_is_decoded_as_we_read_it_and_nothing_is_malformed() {
+fn a_captured_transfer_is_decoded_as_we_read_it_and_nothing_is_malformed_or_spurious() {
     if !is_installed("tshark") {
         return;
     }
     let file = docs("transfer.pcap");
     let wrong = tshark(&file, "!tack || _ws.malformed || tack.too_short", &["frame.number"]);
     assert!(wrong.is_empty(), "{wrong:?}");
+    is_clean(&file);
     let fields =
         ["udp.payload", "tack.seq", "tack.pkt_seq", "tack.ack_type", "tack.len", "tack.tsval"];
     let rows = tshark(&file, "tack", &fields);
@@ -134,6 +147,7 @@ fn capture_and_qlog_have_the_same_packets_and_keys_are_written() {
     let wrong = tshark(&file, wrong, &["frame.number", "_ws.col.Info"]);
     assert!(wrong.is_empty(), "{wrong:?}");
     assert_eq!(tshark(&file, "tack", &["frame.number"]).len(), passed);
+    is_clean(&file);
 }
 
 /// What viewers draw of a sender: bytes by time from packets with a length and a number that is no other's, window
@@ -319,6 +333,7 @@ fn over_quic_log_and_capture_have_the_same_packets_and_every_acknowledgment_has_
         return;
     }
     let file = home.path().join("in.pcapng");
+    is_clean(&file);
     let packets = decrypted(&file);
     let dropped = named(&ours, "transport:packet_dropped").len();
     assert_eq!(packets.len(), sent.len() + received.len() + dropped, "{dropped} dropped");

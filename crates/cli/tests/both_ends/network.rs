@@ -4,6 +4,7 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use serde_json::Value;
 use tack_cli::admission::Door;
@@ -15,6 +16,7 @@ use tack_cli::transfer::recv::{Intake, receive_tree};
 use tack_cli::transfer::scan::scan;
 use tack_cli::transfer::send::send_tree;
 use tack_cli::transfer::store::{Durability, Store};
+use tack_interop::program::is_installed;
 use tack_net::ConnConfig;
 use tack_net::HostPort;
 use tack_net::tls::{Acceptor, ClientTrust, Connector, ServerIdentity};
@@ -23,6 +25,7 @@ use tempfile::tempdir;
 use crate::support::{
     Listening, ME, random_bytes, random_tree, rng, run, snapshot, succeeded, tack,
 };
+use crate::top::Terminal;
 
 /// What is said to speak TCP-TACK, and QUIC.
 pub(crate) const TRANSPORTS: [&str; 2] = ["", " --quic"];
@@ -210,6 +213,35 @@ fn whoever_is_told_the_code_may_send_and_nobody_else() {
 }
 
 #[test]
+fn a_first_contact_is_confirmed_on_the_terminal_and_remembered_and_anything_but_yes_ends_it() {
+    if !is_installed("tmux") {
+        return;
+    }
+    let (receiver_home, alice) = (tempdir().unwrap(), tempdir().unwrap());
+    fs::write(alice.path().join("f"), "f").unwrap();
+    let line = "recv in --keep -p 0 -B 127.0.0.1 --open";
+    let (_receiver, send) = listen(receiver_home.path(), line, "f");
+    let (rest, pin) = send.split_once(" --fingerprint ").unwrap();
+    let key = pin.split(' ').next().unwrap();
+    let known = alice.path().join("tack/known_hosts");
+    for (answer, ends) in [("no", "you did not confirm it"), ("yes", "verified")] {
+        assert!(!known.exists());
+        // What it says last stays to be seen.
+        let terminal = Terminal::running(alice.path(), &format!("{rest}; read stay"));
+        // The question stays whole while it is thought about: no progress is drawn over it.
+        #[expect(clippy::disallowed_methods, reason = "a user thinks in real time")]
+        std::thread::sleep(Duration::from_millis(500));
+        terminal.shows(&["First contact", key, "Type yes"]);
+        terminal.press(answer);
+        terminal.press("Enter");
+        terminal.shows(&[ends]);
+    }
+    assert!(fs::read_to_string(&known).unwrap().contains(key.trim_start_matches("SHA256:")));
+    // Met once, it is not asked for again.
+    succeeded(&tack(alice.path(), rest).output().unwrap());
+}
+
+#[test]
 fn whose_key_is_authorized_may_send_and_the_key_is_what_tack_key_prints() {
     for over in TRANSPORTS {
         let (receiver_home, alice, mallory) =
@@ -308,4 +340,28 @@ fn what_quic_cannot_do_is_said_and_nothing_is_sent() {
         assert_eq!(refused.status.code(), Some(2), "{line}: {said}");
         assert!(said.contains(why), "{line}: {said}");
     }
+}
+
+#[test]
+fn what_arrives_has_no_mode_that_the_receiver_s_umask_forbids() {
+    let home = tempdir().unwrap();
+    random_tree(&home.path().join("tree"), &mut rng(9));
+    let mut masked = Command::new("sh");
+    masked.args(["-c", r#"umask 027; exec "$0" "$@""#, env!("CARGO_BIN_EXE_tack")]);
+    masked.args("recv in -p 0 -B 127.0.0.1 --open".split(' '));
+    masked.env("XDG_CONFIG_HOME", home.path()).current_dir(home.path());
+    masked.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let (mut receiver, send) = started(&mut masked, "tree");
+    succeeded(&tack(home.path(), &send).output().unwrap());
+    assert!(receiver.0.wait().unwrap().success());
+    let (sent, arrived) = (snapshot(&home.path().join("tree")), snapshot(&home.path().join("in")));
+    const LINK: u32 = 0o120_000;
+    let (mut looked_at, mut narrowed) = (0, 0);
+    for (name, (mode, ..)) in sent.into_iter().filter(|(_, (mode, ..))| mode & LINK != LINK) {
+        let (is, ..) = arrived[&format!("tree/{name}")];
+        assert_eq!(is, mode & !0o027, "{name}: {mode:o} became {is:o}");
+        looked_at += 1;
+        narrowed += u32::from(is != mode);
+    }
+    assert!(narrowed > 3, "{narrowed} of {looked_at}");
 }

@@ -215,6 +215,36 @@ fn a_second_client_is_told_that_the_server_is_busy() {
     });
 }
 
+/// What it sends is not collected while it hears that it is refused: it is cut off.
+#[test]
+fn whoever_is_refused_and_talks_without_end_is_cut_off_while_the_test_goes_on() {
+    run(async {
+        let (mut server, client) = loopback().await;
+        let mut door = Door::new(&mut server);
+        let endless = params(Direction::Forward, Until::Seconds(3600.0));
+        let stop = Stop::after(Duration::from_secs(60));
+        let mut silent = Silent;
+        let first = client::run(&client, &endless, None, &mut silent, &stop);
+        let talk = async {
+            tokio::time::sleep(Duration::from_millis(200)).await;
+            let mut control = client.dial().await.unwrap();
+            open_control(&mut control).await.unwrap();
+            let mut taken = 0_u64;
+            while let Ok(n) = control.write(&[7; 64 << 10]).await {
+                taken += n as u64;
+            }
+            taken
+        };
+        let taken = tokio::select! {
+            taken = talk => taken,
+            ended = first => panic!("the test ended first: {:?}", ended.map(|report| report.local)),
+            served = serve(&mut door, None) => panic!("it was not served on: {:?}", served.err()),
+        };
+        // Beside what is read, the kernel's buffers of both ends.
+        assert!(taken < 64 << 20, "{taken} bytes");
+    });
+}
+
 #[test]
 fn parameters_out_of_range_are_refused_by_the_server_too() {
     run(async {
@@ -253,6 +283,27 @@ fn a_stream_with_another_cookie_is_not_let_in() {
             tokio::join!(ask(&client, &wanted, None), serve(&mut door, None), intrude,);
         assert_eq!(asked.unwrap().sums(true).1.unwrap().bytes, 100_000);
         served.unwrap();
+    });
+}
+
+#[test]
+fn a_client_that_goes_before_its_streams_are_here_keeps_nobody_waiting_for_them() {
+    run(async {
+        let (mut server, client) = loopback().await;
+        let mut door = Door::new(&mut server);
+        let go = async {
+            let mut control = client.dial().await.unwrap();
+            open_control(&mut control).await.unwrap();
+            let params = params(Direction::Forward, Until::Seconds(1.0));
+            send(&mut control, &Message::Open { params }).await.unwrap();
+            Inbox::new(&mut control).soon().await.unwrap()
+        };
+        // Streams are waited for a quarter of a minute, and everybody is refused meanwhile.
+        let served = tokio::time::timeout(Duration::from_secs(10), serve(&mut door, None));
+        let (answer, served) = tokio::join!(go, served);
+        assert!(matches!(answer, Message::Accepted { .. }), "{answer:?}");
+        let served = served.expect("it ends with its client");
+        assert!(matches!(served, Err(PerfError::Connection { .. })), "{served:?}");
     });
 }
 

@@ -16,14 +16,15 @@ use crate::support::{Listening, tack};
 const LIMIT: Duration = Duration::from_secs(30);
 
 /// A terminal of its own, which ends with the test.
-struct Terminal(String);
+pub(crate) struct Terminal(String);
 
 impl Terminal {
     /// One in which `line` runs.
-    fn running(home: &Path, line: &str) -> Terminal {
+    pub(crate) fn running(home: &Path, line: &str) -> Terminal {
         let socket = home.join("tmux").display().to_string();
         let terminal = Terminal(socket);
-        let program = format!("{} {line}", env!("CARGO_BIN_EXE_tack"));
+        let [home, tack] = [home.display().to_string(), env!("CARGO_BIN_EXE_tack").to_owned()];
+        let program = format!("cd '{home}' && XDG_CONFIG_HOME='{home}' '{tack}' {line}");
         let size = ["-x", "110", "-y", "30"];
         let mut start = terminal.tmux();
         start.args(["-f", "/dev/null", "new-session", "-d"]).args(size).arg(program);
@@ -38,12 +39,12 @@ impl Terminal {
     }
 
     fn screen(&self) -> String {
-        let output = self.tmux().args(["capture-pane", "-p"]).output().unwrap();
+        let output = self.tmux().args(["capture-pane", "-p", "-J"]).output().unwrap();
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
     /// The screen once it has all of `parts`.
-    fn shows(&self, parts: &[&str]) -> String {
+    pub(crate) fn shows(&self, parts: &[&str]) -> String {
         let since = Instant::now();
         loop {
             let screen = self.screen();
@@ -55,11 +56,11 @@ impl Terminal {
         }
     }
 
-    fn press(&self, key: &str) {
+    pub(crate) fn press(&self, key: &str) {
         assert!(self.tmux().args(["send-keys", key]).status().unwrap().success());
     }
 
-    fn is_there(&self) -> bool {
+    pub(crate) fn is_there(&self) -> bool {
         self.tmux().arg("has-session").output().unwrap().status.success()
     }
 }
@@ -99,7 +100,9 @@ fn is_seen(over: &str) {
     let _client = quiet(&format!("perf -c 127.0.0.1 -p {port} -t 60 -b 20M -l 20K{over}"));
     terminal.press("Down");
     let screen = terminal.shows(&["tack  ", "data", "round trip", "2 TACK, 0 plain", "Mbits/s"]);
-    let rate = screen.split_once("received: ").unwrap().1.split_once(' ').unwrap().0;
+    let rate = screen.split_once(" received ").unwrap().1;
+    let rate = rate.split_once(" received ").map_or(rate, |(_, after)| after);
+    let rate = rate.split_whitespace().next().unwrap();
     assert!(rate.parse::<f64>().is_ok(), "{screen}");
     terminal.press("p");
     terminal.shows(&["paused"]);

@@ -44,7 +44,7 @@ fn is_clean(file: &Path) {
     let output = command.args(["-n", "-X", &script, "-V", "-r"]).arg(file).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let said = String::from_utf8_lossy(&output.stdout).to_lowercase();
-    assert!(said.contains("tcp-tack") || said.contains("quic"), "{} bytes", said.len());
+    assert!(said.contains("tcp-tack"), "{} bytes", said.len());
     let wrong = |line: &&str| line.contains("malformed") || line.contains("spurious");
     assert_eq!(said.lines().find(wrong), None, "{}", file.display());
 }
@@ -332,8 +332,8 @@ fn over_quic_log_and_capture_have_the_same_packets_and_every_acknowledgment_has_
     if !is_installed("tshark") {
         return;
     }
+    // Of QUIC's frames tshark knows those of RFCs, and calls what follows another one malformed.
     let file = home.path().join("in.pcapng");
-    is_clean(&file);
     let packets = decrypted(&file);
     let dropped = named(&ours, "transport:packet_dropped").len();
     assert_eq!(packets.len(), sent.len() + received.len() + dropped, "{dropped} dropped");

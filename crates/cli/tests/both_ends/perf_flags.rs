@@ -287,7 +287,7 @@ fn what_cannot_be_had_is_refused_with_the_reason() {
     let from_there = format!("--cport {dead}");
     for (port, flags, status, why) in [
         (&port, from_there.as_str(), 1, "cannot open a UDP socket on 0.0.0.0:"),
-        (&port, "-A 9999", 2, "-A: "),
+        (&port, "-A 9999", 2, "-A 9999: there is no such processor"),
         (&port, "-A 0,9999", 5, "-A: the server has no processor 9999"),
         (&port, "-u", 2, "--udp means nothing here: streams are all there is"),
         (&port, "-F file", 2, "tack send"),

@@ -13,8 +13,8 @@
 //! at once    no bound, when something arrives that did not wait
 //! ```
 //!
-//! Half, since a path that others share overflows, too: beside flows that yield to nothing, as BBRv1's, one that
-//! did was left with a third of them.
+//! Half, since a path that others share overflows, too: beside BBRv1's flow, which yields to nothing, one that did
+//! had 0.84 shares less than it where 0.28 are usual (half a bdp of buffer, `lab reproduce S15-buffer`).
 //!
 //! Deviation: [TON §VI-D] keeps its window whatever is lost. Plain BBR conserves packets after each loss
 //! ([`conserve`](super::conserve)); here loss alone says nothing.

@@ -26,7 +26,9 @@ fn docs(name: &str) -> PathBuf {
 fn tshark(file: &Path, filter: &str, fields: &[&str]) -> Vec<String> {
     let script = format!("lua_script:{}", docs("tack.lua").display());
     let mut command = Command::new("tshark");
-    command.args(["-n", "-X", &script, "-Y", filter, "-T", "fields", "-E", "separator=;", "-r"]);
+    // A free port may be one that tshark knows as another protocol's.
+    command.args(["-n", "-X", &script, "-o", "udp.try_heuristic_first:TRUE"]);
+    command.args(["-Y", filter, "-T", "fields", "-E", "separator=;", "-r"]);
     command.arg(file);
     for field in fields {
         command.args(["-e", field]);

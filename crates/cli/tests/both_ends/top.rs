@@ -5,6 +5,7 @@
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use tack_interop::program::is_installed;
@@ -21,8 +22,10 @@ pub(crate) struct Terminal(String);
 impl Terminal {
     /// One in which `line` runs.
     pub(crate) fn running(home: &Path, line: &str) -> Terminal {
-        let socket = home.join("tmux").display().to_string();
-        let terminal = Terminal(socket);
+        // Each has a server of its own: one that is about to end still answers on its socket.
+        static SERVERS: AtomicU32 = AtomicU32::new(0);
+        let server = SERVERS.fetch_add(1, Ordering::Relaxed);
+        let terminal = Terminal(home.join(format!("tmux{server}")).display().to_string());
         let [home, tack] = [home.display().to_string(), env!("CARGO_BIN_EXE_tack").to_owned()];
         let program = format!("cd '{home}' && XDG_CONFIG_HOME='{home}' '{tack}' {line}");
         let size = ["-x", "110", "-y", "30"];

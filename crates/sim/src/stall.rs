@@ -20,8 +20,8 @@
 //! 1. it had 20 chances, or at least 3 over `max(5 s, 12 E)` of which the last came in the second
 //!    half: backed-off timeouts have few, but each that arrives is progress. Of a flow that resent
 //!    a share `p` of its segments before, as many more as `p^n <= 10^-6` takes; or
-//! 2. nothing left its sender for two timeouts in force (back-off included) and a second, with the
-//!    receiver's window open: a lost wake-up; or
+//! 2. nothing left its sender for two timeouts (the longest in force meanwhile, back-off included) and a
+//!    second, with the receiver's window open: a lost wake-up; or
 //! 3. it was reset with data on the way, though neither end had given up waiting.
 
 use core::fmt;
@@ -118,6 +118,9 @@ pub(crate) struct Watch {
     /// Packets the sender had sent, and when that last grew.
     sent: u64,
     sent_at: Instant,
+    /// The longest that it might be silent since: an answer that comes late ends a back-off, and with it the
+    /// long timeout that was waited for.
+    patience: Duration,
     /// The present epoch; `None` while there is progress.
     epoch: Option<Epoch>,
     /// What an epoch may last.
@@ -159,8 +162,10 @@ impl Watch {
         let (from, to) = infos().filter(|(from, to)| is_open(from) && is_open(to))?;
         if from.counters.segments_sent != self.sent || self.epoch.is_none() {
             (self.sent, self.sent_at) = (from.counters.segments_sent, now);
+            self.patience = Duration::ZERO;
         }
-        if now.saturating_since(self.sent_at) > silence(&from) {
+        self.patience = self.patience.max(silence(&from));
+        if now.saturating_since(self.sent_at) > self.patience {
             return Some(Stillness::Silent);
         }
         let epoch = *self.epoch.get_or_insert_with(|| {

@@ -175,6 +175,11 @@ impl Engine {
         Ok(said)
     }
 
+    /// What the streams show of themselves.
+    pub fn gauges(&self) -> &[Arc<Gauge>] {
+        &self.gauges
+    }
+
     /// What has been counted since the warm-up.
     pub fn results(&self) -> Results {
         let seconds = self.epoch.elapsed().as_secs_f64();

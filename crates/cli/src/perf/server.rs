@@ -1,5 +1,6 @@
 //! The side that serves tests, one at a time.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -16,6 +17,7 @@ use crate::perf::control::{
 use crate::perf::ending::{Conclusion, Side, conclude, ended};
 use crate::perf::engine::Engine;
 use crate::perf::params::{ParamsError, TestParams};
+use crate::perf::pump::Gauge;
 use crate::perf::report::{Interval, Lane, Report, Start};
 use crate::stop::Stop;
 use tack_net::budget::{Budget, Peer};
@@ -29,19 +31,25 @@ const MAX_REFUSALS: usize = 64;
 /// Most bytes that are read of a client that is turned away.
 const MAX_REST: usize = 64 << 10;
 
+/// A test in which nothing has moved for so long gives way to the next client: its own is gone without a word, as a
+/// rule.
+const GIVES_WAY_AFTER: Duration = Duration::from_secs(10);
+
 /// Where connections come in and say what they are.
 pub struct Door<'a, A: Accept> {
     accept: &'a mut A,
     opening: JoinSet<Result<Opening<A::Conn>, PerfError>>,
     places: Budget,
     refusals: JoinSet<()>,
+    /// A client to which a silent test gave way.
+    waiting: Option<A::Conn>,
 }
 
 impl<'a, A: Accept> Door<'a, A> {
     /// A door on `accept`.
     pub fn new(accept: &'a mut A) -> Self {
         let places = Budget::new(MAX_OPENING.0, MAX_OPENING.1);
-        Self { accept, opening: JoinSet::new(), places, refusals: JoinSet::new() }
+        Self { accept, opening: JoinSet::new(), places, refusals: JoinSet::new(), waiting: None }
     }
 
     /// The next client that wants a test: its control connection.
@@ -51,6 +59,9 @@ impl<'a, A: Accept> Door<'a, A> {
     /// # Errors
     /// No more connections can be taken.
     pub async fn client(&mut self) -> Result<A::Conn, PerfError> {
+        if let Some(waiting) = self.waiting.take() {
+            return Ok(waiting);
+        }
         loop {
             match self.next().await? {
                 Opening::Control(conn) => return Ok(conn),
@@ -89,13 +100,27 @@ impl<'a, A: Accept> Door<'a, A> {
         }
     }
 
-    /// Turns every client away, while a test runs.
-    async fn refuse_all(&mut self) -> PerfError {
+    /// Turns every client away while the test runs whose bytes `gauges` count. Returns why it can run no longer.
+    async fn refuse_all(&mut self, gauges: &[Arc<Gauge>]) -> PerfError {
+        let count = || gauges.iter().map(|gauge| gauge.bytes()).sum::<u64>();
+        let (mut moved, mut since) = (count(), Instant::now());
+        let mut look = tokio::time::interval(Duration::from_secs(1));
         loop {
-            match self.next().await {
-                Ok(Opening::Control(conn)) => self.refuse(conn),
-                Ok(Opening::Stream { .. }) => {}
-                Err(error) => return error,
+            let next = tokio::select! {
+                next = self.next() => Some(next),
+                _ = look.tick() => None,
+            };
+            if count() != moved {
+                (moved, since) = (count(), Instant::now());
+            }
+            match next {
+                Some(Ok(Opening::Control(conn))) if since.elapsed() >= GIVES_WAY_AFTER => {
+                    self.waiting = Some(conn);
+                    return PerfError::Stalled(since.elapsed().as_secs());
+                }
+                Some(Ok(Opening::Control(conn))) => self.refuse(conn),
+                Some(Ok(Opening::Stream { .. })) | None => {}
+                Some(Err(error)) => return error,
             }
         }
     }
@@ -160,9 +185,10 @@ pub async fn serve_one<A: Accept>(
         intervals.push(interval);
     };
     let ended = ended(Side::Server, &mut inbox, stop);
+    let gauges = engine.gauges().to_vec();
     let ended = tokio::select! {
         ended = engine.run(interval, None, ended, observe) => ended?,
-        error = door.refuse_all() => return Err(error),
+        error = door.refuse_all(&gauges) => return Err(error),
     };
     let conclusion = conclude(Side::Server, engine, ended, &mut inbox, &mut to, stop).await?;
     let Conclusion { local, remote, interrupted } = conclusion;

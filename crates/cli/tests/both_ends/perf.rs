@@ -326,6 +326,47 @@ fn a_client_that_vanishes_ends_the_test_and_the_next_is_served() {
     });
 }
 
+#[test]
+fn a_test_in_which_nothing_moves_gives_way_to_the_next_client() {
+    run(async {
+        let (mut server, client) = loopback().await;
+        let mut door = Door::new(&mut server);
+        let one = TestParams { streams: 1, ..params(Direction::Forward, Until::Seconds(3600.0)) };
+        // As after a kill: its connections stand, and nothing more comes on them.
+        let mute = async {
+            let mut control = client.dial().await.unwrap();
+            open_control(&mut control).await.unwrap();
+            send(&mut control, &Message::Open { params: one }).await.unwrap();
+            let mut inbox = Inbox::new(control);
+            let Message::Accepted { cookie } = inbox.soon().await.unwrap() else { panic!() };
+            let mut stream = client.dial().await.unwrap();
+            open_stream(&mut stream, &cookie, 0).await.unwrap();
+            assert!(matches!(inbox.soon().await.unwrap(), Message::Start));
+            (inbox, stream)
+        };
+        let next = async {
+            let _mute = mute.await;
+            let short = params(Direction::Forward, Until::Bytes(10_000));
+            let mut refused = 0;
+            loop {
+                match ask(&client, &short, None).await {
+                    Ok(_) => return refused,
+                    Err(PerfError::Refused(_)) => refused += 1,
+                    Err(error) => panic!("{error}"),
+                }
+                tokio::time::sleep(Duration::from_millis(500)).await;
+            }
+        };
+        let serve_both = async {
+            let first = serve(&mut door, None).await;
+            assert!(matches!(first, Err(PerfError::Stalled(10..60))), "{first:?}");
+            serve(&mut door, None).await.unwrap();
+        };
+        let (refused, ()) = tokio::join!(next, serve_both);
+        assert!(refused > 0, "it had no time to be only slow");
+    });
+}
+
 /// Of a test that lasts an hour otherwise, the client's report and the server's.
 fn interrupted(params: &TestParams, by_client: bool, after: Duration) -> [Report; 2] {
     run(async {

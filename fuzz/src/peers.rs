@@ -183,8 +183,11 @@ impl World {
     /// Ends and resets, at its number or elsewhere.
     fn other(&mut self, who: u8, how: u8) {
         let flags = [Flags::FIN | Flags::ACK, Flags::RST, Flags::RST | Flags::ACK, Flags::SYN];
-        let mut header = self.header(who, flags[usize::from(how & 3)]);
-        header.seq = header.seq.add(u32::from(how >> 4) * 1_000);
+        let flags = flags[usize::from(how & 3)];
+        let mut header = self.header(who, flags);
+        // A SYN begins another stream, behind what it says of this one: else that would be heard as the other's.
+        let behind = u32::from(flags.has(Flags::SYN));
+        header.seq = header.seq.add((u32::from(how >> 4) + behind) * 1_000);
         self.send_header(who, &header, &[]);
     }
 

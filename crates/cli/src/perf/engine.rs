@@ -12,7 +12,7 @@ use crate::perf::PerfError;
 use crate::perf::control::{Results, StreamResult};
 use crate::perf::cpu::CpuMeter;
 use crate::perf::params::TestParams;
-use crate::perf::pump::{self, Budget, Gauge, Signal, Supply};
+use crate::perf::pump::{self, Budget, Gauge, Movement, Signal, Supply};
 use crate::perf::report::{Interrupted, Interval, Span};
 
 /// Time without a byte on any stream after which a test is given up.
@@ -44,8 +44,7 @@ pub struct Engine {
     /// What had been counted at the end of the last interval, and when that was.
     last: (Instant, Vec<Counted>),
     in_warm_up: bool,
-    /// When a byte was last seen to move.
-    moved: (Instant, u64),
+    movement: Movement,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -93,6 +92,7 @@ impl Engine {
             }
         }
         let now = Instant::now();
+        let movement = Movement::of(&gauges);
         let base = vec![Counted::default(); gauges.len()];
         Self {
             in_warm_up: params.omit_seconds > 0.0,
@@ -105,7 +105,7 @@ impl Engine {
             epoch: now,
             last: (now, base.clone()),
             base,
-            moved: (now, 0),
+            movement,
         }
     }
 
@@ -175,9 +175,9 @@ impl Engine {
         Ok(said)
     }
 
-    /// What the streams show of themselves.
-    pub fn gauges(&self) -> &[Arc<Gauge>] {
-        &self.gauges
+    /// Tells whether its streams move, beside [`Engine::run`].
+    pub fn movement(&self) -> Movement {
+        self.movement.clone()
     }
 
     /// What has been counted since the warm-up.
@@ -238,11 +238,7 @@ impl Engine {
     }
 
     fn check_progress(&mut self) -> Result<(), PerfError> {
-        let total = self.gauges.iter().map(|g| g.bytes()).sum();
-        if total != self.moved.1 {
-            self.moved = (Instant::now(), total);
-        }
-        if self.moved.0.elapsed() < STALL_LIMIT {
+        if self.movement.silence() < STALL_LIMIT {
             return Ok(());
         }
         Err(PerfError::Stalled(STALL_LIMIT.as_secs()))

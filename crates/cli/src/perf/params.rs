@@ -143,6 +143,11 @@ pub enum ParamsError {
 }
 
 impl TestParams {
+    /// The pause between two bursts of a stream that has a rate.
+    pub fn gap(&self) -> Duration {
+        self.pace.map_or(Duration::ZERO, |pace| pace.gap(self.block_bytes as usize))
+    }
+
     /// Checks every range; a server does so with what a client asks for.
     pub fn check(&self) -> Result<(), ParamsError> {
         if self.version != VERSION {
@@ -154,10 +159,8 @@ impl TestParams {
         if !(0.0..=MAX_OMIT_SECONDS).contains(&self.omit_seconds) {
             return Err(ParamsError::Omit(self.omit_seconds));
         }
-        if let Some(gap) = self.pace.map(|pace| pace.gap(self.block_bytes as usize))
-            && gap > MAX_GAP
-        {
-            return Err(ParamsError::Gap(gap.as_secs_f64()));
+        if self.gap() > MAX_GAP {
+            return Err(ParamsError::Gap(self.gap().as_secs_f64()));
         }
         match self.until {
             Until::Seconds(s) if !(s > 0.0 && s <= MAX_SECONDS) => Err(ParamsError::Seconds(s)),

@@ -47,6 +47,30 @@ impl Gauge {
     }
 }
 
+/// Since when no byte has moved on any stream of a test, as whoever looks has seen it.
+#[derive(Clone, Debug)]
+pub struct Movement {
+    gauges: Vec<Arc<Gauge>>,
+    bytes: u64,
+    since: Instant,
+}
+
+impl Movement {
+    /// Of these streams, from now on.
+    pub fn of(gauges: &[Arc<Gauge>]) -> Self {
+        Self { gauges: gauges.to_vec(), bytes: 0, since: Instant::now() }
+    }
+
+    /// How long nothing has moved: exact to the time between two looks.
+    pub fn silence(&mut self) -> Duration {
+        let bytes = self.gauges.iter().map(|gauge| gauge.bytes()).sum();
+        if bytes != self.bytes {
+            (self.bytes, self.since) = (bytes, Instant::now());
+        }
+        self.since.elapsed()
+    }
+}
+
 /// Bytes that all senders of one side may still send; `None` is without end.
 #[derive(Clone, Debug, Default)]
 pub struct Budget(Option<Arc<AtomicU64>>);

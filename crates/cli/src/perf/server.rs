@@ -1,6 +1,5 @@
 //! The side that serves tests, one at a time.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -17,7 +16,7 @@ use crate::perf::control::{
 use crate::perf::ending::{Conclusion, Side, conclude, ended};
 use crate::perf::engine::Engine;
 use crate::perf::params::{ParamsError, TestParams};
-use crate::perf::pump::Gauge;
+use crate::perf::pump::Movement;
 use crate::perf::report::{Interval, Lane, Report, Start};
 use crate::stop::Stop;
 use tack_net::budget::{Budget, Peer};
@@ -31,8 +30,8 @@ const MAX_REFUSALS: usize = 64;
 /// Most bytes that are read of a client that is turned away.
 const MAX_REST: usize = 64 << 10;
 
-/// A test in which nothing has moved for so long gives way to the next client: its own is gone without a word, as a
-/// rule.
+/// A test in which nothing has moved for so long, and the pause between two bursts if it makes any, gives way to the
+/// next client: its own is gone without a word, as a rule.
 const GIVES_WAY_AFTER: Duration = Duration::from_secs(10);
 
 /// Where connections come in and say what they are.
@@ -100,23 +99,20 @@ impl<'a, A: Accept> Door<'a, A> {
         }
     }
 
-    /// Turns every client away while the test runs whose bytes `gauges` count. Returns why it can run no longer.
-    async fn refuse_all(&mut self, gauges: &[Arc<Gauge>]) -> PerfError {
-        let count = || gauges.iter().map(|gauge| gauge.bytes()).sum::<u64>();
-        let (mut moved, mut since) = (count(), Instant::now());
+    /// Turns every client away while a test runs, until one comes when nothing has moved for `patience`. Returns why
+    /// the test can run no longer.
+    async fn refuse_all(&mut self, mut movement: Movement, patience: Duration) -> PerfError {
         let mut look = tokio::time::interval(Duration::from_secs(1));
         loop {
             let next = tokio::select! {
                 next = self.next() => Some(next),
                 _ = look.tick() => None,
             };
-            if count() != moved {
-                (moved, since) = (count(), Instant::now());
-            }
+            let silence = movement.silence();
             match next {
-                Some(Ok(Opening::Control(conn))) if since.elapsed() >= GIVES_WAY_AFTER => {
+                Some(Ok(Opening::Control(conn))) if silence >= patience => {
                     self.waiting = Some(conn);
-                    return PerfError::Stalled(since.elapsed().as_secs());
+                    return PerfError::Stalled(silence.as_secs());
                 }
                 Some(Ok(Opening::Control(conn))) => self.refuse(conn),
                 Some(Ok(Opening::Stream { .. })) | None => {}
@@ -185,10 +181,11 @@ pub async fn serve_one<A: Accept>(
         intervals.push(interval);
     };
     let ended = ended(Side::Server, &mut inbox, stop);
-    let gauges = engine.gauges().to_vec();
+    let patience = GIVES_WAY_AFTER + start.params.gap();
+    let movement = engine.movement();
     let ended = tokio::select! {
         ended = engine.run(interval, None, ended, observe) => ended?,
-        error = door.refuse_all(&gauges) => return Err(error),
+        error = door.refuse_all(movement, patience) => return Err(error),
     };
     let conclusion = conclude(Side::Server, engine, ended, &mut inbox, &mut to, stop).await?;
     let Conclusion { local, remote, interrupted } = conclusion;

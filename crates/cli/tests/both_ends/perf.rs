@@ -11,6 +11,7 @@ use tack_cli::perf::PerfError;
 use tack_cli::perf::client::{self, Observer};
 use tack_cli::perf::control::{Inbox, Message, Results, open_control, open_stream, send};
 use tack_cli::perf::json::{Context, document};
+use tack_cli::perf::pace::Pace;
 use tack_cli::perf::params::{Direction, TestParams, Until};
 use tack_cli::perf::report::{Interrupted, Interval, Report, Start};
 use tack_cli::perf::server::{Door, serve_one};
@@ -364,6 +365,31 @@ fn a_test_in_which_nothing_moves_gives_way_to_the_next_client() {
         };
         let (refused, ()) = tokio::join!(next, serve_both);
         assert!(refused > 0, "it had no time to be only slow");
+    });
+}
+
+#[test]
+fn a_test_that_pauses_between_its_bursts_keeps_its_place() {
+    run(async {
+        let (mut server, client) = loopback().await;
+        let mut door = Door::new(&mut server);
+        let pace = Some(Pace { bits_per_second: 100_000, blocks: 1 });
+        // A block every twelve seconds.
+        let seldom = TestParams {
+            streams: 1,
+            block_bytes: 150_000,
+            pace,
+            ..params(Direction::Forward, Until::Seconds(13.0))
+        };
+        let next = async {
+            tokio::time::sleep(Duration::from_millis(11_500)).await;
+            ask(&client, &params(Direction::Forward, Until::Bytes(10_000)), None).await
+        };
+        let (asked, served, next) =
+            tokio::join!(ask(&client, &seldom, None), serve(&mut door, None), next);
+        assert_eq!(asked.unwrap().sums(true).1.unwrap().bytes, 300_000);
+        served.unwrap();
+        assert!(matches!(next, Err(PerfError::Refused(_))), "{next:?}");
     });
 }
 

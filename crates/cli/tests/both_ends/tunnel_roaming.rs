@@ -24,6 +24,9 @@ use crate::tunnel::{Tunnel, tunnel_by};
 
 const LIMIT: Duration = Duration::from_secs(90);
 
+/// Many more than there is time for where nothing else runs.
+const ADDRESSES: usize = 20;
+
 /// A tunnel over a path that takes orders, and the listener that its forward leads to.
 async fn tunnel_over(over: &str, course: Course) -> (Tunnel, TcpListener, Arc<Orders>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -118,10 +121,11 @@ async fn converse(mut stream: TcpStream, plan: &Plan, is_program: bool, what: &s
     }
 }
 
-/// Another address every now and then.
+/// Another address every now and then. Each breaks every connection: on a machine so busy that a handshake takes
+/// longer than an address lasts nothing would ever end, so there comes a last one.
 async fn moves(orders: Arc<Orders>, seed: u64) {
     let mut rng: Pcg64 = rng(seed);
-    loop {
+    for _ in 0..ADDRESSES {
         tokio::time::sleep(Duration::from_millis(rng.random_range(200..2_000))).await;
         orders.rebind();
     }

@@ -51,7 +51,10 @@ const LOOK: &str = "(() => {
 
 fn made() -> Option<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let out = Command::new(root.join("script/page")).output().unwrap();
+    // What the linker would optimise once more takes a minute, and changes no result.
+    let mut script = Command::new(root.join("script/page"));
+    script.envs([("CARGO_PROFILE_DIST_LTO", "off"), ("CARGO_PROFILE_DIST_CODEGEN_UNITS", "16")]);
+    let out = script.output().unwrap();
     let said = String::from_utf8_lossy(&out.stderr);
     if !out.status.success() && said.contains("script/setup --tests") {
         eprintln!("skipped: {said}");

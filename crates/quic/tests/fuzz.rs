@@ -250,3 +250,10 @@ fn an_acknowledgment_does_not_go_with_a_probe_of_a_length_that_does_not_pass() {
     // quinn's window is full. It asks after twice as long each time, and each answer was the next probe.
     run([78, 218, 995, 1_542]);
 }
+
+#[test]
+fn a_timeout_asks_again_though_something_is_owed_that_proves_needless() {
+    // A server went back to the address before. What its client owed beside data was no frame any more, and it said
+    // nothing from where it was.
+    run([2_064_680]);
+}

@@ -379,9 +379,10 @@ impl Connection {
                 self.suspect_packet_size(now);
                 self.ecn.on_timeout(self.timeouts_in_a_row);
                 self.read_fates(now);
-                if !self.wants_data() {
-                    // What was lost only asked for a sign of life, and nothing is in flight any more that would
-                    // be repeated: it is asked for again, or nobody would ever say anything.
+                if !self.streams.has_data() {
+                    // Nothing is in flight any more that would be repeated. What was lost may only have asked for a
+                    // sign of life, and what is owed beside data may prove needless when it is about to leave: it is
+                    // asked for again, or nobody would ever say anything.
                     self.spaces[SpaceId::Data as usize].probes = PROBES;
                 }
             }

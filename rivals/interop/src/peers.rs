@@ -6,7 +6,7 @@ use std::process::Stdio;
 
 use tokio::process::Command;
 
-use crate::cases::{Case, Role};
+use crate::cases::{Case, Role, has_second, is_early};
 
 /// How a stack's programs are called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,10 +81,7 @@ impl Peer {
     /// How often its client is run, to make as many connections.
     pub(crate) fn runs(&self, case: &Case) -> u32 {
         let alone = matches!(self.calls, Calls::Tquic | Calls::Ngtcp2);
-        match case.name {
-            "resumption" | "zerortt" if alone => 2,
-            _ => case.times,
-        }
+        if alone && has_second(case) { 2 } else { case.times }
     }
 
     /// The programs, of which all must be there.
@@ -269,7 +266,7 @@ fn gtlsclient(job: &Job<'_>) -> Command {
     command.args(["-q", "--exit-on-all-streams-close", "--sni=localhost"]);
     command.arg(format!("--download={}", job.out.display()));
     match job.case.name {
-        "resumption" | "zerortt" => {
+        "resumption" | "zerortt" | "zerorttrefused" => {
             command.arg(format!("--session-file={}", job.out.join(".session").display()));
             command.arg(format!("--tp-file={}", job.out.join(".tp").display()));
         }
@@ -280,7 +277,7 @@ fn gtlsclient(job: &Job<'_>) -> Command {
         }
         _ => {}
     }
-    if job.case.name != "zerortt" {
+    if !is_early(job.case) {
         command.arg("--disable-early-data");
     }
     command.args([job.at.ip().to_string(), job.at.port().to_string()]);

@@ -7,7 +7,8 @@ use anyhow::{Context, Result, bail, ensure};
 use rustls::crypto::CryptoProvider;
 use rustls::crypto::ring::{cipher_suite, default_provider};
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::time_provider::TimeProvider;
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
 use tack_net::ConnectError;
 use tack_net::quic::{Config, Connection, ConnectionError, Early, Endpoint, Listen, Version};
@@ -24,6 +25,17 @@ const RESET_SECRET: [u8; 32] = [0x42; 32];
 const MAX_EARLY_DATA: u64 = 1 << 20;
 
 const KEEP_ALIVE: Duration = Duration::from_secs(1);
+
+/// A clock that stands still. rustls tells the age of a ticket as the difference of two times in whole seconds, and
+/// GnuTLS refuses early data by one that is told as older than it is; by this clock none has an age.
+#[derive(Debug)]
+struct Still(UnixTime);
+
+impl TimeProvider for Still {
+    fn current_time(&self) -> Option<UnixTime> {
+        Some(self.0)
+    }
+}
 
 fn provider(set: &Settings) -> Arc<CryptoProvider> {
     let mut provider = default_provider();
@@ -166,6 +178,7 @@ pub(crate) async fn ask(set: Settings) -> Result<()> {
         .with_no_client_auth();
     tls.alpn_protocols = vec![set.protocol().to_vec()];
     tls.enable_early_data = set.is_early();
+    tls.time_provider = Arc::new(Still(UnixTime::now()));
     let tls = Arc::new(tls);
     for _ in 0..set.connections() {
         let endpoint = Endpoint::client(set.any())?;

@@ -150,6 +150,10 @@ impl Peer {
                 if job.case.name == "retry" {
                     command.arg("--enable-retry");
                 }
+                if is_early(job.case) {
+                    // Its default is the same for all.
+                    command.arg("--ticket-key").arg(job.at.port().to_string());
+                }
                 command
             }
             Calls::Ngtcp2 => {
@@ -189,7 +193,9 @@ impl Peer {
         let versions = ["aioquic", "quic-go"];
         let alone = matches!(self.calls, Calls::Tquic | Calls::Ngtcp2);
         match (case.name, self.name) {
-            ("v2", name) if !versions.contains(&name) => Some("speaks no version 2 (RFC 9369)"),
+            ("v2" | "compatible", name) if !versions.contains(&name) => {
+                Some("speaks no version 2 (RFC 9369)")
+            }
             ("ackfrequency", name) if !matches!(name, "quinn" | "noq") => {
                 Some("does not know ACK_FREQUENCY")
             }
@@ -204,9 +210,11 @@ impl Peer {
             }
             ("peerkeyupdate", "ngtcp2") if !their_client => Some("its server updates no keys"),
             ("peerkeyupdate", _) if !their_client => Some("only its client is told to"),
-            ("zerortt", "s2n-quic" | "quiche" | "tquic" | "aioquic") if their_client => {
-                Some("its client is not told to")
+            ("zerortt" | "zerorttrefused", "s2n-quic") => Some("has no 0-RTT"),
+            ("compatible", _) if !their_client => {
+                Some("ours names no version but the one that it begins with")
             }
+            ("compatible", "quic-go") => Some("knows no compatible versions (RFC 9368)"),
             ("negotiation", "quinn" | "noq" | "s2n-quic" | "quic-go" | "tquic") if their_client => {
                 Some("its client begins with no unknown version")
             }
@@ -254,8 +262,11 @@ fn tquic_client(bin: &Path, job: &Job<'_>) -> Command {
     command.args(["--max-concurrent-requests", &count, "--max-requests-per-conn", &count]);
     command.args(["--total-requests-per-thread", &count]);
     command.arg("--dump-dir").arg(job.out);
-    if job.case.name == "resumption" {
+    if has_second(job.case) {
         command.arg("--session-file").arg(job.out.join(".session"));
+    }
+    if is_early(job.case) {
+        command.arg("--enable-early-data");
     }
     command.args(urls(job));
     command

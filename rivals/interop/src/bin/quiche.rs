@@ -39,6 +39,9 @@ fn config(set: &Settings) -> Result<Config> {
     config.set_initial_max_streams_uni(10);
     config.set_active_connection_id_limit(4);
     config.enable_dgram(set.is("datagrams"), 100, 100);
+    if set.is_early() {
+        config.enable_early_data();
+    }
     Ok(config)
 }
 
@@ -368,7 +371,12 @@ async fn converse(set: &Settings, session: Option<Vec<u8>>) -> Result<Option<Vec
     let talk = Talk::new(conn);
     let (waiting, next, datagrams) = (BTreeMap::new(), 0, 0);
     let mut client = Client { set, talk, sockets, waiting, next, datagrams };
-    while !client.talk.conn.is_established() {
+    // With its first words it knows whether it may go on at once.
+    client.talk.flush(&client.sockets).await;
+    if client.talk.conn.is_in_early_data() {
+        say("early");
+    }
+    while !client.talk.conn.is_established() && !client.talk.conn.is_in_early_data() {
         client.turn().await?;
         client.check_open()?;
     }
@@ -421,7 +429,7 @@ async fn converse(set: &Settings, session: Option<Vec<u8>>) -> Result<Option<Vec
         }
         say(format_args!("datagrams {DATAGRAMS}"));
     }
-    while set.is("resumption") && client.talk.conn.session().is_none() {
+    while (set.is("resumption") || set.is_early()) && client.talk.conn.session().is_none() {
         client.turn().await?;
     }
     let session = client.talk.conn.session().map(<[u8]>::to_vec);

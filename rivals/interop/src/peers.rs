@@ -193,6 +193,9 @@ impl Peer {
         let versions = ["aioquic", "quic-go"];
         let alone = matches!(self.calls, Calls::Tquic | Calls::Ngtcp2);
         match (case.name, self.name) {
+            ("v2" | "compatible", "ngtcp2") => {
+                Some("knows version 2 by the number of a draft alone")
+            }
             ("v2" | "compatible", name) if !versions.contains(&name) => {
                 Some("speaks no version 2 (RFC 9369)")
             }

@@ -285,6 +285,7 @@ struct Client<'a> {
 impl Client<'_> {
     /// Sends, waits for something, and takes it.
     async fn turn(&mut self) -> Result<Vec<(u64, Vec<u8>)>> {
+        let mut done = self.talk.pump()?;
         self.talk.flush(&self.sockets).await;
         let timeout = self.talk.conn.timeout().unwrap_or(TICK).min(TICK);
         tokio::select! {
@@ -307,7 +308,7 @@ impl Client<'_> {
         while self.talk.conn.dgram_recv(&mut buffer).is_ok() {
             self.datagrams += 1;
         }
-        let done = self.talk.pump()?;
+        done.extend(self.talk.pump()?);
         self.talk.flush(&self.sockets).await;
         Ok(done)
     }

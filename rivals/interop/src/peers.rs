@@ -214,10 +214,10 @@ impl Peer {
             ("peerkeyupdate", "ngtcp2") if !their_client => Some("its server updates no keys"),
             ("peerkeyupdate", _) if !their_client => Some("only its client is told to"),
             ("zerortt" | "zerorttrefused", "s2n-quic") => Some("has no 0-RTT"),
+            ("compatible", "quic-go") => Some("knows no compatible versions (RFC 9368)"),
             ("compatible", _) if !their_client => {
                 Some("ours names no version but the one that it begins with")
             }
-            ("compatible", "quic-go") => Some("knows no compatible versions (RFC 9368)"),
             ("negotiation", "quinn" | "noq" | "s2n-quic" | "quic-go" | "tquic") if their_client => {
                 Some("its client begins with no unknown version")
             }

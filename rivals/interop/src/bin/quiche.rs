@@ -117,11 +117,18 @@ impl Talk {
                     bail!("too much is said");
                 }
                 if end {
-                    done.push((stream, std::mem::take(heard)));
                     break;
                 }
             }
         }
+        // Of an end that comes once more with bytes that were read before, it makes no stream readable.
+        self.heard.retain(|stream, heard| {
+            let has_ended = self.conn.stream_finished(*stream);
+            if has_ended {
+                done.push((*stream, std::mem::take(heard)));
+            }
+            !has_ended
+        });
         for (stream, (what, at)) in &mut self.saying {
             // Done, or flow control has the rest wait.
             if let Ok(n) = self.conn.stream_send(*stream, &what[*at..], true) {

@@ -20,6 +20,9 @@ HQ = "hq-interop"
 RESERVED_VERSION = 0x1A2A3A4A
 WINDOW = 4 << 20
 DATAGRAMS = 20
+# Cases in which a second connection is begun before it is answered, and in which there is one.
+EARLY = ["zerortt", "zerorttrefused"]
+TWICE = ["resumption", "compatible", *EARLY]
 SPEECH = bytes((at * 31 + at // 255) % 256 for at in range(1_500_000))
 
 
@@ -37,8 +40,11 @@ class Peer(QuicConnectionProtocol):
     def quic_event_received(self, event):
         if isinstance(event, events.ProtocolNegotiated) and event.alpn_protocol in H3_ALPN:
             self.h3 = H3Connection(self._quic)
-        elif isinstance(event, events.HandshakeCompleted) and event.session_resumed:
-            say("resumed")
+        elif isinstance(event, events.HandshakeCompleted):
+            if event.session_resumed:
+                say("resumed")
+            if event.early_data_accepted:
+                say("early taken")
         elif isinstance(event, events.ConnectionTerminated):
             say(f"closed {event.error_code} {event.reason_phrase}")
             self.ended()
@@ -152,6 +158,8 @@ def configuration(args, is_client):
     versions = [QuicProtocolVersion.VERSION_1]
     if args.case == "v2":
         versions = [QuicProtocolVersion.VERSION_2]
+    elif args.case == "compatible":
+        versions = [QuicProtocolVersion.VERSION_1, QuicProtocolVersion.VERSION_2]
     elif args.case == "negotiation" and is_client:
         versions.append(RESERVED_VERSION)
     return QuicConfiguration(
@@ -184,12 +192,17 @@ async def server(args):
 
 
 async def converse(args, config, ticket_handler):
+    is_early = args.case in EARLY and config.session_ticket is not None
+    if is_early:
+        say("early")
     async with connect(
         args.address,
         args.port,
         configuration=config,
         create_protocol=Client,
         session_ticket_handler=ticket_handler,
+        # The first thing that is asked begins it.
+        wait_connected=not is_early,
     ) as peer:
         if args.case == "closed":
             try:
@@ -226,8 +239,13 @@ async def client(args):
     config = configuration(args, True)
     config.load_verify_locations(args.ca)
     tickets = []
-    for _ in range(2 if args.case == "resumption" else 1):
+    for _ in range(2 if args.case in TWICE else 1):
         config.session_ticket = tickets.pop() if tickets else None
+        if args.case == "compatible":
+            # It begins with what it likes less.
+            config.session_ticket = None
+            config.supported_versions.reverse()
+            config.original_version = config.supported_versions[1]
         await converse(args, config, tickets.append)
 
 

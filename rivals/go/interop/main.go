@@ -96,12 +96,17 @@ func (set *settings) config() *quic.Config {
 		MaxConnectionReceiveWindow:     4 * window,
 		EnableDatagrams:                set.testCase == "datagrams",
 		Versions:                       []quic.Version{quic.Version1},
-		Allow0RTT:                      set.testCase == "zerortt",
+		Allow0RTT:                      set.isEarly(),
 	}
 	if set.testCase == "v2" {
 		config.Versions = []quic.Version{quic.Version2}
 	}
 	return config
+}
+
+// isEarly tells whether the second connection says its requests before its handshake is done.
+func (set *settings) isEarly() bool {
+	return set.testCase == "zerortt" || set.testCase == "zerorttrefused"
 }
 
 func (set *settings) protocols() []string {
@@ -225,12 +230,12 @@ func (set *settings) ask() error {
 	if set.protocol == "h3" {
 		return set.askHTTP3(config)
 	}
-	if set.testCase == "resumption" || set.testCase == "zerortt" {
+	if set.testCase == "resumption" || set.isEarly() {
 		if err := set.converse(config, false); err != nil {
 			return err
 		}
 	}
-	return set.converse(config, set.testCase == "zerortt")
+	return set.converse(config, set.isEarly())
 }
 
 func (set *settings) dial(ctx context.Context, config *tls.Config, early bool) (*quic.Conn, error) {
@@ -256,9 +261,7 @@ func (set *settings) converse(config *tls.Config, early bool) error {
 		return err
 	}
 	if early {
-		if connection, err = set.early(ctx, connection); err != nil {
-			return err
-		}
+		return set.early(ctx, connection)
 	}
 	switch set.testCase {
 	case "echo":
@@ -296,16 +299,21 @@ func (set *settings) all(ctx context.Context, connection *quic.Conn, names []str
 }
 
 // early asks before the handshake is done, and once more where the server would not hear it.
-func (set *settings) early(ctx context.Context, connection *quic.Conn) (*quic.Conn, error) {
+func (set *settings) early(ctx context.Context, connection *quic.Conn) error {
 	fmt.Println("early")
-	body, err := fetch(ctx, connection, set.files[0])
-	if err == nil {
-		_, err = io.Copy(io.Discard, body)
-	}
+	err := set.all(ctx, connection, set.files)
 	if errors.Is(err, quic.Err0RTTRejected) {
-		return connection.NextConnection(ctx)
+		fmt.Println("early refused")
+		if connection, err = connection.NextConnection(ctx); err == nil {
+			err = set.all(ctx, connection, set.files)
+		}
+	} else if connection.ConnectionState().Used0RTT {
+		fmt.Println("early taken")
 	}
-	return connection, err
+	if err != nil {
+		return err
+	}
+	return connection.CloseWithError(7, "done")
 }
 
 // echoed has a speech said back.
@@ -395,12 +403,11 @@ func (set *settings) each(names []string, open func(string) (io.Reader, error)) 
 			failures <- set.store(name, open)
 		}()
 	}
+	var all error
 	for range names {
-		if err := <-failures; err != nil {
-			return err
-		}
+		all = errors.Join(all, <-failures)
 	}
-	return nil
+	return all
 }
 
 func (set *settings) store(name string, open func(string) (io.Reader, error)) error {

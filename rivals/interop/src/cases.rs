@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::relay::{Conditions, Seen};
+use crate::relay::{Conditions, Seen, V1, V2};
 
 /// Which side is ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -107,10 +107,17 @@ pub(crate) fn all() -> Vec<Case> {
         ),
         case("retry", "the server asks for a token first", Small),
         case("resumption", "a second connection goes on with the first one's session", Small),
-        case(
-            "zerortt",
-            "0-RTT: our server takes none that a client tries, and our client tries none",
-            Small,
+        over(
+            case("zerortt", "a second connection asks in 0-RTT packets, which are taken", Two),
+            Conditions { delay: 20 * MS, ..clean.clone() },
+        ),
+        over(
+            case(
+                "zerorttrefused",
+                "a second connection asks in 0-RTT packets, of a server that was started anew and takes none",
+                Many,
+            ),
+            Conditions { delay: 20 * MS, ..clean.clone() },
         ),
         over(
             case("keyupdate", "our side updates keys", Large),
@@ -122,6 +129,12 @@ pub(crate) fn all() -> Vec<Case> {
         ),
         case("negotiation", "the client begins with a version that the server has not", Small),
         case("v2", "QUIC version 2", Small),
+        case(
+            "compatible",
+            "the client begins in version 1 and would rather speak version 2, then the other way round, and its \
+             server goes on in what it prefers",
+            Small,
+        ),
         over(
             case("rebindport", "a NAT gives the client another port, twice", Large),
             Conditions { rebinds: vec![(30, 1), (90, 1)], delay: 10 * MS, ..clean.clone() },
@@ -190,16 +203,27 @@ pub(crate) fn prove(
         "retry" => must(seen.retries > 0, "no Retry was seen"),
         "resumption" => must(of("resumed") > 0, "it was not resumed"),
         "zerortt" => {
-            let early = theirs.has("early") || seen.early > 0;
-            match role {
-                Role::Client => must(seen.early == 0, "our client sent 0-RTT"),
-                Role::Server => must(early, "the client sent no 0-RTT"),
-            }
+            must(seen.early > 0, "the client sent no 0-RTT")?;
+            let is_refused = of("early_taken") == 0 || theirs.has("early refused");
+            must(!is_refused, "what was said early was not taken")?;
+            let was_heard = role == Role::Client || ours.has("heard early");
+            must(was_heard, "our server heard nothing before the handshake was done")
+        }
+        "zerorttrefused" => {
+            must(seen.early > 0, "the client sent no 0-RTT")?;
+            let is_taken = of("early_taken") > 0 || theirs.has("early taken");
+            must(!is_taken, "what was said early was taken")?;
+            let is_told = role == Role::Server || of("early_refused") > 0;
+            must(is_told, "our client does not know that it was refused")
         }
         "keyupdate" => must(of("updates") > 0, "our side updated no keys"),
         "peerkeyupdate" => must(of("updates") > 0, "the peer updated no keys"),
         "negotiation" => must(seen.negotiations > 0, "no Version Negotiation was seen"),
-        "v2" => must(seen.versions.contains(&0x6b33_43cf), "no packet of version 2 was seen"),
+        "v2" => must(seen.versions.contains(&V2), "no packet of version 2 was seen"),
+        "compatible" => {
+            must(seen.changes.contains(&(V1, V2)), "no server went on from version 1 to 2")?;
+            must(seen.changes.contains(&(V2, V1)), "no server went on from version 2 to 1")
+        }
         "rebindport" | "rebindaddress" => {
             must(seen.rebinds > 0, "it was over before the NAT rebound")?;
             must(role == Role::Client || of("moves") > 0, "our server did not follow")
@@ -229,6 +253,16 @@ pub(crate) fn words(case: &Case, role: Role) -> Vec<(bool, &'static str)> {
         "negotiation" if client_is_ours => vec![(true, "negotiated")],
         _ => Vec::new(),
     }
+}
+
+/// Whether the second connection says its requests before its handshake is done.
+pub(crate) fn is_early(case: &Case) -> bool {
+    matches!(case.name, "zerortt" | "zerorttrefused")
+}
+
+/// Whether a second connection is made after the first.
+pub(crate) fn has_second(case: &Case) -> bool {
+    is_early(case) || matches!(case.name, "resumption" | "compatible")
 }
 
 /// Whether files have to arrive.

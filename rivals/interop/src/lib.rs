@@ -9,7 +9,7 @@
 //! Over `hq-interop` a request is `GET /name` and a line's end on a stream of its own, and the answer is the
 //! file. Whatever else a client says is said back to it. `GET /close` has the connection closed, with code 9.
 //! What no file shows is a line on standard output: `resumed`, `echoed N`, `datagrams N`, `closed CODE`,
-//! `reset`, `negotiated`, `moved`, `updated`, `early`.
+//! `reset`, `negotiated`, `moved`, `updated`, `early`, `early taken`, `early refused`, `heard early`.
 
 #[cfg(feature = "h3")]
 pub mod http;
@@ -115,7 +115,12 @@ impl Settings {
 
     /// Connections that a client makes one after the other.
     pub fn connections(&self) -> usize {
-        if self.is("resumption") || self.is("zerortt") { 2 } else { 1 }
+        if self.is("resumption") || self.is_early() { 2 } else { 1 }
+    }
+
+    /// The second connection says its requests before its handshake is done (0-RTT).
+    pub fn is_early(&self) -> bool {
+        self.is("zerortt") || self.is("zerorttrefused")
     }
 
     /// The answer to a request; `None`: the connection is to be closed.

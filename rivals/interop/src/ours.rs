@@ -7,10 +7,11 @@ use anyhow::{Context, Result, bail, ensure};
 use rustls::crypto::CryptoProvider;
 use rustls::crypto::ring::{cipher_suite, default_provider};
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::time_provider::TimeProvider;
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
 use tack_net::ConnectError;
-use tack_net::quic::{Config, Connection, ConnectionError, Endpoint, Listen, Version};
+use tack_net::quic::{Config, Connection, ConnectionError, Early, Endpoint, Listen, Version};
 use tack_quic_interop::{
     CLOSE, DATAGRAMS, DONE, MAX_REQUEST, NAME, PARALLEL, Settings, check_echo, datagram, request,
     say, speech,
@@ -20,7 +21,21 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 /// What stateless resets come from, so that a restart does not change them.
 const RESET_SECRET: [u8; 32] = [0x42; 32];
 
+/// More than any client asks early.
+const MAX_EARLY_DATA: u64 = 1 << 20;
+
 const KEEP_ALIVE: Duration = Duration::from_secs(1);
+
+/// A clock that stands still. rustls tells the age of a ticket as the difference of two times in whole seconds, and
+/// GnuTLS refuses early data by one that is told as older than it is; by this clock none has an age.
+#[derive(Debug)]
+struct Still(UnixTime);
+
+impl TimeProvider for Still {
+    fn current_time(&self) -> Option<UnixTime> {
+        Some(self.0)
+    }
+}
 
 fn provider(set: &Settings) -> Arc<CryptoProvider> {
     let mut provider = default_provider();
@@ -35,7 +50,8 @@ fn config(set: &Settings) -> Config {
     let version = if is_second { Version::V2 } else { Version::V1 };
     // A client that only receives, and whose address became another, has to say something or may not be found.
     let keep_alive = (!set.is_server).then_some(KEEP_ALIVE);
-    Config { version, keep_alive, ..Config::default() }
+    let max_early_data = if set.is_early() { MAX_EARLY_DATA } else { 0 };
+    Config { version, keep_alive, max_early_data, ..Config::default() }
 }
 
 /// What the runner asks of our side.
@@ -43,10 +59,12 @@ fn report(connection: &Connection) {
     let info = connection.info();
     let counters = info.counters;
     say(format_args!(
-        "report version={:?} resumed={} ecn={} updates={} moves={} frequencies={} data_sent={} \
-         acks_received={} data_received={} acks_sent={} lost={}",
+        "report version={:?} resumed={} early_taken={} early_refused={} ecn={} updates={} moves={} \
+         frequencies={} data_sent={} acks_received={} data_received={} acks_sent={} lost={}",
         connection.version(),
         u64::from(connection.is_resumed()),
+        u64::from(connection.early() == Early::Accepted),
+        u64::from(connection.early() == Early::Rejected),
         u64::from(info.is_ecn),
         counters.key_updates,
         counters.moves,
@@ -89,6 +107,9 @@ pub(crate) async fn serve(set: Settings) -> Result<()> {
             if set.is("keyupdate") {
                 tokio::spawn(update_keys(connection.clone()));
             }
+            if set.is_early() {
+                tokio::spawn(listen_early(connection.clone()));
+            }
             if let Err(error) = answer(connection, &set).await {
                 eprintln!("a connection ended: {error:#}");
             }
@@ -101,6 +122,20 @@ pub(crate) async fn serve(set: Settings) -> Result<()> {
 async fn update_keys(connection: Connection) {
     while connection.close_reason().is_none() && !connection.update_keys() {
         tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// Says whether something is read before the handshake is done.
+async fn listen_early(connection: Connection) {
+    let hearing = async {
+        while connection.info().counters.data_packets_received == 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    tokio::select! {
+        biased;
+        _ = connection.established() => {}
+        () = hearing => say("heard early"),
     }
 }
 
@@ -142,12 +177,18 @@ pub(crate) async fn ask(set: Settings) -> Result<()> {
         .with_root_certificates(roots)
         .with_no_client_auth();
     tls.alpn_protocols = vec![set.protocol().to_vec()];
-    tls.enable_early_data = set.is("zerortt");
+    tls.enable_early_data = set.is_early();
+    tls.time_provider = Arc::new(Still(UnixTime::now()));
     let tls = Arc::new(tls);
     for _ in 0..set.connections() {
-        let endpoint = Endpoint::client(set.any())?;
+        // The case says how long to wait: where 30 % is lost, four first flights may all be in vain.
+        let endpoint = Endpoint::builder().connect_timeout(None).bind(set.any())?;
         let name = ServerName::try_from(NAME)?;
-        let connected = endpoint.connect_with(set.at, name, tls.clone(), config(&set)).await;
+        let (tls, config) = (tls.clone(), config(&set));
+        let connected = match set.is_early() {
+            true => endpoint.connect_early(set.at, name, tls, config),
+            false => endpoint.connect_with(set.at, name, tls, config).await,
+        };
         let connection = match connected {
             Err(ConnectError::Quic(ConnectionError::VersionMismatch)) if set.is("negotiation") => {
                 say("negotiated");

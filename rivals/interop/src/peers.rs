@@ -6,7 +6,7 @@ use std::process::Stdio;
 
 use tokio::process::Command;
 
-use crate::cases::{Case, Role};
+use crate::cases::{Case, Role, has_second, is_early};
 
 /// How a stack's programs are called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,10 +81,7 @@ impl Peer {
     /// How often its client is run, to make as many connections.
     pub(crate) fn runs(&self, case: &Case) -> u32 {
         let alone = matches!(self.calls, Calls::Tquic | Calls::Ngtcp2);
-        match case.name {
-            "resumption" | "zerortt" if alone => 2,
-            _ => case.times,
-        }
+        if alone && has_second(case) { 2 } else { case.times }
     }
 
     /// The programs, of which all must be there.
@@ -153,6 +150,10 @@ impl Peer {
                 if job.case.name == "retry" {
                     command.arg("--enable-retry");
                 }
+                if is_early(job.case) {
+                    // Its default is the same for all.
+                    command.arg("--ticket-key").arg(job.at.port().to_string());
+                }
                 command
             }
             Calls::Ngtcp2 => {
@@ -192,7 +193,12 @@ impl Peer {
         let versions = ["aioquic", "quic-go"];
         let alone = matches!(self.calls, Calls::Tquic | Calls::Ngtcp2);
         match (case.name, self.name) {
-            ("v2", name) if !versions.contains(&name) => Some("speaks no version 2 (RFC 9369)"),
+            ("v2" | "compatible", "ngtcp2") => {
+                Some("knows version 2 by the number of a draft alone")
+            }
+            ("v2" | "compatible", name) if !versions.contains(&name) => {
+                Some("speaks no version 2 (RFC 9369)")
+            }
             ("ackfrequency", name) if !matches!(name, "quinn" | "noq") => {
                 Some("does not know ACK_FREQUENCY")
             }
@@ -207,8 +213,10 @@ impl Peer {
             }
             ("peerkeyupdate", "ngtcp2") if !their_client => Some("its server updates no keys"),
             ("peerkeyupdate", _) if !their_client => Some("only its client is told to"),
-            ("zerortt", "s2n-quic" | "quiche" | "tquic" | "aioquic") if their_client => {
-                Some("its client is not told to")
+            ("zerortt" | "zerorttrefused", "s2n-quic") => Some("has no 0-RTT"),
+            ("compatible", "quic-go") => Some("knows no compatible versions (RFC 9368)"),
+            ("compatible", _) if !their_client => {
+                Some("ours names no version but the one that it begins with")
             }
             ("negotiation", "quinn" | "noq" | "s2n-quic" | "quic-go" | "tquic") if their_client => {
                 Some("its client begins with no unknown version")
@@ -257,8 +265,11 @@ fn tquic_client(bin: &Path, job: &Job<'_>) -> Command {
     command.args(["--max-concurrent-requests", &count, "--max-requests-per-conn", &count]);
     command.args(["--total-requests-per-thread", &count]);
     command.arg("--dump-dir").arg(job.out);
-    if job.case.name == "resumption" {
+    if has_second(job.case) {
         command.arg("--session-file").arg(job.out.join(".session"));
+    }
+    if is_early(job.case) {
+        command.arg("--enable-early-data");
     }
     command.args(urls(job));
     command
@@ -269,7 +280,7 @@ fn gtlsclient(job: &Job<'_>) -> Command {
     command.args(["-q", "--exit-on-all-streams-close", "--sni=localhost"]);
     command.arg(format!("--download={}", job.out.display()));
     match job.case.name {
-        "resumption" | "zerortt" => {
+        "resumption" | "zerortt" | "zerorttrefused" => {
             command.arg(format!("--session-file={}", job.out.join(".session").display()));
             command.arg(format!("--tp-file={}", job.out.join(".tp").display()));
         }
@@ -280,7 +291,7 @@ fn gtlsclient(job: &Job<'_>) -> Command {
         }
         _ => {}
     }
-    if job.case.name != "zerortt" {
+    if !is_early(job.case) {
         command.arg("--disable-early-data");
     }
     command.args([job.at.ip().to_string(), job.at.port().to_string()]);

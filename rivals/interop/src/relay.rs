@@ -12,6 +12,10 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
+/// Versions of QUIC.
+pub(crate) const V1: u32 = 1;
+pub(crate) const V2: u32 = 0x6b33_43cf;
+
 /// Datagrams that may be under way, in each direction.
 const QUEUE: usize = 10_000;
 const MAX_DATAGRAM: usize = 65_536;
@@ -41,6 +45,8 @@ pub(crate) struct Seen {
     /// Packets with 0-RTT keys.
     pub(crate) early: u64,
     pub(crate) versions: BTreeSet<u32>,
+    /// Of what version a client's first packet was, and of what other one its server's.
+    pub(crate) changes: BTreeSet<(u32, u32)>,
     /// Addresses of clients.
     pub(crate) flows: usize,
     pub(crate) rebinds: u64,
@@ -59,8 +65,7 @@ impl Seen {
 
     /// The length of a packet that another may follow.
     fn look_at_packet(&mut self, packet: &[u8]) -> Option<usize> {
-        let first = *packet.first().filter(|first| **first & 0x80 > 0)?;
-        let version = u32::from_be_bytes(packet.get(1..5)?.try_into().ok()?);
+        let (first, version) = (*packet.first()?, version(packet)?);
         if version == 0 {
             self.negotiations += 1;
             return None;
@@ -68,7 +73,7 @@ impl Seen {
         self.versions.insert(version);
         // Version 2 counts kinds from Retry on [RFC 9369 §3.2].
         let kind = match (version, first >> 4 & 3) {
-            (0x6b33_43cf, kind) => (kind + 3) & 3,
+            (V2, kind) => (kind + 3) & 3,
             (_, kind) => kind,
         };
         let mut at = 5;
@@ -90,6 +95,12 @@ impl Seen {
         let len = integer(packet, &mut at)?;
         at.checked_add(usize::try_from(len).ok()?)
     }
+}
+
+/// What a long header names [RFC 8999 §5.1].
+fn version(packet: &[u8]) -> Option<u32> {
+    packet.first().filter(|first| **first & 0x80 > 0)?;
+    Some(u32::from_be_bytes(packet.get(1..5)?.try_into().ok()?))
 }
 
 /// A variable-length integer [RFC 9000 §16].
@@ -124,6 +135,8 @@ impl Dice {
 #[derive(Debug)]
 struct State {
     seen: Seen,
+    /// The version of each client's first packet.
+    began: BTreeMap<SocketAddr, u32>,
     dice: Dice,
     shut_until: Option<Instant>,
 }
@@ -152,6 +165,13 @@ impl Way {
         let now = Instant::now();
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.seen.look(&datagram);
+        // Back to a client.
+        if let (Some(first), Some(other)) = (state.began.get(&to).copied(), version(&datagram))
+            && other != first
+            && other != 0
+        {
+            state.seen.changes.insert((first, other));
+        }
         let is_shut = state.shut_until.is_some_and(|until| now < until);
         if is_shut || state.dice.happens(self.conditions.loss) {
             return;
@@ -186,7 +206,7 @@ impl Relay {
         let inside = Arc::new(UdpSocket::bind(host(1)).await?);
         let at = inside.local_addr()?;
         let dice = Dice(0x9e37_79b9_7f4a_7c15);
-        let state = State { seen: Seen::default(), dice, shut_until: None };
+        let state = State { seen: Seen::default(), began: BTreeMap::new(), dice, shut_until: None };
         let state = Arc::new(Mutex::new(state));
         let mut tasks = JoinSet::new();
         let mut way = || {
@@ -242,6 +262,9 @@ async fn relay(
                 old.reader.abort();
             }
             let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(version) = version(&buffer[..n]) {
+                state.began.entry(client).or_insert(version);
+            }
             state.seen.flows = flows.len();
             state.seen.rebinds += u64::from(moved.is_some());
         }

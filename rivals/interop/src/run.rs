@@ -14,7 +14,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::cases::{self, Case, Role, Said};
 use crate::peers::{self, Job, Peer};
-use crate::relay::{Relay, Seen};
+use crate::relay::{Conditions, Relay, Seen};
 use crate::table::{self, Outcome, Outcomes};
 
 /// A program is up, or never will be.
@@ -187,34 +187,32 @@ async fn one(place: &Place, peer: &Peer, role: Role, case: &Case) -> Result<()> 
     let h3 = case.h3 || peer.is_h3_only();
     let job = Job { case, h3, at, root: &root, keys: &place.work, out: &out, files: &files };
     let (at_server, at_client) = (Lines::default(), Lines::default());
-    let start_server = |lines: &Lines| {
-        let command = match role {
-            Role::Client => peer.server(&place.bin, &job),
-            Role::Server => peers::ours(&place.bin, Role::Server, &job),
-        };
-        (command, lines.clone())
+    let of_server = |job: &Job<'_>| match role {
+        Role::Client => peer.server(&place.bin, job),
+        Role::Server => peers::ours(&place.bin, Role::Server, job),
     };
     let log = dir.join("server.log");
-    let (command, lines) = start_server(&at_server);
-    let mut server = serve(command, at, &lines, &log).await?;
-    // The first connection gets a ticket for early data, which ours cannot read.
+    let mut server = serve(of_server(&job), at, &at_server, &log).await?;
+    // The second connection meets a server that knows nothing of the first one's ticket.
     let mut path = case.path.clone();
-    let mut first = None;
-    if case.name == "zerortt" && role == Role::Server {
+    let mut anew = None;
+    if case.name == "zerorttrefused" {
         let own = Job { at: free_port(false)?, ..job.clone() };
-        let command = peer.server(&place.bin, &own);
-        let log = dir.join("first.log");
-        first = Some((serve(command, own.at, &Lines::default(), &log).await?, own.at));
-        path = path.map(|path| crate::relay::Conditions { later: Some(at), ..path });
+        let log = dir.join("anew.log");
+        anew = Some(serve(of_server(&own), own.at, &at_server, &log).await?);
+        path = path.map(|path| Conditions { later: Some(own.at), ..path });
     }
-    let begins_at = first.as_ref().map_or(at, |(_, at)| *at);
     let relay = match path {
-        Some(path) => Some(Relay::start(begins_at, path).await?),
+        Some(path) => Some(Relay::start(at, path).await?),
         None => None,
     };
     let asked = Job { at: relay.as_ref().map_or(at, |relay| relay.at), ..job.clone() };
     let runs = if role == Role::Server { peer.runs(case) } else { case.times };
     for _ in 0..runs {
+        // What an earlier run got proves nothing of this one.
+        for (name, _) in &listed {
+            let _ = std::fs::remove_file(out.join(name));
+        }
         let command = match role {
             Role::Client => peers::ours(&place.bin, Role::Client, &asked),
             Role::Server => peer.client(&place.bin, &asked),
@@ -223,8 +221,7 @@ async fn one(place: &Place, peer: &Peer, role: Role, case: &Case) -> Result<()> 
         if case.name == "reset" {
             at_client.wait_for("ready", 1, case.patience).await?;
             server.kill().await?;
-            let (command, lines) = start_server(&at_server);
-            server = serve(command, at, &lines, &log).await?;
+            server = serve(of_server(&job), at, &at_server, &log).await?;
             client.stdin.take().context("it is piped")?.write_all(b"go on\n").await?;
         }
         let ended = timeout(case.patience, client.wait()).await;
@@ -233,11 +230,12 @@ async fn one(place: &Place, peer: &Peer, role: Role, case: &Case) -> Result<()> 
     }
     if role == Role::Server && !matches!(case.name, "negotiation" | "reset") {
         // Where the peer goes without a word there is none.
-        let connections = if case.name == "resumption" { 2 } else { 1 };
+        let connections = if cases::has_second(case) { 2 } else { 1 };
         let _ = at_server.wait_for("report", connections, REPORT).await;
     }
     let seen = relay.map_or(Seen::default(), |relay| relay.seen());
     let _ = server.kill().await;
+    drop(anew);
     let (ours, theirs) = match role {
         Role::Client => (at_client.said(), at_server.said()),
         Role::Server => (at_server.said(), at_client.said()),

@@ -39,6 +39,9 @@ fn config(set: &Settings) -> Result<Config> {
     config.set_initial_max_streams_uni(10);
     config.set_active_connection_id_limit(4);
     config.enable_dgram(set.is("datagrams"), 100, 100);
+    if set.is_early() {
+        config.enable_early_data();
+    }
     Ok(config)
 }
 
@@ -114,11 +117,18 @@ impl Talk {
                     bail!("too much is said");
                 }
                 if end {
-                    done.push((stream, std::mem::take(heard)));
                     break;
                 }
             }
         }
+        // Of an end that comes once more with bytes that were read before, it makes no stream readable.
+        self.heard.retain(|stream, heard| {
+            let has_ended = self.conn.stream_finished(*stream);
+            if has_ended {
+                done.push((*stream, std::mem::take(heard)));
+            }
+            !has_ended
+        });
         for (stream, (what, at)) in &mut self.saying {
             // Done, or flow control has the rest wait.
             if let Ok(n) = self.conn.stream_send(*stream, &what[*at..], true) {
@@ -282,6 +292,7 @@ struct Client<'a> {
 impl Client<'_> {
     /// Sends, waits for something, and takes it.
     async fn turn(&mut self) -> Result<Vec<(u64, Vec<u8>)>> {
+        let mut done = self.talk.pump()?;
         self.talk.flush(&self.sockets).await;
         let timeout = self.talk.conn.timeout().unwrap_or(TICK).min(TICK);
         tokio::select! {
@@ -304,7 +315,7 @@ impl Client<'_> {
         while self.talk.conn.dgram_recv(&mut buffer).is_ok() {
             self.datagrams += 1;
         }
-        let done = self.talk.pump()?;
+        done.extend(self.talk.pump()?);
         self.talk.flush(&self.sockets).await;
         Ok(done)
     }
@@ -368,7 +379,12 @@ async fn converse(set: &Settings, session: Option<Vec<u8>>) -> Result<Option<Vec
     let talk = Talk::new(conn);
     let (waiting, next, datagrams) = (BTreeMap::new(), 0, 0);
     let mut client = Client { set, talk, sockets, waiting, next, datagrams };
-    while !client.talk.conn.is_established() {
+    // With its first words it knows whether it may go on at once.
+    client.talk.flush(&client.sockets).await;
+    if client.talk.conn.is_in_early_data() {
+        say("early");
+    }
+    while !client.talk.conn.is_established() && !client.talk.conn.is_in_early_data() {
         client.turn().await?;
         client.check_open()?;
     }
@@ -421,7 +437,7 @@ async fn converse(set: &Settings, session: Option<Vec<u8>>) -> Result<Option<Vec
         }
         say(format_args!("datagrams {DATAGRAMS}"));
     }
-    while set.is("resumption") && client.talk.conn.session().is_none() {
+    while (set.is("resumption") || set.is_early()) && client.talk.conn.session().is_none() {
         client.turn().await?;
     }
     let session = client.talk.conn.session().map(<[u8]>::to_vec);

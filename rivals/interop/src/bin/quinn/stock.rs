@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use rustls::RootCertStore;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -69,7 +69,7 @@ async fn serve(set: Settings) -> Result<()> {
         .with_no_client_auth()
         .with_single_cert(vec![certificate], key)?;
     tls.alpn_protocols = vec![set.protocol().to_vec()];
-    tls.max_early_data_size = if set.is("zerortt") { u32::MAX } else { 0 };
+    tls.max_early_data_size = if set.is_early() { u32::MAX } else { 0 };
     let mut config = ServerConfig::with_crypto(Arc::new(QuicServerConfig::try_from(tls)?));
     config.transport_config(transport(&set));
     let socket = std::net::UdpSocket::bind(set.at)?;
@@ -82,7 +82,15 @@ async fn serve(set: Settings) -> Result<()> {
         }
         let set = set.clone();
         tokio::spawn(async move {
-            if let Err(error) = answer(incoming.await?, set).await {
+            let connecting = incoming.accept()?;
+            let connection = if set.is_early() {
+                let early =
+                    connecting.into_0rtt().map_err(|_| anyhow!("a server can always begin early"));
+                early?.0
+            } else {
+                connecting.await?
+            };
+            if let Err(error) = answer(connection, set).await {
                 eprintln!("a connection ended: {error:#}");
             }
             anyhow::Ok(())
@@ -132,7 +140,7 @@ fn client_config(set: &Settings) -> Result<ClientConfig> {
     let mut tls =
         rustls::ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
     tls.alpn_protocols = vec![set.protocol().to_vec()];
-    tls.enable_early_data = set.is("zerortt");
+    tls.enable_early_data = set.is_early();
     let mut config = ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls)?));
     config.transport_config(transport(set));
     Ok(config)
@@ -152,16 +160,21 @@ async fn ask(set: Settings) -> Result<()> {
 
 async fn converse(endpoint: &Endpoint, config: ClientConfig, set: &Settings) -> Result<()> {
     let connecting = endpoint.connect_with(config, set.at, NAME)?;
-    let connection = if set.is("zerortt") {
-        match connecting.into_0rtt() {
-            Ok((connection, _accepted)) => {
-                say("early");
-                connection
+    let connection = match connecting.into_0rtt() {
+        Ok((connection, accepted)) => {
+            say("early");
+            let asked = fetch(&connection, set, &set.files).await;
+            if accepted.await {
+                asked?;
+                say("early taken");
+            } else {
+                say("early refused");
+                fetch(&connection, set, &set.files).await?;
             }
-            Err(connecting) => connecting.await?,
+            connection.close(VarInt::from_u32(DONE), b"done");
+            return Ok(());
         }
-    } else {
-        connecting.await?
+        Err(connecting) => connecting.await?,
     };
     if set.h3 {
         crate::http::fetch(connection.clone(), set).await?;
@@ -182,16 +195,6 @@ async fn converse(endpoint: &Endpoint, config: ClientConfig, set: &Settings) -> 
                 error => bail!("{error}"),
             }
             return Ok(());
-        }
-        "zerortt" => {
-            // Requests that the server does not take early are sent once more.
-            let name = set.files.first().context("no file")?;
-            let early = exchange(connection.clone(), &request(name)).await;
-            let body = match early {
-                Ok(body) => body,
-                Err(_) => exchange(connection.clone(), &request(name)).await?,
-            };
-            set.store(name, &body)?;
         }
         "reset" => {
             let (first, rest) = set.files.split_first().context("no file")?;

@@ -10,10 +10,11 @@ use crate::table::Table;
 
 const STYLE: &str = "body{font:15px/1.45 sans-serif;max-width:62rem;margin:auto;padding:0 .8rem;\
 color:#111}h2{border-top:1px solid #bbb;padding-top:1rem}figure{margin:.5rem 0;display:inline-block;\
-width:min(100%,31rem)}figure svg{width:100%;height:auto}.scroll{overflow-x:auto}table{border-collapse:\
+width:min(100%,29.5rem)}figure svg{width:100%;height:auto}.scroll{overflow-x:auto}table{border-collapse:\
 collapse;font-size:13px}td,th{border:1px solid #ccc;padding:.15rem .45rem;text-align:left;\
-vertical-align:top}td.n{text-align:right;white-space:nowrap}.differs{font-weight:bold}.open{font-style:italic}pre{background:\
-#f4f4f4;padding:.5rem;overflow-x:auto;font-size:12px}.why{color:#333}nav a{margin-right:.7rem}\
+vertical-align:top}td.n{text-align:right}td.n,td:first-child{white-space:nowrap}\
+.differs{font-weight:bold}.open{font-style:italic}pre{background:\
+#f4f4f4;padding:.5rem;overflow-x:auto;font-size:12px}.why{color:#333}nav a{margin-right:.7rem;white-space:nowrap}\
 @media print{details{display:none}figure{break-inside:avoid}}";
 
 /// One experiment's part of a page, to stand in another: a notebook.

@@ -322,7 +322,8 @@ impl Plot {
         for p in &self.lines[i].points {
             let (left, width) = Self::slot(x, p.0, slot, bars.len());
             let (top, base) = (y.at(p.1).min(zero), y.at(p.1).max(zero));
-            let (at, wide, high) = (left + 1.0, (width - 2.0).max(1.0), base - top);
+            // A bar of nothing is a line: no height would be no rectangle.
+            let (at, wide, high) = (left + 1.0, (width - 2.0).max(1.0), (base - top).max(0.1));
             let _ = writeln!(
                 out,
                 "<rect x=\"{at:.1}\" y=\"{top:.1}\" width=\"{wide:.1}\" height=\"{high:.1}\" \
@@ -362,15 +363,13 @@ impl Plot {
     fn legend_rows(&self, named: &[&Line]) -> Vec<Vec<(usize, f64, String)>> {
         let mut rows: Vec<Vec<(usize, f64, String)>> = Vec::new();
         let mut at = WIDTH;
-        let mut seen_paper = false;
-        for line in named {
-            let is_paper = matches!(line.style, Style::Paper { .. });
-            if is_paper && seen_paper {
-                continue;
-            }
-            seen_paper |= is_paper;
-            let name =
-                if is_paper { "hollow marks: the paper".to_owned() } else { line.name.clone() };
+        let is_paper = |line: &&&Line| matches!(line.style, Style::Paper { .. });
+        let ours = named.iter().filter(|line| !is_paper(line));
+        for line in ours.chain(named.iter().find(is_paper)) {
+            let name = match line.style {
+                Style::Paper { .. } => "hollow marks: the paper".to_owned(),
+                _ => line.name.clone(),
+            };
             let width = 48.0 + 7.2 * name.chars().count() as f64;
             if at + width > WIDTH - 10.0 {
                 rows.push(Vec::new());

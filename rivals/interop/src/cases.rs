@@ -255,16 +255,6 @@ pub(crate) fn words(case: &Case, role: Role) -> Vec<(bool, &'static str)> {
     }
 }
 
-/// Whether the second connection says its requests before its handshake is done.
-pub(crate) fn is_early(case: &Case) -> bool {
-    matches!(case.name, "zerortt" | "zerorttrefused")
-}
-
-/// Whether a second connection is made after the first.
-pub(crate) fn has_second(case: &Case) -> bool {
-    is_early(case) || matches!(case.name, "resumption" | "compatible")
-}
-
 /// Whether files have to arrive.
 pub(crate) fn fetches(case: &Case, role: Role) -> bool {
     match case.name {

@@ -115,12 +115,12 @@ impl Settings {
 
     /// Connections that a client makes one after the other.
     pub fn connections(&self) -> usize {
-        if self.is("resumption") || self.is_early() { 2 } else { 1 }
+        if has_second(&self.case) { 2 } else { 1 }
     }
 
     /// The second connection says its requests before its handshake is done (0-RTT).
     pub fn is_early(&self) -> bool {
-        self.is("zerortt") || self.is("zerorttrefused")
+        is_early(&self.case)
     }
 
     /// The answer to a request; `None`: the connection is to be closed.
@@ -140,6 +140,16 @@ impl Settings {
     pub fn store(&self, name: &str, body: &[u8]) -> Result<()> {
         Ok(std::fs::write(self.out.join(name), body)?)
     }
+}
+
+/// Whether the second connection says its requests before its handshake is done.
+pub fn is_early(case: &str) -> bool {
+    matches!(case, "zerortt" | "zerorttrefused")
+}
+
+/// Whether a second connection is made after the first.
+pub fn has_second(case: &str) -> bool {
+    is_early(case) || matches!(case, "resumption" | "compatible")
 }
 
 /// The request for a file.

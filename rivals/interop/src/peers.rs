@@ -4,9 +4,10 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
+use tack_quic_interop::{has_second, is_early};
 use tokio::process::Command;
 
-use crate::cases::{Case, Role, has_second, is_early};
+use crate::cases::{Case, Role};
 
 /// How a stack's programs are called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,7 +82,7 @@ impl Peer {
     /// How often its client is run, to make as many connections.
     pub(crate) fn runs(&self, case: &Case) -> u32 {
         let alone = matches!(self.calls, Calls::Tquic | Calls::Ngtcp2);
-        if alone && has_second(case) { 2 } else { case.times }
+        if alone && has_second(case.name) { 2 } else { case.times }
     }
 
     /// The programs, of which all must be there.
@@ -150,7 +151,7 @@ impl Peer {
                 if job.case.name == "retry" {
                     command.arg("--enable-retry");
                 }
-                if is_early(job.case) {
+                if is_early(job.case.name) {
                     // Its default is the same for all.
                     command.arg("--ticket-key").arg(job.at.port().to_string());
                 }
@@ -265,10 +266,10 @@ fn tquic_client(bin: &Path, job: &Job<'_>) -> Command {
     command.args(["--max-concurrent-requests", &count, "--max-requests-per-conn", &count]);
     command.args(["--total-requests-per-thread", &count]);
     command.arg("--dump-dir").arg(job.out);
-    if has_second(job.case) {
+    if has_second(job.case.name) {
         command.arg("--session-file").arg(job.out.join(".session"));
     }
-    if is_early(job.case) {
+    if is_early(job.case.name) {
         command.arg("--enable-early-data");
     }
     command.args(urls(job));
@@ -291,7 +292,7 @@ fn gtlsclient(job: &Job<'_>) -> Command {
         }
         _ => {}
     }
-    if !is_early(job.case) {
+    if !is_early(job.case.name) {
         command.arg("--disable-early-data");
     }
     command.args([job.at.ip().to_string(), job.at.port().to_string()]);

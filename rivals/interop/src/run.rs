@@ -230,7 +230,7 @@ async fn one(place: &Place, peer: &Peer, role: Role, case: &Case) -> Result<()> 
     }
     if role == Role::Server && !matches!(case.name, "negotiation" | "reset") {
         // Where the peer goes without a word there is none.
-        let connections = if cases::has_second(case) { 2 } else { 1 };
+        let connections = if tack_quic_interop::has_second(case.name) { 2 } else { 1 };
         let _ = at_server.wait_for("report", connections, REPORT).await;
     }
     let seen = relay.map_or(Seen::default(), |relay| relay.seen());

@@ -130,6 +130,28 @@ impl Budget {
     /// Whose share is used up.
     pub fn take_or_displace(&self, peer: Peer, amount: usize) -> Result<Grant, Exhausted> {
         let mut held = self.lock();
+        self.make_room(&mut held, peer, amount)?;
+        Ok(self.grant(&mut held, peer, amount))
+    }
+
+    /// As [`take_or_displace`](Self::take_or_displace), for what its holder can get anew: where the peer's own
+    /// share is used up, the oldest of its grants are revoked. So those of connections that the peer let go of,
+    /// where it could not say so, are not in its way.
+    ///
+    /// # Errors
+    /// Whose share is used up.
+    pub fn take_or_replace(&self, peer: Peer, amount: usize) -> Result<Grant, Exhausted> {
+        let mut held = self.lock();
+        while let Err(Exhausted::Peer) = held.fits(&self.0, peer, amount) {
+            let oldest = held.oldest_in_the_way(&self.0, peer, amount).ok_or(Exhausted::Peer)?;
+            held.revoke(oldest);
+        }
+        self.make_room(&mut held, peer, amount)?;
+        Ok(self.grant(&mut held, peer, amount))
+    }
+
+    /// See [`Self::take_or_displace`].
+    fn make_room(&self, held: &mut Held, peer: Peer, amount: usize) -> Result<(), Exhausted> {
         match held.fits(&self.0, peer, amount) {
             Err(Exhausted::All) => {
                 let (network, most) = held.richest().ok_or(Exhausted::All)?;
@@ -137,13 +159,11 @@ impl Budget {
                     return Err(Exhausted::All);
                 }
                 let oldest = held.oldest_of_richest_in(network, amount).ok_or(Exhausted::All)?;
-                // Whoever held it is on the way out; it counts no more.
-                let revoked = held.give_back(oldest).ok_or(Exhausted::All)?;
-                revoked.revoke.send_replace(true);
+                held.revoke(oldest);
+                Ok(())
             }
-            fits => fits?,
+            fits => fits,
         }
-        Ok(self.grant(&mut held, peer, amount))
     }
 
     fn grant(&self, held: &mut Held, peer: Peer, amount: usize) -> Grant {
@@ -165,10 +185,15 @@ impl Budget {
 }
 
 impl Held {
-    fn fits(&self, shared: &Shared, peer: Peer, amount: usize) -> Result<(), Exhausted> {
+    /// The narrowest network around `peer` whose share does not hold `amount` more, and which of them it is.
+    fn full(&self, shared: &Shared, peer: Peer, amount: usize) -> Option<(usize, Network)> {
         let shares = peer.shares(shared.per_peer, shared.total);
-        let is_above = |(network, share)| self.of(network).saturating_add(amount) > share;
-        if peer.networks().into_iter().zip(shares).any(is_above) {
+        let mut networks = peer.networks().into_iter().enumerate();
+        networks.find(|&(level, network)| self.of(network).saturating_add(amount) > shares[level])
+    }
+
+    fn fits(&self, shared: &Shared, peer: Peer, amount: usize) -> Result<(), Exhausted> {
+        if self.full(shared, peer, amount).is_some() {
             return Err(Exhausted::Peer);
         }
         let all = self.all.saturating_add(amount);
@@ -201,6 +226,20 @@ impl Held {
             }
         }
         found.map(|(_, number)| number)
+    }
+
+    /// The oldest grant of something in the network whose share is used up.
+    fn oldest_in_the_way(&self, shared: &Shared, peer: Peer, amount: usize) -> Option<u64> {
+        let (level, network) = self.full(shared, peer, amount)?;
+        let is_in = |holder: &Holder| holder.amount > 0 && holder.peer.networks()[level] == network;
+        self.grants.iter().find(|(_, holder)| is_in(holder)).map(|(&number, _)| number)
+    }
+
+    /// Whoever held it is on the way out; it counts no more.
+    fn revoke(&mut self, number: u64) {
+        if let Some(revoked) = self.give_back(number) {
+            revoked.revoke.send_replace(true);
+        }
     }
 
     /// Whose it was; `None` if it was given back before.
@@ -310,6 +349,21 @@ mod tests {
         assert_eq!(budget.take_or_displace(peer(6), 1).unwrap_err(), Exhausted::All);
     }
 
+    #[test]
+    fn who_may_replace_its_own_gives_up_its_oldest_and_nobody_elses() {
+        let budget = Budget::new(8, 3);
+        let other = budget.take(peer(2), 1).unwrap();
+        let mut own: Vec<_> = (0..3).map(|_| budget.take(peer(1), 1).unwrap()).collect();
+        let revoked = |grant: &Grant| *grant.revoked.borrow();
+        for next in 0..5 {
+            own.push(budget.take_or_replace(peer(1), 1).unwrap());
+            let gone: Vec<bool> = own.iter().map(revoked).collect();
+            assert!(gone[..=next].iter().all(|gone| *gone) && !gone[next + 1..].contains(&true));
+        }
+        assert!(!revoked(&other));
+        assert_eq!(budget.take_or_replace(peer(1), 4).unwrap_err(), Exhausted::Peer);
+    }
+
     fn v6(site: u16, subnet: u16) -> Peer {
         Peer::of(Some(([0x2001, 0xdb8, site, subnet, 0, 0, 0, 1], 1).into()))
     }
@@ -349,7 +403,8 @@ mod tests {
                 _ => v6(rng.random_range(0..3), rng.random_range(0..3) * 128),
             };
             match rng.random_range(0..4) {
-                0 | 1 => live.extend(budget.take_or_displace(who, rng.random_range(0..5)).ok()),
+                0 => live.extend(budget.take_or_displace(who, rng.random_range(0..5)).ok()),
+                1 => live.extend(budget.take_or_replace(who, rng.random_range(0..5)).ok()),
                 2 if !live.is_empty() => {
                     let at = rng.random_range(0..live.len());
                     let _ = live[at].grow(rng.random_range(0..5));

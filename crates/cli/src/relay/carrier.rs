@@ -89,22 +89,34 @@ impl<S: Supply> Carrier<S> {
         program: &mut (impl AsyncRead + AsyncWrite + Unpin + Send),
     ) -> Result<(), Broken> {
         loop {
-            self.begin().await?;
-            let Some(conn) = &mut self.conn else { continue };
-            let next = tokio::select! {
-                biased;
-                next = self.supply.next(false) => next,
-                carried = self.session.carry(conn, program) => match carried {
-                    Err(Broken::Connection(error)) => {
-                        tracing::info!(%error, "waiting for another connection");
-                        self.give_up();
-                        continue;
-                    }
-                    carried => return carried,
-                }
+            let carrying = async |session: &mut Session, conn: &mut S::Conn| {
+                session.carry(conn, program).await
             };
-            self.go_on_over(next).await?;
+            match self.on_a_connection(carrying).await? {
+                None => {}
+                Some(Err(Broken::Connection(error))) => {
+                    tracing::info!(%error, "waiting for another connection");
+                    self.give_up();
+                }
+                Some(carried) => return carried,
+            }
         }
+    }
+
+    /// What comes of `work` on a connection; `None`: there is another one, on which to begin again.
+    async fn on_a_connection<T>(
+        &mut self,
+        work: impl AsyncFnOnce(&mut Session, &mut S::Conn) -> T,
+    ) -> Result<Option<T>, Broken> {
+        self.begin().await?;
+        let Some(conn) = &mut self.conn else { return Ok(None) };
+        let next = tokio::select! {
+            biased;
+            next = self.supply.next(false) => next,
+            done = work(&mut self.session, conn) => return Ok(Some(done)),
+        };
+        self.go_on_over(next).await?;
+        Ok(None)
     }
 
     async fn go_on_over(&mut self, next: Option<S::Conn>) -> Result<(), Broken> {
@@ -146,43 +158,41 @@ impl<S: Supply> Carrier<S> {
 
     /// That the program broke is certain to be heard.
     pub async fn insist(&mut self) {
-        while self.begin().await.is_ok() {
-            let Some(conn) = &mut self.conn else { return };
-            match self.session.farewell(conn).await {
-                Ok(()) => return self.leave().await,
-                Err(error) => {
+        let telling =
+            async |session: &mut Session, conn: &mut S::Conn| session.farewell(conn).await;
+        while let Ok(told) = self.on_a_connection(telling).await {
+            match told {
+                None => {}
+                Some(Ok(())) => return self.leave().await,
+                Some(Err(error)) => {
                     tracing::debug!(%error, "the other end may not have heard of a reset");
                     self.give_up();
                 }
             }
         }
+        self.give_up();
     }
 
     /// All is over, and the other end ends the connection when it knows.
     async fn linger(&mut self) {
-        let mut ignored = [0; 64];
-        loop {
-            if self.conn.is_none() && self.begin().await.is_err() {
-                return;
-            }
-            let Some(conn) = &mut self.conn else { return };
-            self.session.flush(conn).await;
-            let next = tokio::select! {
-                biased;
-                next = self.supply.next(false) => next,
-                read = conn.read(&mut ignored) => match read {
-                    Ok(1..) => continue,
-                    Ok(0) => return self.leave().await,
-                    Err(_) => {
-                        self.give_up();
-                        continue;
-                    }
+        let listening = async |session: &mut Session, conn: &mut S::Conn| {
+            session.flush(conn).await;
+            let mut ignored = [0; 64];
+            loop {
+                match conn.read(&mut ignored).await {
+                    Ok(1..) => {}
+                    end => return end,
                 }
-            };
-            if self.go_on_over(next).await.is_err() {
-                return self.give_up();
+            }
+        };
+        while let Ok(ended) = self.on_a_connection(listening).await {
+            match ended {
+                None => {}
+                Some(Ok(_)) => return self.leave().await,
+                Some(Err(_)) => self.give_up(),
             }
         }
+        self.give_up();
     }
 
     /// Ends the connection in order.

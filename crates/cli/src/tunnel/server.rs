@@ -56,7 +56,7 @@ pub async fn serve<A: Accept>(
                     Failure::new(ExitCode::Failed, why)
                 })?;
                 let peer = conn.addresses().map(|(_, peer)| peer);
-                let Ok(place) = ledger.waiting.take_or_displace(Peer::of(peer), 1) else {
+                let Ok(place) = ledger.waiting.take_or_replace(Peer::of(peer), 1) else {
                     tracing::warn!(?peer, "as many connections as there may be");
                     conn.abort();
                     continue;

@@ -12,7 +12,7 @@ use super::limits::Seat;
 use super::protocol::{Answer, Name, Opened};
 use super::stream::PATIENCE;
 use crate::conn::Connection;
-use crate::relay::handed::{Handed, Handover, MOST_WAITING};
+use crate::relay::handed::{Handed, Handover, MOST_WAITING, newest};
 use crate::relay::{Broken, Carrier, Passed, Session};
 use crate::stop::Stop;
 
@@ -83,11 +83,8 @@ impl<C> Drop for Place<C> {
 
 impl<C: Connection> Place<C> {
     /// The connection that was handed over last, or else `conn`.
-    pub fn latest(mut self, mut conn: C) -> C {
-        while let Ok((next, _)) = self.handed.try_recv() {
-            std::mem::replace(&mut conn, next).abort();
-        }
-        conn
+    pub fn latest(mut self, conn: C) -> C {
+        newest((conn, 0), &mut self.handed).0
     }
 
     /// What comes of `work`; `None`: the stream has to make room.

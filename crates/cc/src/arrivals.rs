@@ -4,28 +4,24 @@
 //! rate     = greatest rate told in this round trip and the one before [TON §VI-D]
 //! least    = least round trip of the same time
 //!
-//! clear    = the last round trip passed no queue    slow start grows by 2.89 a round, else by 2
-//! room     = rate * (2 least + 16 ms)               it grows no further
+//! clear    = the last round trip passed no queue    slow start grows as `growth.rs` says, else by 2
+//! room     = rate * (flight * least + 16 ms)        it grows no further
 //! held     = rate * srtt                            once packets wait: bdp and queue
 //! ```
 //!
 //! Growth and room are those of BBR's Startup under such rates (`bbr/overshoot.rs` says why they are
-//! safe). A window that grows so is 1.78 times what arrives in a round trip: the limit is not felt
-//! before the path is full. The 16 ms are what 802.11 and hosts gather into one burst: there the
-//! rate grows with the window. A loss then cuts what the path held, not what slow start had sent
+//! safe): the limit is not felt before the path is full. The 16 ms are what 802.11 and hosts gather into one
+//! burst: there the rate grows with the window. A loss then cuts what the path held, not what slow start had sent
 //! beyond it.
 
-use core::f64::consts::LN_2;
 use core::time::Duration;
 
 use tack_units::{Instant, Rate};
 
+use crate::flight::Peak;
+use crate::growth::{Clearance, Growth};
 use crate::sample::{AckSample, RateSource};
 
-/// Bytes by which the window grows for each that is acknowledged, while nothing waits.
-const CLEAR_GROWTH: f64 = 2.0 / LN_2 - 1.0;
-/// Window of slow start over what arrives in a round trip.
-const ROOM: f64 = 2.0;
 /// Gathered into one burst, at most.
 const GATHERED: Duration = Duration::from_millis(16);
 /// A round trip longer than the least by this part of it passed a queue [RFC 9406 §4.3]; by less than a quarter of
@@ -34,13 +30,17 @@ const RISE_DIVISOR: u32 = 8;
 const RISE_MIN: Duration = Duration::from_micros(250);
 
 /// Follows the rates that a receiver tells.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Arrivals {
+    /// The initial window, bytes.
+    initial: u64,
     began: Option<Instant>,
     now: Round,
     before: Round,
     rtt_min: Option<Duration>,
-    clear: bool,
+    peak: Peak,
+    /// Whether round trips passed a queue.
+    clearance: Clearance,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -50,19 +50,32 @@ struct Round {
 }
 
 impl Arrivals {
+    /// Of a flow whose window begins with so many bytes.
+    pub(crate) fn new(initial: u64) -> Arrivals {
+        Arrivals {
+            initial,
+            began: None,
+            now: Round::default(),
+            before: Round::default(),
+            rtt_min: None,
+            peak: Peak::default(),
+            clearance: Clearance::presumed(false),
+        }
+    }
+
     /// Takes in what a TACK tells; nothing from plain TCP.
     pub(crate) fn on_ack(&mut self, ack: &AckSample) {
         let told = ack.rate.filter(|sample| sample.source == RateSource::Receiver);
-        let Some((rate, rtt)) = told.and_then(|sample| sample.delivery_rate).zip(ack.rtt) else {
-            return;
-        };
+        let Some(told) = told else { return };
+        self.peak.on_ack(ack);
+        let Some((rate, rtt)) = told.delivery_rate.zip(ack.rtt) else { return };
         if self.began.is_none_or(|began| ack.now - began >= rtt) {
             self.began = Some(ack.now);
             self.before = core::mem::take(&mut self.now);
         }
         self.rtt_min = ack.rtt_min;
         let waits = |least: Duration| least.saturating_add((least / RISE_DIVISOR).max(RISE_MIN));
-        self.clear = ack.rtt_min.is_some_and(|least| rtt < waits(least));
+        self.clearance.on_ack(ack.rtt_min.is_some_and(|least| rtt < waits(least)));
         self.now.rate = self.now.rate.max(rate);
         self.now.least = Some(self.now.least.map_or(rtt, |least| least.min(rtt)));
     }
@@ -71,15 +84,25 @@ impl Arrivals {
         self.now.rate.max(self.before.rate)
     }
 
-    /// What `acked` bytes let slow start grow by, if a pacer spreads it.
-    pub(crate) fn growth(&self, acked: u64) -> u64 {
-        if self.clear { (acked as f64 * CLEAR_GROWTH) as u64 } else { acked }
+    fn growth(&self, cwnd: u64) -> Growth {
+        self.clearance.growth(cwnd, self.initial, self.rtt_min)
     }
 
-    /// Bytes that slow start may put on the path; `None` before a round trip was measured.
-    pub(crate) fn room_for(&self) -> Option<u64> {
+    /// What `acked` bytes let a window of `cwnd` grow by in slow start, if a pacer spreads it.
+    pub(crate) fn grown_by(&self, acked: u64, cwnd: u64) -> u64 {
+        (acked as f64 * (self.growth(cwnd).per_round() - 1.0)) as u64
+    }
+
+    /// Bytes that slow start with a window of `cwnd` may put on the path; `None` before a round trip was measured.
+    pub(crate) fn room_for(&self, cwnd: u64) -> Option<u64> {
         let least = self.now.least?.min(self.before.least?);
-        Some(self.rate().bytes_in(least.mul_f64(ROOM).saturating_add(GATHERED)))
+        let over = least.mul_f64(self.growth(cwnd).flight());
+        Some(self.rate().bytes_in(over.saturating_add(GATHERED)))
+    }
+
+    /// The flight of which `left` bytes are left, as far as the receiver's words tell.
+    pub(crate) fn flight_behind(&self, left: u64) -> u64 {
+        self.peak.behind(left)
     }
 
     /// Bytes that the path and its queue hold; `None` unless packets wait.
@@ -96,6 +119,8 @@ mod tests {
     use crate::sample::tests::ack;
 
     const LEAST: Duration = Duration::from_millis(100);
+    /// No small one.
+    const CWND: u64 = 1_000_000;
 
     fn told(now_ms: u64, mbps: u64, rtt_ms: u64) -> AckSample {
         let rate = RateSample {
@@ -115,7 +140,7 @@ mod tests {
     }
 
     fn after(acks: &[AckSample]) -> Arrivals {
-        let mut arrivals = Arrivals::default();
+        let mut arrivals = Arrivals::new(0);
         acks.iter().for_each(|ack| arrivals.on_ack(ack));
         arrivals
     }
@@ -123,12 +148,12 @@ mod tests {
     #[test]
     fn the_greatest_rate_and_the_least_round_trip_of_two_rounds_make_the_room() {
         let first = [told(0, 8, 100), told(50, 16, 104)];
-        assert_eq!(after(&first).room_for(), None, "one round trip tells of no growth");
+        assert_eq!(after(&first).room_for(CWND), None, "one round trip tells of no growth");
         // 16 Mbit/s are 2 000 bytes per ms, for 200 and 16 ms.
         let both = [first[0], first[1], told(110, 12, 110)];
-        assert_eq!(after(&both).room_for(), Some(2_000 * 216));
+        assert_eq!(after(&both).room_for(CWND), Some(2_000 * 216));
         let later = [first[0], first[1], told(110, 12, 110), told(230, 12, 120)];
-        assert_eq!(after(&later).room_for(), Some((1_500.0 * (2.0 * 110.0 + 16.0)) as u64));
+        assert_eq!(after(&later).room_for(CWND), Some((1_500.0 * (2.0 * 110.0 + 16.0)) as u64));
     }
 
     #[test]
@@ -139,9 +164,11 @@ mod tests {
     }
 
     #[test]
-    fn growth_is_faster_while_nothing_waits() {
-        assert_eq!(after(&[told(0, 8, 112)]).growth(1_000), 1_885);
-        assert_eq!(after(&[told(0, 8, 113)]).growth(1_000), 1_000);
+    fn growth_is_faster_while_nothing_waits_and_fastest_at_first() {
+        let small = Arrivals { initial: 10_000, ..after(&[told(0, 8, 112)]) };
+        assert_eq!(small.grown_by(1_000, 50_000), 3_000);
+        assert_eq!(after(&[told(0, 8, 112)]).grown_by(1_000, CWND), 1_885);
+        assert_eq!(after(&[told(0, 8, 113)]).grown_by(1_000, CWND), 1_000);
     }
 
     #[test]
@@ -151,8 +178,8 @@ mod tests {
             let rtt_min = Some(Duration::from_micros(400));
             after(&[AckSample { rtt, rtt_min, ..told(0, 600, 1) }])
         };
-        assert_eq!(near(640).growth(1_000), 1_885);
-        assert_eq!(near(650).growth(1_000), 1_000);
+        assert_eq!(near(640).grown_by(1_000, CWND), 1_885);
+        assert_eq!(near(650).grown_by(1_000, CWND), 1_000);
     }
 
     #[test]
@@ -160,8 +187,8 @@ mod tests {
         let mut plain = told(0, 8, 100);
         plain.rate.as_mut().unwrap().source = RateSource::Sender;
         let arrivals = after(&[plain, AckSample { now: Instant::from_millis(200), ..plain }]);
-        assert_eq!(arrivals.room_for(), None);
+        assert_eq!(arrivals.room_for(CWND), None);
         assert_eq!(arrivals.held_at(LEAST * 2), None);
-        assert_eq!(arrivals.growth(1_000), 1_000);
+        assert_eq!(arrivals.grown_by(1_000, CWND), 1_000);
     }
 }

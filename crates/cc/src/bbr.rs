@@ -34,7 +34,7 @@
 //! ```
 //!
 //! where what the receiver sees does more than measure: Startup grows by 2.89 a round while nothing
-//! waits, and ends at the bottleneck ([`overshoot`]); a probe that found bandwidth goes on
+//! waits, and by 4 at first, and ends at the bottleneck ([`overshoot`]); a probe that found bandwidth goes on
 //! ([`probe_bw`]); a congested round bounds the next ones ([`short_term`], [`few_packets`]), and so does
 //! a queue that overflowed ([`overflow`]); `MSS * f` counts
 //! only where nothing waits ([`pacing`]); a probe allows for longer bursts ([`window`]). `bandwidth/f` covers what
@@ -85,6 +85,8 @@ pub(crate) use self::profile::Profile;
 use self::state::State;
 use crate::config::Config;
 use crate::controller::Controller;
+use crate::flight::Peak;
+use crate::growth::Growth;
 use crate::sample::{AckSample, LossKind, LossSample, RateSource};
 
 /// BBR: a model of the path, and the state machine that measures it.
@@ -101,6 +103,7 @@ pub struct Bbr {
     overshoot: Overshoot,
     probe_rtt: ProbeRtt,
     conserve: Conserve,
+    peak: Peak,
     /// Bytes; what ProbeRTT takes away comes on top.
     cwnd: u64,
     pacing_rate: Option<Rate>,
@@ -135,6 +138,7 @@ impl Bbr {
             overshoot: Overshoot::default(),
             probe_rtt: ProbeRtt::by_flight(),
             conserve: Conserve::default(),
+            peak: Peak::default(),
             cwnd: config.initial_window,
             pacing_rate: None,
             app_limited: false,
@@ -228,7 +232,7 @@ impl Bbr {
             queued: ack.queue(),
             rtt_min,
             rate: ack.rate.and_then(|rate| rate.delivery_rate),
-            pacing_rate: self.pacing_rate,
+            expected: self.pacing_rate.map(|rate| rate.mul_f64(self.growth().short())),
             app_limited: ack.rate.is_some_and(|rate| rate.app_limited),
             delivered: ack.acked_bytes,
             lost: ack.lost_bytes,
@@ -238,9 +242,13 @@ impl Bbr {
         }
     }
 
-    /// Startup's flight grows by [`HIGH_GAIN`] per round, not by two.
-    fn grows_fast(&self) -> bool {
-        self.is_receiver_based() && self.state == State::Startup && self.overshoot.is_clear()
+    /// How fast Startup's flight grows.
+    fn growth(&self) -> Growth {
+        if !self.is_receiver_based() || self.state != State::Startup {
+            return Growth::Doubling;
+        }
+        let (initial, rtt_min) = (self.config.initial_window, self.model.min_rtt.get());
+        self.overshoot.clearance().growth(self.cwnd, initial, rtt_min)
     }
 
     fn after_startup(&mut self, ack: &AckSample) {
@@ -318,6 +326,7 @@ impl Controller for Bbr {
             cwnd: self.cwnd,
             mss: self.mss(),
         };
+        self.peak.on_ack(ack);
         let news = self.model.on_ack(ack, &stance);
         if news.verdict == Verdict::Released && self.state == State::ProbeBw {
             self.enter(State::ProbeBw, ack.now);

@@ -1,5 +1,5 @@
-//! What controllers that keep no [`CongestionWindow`](crate::window::CongestionWindow) have in
-//! common: the limits of a flight, where rounds end, and how things stood when a packet left.
+//! What controllers have in common that keep no [`CongestionWindow`](crate::window::CongestionWindow): the limits
+//! of a flight, where rounds end, and how things stood when a packet left. And how large a flight lately was.
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -85,6 +85,33 @@ impl Rounds {
     }
 }
 
+/// The greatest flight of this round trip and the one before: what was lost left in it. Where the data ends, TACKs
+/// have acknowledged most of it before the loss settles.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Peak {
+    began: Option<Instant>,
+    now: u64,
+    before: u64,
+}
+
+impl Peak {
+    pub(crate) fn on_ack(&mut self, ack: &AckSample) {
+        let Some(rtt) = ack.srtt.or(ack.rtt) else { return };
+        let since = self.began.map_or(Duration::MAX, |began| ack.now - began);
+        if since >= rtt {
+            self.before = if since < rtt.saturating_mul(2) { self.now } else { 0 };
+            (self.began, self.now) = (Some(ack.now), 0);
+        }
+        self.now = self.now.max(ack.prior_in_flight);
+    }
+
+    /// The flight of which `left` bytes are left: while data flows they are most of it, or a TACK's worth less.
+    pub(crate) fn behind(&self, left: u64) -> u64 {
+        let peak = self.now.max(self.before);
+        if left < peak / 2 { peak } else { left }
+    }
+}
+
 /// How things stood right after a departure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Mark {
@@ -167,6 +194,20 @@ mod tests {
         }
         assert_eq!(departures.marks.len(), MARKS);
         assert_eq!(departures.at(Instant::ZERO).map(|mark| mark.sent), Some(10_001 - 2_048));
+    }
+
+    #[test]
+    fn a_peak_is_that_of_two_round_trips_and_of_no_idle_time() {
+        let mut peak = Peak::default();
+        let rtt = Some(Duration::from_millis(100));
+        let mut at = |ms, prior_in_flight| {
+            let now = Instant::from_millis(ms);
+            peak.on_ack(&AckSample { now, srtt: rtt, prior_in_flight, ..ack() });
+            peak.behind(0)
+        };
+        assert_eq!([at(0, 7), at(50, 9), at(110, 3), at(190, 2), at(220, 1)], [7, 9, 9, 9, 3]);
+        assert_eq!(at(500, 8), 8);
+        assert_eq!((peak.behind(3), peak.behind(4)), (8, 4));
     }
 
     #[test]

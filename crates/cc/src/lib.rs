@@ -26,6 +26,7 @@ mod copa;
 mod cubic;
 mod cubic_linux;
 mod flight;
+mod growth;
 mod hystart;
 mod inspect;
 mod own;

@@ -38,6 +38,19 @@ impl Prr {
         self.recover_fs = self.recover_fs.saturating_add(bytes);
     }
 
+    /// In flight when recovery began.
+    pub(crate) fn flight(&self) -> u64 {
+        self.recover_fs
+    }
+
+    /// The lost bytes left in a flight of `bytes`, of which the rest was delivered before recovery began, and
+    /// nothing came after it: as if recovery had begun as soon as they were lost.
+    pub(crate) fn count_from(&mut self, bytes: u64) {
+        let gone = bytes.saturating_sub(self.recover_fs);
+        self.count_into_flight(gone);
+        self.delivered = self.delivered.saturating_add(gone);
+    }
+
     /// Window after an acknowledgment that left `in_flight` bytes outstanding. `safe`: it told of
     /// progress and of no further loss.
     pub(crate) fn on_ack(&mut self, delivered: u64, in_flight: u64, safe: bool, mss: u64) -> u64 {
@@ -120,6 +133,15 @@ mod tests {
         assert_eq!(prr.on_ack(MSS, 8 * MSS, true, MSS), 9 * MSS, "half a segment is due");
         prr.on_sent(MSS);
         assert_eq!(prr.on_ack(MSS, 8 * MSS, true, MSS), 8 * MSS, "one of two delivered has left");
+    }
+
+    #[test]
+    fn what_arrived_before_a_late_loss_was_told_lets_its_repairs_leave_at_once() {
+        // Of 100 segments 20 are lost, and 79 acknowledged before that is told.
+        let mut prr = Prr::new(70 * MSS, 20 * MSS);
+        prr.count_into_flight(MSS);
+        prr.count_from(100 * MSS);
+        assert_eq!(prr.on_ack(MSS, 0, true, MSS), 70 * MSS);
     }
 
     #[test]

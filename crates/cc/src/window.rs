@@ -91,7 +91,7 @@ impl CongestionWindow {
             timed_out: false,
             after_rto: false,
             has_avoided: false,
-            arrivals: Arrivals::default(),
+            arrivals: Arrivals::new(config.initial_window),
         }
     }
 
@@ -155,9 +155,8 @@ impl CongestionWindow {
         }
     }
 
-    /// Applies recovery and returns the acknowledged bytes that may grow the window: none during
-    /// recovery but of the slow start after a timeout, and none when the window was not what limited the sender: a window nobody has used
-    /// says nothing about the path [RFC 7661 §2].
+    /// Applies recovery and returns the acknowledged bytes that may grow the window: of recovery's only those of the slow
+    /// start after a timeout, and none of a window that nobody used, which says nothing about the path [RFC 7661 §2].
     pub(crate) fn on_ack(&mut self, ack: &AckSample) -> u64 {
         let mut srtt = ack.srtt.or(self.acks.srtt);
         if !ack.ack_interval.is_zero() {
@@ -178,6 +177,9 @@ impl CongestionWindow {
             }
             if *began == ack.now {
                 prr.count_into_flight(ack.acked_bytes);
+                if !ack.cwnd_limited {
+                    prr.count_from(self.arrivals.flight_behind(prr.flight()));
+                }
             }
             let safe = ack.acked_bytes > 0 && ack.lost_bytes == 0;
             let window = prr.on_ack(ack.acked_bytes, ack.in_flight, safe, self.mss);
@@ -196,11 +198,10 @@ impl CongestionWindow {
     /// returns the bytes left over for congestion avoidance.
     pub(crate) fn slow_start(&mut self, acked: u64) -> u64 {
         let fast = self.is_paced() && !self.has_avoided;
-        let growth = if fast { self.arrivals.growth(acked) } else { acked };
+        let growth = if fast { self.arrivals.grown_by(acked, self.cwnd) } else { acked };
         // Never more than the window: no acknowledgment does more than double it.
         let counted = growth.min(self.counted_at_most()).min(self.cwnd);
-        let room = self.slow_start_limit().saturating_sub(self.cwnd);
-        let grown = counted.min(room);
+        let grown = counted.min(self.slow_start_limit().saturating_sub(self.cwnd));
         self.set_cwnd(self.cwnd.saturating_add(grown));
         self.after_rto &= self.in_slow_start();
         counted - grown
@@ -212,7 +213,7 @@ impl CongestionWindow {
     /// only acknowledgments learns that the path is full a round trip later, when the window has
     /// doubled; a receiver that tells rates says what the path has room for.
     fn slow_start_limit(&self) -> u64 {
-        let shown = if self.has_avoided { None } else { self.arrivals.room_for() };
+        let shown = if self.has_avoided { None } else { self.arrivals.room_for(self.cwnd) };
         self.ssthresh.min(shown.unwrap_or(u64::MAX))
     }
 
@@ -240,18 +241,17 @@ impl CongestionWindow {
     /// Deviation: the window itself while it is what limits the sender, and what it was falling to
     /// if it still was. What SACKs delivered before the loss was declared has left the flight, so
     /// flight alone would cut a little deeper. Under TACK, where slow start has filled a queue, what
-    /// arrives in a round trip: it is a round trip ahead of what the path was seen to hold.
+    /// arrives in a round trip: it is a round trip ahead of what the path was seen to hold. And where data ends, the
+    /// flight that the lost bytes left in, as pipeACK [RFC 7661 §4.4.1]: nothing may be left of it once a loss is told.
     pub(crate) fn flight_at(&self, loss: &LossSample) -> u64 {
         if self.in_recovery() {
             return self.ssthresh;
         }
         let first = loss.kind == LossKind::Recovery && !self.has_avoided;
         let seen = self.acks.srtt.filter(|_| first).and_then(|srtt| self.arrivals.held_at(srtt));
-        let held = seen.unwrap_or(u64::MAX);
-        if self.cwnd_limited {
-            return self.cwnd.min(held);
-        }
-        self.cwnd.min(loss.in_flight.saturating_add(loss.lost_bytes)).min(held)
+        let left = loss.in_flight.saturating_add(loss.lost_bytes);
+        let flight = if self.cwnd_limited { self.cwnd } else { self.arrivals.flight_behind(left) };
+        self.cwnd.min(flight).min(seen.unwrap_or(u64::MAX))
     }
 
     /// Undoes, or collapses after another timeout; what is left to the algorithm, it returns.
@@ -286,8 +286,8 @@ impl CongestionWindow {
         }
     }
 
-    /// Whether it begins an episode of its own, to be undone by itself. A timeout during recovery
-    /// does not; a second recovery does, even if nobody said that the first one ended.
+    /// Whether it begins an episode of its own, to be undone by itself: a timeout during recovery does not, but a
+    /// second recovery, even if nobody said that the first one ended.
     pub(crate) fn begins_episode(&self, kind: LossKind) -> bool {
         kind == LossKind::Recovery || (self.prr.is_none() && !self.timed_out)
     }
@@ -450,9 +450,9 @@ pub(crate) mod tests {
     fn slow_start_goes_no_further_than_arrivals_show_room_for() {
         let mut window = CongestionWindow::new(&Config::new(1_000));
         let rtt = Some(SRTT);
-        // A megabyte per second arrives: 40 000 bytes in 40 ms.
+        // Five megabytes per second arrive: 200 000 bytes in 40 ms.
         let rate = RateSample {
-            delivery_rate: Some(Rate::from_mbps(8)),
+            delivery_rate: Some(Rate::from_mbps(40)),
             app_limited: false,
             source: RateSource::Receiver,
             prior_delivered: 0,
@@ -464,16 +464,16 @@ pub(crate) mod tests {
             let acked = window.on_ack(&AckSample { now, acked_bytes: window.cwnd(), ..round });
             window.slow_start(acked);
         }
-        assert_eq!(window.cwnd(), 40_000 * 2 + 16_000);
+        assert_eq!(window.cwnd(), 200_000 * 2 + 80_000);
         // With 60 ms of queue, the path holds what arrives in 100 ms.
         let srtt = Some(Duration::from_millis(100));
         window.on_ack(&AckSample { now: Instant::from_millis(800), srtt, ..round });
         let lost = |window: &CongestionWindow| window.flight_at(&loss(LossKind::Recovery, 1, 1));
-        assert_eq!(lost(&window), 96_000, "less than that was sent");
-        window.set_cwnd(200_000);
-        assert_eq!(lost(&window), 100_000);
+        assert_eq!(lost(&window), 480_000, "less than that was sent");
+        window.set_cwnd(1_000_000);
+        assert_eq!(lost(&window), 500_000);
         window.leave_slow_start();
-        assert_eq!(lost(&window), 200_000);
+        assert_eq!(lost(&window), 1_000_000);
     }
 
     #[test]

@@ -4,10 +4,10 @@
 //! sixteen times per RTT need not wait for three rounds without growth. In each half round trip,
 //!
 //! ```text
-//! queued   least wait >= max(RTTmin/8, 4 ms)              every packet waited on its way there
-//! short    greatest rate < 0.6 * pacing rate when it was sent      less arrives than is sent
+//! queued   least wait >= max(RTTmin/8, 4 ms)                     every packet waited on its way there
+//! short    greatest rate < 0.6 * pacing rate when it was sent    less arrives than is sent
 //!
-//! the latest packets did not wait    grow by 2.89 per round
+//! the latest packets did not wait    grow by 2.89 per round, by 4 at first (`growth.rs`)
 //! they did, or for the application   double per round
 //! queued and short                   the pipe is full
 //! a third lost, twice, and short     likewise
@@ -16,20 +16,15 @@
 //! A buffer of a few packets is never long enough for all to wait, nor for any to wait for long: there the
 //! overflow says it. Random loss of ten per cent is far from a third, and a burst of it is over a period later.
 //!
-//! The pacing rate that lets the flight grow by 2.89 per round follows from that of doubling: rates
-//! are means over a round trip that ended a round trip ago, so `gain * (e^-x - e^-2x)/x = 1` with
-//! `x = ln 2.89` [BBR's 2/ln 2 solves it for `x = ln 2`].
-//!
-//! The flight is bounded by what arrives, too: at most [`FLIGHT_GAIN`] times the greatest rate of the
-//! last round trip, which the receiver measures over an eighth of one. While nothing saturates, the
-//! flight is 1.78 times that (growth by 2.89 per round, seen a round trip later), and the bound is
+//! The flight is bounded by what arrives, too: at most [`Growth::flight`] times the greatest rate of the
+//! last round trip, which the receiver measures over an eighth of one. While nothing saturates the bound is
 //! not felt; a bottleneck shows in it as soon as packets leave it closer together than it lets them
 //! through, long before the mean over a round trip says so.
 //!
 //! Doubling is what lets slow start follow a path of which it knows nothing but acknowledgments.
 //! While no packet waits and all that was sent arrives as fast as it was sent, the path has shown
-//! room for as much: then the pacing gain, 2.89, is the growth. What goes into the queue is at most
-//! what one round trip sends beyond the bottleneck, until the news is back.
+//! room for as much: then growth may be the pacing gain of doubling, 2.89, and more of a small flight. What goes
+//! into the queue is at most what one round trip sends beyond the bottleneck, until the news is back.
 //!
 //! What acknowledgments wait for is no queue of ours: the receiver tells packets' own wait, and the flight
 //! fills a round trip without it. Data both ways, or somebody's upload, ended Startup at a quarter of the
@@ -43,25 +38,21 @@ use std::collections::VecDeque;
 use tack_units::{Instant, Rate};
 
 use super::few_packets::FEW;
+use crate::growth::{Clearance, Growth};
 
 /// Rise of the RTT that is a queue: as HyStart++ [RFC 9406 §4.3], its least value included, below
 /// which 802.11 aggregates and hosts make such rises without a queue.
 const RISE_DIVISOR: u32 = 8;
 const RISE_MIN: Duration = Duration::from_millis(4);
-/// Flight allowed, in products of the greatest rate and RTTmin.
-pub(crate) const FLIGHT_GAIN: f64 = 2.0;
-/// Share of the pacing rate that arrives on a clear path: a flight that grows by 2.89 per round uses
-/// 2.89/4.68 of the pacing rate that allows for it, one that doubles 2/2.89.
-const SHORT: f64 = 0.6;
 /// Share of packets that only an overflow takes, in two periods in a row.
 const OVERFLOW: f64 = 1.0 / 3.0;
 /// Samples that make a period's extremes trustworthy.
 const SAMPLES: u32 = 3;
-/// Periods whose pacing rate is remembered: round trips grow while Startup fills a queue.
+/// Periods that are remembered: round trips grow while Startup fills a queue.
 const MARKS: usize = 64;
 
 /// Watches Startup.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Overshoot {
     /// When the period began; `None` before the first sample.
     began: Option<Instant>,
@@ -79,10 +70,10 @@ pub(crate) struct Overshoot {
     lost: u64,
     /// The period before lost more than [`OVERFLOW`].
     overflowed: bool,
-    /// Pacing rate in force at the beginning of each period.
-    paced: VecDeque<(Instant, Rate)>,
-    /// The latest packets waited in a queue, or for the application.
-    held_up: bool,
+    /// What each period expected of what it sent.
+    expected: VecDeque<(Instant, Rate)>,
+    /// Whether packets waited in a queue, or for the application.
+    clearance: Clearance,
 }
 
 /// What an acknowledgment tells of it.
@@ -94,8 +85,8 @@ pub(crate) struct Signs {
     pub(crate) rtt_min: Duration,
     /// Measured over the last two TACK intervals.
     pub(crate) rate: Option<Rate>,
-    /// In force now.
-    pub(crate) pacing_rate: Option<Rate>,
+    /// Of what is sent now less than this arrives only where something holds it up.
+    pub(crate) expected: Option<Rate>,
     /// The application is what limits the rate.
     pub(crate) app_limited: bool,
     /// Bytes that this acknowledgment brings, and that it declares lost.
@@ -119,6 +110,26 @@ impl Signs {
     }
 }
 
+impl Default for Overshoot {
+    fn default() -> Overshoot {
+        Overshoot {
+            began: None,
+            least_rtt: None,
+            least_queued: None,
+            least_rest: None,
+            rest_before: None,
+            greatest_rate: Rate::ZERO,
+            greatest_before: Rate::ZERO,
+            samples: 0,
+            delivered: 0,
+            lost: 0,
+            overflowed: false,
+            expected: VecDeque::new(),
+            clearance: Clearance::presumed(true),
+        }
+    }
+}
+
 impl Overshoot {
     /// An acknowledgment in Startup. True when the pipe is full.
     pub(crate) fn on_ack(&mut self, signs: &Signs, now: Instant) -> bool {
@@ -133,7 +144,7 @@ impl Overshoot {
             lessen(&mut self.least_queued, queued);
             lessen(&mut self.least_rest, rtt.saturating_sub(queued));
             self.samples += 1;
-            self.held_up = !signs.is_clear(queued);
+            self.clearance.on_ack(signs.is_clear(queued));
         }
         self.greatest_rate = self.greatest_rate.max(signs.rate.unwrap_or(Rate::ZERO));
         if now - began < signs.rtt_min / 2 || self.samples < SAMPLES {
@@ -148,8 +159,8 @@ impl Overshoot {
         let queued = self.least_queued.take().is_some_and(|least| least >= signs.queued_from());
         self.rest_before = self.least_rest.take();
         let short = self
-            .paced_before(now, least)
-            .is_some_and(|paced| !signs.app_limited && self.greatest_rate < paced.mul_f64(SHORT));
+            .expected_before(now, least)
+            .is_some_and(|expected| !signs.app_limited && self.greatest_rate < expected);
         let sent = self.delivered.saturating_add(self.lost);
         let overflows = self.lost as f64 > sent as f64 * OVERFLOW;
         let full = short && (queued || overflows && self.overflowed);
@@ -157,31 +168,31 @@ impl Overshoot {
         (self.began, self.samples) = (Some(now), 0);
         (self.delivered, self.lost) = (0, 0);
         self.greatest_before = core::mem::take(&mut self.greatest_rate);
-        if let Some(rate) = signs.pacing_rate {
-            if self.paced.len() == MARKS {
-                self.paced.pop_front();
+        if let Some(rate) = signs.expected {
+            if self.expected.len() == MARKS {
+                self.expected.pop_front();
             }
-            self.paced.push_back((now, rate));
+            self.expected.push_back((now, rate));
         }
         full
     }
 
-    /// Pacing rate in force when what arrives now was sent, an `rtt` ago.
-    fn paced_before(&self, now: Instant, rtt: Duration) -> Option<Rate> {
-        self.paced.iter().rev().find(|(at, _)| now - *at >= rtt).map(|(_, rate)| *rate)
+    /// What is to arrive now, by what was sent an `rtt` ago.
+    fn expected_before(&self, now: Instant, rtt: Duration) -> Option<Rate> {
+        self.expected.iter().rev().find(|(at, _)| now - *at >= rtt).map(|(_, rate)| *rate)
     }
 
     /// Bytes that may be in flight; `None` before the first rate.
-    pub(crate) fn flight(&self, rtt_min: Duration) -> Option<u64> {
+    pub(crate) fn flight(&self, growth: Growth, rtt_min: Duration) -> Option<u64> {
         let rate = self.greatest_rate.max(self.greatest_before);
         let rest = self.least_rest.into_iter().chain(self.rest_before).min();
         let round = rest.map_or(rtt_min, |rest| rest.max(rtt_min));
-        (rate > Rate::ZERO).then(|| rate.mul_f64(FLIGHT_GAIN).bytes_in(round))
+        (rate > Rate::ZERO).then(|| rate.mul_f64(growth.flight()).bytes_in(round))
     }
 
-    /// Nothing speaks against growing as fast as pacing allows.
-    pub(crate) fn is_clear(&self) -> bool {
-        !self.held_up
+    /// Whether something speaks against growing faster than slow start.
+    pub(crate) fn clearance(&self) -> Clearance {
+        self.clearance
     }
 }
 
@@ -210,7 +221,7 @@ mod tests {
                     queued: Some(queue),
                     rtt_min: RTT,
                     rate: Some(pacing.mul_f64(share)),
-                    pacing_rate: Some(pacing),
+                    expected: Some(pacing.mul_f64(Growth::Clear.short())),
                     app_limited: false,
                     delivered: 0,
                     lost: 0,
@@ -243,7 +254,7 @@ mod tests {
                     queued: Some(Duration::ZERO),
                     rtt_min: RTT,
                     rate: Some(Rate::from_mbps(100).mul_f64(arrives)),
-                    pacing_rate: Some(Rate::from_mbps(100)),
+                    expected: Some(Rate::from_mbps(100).mul_f64(Growth::Clear.short())),
                     app_limited: false,
                     delivered: (10_000.0 * (1.0 - lost)) as u64,
                     lost: (10_000.0 * lost) as u64,
@@ -272,12 +283,12 @@ mod tests {
             queued: Some(Duration::ZERO),
             rtt_min: RTT,
             rate: Some(Rate::from_mbps(80)),
-            pacing_rate: None,
+            expected: None,
             app_limited: false,
             delivered: 0,
             lost: 0,
         };
         overshoot.on_ack(&signs, Instant::ZERO);
-        assert_eq!(overshoot.flight(RTT), Some(10_000 * 2 * 160));
+        assert_eq!(overshoot.flight(Growth::Clear, RTT), Some(10_000 * 2 * 160));
     }
 }

@@ -2,14 +2,14 @@
 
 use tack_units::Rate;
 
-use super::state::{CLEAR_GAIN, DRAIN_GAIN, HIGH_GAIN, State};
+use super::state::{DRAIN_GAIN, State};
 use super::{Bbr, PACING_MARGIN};
+use crate::growth::HIGH_GAIN;
 
 impl Bbr {
     pub(super) fn pacing_gain(&self) -> f64 {
         match self.state {
-            State::Startup if self.grows_fast() => CLEAR_GAIN,
-            State::Startup => HIGH_GAIN,
+            State::Startup => self.growth().pacing_gain(),
             State::Drain => DRAIN_GAIN,
             State::ProbeBw if self.idle_restart => 1.0,
             State::ProbeBw if self.model.long_term.bandwidth().is_some() => 1.0,

@@ -2,6 +2,8 @@
 
 use core::f64::consts::LN_2;
 
+use crate::growth::HIGH_GAIN;
+
 /// What the sender is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
@@ -15,11 +17,6 @@ pub(crate) enum State {
     ProbeRtt,
 }
 
-/// `2/ln 2`: the least gain with which the delivery rate doubles every round while the flight,
-/// paced at it, grows smoothly.
-pub(crate) const HIGH_GAIN: f64 = 2.0 / LN_2;
-/// With this one the flight grows by [`HIGH_GAIN`] every round (see [`super::overshoot`]).
-pub(crate) const CLEAR_GAIN: f64 = 4.68;
 /// Sends away in one round what Startup put into the queue.
 pub(crate) const DRAIN_GAIN: f64 = LN_2 / 2.0;
 /// Flight allowed in ProbeBW, in bdp: the second one covers acknowledgments that are late.

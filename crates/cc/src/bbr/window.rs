@@ -6,7 +6,7 @@ use tack_units::Rate;
 
 use super::Bbr;
 use super::model::News;
-use super::state::{HIGH_GAIN, State};
+use super::state::State;
 use crate::sample::AckSample;
 
 /// A probe allows for half as much again as bursts have shown: the bandwidth of a path that delivers in
@@ -63,7 +63,7 @@ impl Bbr {
     /// Flight allowed in Startup, in bytes.
     fn startup_cap(&self) -> u64 {
         let rtt_min = self.model.min_rtt.get().filter(|_| self.is_receiver_based());
-        let seen = rtt_min.and_then(|rtt_min| self.overshoot.flight(rtt_min));
+        let seen = rtt_min.and_then(|rtt_min| self.overshoot.flight(self.growth(), rtt_min));
         seen.map_or(u64::MAX, |flight| flight.max(self.config.initial_window))
             .min(self.inflight_cap())
     }
@@ -104,7 +104,7 @@ impl Bbr {
     /// A third of the flight lost at once is an overflow, and its repairs, sent as freely, would be the next
     /// one: as much leaves as has arrived, and Startup grows from there.
     fn conserve_in_startup(&mut self, ack: &AckSample) {
-        let overflown = ack.lost_bytes.saturating_mul(3) > ack.prior_in_flight;
+        let overflown = ack.lost_bytes.saturating_mul(3) > self.peak.behind(ack.prior_in_flight);
         if overflown && !self.model.full_pipe.reached() {
             let arrived = ack.in_flight.saturating_add(ack.acked_bytes);
             self.cwnd = self.cwnd.min(arrived.max(self.min_cwnd()));
@@ -137,8 +137,8 @@ impl Bbr {
         let wanted = if self.model.full_pipe.reached() {
             self.inflight_cap()
         } else {
-            let growth = if self.grows_fast() { HIGH_GAIN - 1.0 } else { 1.0 };
-            self.grown(self.cwnd, (ack.acked_bytes as f64 * growth) as u64)
+            let growth = ack.acked_bytes as f64 * (self.growth().per_round() - 1.0);
+            self.grown(self.cwnd, growth as u64)
         };
         let few = self.model.few_packets.flight().unwrap_or(u64::MAX);
         self.cwnd = self.overflow.bound(wanted).max(self.min_cwnd()).min(few);

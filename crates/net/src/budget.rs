@@ -142,6 +142,9 @@ impl Budget {
     /// Whose share is used up.
     pub fn take_or_replace(&self, peer: Peer, amount: usize) -> Result<Grant, Exhausted> {
         let mut held = self.lock();
+        if amount > self.0.per_peer {
+            return Err(Exhausted::Peer);
+        }
         while let Err(Exhausted::Peer) = held.fits(&self.0, peer, amount) {
             let oldest = held.oldest_in_the_way(&self.0, peer, amount).ok_or(Exhausted::Peer)?;
             held.revoke(oldest);
@@ -362,6 +365,7 @@ mod tests {
         }
         assert!(!revoked(&other));
         assert_eq!(budget.take_or_replace(peer(1), 4).unwrap_err(), Exhausted::Peer);
+        assert!(!own[5..].iter().any(revoked), "nothing is given up for what cannot be had");
     }
 
     fn v6(site: u16, subnet: u16) -> Peer {

@@ -26,7 +26,8 @@ pub const LOOK: Duration = Duration::from_secs(1);
 /// Whoever comes when all is taken displaces the oldest of whichever address holds the most.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Connections on which nothing was asked for yet, or is refused: a client keeps up to 64.
+    /// Connections on which nothing was asked for yet, or is refused: a client keeps up to 64. One too many of an
+    /// address takes the place of its oldest.
     pub waiting: (usize, usize),
     /// Streams, whether a connection carries them or they wait for one.
     pub streams: (usize, usize),

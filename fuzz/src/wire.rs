@@ -59,7 +59,7 @@ fn check_pieces(segment: &Segment<'_>) {
         (count, at) = (count + 1, at + piece.payload.len());
     }
     assert_eq!(at, segment.payload.len());
-    let most = if options.series.is_some() { at / usize::from(LEAST_SIZE) + 2 } else { 1 };
+    let most = if options.series.is_some() { at / usize::from(LEAST_SIZE) + 3 } else { 1 };
     assert!((1..=most).contains(&count), "{count} pieces of {at} bytes");
 }
 

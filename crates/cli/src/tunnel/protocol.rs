@@ -220,18 +220,17 @@ impl Open {
         }
         let Some((name, rest)) = rest.split_first_chunk() else { return Ok(None) };
         let name = Name(*name);
+        let before = 5 + name.0.len();
+        if command == RESUME {
+            let position = rest.first_chunk().map(|at| u64::from_be_bytes(*at));
+            return Ok(position.map(|position| (Open::Resume(name, position), before + 8)));
+        }
+        let Some((target, used)) = Target::read(rest)? else { return Ok(None) };
         let open = match command {
-            RESUME => {
-                let position = rest.first_chunk().map(|at| u64::from_be_bytes(*at));
-                position.map(|position| Open::Resume(name, position))
-            }
-            CONNECT => Target::read(rest)?.map(|(target, _)| Open::Connect(name, target)),
-            _ => Target::read(rest)?.map(|(target, _)| Open::Again(name, target)),
+            CONNECT => Open::Connect(name, target),
+            _ => Open::Again(name, target),
         };
-        Ok(open.map(|open| {
-            let length = open.bytes().len();
-            (open, length)
-        }))
+        Ok(Some((open, before + used)))
     }
 }
 
@@ -401,6 +400,14 @@ mod tests {
             (0..bytes.len()).for_each(|n| assert_eq!(Answer::read(&bytes[..n]), Ok(None)));
             assert_eq!(Answer::read(&bytes), Ok(Some((answer, bytes.len()))));
         }
+    }
+
+    #[test]
+    fn an_address_that_is_told_as_a_name_takes_the_bytes_it_came_in() {
+        let name = Name::draw().unwrap();
+        let mut bytes = [MAGIC, &[VERSION, CONNECT][..], &name.0].concat();
+        bytes.extend(b"\x03\x02::\x01\xbb behind it");
+        assert_eq!(Open::read(&bytes), Ok(Some((Open::Connect(name, target("::")), 5 + 16 + 6))));
     }
 
     #[test]

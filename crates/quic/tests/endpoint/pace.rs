@@ -50,7 +50,7 @@ fn a_short_message_leaves_though_the_window_has_no_room_for_a_full_packet() {
     let congestion = "newreno".parse().unwrap();
     let (mut pair, id, stream) = just_connected(&Config { congestion, ..Config::default() }, 0);
     let sent = |pair: &mut Pair| pair.client(id).info().counters.data_packets_sent;
-    pair.client(id).write(stream, &[7; 9_600]).unwrap();
+    pair.client(id).write(stream, &[7; 12_300]).unwrap();
     // Not long enough to hear of any of it.
     pair.run(Duration::from_millis(15));
     let info = pair.client(id).info();

@@ -91,6 +91,15 @@ fn what_has_no_text_of_a_series_is_one_piece() {
 }
 
 #[test]
+fn where_offsets_begin_anew_within_a_packet_one_more_segment_is_short() {
+    // 2^16 is 1008 segments of 65 bytes and 16 bytes: the packet begins one byte before these.
+    let series = Series::new(7, 65).expect("large enough");
+    let packet = of_series(7 + 1_008 * 65 - 1, 0, series, &[1; 1 + 16 + 65 + 1]);
+    let lengths: Vec<usize> = told(&packet).iter().map(|(_, _, text)| text.len()).collect();
+    assert_eq!(lengths, [1, 16, 65, 1]);
+}
+
+#[test]
 fn a_hostile_series_makes_no_more_segments_than_its_bytes_allow() {
     let text = vec![0; 65_535];
     for seed in 0..300 {
@@ -98,9 +107,13 @@ fn a_hostile_series_makes_no_more_segments_than_its_bytes_allow() {
         let series = Series::new(rng.random(), rng.random_range(LEAST_SIZE..=200));
         let series = series.expect("large enough");
         let mut segment = of_series(rng.random(), rng.random(), series, &text);
-        let pieces = told(&segment);
-        assert!(pieces.len() <= text.len() / usize::from(LEAST_SIZE) + 2, "seed {seed}");
-        assert_eq!(pieces.iter().map(|(_, _, piece)| piece.len()).sum::<usize>(), text.len());
+        for len in [text.len(), rng.random_range(1..300)] {
+            segment.payload = &text[..len];
+            let pieces = told(&segment);
+            assert!(pieces.len() <= len / usize::from(LEAST_SIZE) + 3, "seed {seed}");
+            assert_eq!(pieces.iter().map(|(_, _, piece)| piece.len()).sum::<usize>(), len);
+        }
+        segment.payload = &text;
         for flag in [Flags::SYN, Flags::RST] {
             segment.header.flags = flag;
             assert_eq!(segment.pieces().count(), 1);

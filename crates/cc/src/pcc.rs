@@ -44,8 +44,9 @@ use crate::sample::{AckSample, LossKind, LossSample};
 
 /// How rates are chosen and judged.
 pub trait Search: fmt::Debug {
-    /// The next interval of the present turn: its rate, and whether its result is wanted.
-    fn next(&mut self, dice: &mut Dice) -> Plan;
+    /// The next interval of the present turn: its rate, and whether its result is wanted. The results of
+    /// `awaited` ones are not in.
+    fn next(&mut self, awaited: usize, dice: &mut Dice) -> Plan;
 
     /// What came of a wanted interval; true if the search takes another turn: intervals planned
     /// before are of no interest any more.
@@ -154,7 +155,7 @@ impl<S: Search> Driver<S> {
             let first = Rate::from_bytes_over(self.initial_window, srtt).unwrap_or(MIN_RATE);
             self.search.restart(first.clamp(MIN_RATE, MAX_RATE));
         }
-        let plan = self.search.next(&mut self.dice);
+        let plan = self.search.next(self.monitor.awaited(self.turn), &mut self.dice);
         let rate = plan.rate.clamp(MIN_RATE, MAX_RATE);
         self.rate = Some(rate);
         let round_trips = self.search.round_trips(&mut self.dice);
@@ -253,6 +254,10 @@ impl<S: Search> Inspect for Driver<S> {
 }
 
 /// What both searches begin with: twice the rate every interval, until the utility falls.
+///
+/// Deviation: it does not double again while three intervals lack their results. Where round trips stay as
+/// they are there are two at most. Where a queue makes them longer than the intervals were, the papers' rate
+/// goes on doubling until the queue's end is heard of: to 100 Gbit/s on 802.11g.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Doubling {
     next: Rate,
@@ -260,12 +265,18 @@ struct Doubling {
     best: Option<(Rate, f64)>,
 }
 
+/// One has just ended, and what the one before it sent is still being acknowledged.
+const MOST_AWAITED: usize = 2;
+
 impl Doubling {
     fn from(rate: Rate) -> Self {
         Doubling { next: rate, best: None }
     }
 
-    fn next(&mut self) -> Plan {
+    fn next(&mut self, awaited: usize) -> Plan {
+        if awaited > MOST_AWAITED {
+            return Plan { rate: self.next.mul_f64(0.5), wanted: false };
+        }
         let rate = self.next;
         self.next = rate.mul_f64(2.0).min(MAX_RATE);
         Plan { rate, wanted: true }
@@ -280,5 +291,22 @@ impl Doubling {
                 None
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rate_is_not_doubled_again_before_the_results_of_the_last_doublings_are_in() {
+        let mut doubling = Doubling::from(Rate::from_mbps(1));
+        let planned = [0, 1, 2, 3, 3, 2, 2].map(|awaited| {
+            let plan = doubling.next(awaited);
+            (plan.rate.as_mbps_f64(), plan.wanted)
+        });
+        let doubled = [1.0, 2.0, 4.0].map(|rate| (rate, true));
+        let held = [(4.0, false); 2];
+        assert_eq!(planned, [&doubled[..], &held, &[(8.0, true), (16.0, true)]].concat()[..]);
     }
 }

@@ -95,9 +95,9 @@ impl Trials {
 }
 
 impl Search for Trials {
-    fn next(&mut self, dice: &mut Dice) -> Plan {
+    fn next(&mut self, awaited: usize, dice: &mut Dice) -> Plan {
         match &mut self.state {
-            State::Starting(doubling) => doubling.next(),
+            State::Starting(doubling) => doubling.next(awaited),
             State::Deciding { eps, ups, planned, .. } => {
                 let ups = ups.get_or_insert_with(|| {
                     let (first, second) = (dice.coin(), dice.coin());

@@ -196,6 +196,11 @@ impl Monitor {
         if is_over { self.intervals.pop_front() } else { None }
     }
 
+    /// Intervals of this turn whose results are not in.
+    pub(super) fn awaited(&self, turn: u64) -> usize {
+        self.intervals.iter().filter(|interval| interval.turn == Some(turn)).count()
+    }
+
     /// Nothing that is under way counts.
     pub(super) fn forget(&mut self) {
         self.intervals.clear();

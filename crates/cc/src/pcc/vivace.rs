@@ -108,9 +108,9 @@ impl Gradient {
 }
 
 impl Search for Gradient {
-    fn next(&mut self, dice: &mut Dice) -> Plan {
+    fn next(&mut self, awaited: usize, dice: &mut Dice) -> Plan {
         if let Some(doubling) = &mut self.starting {
-            return doubling.next();
+            return doubling.next(awaited);
         }
         let first_up = *self.first_up.get_or_insert_with(|| dice.coin());
         self.planned = self.planned.saturating_add(1);

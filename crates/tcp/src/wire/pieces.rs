@@ -26,7 +26,7 @@ impl<'a> Segment<'a> {
     /// The segments that this one stands for, each with its own PKT.SEQ: only itself, unless it has
     /// text of a series. Of `n` bytes there are at most `n / LEAST_SIZE + 3`, see
     /// [`LEAST_SIZE`](crate::wire::series::LEAST_SIZE): of a hostile series the first, the last and
-    /// the one at which offsets begin anew may be shorter.
+    /// the one behind the place at which offsets begin anew may be shorter.
     pub fn pieces(&self) -> Pieces<'a> {
         let mut rest = self.clone();
         let options = &mut rest.header.options;

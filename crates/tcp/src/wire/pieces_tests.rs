@@ -92,11 +92,11 @@ fn what_has_no_text_of_a_series_is_one_piece() {
 
 #[test]
 fn where_offsets_begin_anew_within_a_packet_one_more_segment_is_short() {
-    // 2^16 is 1008 segments of 65 bytes and 16 bytes: the packet begins one byte before these.
+    // 2^16 is 1008 times 65 and 16: after the piece over it, offsets are 49, and 16 is left of a segment.
     let series = Series::new(7, 65).expect("large enough");
-    let packet = of_series(7 + 1_008 * 65 - 1, 0, series, &[1; 1 + 16 + 65 + 1]);
+    let packet = of_series(7 + 1_008 * 65 - 1, 0, series, &[1; 1 + 65 + 16 + 1]);
     let lengths: Vec<usize> = told(&packet).iter().map(|(_, _, text)| text.len()).collect();
-    assert_eq!(lengths, [1, 16, 65, 1]);
+    assert_eq!(lengths, [1, 65, 16, 1]);
 }
 
 #[test]

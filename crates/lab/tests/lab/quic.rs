@@ -57,7 +57,8 @@ fn tack_in_quic_acknowledges_by_eq4_from_1_to_200_ms_and_from_1_to_500_mbit_per_
 }
 
 /// A stock receiver counts its delay from a packet's arrival: what comes between two acknowledgments is
-/// a whole number of packets, so of few it is one more or less.
+/// a whole number of packets, so of few it is one more or less. Eq. 4 here has the round trip of the shortest
+/// packet, our sender that of a full one: at beta = 4 a quarter of a packet more.
 #[test]
 fn stock_receivers_acknowledge_by_eq4_within_a_tenth_or_a_packet_where_ours_asks() {
     let paths =
@@ -75,7 +76,7 @@ fn stock_receivers_acknowledge_by_eq4_within_a_tenth_or_a_packet_where_ours_asks
                 acks / eq4
             );
             assert!(
-                (apart - should_be).abs() <= 1_f64.max(0.1 * should_be),
+                (apart - should_be).abs() <= 1.25_f64.max(0.1 * should_be),
                 "{strategy}, {rtt_ms} ms, {mbps} Mbit/s: {acks} a second, Eq. 4 says {eq4}"
             );
         }

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use tack_quic::ConnectionError;
+use tack_quic::{ConnectionError, UseError};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::{Connection, RecvStream, SendStream};
@@ -80,11 +80,22 @@ impl QuicStream {
     /// How the connection ended, if not so.
     pub async fn finished(&self) -> io::Result<()> {
         let finished = self.send.finished().await;
-        match self.connection.close_reason() {
+        // Whoever drops its stream stops ours first; how it went, its close says.
+        let how = match &finished {
+            Err(error) if is_stopped(error) => Some(self.connection.closed().await),
+            _ => self.connection.close_reason(),
+        };
+        match how {
             Some(ConnectionError::ClosedByApplication { code: 0, .. }) => Ok(()),
             _ => finished,
         }
     }
+}
+
+/// The peer reads no more, and gives the reason of one that was dropped.
+fn is_stopped(error: &io::Error) -> bool {
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref());
+    matches!(inner, Some(UseError::Stopped(0)))
 }
 
 impl AsyncRead for QuicStream {

@@ -56,6 +56,7 @@ use acks::Acks;
 pub(crate) use cids::CidChange;
 use cids::{LocalCids, RemoteCids};
 use close::Closing;
+pub use close::MOST_LEAVING;
 use datagrams::Datagrams;
 pub use early::Early;
 use early::EarlyData;

@@ -31,7 +31,7 @@ pub mod streams;
 pub mod wire;
 
 pub use config::Config;
-pub use conn::{Accept, Connect, Connection, Counters, Datagram, Early, Event, Info};
+pub use conn::{Accept, Connect, Connection, Counters, Datagram, Early, Event, Info, MOST_LEAVING};
 pub use endpoint::{ConnId, Endpoint, EndpointCounters, Listen};
 pub use error::{ConnectionError, UseError, code};
 pub use seen::{AckReason, DropReason, LossReason, PacketKind, Seen, SeenPacket, What};

@@ -5,8 +5,9 @@ use std::net::SocketAddr;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use tack_quic::{ConnectionError, UseError};
+use tack_quic::{ConnectionError, MOST_LEAVING, UseError};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::timeout;
 
 use super::{Connection, RecvStream, SendStream};
 
@@ -72,7 +73,8 @@ impl QuicStream {
     }
 
     /// Waits until the peer has acknowledged all we wrote, and the end, or has closed the connection with
-    /// code 0, which says so. Shut down our direction first.
+    /// code 0, which says so. Shut down our direction first. A peer that dropped its stream has a minute to
+    /// close.
     ///
     /// Cancel safe.
     ///
@@ -80,9 +82,11 @@ impl QuicStream {
     /// How the connection ended, if not so.
     pub async fn finished(&self) -> io::Result<()> {
         let finished = self.send.finished().await;
-        // Whoever drops its stream stops ours first; how it went, its close says.
+        // Whoever drops its stream stops ours first; how it went, its close says, which is not longer in coming.
         let how = match &finished {
-            Err(error) if is_stopped(error) => Some(self.connection.closed().await),
+            Err(error) if is_stopped(error) => {
+                timeout(MOST_LEAVING, self.connection.closed()).await.ok()
+            }
             _ => self.connection.close_reason(),
         };
         match how {

@@ -30,8 +30,8 @@ struct Notice {
 
 /// A reason in words is no longer, bytes.
 const MAX_REASON: usize = 256;
-/// A peer that does not read holds a connection that was left no longer.
-const MOST_LEAVING: Duration = Duration::from_secs(60);
+/// A peer that does not read holds a connection that was [left](Connection::leave) no longer.
+pub const MOST_LEAVING: Duration = Duration::from_secs(60);
 
 impl Connection {
     /// Ends the connection, and tells the peer with the application's `code` and `reason` (256 bytes of

@@ -347,8 +347,10 @@ impl CongestionWindow {
         if !self.is_paced() {
             return None;
         }
-        // In recovery the window only follows the flight down; the rate follows the target.
-        let window = if self.in_recovery() { self.cwnd.max(self.ssthresh) } else { self.cwnd };
+        // In recovery the window only follows the flight down; the rate follows the target, or what one TACK lets
+        // leave fills the queue once more.
+        let flight = if self.in_recovery() && self.acks.interval.is_zero() { self.cwnd } else { 0 };
+        let window = if self.in_recovery() { self.ssthresh.max(flight) } else { self.cwnd };
         let rate = Rate::from_bytes_over(window, self.acks.srtt?)?.mul_f64(self.pacing_gain());
         Some(rate.max(Rate::from_bps(1)))
     }

@@ -29,7 +29,7 @@ use delivery::{DataLoss, Delivery};
 use in_vain::InVain;
 use loss::LossDetector;
 use owd::OneWayDelay;
-use schedule::Schedule;
+use schedule::{Schedule, Urgency};
 use unheard::Unheard;
 use window::{Offer, WindowWatch};
 
@@ -165,8 +165,14 @@ impl Receiver {
         let departed = self.owd.on_arrival(arrival.departure_us, arrival.arrival_us, now);
         self.delivery.on_arrival(buffer.delivered, departed, now);
         self.ce.on_arrival(arrival.ce);
-        let at_once = needless || arrival.immediate || (arrival.push && self.params.ack_on_push);
-        self.schedule.on_arrival(arrival.bytes, at_once, now);
+        let urgency = if arrival.immediate || (arrival.push && self.params.ack_on_push) {
+            Urgency::AtOnce
+        } else if needless {
+            Urgency::Needless
+        } else {
+            Urgency::None
+        };
+        self.schedule.on_arrival(arrival.bytes, urgency, now);
         self.schedule.on_queue(equations::stretching(self.owd.queued(), &self.link()));
         self.window.update(buffer.offer());
     }

@@ -32,6 +32,10 @@
 //! TACKs come before its data, nothing is left for the data to say: there it waits for as long as data usually
 //! takes to follow L segments, three times that, if that is within half an RTTmin.
 //!
+//! What is needless tells that the sender has not heard, and is answered at once; others that follow within alpha of
+//! such an answer wait for the rest of it. A timeout in vain sends a whole window, and a TACK for each of thousands
+//! of its packets took the air from the one that would have told.
+//!
 //! What arrives together is acknowledged together. An A-MPDU of sixty packets often comes when a TACK is overdue:
 //! acknowledged at its second packet, it left the others to another TACK a period later, and behind an access
 //! point with twenty stations those were twice the accesses to the medium, at times when others contend.
@@ -73,6 +77,17 @@ const DIALOGUE: u64 = 8;
 /// Usual gaps between departures of data after which it has paused.
 const PACE_SLACK: u32 = 3;
 
+/// What a packet asks for beyond being counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Urgency {
+    /// Nothing.
+    None,
+    /// To be told that it was needless, but not of each such packet.
+    Needless,
+    /// A TACK now.
+    AtOnce,
+}
+
 /// Decides when a TACK is due.
 #[derive(Debug)]
 pub(super) struct Schedule {
@@ -110,8 +125,10 @@ pub(super) struct Schedule {
     distrust: u32,
     /// So many TACKs more that do not wait for data in return to say the same.
     silent: u32,
-    /// Something arrived that must be acknowledged now.
+    /// Something arrived that must be acknowledged at this time, whatever the count.
     at_once: Option<Instant>,
+    /// When something last was.
+    answered: Option<Instant>,
     /// When the last TACK was due.
     last_due: Option<Instant>,
     /// Data that left since the last TACK has acknowledged something.
@@ -147,6 +164,7 @@ impl Schedule {
             distrust: 0,
             silent: 0,
             at_once: None,
+            answered: None,
             last_due: None,
             said_by_data: false,
             departures: None,
@@ -163,7 +181,7 @@ impl Schedule {
     }
 
     /// A packet with `bytes` of data arrived.
-    pub(super) fn on_arrival(&mut self, bytes: u64, at_once: bool, now: Instant) {
+    pub(super) fn on_arrival(&mut self, bytes: u64, urgency: Urgency, now: Instant) {
         let gap = self.last_arrival.map_or(Duration::ZERO, |last| now - last);
         self.pace.on_gap(gap);
         self.last_arrival = Some(now);
@@ -182,9 +200,12 @@ impl Schedule {
         if quotas >= WORTH_ESTIMATES * if is_bulk { 1 } else { DIALOGUE } {
             self.worth_at.get_or_insert(now);
         }
-        if at_once {
-            self.at_once.get_or_insert(now);
-        }
+        let at = match urgency {
+            Urgency::None => None,
+            Urgency::Needless => Some(self.answered.map_or(now, |at| now.max(at + self.alpha))),
+            Urgency::AtOnce => Some(now),
+        };
+        self.at_once = earliest(self.at_once, at);
     }
 
     /// Packets now wait so long on the data path.
@@ -316,7 +337,9 @@ impl Schedule {
         self.last_due = Some(self.by_rules().map_or(now, |due| due.min(now)));
         (self.packets, self.counted, self.began, self.worth_at) = (0, 0, None, None);
         (self.unsaid, self.full_at, self.oldest) = (0, None, None);
-        self.at_once = None;
+        if self.at_once.take().is_some() {
+            self.answered = Some(now);
+        }
         self.said_by_data = false;
     }
 

@@ -9,6 +9,8 @@ struct Model {
     arrivals: Vec<(Instant, u64, bool)>,
     /// Something has to be told at once since then.
     demanded: Option<Instant>,
+    /// When something last was.
+    answered: Option<Instant>,
     last_due: Option<Instant>,
     /// Every arrival.
     all: Vec<Instant>,
@@ -150,7 +152,7 @@ impl Model {
         };
         self.last_due = Some(self.due().unwrap().min(now));
         self.arrivals.clear();
-        self.demanded = None;
+        self.answered = self.demanded.take().map(|_| now).or(self.answered);
     }
 }
 
@@ -161,7 +163,7 @@ fn random_arrivals_and_polls_agree_with_the_model() {
         let regime = if next(3) == 0 { Regime::Startup } else { Regime::Steady };
         let alpha = Duration::from_micros(1 + next(120_000));
         let rtt_min = alpha * [16, 4, 0][next(3) as usize];
-        let (two_way, at_once) = (next(2) == 0, 1 + next(30));
+        let (two_way, at_once, needless) = (next(2) == 0, 1 + next(30), 1 + next(30));
         let frequency = Frequency { rtt_min, ..frequency(regime, alpha, 1 + next(5) as u32) };
         let mut s = Schedule::new(&params(StartupAcks::PerRtt(16), 2));
         s.on_frequency(&frequency);
@@ -169,6 +171,7 @@ fn random_arrivals_and_polls_agree_with_the_model() {
             frequency,
             arrivals: Vec::new(),
             demanded: None,
+            answered: None,
             last_due: None,
             all: Vec::new(),
             departures: Vec::new(),
@@ -182,12 +185,21 @@ fn random_arrivals_and_polls_agree_with_the_model() {
             now += Duration::from_micros(next(20_000));
             if next(3) > 0 {
                 let bytes = if next(2) == 0 { 1_000 } else { next(3_000) };
-                let at_once = next(30) == at_once;
-                s.on_arrival(bytes, at_once, now);
+                let urgency = match next(30) {
+                    n if n == at_once => Urgency::AtOnce,
+                    n if n == needless => Urgency::Needless,
+                    _ => Urgency::None,
+                };
+                s.on_arrival(bytes, urgency, now);
                 m.arrivals.push((now, bytes, false));
                 m.unanswered.extend(m.full_at().map(|_| now));
                 m.all.push(now);
-                m.demanded = m.demanded.or(at_once.then_some(now));
+                let earliest = match urgency {
+                    Urgency::None => None,
+                    Urgency::Needless => m.answered.map(|at| at + alpha).max(Some(now)),
+                    Urgency::AtOnce => Some(now),
+                };
+                m.demanded = m.demanded.into_iter().chain(earliest).min();
             }
             if two_way && next(2) == 0 {
                 s.on_data_left(true, now);

@@ -47,9 +47,9 @@ fn steady(alpha: Duration, l: u32) -> Schedule {
 fn before_anything_is_known_l_segments_or_ten_milliseconds_count() {
     let mut s = Schedule::new(&params(StartupAcks::PerRtt(16), 2));
     assert_eq!(s.by_rules(), None);
-    s.on_arrival(1_000, false, at(1));
+    s.on_arrival(1_000, Urgency::None, at(1));
     assert_eq!(s.by_rules(), Some(at(11)));
-    s.on_arrival(1_000, false, at(2));
+    s.on_arrival(1_000, Urgency::None, at(2));
     assert_eq!(s.by_rules(), Some(at(2)));
     s.on_tack(at(2));
     assert_eq!(s.by_rules(), None);
@@ -63,7 +63,7 @@ fn startup_costs_sixteen_tacks_per_rtt_of_the_handshake() {
     let mut tacks = 0;
     for i in 0..1_000 {
         let now = Instant::from_micros(i * 1_600);
-        s.on_arrival(1_000, false, now);
+        s.on_arrival(1_000, Urgency::None, now);
         if s.by_rules().is_some_and(|due| due <= now) {
             s.on_tack(now);
             tacks += 1;
@@ -83,13 +83,13 @@ fn a_handshake_does_not_overrule_what_the_sender_told() {
 fn a_window_of_an_odd_number_of_segments_waits_ten_milliseconds_in_startup() {
     let mut s = Schedule::new(&params(StartupAcks::PerRtt(16), 2));
     s.on_handshake(ms(1), ms(16));
-    s.on_arrival(1_000, false, at(5));
+    s.on_arrival(1_000, Urgency::None, at(5));
     assert_eq!(s.by_rules(), Some(at(15)));
     s.on_frequency(&frequency(Regime::Steady, ms(4), 2));
     assert_eq!(s.by_rules(), Some(at(5) + FLUSH));
     s.on_frequency(&frequency(Regime::Startup, ms(1), 2));
     s.on_tack(at(15));
-    s.on_arrival(1_000, false, at(16));
+    s.on_arrival(1_000, Urgency::None, at(16));
     assert_eq!(s.by_rules(), Some(at(16) + FLUSH), "11 ms after the one before: a sparse flow");
 }
 
@@ -112,7 +112,8 @@ fn per_packet_acknowledges_every_instant_that_packets_arrived_whatever_else_happ
                 }
                 _ => {
                     let at_once = next(9) == 0;
-                    s.on_arrival(next(3_000), at_once, now);
+                    let urgency = if at_once { Urgency::AtOnce } else { Urgency::None };
+                    s.on_arrival(next(3_000), urgency, now);
                     oldest.get_or_insert(now);
                     demanded = demanded.or(at_once.then_some(now));
                 }
@@ -129,10 +130,10 @@ fn per_packet_acknowledges_every_instant_that_packets_arrived_whatever_else_happ
 #[test]
 fn counting_waits_for_l_full_sized_segments() {
     let mut s = steady(ms(1), 2);
-    s.on_arrival(951, false, at(10));
-    s.on_arrival(1_000, false, at(20));
+    s.on_arrival(951, Urgency::None, at(10));
+    s.on_arrival(1_000, Urgency::None, at(20));
     assert_eq!(s.by_rules(), Some(at(10) + FLUSH), "one byte short: only the flush timer");
-    s.on_arrival(1, false, at(21));
+    s.on_arrival(1, Urgency::None, at(21));
     assert_eq!(s.by_rules(), Some(at(21)), "two segments less 24 bytes of options each");
 }
 
@@ -144,7 +145,7 @@ fn a_burst_beyond_l_segments_is_acknowledged_once_and_counting_begins_anew() {
         let mut s = steady(ms(1), l);
         let mut tacks = 0;
         for t in (0..3_000).step_by(10) {
-            s.on_arrival(3_000, false, at(t));
+            s.on_arrival(3_000, Urgency::None, at(t));
             while s.by_rules().is_some_and(|d| d <= at(t)) {
                 s.on_tack(at(t));
                 tacks += 1;
@@ -159,7 +160,7 @@ fn the_period_counts_from_the_due_time_however_late_the_poll() {
     let mut s = steady(ms(10), 2);
     let mut tacks = 0;
     for t in 0..10_000 {
-        s.on_arrival(2_000, false, at(t));
+        s.on_arrival(2_000, Urgency::None, at(t));
         // A driver that wakes up every 7 ms.
         if t % 7 == 0 && s.by_rules().is_some_and(|d| d <= at(t)) {
             s.on_tack(at(t));
@@ -173,22 +174,22 @@ fn the_period_counts_from_the_due_time_however_late_the_poll() {
 fn a_lone_packet_is_flushed_and_never_waits_half_a_second() {
     for alpha in [0, 1, 25, 100, 400, 10_000] {
         let mut s = steady(ms(alpha), 2);
-        s.on_arrival(1, false, at(1_000));
+        s.on_arrival(1, Urgency::None, at(1_000));
         let wait = s.by_rules().unwrap() - at(1_000);
         assert!(wait <= ms(alpha).max(FLUSH) && wait < ms(500), "alpha {alpha} ms: {wait:?}");
     }
     let endless = Params { flush: Duration::MAX, ..params(StartupAcks::PerRtt(16), 2) };
     let mut s = Schedule::new(&endless);
     s.on_frequency(&frequency(Regime::Steady, Duration::MAX, u32::MAX));
-    s.on_arrival(u64::MAX, false, at(1_000));
-    s.on_arrival(u64::MAX, false, at(1_000));
+    s.on_arrival(u64::MAX, Urgency::None, at(1_000));
+    s.on_arrival(u64::MAX, Urgency::None, at(1_000));
     assert!(s.by_rules().unwrap() - at(1_000) < ms(500));
 }
 
 #[test]
 fn what_must_be_told_at_once_is() {
     let mut s = steady(ms(100), 2);
-    s.on_arrival(1, true, at(5));
+    s.on_arrival(1, Urgency::AtOnce, at(5));
     assert_eq!(s.by_rules(), Some(at(5)));
     s.on_tack(at(5));
     s.demand(at(9));
@@ -201,7 +202,7 @@ fn what_must_be_told_at_once_is() {
 fn a_regime_change_applies_to_what_waits_already() {
     let mut s = steady(ms(100), 4);
     s.on_tack(at(0));
-    s.on_arrival(2_000, false, at(1));
+    s.on_arrival(2_000, Urgency::None, at(1));
     assert_eq!(s.by_rules(), Some(at(101)));
     s.on_frequency(&frequency(Regime::Steady, ms(10), 2));
     assert_eq!(s.by_rules(), Some(at(10)));
@@ -218,7 +219,7 @@ fn data_in_return_leaves_one_tack_per_rtt_to_a_bulk_flow_and_none_to_a_dialogue(
         let mut s = steady(ms(10), 2);
         let mut tacks = 0;
         for t in 1..=1_000 {
-            s.on_arrival(segments * 1_000 + 10, false, at(t));
+            s.on_arrival(segments * 1_000 + 10, Urgency::None, at(t));
             if s.by_rules().is_some_and(|due| due <= at(t)) {
                 s.on_tack(at(t));
                 tacks += 1;
@@ -236,8 +237,8 @@ fn a_dialogue_that_once_waited_in_vain_for_data_in_return_trusts_it_again() {
     let mut tacks = vec![];
     for (exchange, slow) in (0..60).map(|exchange| (exchange, exchange == 5)) {
         let begun = exchange * 1_000;
-        s.on_arrival(1_000, false, at(begun));
-        s.on_arrival(1_000, false, at(begun));
+        s.on_arrival(1_000, Urgency::None, at(begun));
+        s.on_arrival(1_000, Urgency::None, at(begun));
         let answered = if slow { 300 } else { 4 };
         for t in begun..begun + answered {
             if s.by_rules().is_some_and(|due| due <= at(t)) {
@@ -245,7 +246,7 @@ fn a_dialogue_that_once_waited_in_vain_for_data_in_return_trusts_it_again() {
                 tacks.push(exchange);
             }
         }
-        s.on_arrival(10, false, at(begun + answered));
+        s.on_arrival(10, Urgency::None, at(begun + answered));
         s.on_data_left(true, at(begun + answered));
     }
     assert!(tacks.len() <= 2 + DISTRUST as usize, "{tacks:?}");
@@ -263,8 +264,8 @@ fn a_dialogue_whose_tacks_come_before_its_data_soon_waits_for_it() {
     for begun in (0..100).map(|exchange| exchange * 37) {
         for t in begun..begun + 5 {
             if t == begun {
-                s.on_arrival(1_000, false, at(t));
-                s.on_arrival(1_000, false, at(t));
+                s.on_arrival(1_000, Urgency::None, at(t));
+                s.on_arrival(1_000, Urgency::None, at(t));
             }
             if s.by_rules().is_some_and(|due| due <= at(t)) {
                 s.on_tack(at(t));
@@ -284,7 +285,7 @@ fn bulk_data_beside_little_in_return_is_acknowledged_as_if_there_were_none() {
     s.on_frequency(&frequency);
     let mut tacks = 0;
     for t in 0..2_000 {
-        (0..8).for_each(|_| s.on_arrival(1_000, false, at(t)));
+        (0..8).for_each(|_| s.on_arrival(1_000, Urgency::None, at(t)));
         if s.by_rules().is_some_and(|due| due <= at(t)) {
             s.on_tack(at(t));
             tacks += 1;
@@ -299,12 +300,12 @@ fn bulk_data_beside_little_in_return_is_acknowledged_as_if_there_were_none() {
 #[test]
 fn what_comes_after_data_in_return_has_its_own_flush_timer() {
     let mut s = steady(ms(10), 2);
-    s.on_arrival(5_000, false, at(1));
+    s.on_arrival(5_000, Urgency::None, at(1));
     s.on_data_left(true, at(1));
     assert_eq!(s.by_rules(), None);
-    s.on_arrival(10, false, at(7));
+    s.on_arrival(10, Urgency::None, at(7));
     assert_eq!(s.by_rules(), Some(at(7) + FLUSH));
-    s.on_arrival(10, true, at(9));
+    s.on_arrival(10, Urgency::AtOnce, at(9));
     s.on_data_left(true, at(9));
     assert_eq!(s.by_rules(), Some(at(9)), "what must be told at once stays so");
 }
@@ -314,7 +315,7 @@ fn a_burst_that_finds_a_tack_overdue_is_acknowledged_whole() {
     let mut s = steady(ms(10), 2);
     for t in [0, 30, 60] {
         for _ in 0..60 {
-            s.on_arrival(1_000, false, at(t));
+            s.on_arrival(1_000, Urgency::None, at(t));
             // A host that polls after each packet.
             assert!(s.due().is_none_or(|due| due > at(t)));
         }
@@ -323,4 +324,23 @@ fn a_burst_that_finds_a_tack_overdue_is_acknowledged_whole() {
         s.on_tack(due);
         assert_eq!(s.due(), None);
     }
+}
+
+#[test]
+fn a_window_sent_in_vain_is_answered_at_once_and_then_once_in_alpha() {
+    let mut s = steady(ms(10), 2);
+    let mut answers = Vec::new();
+    // A thousand packets in 50 ms.
+    for us in (0..50_000).step_by(50) {
+        let now = at(100) + Duration::from_micros(us);
+        s.on_arrival(1_000, Urgency::Needless, now);
+        if s.due().is_some_and(|due| due <= now) {
+            s.on_tack(now);
+            answers.push(us / 1_000);
+        }
+    }
+    assert_eq!(answers, [0, 10, 20, 30, 40]);
+    let last = at(150) - Duration::from_micros(20);
+    s.on_arrival(1_000, Urgency::AtOnce, last);
+    assert_eq!(s.due(), Some(last), "another reason does not wait");
 }

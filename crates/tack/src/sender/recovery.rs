@@ -149,11 +149,15 @@ impl Recovery {
         spurious
     }
 
-    /// A TACK brought news. Returns what it undoes of a timeout that this proves needless.
+    /// Feedback brought news. Returns what it undoes of a timeout that this proves needless. A cumulative
+    /// acknowledgment of what was sent before it, with more missing, decides nothing yet: the next TACK does.
     pub(super) fn on_news(&mut self, news: News) -> Option<Undone> {
-        let undo = self.undo.take()?;
-        let none_since = news.largest.is_some_and(|largest| largest < undo.next_pkt_seq);
-        let all_before = !news.missing && news.oldest.is_some_and(|p| p < undo.next_pkt_seq);
+        let since = self.undo.as_ref()?.next_pkt_seq;
+        let none_since = news.largest.is_some_and(|largest| largest < since);
+        let before = news.oldest.is_some_and(|p| p < since);
+        let all_before = !news.missing && before;
+        let decided = news.largest.is_some() || !news.missing || !before;
+        let undo = self.undo.take_if(|_| decided)?;
         (none_since || all_before).then(|| {
             (self.until, self.unrepaired) = (None, 0);
             Undone { lost_before: undo.lost_before, in_vain: none_since }
@@ -262,6 +266,22 @@ mod tests {
         assert_eq!(after_timeout(news(50, Some(49), true)), None);
         assert_eq!(after_timeout(news(50, Some(50), false)), None);
         assert_eq!(after_timeout(news(50, None, false)), None);
+    }
+
+    #[test]
+    fn a_cumulative_acknowledgment_of_some_leaves_a_timeout_to_the_next_tack() {
+        let some = News { largest: None, oldest: Some(40), missing: true };
+        for (largest, needless) in [(49, true), (50, false)] {
+            let mut r = Recovery::default();
+            r.on_timeout(1_000, 50, Ranges::new(), NOW);
+            assert_eq!(r.on_news(some), None);
+            let tack = News { largest: Some(largest), oldest: Some(45), missing: true };
+            assert_eq!(r.on_news(tack).is_some(), needless, "{largest}");
+        }
+        let mut r = Recovery::default();
+        r.on_timeout(1_000, 50, Ranges::new(), NOW);
+        assert_eq!(r.on_news(News { oldest: Some(50), ..some }), None, "the repair has arrived");
+        assert_eq!(r.on_news(News { largest: Some(49), ..some }), None, "decided");
     }
 
     #[test]

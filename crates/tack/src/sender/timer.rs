@@ -101,8 +101,10 @@ pub(super) struct Timer {
     patience: Duration,
     patient_until: Instant,
     last_sent: Instant,
-    /// How far apart transmissions are.
+    /// How far apart transmissions are that no timer asked for, and when the last of them was.
     pace: Pace,
+    paced_at: Instant,
+    by_timer: bool,
     /// Since when `L` segments are outstanding.
     full_since: Option<Instant>,
     /// Probes sent since the last progress, and when the last of them was.
@@ -122,6 +124,8 @@ impl Timer {
             patient_until: now,
             last_sent: now,
             pace: Pace::default(),
+            paced_at: now,
+            by_timer: false,
             full_since: None,
             probes: 0,
             probed_at: now,
@@ -131,7 +135,10 @@ impl Timer {
 
     /// A transmission leaves; `idle`: nothing was outstanding.
     pub(super) fn on_sent(&mut self, idle: bool, now: Instant) {
-        self.pace.on_gap(now - self.last_sent);
+        if !core::mem::take(&mut self.by_timer) {
+            self.pace.on_gap(now - self.paced_at);
+            self.paced_at = now;
+        }
         self.last_sent = now;
         if idle {
             self.waiting_since = now;
@@ -209,7 +216,9 @@ impl Timer {
         let stuck = self.stuck(path).is_some_and(|stuck| stuck <= now);
         let again = path.lossy && self.probes < MOST_PROBES && now < self.timeout(path);
         let is_probe = !stuck && (self.probes == 0 || again);
-        // What leaves next goes by this timer: that is no pace.
+        // What leaves next goes by this timer: that is no pace. Probes between the packets of a slow flow would
+        // make it a brisk one, whose receiver waits for less, so that each next packet is probed for as well.
+        self.by_timer = true;
         self.last_sent = now;
         if self.probes == 0 || !is_probe {
             self.waiting_since = now;
@@ -396,6 +405,22 @@ mod tests {
             let forgotten = silence_to_the_timeout(&mut t, silence + 16 * learnt);
             assert_eq!(forgotten, ms(270), "{silence} ms");
         }
+    }
+
+    #[test]
+    fn a_probe_in_vain_between_the_packets_of_a_slow_flow_brings_no_others() {
+        let mut t = Timer::new(at(0));
+        let p = path(4, 0);
+        for n in 0..20 {
+            t.on_sent(true, at(n * 65));
+        }
+        let now = 19 * 65;
+        assert_eq!(t.on_timeout(p, at(now + 54)), Timeout::Probe);
+        t.on_sent(false, at(now + 54));
+        t.on_progress(at(now + 58));
+        t.on_sent(true, at(now + 65));
+        let held_back = 65 * 3 / 2;
+        assert!(t.deadline(p) > at(now + 65 + 4 + held_back), "the receiver waits for the next");
     }
 
     #[test]

@@ -313,6 +313,9 @@ impl Controller for Bbr {
             }
         }
         self.app_limited = app_limited;
+        if app_limited {
+            self.model.on_pause(in_flight);
+        }
     }
 
     fn on_ack(&mut self, ack: &AckSample) {

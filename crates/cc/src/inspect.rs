@@ -6,6 +6,7 @@ use core::time::Duration;
 use tack_units::Rate;
 
 use crate::controller::Controller;
+use crate::window::CongestionWindow;
 
 /// What a controller believes, for statistics and plots. Nothing decides by it but the TACK
 /// schedule, which needs `bandwidth` and `startup` [TON §VI-C].
@@ -51,6 +52,28 @@ impl Snapshot {
             ssthresh: None,
             rtt_min: None,
             pacing_rate,
+        }
+    }
+}
+
+impl CongestionWindow {
+    /// What any controller with such a window believes.
+    pub(crate) fn snapshot(&self, name: &'static str) -> Snapshot {
+        let state = match (self.in_recovery(), self.in_slow_start()) {
+            (true, _) => "recovery",
+            (false, true) => "slow_start",
+            (false, false) => "congestion_avoidance",
+        };
+        Snapshot {
+            name,
+            state,
+            startup: self.in_slow_start() && !self.in_recovery(),
+            pacing_gain: self.pacing_gain(),
+            bandwidth: self.bandwidth(),
+            cwnd: self.cwnd(),
+            ssthresh: self.ssthresh(),
+            rtt_min: None,
+            pacing_rate: self.pacing_rate(),
         }
     }
 }

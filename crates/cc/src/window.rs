@@ -18,7 +18,6 @@ use tack_units::{Instant, Rate};
 
 use crate::arrivals::Arrivals;
 use crate::config::{AfterRto, Config, Pacing, WindowRules};
-use crate::inspect::Snapshot;
 use crate::prr::Prr;
 use crate::sample::{AckSample, LossKind, LossSample};
 use crate::withheld::Withheld;
@@ -347,34 +346,12 @@ impl CongestionWindow {
         if !self.is_paced() {
             return None;
         }
-        // In recovery the window only follows the flight down; the rate follows the target, or what one TACK lets
-        // leave fills the queue once more.
-        let flight = if self.in_recovery() && self.acks.interval.is_zero() { self.cwnd } else { 0 };
+        // In recovery the window only follows the flight down; the rate follows the target. Plain TCPs' does from
+        // where the flight is below it: of what a TACK lets leave at once, more would fill the queue again.
+        let flight = if self.acks.interval.is_zero() { self.cwnd } else { 0 };
         let window = if self.in_recovery() { self.ssthresh.max(flight) } else { self.cwnd };
         let rate = Rate::from_bytes_over(window, self.acks.srtt?)?.mul_f64(self.pacing_gain());
         Some(rate.max(Rate::from_bps(1)))
-    }
-}
-
-impl CongestionWindow {
-    /// What any controller with such a window believes.
-    pub(crate) fn snapshot(&self, name: &'static str) -> Snapshot {
-        let state = match (self.in_recovery(), self.in_slow_start()) {
-            (true, _) => "recovery",
-            (false, true) => "slow_start",
-            (false, false) => "congestion_avoidance",
-        };
-        Snapshot {
-            name,
-            state,
-            startup: self.in_slow_start() && !self.in_recovery(),
-            pacing_gain: self.pacing_gain(),
-            bandwidth: self.bandwidth(),
-            cwnd: self.cwnd,
-            ssthresh: self.ssthresh(),
-            rtt_min: None,
-            pacing_rate: self.pacing_rate(),
-        }
     }
 }
 
@@ -491,6 +468,8 @@ pub(crate) mod tests {
             in_flight -= acked_bytes;
             let sample = AckSample { acked_bytes, in_flight, in_recovery: true, ..ack() };
             window.on_ack(&AckSample { srtt: Some(SRTT), ack_interval, ..sample });
+            let target = Rate::from_bytes_over(40 * MSS, SRTT).unwrap();
+            assert_eq!(window.pacing_rate(), Some(target.mul_f64(AVOIDANCE_PACING_GAIN)));
             let sent = (window.window().saturating_sub(in_flight)) / MSS * MSS;
             window.on_sent(sent);
             in_flight += sent;

@@ -11,7 +11,9 @@
 //! ```
 //!
 //! where `t` is when the newest acknowledged packet was sent. `1/f` is taken off since `delivered`
-//! moves in steps of one TACK interval: `t` may be known one interval too early.
+//! moves in steps of one TACK interval: `t` may be known one interval too early. A burst after a silence may be
+//! shorter than a round trip, which it then says nothing of: what came since its first acknowledgment counts there, if
+//! that is more.
 //!
 //! Deviation: [TON §VI-D] has no such ceiling; its rate is used where it is lower, which it is on
 //! every path without aggregation.
@@ -25,6 +27,8 @@ use tack_units::{Instant, Rate};
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Delivered {
     history: VecDeque<(Instant, u64)>,
+    /// When sending began after the last silence.
+    resumed: Option<Instant>,
 }
 
 /// Marks kept: at [`PER_RTT`] a round trip, four of them. A packet older than that is measured from
@@ -47,6 +51,7 @@ impl Delivered {
     pub(crate) fn restart(&mut self, delivered: u64, now: Instant) {
         self.history.clear();
         self.mark(delivered, now);
+        self.resumed = Some(now);
     }
 
     fn mark(&mut self, delivered: u64, now: Instant) {
@@ -70,7 +75,10 @@ impl Delivered {
         let elapsed = now - sent.0;
         let known = elapsed.min(times.srtt?);
         let over = elapsed.saturating_sub(times.ack_interval).max(known);
-        Rate::from_bytes_over(delivered.saturating_sub(sent.1), over)
+        let rate = |from: u64, over| Rate::from_bytes_over(delivered.saturating_sub(from), over);
+        let first = self.history.get(1).filter(|_| self.resumed == Some(sent.0));
+        let spread = first.and_then(|(at, delivered)| rate(*delivered, now - *at));
+        Some(rate(sent.1, over)?.max(spread.unwrap_or(Rate::ZERO)))
     }
 }
 
@@ -140,5 +148,20 @@ mod tests {
         d.restart(50_000, resumed);
         let now = resumed + Duration::from_millis(40);
         assert_eq!(d.ceiling(50_000, 90_000, &TIMES, now), Some(Rate::from_mbps(8)));
+    }
+
+    #[test]
+    fn a_burst_shorter_than_a_round_trip_is_measured_from_its_first_acknowledgment() {
+        let mut d = Delivered::default();
+        d.restart(0, Instant::ZERO);
+        let at = |ms| Instant::from_millis(ms);
+        assert_eq!(d.ceiling(0, 2_000, &TIMES, at(40)), Rate::from_kbps(400).into());
+        d.on_ack(2_000, TIMES.srtt, at(40));
+        // 20 segments in 20 ms, of a path whose round trip is 40.
+        assert_eq!(d.ceiling(0, 12_000, &TIMES, at(50)), Some(Rate::from_mbps(8)));
+        d.on_ack(12_000, TIMES.srtt, at(50));
+        assert_eq!(d.ceiling(0, 22_000, &TIMES, at(60)), Some(Rate::from_mbps(8)));
+        // What is sent after the first acknowledgment has a round trip of its own.
+        assert_eq!(d.ceiling(2_000, 42_000, &TIMES, at(80)), Some(Rate::from_mbps(8)));
     }
 }

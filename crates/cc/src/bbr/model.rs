@@ -3,6 +3,7 @@
 //! The bandwidth filter has two axes. With rates measured by the sender it is rounds; with rates
 //! measured by the receiver it is TACK intervals ([`TackClock`]).
 
+use core::ops::RangeInclusive;
 use core::time::Duration;
 
 use tack_units::{Instant, Rate, WindowedMax};
@@ -37,6 +38,8 @@ pub(crate) struct Model {
     lost: u64,
     /// What was sent before this much was delivered was sent under ProbeRTT: no estimate.
     limited_until: u64,
+    /// Delivered when the application paused last, and when all that it had sent will have been.
+    paused: RangeInclusive<u64>,
     srtt: Option<Duration>,
     ack_interval: Duration,
 }
@@ -80,6 +83,7 @@ impl Model {
             delivered: 0,
             lost: 0,
             limited_until: 0,
+            paused: 0..=0,
             srtt: None,
             ack_interval: Duration::ZERO,
         }
@@ -98,11 +102,18 @@ impl Model {
         }
     }
 
+    /// The application has nothing more to send, with `in_flight` bytes on their way.
+    pub(crate) fn on_pause(&mut self, in_flight: u64) {
+        let all = self.delivered.saturating_add(in_flight);
+        self.paused = self.delivered..=all;
+    }
+
     /// Nothing was in flight until `now`.
     pub(crate) fn on_idle_end(&mut self, now: Instant) {
         self.clock.skip(now);
         self.delivered_marks.restart(self.delivered, now);
         self.extra_acked.restart(now);
+        self.on_pause(0);
     }
 
     pub(crate) fn on_ack(&mut self, ack: &AckSample, stance: &Stance) -> News {
@@ -153,9 +164,11 @@ impl Model {
                 measured = ceiling.map_or(measured, |ceiling| measured.map(|m| m.min(ceiling)));
             }
         }
-        // A sample that the application held down is a lower bound: it counts only when higher.
+        // A sample that the application held down is a lower bound: it counts only when higher. So is what a round
+        // trip delivered that began before all of that had arrived: a part of it was silent.
+        let lower_bound = app_limited || self.paused.contains(&rate.prior_delivered);
         let known = self.bandwidth.get();
-        let counts = |m: &Rate| !app_limited || known.is_none_or(|known| *m >= known);
+        let counts = |m: &Rate| !lower_bound || known.is_none_or(|known| *m >= known);
         if let Some(measured) = measured.filter(counts) {
             let position = self.position(ack.now);
             self.bandwidth.update(position, measured);
@@ -163,7 +176,7 @@ impl Model {
         if round_started {
             self.end_short_term_round(stance, ack.now);
             self.extra_acked.on_round();
-            if let Some(bandwidth) = self.bandwidth.get().filter(|_| !app_limited) {
+            if let Some(bandwidth) = self.bandwidth.get().filter(|_| !lower_bound) {
                 self.full_pipe.on_round(bandwidth);
             }
         }

@@ -231,6 +231,25 @@ fn an_idle_application_finds_its_rate_again_without_a_burst() {
 }
 
 #[test]
+fn requests_and_pauses_of_any_length_keep_the_rate_that_the_path_has_shown() {
+    let ms = Duration::from_millis;
+    for (mbps, rtt) in [(26, 30), (100, 80), (5, 10)] {
+        for (every, sending) in [(50, 5), (50, 15), (90, 15), (90, 30), (90, 60), (300, 30)] {
+            let mut path = Path::new(mbps, rtt, Feedback::Tack);
+            // Two seconds of bulk, then a request now and then.
+            let began = |n: u64| Instant::ZERO + secs(2) + ms(every) * n as u32;
+            path.idle =
+                (0..6_000 / every).map(|n| (began(n) + ms(sending), began(n + 1))).collect();
+            let trace = path.run(Algorithm::Bbr, secs(8));
+            let (least, most) = bandwidth(&trace, 6.0, 8.0);
+            let right = mbps as f64 * 0.95..=mbps as f64 * 1.05;
+            let case = format!("{sending} of {every} ms at {mbps} Mbit/s, {rtt} ms");
+            assert!(right.contains(&least) && right.contains(&most), "{case}: {least} to {most}");
+        }
+    }
+}
+
+#[test]
 fn a_policer_is_found_and_obeyed() {
     // 10 Mbit/s by a bucket of 100 kB on a link of 100: the bursts it lets through look like more.
     let mut path = Path::new(100, 40, Feedback::Every(2));

@@ -6,8 +6,7 @@ use resvg::usvg::{Options, Tree};
 
 /// Pixels for each of the SVG's: sharp on paper at half the size.
 const SCALE: f32 = 2.0;
-/// What letters are drawn with, on every machine: it comes with the program. One face, which is why no picture of
-/// ours has bold letters: another is 0.7 MB of a binary that is to stay under 10.
+/// What letters are drawn with, on every machine: it comes with the program.
 const FONT: &str = "DejaVu Sans";
 
 /// PNG of an SVG of ours, on white.
@@ -18,6 +17,7 @@ pub fn png(svg: &str) -> Result<Vec<u8>> {
     let mut options = Options { font_family: FONT.to_owned(), ..Options::default() };
     let fonts = options.fontdb_mut();
     fonts.load_font_data(dejavu::sans::regular().to_vec());
+    fonts.load_font_data(dejavu::sans::bold().to_vec());
     fonts.set_sans_serif_family(FONT);
     let tree = Tree::from_str(svg, &options).context("as SVG")?;
     let size = tree.size();

@@ -251,8 +251,8 @@ impl Plot {
     fn frame(&self, out: &mut String, x: &Scale, y: &Scale) {
         let (left, top, bottom, right) = MARGIN;
         let (far, base) = (WIDTH - right, HEIGHT - bottom);
-        let centred = "text-anchor=\"middle\" font-size=\"15\"";
-        text(out, (WIDTH / 2.0, 20), centred, &self.title);
+        let bold = "text-anchor=\"middle\" font-size=\"14\" font-weight=\"bold\"";
+        text(out, (WIDTH / 2.0, 20), bold, &self.title);
         for v in y.ticks() {
             let at = y.at(v);
             let _ = write!(

@@ -48,11 +48,13 @@ impl Pace {
         is_steady.then(|| steady(pace, segments_per_ack, flush))
     }
 
-    /// The same of a receiver who may see the last gap a quarter shorter or longer, and the one before it
+    /// The same of a receiver who may see the last gap up to a quarter shorter or longer, and the one before it
     /// as long.
     pub(crate) fn steady_at_most(&self, segments_per_ack: u32, flush: Duration) -> Duration {
         let [shorter, longer] = [self.last * 3 / 4, self.last * 5 / 4];
-        steady(shorter, segments_per_ack, flush).max(steady(longer, segments_per_ack, flush))
+        // Of the gaps in between, the longest that is a pace.
+        let longest = MOST_STEADY / segments_per_ack.saturating_sub(1).max(1);
+        steady(longer.min(longest).max(shorter), segments_per_ack, flush)
     }
 
     /// How long a packet of a slow flow waits for the next one.
@@ -116,11 +118,15 @@ mod tests {
 
     #[test]
     fn the_sender_expects_no_shorter_wait_than_a_receiver_with_gaps_a_quarter_longer() {
-        for usual in 0..300 {
-            let (theirs, ours) = (of([usual * 5 / 4; 200]), of([usual; 200]));
-            assert!(ours.slow_at_most(FLUSH) + ms(2) >= theirs.slow(FLUSH), "{usual} ms");
-            let steady = theirs.steady(2, FLUSH).unwrap();
-            assert!(ours.steady_at_most(2, FLUSH) + ms(2) >= steady, "{usual} ms");
+        for (usual, eighths) in (0..300).flat_map(|usual| (6..=10).map(move |n| (usual, n))) {
+            let (mut theirs, ours) = (Pace::default(), of([usual; 200]));
+            (0..200).for_each(|_| theirs.on_gap(ms(usual) * eighths / 8));
+            let case = format!("{usual} ms here, {eighths} eighths there");
+            assert!(ours.slow_at_most(FLUSH) + ms(2) >= theirs.slow(FLUSH), "{case}");
+            for l in [1, 2, 3, 8] {
+                let steady = theirs.steady(l, FLUSH).unwrap();
+                assert!(ours.steady_at_most(l, FLUSH) + ms(2) >= steady, "{case}, L = {l}");
+            }
         }
     }
 }

@@ -3,11 +3,13 @@
 
 use core::time::Duration;
 
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg32;
 use tack_cc::Algorithm;
 use tack_link::loss::LossConfig;
 use tack_link::path::Path;
 use tack_link::queue::Limit;
-use tack_link::wired::{DirectionConfig, Wired};
+use tack_link::wired::{DirectionConfig, Outages, Wired};
 use tack_link::wlan::{Preset, Standard, Wlan, WlanConfig};
 use tack_link::{End, Link};
 use tack_sim::{AckStrategy, App, FlowConfig, FlowId, Seed, Simulation, Site, Transport};
@@ -173,6 +175,53 @@ fn an_application_that_limits_its_flow_on_802_11n_costs_no_more_acks_than_eq_4_n
         let due = rate.bytes_in(Duration::from_secs(2)) - chunk_bytes;
         let got = span.goodput.bytes_in(Duration::from_secs(2));
         assert!(got as f64 >= 0.99 * due as f64, "{got} of {due} bytes");
+    }
+}
+
+/// Four flows at once, so that their packets queue behind each other, and a moment without a path that has all of
+/// them send again what is lost: it must not go on when that is over.
+#[test]
+fn slow_and_sparse_flows_resend_nothing_where_nothing_is_lost() {
+    let mut random = Pcg32::seed_from_u64(20_261_127);
+    let mut log = |from: f64, to: f64| from * (to / from).powf(random.random::<f64>());
+    for draw in 0..120 {
+        let (mbps, rtt) = (log(0.3, 200.0), Duration::from_secs_f64(log(0.0003, 0.6)));
+        let rate = Rate::from_bps((mbps * 1e6) as u64);
+        let apart = Duration::from_secs_f64(log(0.01, 0.3));
+        let most = rate.mul_f64(1.0 / 8.0);
+        let app = match draw % 3 {
+            0 | 1 => App::ConstantRate {
+                rate: Rate::from_bytes_over(1_400, apart).unwrap().min(most),
+                chunk_bytes: 1_400,
+            },
+            _ => App::RequestResponse {
+                request_bytes: log(50.0, 40_000.0) as u64,
+                response_bytes: log(50.0, 40_000.0) as u64,
+                think: apart,
+                count: None,
+            },
+        };
+        let controllers = [Algorithm::Bbr, Algorithm::Cubic, Algorithm::BbrInteractive];
+        let algorithm = controllers[draw / 3 % 3];
+        let transport =
+            Transport { congestion: Some(algorithm), ..Transport::new(AckStrategy::TACK) };
+        let mut path = DirectionConfig::clean(rate, rtt / 2, Limit::Packets(20_000));
+        let gone = (Instant::from_millis(2_000), Instant::from_millis(2_300));
+        path.blackouts = Outages::At(vec![gone]);
+        let mut sim = Simulation::new(Seed(draw as u64));
+        let link = sim.add_link(wired(path));
+        let a = sim.add_host(Site { link, end: End::A });
+        let b = sim.add_host(Site { link, end: End::B });
+        let config = FlowConfig { app: app.clone(), ..FlowConfig::bulk(b, a, &transport) };
+        let flows = [(); 4].map(|()| sim.add_flow(config.clone()));
+        // What the others' packets do to the round trip is learnt in the first seconds.
+        let [before, after] = [8, 28].map(|at| {
+            sim.run_until(Instant::from_secs(at));
+            flows.map(|flow| sim.flow(flow).0.info.expect("connected").counters.retransmissions)
+        });
+        let case = format!("draw {draw}: {mbps:.2} Mbit/s, {rtt:?}, {algorithm}, {app:?}");
+        let resent = || after.iter().zip(before).map(|(after, before)| after - before);
+        assert!(resent().all(|resent| resent <= 1), "{case}: {before:?} resent, then {after:?}");
     }
 }
 

@@ -37,7 +37,8 @@
 //! waits, and by 4 at first, and ends at the bottleneck ([`overshoot`]); a probe that found bandwidth goes on
 //! ([`probe_bw`]); a congested round bounds the next ones ([`short_term`], [`few_packets`]), and so does
 //! a queue that overflowed ([`overflow`]); `MSS * f` counts
-//! only where nothing waits ([`pacing`]); a probe allows for longer bursts ([`window`]). `bandwidth/f` covers what
+//! only where nothing waits, and a Startup that the application holds down sends its bursts little faster than they
+//! arrive ([`pacing`]); a probe allows for longer bursts ([`window`]). `bandwidth/f` covers what
 //! waits for the next TACK. The sample says which; a fall-back to plain TCP keeps what was learnt.
 //!
 //! Constants, each next to its use: [`profile`] (filters and cycles), [`state`] (gains),

@@ -226,6 +226,31 @@ fn slow_and_sparse_flows_resend_nothing_where_nothing_is_lost() {
 }
 
 #[test]
+fn requests_whose_startup_never_ends_overflow_no_queue_of_half_a_bdp() {
+    for (mbps, rtt_ms, request_bytes, packets) in [(79, 19, 115_799, 50), (57, 12, 58_011, 28)] {
+        let rtt = Duration::from_millis(rtt_ms);
+        let path = DirectionConfig::clean(Rate::from_mbps(mbps), rtt / 2, Limit::Packets(packets));
+        let [tack, tcp] = STRATEGIES.map(|ack| {
+            let transport = Transport { congestion: Some(Algorithm::Bbr), ..Transport::new(ack) };
+            let think = Duration::from_millis(2);
+            let app =
+                App::RequestResponse { request_bytes, response_bytes: 900, think, count: None };
+            let config =
+                |a, b| FlowConfig { app: app.clone(), ..FlowConfig::bulk(a, b, &transport) };
+            let (mut sim, flow) = flow(wired(path.clone()), false, config);
+            sim.run_until(Instant::from_secs(10));
+            let (sender, receiver) = sim.flow(flow);
+            (receiver.received, sender.info.expect("connected").counters.retransmissions)
+        });
+        println!(
+            "{mbps} Mbit/s, {rtt_ms} ms: {tack:?}, TCP {tcp:?} bytes arrived, segments resent"
+        );
+        assert!(tack.0 as f64 >= 0.97 * tcp.0 as f64, "{} and {} bytes", tack.0, tcp.0);
+        assert!(tack.1 <= tcp.1 + 10, "{} and {} resent", tack.1, tcp.1);
+    }
+}
+
+#[test]
 fn a_fixed_receive_window_carries_w_per_rtt() {
     println!("segments  Mbit/s  of W/RTT  ACK/s");
     for segments in [16, 130, 300] {

@@ -31,6 +31,10 @@ pub(crate) struct Model {
     pub(crate) short_term: ShortTerm,
     pub(crate) few_packets: FewPackets,
     bandwidth: WindowedMax<Rate>,
+    /// How fast packets arrived that no pause lay between, whatever a round trip delivered.
+    spread: WindowedMax<Rate>,
+    /// The last sample was a lower bound.
+    held_down: bool,
     delivered_marks: Delivered,
     extra_acked: ExtraAcked,
     /// Bytes.
@@ -78,12 +82,14 @@ impl Model {
             short_term: ShortTerm::new(now),
             few_packets: FewPackets::default(),
             bandwidth: WindowedMax::new(filter),
+            spread: WindowedMax::new(filter),
+            held_down: false,
             delivered_marks: Delivered::default(),
             extra_acked: ExtraAcked::new(now),
             delivered: 0,
             lost: 0,
             limited_until: 0,
-            paused: 0..=0,
+            paused: 1..=0,
             srtt: None,
             ack_interval: Duration::ZERO,
         }
@@ -96,6 +102,7 @@ impl Model {
         self.source = source;
         self.long_term.reset();
         self.bandwidth.reset(filter);
+        self.spread.reset(filter);
         if let Some(rate) = known {
             let position = self.position(now);
             self.bandwidth.update(position, rate);
@@ -104,8 +111,10 @@ impl Model {
 
     /// The application has nothing more to send, with `in_flight` bytes on their way.
     pub(crate) fn on_pause(&mut self, in_flight: u64) {
-        let all = self.delivered.saturating_add(in_flight);
-        self.paused = self.delivered..=all;
+        // Before anything has arrived nothing is known that could be held down.
+        if self.delivered > 0 {
+            self.paused = self.delivered..=self.delivered.saturating_add(in_flight);
+        }
     }
 
     /// Nothing was in flight until `now`.
@@ -169,6 +178,11 @@ impl Model {
         let lower_bound = app_limited || self.paused.contains(&rate.prior_delivered);
         let known = self.bandwidth.get();
         let counts = |m: &Rate| !lower_bound || known.is_none_or(|known| *m >= known);
+        self.held_down = lower_bound;
+        if let Some(spread) = rate.delivery_rate.filter(|_| !rate.app_limited) {
+            let position = self.position(ack.now);
+            self.spread.update(position, spread);
+        }
         if let Some(measured) = measured.filter(counts) {
             let position = self.position(ack.now);
             self.bandwidth.update(position, measured);
@@ -227,6 +241,11 @@ impl Model {
     pub(crate) fn bandwidth(&self) -> Option<Rate> {
         let bound = self.short_term.bandwidth().unwrap_or(Rate::MAX);
         self.long_term.bandwidth().or(self.bandwidth.get().map(|rate| rate.min(bound)))
+    }
+
+    /// As fast as packets between two pauses have arrived, where the application holds the flow down.
+    pub(crate) fn spread(&self) -> Option<Rate> {
+        self.spread.get().filter(|_| self.held_down && self.source == RateSource::Receiver)
     }
 
     /// The greatest rate that the filter remembers, whatever happened since.

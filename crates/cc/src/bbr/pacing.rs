@@ -6,6 +6,9 @@ use super::state::{DRAIN_GAIN, State};
 use super::{Bbr, PACING_MARGIN};
 use crate::growth::HIGH_GAIN;
 
+/// Over the rate at which packets between two pauses arrive: as a probe, which a queue of a quarter of the burst bears.
+const BURST_GAIN: f64 = 1.25;
+
 impl Bbr {
     pub(super) fn pacing_gain(&self) -> f64 {
         match self.state {
@@ -52,8 +55,12 @@ impl Bbr {
         } else {
             bandwidth.mul_f64(self.pacing_gain() * PACING_MARGIN).max(self.least_rate())
         };
-        let rate = rate.max(self.crawl());
-        let may_fall = self.model.full_pipe.reached() || self.state == State::ProbeRtt;
+        // In Startup that the application holds down, which may be for ever.
+        let burst = self.model.spread().filter(|_| self.state == State::Startup);
+        let burst = burst.map(|spread| spread.mul_f64(BURST_GAIN));
+        let rate = rate.min(burst.unwrap_or(Rate::MAX)).max(self.crawl());
+        let may_fall =
+            self.model.full_pipe.reached() || self.state == State::ProbeRtt || burst.is_some();
         if may_fall || self.pacing_rate.is_none_or(|current| rate > current) {
             self.pacing_rate = Some(rate);
         }

@@ -14,7 +14,7 @@ use tack_link::wlan::{Preset, Standard, Wlan, WlanConfig};
 use tack_link::{End, Link};
 use tack_sim::{AckStrategy, App, FlowConfig, FlowId, Seed, Simulation, Site, Transport};
 use tack_tcp::Mode;
-use tack_units::{Instant, Rate};
+use tack_units::{Instant, Rate, math};
 
 const STRATEGIES: [AckStrategy; 2] = [AckStrategy::TACK, AckStrategy::every(2)];
 
@@ -183,7 +183,7 @@ fn an_application_that_limits_its_flow_on_802_11n_costs_no_more_acks_than_eq_4_n
 #[test]
 fn slow_and_sparse_flows_resend_nothing_where_nothing_is_lost() {
     let mut random = Pcg32::seed_from_u64(20_261_127);
-    let mut log = |from: f64, to: f64| from * (to / from).powf(random.random::<f64>());
+    let mut log = |from: f64, to: f64| from * math::pow(to / from, random.random());
     for draw in 0..120 {
         let (mbps, rtt) = (log(0.3, 200.0), Duration::from_secs_f64(log(0.0003, 0.6)));
         let rate = Rate::from_bps((mbps * 1e6) as u64);

@@ -3,7 +3,7 @@
 //! The bandwidth filter has two axes. With rates measured by the sender it is rounds; with rates
 //! measured by the receiver it is TACK intervals ([`TackClock`]).
 
-use core::ops::RangeInclusive;
+use core::ops::Range;
 use core::time::Duration;
 
 use tack_units::{Instant, Rate, WindowedMax};
@@ -43,7 +43,7 @@ pub(crate) struct Model {
     /// What was sent before this much was delivered was sent under ProbeRTT: no estimate.
     limited_until: u64,
     /// Delivered when the application paused last, and when all that it had sent will have been.
-    paused: RangeInclusive<u64>,
+    paused: Range<u64>,
     srtt: Option<Duration>,
     ack_interval: Duration,
 }
@@ -89,7 +89,7 @@ impl Model {
             delivered: 0,
             lost: 0,
             limited_until: 0,
-            paused: 1..=0,
+            paused: 0..0,
             srtt: None,
             ack_interval: Duration::ZERO,
         }
@@ -113,7 +113,8 @@ impl Model {
     pub(crate) fn on_pause(&mut self, in_flight: u64) {
         // Before anything has arrived nothing is known that could be held down.
         if self.delivered > 0 {
-            self.paused = self.delivered..=self.delivered.saturating_add(in_flight);
+            let all = self.delivered.saturating_add(in_flight);
+            self.paused = self.delivered..all.saturating_add(1);
         }
     }
 

@@ -346,8 +346,8 @@ impl CongestionWindow {
         if !self.is_paced() {
             return None;
         }
-        // In recovery the window only follows the flight down; the rate follows the target. Plain TCPs' does from
-        // where the flight is below it: of what a TACK lets leave at once, more would fill the queue again.
+        // In recovery the window only follows the flight down; the rate follows the target, under plain TCP as soon as
+        // the flight is below it. At the flight's rate, what one TACK lets leave would fill the queue again.
         let flight = if self.acks.interval.is_zero() { self.cwnd } else { 0 };
         let window = if self.in_recovery() { self.ssthresh.max(flight) } else { self.cwnd };
         let rate = Rate::from_bytes_over(window, self.acks.srtt?)?.mul_f64(self.pacing_gain());

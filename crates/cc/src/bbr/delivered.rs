@@ -51,7 +51,8 @@ impl Delivered {
     pub(crate) fn restart(&mut self, delivered: u64, now: Instant) {
         self.history.clear();
         self.mark(delivered, now);
-        self.resumed = Some(now);
+        // What comes before anything has arrived is no silence.
+        self.resumed = (delivered > 0).then_some(now);
     }
 
     fn mark(&mut self, delivered: u64, now: Instant) {
@@ -153,15 +154,15 @@ mod tests {
     #[test]
     fn a_burst_shorter_than_a_round_trip_is_measured_from_its_first_acknowledgment() {
         let mut d = Delivered::default();
-        d.restart(0, Instant::ZERO);
-        let at = |ms| Instant::from_millis(ms);
-        assert_eq!(d.ceiling(0, 2_000, &TIMES, at(40)), Rate::from_kbps(400).into());
-        d.on_ack(2_000, TIMES.srtt, at(40));
+        let (b, at) = (50_000, |ms| Instant::from_millis(ms));
+        d.restart(b, Instant::ZERO);
+        assert_eq!(d.ceiling(b, b + 2_000, &TIMES, at(40)), Rate::from_kbps(400).into());
+        d.on_ack(b + 2_000, TIMES.srtt, at(40));
         // 20 segments in 20 ms, of a path whose round trip is 40.
-        assert_eq!(d.ceiling(0, 12_000, &TIMES, at(50)), Some(Rate::from_mbps(8)));
-        d.on_ack(12_000, TIMES.srtt, at(50));
-        assert_eq!(d.ceiling(0, 22_000, &TIMES, at(60)), Some(Rate::from_mbps(8)));
+        assert_eq!(d.ceiling(b, b + 12_000, &TIMES, at(50)), Some(Rate::from_mbps(8)));
+        d.on_ack(b + 12_000, TIMES.srtt, at(50));
+        assert_eq!(d.ceiling(b, b + 22_000, &TIMES, at(60)), Some(Rate::from_mbps(8)));
         // What is sent after the first acknowledgment has a round trip of its own.
-        assert_eq!(d.ceiling(2_000, 42_000, &TIMES, at(80)), Some(Rate::from_mbps(8)));
+        assert_eq!(d.ceiling(b + 2_000, b + 42_000, &TIMES, at(80)), Some(Rate::from_mbps(8)));
     }
 }

@@ -55,10 +55,15 @@ pub(crate) async fn wait_delivered<M: Machine>(handle: &Handle<M>) {
     .await;
 }
 
-/// Waits until nothing is left to do.
+/// Waits until nothing is left to do, as before the end of a program.
 pub(crate) async fn wait_idle<M: Machine>(handle: &Handle<M>) {
+    let mut took_leave = false;
     poll_fn(|cx| {
         let mut state = handle.0.lock();
+        if state.nothing_is_left() && !core::mem::replace(&mut took_leave, true) {
+            state.host.take_leave(handle.0.clock.now());
+            state.wake_driver();
+        }
         if state.nothing_is_left() {
             return Poll::Ready(());
         }

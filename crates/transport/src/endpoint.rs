@@ -56,6 +56,12 @@ pub trait Endpoint {
     /// Whatever was written has arrived: the peers are owed nothing by now, though connections may
     /// be open.
     fn is_delivered(&self) -> bool;
+
+    /// The program is about to end, and nobody will answer any more: what was said last and may be lost
+    /// is said once more.
+    fn take_leave(&mut self, now: Instant) {
+        let _ = now;
+    }
 }
 
 /// The least of what connections allow, for [`Endpoint::leeway`].

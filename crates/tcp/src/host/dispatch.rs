@@ -309,4 +309,12 @@ impl Host {
     fn answer(&mut self, key: Key, header: Header) {
         self.strays.push_segment(key, header);
     }
+
+    /// The program is about to end: the ACK of a FIN that came in the last second leaves once more. Were it
+    /// lost, the peer would repeat its FIN, and nobody would be there to answer.
+    pub fn take_leave(&mut self, now: Instant) {
+        for (key, ack) in self.time_wait.repeat_last_words(now) {
+            self.answer(key, ack);
+        }
+    }
 }

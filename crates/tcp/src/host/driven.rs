@@ -53,4 +53,8 @@ impl Endpoint for Host {
     fn is_delivered(&self) -> bool {
         Host::is_delivered(self)
     }
+
+    fn take_leave(&mut self, now: Instant) {
+        Host::take_leave(self, now);
+    }
 }

@@ -10,6 +10,9 @@ use crate::host::demux::Key;
 use crate::host::ports::REUSE_AFTER;
 use crate::wire::{AckType, Flags, Header, Options, Segment, Timestamps};
 
+/// When a peer that does not know the round trip repeats its FIN [RFC 6298 §2.1].
+const PEER_RTO: Duration = Duration::from_secs(1);
+
 /// All connections in TIME-WAIT.
 #[derive(Debug)]
 pub(crate) struct TimeWait {
@@ -27,6 +30,8 @@ struct Waiting {
     until: Instant,
     /// The local port goes back to [`LocalPorts`](crate::host::ports::LocalPorts).
     borrowed: bool,
+    /// Its ACK left once more, since the program was about to end.
+    repeated: bool,
 }
 
 /// What a segment for a 4-tuple in TIME-WAIT leads to.
@@ -54,7 +59,7 @@ impl TimeWait {
             self.forget(&oldest);
         }
         let until = now + self.wait;
-        self.entries.insert(key, Waiting { words, until, borrowed });
+        self.entries.insert(key, Waiting { words, until, borrowed, repeated: false });
         self.by_expiry.insert((until, key));
     }
 
@@ -72,7 +77,7 @@ impl TimeWait {
 
     /// What was known of a 4-tuple, which is known no more.
     pub(crate) fn forget(&mut self, key: &Key) -> Option<LastWords> {
-        let Waiting { words, until, borrowed } = self.entries.remove(key)?;
+        let Waiting { words, until, borrowed, .. } = self.entries.remove(key)?;
         self.by_expiry.remove(&(until, *key));
         if borrowed {
             self.over.push((*key, words.ts_recent.is_some()));
@@ -95,6 +100,18 @@ impl TimeWait {
         {
             self.forget(&key);
         }
+    }
+
+    /// The ACK of each FIN that came so lately that the peer may still repeat it, for the first time.
+    pub(crate) fn repeat_last_words(&mut self, now: Instant) -> Vec<(Key, Header)> {
+        let (entries, last) = (&mut self.entries, now + self.wait);
+        let recent = self.by_expiry.iter().rev().take_while(|(until, _)| *until + PEER_RTO > last);
+        let unrepeated = recent.filter_map(|(_, key)| {
+            let waiting = entries.get_mut(key).filter(|it| !it.repeated)?;
+            waiting.repeated = true;
+            Some((*key, waiting.words.ack(key, now)))
+        });
+        unrepeated.collect()
     }
 
     pub(crate) fn len(&self) -> usize {

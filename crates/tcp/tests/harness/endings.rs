@@ -143,6 +143,32 @@ fn close_delivers_what_was_written_and_data_for_nobody_resets() {
 }
 
 #[test]
+fn who_leaves_repeats_the_ack_of_a_fin_that_came_just_now_and_only_once() {
+    for (conn, pause, copies) in
+        both().into_iter().flat_map(|conn| [(conn.clone(), 0, 1), (conn, 2, 0)])
+    {
+        let mut raw = Raw::connected(conn);
+        let (id, now) = (raw.conn(), raw.now);
+        raw.host.close(id, now);
+        raw.drain();
+        raw.ack = raw.ack.add(1);
+        let mut fin = raw.data_header();
+        fin.flags = Flags::ACK | Flags::FIN;
+        raw.send(fin.clone(), &[]);
+        raw.now += Duration::from_secs(pause);
+        assert!(raw.host.is_idle());
+        let now = raw.now;
+        raw.host.take_leave(now);
+        assert_eq!(raw.host.is_idle(), copies == 0, "whoever waits sees it leave");
+        let again = raw.drain();
+        assert_eq!(again.len(), copies);
+        assert!(again.iter().all(|it| it.header.ack == fin.seq.add(1)));
+        raw.host.take_leave(now);
+        assert!(raw.drain().is_empty());
+    }
+}
+
+#[test]
 fn time_wait_answers_a_repeated_fin_ignores_rst_and_yields_to_a_newer_syn() {
     for conn in both() {
         let mut raw = Raw::connected(conn);

@@ -5,13 +5,14 @@
 //! least    = least round trip of the same time
 //!
 //! clear    = the last round trip passed no queue    slow start grows as `growth.rs` says, else by 2
-//! room     = rate * (flight * least + 16 ms)        it grows no further
-//! held     = rate * srtt                            once packets wait: bdp and queue
+//! room     = rate * (flight * least + 4 ms)         it grows no further
+//! held     = rate * srtt, of it rate * RTTmin bdp   once packets wait: bdp and queue
 //! ```
 //!
 //! Growth and room are those of BBR's Startup under such rates (`bbr/overshoot.rs` says why they are
-//! safe): the limit is not felt before the path is full. The 16 ms are what 802.11 and hosts gather into one
-//! burst: there the rate grows with the window. A loss then cuts what the path held, not what slow start had sent
+//! safe): the limit is not felt before the path is full. The 4 ms are what 802.11 and hosts gather into one
+//! burst: there the rate grows with the window. More of it is a queue of its own on paths of tens of milliseconds, and
+//! with 16 ms a short buffer lost twice as much. A loss then cuts what the path held, not what slow start had sent
 //! beyond it.
 
 use core::time::Duration;
@@ -22,8 +23,8 @@ use crate::flight::Peak;
 use crate::growth::{Clearance, Growth};
 use crate::sample::{AckSample, RateSource};
 
-/// Gathered into one burst, at most.
-const GATHERED: Duration = Duration::from_millis(16);
+/// Gathered into one burst.
+const GATHERED: Duration = Duration::from_millis(4);
 /// A round trip longer than the least by this part of it passed a queue [RFC 9406 §4.3]; by less than a quarter of
 /// a millisecond, hosts. On paths so near that an aggregate of 802.11 is more, doubling is fast enough.
 const RISE_DIVISOR: u32 = 8;
@@ -41,6 +42,29 @@ pub(crate) struct Arrivals {
     peak: Peak,
     /// Whether round trips passed a queue.
     clearance: Clearance,
+}
+
+/// What a path was seen to hold while packets waited, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Held {
+    /// With its queue.
+    pub(crate) all: u64,
+    /// Without.
+    bdp: u64,
+}
+
+/// Jitter shows greater rates than the path has: no more than this part of all is the path's.
+const MOST_OF_IT_PATH: f64 = 0.8;
+
+impl Held {
+    /// What is left at least when the first slow start ends with a loss.
+    ///
+    /// Deviation: as Westwood does, where [RFC 5681 §3.1] has half of FlightSize. A sender that learns of the loss when
+    /// its window has doubled keeps about as much; half of what the path was seen to hold leaves one with a short buffer
+    /// idle until the window has grown back, a segment per round trip.
+    pub(crate) fn kept(self) -> u64 {
+        self.bdp.min((self.all as f64 * MOST_OF_IT_PATH) as u64)
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -105,10 +129,12 @@ impl Arrivals {
         self.peak.behind(left)
     }
 
-    /// Bytes that the path and its queue hold; `None` unless packets wait.
-    pub(crate) fn held_at(&self, srtt: Duration) -> Option<u64> {
+    /// What the path holds; `None` unless packets wait.
+    pub(crate) fn held_at(&self, srtt: Duration) -> Option<Held> {
         let least = self.rtt_min?;
-        (srtt >= least.saturating_add(least / RISE_DIVISOR)).then(|| self.rate().bytes_in(srtt))
+        let rate = self.rate();
+        let held = || Held { all: rate.bytes_in(srtt), bdp: rate.bytes_in(least) };
+        (srtt >= least.saturating_add(least / RISE_DIVISOR)).then(held)
     }
 }
 
@@ -151,16 +177,18 @@ mod tests {
         assert_eq!(after(&first).room_for(CWND), None, "one round trip tells of no growth");
         // 16 Mbit/s are 2 000 bytes per ms, for 200 and 16 ms.
         let both = [first[0], first[1], told(110, 12, 110)];
-        assert_eq!(after(&both).room_for(CWND), Some(2_000 * 216));
+        assert_eq!(after(&both).room_for(CWND), Some(2_000 * 204));
         let later = [first[0], first[1], told(110, 12, 110), told(230, 12, 120)];
-        assert_eq!(after(&later).room_for(CWND), Some((1_500.0 * (2.0 * 110.0 + 16.0)) as u64));
+        assert_eq!(after(&later).room_for(CWND), Some((1_500.0 * (2.0 * 110.0 + 4.0)) as u64));
     }
 
     #[test]
     fn the_path_holds_what_arrives_in_a_round_trip_once_packets_wait() {
         let arrivals = after(&[told(0, 8, 100), told(100, 8, 150)]);
         assert_eq!(arrivals.held_at(Duration::from_millis(112)), None);
-        assert_eq!(arrivals.held_at(Duration::from_millis(150)), Some(150_000));
+        let held = |ms| arrivals.held_at(Duration::from_millis(ms)).unwrap();
+        assert_eq!(held(150), Held { all: 150_000, bdp: 100_000 });
+        assert_eq!((held(150).kept(), held(115).kept()), (100_000, 92_000));
     }
 
     #[test]

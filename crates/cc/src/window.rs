@@ -16,7 +16,7 @@
 
 use tack_units::{Instant, Rate};
 
-use crate::arrivals::Arrivals;
+use crate::arrivals::{Arrivals, Held};
 use crate::config::{AfterRto, Config, Pacing, WindowRules};
 use crate::prr::Prr;
 use crate::sample::{AckSample, LossKind, LossSample};
@@ -246,11 +246,23 @@ impl CongestionWindow {
         if self.in_recovery() {
             return self.ssthresh;
         }
-        let first = loss.kind == LossKind::Recovery && !self.has_avoided;
-        let seen = self.acks.srtt.filter(|_| first).and_then(|srtt| self.arrivals.held_at(srtt));
+        let seen = self.held_at_first(loss).map(|held| held.all);
         let left = loss.in_flight.saturating_add(loss.lost_bytes);
         let flight = if self.cwnd_limited { self.cwnd } else { self.arrivals.flight_behind(left) };
         self.cwnd.min(flight).min(seen.unwrap_or(u64::MAX))
+    }
+
+    /// What the path was seen to hold when the first slow start ended with this loss.
+    fn held_at_first(&self, loss: &LossSample) -> Option<Held> {
+        let first = loss.kind == LossKind::Recovery && !self.has_avoided;
+        self.acks.srtt.filter(|_| first).and_then(|srtt| self.arrivals.held_at(srtt))
+    }
+
+    /// The least that a reduction leaves: two segments [RFC 5681 §3.1 Eq. 4], and of the first slow start
+    /// [what the path holds](Held::kept).
+    fn least_left(&self, loss: &LossSample) -> u64 {
+        let kept = self.held_at_first(loss).map_or(0, Held::kept);
+        kept.min(self.cwnd).max(MIN_SSTHRESH_MSS * self.mss)
     }
 
     /// Undoes, or collapses after another timeout; what is left to the algorithm, it returns.
@@ -298,7 +310,7 @@ impl CongestionWindow {
             let (ssthresh, has_avoided) = (self.ssthresh, self.has_avoided);
             self.undo = Some(Undo { cwnd, ssthresh, has_avoided });
         }
-        self.ssthresh = ssthresh.max(MIN_SSTHRESH_MSS * self.mss);
+        self.ssthresh = ssthresh.max(self.least_left(loss));
         self.has_avoided = true;
         match loss.kind {
             LossKind::Recovery => {
@@ -443,14 +455,17 @@ pub(crate) mod tests {
             let acked = window.on_ack(&AckSample { now, acked_bytes: window.cwnd(), ..round });
             window.slow_start(acked);
         }
-        assert_eq!(window.cwnd(), 200_000 * 2 + 80_000);
+        assert_eq!(window.cwnd(), 200_000 * 2 + 20_000);
         // With 60 ms of queue, the path holds what arrives in 100 ms.
         let srtt = Some(Duration::from_millis(100));
         window.on_ack(&AckSample { now: Instant::from_millis(800), srtt, ..round });
         let lost = |window: &CongestionWindow| window.flight_at(&loss(LossKind::Recovery, 1, 1));
-        assert_eq!(lost(&window), 480_000, "less than that was sent");
+        assert_eq!(lost(&window), 420_000, "less than that was sent");
         window.set_cwnd(1_000_000);
         assert_eq!(lost(&window), 500_000);
+        let mut reduced = window.clone();
+        reduced.reduce(150_000, &loss(LossKind::Recovery, 1, 1));
+        assert_eq!(reduced.ssthresh(), Some(200_000), "the path holds as much without a queue");
         window.leave_slow_start();
         assert_eq!(lost(&window), 1_000_000);
     }

@@ -38,6 +38,10 @@ fn seconds(at: Instant) -> f64 {
     at.saturating_since(Instant::ZERO).as_secs_f64()
 }
 
+fn blocked(sample: &FlowSample) -> Option<f64> {
+    sample.blocked.map(|bytes| bytes as f64)
+}
+
 fn us(d: Duration) -> f64 {
     d.as_secs_f64() * 1e6
 }
@@ -74,7 +78,7 @@ impl<'a> Course<'a> {
     /// Quantiles over time.
     pub(crate) fn samples(&self) -> BTreeMap<String, Vec<f64>> {
         let flows = self.under_test();
-        let mut blocked: Vec<f64> = self.measured(&flows).map(|s| s.blocked as f64).collect();
+        let mut blocked: Vec<f64> = self.measured(&flows).filter_map(blocked).collect();
         if blocked.iter().all(|b| *b == 0.0) {
             return BTreeMap::new();
         }
@@ -101,7 +105,7 @@ impl<'a> Course<'a> {
 
     fn figures_of(&self, flows: &[usize]) -> BTreeMap<String, f64> {
         let mut out = BTreeMap::new();
-        let mut blocked: Vec<f64> = self.measured(flows).map(|s| s.blocked as f64).collect();
+        let mut blocked: Vec<f64> = self.measured(flows).filter_map(blocked).collect();
         for (name, q) in
             [("blocked_p50_bytes", 0.5), ("blocked_p90_bytes", 0.9), ("blocked_max_bytes", 1.0)]
         {
@@ -180,7 +184,7 @@ impl<'a> Course<'a> {
             out.insert(of("cwnd_bytes"), line(&|s| Some(s.cwnd as f64)));
             out.insert(of("rtt_min_us"), line(&|s| s.rtt_min.map(us)));
             out.insert(of("srtt_us"), line(&|s| s.srtt.map(us)));
-            out.insert(of("blocked_bytes"), line(&|s| Some(s.blocked as f64)));
+            out.insert(of("blocked_bytes"), line(&blocked));
             let pacing = |s: &FlowSample| s.pacing_rate.map(|r| r.as_bps() as f64);
             out.insert(of("pacing_bps"), line(&pacing));
             let rate = |pair: &[&(Instant, FlowSample)]| {

@@ -22,6 +22,7 @@ pub(crate) fn write_flow(
     let us = |d: Option<core::time::Duration>| {
         d.map_or_else(String::new, |d| format!("{:.1}", d.as_secs_f64() * 1e6))
     };
+    let amount = |bytes: Option<u64>| bytes.map_or_else(String::new, |bytes| bytes.to_string());
     for (at, s) in series.samples() {
         writeln!(
             out,
@@ -29,11 +30,11 @@ pub(crate) fn write_flow(
             at.saturating_since(tack_units::Instant::ZERO).as_secs_f64(),
             s.cwnd,
             s.pacing_rate.map_or_else(String::new, |r| r.as_bps().to_string()),
-            s.in_flight,
+            amount(s.in_flight),
             us(s.srtt),
             us(s.rtt_min),
             s.delivered,
-            s.blocked,
+            amount(s.blocked),
         )?;
     }
     Ok(())

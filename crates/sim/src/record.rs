@@ -61,16 +61,17 @@ pub struct FlowSample {
     pub cwnd: u64,
     /// Sender's pacing rate; `None`: as the window allows.
     pub pacing_rate: Option<Rate>,
-    /// Sender's bytes in flight.
-    pub in_flight: u64,
+    /// Sender's bytes in flight; `None`: its stack does not say.
+    pub in_flight: Option<u64>,
     /// Sender's smoothed RTT.
     pub srtt: Option<Duration>,
     /// Sender's least RTT.
     pub rtt_min: Option<Duration>,
     /// Stream bytes the far application read so far.
     pub delivered: u64,
-    /// Bytes the receiver holds and its application cannot read, for want of earlier ones.
-    pub blocked: u64,
+    /// Bytes the receiver holds and its application cannot read, for want of earlier ones; `None`: its stack does
+    /// not say.
+    pub blocked: Option<u64>,
 }
 
 impl FlowSample {
@@ -79,12 +80,12 @@ impl FlowSample {
         let guest = from.guest.as_ref();
         FlowSample {
             cwnd: info.map(|i| i.cwnd).or(guest.map(|g| g.cwnd)).unwrap_or(0),
-            pacing_rate: info.and_then(|i| i.pacing_rate),
-            in_flight: info.map_or(0, |i| i.in_flight),
+            pacing_rate: info.map_or(guest.and_then(|g| g.pacing_rate), |i| i.pacing_rate),
+            in_flight: info.map(|i| i.in_flight).or(guest.and_then(|g| g.in_flight)),
             srtt: info.and_then(|i| i.srtt).or(guest.map(|g| g.srtt)),
             rtt_min: info.and_then(|i| i.rtt_min).or(guest.and_then(|g| g.rtt_min)),
             delivered: to.received,
-            blocked: to.info.as_ref().map_or(0, |i| i.recv_blocked),
+            blocked: to.info.as_ref().map(|i| i.recv_blocked),
         }
     }
 }

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use tack_link::PacketKind;
 use tack_tcp::{ConnectionError, Info};
-use tack_units::Instant;
+use tack_units::{Instant, Rate};
 
 use crate::delays::Delays;
 use crate::video::Arrival;
@@ -47,6 +47,10 @@ pub struct SideReport<'a> {
 pub struct GuestInfo {
     /// Congestion window, bytes.
     pub cwnd: u64,
+    /// Pacing rate, if it says.
+    pub pacing_rate: Option<Rate>,
+    /// Bytes in flight, if it says.
+    pub in_flight: Option<u64>,
     /// Smoothed round trip.
     pub srtt: Duration,
     /// Least round trip, if it says.

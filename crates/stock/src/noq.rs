@@ -62,7 +62,6 @@ fn info(conn: &mut Connection) -> GuestInfo {
         rtt_min: None,
         resent: path.lost_packets,
         congestion_events: path.congestion_events,
-        iacks: 0,
-        failure: None,
+        ..GuestInfo::default()
     }
 }

@@ -237,6 +237,8 @@ impl Guest for Stack {
         let info = self.conn.as_ref()?.info();
         Some(GuestInfo {
             cwnd: info.congestion.cwnd,
+            pacing_rate: info.congestion.pacing_rate,
+            in_flight: Some(info.in_flight),
             srtt: info.srtt.unwrap_or_default(),
             rtt_min: info.rtt_min,
             resent: info.counters.data_packets_resent,

@@ -56,7 +56,6 @@ fn info(conn: &mut Connection) -> GuestInfo {
         rtt_min: Some(path.min_rtt),
         resent: path.lost_packets,
         congestion_events: path.congestion_events,
-        iacks: 0,
-        failure: None,
+        ..GuestInfo::default()
     }
 }

@@ -60,19 +60,29 @@ fn tshark_reads_captures_of_tack_and_of_plain_tcp() {
 #[test]
 fn time_series_have_a_row_per_sample_and_change_nothing() {
     let dir = tempfile::tempdir().unwrap();
-    let file = dir.path().join("series.csv");
-    let out = std::fs::File::create(&file).unwrap();
-    let recordings = Recordings { series: Some(Box::new(out)), ..Recordings::default() };
-    let scenario = scenario("tack", "[wifi]\nphy = \"n\"");
-    let result = simulate_recorded(&scenario, recordings).unwrap();
-    assert_eq!(result, simulate(&scenario).unwrap());
-    let text = std::fs::read_to_string(&file).unwrap();
-    let rows: Vec<Vec<&str>> = text.lines().map(|l| l.split(',').collect()).collect();
-    // 0.4 s in steps of 10 ms, both ends included.
-    assert_eq!(rows.len(), 1 + 41);
-    assert!(rows.iter().all(|r| r.len() == 9), "{text}");
-    let delivered: Vec<u64> = rows[1..].iter().map(|r| r[7].parse().unwrap()).collect();
-    assert!(delivered.is_sorted() && delivered[40] > 100_000, "{delivered:?}");
+    for strategy in ["tack", "quic-tack", "quinn"] {
+        let file = dir.path().join(format!("{strategy}.csv"));
+        let out = std::fs::File::create(&file).unwrap();
+        let recordings = Recordings { series: Some(Box::new(out)), ..Recordings::default() };
+        let scenario = scenario(strategy, "[wifi]\nphy = \"n\"");
+        let result = simulate_recorded(&scenario, recordings).unwrap();
+        assert_eq!(result, simulate(&scenario).unwrap());
+        let text = std::fs::read_to_string(&file).unwrap();
+        let rows: Vec<Vec<&str>> = text.lines().map(|l| l.split(',').collect()).collect();
+        // 0.4 s in steps of 10 ms, both ends included.
+        assert_eq!(rows.len(), 1 + 41);
+        assert!(rows.iter().all(|r| r.len() == 9), "{text}");
+        let column = |n: usize| -> Vec<Option<u64>> {
+            rows[1..].iter().map(|r| r[n].parse().ok()).collect()
+        };
+        let delivered = column(7);
+        assert!(delivered.is_sorted() && delivered[40] > Some(50_000), "{delivered:?}");
+        // What a stack does not tell is nothing, and not 0.
+        let (pacing, in_flight) = (column(3)[40], column(4)[40]);
+        let told = pacing > Some(1_000_000) && in_flight > Some(10_000);
+        let silent = (pacing, in_flight) == (None, None);
+        assert!(if strategy == "quinn" { silent } else { told }, "{strategy}: {:?}", rows[41]);
+    }
 }
 
 /// A writer that is full after a number of bytes.

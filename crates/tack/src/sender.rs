@@ -337,6 +337,12 @@ impl<L: Records> Sender<L> {
         self.timer.set_full(self.sent.in_flight() >= quota, now);
     }
 
+    /// The receiver acknowledges what left last as soon as it arrives: TCP's FIN [RFC 9293 §3.10.7.4]. If nothing
+    /// comes it is lost, and a probe need not wait for a TACK that is held back.
+    pub fn expect_answer(&mut self) {
+        self.timer.expect_answer();
+    }
+
     /// When a timer of the sender fires; `None` when nothing is outstanding.
     pub fn deadline(&self) -> Option<Instant> {
         (!self.sent.is_empty()).then(|| self.timer.deadline(self.path()))

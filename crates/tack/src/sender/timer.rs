@@ -7,6 +7,7 @@
 //!
 //! held back = alpha once L segments are outstanding, for then one must come;
 //!             else max(alpha, the receiver's patience at the pace of the last transmissions)
+//!             and of a probe nothing where the last transmission is answered at once, as a FIN is
 //! ```
 //!
 //! The segment that made them `L` may have left just now, while an older one waited for it at the
@@ -101,6 +102,8 @@ pub(super) struct Timer {
     patience: Duration,
     patient_until: Instant,
     last_sent: Instant,
+    /// What left last is acknowledged as soon as it arrives.
+    answered_at_once: bool,
     /// How far apart transmissions are that no timer asked for, and when the last of them was.
     pace: Pace,
     paced_at: Instant,
@@ -123,6 +126,7 @@ impl Timer {
             patience: Duration::ZERO,
             patient_until: now,
             last_sent: now,
+            answered_at_once: false,
             pace: Pace::default(),
             paced_at: now,
             by_timer: false,
@@ -140,12 +144,18 @@ impl Timer {
             self.paced_at = now;
         }
         self.last_sent = now;
+        self.answered_at_once = false;
         if idle {
             self.waiting_since = now;
             self.silent_since = now;
             self.stuck_since = now;
             self.probes = 0;
         }
+    }
+
+    /// What left last is acknowledged as soon as it arrives.
+    pub(super) fn expect_answer(&mut self) {
+        self.answered_at_once = true;
     }
 
     /// `una` is the lowest outstanding now.
@@ -192,7 +202,11 @@ impl Timer {
     fn unless_stuck(&self, path: Path) -> Instant {
         let rto = self.timeout(path);
         let usual = path.usual_rtt.unwrap_or(INITIAL_RTO / 2);
-        let wait = 2 * usual + self.held_back(self.full_since.is_some(), path) + PROBE_SLACK;
+        let held_back = match self.answered_at_once {
+            true => Duration::ZERO,
+            false => self.held_back(self.full_since.is_some(), path),
+        };
+        let wait = 2 * usual + held_back + PROBE_SLACK;
         match self.probes {
             0 => rto.min(self.last_sent.max(self.waiting_since) + wait),
             1 if self.backoff == 0 && path.lossy => {
@@ -325,6 +339,16 @@ mod tests {
         assert_eq!(t.deadline(lone), at(10 + 40 + 25 + 5));
         t.set_full(true, at(10));
         assert_eq!(t.deadline(lone), at(10 + 40 + 5 + 5));
+    }
+
+    #[test]
+    fn a_probe_for_what_is_answered_at_once_does_not_wait_for_a_receiver_to_hold_anything_back() {
+        let mut t = Timer::new(at(0));
+        t.on_sent(true, at(10));
+        t.expect_answer();
+        assert_eq!(t.deadline(path(20, 1)), at(10 + 40 + 5));
+        t.on_sent(false, at(20));
+        assert_eq!(t.deadline(path(20, 1)), at(20 + 40 + 25 + 5), "something else left since");
     }
 
     #[test]

@@ -160,14 +160,20 @@ impl Recovery {
         }
     }
 
-    /// A segment leaves; returns its PKT.SEQ under TACK.
-    pub(crate) fn on_sent(&mut self, seq: Range<u64>, now: Instant) -> Option<u64> {
+    /// A segment leaves, with a FIN or without; returns its PKT.SEQ under TACK.
+    pub(crate) fn on_sent(&mut self, seq: Range<u64>, fin: bool, now: Instant) -> Option<u64> {
         match self {
             Recovery::Plain(plain, _) => {
                 plain.on_sent(seq, now);
                 None
             }
-            Recovery::Tack(sender) => Some(sender.on_sent(seq, now)),
+            Recovery::Tack(sender) => {
+                let pkt_seq = sender.on_sent(seq, now);
+                if fin {
+                    sender.expect_answer();
+                }
+                Some(pkt_seq)
+            }
         }
     }
 

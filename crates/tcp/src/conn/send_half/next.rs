@@ -257,7 +257,7 @@ impl SendHalf {
         if let Some(leaving) = &next.leaving {
             self.rule.on_sent(leaving, next.marked);
         }
-        let pkt_seq = self.recovery.on_sent(range, now).map(|pkt_seq| pkt_seq as u32);
+        let pkt_seq = self.recovery.on_sent(range, span.fin, now).map(|pkt_seq| pkt_seq as u32);
         if !again {
             self.snd.on_fresh_sent(span);
             self.persist.on_fresh_sent();

@@ -153,7 +153,6 @@ impl Receiver {
     pub fn on_data(&mut self, arrival: &Arrival, buffer: Buffer<'_>, now: Instant) {
         let rcv_high = self.rcv_high.unwrap_or(buffer.rcv_nxt);
         let expected = self.loss.on_arrival(arrival.pkt_seq, rcv_high, now);
-        let repairs = !arrival.duplicate && arrival.bytes > 0 && buffer.rcv_high() == rcv_high;
         self.rcv_high = Some(buffer.rcv_high());
         self.data_loss.on_expected(expected.unwrap_or(0));
         // What the path itself doubled says nothing about retransmissions.
@@ -170,8 +169,6 @@ impl Receiver {
             Urgency::AtOnce
         } else if needless {
             Urgency::Needless
-        } else if repairs {
-            Urgency::Repair
         } else {
             Urgency::None
         };

@@ -32,9 +32,6 @@
 //! TACKs come before its data, nothing is left for the data to say: there it waits for as long as data usually
 //! takes to follow L segments, three times that, if that is within half an RTTmin.
 //!
-//! What fills a hole does not wait longer than an RTTmin for others: after losses of several packets the window may be
-//! one, and the sender has room for no other before it hears.
-//!
 //! What is needless tells that the sender has not heard, and is answered at once; others that follow within alpha of
 //! such an answer wait for the rest of it. A timeout in vain sends a whole window, and a TACK for each of thousands
 //! of its packets took the air from the one that would have told.
@@ -87,8 +84,6 @@ pub(super) enum Urgency {
     None,
     /// To be told that it was needless, but not of each such packet.
     Needless,
-    /// No timer's patience: it fills a hole.
-    Repair,
     /// A TACK now.
     AtOnce,
 }
@@ -140,8 +135,6 @@ pub(super) struct Schedule {
     said_by_data: bool,
     /// When data last left, and how long after other data, smoothed.
     departures: Option<(Instant, Duration)>,
-    /// Of the packets since the last TACK, one filled a hole.
-    repairs: bool,
     /// When L segments were here since then.
     unanswered: Option<Instant>,
     /// How long after that data leaves, smoothed; `None` before it ever did.
@@ -175,7 +168,6 @@ impl Schedule {
             last_due: None,
             said_by_data: false,
             departures: None,
-            repairs: false,
             unanswered: None,
             answer: None,
         }
@@ -209,12 +201,11 @@ impl Schedule {
             self.worth_at.get_or_insert(now);
         }
         let at = match urgency {
-            Urgency::None | Urgency::Repair => None,
+            Urgency::None => None,
             Urgency::Needless => Some(self.answered.map_or(now, |at| now.max(at + self.alpha))),
             Urgency::AtOnce => Some(now),
         };
         self.at_once = earliest(self.at_once, at);
-        self.repairs |= urgency == Urgency::Repair;
     }
 
     /// Packets now wait so long on the data path.
@@ -315,11 +306,6 @@ impl Schedule {
     }
 
     fn patience(&self) -> Duration {
-        let usual = self.usual_patience();
-        if self.repairs { usual.min(self.rtt_min) } else { usual }
-    }
-
-    fn usual_patience(&self) -> Duration {
         // Part of a window that grows, not of a sparse flow.
         let brisk = self.pace.last() < STARTUP_PATIENCE / 2;
         if self.regime == Regime::Startup && brisk {
@@ -354,7 +340,7 @@ impl Schedule {
         if self.at_once.take().is_some() {
             self.answered = Some(now);
         }
-        (self.said_by_data, self.repairs) = (false, false);
+        self.said_by_data = false;
     }
 
     /// `alpha` in force.

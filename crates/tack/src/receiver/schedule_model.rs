@@ -7,8 +7,6 @@ struct Model {
     frequency: Frequency,
     /// Since the last TACK: when, how many bytes, and whether data in return has acknowledged them.
     arrivals: Vec<(Instant, u64, bool)>,
-    /// Holes filled since then.
-    repairs: u32,
     /// Something has to be told at once since then.
     demanded: Option<Instant>,
     /// When something last was.
@@ -52,13 +50,6 @@ impl Model {
     }
 
     fn patience(&self) -> Duration {
-        if self.repairs == 0 {
-            return self.usual_patience();
-        }
-        self.usual_patience().min(self.frequency.rtt_min)
-    }
-
-    fn usual_patience(&self) -> Duration {
         let [gap, before] = self.gaps();
         if self.frequency.regime == Regime::Startup && gap < STARTUP_PATIENCE / 2 {
             return STARTUP_PATIENCE;
@@ -161,7 +152,6 @@ impl Model {
         };
         self.last_due = Some(self.due().unwrap().min(now));
         self.arrivals.clear();
-        self.repairs = 0;
         self.answered = self.demanded.take().map(|_| now).or(self.answered);
     }
 }
@@ -173,15 +163,13 @@ fn random_arrivals_and_polls_agree_with_the_model() {
         let regime = if next(3) == 0 { Regime::Startup } else { Regime::Steady };
         let alpha = Duration::from_micros(1 + next(120_000));
         let rtt_min = alpha * [16, 4, 0][next(3) as usize];
-        let (two_way, at_once) = (next(2) == 0, 1 + next(30));
-        let (needless, repairs) = (1 + next(30), 1 + next(30));
+        let (two_way, at_once, needless) = (next(2) == 0, 1 + next(30), 1 + next(30));
         let frequency = Frequency { rtt_min, ..frequency(regime, alpha, 1 + next(5) as u32) };
         let mut s = Schedule::new(&params(StartupAcks::PerRtt(16), 2));
         s.on_frequency(&frequency);
         let mut m = Model {
             frequency,
             arrivals: Vec::new(),
-            repairs: 0,
             demanded: None,
             answered: None,
             last_due: None,
@@ -200,16 +188,14 @@ fn random_arrivals_and_polls_agree_with_the_model() {
                 let urgency = match next(30) {
                     n if n == at_once => Urgency::AtOnce,
                     n if n == needless => Urgency::Needless,
-                    n if n == repairs => Urgency::Repair,
                     _ => Urgency::None,
                 };
                 s.on_arrival(bytes, urgency, now);
                 m.arrivals.push((now, bytes, false));
-                m.repairs += u32::from(urgency == Urgency::Repair);
                 m.unanswered.extend(m.full_at().map(|_| now));
                 m.all.push(now);
                 let earliest = match urgency {
-                    Urgency::None | Urgency::Repair => None,
+                    Urgency::None => None,
                     Urgency::Needless => m.answered.map(|at| at + alpha).max(Some(now)),
                     Urgency::AtOnce => Some(now),
                 };

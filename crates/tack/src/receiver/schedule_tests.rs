@@ -56,20 +56,6 @@ fn before_anything_is_known_l_segments_or_ten_milliseconds_count() {
 }
 
 #[test]
-fn a_lone_packet_that_fills_a_hole_waits_an_rttmin_and_not_for_a_timer() {
-    let mut s = steady(ms(2), 2);
-    s.on_arrival(1_000, Urgency::Repair, at(1));
-    assert_eq!(s.by_rules(), Some(at(1) + ms(8)));
-    s.on_tack(at(9));
-    s.on_arrival(1_000, Urgency::None, at(10));
-    assert_eq!(s.by_rules(), Some(at(10) + FLUSH), "nothing is missing");
-    // Over a long path a timer is sooner.
-    let mut s = steady(ms(20), 2);
-    s.on_arrival(1_000, Urgency::Repair, at(1));
-    assert_eq!(s.by_rules(), Some(at(1) + FLUSH));
-}
-
-#[test]
 fn startup_costs_sixteen_tacks_per_rtt_of_the_handshake() {
     // 100 segments per RTTmin of 160 ms, for ten of them: per packet that would be 1 000.
     let mut s = Schedule::new(&params(StartupAcks::PerRtt(16), 2));

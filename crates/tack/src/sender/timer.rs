@@ -7,8 +7,10 @@
 //!
 //! held back = alpha once L segments are outstanding, for then one must come;
 //!             else max(alpha, the receiver's patience at the pace of the last transmissions)
-//!             and of a probe nothing where the last transmission is answered at once, as a FIN is
 //! ```
+//!
+//! Where the last transmission is answered at once, as a FIN is, its answer follows upon that of the others: the probe
+//! leaves 2 usual RTT after it, or one after the last progress, and slack.
 //!
 //! The segment that made them `L` may have left just now, while an older one waited for it at the
 //! receiver: then the RTO counts from it, or from the older one with patience, whichever is sooner.
@@ -202,12 +204,12 @@ impl Timer {
     fn unless_stuck(&self, path: Path) -> Instant {
         let rto = self.timeout(path);
         let usual = path.usual_rtt.unwrap_or(INITIAL_RTO / 2);
-        let held_back = match self.answered_at_once {
-            true => Duration::ZERO,
-            false => self.held_back(self.full_since.is_some(), path),
-        };
-        let wait = 2 * usual + held_back + PROBE_SLACK;
+        let wait = 2 * usual + self.held_back(self.full_since.is_some(), path) + PROBE_SLACK;
         match self.probes {
+            0 if self.answered_at_once => {
+                let answered = (self.last_sent + 2 * usual).max(self.waiting_since + usual);
+                rto.min(answered + PROBE_SLACK)
+            }
             0 => rto.min(self.last_sent.max(self.waiting_since) + wait),
             1 if self.backoff == 0 && path.lossy => {
                 rto.min(self.last_sent.max(self.probed_at) + 2 * wait)
@@ -347,6 +349,9 @@ mod tests {
         t.on_sent(true, at(10));
         t.expect_answer();
         assert_eq!(t.deadline(path(20, 1)), at(10 + 40 + 5));
+        t.on_progress(at(45));
+        assert_eq!(t.deadline(path(20, 1)), at(45 + 20 + 5));
+        t.on_progress(at(15));
         t.on_sent(false, at(20));
         assert_eq!(t.deadline(path(20, 1)), at(20 + 40 + 25 + 5), "something else left since");
     }

@@ -63,6 +63,16 @@ impl<M: Machine> Future for Driver<M> {
     }
 }
 
+impl<M: Machine> Drop for Driver<M> {
+    /// With something left to do its runtime was shut down: who waits in another one must not wait for ever.
+    fn drop(&mut self) {
+        let mut state = self.0.lock();
+        if state.handles > 0 || !state.is_idle() {
+            state.abandon(&self.0);
+        }
+    }
+}
+
 /// Reads what arrived, if it has gathered for long enough. Returns whether the turn ended before the
 /// socket was empty; else `cx` is registered for the next arrival, or the alarm is set.
 fn receive_turn<M: Machine>(

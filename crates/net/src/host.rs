@@ -6,6 +6,7 @@ use std::ops::RangeInclusive;
 use tack_tcp::wire::{Codepoints, Segment};
 use tack_tcp::{ConnId, Event, EventKind, Host};
 use tack_transport::Figures;
+use tack_units::Instant;
 
 use crate::shared::Machine;
 use crate::tap::{Direction, Seen};
@@ -64,6 +65,11 @@ impl Machine for Host {
         if let Some(info) = conn.and_then(|conn| self.info(conn)) {
             tell(&Seen::Learned(&segment, &info.figures()));
         }
+    }
+
+    fn end_all(&mut self, now: Instant) {
+        let all: Vec<_> = self.connections().collect();
+        all.into_iter().for_each(|id| self.abort(id, now));
     }
 
     fn figures(&self) -> Vec<(SocketAddr, Figures)> {

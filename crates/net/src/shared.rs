@@ -57,6 +57,9 @@ pub(crate) trait Machine: tack_transport::Endpoint + fmt::Debug + Send + 'static
         let _ = tapped;
     }
 
+    /// Ends all connections at once, as far as peers can be told.
+    fn end_all(&mut self, now: Instant);
+
     /// Connections that are not over, and what they say.
     fn figures(&self) -> Vec<(SocketAddr, Figures)>;
 }
@@ -395,6 +398,15 @@ impl<M: Machine> State<M> {
         // Its driver listens to the old one.
         self.wake_driver();
         Ok(())
+    }
+
+    /// Nobody drives any more.
+    pub(crate) fn abandon(&mut self, shared: &Shared<M>) {
+        self.driver = None;
+        self.closed = true;
+        self.host.end_all(shared.clock.now());
+        self.settle(shared);
+        self.waiters.wake_everyone();
     }
 
     pub(crate) fn wake_driver(&self) {

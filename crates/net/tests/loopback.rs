@@ -358,3 +358,31 @@ async fn a_name_leads_to_whichever_of_its_addresses_is_served() {
     let lost = client.connect_plain("[::1]:1").await.unwrap_err();
     assert!(matches!(lost, ConnectError::OutOfReach), "{lost}");
 }
+
+#[test]
+fn what_another_runtime_waits_for_ends_with_that_of_the_endpoint() {
+    let runtime = || tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let (theirs, other) = (runtime(), runtime());
+    let (client, listener, mut near, far) = theirs.block_on(async {
+        let listener = TackListener::bind_plain(loopback()).unwrap();
+        let client = Endpoint::bind(loopback()).unwrap();
+        let to = listener.local_addr();
+        let (near, far) = tokio::join!(soon(client.connect_plain(to)), soon(listener.accept()));
+        (client, listener, near.unwrap(), far.unwrap().0)
+    });
+    let at = listener.local_addr();
+    let waiting = other.spawn(async move {
+        let mut byte = [0];
+        tokio::join!(soon(near.read(&mut byte)), soon(listener.accept()))
+    });
+    other.block_on(async { tokio::time::sleep(Duration::from_millis(50)).await });
+    drop(theirs);
+    other.block_on(async {
+        let (read, accepted) = waiting.await.unwrap();
+        assert!(read.is_err() && accepted.is_err(), "{read:?}, {accepted:?}");
+        soon(far.finished()).await.unwrap_err();
+        let late = soon(client.connect_plain(at)).await.unwrap_err();
+        assert!(matches!(late, ConnectError::EndpointClosed), "{late}");
+        soon(client.wait_idle()).await;
+    });
+}

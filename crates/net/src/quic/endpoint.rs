@@ -13,7 +13,7 @@ use tokio::time::sleep;
 
 use super::Connection;
 use super::connection::wait;
-use super::machine::Key;
+use super::machine::{Key, close_all};
 use crate::dial::{Reach, refused, resolve};
 use crate::driver::start;
 use crate::handle::{Handle, wait_delivered, wait_idle};
@@ -363,12 +363,7 @@ impl Endpoint {
         let shared = &self.handle.0;
         let mut state = shared.lock();
         state.closed = true;
-        let all: Vec<_> = state.host.connections().collect();
-        for id in all {
-            if let Some(conn) = state.host.connection(id) {
-                conn.close(code, reason, shared.clock.now());
-            }
-        }
+        close_all(&mut state.host, code, reason, shared.clock.now());
         state.settle(shared);
         state.waiters.wake_everyone();
     }

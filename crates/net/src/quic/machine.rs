@@ -6,6 +6,7 @@ use std::ops::RangeInclusive;
 use tack_quic::streams::{Dir, StreamEvent, StreamId};
 use tack_quic::{ConnId, Endpoint, Event};
 use tack_transport::Figures;
+use tack_units::Instant;
 
 use crate::shared::Machine;
 use crate::tap::Tapped;
@@ -44,6 +45,16 @@ impl Key {
     }
 }
 
+/// Ends all connections, and tells the peers the application's `code` and `reason`.
+pub(super) fn close_all(endpoint: &mut Endpoint, code: u64, reason: &[u8], now: Instant) {
+    let all: Vec<_> = endpoint.connections().collect();
+    for id in all {
+        if let Some(conn) = endpoint.connection(id) {
+            conn.close(code, reason, now);
+        }
+    }
+}
+
 impl Machine for Endpoint {
     type Key = Key;
 
@@ -75,6 +86,10 @@ impl Machine for Endpoint {
         while let Some(seen) = self.poll_seen() {
             tapped.note(&seen);
         }
+    }
+
+    fn end_all(&mut self, now: Instant) {
+        close_all(self, 0, b"", now);
     }
 
     fn figures(&self) -> Vec<(SocketAddr, Figures)> {

@@ -1,6 +1,7 @@
 //! How streams and connections end.
 
 use std::io::ErrorKind;
+use std::time::Duration;
 
 use tack_net::ConnectError;
 use tack_net::quic::{Config, ConnectionError, Endpoint, QuicStream};
@@ -227,4 +228,21 @@ async fn a_connection_that_one_task_uses_goes_on_after_another_left() {
     assert_eq!(soon(echoed(&first, bytes(1_000))).await, bytes(1_000));
     drop(first);
     assert_eq!(soon(echoed(&near, bytes(1_000))).await, bytes(1_000));
+}
+
+#[test]
+fn what_another_runtime_waits_for_ends_with_that_of_the_endpoint() {
+    let runtime = || tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let (theirs, other) = (runtime(), runtime());
+    let ((near, far), server) = theirs.block_on(async {
+        let server = Server::new(Config::default());
+        (server.pair().await, server)
+    });
+    let waiting = other.spawn(async move {
+        tokio::join!(soon(near.accept_bi()), soon(far.closed()), soon(server.endpoint.accept()))
+    });
+    other.block_on(async { tokio::time::sleep(Duration::from_millis(50)).await });
+    drop(theirs);
+    let (opened, _, accepted) = other.block_on(waiting).unwrap();
+    assert!(opened.is_err() && accepted.is_none());
 }

@@ -19,6 +19,7 @@ use crate::args::{Cli, Command};
 use crate::exit::{ExitCode, Failure};
 use crate::observe;
 use crate::stop::{self, Stop};
+use crate::terminal::say;
 
 /// Runs the command line and says how it ended.
 pub fn run(cli: Cli) -> ExitCode {
@@ -29,7 +30,7 @@ pub fn run(cli: Cli) -> ExitCode {
     match done {
         Ok(code) => code,
         Err(failure) => {
-            eprintln!("tack: {failure}");
+            say(format_args!("tack: {failure}"));
             failure.code
         }
     }
@@ -87,6 +88,8 @@ fn log_to_stderr(verbose: u8) {
     let _ = tracing_subscriber::fmt()
         .with_max_level(level)
         .with_writer(std::io::stderr)
+        // They would be told by `eprintln!`, and where a line cannot be written that panics.
+        .log_internal_errors(false)
         .with_target(verbose > 1)
         .try_init();
 }

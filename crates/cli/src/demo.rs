@@ -23,7 +23,9 @@ pub use args::DemoArgs;
 pub(crate) use args::{parse_preset, parse_rate, parse_share, parse_standard};
 pub use path::{Medium, Path};
 
+use crate::cmd::extras::print;
 use crate::exit::{ExitCode, Failure};
+use crate::terminal::say;
 use report::Report;
 
 /// Runs the demo and prints what it found. The status says whether every byte arrived.
@@ -35,17 +37,18 @@ pub async fn run(args: DemoArgs) -> Result<ExitCode, Failure> {
     let failed = |e: io::Error| Failure::new(ExitCode::Failed, e.to_string());
     let file = file::SourceFile::random(args.bytes()).map_err(failed)?;
     if !args.json {
-        println!("{}", report::headline(args.bytes(), &path));
+        print(format!("{}\n", report::headline(args.bytes(), &path)).as_bytes())?;
     }
     let mut report = Report::default();
     for strategy in transfer::Strategy::BOTH {
         let run = transfer::run(strategy, &file, &path).await.map_err(failed)?;
         for warning in run.warnings() {
-            eprintln!("tack: {strategy}: {warning}");
+            say(format_args!("tack: {strategy}: {warning}"));
         }
         report.runs.push(run);
     }
-    print!("{}", if args.json { report.to_json() } else { report.to_string() });
+    let shown = if args.json { report.to_json() } else { report.to_string() };
+    print(shown.as_bytes())?;
     let intact = report.runs.iter().all(|r| r.sha256_ok);
     Ok(if intact { ExitCode::Success } else { ExitCode::Integrity })
 }

@@ -4,6 +4,7 @@ use std::fmt::Display;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use crate::terminal::say;
 use tokio::time::Instant;
 
 /// Lines that are said within [`PERIOD`]; those beyond it are counted, and told with the next one.
@@ -19,8 +20,8 @@ impl Notices {
     pub fn say(&self, line: impl Display) {
         let mut ration = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match ration.take(Instant::now()) {
-            Some(0) => eprintln!("tack: {line}"),
-            Some(withheld) => eprintln!("tack: {line} (and {withheld} lines like this)"),
+            Some(0) => say(format_args!("tack: {line}")),
+            Some(withheld) => say(format_args!("tack: {line} (and {withheld} lines like this)")),
             None => {}
         }
     }

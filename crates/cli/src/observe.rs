@@ -19,6 +19,7 @@ use tack_net::{Builder, Direction, Gauge, Seen, SharedTap, Tap, quic};
 use tack_units::Instant;
 
 use crate::exit::{ExitCode, Failure};
+use crate::terminal::say;
 
 /// What the user wants to see.
 #[derive(Clone, Debug, Default, Args)]
@@ -212,7 +213,7 @@ impl<W: io::Write> Output<W> {
         let Some(out) = &mut self.out else { return };
         // What was observed should be there when the process is ended.
         if let Err(error) = write(out).and_then(|()| out.flush()) {
-            eprintln!("tack: --{}: {error}; it ends here", self.what);
+            say(format_args!("tack: --{}: {error}; it ends here", self.what));
             self.out = None;
         }
     }

@@ -1,6 +1,13 @@
-//! Asking whoever sits at the terminal.
+//! Whoever sits at the terminal: told, and asked.
 
+use std::fmt::Display;
 use std::io::{self, BufRead, IsTerminal, Write};
+
+/// Says a line on standard error. Where nobody can hear it, since a pipe was closed or a log's disk is full, that
+/// is no reason to end what it is about, as `eprintln!` would.
+pub fn say(line: impl Display) {
+    let _ = writeln!(io::stderr().lock(), "{line}");
+}
 
 /// What the user types in answer to a question; `None` if nobody is looking.
 pub fn ask(question: &str) -> Option<String> {

@@ -11,6 +11,7 @@ use crate::exit::{ExitCode, Failure};
 use crate::net::{NetConn, NetDial, Watch};
 use crate::progress::Progress;
 use crate::stop::Stop;
+use crate::terminal::say;
 use crate::transfer::TransferError;
 use crate::transfer::disk::blocking;
 use crate::transfer::frame::SenderId;
@@ -121,7 +122,7 @@ where
             stop.or(sleep(RETRY_INTERVAL)).await;
         }
         if !files.quiet {
-            eprintln!("tack: {error}; reconnecting");
+            say(format_args!("tack: {error}; reconnecting"));
         }
         lost = Some(Instant::now());
     }
@@ -147,8 +148,8 @@ where
     let (paths, follow) = (files.paths.clone(), files.follow);
     let found = blocking(move || scan(&paths, follow)).await?;
     if !again {
-        found.skipped.iter().for_each(|why| eprintln!("tack: left out: {why}"));
-        found.notes.iter().for_each(|note| eprintln!("tack: {note}"));
+        found.skipped.iter().for_each(|why| say(format_args!("tack: left out: {why}")));
+        found.notes.iter().for_each(|note| say(format_args!("tack: {note}")));
     }
     let opened = match opened {
         Some(opened) => opened,

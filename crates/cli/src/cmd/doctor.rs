@@ -10,6 +10,7 @@ use crate::perf::client::{self, Observer};
 use crate::perf::params::{Direction, TestParams, Until};
 use crate::perf::report::{Interval, Start};
 use crate::stop::Stop;
+use crate::terminal::say;
 
 /// Share of a run that is not counted: slow start is no path's rate.
 const WARM_UP: f64 = 0.25;
@@ -21,11 +22,11 @@ pub async fn run(config: DoctorConfig, stop: Stop) -> Result<ExitCode, Failure> 
     let (connector, code) = (config.security.connector()?, config.security.code.clone());
     let tack = NetDial::open(&Way::Udp, &config.host, base, connector, code).await?;
     let plain = tack.beside(plain);
-    eprintln!(
+    say(format_args!(
         "Measuring the path to {} for {:.0} s, as fast as it goes.",
         config.host,
         8.0 * config.run_seconds
-    );
+    ));
     for (direction, towards) in
         [(Direction::Forward, "From here to there"), (Direction::Reverse, "From there to here")]
     {

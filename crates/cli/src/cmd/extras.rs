@@ -31,7 +31,7 @@ pub fn man(args: &ManArgs) -> Result<ExitCode, Failure> {
 }
 
 /// A reader that has seen enough (`| head`) is no failure.
-pub(super) fn print(bytes: &[u8]) -> Result<ExitCode, Failure> {
+pub(crate) fn print(bytes: &[u8]) -> Result<ExitCode, Failure> {
     match std::io::stdout().lock().write_all(bytes) {
         Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => {
             Err(Failure::new(ExitCode::Failed, format!("cannot print: {e}")))

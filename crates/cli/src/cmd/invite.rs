@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use tack_net::HostPort;
 
 use crate::net::NetAccept;
+use crate::terminal::say;
 
 /// The words in which one command's invitation differs from another's.
 pub(super) struct Invitation<'a> {
@@ -31,10 +32,10 @@ impl Invitation<'_> {
             ip => ip.to_string(),
         };
         let host = HostPort { name: shown, port: local.port() };
-        eprintln!("{}, listening on {local} ({}).", self.doing, server.medium());
+        say(format_args!("{}, listening on {local} ({}).", self.doing, server.medium()));
         let proof = match server.fingerprint() {
             Some(key) => {
-                eprintln!("Key: {key}");
+                say(format_args!("Key: {key}"));
                 match server.door().code() {
                     Some(code) => format!("--code {code}"),
                     None => format!("--fingerprint {key}"),
@@ -42,14 +43,16 @@ impl Invitation<'_> {
             }
             None => {
                 let what = self.what;
-                eprintln!("Without encryption: anybody on the way can read and change {what}.");
+                say(format_args!(
+                    "Without encryption: anybody on the way can read and change {what}."
+                ));
                 "--insecure-plaintext".to_owned()
             }
         };
         if server.door().is_open() {
-            eprintln!("Anybody who reaches this port may {}.", self.may);
+            say(format_args!("Anybody who reaches this port may {}.", self.may));
         }
-        eprintln!("On the other machine:\n  {}", command(&host, &proof));
+        say(format_args!("On the other machine:\n  {}", command(&host, &proof)));
     }
 }
 

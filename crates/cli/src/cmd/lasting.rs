@@ -16,6 +16,7 @@ use crate::notices::Notices;
 use crate::relay::handed::{Handed, Handover, MOST_WAITING};
 use crate::relay::{Broken, Carrier, Session, Supply};
 use crate::stop::Stop;
+use crate::terminal::say;
 use crate::transfer::TransferError;
 use crate::transfer::frame::{SenderId, What};
 use crate::transfer::passage::{Asked, Asking, Dialler, answer, hear, refuse};
@@ -149,7 +150,7 @@ where
         };
         let opened = opened?;
         if !self.quiet {
-            eprintln!("tack: the connection broke; going on over another one");
+            say(format_args!("tack: the connection broke; going on over another one"));
         }
         Ok(self.opened(opened))
     }

@@ -14,6 +14,7 @@ use crate::conn::{Accept, Connection};
 use crate::exit::{ExitCode, Failure};
 use crate::net::{NetAccept, NetDial};
 use crate::stop::Stop;
+use crate::terminal::say;
 use crate::transfer::frame::What;
 
 /// Bytes copied at a time.
@@ -74,12 +75,12 @@ async fn listen(
     let transport = transport.with(|it| it.keepalive = keepalive);
     let mut server = NetAccept::listen(&config.way, local, transport, identity)?;
     if !config.quiet {
-        eprintln!("Listening on {} ({}).", server.local_addr(), server.medium());
+        say(format_args!("Listening on {} ({}).", server.local_addr(), server.medium()));
         if let Some(key) = server.fingerprint() {
-            eprintln!("Key: {key}");
+            say(format_args!("Key: {key}"));
         }
         if let Some(code) = server.door().code() {
-            eprintln!("Code: {code} (the other side needs --code {code})");
+            say(format_args!("Code: {code} (the other side needs --code {code})"));
         }
     }
     let done = if is_plain {

@@ -16,6 +16,7 @@ use crate::net::NetAccept;
 use crate::notices::Notices;
 use crate::progress::Progress;
 use crate::stop::Stop;
+use crate::terminal::say;
 use crate::transfer::disk::blocking;
 use crate::transfer::error::{Standing, TransferError};
 use crate::transfer::frame::What;
@@ -44,7 +45,7 @@ pub async fn run(config: RecvConfig, stop: Stop) -> Result<ExitCode, Failure> {
     let mut server = NetAccept::listen(&config.way, config.local, transport, identity)?;
     if !config.quiet {
         explain(&config, &server).await;
-        config.note.iter().for_each(|note| eprintln!("tack: {note}"));
+        config.note.iter().for_each(|note| say(format_args!("tack: {note}")));
     }
     let result = match &config.destination {
         Destination::Stdout => {
@@ -178,17 +179,17 @@ async fn receive_one<C: Connection>(
 
 fn report(ended: Result<Received, TransferError>, quiet: bool, notices: &Notices) {
     match ended {
-        Err(error @ TransferError::Stopped(_)) => eprintln!("tack: {error}"),
+        Err(error @ TransferError::Stopped(_)) => say(format_args!("tack: {error}")),
         Ok(received) => {
             for why in &received.skipped {
-                eprintln!("tack: the sender left out: {why}");
+                say(format_args!("tack: the sender left out: {why}"));
             }
             if !quiet {
                 let files = match received.files {
                     1 => "1 file".to_owned(),
                     n => format!("{n} files"),
                 };
-                eprintln!("received {files}, {}, verified", bytes_text(received.bytes));
+                say(format_args!("received {files}, {}, verified", bytes_text(received.bytes)));
             }
         }
         Err(error) => notices.say(format_args!("{error}; still listening")),
@@ -209,7 +210,7 @@ pub async fn to_stdout<A: Accept>(
     // It is right and it is out, whatever the sender hears of that.
     let (bytes, _) = received?;
     if !quiet {
-        eprintln!("received {}, verified", bytes_text(bytes));
+        say(format_args!("received {}, verified", bytes_text(bytes)));
     }
     Ok(ExitCode::Success)
 }

@@ -12,6 +12,7 @@ use crate::exit::{ExitCode, Failure};
 use crate::net::{NetConn, NetDial};
 use crate::progress::Progress;
 use crate::stop::Stop;
+use crate::terminal::say;
 use crate::transfer::frame::{SenderId, What as Carries};
 use crate::transfer::pipe::send_stream;
 use crate::units::{bytes_text, rate_text};
@@ -92,6 +93,6 @@ async fn open_owned(config: SendConfig) -> Result<(NetDial, NetConn), Failure> {
 fn report(config: &SendConfig, what: &str, bytes: u64, started: Instant) {
     if !config.quiet {
         let seconds = started.elapsed().as_secs_f64();
-        eprintln!("{what} in {seconds:.1} s ({})", rate_text(bytes, seconds));
+        say(format_args!("{what} in {seconds:.1} s ({})", rate_text(bytes, seconds)));
     }
 }

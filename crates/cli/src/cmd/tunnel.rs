@@ -10,6 +10,7 @@ use crate::cmd::invite::Invitation;
 use crate::exit::{ExitCode, Failure};
 use crate::net::NetAccept;
 use crate::stop::Stop;
+use crate::terminal::say;
 use crate::tunnel::client::{Service, Streams};
 use crate::tunnel::forward::Local;
 use crate::tunnel::limits::{Limits, handshakes};
@@ -94,11 +95,11 @@ fn listen(local: &Local, service: &Service) -> Result<Vec<(TcpListener, Service)
 fn announce(listener: &TcpListener, service: &Service, host: &HostPort) {
     let Ok(local) = listener.local_addr() else { return };
     match service {
-        Service::Forward(target) => eprintln!("Port {local} leads to {target} at {host}."),
+        Service::Forward(target) => say(format_args!("Port {local} leads to {target} at {host}.")),
         Service::Proxy { .. } => {
-            eprintln!("Proxy on {local} (SOCKS5, HTTP CONNECT) leads to {host}.");
+            say(format_args!("Proxy on {local} (SOCKS5, HTTP CONNECT) leads to {host}."));
         }
-        Service::Intercepted => eprintln!("What is redirected to {local} leads to {host}."),
+        Service::Intercepted => say(format_args!("What is redirected to {local} leads to {host}.")),
     }
 }
 
@@ -117,7 +118,7 @@ fn redirect(
     }
     super::extras::print(redirect.rules().as_bytes())?;
     if !config.quiet {
-        eprintln!("Above are rules for `nft -f -`; `{}` removes them.", redirect.removal());
+        say(format_args!("Above are rules for `nft -f -`; `{}` removes them.", redirect.removal()));
     }
     Ok(None)
 }

@@ -18,6 +18,7 @@ use crate::conn::Accept;
 use crate::exit::{ExitCode, Failure};
 use crate::notices::Notices;
 use crate::stop::Stop;
+use crate::terminal::say;
 
 /// Takes connections in.
 #[derive(Debug)]
@@ -172,14 +173,14 @@ async fn let_in(
         Admission::In => Ok(()),
         Admission::ByCode(next) => {
             if let Some(code) = next {
-                eprintln!("{peer} came in with the code. The next one is {code}");
+                say(format_args!("{peer} came in with the code. The next one is {code}"));
             }
             Ok(())
         }
         Admission::Refused(why, next) => {
             notices.say(format_args!("{peer} was turned away: {why}"));
             if let Some(code) = next {
-                eprintln!("tack: after too many wrong ones, the code is now {code}");
+                say(format_args!("tack: after too many wrong ones, the code is now {code}"));
             }
             let _ = stream.shutdown().await;
             Err(TlsError::Io(io::Error::new(io::ErrorKind::PermissionDenied, why)))

@@ -19,6 +19,7 @@ use super::stream::{self, Stream, StreamError};
 use super::target::Target;
 use super::udp;
 use crate::stop::Stop;
+use crate::terminal::say;
 
 /// How long a program may take to say what it wants.
 const PROXY_LIMIT: Duration = Duration::from_secs(30);
@@ -81,7 +82,9 @@ impl Streams {
                 tracing::debug!(%peer, ?service, "a program");
                 match streams.serve(program, &service).await {
                     Ok(()) => {}
-                    Err(StreamError::Refused(refusal)) => eprintln!("tack: {}", refusal.why),
+                    Err(StreamError::Refused(refusal)) => {
+                        say(format_args!("tack: {}", refusal.why))
+                    }
                     Err(error) => tracing::info!(%peer, %error, "a stream ended"),
                 }
                 drop((place, streams));

@@ -14,6 +14,7 @@ use tokio::net::TcpStream;
 
 use super::target::Target;
 use crate::exit::{ExitCode, Failure};
+use crate::terminal::say;
 
 /// Networks that are not redirected unless asked for: what is near needs no tunnel.
 const NEAR: [&str; 10] = [
@@ -118,10 +119,10 @@ pub struct Installed {
 impl Drop for Installed {
     fn drop(&mut self) {
         if let Err(error) = nft(&["delete", "table", "inet", &self.table], "") {
-            eprintln!(
+            say(format_args!(
                 "tack: nftables rules are left over: {error}; try nft delete table inet {}",
                 self.table
-            );
+            ));
         }
     }
 }

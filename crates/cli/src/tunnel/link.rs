@@ -25,6 +25,7 @@ use crate::conn::Connection as _;
 use crate::exit::{ExitCode, Failure};
 use crate::net::{NetConn, NetDial, Refusals, Watch, Way};
 use crate::stop::Stop;
+use crate::terminal::say;
 use tack_net::HostPort;
 
 /// How often we look whether the network is still the same.
@@ -303,7 +304,7 @@ impl Keeper {
             Ok((dial, conn, instance)) => {
                 self.refusals = Refusals::default();
                 if std::mem::take(&mut self.away) {
-                    eprintln!("tack: connected to {} again", self.server.host);
+                    say(format_args!("tack: connected to {} again", self.server.host));
                 }
                 self.network.peer = dial.peer();
                 if self.dial.replace(dial).is_none() {
@@ -315,7 +316,7 @@ impl Keeper {
             Err(failure) if failure.code == ExitCode::Untrusted => return Err(failure),
             Err(failure) => {
                 if !std::mem::replace(&mut self.away, true) {
-                    eprintln!("tack: {failure}; trying again");
+                    say(format_args!("tack: {failure}; trying again"));
                 }
                 // It may have moved.
                 self.dial = None;

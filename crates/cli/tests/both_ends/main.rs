@@ -45,3 +45,5 @@ mod tunnel_proxy;
 mod tunnel_roaming;
 #[cfg(target_os = "linux")]
 mod tunnel_stopped;
+#[cfg(target_os = "linux")]
+mod unheard;

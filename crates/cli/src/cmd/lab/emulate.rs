@@ -14,6 +14,7 @@ use tack_link::End;
 use super::{at, failed, print_json};
 use crate::args::lab::EmulateArgs;
 use crate::exit::{ExitCode, Failure};
+use crate::terminal::say;
 
 /// Runs both programs and prints what the path did.
 pub(super) fn emulate(args: &EmulateArgs) -> Result<ExitCode, Failure> {
@@ -28,13 +29,13 @@ pub(super) fn emulate(args: &EmulateArgs) -> Result<ExitCode, Failure> {
     let config = EmulationConfig { quantum: args.quantum, capture, ..Emulated::config() };
     let emulated = Emulated::start(&path, config).map_err(|e| failed(format!("{e:#}")))?;
     if args.command.is_empty() {
-        eprintln!(
+        say(format_args!(
             "client {} and {}, server {} and {}; `exit` ends it",
             ipv4(End::A),
             ipv6(End::A),
             ipv4(End::B),
             ipv6(End::B)
-        );
+        ));
     }
     let server = match &args.server {
         None => None,
@@ -49,7 +50,7 @@ pub(super) fn emulate(args: &EmulateArgs) -> Result<ExitCode, Failure> {
     if args.json {
         print_json(&account)?;
     } else {
-        eprint!("{account}");
+        say(account.to_string().trim_end());
     }
     Ok(if status?.success() { ExitCode::Success } else { ExitCode::Failed })
 }

@@ -19,6 +19,7 @@ use super::{
 use crate::args::lab::EnvelopeArgs;
 use crate::cmd::extras::print;
 use crate::exit::{ExitCode, Failure};
+use crate::terminal::say;
 
 /// What is printed as JSON.
 #[derive(Serialize)]
@@ -199,7 +200,7 @@ impl Sink<Option<Case>> for Cases {
         if let Some(dir) = &self.dir {
             let path = dir.join(format!("{}-{}.toml", case.property, case.draw));
             std::fs::write(&path, &case.toml)?;
-            self.bar.suspend(|| eprintln!("tack lab run {}", path.display()));
+            self.bar.suspend(|| say(format_args!("tack lab run {}", path.display())));
         } else if self.prints {
             writeln!(stdout().lock(), "\n{}", case.toml)?;
         }

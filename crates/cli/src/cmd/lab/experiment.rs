@@ -31,6 +31,7 @@ use crate::args::lab::{
 };
 use crate::cmd::extras::print;
 use crate::exit::{ExitCode, Failure};
+use crate::terminal::say;
 
 /// What came of the runs.
 struct Outcome {
@@ -118,7 +119,7 @@ pub(super) fn run_file(args: &RunArgs) -> Result<ExitCode, Failure> {
         });
     }
     let Some(report) = loaded.report(&outcome.records) else {
-        eprintln!("part of {} runs in {}", items.len(), path.display());
+        say(format_args!("part of {} runs in {}", items.len(), path.display()));
         return Ok(ExitCode::Success);
     };
     let whole = vec![(loaded, report)];
@@ -131,7 +132,7 @@ pub(super) fn run_file(args: &RunArgs) -> Result<ExitCode, Failure> {
         return print_json(&whole[0].0.json(&whole[0].1, &outcome.records));
     }
     print(whole[0].1.text().as_bytes())?;
-    eprintln!("{} runs in {}", items.len(), path.display());
+    say(format_args!("{} runs in {}", items.len(), path.display()));
     Ok(ExitCode::Success)
 }
 
@@ -201,7 +202,7 @@ fn load<'a>(
     let mut all = Vec::new();
     for ((file, experiment), is_left) in files.iter().zip(experiments).zip(left) {
         if !is_left {
-            eprintln!("without {}: --only leaves nothing of it", experiment.id);
+            say(format_args!("without {}: --only leaves nothing of it", experiment.id));
             continue;
         }
         let loaded = Loaded::of(experiment, &file.text, extent).map_err(|e| wrong(file, e))?;
@@ -229,7 +230,7 @@ pub(super) fn show(
         return Err(stopped);
     }
     if args.store.shard.is_some() {
-        eprintln!("a part of {} runs; --merge puts parts together", items.len());
+        say(format_args!("a part of {} runs; --merge puts parts together", items.len()));
         return Ok(ExitCode::Success);
     }
     let mut whole = Vec::new();

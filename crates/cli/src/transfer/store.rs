@@ -195,7 +195,7 @@ impl Store {
         let fail = |e| TransferError::disk("put in place", self.show(path))(e);
         let file = &partial.file;
         self.calls.ask_os(Call::Attributes).map_err(fail)?;
-        rustix::fs::fchmod(file, self.permissions(mode)).map_err(fail)?;
+        rustix::fs::fchmod(file, self.permissions(mode, Mode::RUSR)).map_err(fail)?;
         rustix::fs::futimens(file, &timestamps(mtime)).map_err(fail)?;
         self.sync_file(file, path).inspect_err(|_| {
             // The system may take it for written now: what it shows of it proves nothing.
@@ -341,7 +341,8 @@ impl Store {
         let ours = rustix::fs::statat(&self.partial, &marker, AtFlags::SYMLINK_NOFOLLOW).is_ok();
         if ours || overwrite {
             self.calls.ask_os(Call::Attributes).map_err(fail)?;
-            rustix::fs::fchmod(&dir, self.permissions(mode)).map_err(fail)?;
+            rustix::fs::fchmod(&dir, self.permissions(mode, Mode::RUSR | Mode::XUSR))
+                .map_err(fail)?;
             rustix::fs::futimens(&dir, &timestamps(mtime)).map_err(fail)?;
         }
         if self.durability == Durability::Synced {
@@ -406,9 +407,10 @@ impl Store {
         sync_names(&self.calls, dir)
     }
 
-    /// What our user lets a file have of what its sender says.
-    fn permissions(&self, mode: u32) -> Mode {
-        Mode::from_raw_mode(mode & 0o777) - self.umask
+    /// What our user lets a file have of what its sender says, and at least what it takes to compare it with what is
+    /// sent once more: where that is not allowed, each later transfer would fail.
+    fn permissions(&self, mode: u32, least: Mode) -> Mode {
+        (Mode::from_raw_mode(mode & 0o777) - self.umask) | least
     }
 
     fn parent_of(&self, path: &RelPath) -> rustix::io::Result<OwnedFd> {

@@ -165,6 +165,23 @@ fn a_folder_that_was_there_keeps_its_mode() {
 }
 
 #[test]
+fn what_arrives_can_be_read_by_whoever_owns_it_whatever_its_sender_says() {
+    // Else it could not be compared with what is sent once more, and each later transfer would fail.
+    let (dir, store) = temporary();
+    store.make_dir(&path("d")).unwrap();
+    let partial = store.open_partial(&ME, &path("d/f"), 0).unwrap();
+    assert!(store.place(&partial, &path("d/f"), 0o020, MTIME, false).unwrap());
+    store.finish_dir(&path("d"), 0o030, MTIME, false).unwrap();
+    let mode = |name: &str| {
+        std::fs::metadata(dir.path().join("in").join(name)).unwrap().permissions().mode() & 0o777
+    };
+    assert_eq!(
+        (mode("d"), mode("d/f")),
+        (0o530 & !umask().as_raw_mode(), 0o420 & !umask().as_raw_mode())
+    );
+}
+
+#[test]
 fn a_partial_file_is_cut_to_what_is_kept() {
     let (_dir, store) = temporary();
     store.open_partial(&ME, &path("f"), 0).unwrap().write(b"0123456789").unwrap();

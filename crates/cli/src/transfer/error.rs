@@ -248,6 +248,7 @@ impl TransferError {
             Self::Disk { .. } if self.is_full() => Code::Refused,
             Self::Disk { .. } | Self::Incomplete { .. } => Code::Io,
             Self::Silent { .. } | Self::TooSlow { .. } => Code::Busy,
+            Self::List(ListError::NoMemory) => Code::Busy,
             Self::NotOurs | Self::Version { .. } => Code::Protocol,
             Self::Frame(_) | Self::Unexpected { .. } | Self::List(_) => Code::Protocol,
             Self::Exists { .. } => Code::Exists,
@@ -272,6 +273,7 @@ impl TransferError {
     /// The command's exit status.
     pub fn exit_code(&self) -> ExitCode {
         match self {
+            Self::List(ListError::NoMemory) => ExitCode::Refused,
             Self::Frame(_) | Self::Unexpected { .. } | Self::List(_) | Self::Damaged(_) => {
                 ExitCode::Integrity
             }

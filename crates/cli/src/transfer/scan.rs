@@ -25,7 +25,7 @@ pub struct Scan {
     pub skipped: Vec<String>,
     /// What arrives otherwise than it is here.
     pub notes: Vec<String>,
-    /// Left out because it couldn't be read.
+    /// Left out because it couldn't be read, or lies too deep.
     pub unreadable: Vec<String>,
     /// Files, hard links to one of them not counted.
     files_once: usize,
@@ -44,13 +44,13 @@ struct Todo {
 /// point to; a path on the command line is always followed.
 ///
 /// # Errors
-/// If a given path is missing, two have one name, or the list is over its limits.
+/// If a given path is missing or has no name that can be sent, two have one name, or the list is over its limits.
 pub fn scan(paths: &[PathBuf], follow: bool) -> Result<Scan, TransferError> {
     let mut scan = Scan::default();
     let mut linked = BTreeSet::new();
     for given in paths {
         let name = name_of(given)?;
-        let path = RelPath::from_bytes(name.as_bytes()).map_err(ListError::Name)?;
+        let path = RelPath::from_bytes(name.as_bytes()).map_err(|e| unlisted(given, e))?;
         let meta = fs::metadata(given).map_err(absent(given, paths))?;
         if !meta.is_dir() && !meta.is_file() {
             let other =
@@ -138,14 +138,16 @@ impl Scan {
             Err(ListError::Name(e @ NameError::Escapes { .. })) => {
                 self.skipped.push(format!("{e}; with --follow its target is sent"));
             }
-            Err(e) => return Err(e.into()),
+            Err(e) => return Err(unlisted(&here.origin, e)),
         }
         let above: Vec<_> = here.above.iter().copied().chain([id]).collect();
         // The last pushed is visited first: reversed, the list is in alphabetical order.
         for origin in children.into_iter().rev() {
             let name = origin.file_name().expect("a directory's entry has a name");
-            let path = here.path.join(name).map_err(ListError::Name)?;
-            todo.push(Todo { path, origin, follow, above: above.clone() });
+            match here.path.join(name) {
+                Ok(path) => todo.push(Todo { path, origin, follow, above: above.clone() }),
+                Err(e) => self.unreadable.push(unlisted(&origin, e).to_string()),
+            }
         }
         Ok(())
     }
@@ -169,8 +171,34 @@ impl Scan {
     }
 }
 
+/// Why it cannot be in a list: nobody's fault but its own, and here is where it lies.
+fn unlisted(origin: &Path, why: impl Into<ListError>) -> TransferError {
+    TransferError::disk("send", origin)(Error::other(why.into()))
+}
+
 fn entry(path: RelPath, meta: &Metadata, kind: Kind) -> Entry {
     let nanos = u32::try_from(meta.mtime_nsec()).unwrap_or(0);
     let mtime = Mtime { seconds: meta.mtime(), nanos };
     Entry { path, mode: meta.mode() & 0o7777, mtime, kind }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::transfer::name::MAX_DEPTH;
+
+    #[test]
+    fn what_lies_too_deep_is_named_and_left_out_and_the_rest_is_sent() {
+        let dir = tempfile::tempdir().unwrap();
+        let top = dir.path().join("top");
+        fs::create_dir_all(top.join("d/".repeat(MAX_DEPTH))).unwrap();
+        fs::write(top.join("file"), "x").unwrap();
+        let found = scan(&[top], false).unwrap();
+        assert_eq!(found.list.entries().len(), MAX_DEPTH + 1, "with `top` and `file`");
+        let [left_out] = &found.unreadable[..] else { panic!("{:?}", found.unreadable) };
+        assert!(
+            left_out.contains("top/d/d/") && left_out.contains("components deep"),
+            "{left_out}"
+        );
+    }
 }

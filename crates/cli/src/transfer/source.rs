@@ -64,6 +64,21 @@ fn check_unchanged(entry: &Entry, file: &File) -> io::Result<()> {
     if same { Ok(()) } else { Err(io::Error::other("it changed while it was being sent")) }
 }
 
+/// Some file systems, as `/proc`, say of files that they have no bytes, and make some up for who reads them.
+fn is_at_its_end(file: &mut File) -> io::Result<()> {
+    match file.read(&mut [0]) {
+        Ok(0) => Ok(()),
+        Ok(_) => Err(without_size()),
+        Err(e) => Err(e),
+    }
+}
+
+fn without_size() -> io::Error {
+    io::Error::other(
+        "it has another size than it says; what comes out of it is sent by `tack send -`",
+    )
+}
+
 /// The state of hashing the first `bytes` of the file at `index`.
 pub fn hash_origin(
     list: &FileList,
@@ -133,14 +148,16 @@ impl Source {
             buffer.resize(HEADER + want, 0);
             if let Err(e) = file.read_exact(&mut buffer[HEADER..]) {
                 // It may have become shorter.
-                return Ok(check_unchanged(entry, &file).and(Err(e)));
+                let short = e.kind() == io::ErrorKind::UnexpectedEof;
+                let why = if short { without_size() } else { e };
+                return Ok(check_unchanged(entry, &file).and(Err(why)));
             }
             hasher.update(&buffer[HEADER..]);
             buffer[..HEADER].copy_from_slice(&frame::data_header(want));
             self.event(Event::Data(buffer))?;
             left -= want as u64;
         }
-        if let Err(e) = check_unchanged(entry, &file) {
+        if let Err(e) = check_unchanged(entry, &file).and_then(|()| is_at_its_end(&mut file)) {
             return Ok(Err(e));
         }
         self.event(Event::End(*hasher.finalize().as_bytes())).map(Ok)
@@ -167,28 +184,47 @@ mod tests {
     use super::*;
     use crate::transfer::scan::scan;
 
+    /// The last that is heard of a file, where each event is followed by `meanwhile`.
+    fn last_event(at: &Path, meanwhile: impl Fn()) -> Option<Event> {
+        let found = scan(&[at.to_owned()], false).unwrap();
+        let (events, mut heard, _spent, spare) = channels();
+        let (list, origins) = (Arc::new(found.list), Arc::new(found.origins));
+        let source = Source { list, origins, events, spare };
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(async {
+            let start = Start { index: 0, resume: None };
+            tokio::task::spawn_blocking(move || source.run(vec![start]));
+            let mut last = heard.recv().await;
+            while let Some(event) = heard.recv().await {
+                meanwhile();
+                last = Some(event);
+            }
+            last
+        })
+    }
+
     #[test]
     fn a_file_that_becomes_shorter_under_way_is_said_to_have_changed() {
         let dir = tempfile::tempdir().unwrap();
         let at = dir.path().join("f");
         let file = File::create(&at).unwrap();
         file.set_len(100 * CHUNK as u64).unwrap();
-        let found = scan(std::slice::from_ref(&at), false).unwrap();
-        let (events, mut heard, _spent, spare) = channels();
-        let (list, origins) = (Arc::new(found.list), Arc::new(found.origins));
-        let source = Source { list, origins, events, spare };
-        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        let last = runtime.block_on(async {
-            let start = Start { index: 0, resume: None };
-            tokio::task::spawn_blocking(move || source.run(vec![start]));
-            let mut last = heard.recv().await;
-            while let Some(event) = heard.recv().await {
-                file.set_len(1).unwrap();
-                last = Some(event);
-            }
-            last
-        });
+        let last = last_event(&at, || file.set_len(1).unwrap());
         let Some(Event::Skip { reason, .. }) = last else { panic!("{last:?}") };
         assert!(reason.contains("it changed while it was being sent"), "{reason}");
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_file_that_has_more_or_less_than_its_size_is_left_out_and_not_called_sent() {
+        // The first says that it has no bytes, the second that it has a page.
+        for at in ["/proc/self/status", "/sys/kernel/mm/transparent_hugepage/enabled"] {
+            if !Path::new(at).exists() {
+                continue;
+            }
+            let last = last_event(Path::new(at), || {});
+            let Some(Event::Skip { reason, .. }) = last else { panic!("{at}: {last:?}") };
+            assert!(reason.contains("another size than it says"), "{reason}");
+        }
     }
 }

@@ -313,7 +313,8 @@ fn two_paths_with_one_name_are_refused_before_anything_is_sent() {
     }
     let both = [dir.path().join("x/f"), dir.path().join("y/f")];
     let error = scan(&both, false).unwrap_err();
-    assert!(error.to_string().contains("listed twice"), "{error}");
+    assert!(error.to_string().contains("y/f`: `f` is listed twice"), "{error}");
+    assert_eq!(error.exit_code(), ExitCode::Failed, "no peer has sent anything yet");
 }
 
 #[test]

@@ -28,6 +28,7 @@ pub mod pool;
 pub mod protocol;
 pub mod proxy;
 pub mod server;
+mod sockets;
 pub mod stream;
 pub mod streams;
 pub mod target;

@@ -2,17 +2,15 @@
 //! behind them.
 
 use std::io;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
-use tokio::net::{TcpListener, TcpSocket};
+use tokio::net::TcpListener;
 
+use super::sockets::listener;
 use super::target::{Host, Target};
 use crate::net::OwnAddress;
 use tack_net::HostPort;
-
-/// Programs that wait to be taken in; the system may allow fewer.
-const QUEUE: u32 = 4_096;
 
 /// `[BIND:]PORT`: where programs connect to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -126,21 +124,17 @@ impl Local {
             None => {
                 let four = listener((Ipv4Addr::LOCALHOST, self.port).into())?;
                 let port = four.local_addr()?.port();
-                let six = listener((Ipv6Addr::LOCALHOST, port).into());
-                Ok([Some(four), six.ok()].into_iter().flatten().collect())
+                let six = match listener((Ipv6Addr::LOCALHOST, port).into()) {
+                    // Who says localhost would reach another program.
+                    Err(e) if self.port != 0 && e.kind() == io::ErrorKind::AddrInUse => {
+                        return Err(e);
+                    }
+                    six => six.ok(),
+                };
+                Ok([Some(four), six].into_iter().flatten().collect())
             }
         }
     }
-}
-
-/// Programs that connect while the queue is full wait for a second, and then twice as long each time.
-fn listener(at: SocketAddr) -> io::Result<TcpListener> {
-    let socket = if at.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
-    // As tokio's own listeners: what is left of old connections does not keep the port.
-    #[cfg(unix)]
-    socket.set_reuseaddr(true)?;
-    socket.bind(at)?;
-    socket.listen(QUEUE)
 }
 
 #[cfg(test)]
@@ -163,6 +157,14 @@ mod tests {
             let forward: PortForward = text.parse().unwrap();
             assert_eq!((&forward.local, forward.target.to_string().as_str()), (&expected, target));
         }
+    }
+
+    #[tokio::test]
+    async fn a_port_that_another_program_has_on_one_loopback_address_is_taken() {
+        let Ok(other) = TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).await else { return };
+        let port = other.local_addr().unwrap().port();
+        let local = Local { bind: None, port };
+        assert_eq!(local.listen().unwrap_err().kind(), io::ErrorKind::AddrInUse);
     }
 
     #[test]

@@ -14,6 +14,7 @@ use super::egress::connect;
 use super::limits::{LOOK, Ledger, Limits};
 use super::message::read_message;
 use super::protocol::{Answer, Cause, Greeting, Name, Open, Opened, Refusal};
+use super::sockets::datagrams;
 use super::streams::Streams;
 use super::target::Target;
 use super::udp;
@@ -196,7 +197,7 @@ impl<C: Connection> Service<C> {
         };
         drop(waits);
         seat.holding().carried_by(&conn);
-        let socket = udp::any_socket().await?;
+        let socket = datagrams()?;
         let answer = Answer::Opened(Opened { position: 0, from: socket.local_addr()? });
         conn.write_all(&answer.bytes()).await?;
         conn.flush().await?;

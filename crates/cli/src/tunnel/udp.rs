@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::net::{Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use tokio::time::sleep;
 
 use super::allow::AllowList;
 use super::datagram::{Datagram, MAX_FRAME_BYTES};
-use super::egress::{resolve, wildcard};
+use super::egress::resolve;
 use super::protocol::Refusal;
 use super::target::{Host, Target};
 use crate::conn::Connection;
@@ -123,17 +123,6 @@ async fn send_out(
         tracing::debug!(%to, %error, "a datagram was not sent");
     }
     Ok(())
-}
-
-/// A socket for the server's end: of both families where the system has them.
-///
-/// # Errors
-/// No socket is left.
-pub async fn any_socket() -> io::Result<UdpSocket> {
-    match UdpSocket::bind((Ipv6Addr::UNSPECIFIED, 0)).await {
-        Ok(socket) => Ok(socket),
-        Err(_) => UdpSocket::bind(wildcard(std::net::Ipv4Addr::UNSPECIFIED.into())).await,
-    }
 }
 
 /// The client's end, as long as the program keeps its connection `control`. Only datagrams of who

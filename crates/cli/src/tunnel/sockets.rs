@@ -1,0 +1,78 @@
+//! The kernel's own sockets, which a tunnel's programs and targets speak to.
+
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use socket2::{Domain, Socket, Type};
+use tokio::net::{TcpListener, UdpSocket};
+
+/// Programs that wait to be taken in; the system may allow fewer.
+const QUEUE: i32 = 4_096;
+
+/// Listens on `at`. Programs that connect while the queue is full wait for a second, and then twice as long each
+/// time.
+///
+/// # Errors
+/// The address is taken or not ours.
+pub(super) fn listener(at: SocketAddr) -> io::Result<TcpListener> {
+    let socket = socket(at, Type::STREAM)?;
+    // As tokio's own listeners: what is left of old connections does not keep the port.
+    #[cfg(unix)]
+    socket.set_reuse_address(true)?;
+    socket.bind(&at.into())?;
+    socket.listen(QUEUE)?;
+    TcpListener::from_std(socket.into())
+}
+
+/// A socket for datagrams: of both families where the system has them.
+///
+/// # Errors
+/// No socket is left.
+pub(super) fn datagrams() -> io::Result<UdpSocket> {
+    let bound = |at: SocketAddr| {
+        let socket = socket(at, Type::DGRAM)?;
+        socket.bind(&at.into())?;
+        UdpSocket::from_std(socket.into())
+    };
+    bound((Ipv6Addr::UNSPECIFIED, 0).into()).or_else(|_| bound((Ipv4Addr::UNSPECIFIED, 0).into()))
+}
+
+/// What is bound to all addresses of IPv6 is to take IPv4, too, whatever the system does unless told
+/// (`net.ipv6.bindv6only`).
+fn socket(at: SocketAddr, kind: Type) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::for_address(at), kind, None)?;
+    if at.is_ipv6() && at.ip().is_unspecified() {
+        // Refused where the system has no such sockets; then it is IPv6 only.
+        let _ = socket.set_only_v6(false);
+    }
+    socket.set_nonblocking(true)?;
+    Ok(socket)
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use socket2::SockRef;
+    use tack_device::{Netns, NetnsError};
+
+    use super::*;
+
+    #[test]
+    fn all_addresses_are_those_of_both_families_whatever_is_the_systems_custom() {
+        let machine = match Netns::new() {
+            Ok(machine) => machine,
+            Err(e @ NetnsError::NotPermitted) => return eprintln!("skipped: {e}"),
+            Err(e) => panic!("{e}"),
+        };
+        let are_alone = machine.enter(|| {
+            std::fs::write("/proc/sys/net/ipv6/bindv6only", "1").unwrap();
+            let runtime =
+                tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
+            let _inside = runtime.enter();
+            let listener = listener((Ipv6Addr::UNSPECIFIED, 0).into()).unwrap();
+            let datagrams = datagrams().unwrap();
+            [SockRef::from(&listener).only_v6(), SockRef::from(&datagrams).only_v6()]
+                .map(Result::unwrap)
+        });
+        assert_eq!(are_alone.unwrap(), [false, false]);
+    }
+}

@@ -141,8 +141,9 @@ impl Handshake {
             return if too_long { Err(ProxyError::Head) } else { Ok(Output::Wait) };
         };
         let rest = self.buffer.split_off(end + 4);
-        let head = std::str::from_utf8(&self.buffer).map_err(|_| ProxyError::Head)?;
-        let line = head.lines().next().unwrap_or_default();
+        // Fields may have bytes that are no text [RFC 9110 §5.5]; nobody reads them here.
+        let line = self.buffer.split(|byte| b"\r\n".contains(byte)).next().unwrap_or_default();
+        let line = std::str::from_utf8(line).map_err(|_| ProxyError::Head)?;
         let mut words = line.split(' ');
         let (method, authority, version) = (words.next(), words.next(), words.next());
         let Some((method, (authority, version))) = method.zip(authority.zip(version)) else {

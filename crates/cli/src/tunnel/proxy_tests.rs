@@ -48,6 +48,15 @@ fn a_request_means_the_same_however_it_is_cut() {
 }
 
 #[test]
+fn a_field_of_http_may_have_bytes_that_are_no_text() {
+    let (_, wants) =
+        speak(b"CONNECT example.org:443 HTTP/1.1\r\nUser-Agent: \xe9\r\n\r\n", 7).unwrap();
+    assert_eq!(wants.unwrap().0, connect("example.org", 443));
+    let no_text = speak(b"CONNECT \xe9.example.org:443 HTTP/1.1\r\n\r\n", 7);
+    assert_eq!(no_text.unwrap_err(), ProxyError::Head);
+}
+
+#[test]
 fn datagrams_are_asked_for_with_any_address() {
     let asked = b"\x05\x02\x00\x02\x05\x03\x00\x01\x00\x00\x00\x00\x00\x00";
     let (_, wants) = speak(asked, 3).unwrap();

@@ -7,12 +7,14 @@ use tack_net::ConnConfig;
 use crate::args::perf::{PerfConfig, Side};
 use crate::exit::{ExitCode, Failure};
 use crate::net::{NetAccept, NetDial};
+use crate::perf::PerfError;
 use crate::perf::affinity::Pinned;
 use crate::perf::background::{self, PidFile};
 use crate::perf::client;
 use crate::perf::out::Out;
 use crate::perf::server::{Door, serve_one};
 use crate::stop::Stop;
+use crate::terminal::say;
 
 use shown::Shown;
 
@@ -21,7 +23,7 @@ pub async fn run(config: PerfConfig, stop: Stop) -> Result<ExitCode, Failure> {
     if config.output.daemon && !config.detached {
         return background::start();
     }
-    config.notes.iter().for_each(|note| eprintln!("tack: {note}"));
+    config.notes.iter().for_each(|note| say(format_args!("tack: {note}")));
     let pin = |processor| {
         let no = |e| format!("-A {processor}: there is no such processor, or it is not ours ({e})");
         Pinned::to(processor).map_err(|e| Failure::usage(no(e)))
@@ -35,9 +37,12 @@ pub async fn run(config: PerfConfig, stop: Stop) -> Result<ExitCode, Failure> {
             let encrypted = connector.is_some();
             let (way, transport) = (&config.way, config.conn_config());
             let dial = NetDial::open_from(&origin, way, &host, transport, connector, security.code);
-            let dial = stop.or(dial).await.unwrap_or_else(|| Err(Failure::interrupted()))?;
-            let dial = dial.within(connect_timeout);
+            let dial = stop.or(dial).await.unwrap_or_else(|| Err(Failure::interrupted()));
             let mut shown = Shown::new(&config, out, encrypted, Some(&host));
+            let dial = match dial {
+                Ok(dial) => dial.within(connect_timeout),
+                Err(failure) => return shown.asked(Err(PerfError::Dial(failure))),
+            };
             shown.versions();
             shown.line(&format!("Connecting to host {}, port {}", host.name, host.port));
             let result = client::run(&dial, &params, config.interval, &mut shown, &stop).await;
@@ -90,7 +95,7 @@ async fn serve(
             done if one_off || stop.is_asked() => return done,
             Ok(_) => {}
             Err(failure) if config.detached => out.line(&format!("tack: {failure}")),
-            Err(failure) => eprintln!("tack: {failure}"),
+            Err(failure) => say(format_args!("tack: {failure}")),
         }
     }
 }
@@ -99,7 +104,7 @@ async fn serve(
 fn let_go(config: &PerfConfig, out: &Out, lines: &[String]) -> Result<(), Failure> {
     // What goes to a file is still owed to the user, who has to know the key.
     if config.output.logfile.is_some() || config.output.json || config.output.json_stream {
-        lines.iter().for_each(|line| println!("{line}"));
+        super::extras::print(format!("{}\n", lines.join("\n")).as_bytes())?;
     }
     out.take_heard();
     background::detach().map_err(|e| Failure::new(ExitCode::Failed, format!("-D: {e}")))

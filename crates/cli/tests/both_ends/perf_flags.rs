@@ -176,6 +176,15 @@ fn a_stream_of_json_has_a_line_for_each_thing_that_happens() {
 }
 
 #[test]
+fn programs_are_told_in_json_that_a_host_has_no_address() {
+    let home = tempdir().unwrap();
+    let asked = tack(home.path(), "perf -c nowhere.invalid -t 1 --json").output().unwrap();
+    assert_eq!(asked.status.code(), Some(1));
+    let document: Value = serde_json::from_slice(&asked.stdout).unwrap();
+    assert!(document["error"].as_str().unwrap().contains("nowhere.invalid"));
+}
+
+#[test]
 fn lines_have_a_title_a_time_one_unit_and_on_demand_every_detail() {
     let home = tempdir().unwrap();
     let (_server, port) = server(home.path(), "");

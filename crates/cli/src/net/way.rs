@@ -107,7 +107,9 @@ impl Way {
     /// What to look at when nobody answers.
     pub(super) fn hint(&self) -> &'static str {
         match self {
-            Way::Udp => "is the other side started, and does a firewall let UDP through?",
+            Way::Udp => {
+                "is the other side started, without --quic as this one, and does a firewall let UDP through?"
+            }
             Way::Quic => {
                 "is the other side started, with --quic as well, and does a firewall let UDP through?"
             }

@@ -127,7 +127,7 @@ async fn answer(mut stream: TcpStream) -> io::Result<()> {
     while !head.ends_with(b"\r\n\r\n") && head.len() < MAX_HEAD_BYTES {
         head.push(stream.read_u8().await?);
     }
-    let (status, body) = match head.starts_with(b"GET /metrics ") || head.starts_with(b"GET / ") {
+    let (status, body) = match asks_for_metrics(&head) {
         true => ("200 OK", render(&super::passed(), &super::readings())),
         false => ("404 Not Found", "metrics are at /metrics\n".to_owned()),
     };
@@ -138,6 +138,13 @@ async fn answer(mut stream: TcpStream) -> io::Result<()> {
     );
     stream.write_all(&[head.as_bytes(), body.as_bytes()].concat()).await?;
     stream.shutdown().await
+}
+
+/// Whatever follows a question mark: Prometheus sends the `params` of a job.
+fn asks_for_metrics(head: &[u8]) -> bool {
+    let target = head.strip_prefix(b"GET ").unwrap_or_default();
+    let path = target.split(|byte| b" ?".contains(byte)).next().unwrap_or_default();
+    [&b"/metrics"[..], b"/"].contains(&path)
 }
 
 /// The text.
@@ -253,6 +260,21 @@ mod tests {
     use tack_net::wire::{Codepoints, Segment};
 
     use super::*;
+
+    #[test]
+    fn who_asks_with_parameters_is_answered_as_who_asks_without() {
+        for asked in ["/metrics", "/", "/metrics?x=1&y", "/?"] {
+            assert!(
+                asks_for_metrics(format!("GET {asked} HTTP/1.1\r\n\r\n").as_bytes()),
+                "{asked}"
+            );
+        }
+        for other in
+            ["GET /metric HTTP/1.1", "GET /metrics/x HTTP/1.1", "POST /metrics HTTP/1.1", ""]
+        {
+            assert!(!asks_for_metrics(other.as_bytes()), "{other}");
+        }
+    }
 
     #[test]
     fn every_line_is_a_comment_or_a_name_with_a_number() {

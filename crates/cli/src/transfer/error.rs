@@ -239,12 +239,14 @@ impl TransferError {
         }
     }
 
-    /// What to tell the peer; `None` where it is gone or told us itself.
+    /// What to tell the peer; `None` where it is gone or told us itself. One that was silent, as a machine asleep is, and
+    /// comes back finds the connection closed: then it goes on over another one.
     pub fn code_for_peer(&self) -> Option<Code> {
         Some(match self {
             Self::Connection { .. } | Self::Closed { .. } | Self::Peer { .. } | Self::Moved => {
                 return None;
             }
+            Self::Silent { during, .. } if *during != "opening" => return None,
             Self::Disk { .. } if self.is_full() => Code::Refused,
             Self::Disk { .. } | Self::Incomplete { .. } => Code::Io,
             Self::Silent { .. } | Self::TooSlow { .. } => Code::Busy,

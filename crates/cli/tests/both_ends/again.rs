@@ -2,6 +2,8 @@
 //! connection, and every byte arrives.
 
 use std::fs;
+use std::future::poll_fn;
+use std::path::Path;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
@@ -127,6 +129,16 @@ struct Laptop {
 }
 
 impl Laptop {
+    fn new(net: Net, spells: Vec<usize>) -> Laptop {
+        Laptop {
+            net,
+            spells: Arc::new(Mutex::new(spells)),
+            courses: Arc::default(),
+            left: Arc::default(),
+            took: Arc::default(),
+        }
+    }
+
     /// A connection, after a handshake of 100 ms.
     async fn dial(self) -> Result<(Nothing, Fading), Failure> {
         sleep(Duration::from_millis(100)).await;
@@ -158,13 +170,7 @@ fn files_whose_network_changes_at_any_byte_go_on_within_two_seconds_and_arrive_w
         let took = Arc::<Mutex<Vec<Duration>>>::default();
         let files = Files { paths: vec![tree.clone()], follow: false, quiet: true };
         let sent = beside_recv(&inbox, async |net| {
-            let laptop = Laptop {
-                net,
-                spells: Arc::new(Mutex::new(spells.clone())),
-                courses: Arc::default(),
-                left: Arc::default(),
-                took: took.clone(),
-            };
+            let laptop = Laptop { took: took.clone(), ..Laptop::new(net, spells.clone()) };
             let open = || laptop.clone().dial();
             let (quiet, never) = (Progress::hidden(), Stop::never());
             send_files(&files, open, |_| ME, (&quiet, &never)).await
@@ -175,4 +181,51 @@ fn files_whose_network_changes_at_any_byte_go_on_within_two_seconds_and_arrive_w
         assert!(took.iter().all(|took| took.as_secs_f64() <= 2.0), "seed {seed}: {took:?}");
         assert!(!took.is_empty(), "seed {seed}: no change of networks");
     }
+}
+
+/// Does nothing for `pause` once `is_due`, as a machine asleep or a process that was stopped.
+async fn stopped_for<T>(
+    pause: Duration,
+    is_due: impl Fn() -> bool,
+    work: impl Future<Output = T>,
+) -> T {
+    let mut work = std::pin::pin!(work);
+    let early = poll_fn(|cx| match work.as_mut().poll(cx) {
+        Poll::Ready(done) => Poll::Ready(Some(done)),
+        Poll::Pending if is_due() => Poll::Ready(None),
+        Poll::Pending => Poll::Pending,
+    });
+    if let Some(done) = early.await {
+        return done;
+    }
+    sleep(pause).await;
+    work.await
+}
+
+/// Whether some of a file has arrived that has not got its name yet.
+fn is_under_way(inbox: &Path) -> bool {
+    let bytes = |entry: std::io::Result<fs::DirEntry>| entry?.metadata().map(|meta| meta.len());
+    let partials = fs::read_dir(inbox.join(".tack-partial"));
+    partials.is_ok_and(|mut all| all.any(|entry| bytes(entry).is_ok_and(|bytes| bytes > 0)))
+}
+
+#[test]
+fn a_sender_that_was_stopped_for_longer_than_its_receiver_waits_goes_on() {
+    let home = tempdir().unwrap();
+    let (tree, inbox) = (home.path().join("tree"), home.path().join("in"));
+    fs::create_dir(&tree).unwrap();
+    fs::write(tree.join("long"), random_bytes(&mut rng(7), 8_000_000)).unwrap();
+    let files = Files { paths: vec![tree.clone()], follow: false, quiet: true };
+    let (sent, connections) = beside_recv(&inbox, async |net| {
+        let laptop = Laptop::new(net, Vec::new());
+        let open = || laptop.clone().dial();
+        let (quiet, never) = (Progress::hidden(), Stop::never());
+        let sending = send_files(&files, open, |_| ME, (&quiet, &never));
+        let pause = Duration::from_secs(90);
+        let sent = stopped_for(pause, || is_under_way(&inbox), sending).await;
+        (sent, laptop.courses.lock().unwrap().len())
+    });
+    sent.unwrap();
+    assert_eq!(connections, 2);
+    assert_eq!(snapshot(&tree), snapshot(&inbox.join("tree")));
 }

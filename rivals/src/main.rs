@@ -50,6 +50,8 @@ pub(crate) enum Stack {
     Noq,
     #[cfg(feature = "s2n")]
     S2n,
+    #[cfg(feature = "quiche")]
+    Quiche,
     #[cfg(feature = "utp")]
     Utp,
     /// Datagrams that nobody acknowledges: the bound.

@@ -3,6 +3,8 @@
 #[cfg(feature = "noq")]
 mod noq;
 mod quic_tack;
+#[cfg(feature = "quiche")]
+pub(crate) mod quiche;
 #[cfg(feature = "quinn")]
 mod quinn;
 #[cfg(feature = "s2n")]
@@ -24,6 +26,9 @@ pub(crate) const RECV_BUFFER_BYTES: usize = 8 << 20;
 pub(crate) const SEND_BUFFER_BYTES: usize = 4 << 20;
 /// Most that any stream may have under way: as in the kernel's `tcp_rmem` there.
 pub(crate) const WINDOW_BYTES: u32 = 64 << 20;
+/// Connections of a server where it bounds them: as many as any workload has at a time, so that none sends
+/// clients away or has them ask twice.
+const MAX_CONNECTIONS: usize = 4_096;
 
 /// What this is, for the report.
 pub(crate) fn version(stack: Stack) -> String {
@@ -48,6 +53,8 @@ pub(crate) fn version(stack: Stack) -> String {
         Stack::Noq => of("noq"),
         #[cfg(feature = "s2n")]
         Stack::S2n => of("s2n-quic"),
+        #[cfg(feature = "quiche")]
+        Stack::Quiche => of("quiche"),
         #[cfg(feature = "utp")]
         Stack::Utp => of("librqbit-utp"),
         Stack::Udp => of("quinn-udp"),
@@ -65,6 +72,8 @@ pub(crate) enum Listener {
     Noq(::noq::Endpoint),
     #[cfg(feature = "s2n")]
     S2n(tokio::sync::Mutex<s2n_quic::Server>),
+    #[cfg(feature = "quiche")]
+    Quiche(quiche::Server),
     #[cfg(feature = "utp")]
     Utp(std::sync::Arc<librqbit_utp::UtpSocketUdp>),
 }
@@ -80,6 +89,8 @@ pub(crate) enum Incoming {
     Noq(::noq::Incoming),
     #[cfg(feature = "s2n")]
     S2n(s2n_quic::Connection),
+    #[cfg(feature = "quiche")]
+    Quiche(std::sync::Arc<quiche::Connection>),
     #[cfg(feature = "utp")]
     Utp(Box<librqbit_utp::UtpStream>),
 }
@@ -98,6 +109,8 @@ impl Listener {
             Stack::Noq => Listener::Noq(noq::serve(settings)?),
             #[cfg(feature = "s2n")]
             Stack::S2n => Listener::S2n(tokio::sync::Mutex::new(s2n::serve(settings)?)),
+            #[cfg(feature = "quiche")]
+            Stack::Quiche => Listener::Quiche(quiche::Server::bind(settings)?),
             #[cfg(feature = "utp")]
             Stack::Utp => Listener::Utp(utp::socket(any(settings.port)).await?),
             Stack::Udp => anyhow::bail!("datagrams have no streams"),
@@ -122,6 +135,8 @@ impl Listener {
             Listener::S2n(server) => {
                 Incoming::S2n(server.lock().await.accept().await.ok_or(anyhow::anyhow!(ENDED))?)
             }
+            #[cfg(feature = "quiche")]
+            Listener::Quiche(server) => Incoming::Quiche(server.accept().await?),
             #[cfg(feature = "utp")]
             Listener::Utp(socket) => Incoming::Utp(Box::new(socket.accept().await?)),
         })
@@ -153,6 +168,10 @@ impl Incoming {
                 let stream = stream.ok_or(anyhow::anyhow!("no stream came"))?;
                 Ok(Stream::S2n(stream, connection.handle()))
             }
+            #[cfg(feature = "quiche")]
+            Incoming::Quiche(connection) => {
+                Ok(Stream::Quiche(quiche::Stream::accept(connection).await?))
+            }
             #[cfg(feature = "utp")]
             Incoming::Utp(stream) => Ok(Stream::Plain(stream)),
         }
@@ -175,6 +194,8 @@ enum Over {
     Noq(::noq::Endpoint),
     #[cfg(feature = "s2n")]
     S2n(Box<s2n_quic::Client>),
+    #[cfg(feature = "quiche")]
+    Quiche(quiche::Client),
     #[cfg(feature = "utp")]
     Utp(std::sync::Arc<librqbit_utp::UtpSocketUdp>),
 }
@@ -191,6 +212,8 @@ impl Dialer {
             Stack::Noq => Over::Noq(noq::client(&ask.settings)?),
             #[cfg(feature = "s2n")]
             Stack::S2n => Over::S2n(Box::new(s2n::client(&ask.settings)?)),
+            #[cfg(feature = "quiche")]
+            Stack::Quiche => Over::Quiche(quiche::Client::new(&ask.settings)?),
             #[cfg(feature = "utp")]
             Stack::Utp => Over::Utp(utp::socket(any(0)).await?),
             Stack::Udp => anyhow::bail!("datagrams have no streams"),
@@ -218,6 +241,8 @@ impl Dialer {
             }
             #[cfg(feature = "s2n")]
             Over::S2n(client) => s2n::connect(client, peer).await,
+            #[cfg(feature = "quiche")]
+            Over::Quiche(client) => Ok(Stream::Quiche(client.connect(peer).await?)),
             #[cfg(feature = "utp")]
             Over::Utp(socket) => Ok(Stream::plain(socket.connect(peer).await?)),
         }
@@ -238,3 +263,6 @@ fn udp_socket(port: u16) -> Result<std::net::UdpSocket> {
     socket.bind(&any(port).into())?;
     Ok(socket.into())
 }
+
+#[cfg(test)]
+mod tests;

@@ -20,6 +20,8 @@ pub(crate) enum Stream {
     Noq(noq::SendStream, noq::RecvStream, noq::Connection),
     #[cfg(feature = "s2n")]
     S2n(s2n_quic::stream::BidirectionalStream, s2n_quic::connection::Handle),
+    #[cfg(feature = "quiche")]
+    Quiche(crate::stack::quiche::Stream),
 }
 
 impl Stream {
@@ -36,6 +38,8 @@ impl Stream {
             Stream::Noq(send, ..) => send.write_chunk(data).await?,
             #[cfg(feature = "s2n")]
             Stream::S2n(stream, _) => stream.send(data).await?,
+            #[cfg(feature = "quiche")]
+            Stream::Quiche(stream) => stream.write(data).await?,
         }
         Ok(())
     }
@@ -59,6 +63,8 @@ impl Stream {
             Stream::Noq(send, ..) => send.finish()?,
             #[cfg(feature = "s2n")]
             Stream::S2n(stream, _) => stream.finish()?,
+            #[cfg(feature = "quiche")]
+            Stream::Quiche(stream) => stream.finish()?,
         }
         Ok(())
     }
@@ -77,6 +83,8 @@ impl Stream {
             }
             #[cfg(feature = "s2n")]
             Stream::S2n(stream, _) => stream.receive().await?.map_or(0, |chunk| chunk.len()),
+            #[cfg(feature = "quiche")]
+            Stream::Quiche(stream) => stream.read(scratch).await?,
         })
     }
 
@@ -90,6 +98,8 @@ impl Stream {
             Stream::Noq(_, recv, _) => recv.read(buffer).await?.unwrap_or(0),
             #[cfg(feature = "s2n")]
             Stream::S2n(stream, _) => stream.read(buffer).await?,
+            #[cfg(feature = "quiche")]
+            Stream::Quiche(stream) => stream.read(buffer).await?,
         })
     }
 

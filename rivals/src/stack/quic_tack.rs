@@ -7,14 +7,13 @@ use anyhow::{Result, anyhow};
 use tack_net::quic::{Config, Connection, Endpoint, Listen, QuicStream};
 use tack_net::tls::{Acceptor, ClientTrust, Connector, ServerIdentity};
 
-use super::{WINDOW_BYTES, any, tack};
+use super::{MAX_CONNECTIONS, WINDOW_BYTES, any, tack};
 use crate::Settings;
 use crate::keys::{CERTIFICATE, KEY, NAME};
 use crate::stream::Stream;
 
-const PROTOCOL: &[u8] = b"versus";
-/// As many as any workload has at a time: no other stack sends clients away, or has them ask twice.
-const MAX_CONNECTIONS: usize = 4_096;
+/// For stacks that want one to be named.
+pub(super) const PROTOCOL: &[u8] = b"versus";
 
 pub(crate) struct Client {
     endpoint: Endpoint,

@@ -144,6 +144,8 @@ rivals! {
     "noq-best",
     "s2n",
     "s2n-best",
+    "quiche",
+    "quiche-best",
     "quic-go",
     "ngtcp2",
     "srt",

@@ -4,6 +4,11 @@
 //! has as many bytes. With a rate of 0 the server sends as fast as the client takes them: what it
 //! counts as received comes back once in a while, and no more than a socket's buffer is under way.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "it has no runtime, which would be part of the bound"
+)]
+
 use std::io::{ErrorKind, IoSliceMut};
 use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};

@@ -131,9 +131,8 @@ impl Connection {
     }
 
     /// Writes to `out` what may leave at once, `most` datagrams at most.
-    pub(super) fn output(&self, out: &mut [u8], most: usize) -> Output {
+    pub(super) fn output(&self, out: &mut [u8], most: usize, now: Instant) -> Output {
         let mut state = self.state();
-        let now = Instant::now();
         // Without a queue that releases packets at their times, as early as quiche says that they may be queued
         // in one: timers of a millisecond would hold up whoever sends each at its own.
         let early = state.max_release_into_future();

@@ -154,7 +154,8 @@ impl Endpoint {
     pub(super) async fn flush(&self, connection: &Connection) -> Option<Instant> {
         loop {
             let mut out = self.out.lock().await;
-            match connection.output(&mut out, self.udp.max_gso_segments()) {
+            let now = tokio::time::Instant::now().into_std();
+            match connection.output(&mut out, self.udp.max_gso_segments(), now) {
                 Output::Wait(until) => return until,
                 Output::Send(burst) => {
                     let (even, odd) = out.split_at(burst.even_bytes);

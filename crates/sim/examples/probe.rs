@@ -44,7 +44,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             "{:.1} {} {} {:.1} {:.2} {:.2} {:.2} {queue}",
             at.as_secs_f64(),
             s.cwnd,
-            s.in_flight,
+            s.in_flight.unwrap_or_default(),
             s.pacing_rate.map_or(f64::NAN, Rate::as_mbps_f64),
             ms(s.srtt),
             ms(s.rtt_min),

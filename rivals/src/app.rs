@@ -103,9 +103,10 @@ async fn send(stream: &mut Stream, bytes: u64, bps: u64) -> Result<()> {
     while sent < bytes {
         let mut most = bytes - sent;
         if bps > 0 {
+            // Once per tick: whoever writes what is due at every moment writes a few bytes at a time, without rest.
+            sleep_until(Instant::now() + TICK).await;
             let due = (start.elapsed().as_secs_f64() * bps as f64 / 8.0) as u64;
             if due <= sent {
-                sleep_until(Instant::now() + TICK).await;
                 continue;
             }
             most = most.min(due - sent);

@@ -61,8 +61,7 @@ pub(crate) async fn wait_idle<M: Machine>(handle: &Handle<M>) {
     poll_fn(|cx| {
         let mut state = handle.0.lock();
         if state.nothing_is_left() && !core::mem::replace(&mut took_leave, true) {
-            state.host.take_leave(handle.0.clock.now());
-            state.wake_driver();
+            state.take_leave(handle.0.clock.now());
         }
         if state.nothing_is_left() {
             return Poll::Ready(());

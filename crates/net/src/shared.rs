@@ -409,6 +409,14 @@ impl<M: Machine> State<M> {
         self.waiters.wake_everyone();
     }
 
+    /// Says once more what may be lost, if there is still somebody to send it.
+    pub(crate) fn take_leave(&mut self, now: Instant) {
+        if let Some(driver) = &self.driver {
+            self.host.take_leave(now);
+            driver.wake_by_ref();
+        }
+    }
+
     pub(crate) fn wake_driver(&self) {
         if let Some(waker) = &self.driver {
             waker.wake_by_ref();

@@ -367,8 +367,18 @@ fn what_another_runtime_waits_for_ends_with_that_of_the_endpoint() {
         let listener = TackListener::bind_plain(loopback()).unwrap();
         let client = Endpoint::bind(loopback()).unwrap();
         let to = listener.local_addr();
-        let (near, far) = tokio::join!(soon(client.connect_plain(to)), soon(listener.accept()));
-        (client, listener, near.unwrap(), far.unwrap().0)
+        let pair = async || {
+            let both = tokio::join!(soon(client.connect_plain(to)), soon(listener.accept()));
+            (both.0.unwrap(), both.1.unwrap().0)
+        };
+        // One is over, and waits for a FIN that the peer may repeat.
+        let (mut over, mut over_there) = pair().await;
+        over.shutdown().await.unwrap();
+        over_there.shutdown().await.unwrap();
+        soon(over.read_to_end(&mut Vec::new())).await.unwrap();
+        drop((over, over_there));
+        let (near, far) = pair().await;
+        (client, listener, near, far)
     });
     let at = listener.local_addr();
     let waiting = other.spawn(async move {

@@ -175,7 +175,7 @@ mod tests {
     fn the_greatest_rate_and_the_least_round_trip_of_two_rounds_make_the_room() {
         let first = [told(0, 8, 100), told(50, 16, 104)];
         assert_eq!(after(&first).room_for(CWND), None, "one round trip tells of no growth");
-        // 16 Mbit/s are 2 000 bytes per ms, for 200 and 16 ms.
+        // 16 Mbit/s are 2 000 bytes per ms, for 200 and 4 ms.
         let both = [first[0], first[1], told(110, 12, 110)];
         assert_eq!(after(&both).room_for(CWND), Some(2_000 * 204));
         let later = [first[0], first[1], told(110, 12, 110), told(230, 12, 120)];

@@ -18,6 +18,7 @@ mod log;
 mod needless;
 mod once_per_rtt;
 mod packets;
+mod patience;
 mod recovery;
 mod return_path;
 mod rtt;
@@ -47,7 +48,7 @@ use recovery::{News, Recovery};
 use return_path::ReturnPath;
 use rtt::Rtt;
 use rtt_min::RttMin;
-use tail_probe::TailProbe;
+use tail_probe::{Probed, TailProbe};
 use timer::{Path, Timer};
 
 /// Why a timer of the sender fired.
@@ -159,8 +160,11 @@ impl<L: Records> Sender<L> {
             acked.lost_bytes += self.sent.lose_hole(hole, largest, allows);
         }
         acked.lost_sent_at = lost.get().filter(|_| acked.lost_bytes > 0);
-        let repaired = self.tail_probe.on_tack(tack.cum_ack, largest, tack.duplicates);
-        acked.lost_bytes += repaired.unwrap_or(0);
+        match self.tail_probe.on_tack(tack.cum_ack, largest, tack.duplicates, &self.ack_loss) {
+            Some(Probed::Loss(bytes)) => acked.lost_bytes += bytes,
+            Some(Probed::InVain) => self.timer.on_probe_in_vain(now),
+            None => {}
+        }
         self.delivery_rate = tack.delivery_rate.or(self.delivery_rate);
         acked.rate = tack.delivery_rate;
         acked.rate_interval =
@@ -362,7 +366,7 @@ impl<L: Records> Sender<L> {
             timeout = Timeout::Rto;
         }
         if timeout == Timeout::Probe {
-            self.tail_probe.ask();
+            self.tail_probe.ask(self.ack_loss.newest());
         } else {
             self.tail_probe.cancel();
             let lost_before = self.sent.lose_everything();

@@ -59,6 +59,13 @@ impl AckLoss {
         Age::Newest
     }
 
+    /// Every TACK after this one has arrived, as far as is known.
+    pub(super) fn none_since(&self, counter: u32) -> bool {
+        let after =
+            1_u64.checked_shl(self.newest.wrapping_sub(counter)).map_or(u64::MAX, |bit| bit - 1);
+        self.seen & after == after
+    }
+
     /// So many are lost that silence may mean that and nothing else.
     pub(super) fn is_lossy(&self) -> bool {
         self.rho_prime() > LOSSY

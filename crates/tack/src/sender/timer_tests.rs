@@ -1,0 +1,237 @@
+//! Probes and timeouts in time.
+
+use super::*;
+
+fn ms(n: u64) -> Duration {
+    Duration::from_millis(n)
+}
+
+fn at(n: u64) -> Instant {
+    Instant::from_millis(n)
+}
+
+fn path(srtt: u64, rttvar: u64) -> Path {
+    Path {
+        srtt: Some(ms(srtt)),
+        rttvar: ms(rttvar),
+        usual_rtt: Some(ms(srtt)),
+        alpha: ms(srtt / 4),
+        segments_per_ack: 2,
+        flush: ms(25),
+        lossy: false,
+    }
+}
+
+#[test]
+fn a_timeout_comes_when_others_arrive_for_long_but_never_the_lowest() {
+    let mut t = Timer::new(at(0));
+    t.on_lowest(1_000, at(0));
+    t.on_sent(true, at(0));
+    let rto = t.rto_if(false, path(40, 0)).as_millis() as u64;
+    let mut now = 0;
+    let mut expired = Vec::new();
+    for _ in 0..30 {
+        now += rto / 2;
+        if t.deadline(path(40, 0)) <= at(now) {
+            assert_eq!(t.on_timeout(path(40, 0), at(now)), Timeout::Rto);
+            expired.push(now / rto);
+        }
+        t.on_progress(at(now));
+        t.on_sent(false, at(now));
+    }
+    assert!(matches!(expired[..], [8 | 9]), "{expired:?} RTOs");
+    t.on_lowest(2_000, at(now));
+    assert!(t.stuck(path(40, 0)).is_none());
+}
+
+#[test]
+fn rto_includes_the_tack_interval_and_its_bounds_hold() {
+    let t = Timer::new(at(0));
+    assert_eq!(t.rto(path(200, 10)), ms(200 + 40 + 50));
+    assert_eq!(t.rto(path(400, 0)), ms(400 + 1 + 100));
+    assert_eq!(t.rto(path(4, 0)), MIN_RTO);
+    assert_eq!(t.rto(Path { srtt: None, usual_rtt: None, ..path(0, 0) }), INITIAL_RTO);
+    assert_eq!(t.rto(path(59_000, 10_000)), MAX_RTO);
+}
+
+#[test]
+fn a_probe_waits_for_the_flush_timer_only_where_a_lone_packet_is_outstanding() {
+    let mut t = Timer::new(at(0));
+    t.on_sent(true, at(10));
+    let lone = path(20, 1);
+    assert_eq!(t.deadline(lone), at(10 + 40 + 25 + 5));
+    t.set_full(true, at(10));
+    assert_eq!(t.deadline(lone), at(10 + 40 + 5 + 5));
+}
+
+#[test]
+fn a_probe_for_what_is_answered_at_once_does_not_wait_for_a_receiver_to_hold_anything_back() {
+    let mut t = Timer::new(at(0));
+    t.on_sent(true, at(10));
+    t.expect_answer();
+    assert_eq!(t.deadline(path(20, 1)), at(10 + 40 + 5));
+    t.on_progress(at(45));
+    assert_eq!(t.deadline(path(20, 1)), at(45 + 20 + 5));
+    t.on_progress(at(15));
+    t.on_sent(false, at(20));
+    assert_eq!(t.deadline(path(20, 1)), at(20 + 40 + 25 + 5), "something else left since");
+}
+
+#[test]
+fn the_packet_that_makes_them_full_leaves_an_older_one_its_patience() {
+    // 100 ms apart over a round trip of 145 ms: the receiver waits 150 ms for the next, which with
+    // the third on its way is nothing that alpha bounds.
+    let mut t = Timer::new(at(0));
+    for (n, full) in [(0, false), (100, false), (200, true)] {
+        t.on_sent(n == 0, at(n));
+        t.set_full(full, at(n));
+    }
+    let p = path(145, 0);
+    assert!(t.deadline(p) > at(145 + 150), "the first is acknowledged by then");
+    t.on_progress(at(295));
+    t.set_full(true, at(295));
+    assert_eq!(t.deadline(p), at(295) + MIN_RTO, "alpha is enough from here on");
+}
+
+#[test]
+fn a_probe_comes_before_any_timeout_and_timeouts_back_off() {
+    let mut t = Timer::new(at(0));
+    t.on_sent(true, at(10));
+    let p = path(20, 1);
+    assert_eq!(t.deadline(p), at(10 + 40 + 25 + 5));
+    assert_eq!(t.on_timeout(p, at(80)), Timeout::Probe);
+    t.on_sent(false, at(80));
+    assert_eq!(t.deadline(p), at(280));
+    assert_eq!(t.on_timeout(p, at(280)), Timeout::Rto);
+    t.on_sent(false, at(280));
+    assert_eq!(t.deadline(p), at(280 + 400));
+    assert_eq!(t.on_timeout(p, at(680)), Timeout::Rto);
+    assert_eq!(t.rto(p), ms(800));
+    t.on_progress(at(700));
+    assert_eq!(t.deadline(p), at(770));
+    for _ in 0..40 {
+        t.on_timeout(p, at(1_000));
+    }
+    assert_eq!(t.rto(p), MAX_RTO);
+}
+
+#[test]
+fn where_tacks_are_lost_a_second_probe_goes_before_the_timeout_and_does_not_delay_it() {
+    let mut t = Timer::new(at(0));
+    t.on_sent(true, at(10));
+    let p = Path { lossy: true, ..path(20, 1) };
+    assert_eq!(t.on_timeout(p, at(80)), Timeout::Probe);
+    t.on_sent(false, at(80));
+    assert_eq!(t.deadline(p), at(80 + 2 * 70));
+    assert_eq!(t.on_timeout(p, at(220)), Timeout::Probe);
+    t.on_sent(false, at(220));
+    assert_eq!(t.deadline(p), at(280));
+    assert_eq!(t.on_timeout(p, at(280)), Timeout::Rto);
+}
+
+#[test]
+fn a_needless_timeout_teaches_patience_for_a_while_and_up_to_a_second() {
+    // 70 ms until the probe, and 200 after it, are the least that is borne.
+    for (silence, learnt) in [(350, 350), (5_000, 1_000), (150, 270)] {
+        let mut t = Timer::new(at(0));
+        t.on_sent(true, at(0));
+        let p = path(20, 5);
+        while t.deadline(p) < at(silence) {
+            t.on_timeout(p, t.deadline(p));
+        }
+        t.on_needless(at(silence));
+        t.on_progress(at(silence));
+        let silence_to_the_timeout = |t: &mut Timer, from: u64| {
+            t.on_progress(at(from));
+            t.on_lowest(from, at(from));
+            t.on_timeout(p, t.deadline(p));
+            t.deadline(p) - at(from)
+        };
+        let silent = silence_to_the_timeout(&mut t, silence);
+        assert_eq!(silent, ms(learnt), "{silence} ms");
+        assert_eq!(t.rto(p), MIN_RTO, "{silence} ms");
+        let remembered = silence_to_the_timeout(&mut t, silence + 15 * learnt.min(silence));
+        assert_eq!(remembered, ms(learnt), "{silence} ms");
+        let forgotten = silence_to_the_timeout(&mut t, silence + 16 * learnt);
+        assert_eq!(forgotten, ms(270), "{silence} ms");
+    }
+}
+
+#[test]
+fn a_probe_in_vain_between_the_packets_of_a_slow_flow_brings_no_others() {
+    let mut t = Timer::new(at(0));
+    let p = path(4, 0);
+    for n in 0..20 {
+        t.on_sent(true, at(n * 65));
+    }
+    let now = 19 * 65;
+    assert_eq!(t.on_timeout(p, at(now + 54)), Timeout::Probe);
+    t.on_sent(false, at(now + 54));
+    t.on_progress(at(now + 58));
+    t.on_sent(true, at(now + 65));
+    let held_back = 65 * 3 / 2;
+    assert!(t.deadline(p) > at(now + 65 + 4 + held_back), "the receiver waits for the next");
+}
+
+#[test]
+fn neither_timer_fires_before_a_tack_could_have_arrived() {
+    // The last packet of a flight: held for max(alpha, flush), then a round trip.
+    for rtt in [1, 5, 20, 80, 200, 500] {
+        let mut t = Timer::new(at(0));
+        t.on_sent(true, at(0));
+        let p = path(rtt, 0);
+        let tack = at(0) + ms(rtt) + p.alpha.max(p.flush);
+        assert!(t.deadline(p) > tack, "{rtt} ms");
+        t.on_timeout(p, at(0));
+        assert!(t.deadline(p) > tack, "{rtt} ms");
+    }
+}
+
+#[test]
+fn a_path_that_comes_back_waits_for_half_of_its_absence_at_most() {
+    let mut t = Timer::new(Instant::ZERO);
+    t.on_sent(true, Instant::ZERO);
+    let p = path(20, 5);
+    let mut waits = Vec::new();
+    while t.backoff < 12 {
+        let now = t.deadline(p);
+        if t.on_timeout(p, now) == Timeout::Rto {
+            waits.push(t.rto(p));
+        }
+    }
+    assert_eq!(waits[..5], [ms(400), ms(800), ms(1_200), ms(1_800), ms(2_700)]);
+    for (n, wait) in waits.iter().enumerate().skip(5) {
+        let before: Duration = waits[..n].iter().sum();
+        assert!(*wait <= before * 3 / 5, "{wait:?} after {before:?}");
+    }
+}
+
+#[test]
+fn a_probe_in_vain_teaches_to_wait_as_long_and_silences_like_it_keep_that_known() {
+    let mut t = Timer::new(at(0));
+    let p = path(20, 100);
+    let mut waits = Vec::new();
+    for n in 0..50 {
+        let begun = n * 400;
+        t.on_sent(true, at(begun));
+        let deadline = t.deadline(p);
+        waits.push((deadline - at(begun)).as_millis());
+        // The path takes 200 ms longer than it seems to.
+        let answer = at(begun + 250);
+        if deadline < answer {
+            assert_eq!(t.on_timeout(p, deadline), Timeout::Probe);
+            t.on_sent(false, deadline);
+            t.on_probe_in_vain(answer);
+        }
+        t.on_progress(answer);
+    }
+    assert_eq!(waits[0], 20 * 2 + 25 + 5);
+    assert!(waits[1..].iter().all(|wait| *wait >= 250), "{waits:?}");
+    // It is a path without a queue from here on.
+    for n in 50..70 {
+        t.on_sent(true, at(n * 400));
+        t.on_progress(at(n * 400 + 30));
+    }
+    t.on_sent(true, at(30_000));
+    assert!(t.deadline(p) < at(30_000 + 250), "forgotten");
+}

@@ -196,6 +196,7 @@ impl FromStr for Algorithm {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sample::LossKind;
 
     #[test]
     fn names_read_back_as_what_they_name() {
@@ -226,6 +227,17 @@ mod tests {
             assert_eq!(cc.window(), 10_000, "{a}");
             assert_eq!(cc.pacing_rate(), None, "{a}");
             assert!(cc.snapshot().startup, "{a}");
+        }
+    }
+
+    #[test]
+    fn where_the_first_flight_was_answered_by_nothing_it_does_not_leave_whole_again() {
+        for &a in Algorithm::ALL {
+            let mut cc = CongestionControl::new(a, Config::new(1_000), Instant::ZERO);
+            let (lost_bytes, in_flight) = (10_000, 0);
+            let now = Instant::from_secs(1);
+            cc.on_loss(&LossSample { now, kind: LossKind::Timeout, lost_bytes, in_flight });
+            assert!(cc.window() <= 4_000, "{a}: {} bytes at once", cc.window());
         }
     }
 }

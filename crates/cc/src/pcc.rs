@@ -215,6 +215,10 @@ impl<S: Search> Controller for Driver<S> {
             self.search.restart(half);
             self.rate = Some(half);
             self.until = Instant::ZERO;
+        } else {
+            // Nothing paces it yet: behind a queue of a few packets that drops the first, it would be the same first
+            // packet each time [RFC 5681 §3.1].
+            self.initial_window = self.limits.mss;
         }
     }
 

@@ -55,10 +55,16 @@ impl Bbr {
         } else {
             bandwidth.mul_f64(self.pacing_gain() * PACING_MARGIN).max(self.least_rate())
         };
-        // In Startup that the application holds down, which may be for ever.
-        let burst = self.model.spread().filter(|_| self.state == State::Startup);
-        let burst = burst.map(|spread| spread.mul_f64(BURST_GAIN));
-        let rate = rate.min(burst.unwrap_or(Rate::MAX)).max(self.crawl());
+        // Where the application holds the flow down, bandwidth is what a round trip of it delivered, pauses included.
+        let burst = self.model.spread().map(|spread| spread.mul_f64(BURST_GAIN));
+        let rate = match (self.state, burst) {
+            // Startup may last for ever then.
+            (State::Startup, Some(burst)) => rate.min(burst),
+            // Bursts that leave at that rate arrive at it, and are all that raises it.
+            (State::ProbeBw, Some(burst)) => rate.max(burst.min(bandwidth.mul_f64(HIGH_GAIN))),
+            _ => rate,
+        };
+        let rate = rate.max(self.crawl());
         let may_fall =
             self.model.full_pipe.reached() || self.state == State::ProbeRtt || burst.is_some();
         if may_fall || self.pacing_rate.is_none_or(|current| rate > current) {

@@ -75,6 +75,13 @@ macro_rules! windowed {
                 self.0.best.map(|b| b[0].value)
             }
 
+            /// The extreme of what the window up to position `at` has; `None` where all that is known has left it.
+            pub fn fresh(&self, at: u64) -> Option<T> {
+                let Windowed { window, best } = self.0;
+                let in_window = |sample: &Sample<T>| at.saturating_sub(sample.at) <= window;
+                best?.into_iter().find(in_window).map(|sample| sample.value)
+            }
+
             /// Forgets everything; the window may change with it.
             pub fn reset(&mut self, window: u64) {
                 self.0 = Windowed { window, best: None };
@@ -98,6 +105,16 @@ mod tests {
             assert_eq!(m.update(at, 50), 100);
         }
         assert_eq!(m.update(11, 50), 50);
+    }
+
+    #[test]
+    fn what_left_the_window_is_not_fresh_whether_or_not_anything_came_since() {
+        let mut m = WindowedMax::new(10);
+        assert_eq!(m.fresh(0), None);
+        m.update(0, 100);
+        m.update(5, 50);
+        assert_eq!([10, 11, 15, 16].map(|at| m.fresh(at)), [Some(100), Some(50), Some(50), None]);
+        assert_eq!(m.get(), Some(100));
     }
 
     #[test]

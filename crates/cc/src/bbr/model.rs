@@ -19,6 +19,9 @@ use super::round::Round;
 use super::short_term::{ShortTerm, Standing};
 use crate::sample::{AckSample, RateSample, RateSource};
 
+/// Packets that came faster than a round trip delivered by more than this were too few to fill it.
+const PROVEN: f64 = 1.25;
+
 /// The estimators, and the totals they share.
 #[derive(Clone, Debug)]
 pub(crate) struct Model {
@@ -35,6 +38,10 @@ pub(crate) struct Model {
     spread: WindowedMax<Rate>,
     /// The last sample was a lower bound.
     held_down: bool,
+    /// The greatest bandwidth was no lower bound.
+    proven: bool,
+    /// Position of the latest sample.
+    latest: u64,
     delivered_marks: Delivered,
     extra_acked: ExtraAcked,
     /// Bytes.
@@ -84,6 +91,8 @@ impl Model {
             bandwidth: WindowedMax::new(filter),
             spread: WindowedMax::new(filter),
             held_down: false,
+            proven: false,
+            latest: 0,
             delivered_marks: Delivered::default(),
             extra_acked: ExtraAcked::new(now),
             delivered: 0,
@@ -180,13 +189,15 @@ impl Model {
         let known = self.bandwidth.get();
         let counts = |m: &Rate| !lower_bound || known.is_none_or(|known| *m >= known);
         self.held_down = lower_bound;
+        self.latest = self.position(ack.now);
         if let Some(spread) = rate.delivery_rate.filter(|_| !rate.app_limited) {
-            let position = self.position(ack.now);
-            self.spread.update(position, spread);
+            self.spread.update(self.latest, spread);
         }
         if let Some(measured) = measured.filter(counts) {
-            let position = self.position(ack.now);
-            self.bandwidth.update(position, measured);
+            let short = rate.delivery_rate.is_some_and(|spread| spread > measured.mul_f64(PROVEN));
+            if self.bandwidth.update(self.latest, measured) == measured {
+                self.proven = !lower_bound && !short;
+            }
         }
         if round_started {
             self.end_short_term_round(stance, ack.now);
@@ -244,9 +255,19 @@ impl Model {
         self.long_term.bandwidth().or(self.bandwidth.get().map(|rate| rate.min(bound)))
     }
 
-    /// As fast as packets between two pauses have arrived, where the application holds the flow down.
+    /// The application is what limits the rate: all that the bandwidth is of includes its pauses.
+    pub(crate) fn is_held_down(&self) -> bool {
+        self.held_down && self.source == RateSource::Receiver
+    }
+
+    /// The bandwidth was found by packets that filled a round trip.
+    pub(crate) fn is_proven(&self) -> bool {
+        self.proven
+    }
+
+    /// As fast as packets between two pauses have arrived lately; `None` where none were enough to tell.
     pub(crate) fn spread(&self) -> Option<Rate> {
-        self.spread.get().filter(|_| self.held_down && self.source == RateSource::Receiver)
+        self.spread.fresh(self.latest)
     }
 
     /// The greatest rate that the filter remembers, whatever happened since.

@@ -55,18 +55,22 @@ impl Bbr {
         } else {
             bandwidth.mul_f64(self.pacing_gain() * PACING_MARGIN).max(self.least_rate())
         };
-        // Where the application holds the flow down, bandwidth is what a round trip of it delivered, pauses included.
-        let burst = self.model.spread().map(|spread| spread.mul_f64(BURST_GAIN));
-        let rate = match (self.state, burst) {
-            // Startup may last for ever then.
-            (State::Startup, Some(burst)) => rate.min(burst),
-            // Bursts that leave at that rate arrive at it, and are all that raises it.
-            (State::ProbeBw, Some(burst)) => rate.max(burst.min(bandwidth.mul_f64(HIGH_GAIN))),
+        // As fast as its packets arrive between two pauses, where the application holds the flow down, and nothing
+        // else would tell that the path bears more.
+        let held_down = self.model.is_held_down();
+        let spread = self.model.spread().filter(|_| held_down);
+        let burst = spread.map_or(Rate::MAX, |spread| spread.mul_f64(BURST_GAIN));
+        let rate = match self.state {
+            // It may last for ever then.
+            State::Startup => rate.min(burst),
+            State::ProbeBw if held_down && !self.model.is_proven() => {
+                rate.max(burst.min(bandwidth.mul_f64(HIGH_GAIN)))
+            }
             _ => rate,
         };
         let rate = rate.max(self.crawl());
         let may_fall =
-            self.model.full_pipe.reached() || self.state == State::ProbeRtt || burst.is_some();
+            self.model.full_pipe.reached() || self.state == State::ProbeRtt || spread.is_some();
         if may_fall || self.pacing_rate.is_none_or(|current| rate > current) {
             self.pacing_rate = Some(rate);
         }

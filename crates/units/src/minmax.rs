@@ -75,11 +75,10 @@ macro_rules! windowed {
                 self.0.best.map(|b| b[0].value)
             }
 
-            /// The extreme of what the window up to position `at` has; `None` where all that is known has left it.
-            pub fn fresh(&self, at: u64) -> Option<T> {
+            /// How many windows before position `at` the newest sample lies that is known; zero within one.
+            pub fn windows_since(&self, at: u64) -> Option<u64> {
                 let Windowed { window, best } = self.0;
-                let in_window = |sample: &Sample<T>| at.saturating_sub(sample.at) <= window;
-                best?.into_iter().find(in_window).map(|sample| sample.value)
+                best.map(|best| at.saturating_sub(best[2].at) / window.saturating_add(1))
             }
 
             /// Forgets everything; the window may change with it.
@@ -108,13 +107,13 @@ mod tests {
     }
 
     #[test]
-    fn what_left_the_window_is_not_fresh_whether_or_not_anything_came_since() {
+    fn windows_without_a_sample_are_counted() {
         let mut m = WindowedMax::new(10);
-        assert_eq!(m.fresh(0), None);
+        assert_eq!(m.windows_since(0), None);
         m.update(0, 100);
         m.update(5, 50);
-        assert_eq!([10, 11, 15, 16].map(|at| m.fresh(at)), [Some(100), Some(50), Some(50), None]);
-        assert_eq!(m.get(), Some(100));
+        let since = [0, 10, 15, 16, 26, 27].map(|at| m.windows_since(at));
+        assert_eq!(since, [0, 0, 0, 1, 1, 2].map(Some));
     }
 
     #[test]

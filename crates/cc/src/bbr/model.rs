@@ -265,9 +265,9 @@ impl Model {
         self.proven
     }
 
-    /// As fast as packets between two pauses have arrived lately; `None` where none were enough to tell.
-    pub(crate) fn spread(&self) -> Option<Rate> {
-        self.spread.fresh(self.latest)
+    /// As fast as packets between two pauses have arrived, and how many windows ago they last were enough to tell.
+    pub(crate) fn spread(&self) -> Option<(Rate, u64)> {
+        Some((self.spread.get()?, self.spread.windows_since(self.latest)?))
     }
 
     /// The greatest rate that the filter remembers, whatever happened since.

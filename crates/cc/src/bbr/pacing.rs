@@ -1,6 +1,6 @@
 //! How fast packets leave.
 
-use tack_units::Rate;
+use tack_units::{Rate, math};
 
 use super::state::{DRAIN_GAIN, State};
 use super::{Bbr, PACING_MARGIN};
@@ -8,6 +8,8 @@ use crate::growth::HIGH_GAIN;
 
 /// Over the rate at which packets between two pauses arrive: as a probe, which a queue of a quarter of the burst bears.
 const BURST_GAIN: f64 = 1.25;
+/// So many steps of it are more than any other gain.
+const MOST_STEPS: u64 = 6;
 
 impl Bbr {
     pub(super) fn pacing_gain(&self) -> f64 {
@@ -56,10 +58,13 @@ impl Bbr {
             bandwidth.mul_f64(self.pacing_gain() * PACING_MARGIN).max(self.least_rate())
         };
         // As fast as its packets arrive between two pauses, where the application holds the flow down, and nothing
-        // else would tell that the path bears more.
+        // else would tell that the path bears more. A step more for each window in which none were enough to tell.
         let held_down = self.model.is_held_down();
         let spread = self.model.spread().filter(|_| held_down);
-        let burst = spread.map_or(Rate::MAX, |spread| spread.mul_f64(BURST_GAIN));
+        let burst = spread.map_or(Rate::MAX, |(spread, windows)| {
+            let steps = windows.saturating_add(1).min(MOST_STEPS);
+            spread.mul_f64(math::pow(BURST_GAIN, steps as f64))
+        });
         let rate = match self.state {
             // It may last for ever then.
             State::Startup => rate.min(burst),

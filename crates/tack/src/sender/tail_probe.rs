@@ -71,7 +71,9 @@ impl TailProbe {
         if probe.duplicates == duplicates {
             return Some(Probed::Loss(probe.seq.end - probe.seq.start));
         }
-        tacks.none_since(probe.tack).then_some(Probed::InVain)
+        // One more is the original; what others there are says nothing of the path's time.
+        let alone = duplicates.wrapping_sub(probe.duplicates) == 1;
+        (alone && tacks.none_since(probe.tack)).then_some(Probed::InVain)
     }
 }
 

@@ -192,7 +192,10 @@ impl Timer {
 
     /// The original of the last probe had arrived, and no TACK was lost; before [`Self::on_progress`].
     pub(super) fn on_probe_in_vain(&mut self, now: Instant) {
-        self.before_probe.learn(now - self.probe_for, now);
+        // After a second one, or a timeout, the silence was not about its original.
+        if self.probes == 1 && self.backoff == 0 {
+            self.before_probe.learn(now - self.probe_for, now);
+        }
     }
 
     /// When the next timer fires, given that something is outstanding.

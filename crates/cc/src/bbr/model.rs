@@ -38,6 +38,8 @@ pub(crate) struct Model {
     spread: WindowedMax<Rate>,
     /// The last sample was a lower bound.
     held_down: bool,
+    /// Since the application paused.
+    app_limited: bool,
     /// The greatest bandwidth was no lower bound.
     proven: bool,
     /// Position of the latest sample.
@@ -91,6 +93,7 @@ impl Model {
             bandwidth: WindowedMax::new(filter),
             spread: WindowedMax::new(filter),
             held_down: false,
+            app_limited: false,
             proven: false,
             latest: 0,
             delivered_marks: Delivered::default(),
@@ -188,7 +191,7 @@ impl Model {
         let lower_bound = app_limited || self.paused.contains(&rate.prior_delivered);
         let known = self.bandwidth.get();
         let counts = |m: &Rate| !lower_bound || known.is_none_or(|known| *m >= known);
-        self.held_down = lower_bound;
+        (self.held_down, self.app_limited) = (lower_bound, rate.app_limited);
         self.latest = self.position(ack.now);
         if let Some(spread) = rate.delivery_rate.filter(|_| !rate.app_limited) {
             self.spread.update(self.latest, spread);
@@ -260,9 +263,9 @@ impl Model {
         self.held_down && self.source == RateSource::Receiver
     }
 
-    /// The bandwidth was found by packets that filled a round trip.
-    pub(crate) fn is_proven(&self) -> bool {
-        self.proven
+    /// All that is known of the path are its bursts, by the application's doing: no round trip was full.
+    pub(crate) fn knows_bursts_alone(&self) -> bool {
+        self.app_limited && !self.proven && self.source == RateSource::Receiver
     }
 
     /// As fast as packets between two pauses have arrived, and how many windows ago they last were enough to tell.

@@ -68,7 +68,7 @@ impl Bbr {
         let rate = match self.state {
             // It may last for ever then.
             State::Startup => rate.min(burst),
-            State::ProbeBw if held_down && !self.model.is_proven() => {
+            State::ProbeBw if self.model.knows_bursts_alone() => {
                 rate.max(burst.min(bandwidth.mul_f64(HIGH_GAIN)))
             }
             _ => rate,

@@ -182,12 +182,9 @@ impl Schedule {
 
     /// A packet with `bytes` of data arrived.
     pub(super) fn on_arrival(&mut self, bytes: u64, urgency: Urgency, now: Instant) {
-        // What a timer sent in vain is no pace, here as at the sender: one that seemed brisk would be waited for
-        // longer than the sender expects, whose timer sends the next in vain.
-        if urgency != Urgency::Needless {
-            self.pace.on_gap(self.last_arrival.map_or(Duration::ZERO, |last| now - last));
-            self.last_arrival = Some(now);
-        }
+        let gap = self.last_arrival.map_or(Duration::ZERO, |last| now - last);
+        self.pace.on_gap(gap);
+        self.last_arrival = Some(now);
         self.oldest.get_or_insert(now);
         self.packets = self.packets.saturating_add(1);
         self.counted = self.counted.saturating_add(bytes);

@@ -12,7 +12,7 @@ struct Model {
     /// When something last was.
     answered: Option<Instant>,
     last_due: Option<Instant>,
-    /// Every arrival that was not in vain.
+    /// Every arrival.
     all: Vec<Instant>,
     /// Every departure of data.
     departures: Vec<Instant>,
@@ -193,7 +193,7 @@ fn random_arrivals_and_polls_agree_with_the_model() {
                 s.on_arrival(bytes, urgency, now);
                 m.arrivals.push((now, bytes, false));
                 m.unanswered.extend(m.full_at().map(|_| now));
-                m.all.extend((urgency != Urgency::Needless).then_some(now));
+                m.all.push(now);
                 let earliest = match urgency {
                     Urgency::None => None,
                     Urgency::Needless => m.answered.map(|at| at + alpha).max(Some(now)),

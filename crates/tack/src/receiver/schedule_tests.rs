@@ -344,18 +344,3 @@ fn a_window_sent_in_vain_is_answered_at_once_and_then_once_in_alpha() {
     s.on_arrival(1_000, Urgency::AtOnce, last);
     assert_eq!(s.due(), Some(last), "another reason does not wait");
 }
-
-#[test]
-fn a_probe_in_vain_between_the_packets_of_a_slow_flow_makes_none_wait_longer() {
-    let mut s = steady(ms(4), 2);
-    for n in 0..40 {
-        s.on_arrival(900, Urgency::None, at(n * 270));
-        let waits = s.due().unwrap() - at(n * 270);
-        assert!(
-            waits <= ms(121),
-            "{waits:?} for packet {n}: its sender probes after two round trips more"
-        );
-        s.on_arrival(900, Urgency::Needless, at(n * 270 + 155));
-        s.on_tack(at(n * 270 + 155));
-    }
-}

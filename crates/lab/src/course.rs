@@ -75,16 +75,21 @@ impl<'a> Course<'a> {
         all.filter(|(at, _)| seconds(*at) >= self.scenario.warmup_s).map(|(_, sample)| sample)
     }
 
-    /// Quantiles over time.
+    /// Quantiles over time: of the flows under test, and where there are several kinds of each. What was
+    /// nothing all the time has none.
     pub(crate) fn samples(&self) -> BTreeMap<String, Vec<f64>> {
-        let flows = self.under_test();
-        let mut blocked: Vec<f64> = self.measured(&flows).filter_map(blocked).collect();
-        if blocked.iter().all(|b| *b == 0.0) {
-            return BTreeMap::new();
+        let groups = self.scenario.groups();
+        let kinds = groups.iter().filter(|_| groups.len() > 1);
+        let kinds = kinds.map(|(name, flows)| (format!("{name}.blocked"), flows.clone()));
+        let mut out = BTreeMap::new();
+        for (name, flows) in kinds.chain([("blocked".to_owned(), self.under_test())]) {
+            let mut blocked: Vec<f64> = self.measured(&flows).filter_map(blocked).collect();
+            if blocked.iter().any(|b| *b != 0.0) {
+                let at = |n: u32| quantile(&mut blocked, f64::from(n) / f64::from(STEPS));
+                out.insert(name, (0..=STEPS).filter_map(at).collect());
+            }
         }
-        let at = |n: u32| quantile(&mut blocked, f64::from(n) / f64::from(STEPS));
-        let quantiles: Vec<f64> = (0..=STEPS).filter_map(at).collect();
-        BTreeMap::from([("blocked".to_owned(), quantiles)])
+        out
     }
 
     /// Figures of the course: of the flows under test, and where there are several kinds of each.

@@ -12,7 +12,7 @@ use tack_tcp::PathFacts;
 use tack_units::{Rate, math};
 
 use crate::result::{FlowResult, RunResult, VideoResult};
-use crate::scenario::{Scenario, StockAcks, Strategy};
+use crate::scenario::{Flow, Scenario, StockAcks, Strategy};
 use crate::stats;
 
 #[cfg(target_os = "linux")]
@@ -75,12 +75,8 @@ pub const METRICS: &[Metric] = &[
     is("flows", "", "flows under test").by(Flows(|_, flows| Some(flows.len() as f64))),
     is("measured", "s", "length of the run after its warm-up")
         .by(Flows(|scenario, _| Some(measured_s(scenario)))),
-    is(
-        "goodput",
-        "bit/s",
-        "application bytes delivered, from the flows' start to the end of the run",
-    )
-    .by(Flows(|scenario, flows| Some(sum(flows, delivered) * 8.0 / scenario.duration_s))),
+    is("goodput", "bit/s", "application bytes delivered over the whole run, its warm-up too")
+        .by(Flows(|scenario, flows| Some(sum(flows, delivered) * 8.0 / scenario.duration_s))),
     is("delivered", "bytes", "application bytes delivered").by(Sum(delivered)),
     is(
         "completion",
@@ -108,7 +104,7 @@ pub const METRICS: &[Metric] = &[
         "1/s",
         "acknowledgments by [TON Eq. 4] with what was delivered after the warm-up as bw",
     )
-    .by(Flows(|scenario, flows| flows.iter().map(|f| eq4(scenario, f)).sum())),
+    .by(Flows(|scenario, flows| by_entry(scenario, flows, eq4))),
     is(
         "rtt_min_low",
         "",
@@ -133,11 +129,12 @@ pub const METRICS: &[Metric] = &[
     is(
         "present_goodput_bps",
         "bit/s",
-        "goodput while the flow was there, from its start to its stop; the sum of the flows",
+        "goodput while the flow was there, from its start to its stop; the sum of the flows that were",
     )
     .by(Flows(|scenario, flows| {
         let there = flows.iter().filter(|f| f.present_s > 0.0);
-        Some(there.map(|f| f.goodput_bps * measured_s(scenario) / f.present_s).sum())
+        let rate = |f: &FlowResult| f.goodput_bps * measured_s(scenario) / f.present_s;
+        there.map(rate).reduce(|sum, rate| sum + rate)
     })),
     is("data_packets_per_s", "1/s", "packets with text").by(Sum(data_rate)),
     is("ack_packets_per_s", "1/s", "packets that only acknowledge")
@@ -173,7 +170,7 @@ pub const METRICS: &[Metric] = &[
         "1/s",
         "acknowledgments by the strategy's formula at the goodput, RTTmin and round trip measured",
     )
-    .by(Flows(|scenario, flows| flows.iter().map(|f| formula(scenario, f)).sum())),
+    .by(Flows(|scenario, flows| by_entry(scenario, flows, formula))),
     is(
         "throughput_bps",
         "bit/s",
@@ -255,7 +252,9 @@ pub const METRICS: &[Metric] = &[
     .by(Flows(|scenario, flows| {
         let mbps = sum(flows, |f| f.goodput_bps) / 1e6;
         let queue_ms = mean(flows, |f| f.queue_delay_p95_us)? / 1e3;
-        let ms = queue_ms + scenario.base_rtt().as_secs_f64() * 500.0;
+        let entries = scenario.flows().zip(flows);
+        let empty = entries.map(|(entry, _)| scenario.base_delay(&entry).as_secs_f64() * 1e3);
+        let ms = queue_ms + stats::mean(empty)?;
         (mbps > 0.0 && ms > 0.0).then(|| math::log2(mbps / ms))
     })),
     is("rebuffering", "share", "time in which a video stood still for want of a frame")
@@ -366,8 +365,22 @@ pub(crate) fn base(name: &str) -> &str {
     name.rsplit_once('.').map_or(name, |parts| parts.1)
 }
 
-/// That there is no figure of that name, and which one may be meant: what goes on from a key.
-pub(crate) fn unknown(name: &str) -> String {
+/// Figures that are known over time alone.
+const OVER_TIME: [&str; 4] = ["cwnd_bytes", "srtt_us", "pacing_bps", "blocked_bytes"];
+
+/// Refuses what no run has one number of: what goes on from a key.
+pub(crate) fn check(name: &str) -> Result<(), String> {
+    match unit(name) {
+        None => Err(unknown(name)),
+        Some(_) if OVER_TIME.contains(&base(name)) => Err(format!(
+            "is `{name}`, which is known over time: a view of kind = \"series\" has it"
+        )),
+        Some(_) => Ok(()),
+    }
+}
+
+/// That there is no figure of that name, and which one may be meant.
+fn unknown(name: &str) -> String {
     if name.is_empty() {
         return "is missing: a figure of docs/experiments.md".to_owned();
     }
@@ -390,10 +403,18 @@ fn transfer_s(scenario: &Scenario, flow: &FlowResult) -> f64 {
     flow.completed_at_s.unwrap_or(scenario.duration_s) - flow.started_at_s
 }
 
+/// The sum of what each flow has by its own entry of the scenario; `None` if one has none.
+fn by_entry(
+    scenario: &Scenario,
+    flows: &[FlowResult],
+    of: fn(&Flow, &FlowResult) -> Option<f64>,
+) -> Option<f64> {
+    scenario.flows().zip(flows).map(|(entry, flow)| of(&entry, flow)).sum()
+}
+
 /// The strategy's own formula at what the run measured: goodput, RTTmin, and as the send window
 /// the median round trip's worth of goodput.
-fn formula(scenario: &Scenario, flow: &FlowResult) -> Option<f64> {
-    let entry = scenario.flow.first()?;
+fn formula(entry: &Flow, flow: &FlowResult) -> Option<f64> {
     let Strategy::Tcp(mut ack) = entry.strategy else { return None };
     if let Some(params) = ack.tack_mut() {
         *params = entry.tack_params(*params);
@@ -432,9 +453,8 @@ fn sum(flows: &[FlowResult], of: impl Fn(&FlowResult) -> f64) -> f64 {
     flows.iter().map(of).sum()
 }
 
-/// Of the first entry's settings, which the flows under test share.
-fn eq4(scenario: &Scenario, flow: &FlowResult) -> Option<f64> {
-    let entry = scenario.flow.first()?;
+/// [TON Eq. 4] at what was delivered and the least round trip.
+fn eq4(entry: &Flow, flow: &FlowResult) -> Option<f64> {
     let text_bytes = match entry.strategy {
         Strategy::Tcp(ack) => ack.tack().map(|_| TACK_TEXT_BYTES)?,
         Strategy::Quic(stock) if stock.acks == StockAcks::Eq4 => QUIC_TEXT_BYTES,

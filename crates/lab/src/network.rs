@@ -32,6 +32,8 @@ pub(crate) struct Network {
     pub(crate) wan: Option<LinkId>,
     stations: u32,
     has_pairs: bool,
+    /// Where each pair's server is; with none, all are where the path ends.
+    at_servers: Vec<Site>,
     /// Servers on links of their own, for the flows that have a delay of their own, in order.
     remote: VecDeque<HostId>,
 }
@@ -70,6 +72,7 @@ impl Network {
             wan,
             stations,
             has_pairs: scenario.access.is_some(),
+            at_servers: Vec::new(),
             remote: VecDeque::new(),
         };
         match &scenario.access {
@@ -85,7 +88,8 @@ impl Network {
         Ok(network)
     }
 
-    /// A server at the far end of a link of its own for each flow that has a delay of its own.
+    /// A server at the far end of a link of its own for each flow that has a delay of its own: behind the place
+    /// of the server that it would have had.
     fn add_remote(&mut self, scenario: &Scenario, servers: Site, seed: Seed) -> Result<()> {
         let own = scenario.flows().enumerate().filter(|(_, flow)| flow.delay_ms > 0.0);
         for (number, flow) in own {
@@ -97,7 +101,8 @@ impl Network {
             let seed = seed.derive(&format!("remote {number}"));
             let wired = Wired::symmetric(config.config(0), seed)?;
             let link = self.sim.add_link(Hop::Wired(Box::new(wired)));
-            self.sim.join(Site { link, end: End::B }, servers);
+            let place = self.at_servers.get(flow.station as usize).copied().unwrap_or(servers);
+            self.sim.join(Site { link, end: End::B }, place);
             self.remote.push_back(self.sim.add_host(Site { link, end: End::A }));
         }
         Ok(())
@@ -128,6 +133,7 @@ impl Network {
         for site in at_clients.iter().chain(others) {
             self.sim.add_host(*site);
         }
+        self.at_servers = at_servers;
         Ok(())
     }
 

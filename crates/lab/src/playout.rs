@@ -32,7 +32,7 @@ pub(crate) struct Playout {
 /// What was seen of a video between two moments.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct VideoResult {
-    /// Time from the first frame that was due to the end, seconds.
+    /// Time in which there was a picture to be seen, from the first frame's due to the end of the last, seconds.
     pub watched_s: f64,
     /// Of it, time in which the picture stood still for want of a frame, seconds.
     pub stalled_s: f64,
@@ -59,6 +59,7 @@ impl Playout {
         let mut out = VideoResult::default();
         let mut delays = Vec::new();
         let mut before: Option<Instant> = None;
+        let since = from.max(self.start + self.video.captured_at(0) + self.delay);
         let (mut is_wrong, mut is_still) = (false, false);
         for n in 0.. {
             let captured = self.start + self.video.captured_at(n);
@@ -87,15 +88,14 @@ impl Playout {
             if due < from {
                 continue;
             }
-            if out.frames == 0 {
-                out.watched_s = end.saturating_since(due).as_secs_f64();
-            }
             out.frames += 1;
             out.late += u64::from(there > due || arrival.is_none());
             out.damaged += u64::from(is_wrong && arrival.is_some());
             out.macroblockings += u64::from(is_wrong && !was_wrong);
             delays.push(there.saturating_since(captured).as_secs_f64() * 1e6);
         }
+        let until = before.map_or(since, |shown| end.min(shown + interval));
+        out.watched_s = until.saturating_since(since).as_secs_f64();
         out.delay_p50_us = quantile(&mut delays, 0.5);
         out.delay_p95_us = quantile(&mut delays, 0.95);
         out
@@ -181,6 +181,21 @@ mod tests {
         (delays[4], delays[5]) = (Some(100), Some(100));
         let result = seen(&delays, 5_000);
         assert_eq!((result.macroblockings, result.damaged), (2, 3 + 1), "{result:?}");
+    }
+
+    #[test]
+    fn no_more_time_stands_still_than_was_watched_whatever_part_is_measured() {
+        // A frame that was due before the warm-up's end and never comes: still from then on.
+        let from = Instant::from_millis(1_050);
+        let seen = playout().watch(&[], from, Instant::from_millis(1_190));
+        assert!(near(seen.stalled_s, 0.14) && near(seen.watched_s, 0.14), "{seen:?}");
+        // Of a video that has ended there is nothing more to be seen.
+        let ends = Playout { stop: Some(Instant::from_millis(250)), ..playout() };
+        let seen =
+            ends.watch(&arrivals(&[Some(100); 3]), Instant::ZERO, Instant::from_millis(9_000));
+        assert!(near(seen.watched_s, 0.3) && near(seen.stalled_s, 0.0), "{seen:?}");
+        let seen = ends.watch(&[], Instant::from_millis(5_000), Instant::from_millis(9_000));
+        assert!(seen.stalled_s <= seen.watched_s, "{seen:?}");
     }
 
     #[test]

@@ -174,6 +174,10 @@ impl Period<'_> {
         result.present_s = self.present(index).as_secs_f64();
         if let Placed::Flow(id) = self.setup.flows[index].placed {
             self.sender(id, &mut result);
+            let is_whole = |bytes| after.app_bytes >= bytes;
+            result.completed_at_s = result
+                .completed_at_s
+                .filter(|_| self.setup.flows[index].file_bytes.is_none_or(is_whole));
             let delays = after.delays.since(&before.delays);
             let us = |d: Duration| d.as_secs_f64() * 1e6;
             let p95 = delays.quantile(0.95).zip(after.delays.least());

@@ -157,6 +157,11 @@ impl Scenario {
         Ok(scenario)
     }
 
+    /// The names of controllers that a program must bring to run it.
+    pub fn controllers(&self) -> impl Iterator<Item = &str> {
+        self.flow.iter().filter_map(|flow| flow.controller.as_deref())
+    }
+
     /// Kinds of flows: a name, and the positions of its flows in [`Self::flows`]. An entry without
     /// a `group` is called after its strategy, with its number where two would have one name.
     pub fn groups(&self) -> Vec<(String, Vec<usize>)> {
@@ -260,6 +265,16 @@ impl Scenario {
         let wan = self.wan.as_ref().map_or(Duration::ZERO, Wan::round_trip);
         // There and back, a link on each side.
         wan + 4 * self.access.as_ref().map_or(Duration::ZERO, Access::mean_delay)
+    }
+
+    /// One way for a flow's data without queues; of differing access links the mean.
+    pub fn base_delay(&self, flow: &Flow) -> Duration {
+        let wan = self.wan.as_ref().and_then(|wan| match flow.direction {
+            Direction::Down => wan.down().delay_ms,
+            Direction::Up => wan.up().delay_ms,
+        });
+        let own = Duration::from_secs_f64((wan.unwrap_or(0.0) + flow.delay_ms) / 1e3);
+        own + 2 * self.access.as_ref().map_or(Duration::ZERO, Access::mean_delay)
     }
 
     /// Every single flow in order: an entry with a `count` stands for several, on one station

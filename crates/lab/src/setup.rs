@@ -33,7 +33,8 @@ impl Setup {
     ) -> Result<Setup> {
         let mut network = Network::build(scenario, capture)?;
         network.sim.record_every(SAMPLE_PERIOD, Hop::queue_bytes);
-        let flows = scenario.flows().map(|f| place(&mut network, scenario, &f, controllers));
+        let flows = scenario.flows().enumerate();
+        let flows = flows.map(|(n, flow)| place(&mut network, scenario, (n, &flow), controllers));
         let flows = flows.collect::<Result<_>>()?;
         let Network { sim, wlan, wan, .. } = network;
         Ok(Setup { sim, wlan, wan, flows })

@@ -84,7 +84,7 @@ fn pair(
     let params = Params { mss: PACKET_BYTES, ..flow.tack_params(Params::default()) };
     let path = Path {
         bw: offer::udp_rate(scenario, flow),
-        rtt_min: scenario.base_rtt(),
+        rtt_min: scenario.base_rtt() + 2 * Duration::from_secs_f64(flow.delay_ms / 1e3),
         regime: Regime::Steady,
     };
     let ours = !matches!(stock.stack, StockStack::Quinn | StockStack::Noq);

@@ -45,13 +45,15 @@ pub(crate) struct Planted {
     pub(crate) times: Times,
     /// What is watched of it, if it is a video.
     pub(crate) playout: Option<Playout>,
+    /// Bytes that make it complete, if it is a file: a stop may cut it off.
+    pub(crate) file_bytes: Option<u64>,
 }
 
-/// Puts the next of the scenario's flows into the simulation.
+/// Puts the next of the scenario's flows, number `number` of them, into the simulation.
 pub(crate) fn place(
     network: &mut Network,
     scenario: &Scenario,
-    flow: &Flow,
+    (number, flow): (usize, &Flow),
     controllers: &Controllers,
 ) -> Result<Planted> {
     let (client, server) = (network.client(flow.station), network.next_server(flow));
@@ -59,13 +61,18 @@ pub(crate) fn place(
         Direction::Down => (server, client),
         Direction::Up => (client, server),
     };
-    let start = Instant::ZERO + start_after(scenario, network.sim.flows().count(), flow);
+    let start = Instant::ZERO + start_after(scenario, number, flow);
     let stop = flow.stop_s.map(at);
     let times = Times { start, stop };
     let playout = playout(&flow.app, times);
+    let file_bytes = match flow.app {
+        App::File { bytes } => Some(bytes),
+        _ => None,
+    };
+    let planted = |placed| Planted { placed, times, playout: playout.clone(), file_bytes };
     if let Strategy::Quic(stock) = flow.strategy {
         let id = crate::stock::place(network, scenario, flow, stock, [src, dst], times)?;
-        return Ok(Planted { placed: Placed::Flow(id), times, playout });
+        return Ok(planted(Placed::Flow(id)));
     }
     let Some(mut config) = flow_config(flow) else {
         let stop = stop.unwrap_or(Instant::MAX).min(at(scenario.duration_s));
@@ -83,8 +90,7 @@ pub(crate) fn place(
                 UDP_HEADER_BYTES
             }
         };
-        let placed = Placed::Udp { src, dst, header_bytes };
-        return Ok(Planted { placed, times, playout });
+        return Ok(planted(Placed::Udp { src, dst, header_bytes }));
     };
     (config.from, config.to) = (src, dst);
     config.app = app(&flow.app);
@@ -98,8 +104,7 @@ pub(crate) fn place(
             conn.controller = Some(factory.clone());
         }
     }
-    let placed = Placed::Flow(network.sim.add_flow(config));
-    Ok(Planted { placed, times, playout })
+    Ok(planted(Placed::Flow(network.sim.add_flow(config))))
 }
 
 /// A video as RTP over UDP.

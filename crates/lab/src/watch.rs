@@ -113,7 +113,7 @@ impl Watched {
             .filter_map(|flow| {
                 let Placed::Flow(id) = &flow.placed else { return None };
                 let (from, _) = setup.sim.flow(*id);
-                let guest = from.guest.as_ref().map(|g| g.srtt);
+                let guest = from.guest.as_ref().map(|g| g.srtt).filter(|srtt| !srtt.is_zero());
                 from.info.as_ref().and_then(|i| i.srtt).or(guest)
             })
             .collect();

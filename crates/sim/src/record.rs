@@ -82,7 +82,10 @@ impl FlowSample {
             cwnd: info.map(|i| i.cwnd).or(guest.map(|g| g.cwnd)).unwrap_or(0),
             pacing_rate: info.map_or(guest.and_then(|g| g.pacing_rate), |i| i.pacing_rate),
             in_flight: info.map(|i| i.in_flight).or(guest.and_then(|g| g.in_flight)),
-            srtt: info.and_then(|i| i.srtt).or(guest.map(|g| g.srtt)),
+            // A guest without a sample says zero.
+            srtt: info
+                .and_then(|i| i.srtt)
+                .or(guest.map(|g| g.srtt).filter(|srtt| !srtt.is_zero())),
             rtt_min: info.and_then(|i| i.rtt_min).or(guest.and_then(|g| g.rtt_min)),
             delivered: to.received,
             blocked: to.info.as_ref().map(|i| i.recv_blocked),

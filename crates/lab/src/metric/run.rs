@@ -24,9 +24,10 @@ pub fn of_run(
     for (name, members) in groups {
         let flows: Vec<FlowResult> =
             members.iter().filter_map(|i| run.flows.get(*i).cloned()).collect();
-        let Some(first) = members.first().and_then(|i| entries.get(*i)) else { continue };
-        // As if only this group were there: what a formula needs is its entry.
-        let own = Scenario { flow: vec![first.clone()], ..scenario.clone() };
+        // As if only this group were there: what a formula needs are its entries.
+        let own: Vec<Flow> = members.iter().filter_map(|i| entries.get(*i).cloned()).collect();
+        let Some(first) = own.first().cloned() else { continue };
+        let own = Scenario { flow: own, ..scenario.clone() };
         let rivals: Vec<f64> = entries
             .iter()
             .zip(&run.flows)

@@ -1,0 +1,143 @@
+//! Figures of several kinds of flows on one path: each by its own settings and its own way.
+
+use std::collections::BTreeMap;
+
+use tack_lab::metric::figures;
+use tack_lab::result::FlowResult;
+use tack_lab::scenario::Scenario;
+use tack_units::math::log2;
+
+use crate::experiments::run;
+use crate::plans::load;
+
+/// A path of 20 ms there and back with these flows.
+fn scenario(flows: &str) -> Scenario {
+    let path = "wan = { rate_mbps = 100.0, delay_ms = 10.0 }";
+    Scenario::parse(&format!("{path}\nflow = [{flows}]")).unwrap()
+}
+
+/// 96 Mbit/s over 20 ms, 4 ms of queue.
+fn flow() -> FlowResult {
+    FlowResult {
+        goodput_bps: 96e6,
+        rtt_min_us: Some(20e3),
+        rtt_p50_us: Some(20e3),
+        queue_delay_p95_us: Some(4e3),
+        ..FlowResult::default()
+    }
+}
+
+/// [TON Eq. 4] over 20 ms: beta a round trip.
+#[test]
+fn each_flow_is_counted_by_its_own_beta_and_none_that_has_none() {
+    let rate = |flows: &str, n: usize| {
+        figures(&scenario(flows), &vec![flow(); n]).get("eq4_rate").map(|v| v.round())
+    };
+    let (tack, slow) = ("{ strategy = \"tack\" }", "{ strategy = \"tack\", beta = 2 }");
+    assert_eq!(rate(tack, 1), Some(200.0));
+    assert_eq!(rate(&format!("{tack}, {slow}"), 2), Some(300.0));
+    assert_eq!(rate(&format!("{slow}, {tack}"), 2), Some(300.0));
+    assert_eq!(rate("{ strategy = \"tack\", count = 3 }", 3), Some(600.0));
+    // What a flow of TCP acknowledges is not by that equation, whoever is beside it.
+    assert_eq!(rate(&format!("{tack}, {{ strategy = \"tcp-l2\" }}"), 2), None);
+}
+
+#[test]
+fn a_flow_s_delay_is_that_of_its_way_and_its_own_link() {
+    let power = |flows: &str, way: &str| {
+        let mut scenario = scenario(flows);
+        scenario.wan = Some(toml::from_str(way).unwrap());
+        figures(&scenario, &[flow()])["power"]
+    };
+    let even = "rate_mbps = 100.0\ndelay_ms = 10.0";
+    let near = |a: f64, b: f64| assert!((a - b).abs() < 1e-9, "{a} {b}");
+    near(power("{ strategy = \"tack\" }", even), log2(96.0 / 14.0));
+    near(power("{ strategy = \"tack\", delay_ms = 30.0 }", even), log2(96.0 / 44.0));
+    let uneven = "rate_mbps = 100.0\ndown.delay_ms = 4.0\nup.delay_ms = 16.0";
+    near(power("{ strategy = \"tack\" }", uneven), log2(96.0 / 8.0));
+    near(power("{ strategy = \"tack\", direction = \"up\" }", uneven), log2(96.0 / 20.0));
+}
+
+#[test]
+fn what_waits_behind_a_hole_is_known_as_a_distribution_of_each_kind_of_flows() {
+    let text = r#"
+id = "kinds"
+[base]
+duration_s = 4.0
+wan = { rate_mbps = 10.0, delay_ms = 20.0, down.loss = 0.03 }
+flow = [{ strategy = "tack", group = "a" }, { strategy = "tcp-l2", group = "b" }]
+"#;
+    let records = run(&load(text));
+    let samples: &BTreeMap<_, _> = &records.first_key_value().unwrap().1.samples;
+    let most = |name: &str| samples[name].last().copied().unwrap();
+    assert!(most("a.blocked") > 0.0 && most("b.blocked") > 0.0, "{samples:?}");
+    assert_eq!(samples["blocked"], samples["a.blocked"], "those under test are the first");
+}
+
+/// In a dumbbell: its own link comes on top of both access links, not instead of one.
+#[test]
+fn a_flow_with_a_delay_of_its_own_takes_that_longer_than_its_twin() {
+    let text = r#"
+id = "dumbbell"
+[base]
+duration_s = 2.0
+wan = { rate_mbps = 50.0, delay_ms = 5.0 }
+access = { pairs = 2, rate_mbps = 100.0, delay_ms = [2.0, 10.0] }
+[[base.flow]]
+strategy = "tack"
+group = "plain"
+station = 1
+app = { kind = "cbr", mbps = 1.0 }
+[[base.flow]]
+strategy = "tack"
+group = "own"
+station = 1
+delay_ms = 1.0
+app = { kind = "cbr", mbps = 1.0 }
+"#;
+    let records = run(&load(text));
+    let record = records.first_key_value().unwrap().1;
+    let ms = |group: &str| record.metrics[&format!("{group}.rtt_min_us")] / 1e3;
+    assert!((50.0..51.0).contains(&ms("plain")), "two links of 10 ms each way: {}", ms("plain"));
+    assert!((52.0..53.0).contains(&ms("own")), "and one of 1 ms: {}", ms("own"));
+}
+
+#[test]
+fn a_flow_that_left_has_no_rate_while_it_was_there_and_a_file_that_was_cut_off_no_end() {
+    let text = r#"
+id = "left"
+[base]
+duration_s = 3.0
+warmup_s = 1.0
+wan = { rate_mbps = 5.0, delay_ms = 50.0 }
+flow = [
+    { strategy = "tack", group = "stays" },
+    { strategy = "tack", group = "left", stop_s = 0.98 },
+    { strategy = "tcp-l2", group = "cut", stop_s = 0.5, app = { kind = "file", bytes = 5_000_000 } },
+    { strategy = "tcp-l2", group = "whole", stop_s = 2.5, app = { kind = "file", bytes = 5_000 } },
+]
+"#;
+    let records = run(&load(text));
+    let metrics = &records.first_key_value().unwrap().1.metrics;
+    assert!(metrics["left.goodput_bps"] > 0.0, "what was under way arrives: {metrics:?}");
+    assert_eq!(metrics.get("left.present_goodput_bps"), None);
+    assert_eq!(metrics["present_goodput_bps"], metrics["stays.present_goodput_bps"]);
+    assert!(metrics["cut.delivered"] < 5e6 && metrics["whole.delivered"] == 5e3, "{metrics:?}");
+    assert_eq!(metrics.get("cut.completion"), None, "what is missing is not complete");
+    assert!(metrics["whole.completion"] < 1.0, "{metrics:?}");
+}
+
+/// Its handshake takes all of the run.
+#[test]
+fn a_round_trip_that_nobody_took_is_none() {
+    let text = r#"
+id = "far"
+[base]
+duration_s = 1.0
+wan = { rate_mbps = 5.0, delay_ms = 2000.0 }
+flow = [{ strategy = "quic-tack" }]
+"#;
+    let records = run(&load(text));
+    let metrics = &records.first_key_value().unwrap().1.metrics;
+    assert_eq!(metrics.get("rtt_p50_us"), None, "{metrics:?}");
+}

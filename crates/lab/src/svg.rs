@@ -3,9 +3,13 @@
 //! Every line has a dash and a mark of its own besides its colour, so that black and white tells
 //! them apart; the paper's points are hollow marks of the same shape and colour, squares over bars.
 
+mod scale;
+
 use std::fmt::{Display, Write as _};
 
 use tack_units::math;
+
+use scale::{Scale, tick};
 
 /// An axis.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -63,59 +67,17 @@ const COLOURS: [&str; 7] =
     ["#0072b2", "#d55e00", "#009e73", "#000000", "#cc79a7", "#56b4e9", "#e69f00"];
 const DASHES: [&str; 5] = ["", "7 3", "2 3", "9 3 2 3", "14 4"];
 /// Fills of bars: from solid to hatched, so that grey tells them apart.
-const HATCHES: usize = 5;
+const HATCHES: [&str; 5] = ["", "M0 8L8 0", "M0 0L8 8", "M4 0V8", "M0 4H8"];
 const WIDTH: f64 = 640.0;
 const HEIGHT: f64 = 380.0;
 /// Of the frame: left, top, bottom; the legend lies under it.
 const MARGIN: (f64, f64, f64, f64) = (66.0, 34.0, 56.0, 18.0);
 const LEGEND_ROW: f64 = 18.0;
 
-/// A scale from values to pixels.
-struct Scale {
-    from: f64,
-    to: f64,
-    log: bool,
-    pixels: (f64, f64),
-}
-
-impl Scale {
-    /// Zero has no place on a logarithmic axis: it stands at the low end.
-    fn at(&self, v: f64) -> f64 {
-        let of = |v: f64| if self.log { math::log10(v.max(1e-12)) } else { v };
-        let share = (of(v) - of(self.from)) / (of(self.to) - of(self.from)).max(1e-12);
-        let share = if self.log && v <= 0.0 { 0.02 } else { share.clamp(-0.02, 1.02) };
-        self.pixels.0 + share * (self.pixels.1 - self.pixels.0)
-    }
-
-    fn ticks(&self) -> Vec<f64> {
-        if self.log {
-            let (low, high) =
-                (math::log10(self.from).floor() as i32, math::log10(self.to).ceil() as i32);
-            let steps: &[f64] = if high - low > 3 { &[1.0] } else { &[1.0, 2.0, 5.0] };
-            let all = (low..=high).flat_map(|e| steps.iter().map(move |s| s * 10f64.powi(e)));
-            return all.filter(|t| (self.from * 0.999..=self.to * 1.001).contains(t)).collect();
-        }
-        let rough = (self.to - self.from) / 5.0;
-        let power = math::pow(10.0, math::log10(rough).floor());
-        let step = [1.0, 2.0, 2.5, 5.0, 10.0].into_iter().find(|s| s * power >= rough);
-        let step = step.unwrap_or(10.0) * power;
-        let first = (self.from / step).ceil() as i64;
-        let last = (self.to / step + 1e-9).floor() as i64;
-        (first..=last).take(50).map(|n| n as f64 * step).collect()
-    }
-}
-
-fn tick(v: f64) -> String {
-    let a = v.abs();
-    if a >= 1e6 || (a > 0.0 && a < 1e-3) {
-        return format!("{v:.0e}");
-    }
-    let text = format!("{v:.3}");
-    let text = text.trim_end_matches('0').trim_end_matches('.').to_owned();
-    if text == "-0" { "0".to_owned() } else { text }
-}
-
+/// As XML has it, which has no control characters.
 pub(crate) fn escaped(text: &str) -> String {
+    let is_letter = |c: &char| !c.is_control() && !matches!(c, '\u{fffe}' | '\u{ffff}');
+    let text: String = text.chars().filter(|c| is_letter(c) || c.is_whitespace()).collect();
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
@@ -148,7 +110,12 @@ impl Plot {
         let finite = all.filter(|(lo, hi)| lo.is_finite() && hi.is_finite());
         let kept = finite.filter(|(lo, _)| !axis.log || *lo > 0.0);
         let (lo, hi) = kept.fold((f64::MAX, f64::MIN), |s, v| (s.0.min(v.0), s.1.max(v.1)));
-        if lo > hi { (0.0, 1.0) } else { (lo, hi) }
+        match (lo > hi, axis.log) {
+            (false, _) => (lo, hi),
+            (true, false) => (0.0, 1.0),
+            // Nothing has a place on it.
+            (true, true) => (1.0, 10.0),
+        }
     }
 
     fn scales(&self) -> (Scale, Scale) {
@@ -184,6 +151,8 @@ impl Plot {
         } else {
             // From zero, unless all lies far above it.
             let zero = self.is_bars() || low > 0.0 && low < 0.6 * high;
+            // Nothing but zeros lies on the axis' foot, as if there could be one of what is counted.
+            let (zero, high) = if low == high && high == 0.0 { (true, 1.0) } else { (zero, high) };
             let room = ((high - low) * 0.06).max(high.abs() * 1e-3).max(1e-9);
             let from = if zero && low >= 0.0 { 0.0 } else { low - room };
             let to = if high <= 0.0 && self.is_bars() { 0.0 } else { high + room };
@@ -229,20 +198,23 @@ impl Plot {
         self.title.bytes().fold(5381, |h: u64, b| h.wrapping_mul(33) ^ u64::from(b)) % 1_000_000
     }
 
+    /// A pattern for each bar of a group: colours and hatches come around after different numbers.
     fn hatches(&self, out: &mut String) {
-        if !self.is_bars() {
+        let bars = self.bar_lines().len();
+        if bars == 0 {
             return;
         }
         let id = self.id();
         out.push_str("<defs>");
-        for (i, colour) in COLOURS.iter().enumerate() {
-            let lines = ["", "M0 8L8 0", "M0 0L8 8", "M4 0V8", "M0 4H8"][i % HATCHES];
+        for slot in 0..bars {
+            let colour = COLOURS[slot % COLOURS.len()];
+            let hatch = slot % HATCHES.len();
+            let (lines, opacity) = (HATCHES[hatch], if hatch == 0 { 0.85 } else { 0.18 });
             let _ = write!(
                 out,
-                "<pattern id=\"h{id}-{i}\" width=\"8\" height=\"8\" patternUnits=\"userSpaceOnUse\">\
-                 <rect width=\"8\" height=\"8\" fill=\"{colour}\" fill-opacity=\"{}\"/>\
-                 <path d=\"{lines}\" stroke=\"{colour}\" stroke-width=\"1.6\"/></pattern>",
-                if i % HATCHES == 0 { 0.85 } else { 0.18 }
+                "<pattern id=\"h{id}-{slot}\" width=\"8\" height=\"8\" patternUnits=\"userSpaceOnUse\">\
+                 <rect width=\"8\" height=\"8\" fill=\"{colour}\" fill-opacity=\"{opacity}\"/>\
+                 <path d=\"{lines}\" stroke=\"{colour}\" stroke-width=\"1.6\"/></pattern>"
             );
         }
         out.push_str("</defs>\n");
@@ -251,8 +223,9 @@ impl Plot {
     fn frame(&self, out: &mut String, x: &Scale, y: &Scale) {
         let (left, top, bottom, right) = MARGIN;
         let (far, base) = (WIDTH - right, HEIGHT - bottom);
-        let bold = "text-anchor=\"middle\" font-size=\"14\" font-weight=\"bold\"";
-        text(out, (WIDTH / 2.0, 20), bold, &self.title);
+        let (size, title) = fitted(&self.title, WIDTH, (9.0, 14.0));
+        let bold = format!("text-anchor=\"middle\" font-size=\"{size}\" font-weight=\"bold\"");
+        text(out, (WIDTH / 2.0, 20), &bold, &title);
         for v in y.ticks() {
             let at = y.at(v);
             let _ = write!(
@@ -266,8 +239,9 @@ impl Plot {
             Some(names) => names.iter().enumerate().map(|(i, n)| (i as f64, n.clone())).collect(),
             None => self.x_ticks(x).into_iter().map(|v| (v, tick(v))).collect(),
         };
-        let small = labels.len() > 9 || labels.iter().any(|l| l.1.len() > 14);
-        let size = if small { 9 } else { 12 };
+        let room = (far - left) / labels.len().max(1) as f64;
+        let least = labels.iter().map(|(_, name)| fitted(name, room, (9.0, 12.0)).0);
+        let size = least.fold(12.0, f64::min);
         for (v, name) in labels {
             let (at, end) = (x.at(v), base + 4.0);
             let _ = write!(
@@ -275,6 +249,10 @@ impl Plot {
                 "<line x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{base}\" y2=\"{end}\" stroke=\"black\"/>"
             );
             let how = format!("text-anchor=\"middle\" font-size=\"{size}\"");
+            let name = match &self.x.categories {
+                Some(_) => fitted(&name, room, (size, size)).1,
+                None => name,
+            };
             text(out, (format!("{at:.1}"), base + 18.0), &how, &name);
         }
         let (centre, middle) = (f64::midpoint(left, far), f64::midpoint(top, base));
@@ -292,12 +270,14 @@ impl Plot {
         let (colour, dash) = (COLOURS[i % COLOURS.len()], DASHES[i % DASHES.len()]);
         let points: Vec<String> =
             line.points.iter().map(|p| format!("{:.1},{:.1}", x.at(p.0), y.at(p.1))).collect();
-        let _ = writeln!(
-            out,
-            "<polyline points=\"{}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"1.8\" \
-             stroke-dasharray=\"{dash}\"/>",
-            points.join(" ")
-        );
+        if points.len() > 1 {
+            let _ = writeln!(
+                out,
+                "<polyline points=\"{}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"1.8\" \
+                 stroke-dasharray=\"{dash}\"/>",
+                points.join(" ")
+            );
+        }
         if marks {
             for p in &line.points {
                 whisker(out, (x.at(p.0), y), (p.1, p.2), colour);
@@ -315,8 +295,7 @@ impl Plot {
 
     fn bars(&self, out: &mut String, (x, y): (&Scale, &Scale), (i, bars): (usize, &[usize])) {
         let slot = bars.iter().position(|b| *b == i).unwrap_or(0);
-        let hatch = slot % COLOURS.len();
-        let colour = COLOURS[hatch];
+        let colour = COLOURS[slot % COLOURS.len()];
         let zero = y.at(if y.log { y.from } else { 0.0 });
         let id = self.id();
         for p in &self.lines[i].points {
@@ -327,7 +306,7 @@ impl Plot {
             let _ = writeln!(
                 out,
                 "<rect x=\"{at:.1}\" y=\"{top:.1}\" width=\"{wide:.1}\" height=\"{high:.1}\" \
-                 fill=\"url(#h{id}-{hatch})\" stroke=\"{colour}\"/>"
+                 fill=\"url(#h{id}-{slot})\" stroke=\"{colour}\"/>"
             );
             whisker(out, (left + width / 2.0, y), (p.1, p.2), "black");
         }
@@ -368,7 +347,7 @@ impl Plot {
         for line in ours.chain(named.iter().find(is_paper)) {
             let name = match line.style {
                 Style::Paper { .. } => "hollow marks: the paper".to_owned(),
-                _ => line.name.clone(),
+                _ => fitted(&line.name, WIDTH - MARGIN.0 - 60.0, (12.0, 12.0)).1,
             };
             let width = 48.0 + 7.2 * name.chars().count() as f64;
             if at + width > WIDTH - 10.0 {
@@ -390,9 +369,8 @@ impl Plot {
             let y = HEIGHT + LEGEND_ROW * n as f64;
             for (i, x, name) in row {
                 let line = &self.lines[*i];
-                let slot =
-                    bars.iter().position(|b| b == i).unwrap_or(self.ordinal(*i)) % COLOURS.len();
-                let colour = COLOURS[slot];
+                let slot = bars.iter().position(|b| b == i).unwrap_or(self.ordinal(*i));
+                let colour = COLOURS[slot % COLOURS.len()];
                 let (top, right) = (y - 5.0, x + 26.0);
                 let (inner, above) = (x + 8.0, y - 4.5);
                 let dash = DASHES[self.ordinal(*i) % DASHES.len()];
@@ -439,6 +417,19 @@ pub fn stacked(plots: &[Plot]) -> String {
         out += &own;
     }
     out + "</svg>\n"
+}
+
+/// The size in which `said` has room, and as much of it as has room in the least.
+fn fitted(said: &str, room: f64, (least, most): (f64, f64)) -> (f64, String) {
+    // Letters are this wide, in the mean, of their height.
+    const WIDE: f64 = 0.62;
+    let length = said.chars().count();
+    let size = (room / (WIDE * length.max(1) as f64)).clamp(least, most).floor();
+    let letters = (room / (WIDE * size)).max(2.0) as usize;
+    if length <= letters {
+        return (size, said.to_owned());
+    }
+    (size, said.chars().take(letters - 1).chain(['\u{2026}']).collect())
 }
 
 /// A line of text.

@@ -22,8 +22,9 @@ impl Table {
 
     /// For a person at a terminal: names to the left, numbers to the right.
     pub fn text(&self) -> String {
+        let lines: Vec<Vec<String>> = self.lines().map(|row| one_line(row)).collect();
         let width = |i: usize| {
-            let cells = self.lines().filter_map(|row| row.get(i));
+            let cells = lines.iter().filter_map(|row| row.get(i));
             cells.map(|c| c.chars().count()).max().unwrap_or(0)
         };
         let widths: Vec<usize> = (0..self.header.len()).map(width).collect();
@@ -31,7 +32,7 @@ impl Table {
         if !self.title.is_empty() {
             let _ = writeln!(out, "{}", self.title);
         }
-        for row in self.lines() {
+        for row in &lines {
             let cell = |(i, cell): (usize, &String)| {
                 let w = widths.get(i).copied().unwrap_or(0);
                 if i < self.keys { format!("{cell:<w$}") } else { format!("{cell:>w$}") }
@@ -51,7 +52,8 @@ impl Table {
     /// For a document.
     pub fn markdown(&self) -> String {
         let line = |row: &Vec<String>| {
-            let cells: Vec<String> = row.iter().map(|c| c.replace('|', "\\|")).collect();
+            let cells = one_line(row).into_iter().map(|c| c.replace('|', "\\|"));
+            let cells: Vec<String> = cells.collect();
             format!("| {} |\n", cells.join(" | "))
         };
         let align = |i: usize| if i < self.keys { "---" } else { "--:" };
@@ -59,6 +61,12 @@ impl Table {
         let rows: String = self.rows.iter().map(line).collect();
         format!("{}| {} |\n{rows}", line(&self.header), rule.join(" | "))
     }
+}
+
+/// Cells without what would begin another line, or move a terminal's cursor.
+fn one_line(row: &[String]) -> Vec<String> {
+    let plain = |cell: &String| cell.split(char::is_control).collect::<Vec<_>>().join(" ");
+    row.iter().map(plain).collect()
 }
 
 /// A cell of a CSV file.

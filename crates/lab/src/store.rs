@@ -2,7 +2,8 @@
 //! on, an edited file runs only what it changed, and parts from several machines make one whole.
 //!
 //! Lines are appended and each at once: whatever ends the process, the file holds whole lines and
-//! at most one torn one, which is cut off on the next start.
+//! at most one torn one, which is cut off on the next start. One process writes to a file at a time: the
+//! lines of two would lie across each other.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
@@ -48,6 +49,8 @@ pub enum StoreError {
     Io(PathBuf, io::Error),
     /// It holds something else: the number of the first such line and what is wrong with it.
     Foreign(PathBuf, String),
+    /// Another process writes to it.
+    Taken(PathBuf),
 }
 
 impl std::fmt::Display for StoreError {
@@ -56,6 +59,9 @@ impl std::fmt::Display for StoreError {
             StoreError::Io(path, e) => write!(f, "{}: {e}", path.display()),
             StoreError::Foreign(path, e) => {
                 write!(f, "{} holds something else than these results, {e}", path.display())
+            }
+            StoreError::Taken(path) => {
+                write!(f, "{} is that of another run, which is under way", path.display())
             }
         }
     }
@@ -67,12 +73,16 @@ impl<T: Kept> Store<T> {
     /// Opens `path`. With `resume`, what it holds is kept; without, it is deleted.
     ///
     /// # Errors
-    /// The file is out of reach or holds something else; it stays as it is then.
+    /// The file is out of reach, another's or holds something else; it stays as it is then.
     pub fn open(path: &Path, resume: bool) -> Result<Store<T>, StoreError> {
         let io = |e| StoreError::Io(path.to_owned(), e);
         let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(!resume);
+        options.read(true).write(true).create(true).truncate(false);
         let mut file = options.open(path).map_err(io)?;
+        take(&file).map_err(|Taken| StoreError::Taken(path.to_owned()))?;
+        if !resume {
+            file.set_len(0).map_err(io)?;
+        }
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).map_err(io)?;
         // An interruption may have torn the last line, even within a character.
@@ -128,14 +138,39 @@ impl<T: Kept> Store<T> {
         let mut name = path.as_os_str().to_owned();
         name.push(".new");
         let new = PathBuf::from(name);
-        let mut out = io::BufWriter::new(File::create(&new)?);
+        let out = File::create(&new)?;
+        take(&out).map_err(|Taken| io::Error::from(io::ErrorKind::ResourceBusy))?;
+        let mut out = io::BufWriter::new(out);
         for result in others.chain(runs.iter().filter_map(|run| self.kept.get(run))) {
             out.write_all(&line(result)?)?;
         }
-        *file = out.into_inner().map_err(io::IntoInnerError::into_error)?;
-        file.sync_all()?;
-        std::fs::rename(&new, path)
+        let out = out.into_inner().map_err(io::IntoInnerError::into_error)?;
+        out.sync_all()?;
+        std::fs::rename(&new, path)?;
+        *file = out;
+        Ok(())
     }
+}
+
+/// Another process has the file.
+struct Taken;
+
+/// Takes a file for this process, until it is closed or the process ends: what it forks has no part in it.
+/// Where files cannot be locked, as in some networks, nobody is kept out.
+#[cfg(unix)]
+fn take(file: &File) -> Result<(), Taken> {
+    use rustix::fs::{FlockOperation, fcntl_lock};
+    use rustix::io::Errno;
+
+    match fcntl_lock(file, FlockOperation::NonBlockingLockExclusive) {
+        Err(Errno::AGAIN | Errno::ACCESS) => Err(Taken),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(not(unix))]
+fn take(_: &File) -> Result<(), Taken> {
+    Ok(())
 }
 
 fn line<T: Serialize>(result: &T) -> io::Result<Vec<u8>> {

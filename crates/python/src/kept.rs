@@ -4,7 +4,7 @@ use std::path::Path;
 
 use pyo3::prelude::*;
 use tack_lab::record::Record;
-use tack_lab::store::Store;
+use tack_lab::store::{Store, StoreError};
 
 use crate::failure;
 
@@ -15,9 +15,13 @@ pub(crate) fn open(py: Python<'_>, path: Option<&Path>, resume: bool) -> PyResul
         std::fs::create_dir_all(dir)
             .map_err(|e| failure::store_error(py, format!("{}: {e}", dir.display())))?;
     }
-    Store::open(path, resume).map_err(|e| {
-        let remedy = "name another file, or delete it with resume=False";
-        failure::store_error(py, format!("{e}; {remedy}"))
+    Store::open(path, resume).map_err(|e| match &e {
+        StoreError::Io(..) => failure::store_error(py, e),
+        StoreError::Taken(_) => failure::store_error(py, format!("{e}; name another file")),
+        StoreError::Foreign(..) => {
+            let remedy = "name another file, or delete it with resume=False";
+            failure::store_error(py, format!("{e}; {remedy}"))
+        }
     })
 }
 

@@ -106,12 +106,17 @@ impl Topology {
     fn compute(&mut self) {
         let sites = self.junction.len();
         self.next = vec![vec![Next::Nowhere; sites]; sites];
+        // A path of thousands of flows with links of their own has thousands of junctions.
+        let mut members: Vec<Vec<usize>> = vec![Vec::new(); sites];
+        for (site, junction) in self.junction.iter().enumerate() {
+            members[*junction].push(site);
+        }
         for goal in (0..sites).filter(|s| self.junction[*s] == *s) {
             let mut reached = vec![false; sites];
             reached[goal] = true;
             let mut queue = VecDeque::from([goal]);
             while let Some(junction) = queue.pop_front() {
-                for far in (0..sites).filter(|s| self.junction[*s] == junction) {
+                for &far in &members[junction] {
                     let near = Site::from_index(far ^ 1);
                     let from = self.junction[near.index()];
                     if !reached[from] {

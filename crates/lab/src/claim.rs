@@ -29,7 +29,7 @@ use serde::{Deserialize, Serialize};
 use crate::course::DISTRIBUTIONS;
 use crate::draw::{Word, Words};
 use crate::item::Backend;
-use crate::metric::{self, base};
+use crate::metric;
 use crate::pivot::{How, Quantity, Results, SAME_RUN, known_axis, label, number, with_interval};
 use crate::scenario::Problem;
 use verdict::Point;
@@ -140,6 +140,44 @@ impl Expect {
         }
     }
 
+    /// The other records of a distribution.
+    pub(crate) fn than(&self) -> Option<&Words> {
+        match self {
+            Expect::LeftOf { than, .. } => Some(than),
+            _ => None,
+        }
+    }
+
+    /// Refuses numbers that no figure can be held against.
+    fn check_numbers(&self) -> Result<(), Problem> {
+        let (value, rooms) = match self {
+            Expect::Within { value, relative, absolute, .. } => {
+                (*value, vec![("relative", *relative), ("absolute", *absolute)])
+            }
+            Expect::AtLeast { value, .. } | Expect::AtMost { value, .. } => (*value, Vec::new()),
+            Expect::Rising { slack } | Expect::Falling { slack } | Expect::Order { slack, .. } => {
+                (None, vec![("slack", Some(*slack))])
+            }
+            Expect::DropAtMost { value } => (Some(*value), Vec::new()),
+            Expect::LeftOf { .. } | Expect::Rust { .. } => (None, Vec::new()),
+        };
+        let named = self.values().into_iter().flatten();
+        let goals = named.map(|(name, goal)| (format!("values.{name}"), *goal));
+        let mut goals = goals.chain(value.map(|goal| ("value".to_owned(), goal)));
+        if let Some((key, goal)) = goals.find(|(_, goal)| !goal.is_finite()) {
+            let what = format!("is {goal}, but must be finite");
+            return Err(Problem::new(format!("expect.{key}"), what));
+        }
+        let mut rooms = rooms.into_iter().filter_map(|(key, room)| Some((key, room?)));
+        match rooms.find(|(_, room)| !(*room >= 0.0 && room.is_finite())) {
+            None => Ok(()),
+            Some((key, room)) => {
+                let what = format!("is {room}, but must be 0 or more: by how much it may be off");
+                Err(Problem::new(format!("expect.{key}"), what))
+            }
+        }
+    }
+
     /// Names in order.
     pub(crate) fn groups(&self) -> Option<&[Vec<String>]> {
         match self {
@@ -231,20 +269,10 @@ impl Claim {
         }
     }
 
-    /// Every figure that is looked at, of whichever group.
-    pub(crate) fn metrics(&self) -> Vec<String> {
-        let other = |key| match self.versus.as_ref()?.get(key)? {
-            Word::Text(text) => Some(text.clone()),
-            _ => None,
-        };
-        let group = other("group").map(|group| format!("{group}.{}", base(&self.metric)));
-        [Some(self.metric.clone()), other("metric"), group].into_iter().flatten().collect()
-    }
-
     /// Whether it can be judged at all; else what is wrong, and under which key.
     pub(crate) fn check(&self, axes: &[(String, Vec<Word>)]) -> Result<(), Problem> {
         if let Expect::LeftOf { times, .. } = &self.expect {
-            if !DISTRIBUTIONS.contains(&self.metric.as_str()) {
+            if !DISTRIBUTIONS.contains(&metric::base(&self.metric)) {
                 let there = DISTRIBUTIONS.join(", ");
                 return Err(Problem::new(
                     "metric",
@@ -257,26 +285,19 @@ impl Claim {
                     format!("has `{wrong}`: write p0 to p100"),
                 ));
             }
-        } else if let Some(name) = self.metrics().iter().find(|m| metric::unit(m).is_none()) {
-            let key = if *name == self.metric { "metric" } else { "versus" };
-            return Err(Problem::new(key, metric::unknown(name)));
+        } else {
+            metric::check(&self.metric).map_err(|what| Problem::new("metric", what))?;
         }
-        if self.versus.is_none() && self.how != How::default() {
-            let what = "needs versus: what the figure is held against";
-            return Err(Problem::new("how", what));
-        }
-        let versus = self.versus.iter().flat_map(|w| w.keys());
-        let versus = versus.filter(|k| !SAME_RUN.contains(&k.as_str()));
-        let keys = versus.map(|k| ("versus", k)).chain(self.at.keys().map(|k| ("at", k)));
+        self.quantity().check(axes)?;
+        let than = self.expect.than().into_iter().flat_map(|w| w.keys());
+        let keys = than.map(|k| ("expect.than", k)).chain(self.at.keys().map(|k| ("at", k)));
         let each = self.each.iter().map(|k| ("each", k));
         for (key, name) in keys.chain(each).chain(self.along.iter().map(|k| ("along", k))) {
             known_axis(axes, key, name)?;
         }
+        self.expect.check_numbers()?;
         match &self.expect {
-            Expect::Rust { name, .. } if judge::function(name).is_none() => {
-                let what = format!("names `{name}`, there are {}", judge::names());
-                Err(Problem::new("expect.name", what))
-            }
+            Expect::Rust { name, .. } => judge::check(name, self),
             Expect::Within { value: None, values, .. }
             | Expect::AtLeast { value: None, values }
             | Expect::AtMost { value: None, values }
@@ -333,10 +354,15 @@ impl Claim {
         each.into_iter().filter_map(finding).collect()
     }
 
-    /// What our runs say at `at`, and whether it agrees; `None` where nothing ran.
+    /// What our runs say at `at`, and whether it agrees; `None` where nothing ran, or nothing of what it is held
+    /// against.
     fn verdict(&self, results: &Results<'_>, at: &Words, label: &str) -> Option<(String, Verdict)> {
         let selected = results.select(at);
-        if selected.is_empty() {
+        let mut other = at.clone();
+        let versus = self.versus.iter().flatten().filter(|(k, _)| !SAME_RUN.contains(&k.as_str()));
+        let than = self.expect.than().into_iter().flatten();
+        other.extend(versus.chain(than).map(|(axis, word)| (axis.clone(), word.clone())));
+        if selected.is_empty() || results.select(&other).is_empty() {
             return None;
         }
         // What the machine spoiled is left out as long as something is left; what stalled is not.
@@ -347,10 +373,11 @@ impl Claim {
             let void = void.void.as_deref().unwrap_or_default();
             return Some((format!("void: {void}"), Verdict::Differs));
         }
+        let lacking = || Some((format!("no run has {}", self.metric), Verdict::Differs));
         match &self.expect {
             Expect::Rust { name, .. } => {
                 let judge = judge::function(name)?;
-                return steady(results, at, |some| judge(self, some, at));
+                return steady(results, at, |some| judge(self, some, at)).or_else(lacking);
             }
             Expect::LeftOf { than, times } => {
                 let judge =
@@ -360,6 +387,9 @@ impl Claim {
             _ => {}
         }
         let points = self.points(results, at, label)?;
+        if points.is_empty() {
+            return lacking();
+        }
         let (_, unit) = self.quantity().shown();
         let is_named = matches!(self.expect, Expect::Order { .. })
             || (points.len() > 1 && self.along.as_deref() == Some("variant"));
@@ -371,12 +401,13 @@ impl Claim {
         Some((format!("{text} {unit}").trim_end().to_owned(), self.expect.verdict(&points)))
     }
 
-    /// The quantity along the axis, or the one of it where there is none: what is judged of it.
+    /// The quantity along the axis, or the one of it where there is none: what is judged of it, as far as runs
+    /// have it. `None` where nothing is.
     fn points(&self, results: &Results<'_>, at: &Words, label: &str) -> Option<Vec<Point>> {
         let of = self.quantity();
         let Some(along) = &self.along else {
-            let point = Point::new(label.to_owned(), results.by_repetition(&of, at))?;
-            return self.expect.judges(label).then(|| vec![point]);
+            let point = || Point::new(label.to_owned(), results.by_repetition(&of, at));
+            return self.expect.judges(label).then(|| point().into_iter().collect());
         };
         let point = |word: Word| {
             let mut at = at.clone();
@@ -384,9 +415,8 @@ impl Claim {
             Point::new(word.to_string(), results.by_repetition(&of, &at))
         };
         let words = results.values(along, at).into_iter();
-        let judged = words.filter(|word| self.expect.judges(&word.to_string()));
-        let points: Vec<Point> = judged.filter_map(point).collect();
-        (!points.is_empty()).then_some(points)
+        let mut judged = words.filter(|word| self.expect.judges(&word.to_string())).peekable();
+        judged.peek().is_some().then(|| judged.filter_map(point).collect())
     }
 }
 

@@ -15,10 +15,11 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use tack_sim::Seed;
 use tack_units::math;
+use toml::Value;
 
-/// A value that was drawn.
+/// A value of an axis, or one that was drawn.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
-#[serde(untagged)]
+#[serde(untagged, from = "Value")]
 pub enum Word {
     /// A number.
     Number(f64),
@@ -26,6 +27,45 @@ pub enum Word {
     Text(String),
     /// Several numbers.
     List(Vec<f64>),
+    /// What else a file may say: true or false, a table, a list of lists.
+    Other(Value),
+}
+
+/// Up to here each whole number is a number of its own as an `f64`.
+const WHOLE: u64 = 1 << 53;
+
+impl From<Value> for Word {
+    fn from(value: Value) -> Word {
+        let number = |value: &Value| match value {
+            // Beyond, two neighbours would be one.
+            Value::Integer(n) if n.unsigned_abs() <= WHOLE => Some(*n as f64),
+            Value::Float(v) => Some(*v),
+            _ => None,
+        };
+        match value {
+            Value::String(text) => Word::Text(text),
+            Value::Array(values) => match values.iter().map(number).collect() {
+                Some(numbers) => Word::List(numbers),
+                None => Word::Other(Value::Array(values)),
+            },
+            other => number(&other).map_or(Word::Other(other), Word::Number),
+        }
+    }
+}
+
+impl From<Word> for Value {
+    fn from(word: Word) -> Value {
+        match word {
+            // Counts are whole numbers to serde.
+            Word::Number(v) if v.fract() == 0.0 && v.abs() < 1e15 => Value::Integer(v as i64),
+            Word::Number(v) => Value::Float(v),
+            Word::Text(text) => Value::String(text),
+            Word::List(numbers) => {
+                Value::Array(numbers.into_iter().map(|v| Word::Number(v).into()).collect())
+            }
+            Word::Other(value) => value,
+        }
+    }
 }
 
 impl std::fmt::Display for Word {
@@ -35,8 +75,9 @@ impl std::fmt::Display for Word {
             Word::Text(text) => f.pad(text),
             Word::List(values) => {
                 let values: Vec<String> = values.iter().map(f64::to_string).collect();
-                f.pad(&format!("[{}]", values.join(" ")))
+                f.pad(&format!("[{}]", values.join(", ")))
             }
+            Word::Other(value) => f.pad(&value.to_string()),
         }
     }
 }
@@ -96,6 +137,10 @@ impl Distribution {
         if self.list.is_some_and(|(least, most)| least == 0 || least > most || most > MAX_LIST) {
             return Err(format!("has a list of other than 1 to {MAX_LIST} values"));
         }
+        if self.list.is_some() && self.choice.is_some() {
+            let what = "has list and choice: a list is of numbers, by uniform or log_uniform";
+            return Err(what.to_owned());
+        }
         let Some(choice) = &self.choice else {
             let what = "has weights, but no choice".to_owned();
             return if self.weights.is_some() { Err(what) } else { Ok(()) };
@@ -120,6 +165,16 @@ impl Distribution {
         match &self.choice {
             Some(choice) => self.chosen(choice, rng),
             None => Word::Number(self.number(rng)),
+        }
+    }
+
+    /// All that it may be, or what lies around that.
+    pub(crate) fn extremes(&self) -> Vec<Word> {
+        let ends = self.uniform.or(self.log_uniform).map(|(least, most)| vec![least, most]);
+        match ends {
+            Some(ends) if self.list.is_some() => vec![Word::List(ends)],
+            Some(ends) => ends.into_iter().map(Word::Number).collect(),
+            None => self.choice.clone().unwrap_or_default(),
         }
     }
 
@@ -255,6 +310,7 @@ mod tests {
             "{ uniform = [0, 1], choice = [1] }",
             "{ uniform = [0, inf] }",
             "{ uniform = [0, 1], list = [0, 2] }",
+            "{ choice = [1, 2], list = [1, 2] }",
         ] {
             let from = &distributions(&format!("x = {text}"))["x"];
             assert!(from.check().is_err(), "{text}");

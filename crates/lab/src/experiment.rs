@@ -278,8 +278,14 @@ impl Experiment {
         parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
     }
 
+    /// What files of it are called: its id, but a plain scenario's name may have letters that no file has.
+    pub fn file_name(&self) -> String {
+        let plain = |c: char| if check::is_plain(c) { c } else { '-' };
+        self.id.chars().take(check::MAX_ID).map(plain).collect()
+    }
+
     /// Changes one word of the file, as `--set` does: `seeds` and `draws` of `extent`, the list of a
-    /// swept key, or a key of the base.
+    /// swept key, or a key of the base, which is no longer drawn then.
     ///
     /// # Errors
     /// What is wrong with the key or its value.
@@ -292,7 +298,11 @@ impl Experiment {
         } {
             let n = value.as_integer().and_then(|n| u64::try_from(n).ok()).filter(|n| *n > 0);
             *count = Some(n.ok_or("must be a number from 1 on")?);
-            return Ok(());
+            return if key == "draws" && self.draw.is_empty() {
+                Err("has nothing to draw: there is no [draw]".to_owned())
+            } else {
+                Ok(())
+            };
         }
         changes.set.remove(key);
         if self.sweep.contains_key(key) {
@@ -301,6 +311,11 @@ impl Experiment {
             self.sweep.insert(key.to_owned(), list);
             return Ok(());
         }
+        let is_part = |keys: &&String| keys.split(',').any(|part| part.trim() == key);
+        if let Some(keys) = self.sweep.keys().find(is_part) {
+            return Err(format!("is swept as one of \"{keys}\": change it in a copy of the file"));
+        }
+        self.draw.remove(key);
         set(self.base.get_or_insert_default(), key, value)
     }
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::draw::{Word, Words};
 #[cfg(target_os = "linux")]
 use crate::scenario::Stack;
-use crate::scenario::{Problem, Scenario};
+use crate::scenario::{Problem, Scenario, Strategy};
 #[cfg(target_os = "linux")]
 use crate::versus::rival::Rival;
 
@@ -34,7 +34,7 @@ pub enum Backend {
 
 /// Raised when the same scenario gives other figures than before: stores of older ones are not
 /// resumed then.
-const EPOCH: u32 = 3;
+pub(crate) const EPOCH: u32 = 4;
 
 impl Backend {
     /// Whether it can run `scenario`; else the key in the way, and what is wrong with it.
@@ -52,6 +52,7 @@ impl Backend {
                 return Err(Problem::new(key, what));
             }
         }
+        self.check_needs(scenario)?;
         // Theory has no word on it, and real time does not wait for it.
         let takes_own = matches!(self, Backend::Sim | Backend::SimAndIdeal);
         let own = scenario.flow.iter().position(|flow| flow.controller.is_some());
@@ -60,6 +61,38 @@ impl Backend {
             return Err(Problem::new(format!("flow.{i}.controller"), what));
         }
         if is_live { scenario.check_live() } else { Ok(()) }
+    }
+}
+
+impl Backend {
+    /// Refuses a scenario that lacks what its figures are made from.
+    fn check_needs(self, scenario: &Scenario) -> Result<(), Problem> {
+        let missing = |key, what: &str| Err(Problem::new(key, format!("is missing: {what}")));
+        match self {
+            Backend::Formula => {
+                let rate = scenario.wan.as_ref().and_then(|wan| wan.down().rate_mbps);
+                if rate.is_none() {
+                    return missing("wan.rate_mbps", "a formula counts with it");
+                }
+                match scenario.flow.first().map(|flow| flow.strategy) {
+                    Some(other) if !matches!(other, Strategy::Tcp(_)) => {
+                        let what = format!("is {other}, which has no formula of ours");
+                        Err(Problem::new("flow.0.strategy", what))
+                    }
+                    _ => Ok(()),
+                }
+            }
+            Backend::OpenLoop | Backend::OpenLoopRelay | Backend::SimAndIdeal
+                if scenario.wifi.is_none() =>
+            {
+                missing("wifi", "open-loop traffic goes over its air")
+            }
+            Backend::OpenLoopRelay if scenario.stations() < 2 => {
+                let what = "is 1, but a relay goes from the first station to the second";
+                Err(Problem::new("wifi.stations", what))
+            }
+            _ => Ok(()),
+        }
     }
 }
 
@@ -98,8 +131,7 @@ pub struct Plan {
 impl Plan {
     /// The names of controllers that a program must bring to run it, in order.
     pub fn controllers(&self) -> BTreeSet<&str> {
-        let flows = self.items.iter().flat_map(|item| &item.scenario.flow);
-        flows.filter_map(|flow| flow.controller.as_deref()).collect()
+        self.items.iter().flat_map(|item| item.scenario.controllers()).collect()
     }
 }
 

@@ -52,6 +52,34 @@ pub struct Quantity<'a> {
 }
 
 impl Quantity<'_> {
+    /// Every figure that it is of, of whichever group: what is shown, and what that is held against.
+    pub(crate) fn metrics(&self) -> Vec<String> {
+        let other = |key| match self.versus.as_ref()?.get(key)? {
+            Word::Text(text) => Some(text.clone()),
+            _ => None,
+        };
+        let group = other("group").map(|group| format!("{group}.{}", metric::base(self.metric)));
+        [Some(self.metric.to_owned()), other("metric"), group].into_iter().flatten().collect()
+    }
+
+    /// Whether it fits a plan of these axes; else what is wrong, and under which key.
+    pub(crate) fn check(&self, axes: &Axes) -> Result<(), Problem> {
+        let versus = self.versus.iter().flat_map(|words| words.keys());
+        let mut versus = versus.filter(|key| !SAME_RUN.contains(&key.as_str()));
+        versus.try_for_each(|axis| known_axis(axes, "versus", axis))?;
+        let others = &self.metrics()[1..];
+        let known = others.iter().try_for_each(|name| metric::check(name));
+        known.map_err(|what| Problem::new("versus", what))?;
+        if self.versus.is_none() && self.how != How::default() {
+            let what = "needs versus: what the figure is held against";
+            return Err(Problem::new("how", what));
+        }
+        if let Some(scale) = self.scale.filter(|scale| !scale.is_finite() || *scale == 0.0) {
+            return Err(Problem::new("scale", format!("is {scale}, but must be finite and not 0")));
+        }
+        Ok(())
+    }
+
     /// Factor and unit of what is shown: Mbit/s, ms, per cent.
     pub fn shown(&self) -> (f64, String) {
         let own = match metric::unit(self.metric).unwrap_or("") {
@@ -77,7 +105,10 @@ pub(crate) const SAME_RUN: [&str; 2] = ["metric", "group"];
 type Axes = [(String, Vec<Word>)];
 
 pub(crate) fn axis_names(axes: &Axes) -> String {
-    axes.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(", ")
+    match axes {
+        [] => "a plan that has none: nothing is swept, drawn or varied".to_owned(),
+        some => some.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(", "),
+    }
 }
 
 /// Refuses a name that is no axis.
@@ -85,7 +116,7 @@ pub(crate) fn known_axis(axes: &Axes, key: &str, name: &str) -> Result<(), Probl
     if axes.iter().any(|(axis, _)| axis == name) {
         return Ok(());
     }
-    let what = format!("names `{name}`, which is no axis: {}", axis_names(axes));
+    let what = format!("names `{name}`, which is no axis of {}", axis_names(axes));
     Err(Problem::new(key, what))
 }
 
@@ -208,8 +239,14 @@ impl<'a> Results<'a> {
     pub fn pooled(&self, name: &str, at: &Words, q: f64) -> Option<f64> {
         let runs = self.select(at);
         let pooled = runs.iter().flat_map(|(_, r)| r.samples.get(name).into_iter().flatten());
-        // A run in which there was nothing of it was zero all the time.
-        let silent = runs.iter().filter(|(_, r)| !r.samples.contains_key(name) && r.void.is_none());
+        // A run of such flows in which there was nothing of it was zero all the time.
+        let group = name.rsplit_once('.').map(|parts| parts.0);
+        let has_it = |i: usize| {
+            let groups = || self.plan.items[i].scenario.groups();
+            group.is_none_or(|group| groups().iter().any(|(name, _)| name == group))
+        };
+        let is_silent = |r: &Record| !r.samples.contains_key(name) && r.void.is_none();
+        let silent = runs.iter().filter(|(i, r)| is_silent(r) && has_it(*i));
         let zeros = silent.flat_map(|_| [0.0; 21]);
         quantile(&mut pooled.copied().chain(zeros).collect::<Vec<f64>>(), q)
     }

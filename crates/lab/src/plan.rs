@@ -69,8 +69,11 @@ pub fn experiment_or_scenario(text: &str, id: &str) -> Result<Experiment, Scenar
             Table::new()
         }
     };
-    let id = base.get("name").and_then(Value::as_str).unwrap_or(id).to_owned();
-    Ok(Experiment { id, base: Some(base), sweep, is_scenario: true, ..Experiment::default() })
+    let name = base.get("name").and_then(Value::as_str).filter(|name| !name.is_empty());
+    let (id, base) = (name.unwrap_or(id).to_owned(), Some(base));
+    let experiment = Experiment { id, base, sweep, is_scenario: true, ..Experiment::default() };
+    experiment.check_set_once().map_err(|p| ScenarioError::of(text, p))?;
+    Ok(experiment)
 }
 
 struct Planner<'a> {
@@ -192,15 +195,22 @@ impl Planner<'_> {
         };
         self.bounded(points.len(), values.len(), place)?;
         let names: Vec<&str> = keys.split(',').map(str::trim).collect();
+        if names.contains(&"name") {
+            let what = "has `name`, by which no runs are told apart: [[variant]]s have names";
+            return Err(self.wrong(place, what));
+        }
         let (name, mut labels) = (names[0].to_owned(), Vec::new());
         let mut out: Vec<Vec<Point>> = vec![Vec::new(); points.len()];
         for (i, value) in values.iter().enumerate() {
             let place = format!("{place}.{i}");
-            let own: Vec<Value> = match value {
-                Value::Array(list) if names.len() > 1 && list.len() == names.len() => list.clone(),
-                plain => vec![plain.clone(); names.len()],
-            };
-            let label = word(&own[0]);
+            let own = each_of(names.len(), value);
+            let label = Word::from(own[0].clone());
+            if labels.contains(&label) {
+                let what = format!(
+                    "has {label} again: runs are told apart by it; [[variant]]s have names"
+                );
+                return Err(self.wrong(&place, what));
+            }
             for (point, out) in points.iter().zip(&mut out) {
                 let mut point = point.clone();
                 for (name, value) in names.iter().zip(&own) {
@@ -269,7 +279,7 @@ impl Planner<'_> {
                 for (key, value) in draw(&experiment.draw, index, experiment.draw_seed) {
                     let place = format!("draw.{key}");
                     point
-                        .set(&key, to_toml(&value), place.clone())
+                        .set(&key, value.into(), place.clone())
                         .map_err(|what| self.wrong(&place, what))?;
                 }
                 point.key.insert("draw".to_owned(), Word::Number(index as f64));
@@ -294,6 +304,10 @@ impl Planner<'_> {
                 None => "base.runs".to_owned(),
             };
             let seeds = seeds.unwrap_or(scenario.runs);
+            if seeds > 1 && self.axes.iter().any(|(axis, _)| axis == "seed") {
+                let what = format!("is {seeds}, but [sweep] has the seeds one by one: one of them");
+                return Err(self.wrong(&place, what));
+            }
             self.bounded(points.len(), usize::try_from(seeds).unwrap_or(usize::MAX), &place)?;
             most = most.max(seeds);
             scenario.name.clone_from(&experiment.id);
@@ -304,7 +318,7 @@ impl Planner<'_> {
                 let id = identity(&scenario, experiment.backend, series)
                     .map_err(|e| self.wrong("base", format!("cannot be written down: {e}")))?;
                 let mut key = point.key.clone();
-                key.insert("seed".to_owned(), Word::Number(seed as f64));
+                key.insert("seed".to_owned(), seed_word(seed));
                 items.push(Item { key, scenario, backend: experiment.backend, id, series });
             }
         }
@@ -312,22 +326,15 @@ impl Planner<'_> {
     }
 }
 
-/// A value of the plan as the key of a record has it.
-pub fn word(value: &Value) -> Word {
+/// What each of `names` keys of a sweep is set to: `value`, or one of its list each.
+pub(crate) fn each_of(names: usize, value: &Value) -> Vec<Value> {
     match value {
-        Value::Integer(n) => Word::Number(*n as f64),
-        Value::Float(v) => Word::Number(*v),
-        Value::String(text) => Word::Text(text.clone()),
-        other => Word::Text(other.to_string()),
+        Value::Array(list) if names > 1 && list.len() == names => list.clone(),
+        plain => vec![plain.clone(); names],
     }
 }
 
-fn to_toml(word: &Word) -> Value {
-    match word {
-        // Counts are whole numbers to serde.
-        Word::Number(v) if v.fract() == 0.0 && v.abs() < 1e15 => Value::Integer(*v as i64),
-        Word::Number(v) => Value::Float(*v),
-        Word::Text(text) => Value::String(text.clone()),
-        Word::List(values) => Value::Array(values.iter().map(|v| Value::Float(*v)).collect()),
-    }
+/// A seed as the key of a record has it.
+fn seed_word(seed: u64) -> Word {
+    i64::try_from(seed).map_or_else(|_| Word::Text(seed.to_string()), |n| Value::Integer(n).into())
 }

@@ -62,7 +62,7 @@ impl Loaded {
         let wrong = |p: Problem, at: String| ScenarioError::of(text, p.of(&at));
         for (i, claim) in experiment.claim.iter().enumerate() {
             let found = claim.check(&plan.axes);
-            let found = found.and_then(|()| check_groups(&claim.metrics(), &plan));
+            let found = found.and_then(|()| check_groups(&claim.quantity().metrics(), &plan));
             found.map_err(|p| wrong(p, format!("claim.{i}")))?;
         }
         for (i, view) in experiment.view.iter().enumerate() {
@@ -138,7 +138,7 @@ impl Loaded {
                     Word::Number(v) => json!(v),
                     other => json!(other.to_string()),
                 };
-                out.insert(short(axis).to_owned(), value);
+                out.insert(short(axis, &self.plan.axes).to_owned(), value);
             }
             out.insert("seeds".to_owned(), json!(means.runs));
             for (name, e) in means.figures {

@@ -111,28 +111,46 @@ impl View {
         }
     }
 
+    /// Everything that is shown, one by one.
+    fn quantities(&self) -> impl Iterator<Item = Quantity<'_>> {
+        let metrics: Vec<&str> = match (self.kind, self.metrics.as_slice()) {
+            (Kind::Table, []) => USUAL.to_vec(),
+            (Kind::Table, some) => some.iter().map(String::as_str).collect(),
+            _ => vec![&self.metric],
+        };
+        metrics.into_iter().map(|metric| Quantity { metric, ..self.quantity() })
+    }
+
     /// Every figure that is shown.
     pub(crate) fn all_metrics(&self) -> Vec<String> {
-        self.metrics.iter().chain(core::iter::once(&self.metric)).cloned().collect()
+        self.quantities().flat_map(|of| of.metrics()).collect()
     }
 
     /// Whether it can be shown at all; else what is wrong, and under which key.
     pub(crate) fn check(&self, axes: &[(String, Vec<Word>)]) -> Result<(), Problem> {
         let named = |key, name: &str| known_axis(axes, key, name);
+        self.check_kind()?;
+        self.quantities().try_for_each(|of| of.check(axes))?;
+        // A seed is of every plan, and an axis of none.
+        let at = self.at.keys().filter(|axis| *axis != "seed");
+        at.into_iter().try_for_each(|axis| named("at", axis))?;
         self.panels.iter().try_for_each(|p| named("panels", p))?;
         self.lines.iter().try_for_each(|l| named("lines", l))?;
         if matches!(self.kind, Kind::Lines | Kind::Bars) {
             if self.x.is_empty() {
-                return Err(Problem::new("x", format!("is missing: one of {}", axis_names(axes))));
+                return Err(Problem::new(
+                    "x",
+                    format!("is missing: an axis of {}", axis_names(axes)),
+                ));
             }
             named("x", &self.x)?;
         }
         let simple = matches!(self.kind, Kind::Lines | Kind::Bars) || self.is_over_runs();
         let simple = simple.then_some(&self.metric);
-        let all = self.metrics.iter().chain(simple);
-        if let Some(name) = all.into_iter().find(|m| metric::unit(m).is_none()) {
-            let key = if self.metrics.contains(name) { "metrics" } else { "metric" };
-            return Err(Problem::new(key, metric::unknown(name)));
+        let simple =
+            self.metrics.iter().map(|m| ("metrics", m)).chain(simple.map(|m| ("metric", m)));
+        for (key, name) in simple {
+            metric::check(name).map_err(|what| Problem::new(key, what))?;
         }
         if self.kind == Kind::Series && !SERIES.contains(&base(&self.metric)) {
             let there = SERIES.join(", ");
@@ -140,6 +158,24 @@ impl View {
                 "metric",
                 format!("is `{}`; over time there are {there}", self.metric),
             ));
+        }
+        Ok(())
+    }
+
+    /// Refuses words that only views of another kind have.
+    fn check_kind(&self) -> Result<(), Problem> {
+        let is_table = self.kind == Kind::Table;
+        let of_pictures = [
+            ("metric", !self.metric.is_empty(), "a table has `metrics`, a list"),
+            ("x", !self.x.is_empty(), "say kind = \"lines\" or \"bars\""),
+            ("lines", self.lines.is_some(), "say which `kind`"),
+            ("paper", !self.paper.is_empty(), "say which `kind`"),
+        ];
+        if let Some((key, _, remedy)) = of_pictures.iter().find(|word| is_table && word.1) {
+            return Err(Problem::new(*key, format!("is for pictures: {remedy}")));
+        }
+        if !is_table && !self.metrics.is_empty() {
+            return Err(Problem::new("metrics", "is for tables: a picture has one `metric`"));
         }
         Ok(())
     }
@@ -167,14 +203,10 @@ impl View {
         let own = results.plan.axes.iter().map(|(name, _)| name.clone());
         let axes: Vec<String> =
             if self.panels.is_empty() { own.collect() } else { self.panels.clone() };
-        let metrics: Vec<&str> = if self.metrics.is_empty() {
-            USUAL.to_vec()
-        } else {
-            self.metrics.iter().map(String::as_str).collect()
-        };
-        let quantity = |metric| Quantity { metric, ..self.quantity() };
+        let shown: Vec<Quantity<'_>> = self.quantities().collect();
         let plain = self.panels.is_empty() && self.metrics.is_empty();
-        let mut header: Vec<String> = axes.iter().map(|a| short(a).to_owned()).collect();
+        let named = |axis: &String| short(axis, &results.plan.axes).to_owned();
+        let mut header: Vec<String> = axes.iter().map(named).collect();
         if plain {
             header = vec![String::new()];
         }
@@ -187,9 +219,13 @@ impl View {
             let runs = results.select(&at);
             let groups = runs.first().map(|(i, _)| results.plan.items[*i].scenario.groups());
             let groups = groups.filter(|g| g.len() > 1 && self.metrics.is_empty());
-            let names =
+            let names: Vec<String> =
                 groups.map_or(vec![String::new()], |g| g.into_iter().map(|x| x.0).collect());
-            for group in names {
+            let of = |group: &String, quantity: &Quantity<'_>| {
+                let own = format!("{group}.{}", quantity.metric);
+                results.estimate(&Quantity { metric: &own, ..quantity.clone() }, &at)
+            };
+            for group in &names {
                 grouped |= !group.is_empty();
                 let named = axes.iter().filter_map(|a| Some((a, own.get(a)?)));
                 let mut row: Vec<String> = if plain {
@@ -200,23 +236,21 @@ impl View {
                     named.map(|(_, word)| word.to_string()).collect()
                 };
                 row.push(group.clone());
-                for metric in &metrics {
-                    let of = |name: &str| {
-                        let own = Quantity { metric: name, ..self.quantity() };
-                        results.estimate(&own, &at)
-                    };
-                    let own =
-                        (!group.is_empty()).then(|| of(&format!("{group}.{metric}"))).flatten();
+                for quantity in &shown {
                     // What is of the whole path is the same for every kind of flow.
-                    let all = own.or_else(|| of(metric));
-                    row.push(all.map_or_else(|| "-".to_owned(), |e| with_interval(&e)));
+                    let is_whole = !names.iter().any(|group| of(group, quantity).is_some());
+                    let shown = match is_whole {
+                        true => results.estimate(quantity, &at),
+                        false => of(group, quantity),
+                    };
+                    row.push(shown.map_or_else(|| "-".to_owned(), |e| with_interval(&e)));
                 }
                 row.push(runs.len().to_string());
                 rows.push(row);
             }
         }
         header.push("flows".to_owned());
-        header.extend(metrics.iter().map(|m| heading(m, &quantity(m).shown().1)));
+        header.extend(shown.iter().map(|of| heading(of.metric, &of.shown().1)));
         header.push("runs".to_owned());
         if !grouped {
             header.remove(keys);
@@ -300,7 +334,8 @@ impl View {
                 lines.push(Line { name: title, points: points.collect(), style });
             }
         }
-        let x_label = self.x_label.clone().unwrap_or_else(|| short(&self.x).to_owned());
+        let own = || short(&self.x, &results.plan.axes).to_owned();
+        let x_label = self.x_label.clone().unwrap_or_else(own);
         let categories = bars.then(|| xs.iter().map(Word::to_string).collect());
         let header = core::iter::once(x_label.clone()).chain(xs.iter().map(Word::to_string));
         let y = heading(&self.metric, &of.shown().1);
@@ -408,9 +443,12 @@ fn prefix(row: &mut [String], panel: &str) {
     }
 }
 
-/// The last part of a dotted key, which is what tells axes apart to a reader.
-pub(crate) fn short(axis: &str) -> &str {
-    axis.rsplit_once('.').map_or(axis, |parts| parts.1)
+/// What an axis is called beside others: the last part of its dotted key, or all of it where two would be
+/// called the same, as `flow.0.cc` and `flow.1.cc`.
+pub(crate) fn short<'a>(axis: &'a str, axes: &[(String, Vec<Word>)]) -> &'a str {
+    let last = |axis: &'a str| axis.rsplit_once('.').map_or(axis, |parts| parts.1);
+    let is_twin = |other: &str| other != axis && other.rsplit('.').next() == Some(last(axis));
+    if axes.iter().any(|(other, _)| is_twin(other)) { axis } else { last(axis) }
 }
 
 /// A figure as a heading: its name in words, and its unit.

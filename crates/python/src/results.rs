@@ -55,7 +55,8 @@ impl Results {
     fn keys<'a>(&self, rows: impl Iterator<Item = &'a Item> + Clone) -> Columns {
         let mut columns = Columns::default();
         columns.text("run", rows.clone().map(|item| Some(item.id.clone())));
-        for (axis, _) in &self.loaded.plan.axes {
+        // A swept seed is a column of every run's already.
+        for (axis, _) in self.loaded.plan.axes.iter().filter(|(axis, _)| axis != "seed") {
             columns.words(axis, rows.clone().map(|item| item.key.get(axis).cloned()).collect());
         }
         columns.whole("seed", rows.map(|item| item.scenario.seed));

@@ -76,6 +76,9 @@ pub(crate) fn word(py: Python<'_>, word: &Word) -> PyResult<Py<PyAny>> {
         Word::Number(v) => v.into_py_any(py),
         Word::Text(text) => text.into_py_any(py),
         Word::List(values) => values.into_py_any(py),
+        Word::Other(Value::Boolean(truth)) => truth.into_py_any(py),
+        Word::Other(Value::Integer(whole)) => whole.into_py_any(py),
+        Word::Other(value) => value.to_string().into_py_any(py),
     }
 }
 

@@ -4,27 +4,41 @@ use super::{Claim, Expect};
 use crate::draw::{Word, Words};
 use crate::pivot::{Results, number};
 use crate::ranks::ks_p_value;
+use crate::scenario::Problem;
 use crate::stats::quantile;
 
 /// What our runs say at a key, and whether that agrees; `None` where nothing ran.
 pub(crate) type Judge = fn(&Claim, &Results<'_>, &Words) -> Option<(String, bool)>;
 
-const FUNCTIONS: &[(&str, Judge)] = &[
-    ("buffer-beyond", buffer_beyond),
-    ("turns-first", turns_first),
-    ("eq4-cut", eq4_cut),
-    ("same-distribution", same_distribution),
-    ("ranks", ranks),
+/// Names, functions, and the words of a claim that each goes by.
+const FUNCTIONS: &[(&str, Judge, &[&str])] = &[
+    ("buffer-beyond", buffer_beyond, &["along", "versus"]),
+    ("turns-first", turns_first, &["along", "versus"]),
+    ("eq4-cut", eq4_cut, &["versus"]),
+    ("same-distribution", same_distribution, &["versus"]),
+    ("ranks", ranks, &["along"]),
 ];
 
 /// The function of that name.
 pub(crate) fn function(name: &str) -> Option<Judge> {
-    FUNCTIONS.iter().find(|(n, _)| *n == name).map(|(_, f)| *f)
+    FUNCTIONS.iter().find(|(n, ..)| *n == name).map(|(_, f, _)| *f)
 }
 
-/// All names, for messages.
-pub(crate) fn names() -> String {
-    FUNCTIONS.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
+/// Refuses a name of no function, and a claim that lacks a word of its function's.
+pub(super) fn check(name: &str, claim: &Claim) -> Result<(), Problem> {
+    let Some((_, _, words)) = FUNCTIONS.iter().find(|(n, ..)| *n == name) else {
+        let there: Vec<&str> = FUNCTIONS.iter().map(|(name, ..)| *name).collect();
+        let what = format!("names `{name}`, there are {}", there.join(", "));
+        return Err(Problem::new("expect.name", what));
+    };
+    let lacks = |word: &&&str| match **word {
+        "along" => claim.along.is_none(),
+        _ => claim.versus.is_none(),
+    };
+    match words.iter().find(lacks) {
+        None => Ok(()),
+        Some(word) => Err(Problem::new(*word, format!("is missing: {name} goes by it"))),
+    }
 }
 
 /// A line of the quantity over the numbers of an axis.

@@ -192,7 +192,7 @@ fn round(draw: &Draw) -> Vec<Change> {
             let rounded = match word {
                 Word::Number(v) => Word::Number(round(*v)),
                 Word::List(values) => Word::List(values.iter().map(|v| round(*v)).collect()),
-                Word::Text(_) => continue,
+                Word::Text(_) | Word::Other(_) => continue,
             };
             let fits = range(name).is_some_and(|range| range.check(&rounded).is_ok());
             if rounded != *word && fits {

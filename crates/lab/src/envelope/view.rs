@@ -133,6 +133,7 @@ pub(super) fn describe(words: &Words) -> String {
             let values: Vec<String> = values.iter().map(f64::to_string).collect();
             Some(format!("{name} [{}]", values.join(" ")))
         }
+        Word::Other(value) => Some(format!("{name} {value}")),
     };
     words.iter().filter(|w| is_used(w.0, words)).filter_map(word).collect::<Vec<_>>().join(", ")
 }

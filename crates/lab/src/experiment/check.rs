@@ -9,17 +9,22 @@ use super::{Experiment, Limits, Sample, Variant};
 use crate::claim::Said;
 use crate::draw::{Word, Words};
 use crate::pivot::SAME_RUN;
-use crate::plan::word;
+use crate::plan::each_of;
 use crate::scenario::Problem;
+use crate::view::Kind;
 
 /// Longest id: files are named after it.
-const MAX_ID: usize = 64;
+pub(super) const MAX_ID: usize = 64;
+
+/// Whether an id may have it.
+pub(super) fn is_plain(c: char) -> bool {
+    c.is_alphanumeric() || "-_.".contains(c)
+}
 
 impl Experiment {
     /// Whether the parts fit each other; else what is wrong, and under which key.
     pub(super) fn check(&self) -> Result<(), Problem> {
-        let plain = |c: char| c.is_alphanumeric() || "-_.".contains(c);
-        if self.id.is_empty() || self.id.len() > MAX_ID || !self.id.chars().all(plain) {
+        if self.id.is_empty() || self.id.len() > MAX_ID || !self.id.chars().all(is_plain) {
             let what = format!("must be 1 to {MAX_ID} letters, digits, - _ .: files are named so");
             return Err(Problem::new("id", what));
         }
@@ -48,6 +53,9 @@ impl Experiment {
                     check_labels(&key(name), texts.keys(), &labels())?;
                 }
             }
+            if let Some(than) = claim.expect.than() {
+                self.check_words(&key("expect.than"), than)?;
+            }
             if let Some(values) = claim.expect.values() {
                 check_labels(&key("expect.values"), values.keys(), &labels())?;
             }
@@ -60,14 +68,24 @@ impl Experiment {
             self.check_words(&format!("view.{i}.at"), &view.at)?;
             let versus = view.versus.clone().unwrap_or_default();
             self.check_words(&format!("view.{i}.versus"), &versus)?;
+            if matches!(view.kind, Kind::Lines | Kind::Bars) {
+                let axes: Vec<String> = view.panels.iter().chain(&view.lines).cloned().collect();
+                let labels = self.labels(&axes, view.lines.as_deref());
+                check_labels(&format!("view.{i}.paper"), view.paper.keys(), &labels)?;
+            }
         }
         Ok(())
     }
 
     /// What is set twice is what was set last, whatever its key says.
-    fn check_set_once(&self) -> Result<(), Problem> {
-        let swept: BTreeSet<&str> =
-            self.sweep.keys().flat_map(|keys| keys.split(',')).map(str::trim).collect();
+    pub(crate) fn check_set_once(&self) -> Result<(), Problem> {
+        let mut swept: BTreeSet<&str> = BTreeSet::new();
+        for keys in self.sweep.keys() {
+            if let Some(key) = keys.split(',').map(str::trim).find(|key| !swept.insert(key)) {
+                let what = format!("has `{key}`, which [sweep] has twice: one of them");
+                return Err(Problem::new(format!("sweep.{keys}"), what));
+            }
+        }
         for (axis, sets) in [("case", &self.case), ("variant", &self.variant)] {
             for (i, set) in sets.iter().enumerate() {
                 if let Some(key) = set.set.keys().find(|key| swept.contains(key.as_str())) {
@@ -122,10 +140,8 @@ impl Experiment {
                 let extents = [&self.extent.short, &self.extent.usual, &self.extent.full];
                 let others = extents.into_iter().filter_map(|e| e.sweep.get(own.0));
                 let lists = core::iter::once(own.1).chain(others).filter_map(|v| v.as_array());
-                let label = |value: &toml::Value| match value {
-                    toml::Value::Array(list) if own.0.contains(',') => list.first().map(word),
-                    value => Some(word(value)),
-                };
+                let names = own.0.split(',').count();
+                let label = |value| each_of(names, value).into_iter().next().map(Word::from);
                 Some(lists.flatten().filter_map(label).collect())
             }
         }

@@ -42,10 +42,13 @@ pub(crate) fn has(table: &Table, key: &str) -> bool {
 }
 
 /// Puts `value` at a dotted key, making tables on the way; list entries go by number. A table of the
-/// scenario's own, as `wan.loss = 0.1` without quotes makes one, leaves what else is said there.
+/// scenario's own, as `wan.loss = 0.1` without quotes makes one, leaves what else is said there, unless it is
+/// of another `kind`: what a file has to say is none of a video's.
 pub(crate) fn set(table: &mut Table, key: &str, value: Value) -> Result<(), String> {
+    let is_alike =
+        |old: &Table, new: &Table| new.get("kind").is_none_or(|kind| old.get("kind") == Some(kind));
     match (table.get_mut(key), value) {
-        (Some(Value::Table(old)), Value::Table(new)) => {
+        (Some(Value::Table(old)), Value::Table(new)) if is_alike(old, &new) => {
             new.into_iter().try_for_each(|(key, value)| set(old, &key, value))
         }
         (_, value) => put(table, key, value),

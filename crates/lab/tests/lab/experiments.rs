@@ -207,6 +207,8 @@ fn keys_without_quotes_set_what_they_name_and_no_more() {
         )
         .replace("\"wan.delay_ms\" = 50.0", "\"flow.0.app\" = { kind = \"bulk\" }");
     assert_eq!(ids(&app).len(), 16);
+    let other = app.replace("{ kind = \"bulk\" }", "{ kind = \"file\", bytes = 5 }");
+    assert_eq!(ids(&other).len(), 16, "nothing of one kind is left for another");
 }
 
 #[test]
@@ -241,6 +243,70 @@ fn mistakes_are_named_with_line_key_and_remedy() {
         ("seeds = 2", "sweep = { x = [1] }", vec!["extent.short.sweep.x", "no key of [sweep]"]),
         ("[[claim]]", "[[view]]\nkind = \"lines\"\nx = \"y\"\n[[claim]]", vec!["view.0.x", "`y`"]),
         ("[base]", "[bass]", vec!["bass"]),
+        // What would be run, shown or judged, and not as it was meant.
+        (
+            "[0.0, [0.01, 0.02]]",
+            "[[0.0, 0.1], [0.0, 0.2]]",
+            vec!["loss.1", "has 0 again", "variant"],
+        ),
+        ("[sweep]", "[sweep]\nseed = [1, 2]", vec!["extent.short.seeds", "[sweep] has the seeds"]),
+        (
+            "[sweep]",
+            "[sweep]\nname = [\"a\", \"b\"]",
+            vec!["sweep.name", "[[variant]]s have names"],
+        ),
+        (
+            "[sweep]",
+            "[sweep]\n\"wan.down.loss\" = [0.1]",
+            vec!["loss", "`wan.down.loss`, which [sweep] has twice"],
+        ),
+        ("value = 1.5", "value = nan", vec!["claim.0.expect.value", "finite"]),
+        (
+            "at-least\", value = 1.5",
+            "within\", value = 1.5, relative = -0.1",
+            vec!["claim.0.expect.relative", "is -0.1", "0 or more"],
+        ),
+        ("[[claim]]", "[[view]]\nat = { kase = \"near\" }\n[[claim]]", vec!["view.0.at", "`kase`"]),
+        (
+            "[[claim]]",
+            "[[view]]\nversus = { kase = \"near\" }\n[[claim]]",
+            vec!["view.0.versus", "`kase`", "case, variant"],
+        ),
+        (
+            "[[claim]]",
+            "[[view]]\nversus = { metric = \"goodputs\" }\n[[claim]]",
+            vec!["view.0.versus", "`goodputs`", "goodput, perhaps"],
+        ),
+        ("[[claim]]", "[[view]]\nhow = \"change\"\n[[claim]]", vec!["view.0.how", "versus"]),
+        ("[[claim]]", "[[view]]\nscale = inf\n[[claim]]", vec!["view.0.scale", "inf", "finite"]),
+        (
+            "[[claim]]",
+            "[[view]]\nmetric = \"goodput_bps\"\n[[claim]]",
+            vec!["view.0.metric", "for pictures", "`metrics`"],
+        ),
+        (
+            "[[claim]]",
+            "[[view]]\nkind = \"bars\"\nx = \"case\"\nmetrics = [\"goodput_bps\"]\n[[claim]]",
+            vec!["view.0.metrics", "for tables", "`metric`"],
+        ),
+        (
+            "[[claim]]",
+            "[[view]]\nkind = \"bars\"\nx = \"case\"\nlines = \"variant\"\nmetric = \"goodput_bps\"\n\
+             paper = { tak = [[\"near\", 1]] }\n[[claim]]",
+            vec!["view.0.paper", "`tak`", "tack; tcp"],
+        ),
+        (
+            "\"goodput_bps\"",
+            "\"cwnd_bytes\"",
+            vec!["claim.0.metric", "known over time", "kind = \"series\""],
+        ),
+        (
+            "form = \"at-least\", value = 1.5",
+            "form = \"rust\", name = \"ranks\"",
+            vec!["claim.0.along", "is missing", "ranks"],
+        ),
+        ("[base]", "backend = \"open-loop\"\n[base]", vec!["wifi", "is missing"]),
+        ("[base]", "backend = \"sim-and-ideal\"\n[base]", vec!["wifi", "is missing"]),
     ] {
         let file = FILE.replace(from, to);
         assert_ne!(file, FILE, "{from}");
@@ -292,4 +358,78 @@ fn words_of_experiments_and_envelopes_are_one_vocabulary() {
     let error = Loaded::parse(tack_lab::envelope::RANDOM, Extent::Short).map(|_| ()).unwrap_err();
     assert!(error.to_string().contains("lab envelope"), "{error}");
     assert_eq!(Word::Number(1.0).to_string(), "1");
+}
+
+#[test]
+fn truths_tables_and_lists_are_drawn_swept_and_named_like_numbers() {
+    let text = r#"
+id = "words"
+[base]
+duration_s = 2.0
+wan = { rate_mbps = 10.0, delay_ms = 10.0 }
+flow = [{ strategy = "tack" }]
+[sweep]
+"flow.0.ecn" = [true, false]
+[draw]
+"flow.0.paced" = { choice = [true, false] }
+"flow.0.app" = { choice = [{ kind = "bulk" }, { kind = "file", bytes = 1000 }] }
+"wan.outages" = { choice = [[[0.1, 0.2]], [], [[0.3, 0.4], [0.5, 0.6]]] }
+"wan.down.loss_at" = { uniform = [5, 5], list = [1, 1], whole = true }
+[extent.short]
+draws = 20
+[[view]]
+metrics = ["goodput_bps"]
+at = { "flow.0.ecn" = true }
+"#;
+    let loaded = load(text);
+    let seen = |of: &dyn Fn(&Item) -> String| -> BTreeSet<String> {
+        loaded.plan.items.iter().map(of).collect()
+    };
+    assert_eq!(seen(&|item| item.scenario.flow[0].paced.to_string()).len(), 2);
+    assert_eq!(seen(&|item| format!("{:?}", item.scenario.flow[0].app)).len(), 2);
+    let wan = |item: &Item| item.scenario.wan.clone().unwrap();
+    assert_eq!(seen(&|item| format!("{:?}", wan(item).outages)).len(), 3);
+    assert_eq!(wan(&loaded.plan.items[0]).down().loss_at, Some(vec![5]));
+    let made =
+        records(&loaded, "goodput_bps", |item| if item.scenario.flow[0].ecn { 1e6 } else { 2e6 });
+    let rows = &loaded.report(&made).unwrap().shown[0].table.rows;
+    assert_eq!(rows.len(), 20, "{rows:?}");
+    assert!(rows.iter().all(|row| row[0] == "true" && row[2] == "1.00"), "{rows:?}");
+}
+
+/// Beyond 2^53 an `f64` has every other whole number.
+#[test]
+fn neighbouring_seeds_are_two_runs_however_large_they_are() {
+    for seed in ["9007199254740992", "9223372036854775806"] {
+        let text = FILE.replace("duration_s = 2.0", &format!("duration_s = 2.0\nseed = {seed}"));
+        let loaded = load(&text);
+        let keys: BTreeSet<String> =
+            loaded.plan.items.iter().map(|item| format!("{:?}", item.key)).collect();
+        assert_eq!(keys.len(), 16, "{keys:?}");
+        let made = records(&loaded, "goodput_bps", |item| (item.scenario.seed % 2) as f64 * 1e6);
+        let finding = &loaded.report(&made).unwrap().findings[0];
+        assert_eq!(finding.runs, 2, "{finding:?}");
+    }
+    let swept = FILE.replace("[sweep]", "[sweep]\nseed = [3, 9]").replace("seeds = 2", "seeds = 1");
+    let seeds: BTreeSet<u64> = load(&swept).plan.items.iter().map(|i| i.scenario.seed).collect();
+    assert_eq!(seeds, BTreeSet::from([3, 9]));
+}
+
+/// As a value of the command line is put in its place.
+#[test]
+fn a_word_that_is_drawn_or_swept_with_another_is_changed_or_refused_but_never_passed_over() {
+    let text = FILE.replace(
+        "[extent.short]",
+        "[draw]\n\"wan.rate_mbps\" = { uniform = [1.0, 100.0] }\n[extent.short]\ndraws = 5",
+    );
+    let value = toml::Value::Float(7.0);
+    let mut experiment = Experiment::parse(&text).unwrap();
+    experiment.change(Extent::Short, "wan.rate_mbps", value.clone()).unwrap();
+    let items = plan(&experiment, Extent::Short, &text).unwrap().items;
+    let rates = items.iter().map(|item| item.scenario.wan.as_ref().unwrap().rate_mbps);
+    assert!(rates.clone().all(|rate| rate == Some(7.0)), "{:?}", rates.collect::<Vec<_>>());
+    let refused = experiment.change(Extent::Short, "wan.down.loss", value).unwrap_err();
+    assert!(refused.contains("\"wan.up.loss,wan.down.loss\""), "{refused}");
+    let refused = Experiment::parse(FILE).unwrap().change(Extent::Short, "draws", 5.into());
+    assert!(refused.unwrap_err().contains("no [draw]"));
 }

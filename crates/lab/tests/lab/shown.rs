@@ -1,0 +1,168 @@
+//! What is shown of results: names that tell rows apart, figures that are a row's own, pictures of anything.
+
+use std::collections::BTreeMap;
+
+use tack_lab::claim::Verdict;
+use tack_lab::record::Record;
+use tack_lab::svg::{Axis, Line, Plot, Style};
+use tack_lab::table::Table;
+
+use crate::plans::{load, records};
+
+const PAIRS: &str = r#"
+id = "pairs"
+[base]
+duration_s = 2.0
+wan = { rate_mbps = 10.0, delay_ms = 10.0 }
+flow = [{ strategy = "tack", group = "a" }, { strategy = "tcp-l2", group = "b" }]
+[sweep]
+"flow.0.cc" = ["bbr", "cubic"]
+"flow.1.cc" = ["bbr", "cubic"]
+"#;
+
+#[test]
+fn two_axes_whose_keys_end_alike_keep_their_whole_names() {
+    let view = "[[view]]\nmetrics = [\"goodput_bps\"]\n";
+    let loaded = load(&format!("{PAIRS}{view}"));
+    let made = records(&loaded, "goodput_bps", |_| 1e6);
+    let table = &loaded.report(&made).unwrap().shown[0].table;
+    assert_eq!(table.header[..2], ["flow.0.cc", "flow.1.cc"]);
+    let rows = loaded.rows(&made);
+    let pairs: Vec<[&str; 2]> = rows
+        .iter()
+        .map(|row| ["flow.0.cc", "flow.1.cc"].map(|axis| row[axis].as_str().unwrap_or_default()))
+        .collect();
+    let expected = [["bbr", "bbr"], ["bbr", "cubic"], ["cubic", "bbr"], ["cubic", "cubic"]];
+    assert_eq!(pairs, expected);
+}
+
+#[test]
+fn a_kind_of_flows_that_lacks_a_figure_is_not_shown_that_of_the_others() {
+    let loaded = load(PAIRS);
+    let mut made = records(&loaded, "queue_drops", |_| 3.0);
+    for record in made.values_mut() {
+        record.metrics.insert("rtt_p50_us".to_owned(), 7e3);
+        record.metrics.insert("b.rtt_p50_us".to_owned(), 7e3);
+    }
+    let table = &loaded.report(&made).unwrap().shown[0].table;
+    let column = |name: &str| table.header.iter().position(|h| h.starts_with(name)).unwrap();
+    for row in &table.rows {
+        let rtt = if row[1] == "a" { "-" } else { "7.00" };
+        assert_eq!((row[column("rtt p50")].as_str(), row[column("queue")].as_str()), (rtt, "3.00"));
+    }
+}
+
+#[test]
+fn a_claim_whose_figure_no_run_has_differs_and_says_so() {
+    let claim = "[[claim]]\nwhat = \"x\"\npaper = \"y\"\nmetric = \"ack_airtime\"\n";
+    for rest in ["", "along = \"flow.0.cc\"\n"] {
+        let expect = "expect = { form = \"at-most\", value = 10 }\n";
+        let loaded = load(&format!("{PAIRS}{claim}{rest}{expect}"));
+        let made = records(&loaded, "goodput_bps", |_| 1e6);
+        let findings = loaded.report(&made).unwrap().findings;
+        assert_eq!(findings.len(), 1, "{findings:?}");
+        assert_eq!(findings[0].verdict, Verdict::Differs);
+        assert!(findings[0].ours.contains("no run has ack_airtime"), "{findings:?}");
+    }
+}
+
+#[test]
+fn a_distribution_is_of_the_group_that_is_asked_for_and_of_runs_that_have_it() {
+    let view = "[[view]]\nkind = \"cdf\"\nmetric = \"b.blocked\"\n";
+    let loaded = load(&format!("{PAIRS}{view}"));
+    let mut made = records(&loaded, "goodput_bps", |_| 1e6);
+    for record in made.values_mut() {
+        record.samples = BTreeMap::from([
+            ("blocked".to_owned(), vec![1.0; 21]),
+            ("b.blocked".to_owned(), vec![5.0; 21]),
+        ]);
+    }
+    let row = &loaded.report(&made).unwrap().shown[0].table.rows[0];
+    assert_eq!(row[1..], ["5.00", "5.00", "5.00", "5.00"]);
+    // In half of these runs there is no such flow: what is not there is not zero.
+    let other = PAIRS.replace(", group = \"b\"", "").replace(
+        "\"flow.1.cc\" = [\"bbr\", \"cubic\"]",
+        "\"flow.1.strategy\" = [\"tcp-l2\", \"ae\"]",
+    );
+    let loaded = load(&format!("{other}{}", view.replace("b.blocked", "ae.blocked")));
+    let mut made = records(&loaded, "goodput_bps", |_| 1e6);
+    let has_it = |record: &&mut Record| record.key["flow.1.strategy"].to_string() == "ae";
+    for record in made.values_mut().filter(has_it) {
+        record.samples = BTreeMap::from([("ae.blocked".to_owned(), vec![5.0; 21])]);
+    }
+    let row = &loaded.report(&made).unwrap().shown[0].table.rows[0];
+    assert_eq!(row[1..], ["5.00", "5.00", "5.00", "5.00"]);
+}
+
+fn plot(points: &[(f64, f64)], log: bool) -> Plot {
+    let points = points.iter().map(|(x, y)| (*x, *y, None)).collect();
+    let axis = || Axis { label: "a".to_owned(), log, categories: None };
+    let lines = vec![Line { name: "l".to_owned(), points, style: Style::Line }];
+    Plot { title: "t".to_owned(), x: axis(), y: axis(), lines }
+}
+
+#[test]
+fn a_picture_of_zeros_of_one_point_or_of_none_is_a_picture_on_any_axes() {
+    for points in [
+        &[][..],
+        &[(0.0, 0.0)],
+        &[(0.0, 0.0), (1.0, 0.0), (2.0, 0.0)],
+        &[(5.0, 7.0)],
+        &[(-1.0, -5.0), (0.0, 0.0)],
+        &[(1e-300, 1e300), (1e300, 1e-300)],
+        &[(1e17, 1e17)],
+    ] {
+        for log in [false, true] {
+            let svg = plot(points, log).svg();
+            assert!(svg.ends_with("</svg>\n") && svg.len() < 200_000, "{points:?}");
+            assert!(!svg.contains("NaN") && !svg.contains("inf"), "{points:?} {log}: {svg}");
+        }
+    }
+    let flat = plot(&[(1.0, 0.0), (2.0, 0.0)], false).svg();
+    assert!(flat.contains(">0.25<") && !flat.contains("e-9"), "zeros have an axis of ones: {flat}");
+}
+
+#[test]
+fn many_bars_have_fills_of_their_own_and_long_names_the_room_there_is() {
+    let names: Vec<String> =
+        (0..12).map(|n| format!("{n} {}", "a rather long name ".repeat(5))).collect();
+    let bars = |name: &String| Line {
+        name: name.clone(),
+        points: vec![(0.0, 1.0, None), (11.0, 2.0, None)],
+        style: Style::Bars,
+    };
+    let x = Axis { label: String::new(), log: false, categories: Some(names.clone()) };
+    let (lines, y) = (names.iter().map(bars).collect(), Axis::default());
+    let svg = Plot { title: "long ".repeat(40), x, y, lines }.svg();
+    let fills: std::collections::BTreeSet<&str> = svg
+        .lines()
+        .filter_map(|line| line.split_once("fill=\"url(#")?.1.split(')').next())
+        .collect();
+    assert_eq!(fills.len(), 12, "{fills:?}");
+    for fill in fills {
+        assert!(svg.contains(&format!("<pattern id=\"{fill}\"")), "{fill}");
+    }
+    let shown = |line: &str| {
+        Some(line.split_once("<text ")?.1.split_once('>')?.1.split('<').next()?.chars().count())
+    };
+    let longest = svg.lines().filter_map(shown).max().unwrap();
+    assert!((40..=115).contains(&longest), "{longest} letters in one line");
+    assert!(svg.contains("<title>long long") && svg.contains('\u{2026}'));
+}
+
+#[test]
+fn letters_that_no_xml_and_no_row_has_stay_out_of_pictures_and_tables() {
+    let odd = "a\u{1}b\u{1b}[2J\u{ffff}<&>\"";
+    let svg = Plot { title: odd.to_owned(), ..plot(&[(1.0, 1.0)], false) }.svg();
+    assert!(svg.contains("ab[2J&lt;&amp;&gt;&quot;"), "{svg}");
+    let table = Table {
+        title: String::new(),
+        keys: 1,
+        header: vec!["who".to_owned(), "n".to_owned()],
+        rows: vec![vec!["two\nlines\u{1b}".to_owned(), "1".to_owned()]],
+    };
+    assert_eq!(table.text().lines().count(), 2, "{}", table.text());
+    assert_eq!(table.markdown().lines().count(), 3, "{}", table.markdown());
+    assert!(!table.text().contains('\u{1b}'));
+    assert!(table.csv().contains("\"two\nlines"), "a quoted cell may have lines");
+}

@@ -21,7 +21,7 @@ mod view;
 pub use adversary::{Adversary, Found};
 pub use contest::contest;
 pub use property::{PROPERTIES, Pair, Property, property};
-pub use shape::{Range, WORDS, range, scenario};
+pub use shape::{Range, WORDS, check, range, scenario};
 pub use shrink::{Case, file, shrink};
 pub use trial::{Draw, Trial, judged, trial};
 pub use view::{View, view};

@@ -8,9 +8,10 @@ use anyhow::{Context, Result, bail};
 use tack_cc::Algorithm;
 
 use crate::draw::{Word, Words, significant, three_digits};
-use crate::experiment::Limits;
+use crate::experiment::{Experiment, Limits};
 use crate::scenario::{
-    App, Direction, Flow, QueueKind, Scenario, Strategy, Wan, WanDirection, Wifi, WifiQueue,
+    App, Direction, Flow, QueueKind, Scenario, ScenarioError, Strategy, Wan, WanDirection, Wifi,
+    WifiQueue,
 };
 
 /// Every word there is, with its range and unit: `least`, `most`; texts list their choices.
@@ -92,6 +93,28 @@ impl Range {
 /// The range of a word.
 pub fn range(name: &str) -> Option<Range> {
     WORDS.iter().find(|w| w.0 == name).map(|w| w.1)
+}
+
+/// Whether `experiment` is one that draws paths, and by words in their range. `text` is its file.
+///
+/// # Errors
+/// What is wrong, with line, key and the remedy.
+pub fn check(experiment: &Experiment, text: &str) -> Result<(), ScenarioError> {
+    if experiment.base.is_some() {
+        let what = "is a scenario to run, with `tack lab run`: an envelope draws its paths";
+        return Err(ScenarioError::at(text, "base", what.to_owned()));
+    }
+    for (name, from) in &experiment.draw {
+        let wrong = |what| Err(ScenarioError::at(text, &format!("draw.{name}"), what));
+        let Some(range) = range(name) else {
+            let words: Vec<&str> = WORDS.iter().map(|word| word.0).collect();
+            return wrong(format!("is no word of an envelope: {}", words.join(", ")));
+        };
+        if let Some(right) = from.extremes().iter().find_map(|word| range.check(word).err()) {
+            return wrong(format!("must be {right}"));
+        }
+    }
+    Ok(())
 }
 
 /// IP-level size of a full packet.

@@ -11,6 +11,7 @@ use super::property::Pair;
 use super::shape::scenario;
 use crate::draw::{Word, Words, draw, three_digits};
 use crate::experiment::{Experiment, Limits, Variant};
+use crate::item::EPOCH;
 use crate::metric::figures as figures_of;
 use crate::record::Record;
 use crate::result::FlowResult;
@@ -28,6 +29,9 @@ pub struct Draw {
     pub seed: u64,
     /// What was drawn.
     pub words: Words,
+    /// What else its runs depend on, as a hash: how large they may be, and what runs.
+    #[serde(default)]
+    pub of: String,
 }
 
 /// A draw that was run.
@@ -55,6 +59,13 @@ impl Trial {
     }
 }
 
+/// What tells the trials of one experiment from those of another that draws the same.
+fn of(experiment: &Experiment) -> String {
+    let Experiment { limits, variant, .. } = experiment;
+    let text = format!("{} {EPOCH} {limits:?} {variant:?}", env!("CARGO_PKG_VERSION"));
+    blake3::hash(text.as_bytes()).to_hex()[..16].to_owned()
+}
+
 impl Draw {
     /// Number `index` of the experiment's draws with `seed`.
     pub fn new(experiment: &Experiment, index: u64, seed: u64) -> Draw {
@@ -64,6 +75,7 @@ impl Draw {
             index,
             seed: seed.wrapping_mul(1_000_003).wrapping_add(index * 16) % (1 << 40),
             words,
+            of: of(experiment),
         }
     }
 

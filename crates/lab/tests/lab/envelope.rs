@@ -4,7 +4,7 @@ use std::sync::Mutex;
 
 use tack_lab::draw::{Word, Words};
 use tack_lab::envelope::{
-    Adversary, Draw, RANDOM, Trial, WORDS, contest, property, scenario, shrink, trial, view,
+    Adversary, Draw, RANDOM, Trial, WORDS, check, contest, property, scenario, shrink, trial, view,
 };
 use tack_lab::experiment::Experiment;
 use tack_lab::results;
@@ -125,6 +125,44 @@ fn mistakes_in_an_experiment_are_told_by_line_and_key() {
         let error = Experiment::parse(&RANDOM.replacen(from, to, 1)).unwrap_err().to_string();
         assert!(error.contains(expected), "{to}: {error}");
     }
+    // The words themselves, before any of them is drawn.
+    for (from, to, expected) in [
+        ("load = {", "lode = {", "`draw.lode` is no word of an envelope: wifi, stations"),
+        ("load = { log_uniform = [0.01, 1.2]", "load = { uniform = [0.5, 9]", "from 0.001 to 2"),
+        (
+            "[\"both\", \"down\"",
+            "[\"both\", \"donw\"",
+            "`draw.outage_way` must be one of both, down, up",
+        ),
+        (
+            "outages = { uniform = [0.05",
+            "outages = { uniform = [-1",
+            "`draw.outages` must be numbers",
+        ),
+    ] {
+        assert!(RANDOM.contains(from), "{from}");
+        let text = RANDOM.replacen(from, to, 1);
+        let error = check(&Experiment::parse(&text).unwrap(), &text).unwrap_err().to_string();
+        assert!(error.contains("line ") && error.contains(expected), "{to}: {error}");
+    }
+    for text in [RANDOM, include_str!("../../experiments/envelope/fat.toml")] {
+        check(&Experiment::parse(text).unwrap(), text).unwrap();
+    }
+    let plain = "id = \"x\"\n[base]\nduration_s = 1\n";
+    let error = check(&Experiment::parse(plain).unwrap(), plain).unwrap_err().to_string();
+    assert!(error.contains("line 2: `base`") && error.contains("tack lab run"), "{error}");
+}
+
+/// Whose results would be taken for each other's.
+#[test]
+fn a_draw_with_other_limits_or_strategies_is_another_though_its_words_are_the_same() {
+    let (usual, mut small, mut quic) = (experiment(), experiment(), experiment());
+    small.limits.packets = 2_000.0;
+    contest(&mut quic, ["quic-tack", "tcp-l2"].map(|name| name.parse().unwrap()));
+    let draw = |of: &Experiment| Draw::new(of, 0, 1);
+    assert_eq!(draw(&usual), draw(&experiment()));
+    assert_eq!(draw(&usual).words, draw(&small).words);
+    assert!(draw(&usual) != draw(&small) && draw(&usual) != draw(&quic));
 }
 
 #[test]

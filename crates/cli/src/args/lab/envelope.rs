@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use tack_lab::envelope::{PROPERTIES, RANDOM, contest};
+use tack_lab::envelope::{PROPERTIES, RANDOM, check, contest};
 use tack_lab::experiment::Experiment;
 use tack_lab::scenario::Strategy;
 
@@ -103,8 +103,9 @@ impl EnvelopeArgs {
                 .map_err(|e| Failure::usage(format!("{}: {e}", path.display())))?,
         };
         let name = self.file.as_deref().map_or("experiment".into(), |p| p.display().to_string());
-        let mut experiment =
-            Experiment::parse(&text).map_err(|e| Failure::usage(format!("{name}, {e}")))?;
+        let wrong = |e| Failure::usage(format!("{name}, {e}"));
+        let mut experiment = Experiment::parse(&text).map_err(wrong)?;
+        check(&experiment, &text).map_err(wrong)?;
         match self.strategies.as_slice() {
             [] => {}
             [tested, against] => contest(&mut experiment, [*tested, *against]),

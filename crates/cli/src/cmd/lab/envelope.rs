@@ -153,7 +153,8 @@ fn same<'a>(path: &Path, draw: &Draw, trial: &'a Trial) -> Result<&'a Trial, Fai
         return Ok(trial);
     }
     let why = format!(
-        "draw {} is that of another seed or experiment; name another file, or add --no-resume",
+        "draw {} is that of another seed, --packets, --strategies or experiment; name another file, or \
+         add --no-resume",
         draw.index
     );
     Err(at(path, why))

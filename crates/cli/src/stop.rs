@@ -117,11 +117,11 @@ impl Stop {
 
 /// SIGHUP, SIGINT and SIGTERM, as long as this lives: they do not end the process any more.
 #[derive(Debug)]
-struct StopSignals(Vec<Signal>);
+pub(crate) struct StopSignals(Vec<Signal>);
 
 impl StopSignals {
     /// Those of them that were not to be ignored, as under `nohup` or in a script's background.
-    fn new() -> io::Result<StopSignals> {
+    pub(crate) fn new() -> io::Result<StopSignals> {
         let ignored = ignored(&std::fs::read_to_string("/proc/self/status").unwrap_or_default());
         let kinds = [SignalKind::hangup(), SignalKind::interrupt(), SignalKind::terminate()];
         let heeded = kinds.into_iter().filter(|k| ignored >> (k.as_raw_value() - 1) & 1 == 0);
@@ -129,7 +129,7 @@ impl StopSignals {
     }
 
     /// Waits for one.
-    async fn recv(&mut self) {
+    pub(crate) async fn recv(&mut self) {
         let Self(signals) = self;
         poll_fn(|cx| {
             match signals.iter_mut().any(|s| matches!(s.poll_recv(cx), Poll::Ready(Some(())))) {

@@ -17,11 +17,12 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use tack_lab::recorder::{self, Progress};
 use tack_lab::runner::Stopped;
-use tack_lab::store::{Kept, Store};
+use tack_lab::store::{Kept, Store, StoreError};
 
 use super::extras::print;
 use crate::args::lab::{LabArgs, LabCommand};
 use crate::exit::{ExitCode, Failure};
+use crate::stop::StopSignals;
 
 /// Runs an experiment.
 pub fn run(args: LabArgs) -> Result<ExitCode, Failure> {
@@ -85,9 +86,13 @@ fn recorder<T: Kept>(
             if let Some(dir) = path.parent() {
                 std::fs::create_dir_all(dir).map_err(|e| at(dir, e))?;
             }
-            Store::open(path, resume).map_err(|e| {
-                let remedy = "name another file with --out, or delete it with --no-resume";
-                failed(format!("{e}; {remedy}"))
+            Store::open(path, resume).map_err(|e| match &e {
+                StoreError::Io(..) => failed(e),
+                StoreError::Taken(_) => failed(format!("{e}; name another file with --out")),
+                StoreError::Foreign(..) => {
+                    let remedy = "name another file with --out, or delete it with --no-resume";
+                    failed(format!("{e}; {remedy}"))
+                }
             })?
         }
     };
@@ -99,7 +104,10 @@ fn why_stopped(done: Option<Result<(), Stopped>>, kept: Option<String>) -> Optio
     match done {
         Some(Ok(())) => None,
         Some(Err(Stopped::Item { error, .. })) => Some(failed(format!("{error:#}"))),
-        Some(Err(e)) => Some(failed(e)),
+        Some(Err(e)) => {
+            let kept = kept.map(|kept| format!("; {kept}")).unwrap_or_default();
+            Some(failed(format!("{e}{kept}")))
+        }
         None => {
             let kept = match kept {
                 Some(kept) => format!("{kept}, the same command goes on"),
@@ -133,8 +141,8 @@ fn progress(quiet: bool) -> ProgressBar {
     bar
 }
 
-/// Does `work` on a thread; `None` as soon as the user presses ctrl-C. What is under way then ends
-/// with the process.
+/// Does `work` on a thread; `None` as soon as the user, or who runs jobs for one, has it stop. What is under
+/// way then ends with the process.
 fn interruptible<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<Option<T>, Failure> {
@@ -143,12 +151,14 @@ fn interruptible<T: Send + 'static>(
         .build()
         .map_err(|e| failed(format!("cannot start: {e}")))?;
     let done = runtime.block_on(async {
+        let mut signals = StopSignals::new()?;
         let work = tokio::task::spawn_blocking(work);
-        tokio::select! {
+        std::io::Result::Ok(tokio::select! {
             done = work => Some(done),
-            _ = tokio::signal::ctrl_c() => None,
-        }
+            () = signals.recv() => None,
+        })
     });
+    let done = done.map_err(|e| failed(format!("cannot start: {e}")))?;
     runtime.shutdown_background();
     match done {
         None => Ok(None),
@@ -161,4 +171,40 @@ fn print_json(value: &impl Serialize) -> Result<ExitCode, Failure> {
     let mut text = serde_json::to_vec_pretty(value).map_err(failed)?;
     text.push(b'\n');
     print(&text)
+}
+
+/// The command as a shell takes it. Where results were put is nobody else's business.
+fn typed() -> String {
+    let args = tack_device::started().map(|started| started.args).unwrap_or_default();
+    retyped(args.into_iter().map(|arg| arg.to_string_lossy().into_owned()))
+}
+
+fn retyped(mut args: impl Iterator<Item = String>) -> String {
+    let mut kept = Vec::new();
+    while let Some(arg) = args.next() {
+        match arg.as_str() {
+            "-o" | "--out" | "--report" | "--document" => drop(args.next()),
+            it if ["--out=", "--report=", "--document="].iter().any(|own| it.starts_with(own)) => {}
+            _ => kept.push(arg),
+        }
+    }
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./,=:+".contains(c);
+    let word = |arg: String| match !arg.is_empty() && arg.chars().all(plain) {
+        true => arg,
+        false => format!("'{}'", arg.replace('\'', "'\\''")),
+    };
+    let words: Vec<String> = kept.into_iter().map(word).collect();
+    format!("tack {}", words.join(" "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::retyped;
+
+    #[test]
+    fn the_command_that_is_told_can_be_typed_again() {
+        let args = ["lab", "versus", "--out", "x", "bulk", "--set", "stack = { rival = 'x' }", ""];
+        let told = retyped(args.map(str::to_owned).into_iter());
+        assert_eq!(told, r"tack lab versus bulk --set 'stack = { rival = '\''x'\'' }' ''");
+    }
 }

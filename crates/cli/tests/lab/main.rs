@@ -179,6 +179,35 @@ fn an_interrupted_sweep_goes_on_and_ends_with_the_same_file() {
     assert!(both.ends_with(&std::fs::read(&path).unwrap()));
 }
 
+/// Each would write its lines across the other's.
+#[allow(clippy::disallowed_methods, reason = "it waits for another process")]
+#[test]
+fn results_that_another_run_writes_are_refused_until_that_has_ended() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("own.jsonl");
+    std::fs::write(dir.path().join("short.toml"), SWEEP).unwrap();
+    let long = SWEEP.replace("duration_s = 0.6", "duration_s = 600.0");
+    std::fs::write(dir.path().join("long.toml"), long).unwrap();
+    let quiet = || Stdio::null();
+    let line = "run long.toml --out own.jsonl";
+    let mut first = tack(dir.path(), line).stdout(quiet()).stderr(quiet()).spawn().unwrap();
+    while !path.exists() {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    std::thread::sleep(Duration::from_millis(100));
+    for more in ["", "--no-resume"] {
+        let out = run(dir.path(), &format!("run short.toml --out own.jsonl {more}"));
+        let why = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert_eq!(out.status.code(), Some(1), "{why}");
+        assert!(why.contains("own.jsonl") && why.contains("another run"), "{why}");
+    }
+    // As a scheduler of jobs ends it.
+    let pid = first.id().to_string();
+    assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+    assert_eq!(first.wait().unwrap().code(), Some(130));
+    assert!(run(dir.path(), "run short.toml --out own.jsonl").status.success());
+}
+
 #[test]
 fn parts_of_an_experiment_merge_to_the_bytes_of_one_machine() {
     let dir = tempfile::tempdir().unwrap();
@@ -196,6 +225,18 @@ fn parts_of_an_experiment_merge_to_the_bytes_of_one_machine() {
     assert_eq!(merged, whole);
     let bytes = |name: &str| std::fs::read(dir.path().join(name)).unwrap();
     assert!(bytes("merged.jsonl") == bytes("whole.jsonl"));
+    // What was there of other runs stays.
+    std::fs::write(dir.path().join("other.toml"), SWEEP.replace("5.0", "6.0")).unwrap();
+    ok("run other.toml --out both.jsonl");
+    let other = bytes("both.jsonl");
+    ok("run short.toml --out both.jsonl --merge 1.jsonl 2.jsonl 3.jsonl");
+    let both = String::from_utf8(bytes("both.jsonl")).unwrap();
+    let mut lines: Vec<&str> = both.lines().collect();
+    lines.sort_unstable();
+    let all = String::from_utf8([other, bytes("whole.jsonl")].concat()).unwrap();
+    let mut expected: Vec<&str> = all.lines().collect();
+    expected.sort_unstable();
+    assert!(lines == expected, "{} lines", lines.len());
     assert!(String::from_utf8(bytes("page.html")).unwrap().contains("</html>"));
     let lacking = run(dir.path(), "run short.toml --out x.jsonl --merge 1.jsonl 2.jsonl");
     let message = String::from_utf8(lacking.stderr).unwrap();

@@ -35,6 +35,9 @@ fn a_file_of_ones_own_is_reproduced_with_pictures_and_never_blessed() {
         let bytes = std::fs::read(figures.join(name)).unwrap_or_else(|e| panic!("{name}: {e}"));
         assert!(bytes.len() > 20, "{name} is {} bytes", bytes.len());
     }
+    let page = std::fs::read_to_string(figures.join("report.html")).unwrap();
+    let command = "tack lab reproduce 'my figure.toml' --only 'TCP, as it comes'";
+    assert!(page.contains(&format!("<code>{command}</code>")), "what makes it again stands in it");
     let refused = tack(dir.path(), "reproduce --short --bless .").arg(own[0]).output().unwrap();
     let why = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(!refused.status.success() && why.contains("my figure.toml"), "{why}");
@@ -58,4 +61,47 @@ fn a_wrong_file_of_ones_own_is_refused_with_its_name_line_and_key() {
             assert!(why.contains(word), "{line}: `{why}` lacks {word}");
         }
     }
+}
+
+/// Words that would be taken in vain, or only be missed when the work is done.
+#[test]
+fn what_cannot_be_kept_or_has_no_effect_is_refused_before_anything_runs() {
+    let dir = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).unwrap();
+    write("mine.toml", FIGURE);
+    write("twin.toml", &FIGURE.replace("5.0 }", "6.0 }"));
+    write("own.toml", &FIGURE.replace("{ strategy", "{ controller = \"mine\", strategy"));
+    for (line, words) in [
+        ("reproduce mine.toml --shard 1/2", ["--shard", "--out"]),
+        ("reproduce mine.toml twin.toml", ["mine.toml and twin.toml", "`id`"]),
+        ("reproduce mine.toml --report twin.toml/x.html", ["twin.toml/x.html", "directory"]),
+        ("run mine.toml --report twin.toml/x.html", ["twin.toml/x.html", "directory"]),
+        ("run mine.toml --set draws=3", ["draws", "no [draw]"]),
+        ("run own.toml", ["`controller` is \"mine\"", "python.md"]),
+    ] {
+        let out = run(dir.path(), line);
+        let why = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert!(!out.status.success(), "{line}");
+        for word in words {
+            assert!(why.contains(word), "{line}: `{why}` lacks {word}");
+        }
+    }
+    assert!(!dir.path().join("mine.jsonl").exists(), "nothing ran");
+}
+
+#[test]
+fn files_of_a_scenario_lie_where_they_were_asked_for_whatever_it_is_called() {
+    let dir = tempfile::tempdir().unwrap();
+    let scenario = "name = \"../80 ms / n\"\nduration_s = 0.5\n[wan]\nrate_mbps = 5.0\n[[flow]]\n\
+                    strategy = \"tack\"\n";
+    std::fs::write(dir.path().join("odd.toml"), scenario).unwrap();
+    let out = run(dir.path(), "reproduce odd.toml --out figures/odd");
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    assert!(String::from_utf8_lossy(&out.stdout).contains("../80 ms / n"));
+    let names = std::fs::read_dir(dir.path().join("figures/odd")).unwrap();
+    let mut names: Vec<_> = names.map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    let own =
+        ["..-80-ms---n.csv", "..-80-ms---n.json", "findings.txt", "report.html", "runs.jsonl"];
+    assert_eq!(names, own);
 }

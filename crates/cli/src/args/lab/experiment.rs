@@ -180,10 +180,10 @@ pub struct RunArgs {
     #[command(flatten)]
     pub store: StoreArgs,
     /// Capture the packets of a scenario's only run, for Wireshark
-    #[arg(long, value_name = "FILE.pcapng")]
+    #[arg(long, value_name = "FILE.pcapng", conflicts_with_all = ["out", "csv", "shard", "merge", "report"])]
     pub pcap: Option<PathBuf>,
     /// Write the senders' windows, rates and round trips over time of a scenario's only run
-    #[arg(long, value_name = "FILE.csv")]
+    #[arg(long, value_name = "FILE.csv", conflicts_with_all = ["out", "csv", "shard", "merge", "report"])]
     pub series: Option<PathBuf>,
     /// How it runs.
     #[command(flatten)]

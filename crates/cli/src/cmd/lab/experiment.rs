@@ -2,7 +2,7 @@
 //! changes: one way from a plan to its records and what is shown of them.
 
 use std::collections::BTreeMap;
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use tack_lab::store::merge;
 use tack_lab::svg::{Plot, stacked};
 use tack_lab::{Recordings, bundle, html, results, simulate_recorded};
 
-use super::{at, failed, interruptible, print_json, progress, recorder, texts, why_stopped};
+use super::{at, failed, interruptible, print_json, progress, recorder, texts, typed, why_stopped};
 use crate::args::lab::{
     CompareArgs, FigureArgs, FigureFile, HowArgs, ReproduceArgs, RunArgs, StoreArgs, files,
 };
@@ -49,7 +49,15 @@ fn execute(
     how: &HowArgs,
 ) -> Result<Outcome, Failure> {
     if !args.merge.is_empty() {
-        return merged(items, path, &args.merge);
+        return merged(items, path, args);
+    }
+    let controllers = items.iter().flat_map(|item| item.scenario.controllers());
+    if let Some(name) = controllers.min() {
+        let why = format!(
+            "`controller` is \"{name}\", which a program of Python's brings: docs/python.md; the names \
+             that a command knows are those of `cc`"
+        );
+        return Err(Failure::usage(why));
     }
     let own: Vec<Item> = match args.shard {
         None => items.to_vec(),
@@ -74,17 +82,27 @@ fn execute(
     Ok(Outcome { records, stopped: why_stopped(done, kept) })
 }
 
-fn merged(items: &[Item], path: Option<&Path>, files: &[PathBuf]) -> Result<Outcome, Failure> {
+/// Takes the results of other files, beside what is there already of other runs.
+fn merged(items: &[Item], path: Option<&Path>, args: &StoreArgs) -> Result<Outcome, Failure> {
     let runs: Vec<String> = items.iter().map(|item| item.id.clone()).collect();
     let describe = |run: &String| {
         items.iter().find(|item| item.id == *run).map_or(run.clone(), Item::describe)
     };
-    let records: Vec<Record> = merge(&texts(files)?, &runs, describe).map_err(failed)?;
-    let recorder = recorder(path, false, ProgressBar::hidden())?;
+    let records: Vec<Record> = merge(&texts(&args.merge)?, &runs, describe).map_err(failed)?;
+    let recorder = recorder(path, !args.no_resume, ProgressBar::hidden())?;
     for record in records {
         recorder.store().append(record).map_err(failed)?;
     }
+    recorder.store().arrange(&runs).map_err(failed)?;
     Ok(Outcome { records: recorder.end(), stopped: None })
+}
+
+/// Refuses a file that cannot be written, before the work whose results go there.
+fn can_write(path: Option<&Path>) -> Result<(), Failure> {
+    let Some(path) = path else { return Ok(()) };
+    path.parent().map_or(Ok(()), std::fs::create_dir_all).map_err(|e| at(path, e))?;
+    let opened = OpenOptions::new().append(true).create(true).open(path);
+    opened.map(drop).map_err(|e| at(path, e))
 }
 
 fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
@@ -100,6 +118,7 @@ pub(super) fn run_file(args: &RunArgs) -> Result<ExitCode, Failure> {
     args.change.apply(&mut experiment, args.store.extent())?;
     let [experiment] = experiment;
     let loaded = Loaded::of(experiment, &text, args.store.extent()).map_err(wrong)?;
+    can_write(args.store.report.as_deref())?;
     if args.pcap.is_some() || args.series.is_some() {
         return record(args, &loaded);
     }
@@ -123,11 +142,7 @@ pub(super) fn run_file(args: &RunArgs) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::Success);
     };
     let whole = vec![(loaded, report)];
-    write_page(
-        args.store.report.as_deref(),
-        &whole,
-        &format!("tack lab run {}", args.file.display()),
-    )?;
+    write_page(args.store.report.as_deref(), &whole, &typed())?;
     if args.json {
         return print_json(&whole[0].0.json(&whole[0].1, &outcome.records));
     }
@@ -159,23 +174,23 @@ fn record(args: &RunArgs, loaded: &Loaded) -> Result<ExitCode, Failure> {
     let result = result.map_err(|e| at(&args.file, format!("{e:#}")))?;
     let record = record_of(item, &result).map_err(failed)?;
     let records = BTreeMap::from([(item.id.clone(), record)]);
-    let text = loaded.report(&records).map(|r| r.text()).unwrap_or_default();
-    print(text.as_bytes())
+    let report = loaded.report(&records).ok_or_else(|| failed("the run is missing"))?;
+    match args.json {
+        true => print_json(&loaded.json(&report, &records)),
+        false => print(report.text().as_bytes()),
+    }
 }
 
 /// `tack lab reproduce`.
 pub(super) fn reproduce(args: &ReproduceArgs) -> Result<ExitCode, Failure> {
-    let which = args.which.iter().map(|w| format!(" {w}")).collect::<String>();
-    let command = format!("tack lab reproduce{which}");
     let papers = Papers { bless: args.bless.as_deref(), document: None };
-    show(&args.files()?, &args.figure, papers, &command)
+    show(&args.files()?, &args.figure, papers, &typed())
 }
 
 /// A command that is named after files: those, as `reproduce` runs them.
 pub(super) fn figures(which: &[&str], args: &FigureArgs) -> Result<ExitCode, Failure> {
     let which: Vec<String> = which.iter().map(|w| (*w).to_owned()).collect();
-    let command = format!("tack lab reproduce {}", which.join(" "));
-    show(&files(&which)?, args, Papers::default(), &command)
+    show(&files(&which)?, args, Papers::default(), &typed())
 }
 
 /// What is written for the repository.
@@ -183,8 +198,8 @@ pub(super) fn figures(which: &[&str], args: &FigureArgs) -> Result<ExitCode, Fai
 pub(super) struct Papers<'a> {
     /// Blessed tables and RESULTS.md, under this directory.
     pub(super) bless: Option<&'a Path>,
-    /// What runs in real time gave, into this file, with the command as it was typed, and where and when.
-    pub(super) document: Option<(&'a Path, &'a str, &'a str)>,
+    /// What runs in real time gave, into this file, with where and when.
+    pub(super) document: Option<(&'a Path, &'a str)>,
 }
 
 /// The files as they are to run, without those of which `--only` leaves nothing.
@@ -208,6 +223,17 @@ fn load<'a>(
         let loaded = Loaded::of(experiment, &file.text, extent).map_err(|e| wrong(file, e))?;
         all.push((&file.path, loaded));
     }
+    let mut named: BTreeMap<String, &str> = BTreeMap::new();
+    for (path, loaded) in &all {
+        if let Some(other) = named.insert(loaded.experiment.file_name(), path) {
+            let why = format!(
+                "{other} and {path} are both called {}, and so would be what is written of them: \
+                 give one another `id`",
+                loaded.experiment.id
+            );
+            return Err(Failure::usage(why));
+        }
+    }
     match all.is_empty() {
         true => Err(Failure::usage("--only leaves nothing: no file has all that it names")),
         false => Ok(all),
@@ -220,8 +246,13 @@ pub(super) fn show(
     papers: Papers<'_>,
     command: &str,
 ) -> Result<ExitCode, Failure> {
-    let extent = args.store.extent();
+    if args.store.shard.is_some() && args.out.is_none() {
+        let why = "--shard needs --out DIR: a part that is kept nowhere is part of nothing";
+        return Err(Failure::usage(why));
+    }
     let all = load(files, args)?;
+    can_write(args.store.report.as_deref())?;
+    can_write(papers.document.map(|document| document.0))?;
     let plans: Vec<&Plan> = all.iter().map(|(_, loaded)| &loaded.plan).collect();
     let items = distinct(&plans);
     let store = args.out.as_ref().map(|dir| dir.join("runs.jsonl"));
@@ -242,21 +273,20 @@ pub(super) fn show(
         }
         whole.push((loaded, report));
     }
-    if let Some((path, typed, setting)) = papers.document {
-        write(path, results::of_real_time(&whole, typed, setting).as_bytes())?;
+    if let Some((path, setting)) = papers.document {
+        write(path, results::of_real_time(&whole, command, setting).as_bytes())?;
     }
     if let Some(dir) = papers.bless {
         let text = results::document(&dir.join("experiments")).map_err(|e| at(dir, e))?;
         write(&dir.join("RESULTS.md"), text.as_bytes())?;
     }
-    let command = format!("{command}{}", extent_flag(extent));
-    write_page(args.store.report.as_deref(), &whole, &command)?;
+    write_page(args.store.report.as_deref(), &whole, command)?;
     if let Some(dir) = &args.out {
         for (loaded, report) in &whole {
             write_figure(dir, loaded, report, &outcome.records)?;
         }
         let page = dir.join("report.html");
-        write_page(Some(&page), &whole, &command)?;
+        write_page(Some(&page), &whole, command)?;
         let text = summary(&whole);
         write(&dir.join("findings.txt"), text.as_bytes())?;
     }
@@ -274,14 +304,6 @@ pub(super) fn show(
     Ok(ExitCode::Success)
 }
 
-fn extent_flag(extent: Extent) -> &'static str {
-    match extent {
-        Extent::Short => " --short",
-        Extent::Usual => "",
-        Extent::Full => " --full",
-    }
-}
-
 fn summary(whole: &[(Loaded, Report)]) -> String {
     let mut text = String::new();
     for (loaded, report) in whole {
@@ -291,7 +313,9 @@ fn summary(whole: &[(Loaded, Report)]) -> String {
         }
     }
     let findings: Vec<Finding> = whole.iter().flat_map(|(_, r)| r.findings.clone()).collect();
-    text += &findings_text(&findings);
+    if !findings.is_empty() {
+        text += &findings_text(&findings);
+    }
     for void in whole.iter().flat_map(|(_, r)| &r.void) {
         text += &format!("void: {void}\n");
     }
@@ -313,7 +337,7 @@ fn write_figure(
     report: &Report,
     records: &BTreeMap<String, Record>,
 ) -> Result<(), Failure> {
-    let id = &loaded.experiment.id;
+    let id = loaded.experiment.file_name();
     let plots: Vec<String> = report.shown.iter().flat_map(|s| &s.plots).map(Plot::svg).collect();
     for (n, svg) in plots.iter().enumerate() {
         let name = if plots.len() == 1 { id.clone() } else { format!("{id}-{}", n + 1) };

@@ -7,7 +7,7 @@ use tack_lab::versus::places;
 use tack_lab::versus::rival::{RIVALS, Rival};
 
 use super::experiment::{self, Papers};
-use super::failed;
+use super::{failed, typed};
 use crate::args::lab::{VersusArgs, files as named};
 use crate::cmd::extras::print;
 use crate::exit::{ExitCode, Failure};
@@ -18,31 +18,10 @@ pub(super) fn versus(args: &VersusArgs) -> Result<ExitCode, Failure> {
         return list();
     }
     let files = args.files()?;
-    let which: Vec<String> = args.which.iter().map(|which| format!(" {which}")).collect();
-    let command = format!("tack lab versus{}", which.concat());
-    let (typed, setting) = (typed(std::env::args().skip(1)), setting());
-    let document = args.document.as_deref().map(|path| (path, typed.as_str(), setting.as_str()));
+    let (command, setting) = (typed(), setting());
+    let document = args.document.as_deref().map(|path| (path, setting.as_str()));
     let papers = Papers { bless: None, document };
     experiment::show(&named(&files)?, &args.figure, papers, &command)
-}
-
-/// The command as a shell takes it. Where results were put is nobody else's business.
-fn typed(mut args: impl Iterator<Item = String>) -> String {
-    let mut kept = Vec::new();
-    while let Some(arg) = args.next() {
-        match arg.as_str() {
-            "--out" | "--report" | "--document" => drop(args.next()),
-            it if ["--out=", "--report=", "--document="].iter().any(|own| it.starts_with(own)) => {}
-            _ => kept.push(arg),
-        }
-    }
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./,=:+".contains(c);
-    let word = |arg: String| match !arg.is_empty() && arg.chars().all(plain) {
-        true => arg,
-        false => format!("'{}'", arg.replace('\'', "'\\''")),
-    };
-    let words: Vec<String> = kept.into_iter().map(word).collect();
-    format!("tack {}", words.join(" "))
 }
 
 /// What figures of real time belong to: the sources in whose directory the command is run, the day, and the
@@ -88,13 +67,6 @@ fn list() -> Result<ExitCode, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_command_that_is_told_can_be_typed_again() {
-        let args = ["lab", "versus", "--out", "x", "bulk", "--set", "stack = { rival = 'x' }", ""];
-        let told = typed(args.map(str::to_owned).into_iter());
-        assert_eq!(told, r"tack lab versus bulk --set 'stack = { rival = '\''x'\'' }' ''");
-    }
 
     #[test]
     fn a_setting_names_day_and_machine() {

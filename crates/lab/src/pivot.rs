@@ -106,7 +106,7 @@ type Axes = [(String, Vec<Word>)];
 
 pub(crate) fn axis_names(axes: &Axes) -> String {
     match axes {
-        [] => "a plan that has none: nothing is swept, drawn or varied".to_owned(),
+        [] => "there is none".to_owned(),
         some => some.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(", "),
     }
 }
@@ -116,7 +116,7 @@ pub(crate) fn known_axis(axes: &Axes, key: &str, name: &str) -> Result<(), Probl
     if axes.iter().any(|(axis, _)| axis == name) {
         return Ok(());
     }
-    let what = format!("names `{name}`, which is no axis of {}", axis_names(axes));
+    let what = format!("names `{name}`, which is no axis: {}", axis_names(axes));
     Err(Problem::new(key, what))
 }
 

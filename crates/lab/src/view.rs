@@ -138,10 +138,11 @@ impl View {
         self.lines.iter().try_for_each(|l| named("lines", l))?;
         if matches!(self.kind, Kind::Lines | Kind::Bars) {
             if self.x.is_empty() {
-                return Err(Problem::new(
-                    "x",
-                    format!("is missing: an axis of {}", axis_names(axes)),
-                ));
+                let what = match axes {
+                    [] => "is missing, and so are axes: sweep, draw or vary something".to_owned(),
+                    some => format!("is missing: one of {}", axis_names(some)),
+                };
+                return Err(Problem::new("x", what));
             }
             named("x", &self.x)?;
         }

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Experiment, Limits, Sample, Variant};
+use super::{Changes, Experiment, Extent, Limits, Sample, Variant};
 use crate::claim::Said;
 use crate::draw::{Word, Words};
 use crate::pivot::SAME_RUN;
@@ -98,21 +98,31 @@ impl Experiment {
                 }
             }
         }
-        match self.draw.keys().find(|key| swept.contains(key.as_str())) {
-            None => Ok(()),
-            Some(key) => Err(Problem::new(format!("draw.{key}"), "is a key of [sweep], too")),
+        if let Some(key) = self.draw.keys().find(|key| swept.contains(key.as_str())) {
+            return Err(Problem::new(format!("draw.{key}"), "is a key of [sweep], too"));
         }
+        for (extent, changes) in self.extents() {
+            let whose = |key: &String| match swept.contains(key.as_str()) {
+                true => Some((key.clone(), "sweep")),
+                false => self.draw.contains_key(key).then(|| (key.clone(), "draw")),
+            };
+            if let Some((key, whose)) = changes.set.keys().find_map(whose) {
+                let what = format!("has no effect: [{whose}] has `{key}`, too");
+                return Err(Problem::new(format!("extent.{extent}.set.{key}"), what));
+            }
+        }
+        Ok(())
+    }
+
+    fn extents(&self) -> [(&'static str, &Changes); 3] {
+        [Extent::Short, Extent::Usual, Extent::Full]
+            .map(|extent| (extent.name(), self.extent.of(extent)))
     }
 
     fn check_extents(&self) -> Result<(), Problem> {
         let names: Vec<&str> =
             self.case.iter().chain(&self.variant).map(|v| v.name.as_str()).collect();
-        let all = [
-            ("short", &self.extent.short),
-            ("usual", &self.extent.usual),
-            ("full", &self.extent.full),
-        ];
-        for (extent, changes) in all {
+        for (extent, changes) in self.extents() {
             if let Some(name) = changes.only.iter().find(|name| !names.contains(&name.as_str())) {
                 let what = format!("names `{name}`, which is no case and no variant");
                 return Err(Problem::new(format!("extent.{extent}.only"), what));
@@ -137,8 +147,8 @@ impl Experiment {
             _ => {
                 let first = |keys: &str| keys.split(',').next().map(str::trim) == Some(axis);
                 let own = self.sweep.iter().find(|(keys, _)| first(keys))?;
-                let extents = [&self.extent.short, &self.extent.usual, &self.extent.full];
-                let others = extents.into_iter().filter_map(|e| e.sweep.get(own.0));
+                let others = self.extents().into_iter();
+                let others = others.filter_map(|(_, changes)| changes.sweep.get(own.0));
                 let lists = core::iter::once(own.1).chain(others).filter_map(|v| v.as_array());
                 let names = own.0.split(',').count();
                 let label = |value| each_of(names, value).into_iter().next().map(Word::from);

@@ -260,6 +260,11 @@ fn mistakes_are_named_with_line_key_and_remedy() {
             "[sweep]\n\"wan.down.loss\" = [0.1]",
             vec!["loss", "`wan.down.loss`, which [sweep] has twice"],
         ),
+        (
+            "seeds = 2",
+            "seeds = 2\nset = { \"wan.up.loss\" = 0.1 }",
+            vec!["extent.short.set.wan.up.loss", "no effect", "[sweep]"],
+        ),
         ("value = 1.5", "value = nan", vec!["claim.0.expect.value", "finite"]),
         (
             "at-least\", value = 1.5",

@@ -100,9 +100,11 @@ fn merged(items: &[Item], path: Option<&Path>, args: &StoreArgs) -> Result<Outco
 /// Refuses a file that cannot be written, before the work whose results go there.
 fn can_write(path: Option<&Path>) -> Result<(), Failure> {
     let Some(path) = path else { return Ok(()) };
-    path.parent().map_or(Ok(()), std::fs::create_dir_all).map_err(|e| at(path, e))?;
-    let opened = OpenOptions::new().append(true).create(true).open(path);
-    opened.map(drop).map_err(|e| at(path, e))
+    // Where there can be no such directory, the file says why.
+    let _ = path.parent().map(std::fs::create_dir_all);
+    let is_new = !path.exists();
+    OpenOptions::new().append(true).create(true).open(path).map_err(|e| at(path, e))?;
+    if is_new { std::fs::remove_file(path).map_err(|e| at(path, e)) } else { Ok(()) }
 }
 
 fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {

@@ -49,22 +49,12 @@ impl<L: Link> Path<L> {
         self.hops.iter().map(|hop| &hop.link)
     }
 
-    /// Moves a packet that came out of `hop` at `end` onwards.
-    fn pass_on(
-        &mut self,
-        hop: usize,
-        end: End,
-        packet: Packet,
-        t: Instant,
-    ) -> Option<(End, Packet)> {
-        let (next, entry) = match end {
-            End::A if hop == 0 => return Some((End::A, packet)),
-            End::B if hop + 1 == self.hops.len() => return Some((End::B, packet)),
-            End::A => (hop - 1, End::B),
-            End::B => (hop + 1, End::A),
-        };
-        self.enter(next, entry, packet, t);
-        None
+    /// Where what comes out of `hop` at `end` goes on; `None`: it surfaces.
+    fn beyond(&self, hop: usize, end: End) -> Option<(usize, End)> {
+        match end {
+            End::A => Some((hop.checked_sub(1)?, End::B)),
+            End::B => Some((hop + 1, End::A)).filter(|(next, _)| *next < self.hops.len()),
+        }
     }
 
     fn enter(&mut self, hop: usize, end: End, packet: Packet, t: Instant) {
@@ -93,11 +83,10 @@ impl<L: Link> Path<L> {
                 return None;
             }
             match self.hops[hop].link.poll(t) {
-                Output::Deliver { end, packet } => {
-                    if let Some(out) = self.pass_on(hop, end, packet, t) {
-                        return Some(out);
-                    }
-                }
+                Output::Deliver { end, packet } => match self.beyond(hop, end) {
+                    Some((next, entry)) => self.enter(next, entry, packet, t),
+                    None => return Some((end, packet)),
+                },
                 Output::Wait(at) => self.expect(hop, at.unwrap_or(Instant::MAX)),
             }
         }
@@ -108,7 +97,10 @@ impl<L: Link> Link for Path<L> {
     fn offer(&mut self, end: End, packet: Packet, now: Instant) {
         // What is due at this very instant may as well come after the packet: so a burst is taken
         // in whole before anything moves.
-        while let Some(out) = self.step(now - Duration::from_nanos(1)) {
+        let before = now - Duration::from_nanos(1);
+        while self.next.0 <= before
+            && let Some(out) = self.step(before)
+        {
             self.surfaced.push_back(out);
         }
         let hop = match end {
@@ -119,7 +111,10 @@ impl<L: Link> Link for Path<L> {
     }
 
     fn poll(&mut self, now: Instant) -> Output {
-        if let Some((end, packet)) = self.surfaced.pop_front().or_else(|| self.step(now)) {
+        if let Some((end, packet)) = self.surfaced.pop_front() {
+            return Output::Deliver { end, packet };
+        }
+        if let Some((end, packet)) = self.step(now) {
             return Output::Deliver { end, packet };
         }
         Output::Wait(Some(self.next.0).filter(|at| *at < Instant::MAX))

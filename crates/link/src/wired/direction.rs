@@ -54,13 +54,22 @@ impl Direction {
 
     /// Moves everything up to `now`; when the next delivery is due, if it is by then.
     pub(super) fn advance(&mut self, now: Instant) -> Option<Instant> {
-        if now < self.next {
-            return None;
-        }
+        if now < self.next { None } else { self.work_off(now) }
+    }
+
+    /// Apart from the question whether anything is due: most find that nothing is.
+    #[inline(never)]
+    fn work_off(&mut self, now: Instant) -> Option<Instant> {
+        let mut departed = false;
         while let Some((packet, t)) = self.bottleneck.depart(&mut self.queue, now) {
             self.medium.carry(packet, t, &mut self.flight, &mut self.counters);
+            departed = true;
         }
-        self.moved();
+        if departed {
+            self.moved();
+        } else {
+            self.look_ahead();
+        }
         self.flight.due().filter(|due| *due <= now)
     }
 
@@ -72,9 +81,14 @@ impl Direction {
         Some(packet)
     }
 
-    /// Packets moved: none of them vanished, and what is next may be something else.
+    /// Packets moved: none of them vanished.
     fn moved(&mut self) {
         assert!(self.counters().are_conserved(), "packets vanished: {:?}", self.counters());
+        self.look_ahead();
+    }
+
+    /// What is next may be something else.
+    fn look_ahead(&mut self) {
         let next = earliest(self.bottleneck.deadline(&self.queue), self.flight.due());
         self.next = next.unwrap_or(Instant::MAX);
     }

@@ -266,8 +266,14 @@ impl Node {
         };
         // A burst is of one connection.
         let flow = flow_of(&self.burst).and_then(|flow| self.by_flow.get(&flow)).copied();
-        for bytes in self.burst.chunks(transmit.segment_size) {
-            let (ip_bytes, kind) = (bytes.len() as u32, kind_of(bytes, self.codepoints));
+        for (n, bytes) in self.burst.chunks(transmit.segment_size).enumerate() {
+            let ip_bytes = bytes.len() as u32;
+            // The body of a TACK goes alone: what follows a first segment is text, or a bare FIN.
+            let kind = match n {
+                0 => kind_of(bytes, self.codepoints),
+                _ if has_payload(bytes) => PacketKind::Data,
+                _ => PacketKind::Ack,
+            };
             if let Some(index) = flow {
                 self.sides[index].account_departure(kind, ip_bytes);
             }
@@ -360,6 +366,12 @@ fn kind_of(bytes: &[u8], codepoints: Codepoints) -> PacketKind {
         }
         _ => PacketKind::Ack,
     }
+}
+
+/// Whether there is anything behind the TCP header of a packet of ours.
+fn has_payload(bytes: &[u8]) -> bool {
+    let tcp = bytes.get(ipv4::HEADER_LEN..).unwrap_or_default();
+    tcp.get(12).is_some_and(|offset| usize::from(offset >> 4) * 4 < tcp.len())
 }
 
 fn port(flow: FlowId) -> u16 {

@@ -45,12 +45,9 @@ struct HostStream<'a> {
 
 impl Stream for HostStream<'_> {
     fn read(&mut self, take: &mut dyn FnMut(&[u8]), now: Instant) {
-        loop {
-            let (head, tail) = self.host.readable(self.conn);
-            let bytes = head.len() + tail.len();
-            if bytes == 0 {
-                return;
-            }
+        let (head, tail) = self.host.readable(self.conn);
+        let bytes = head.len() + tail.len();
+        if bytes > 0 {
             take(head);
             take(tail);
             self.host.consume(self.conn, bytes, now);

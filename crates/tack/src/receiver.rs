@@ -110,6 +110,9 @@ pub enum Feedback {
 pub struct Receiver {
     params: Params,
     schedule: Schedule,
+    /// When the next TACK is due, once [`Self::poll`] has worked it out and until that changes:
+    /// whoever polled in vain asks for the deadline next.
+    due: Option<Option<Instant>>,
     loss: LossDetector,
     in_vain: InVain,
     owd: OneWayDelay,
@@ -131,6 +134,7 @@ impl Receiver {
     pub fn new(params: Params, first_pkt_seq: u64) -> Self {
         Receiver {
             schedule: Schedule::new(&params),
+            due: None,
             loss: LossDetector::new(first_pkt_seq, params.settling_divisor),
             in_vain: InVain::default(),
             owd: OneWayDelay::new(params.owd_timing, params.tau),
@@ -172,7 +176,7 @@ impl Receiver {
         } else {
             Urgency::None
         };
-        self.schedule.on_arrival(arrival.bytes, urgency, now);
+        self.schedule_anew().on_arrival(arrival.bytes, urgency, now);
         self.schedule.on_queue(equations::stretching(self.owd.queued(), &self.link()));
         self.window.update(buffer.offer());
     }
@@ -194,25 +198,25 @@ impl Receiver {
     /// The host's handshake took `rtt`: what is assumed until the sender tells a frequency.
     pub fn on_handshake(&mut self, rtt: Duration) {
         let frequency = equations::startup_interval(rtt, self.params.startup);
-        self.schedule.on_handshake(frequency, rtt);
+        self.schedule_anew().on_handshake(frequency, rtt);
         self.loss.set_rtt_min(rtt);
     }
 
     /// Full-sized segments are of another length from now on, in bytes: what arrives is counted by it.
     pub fn set_mss(&mut self, mss: u32) {
         self.params.mss = mss.max(1);
-        self.schedule.set_mss(mss);
+        self.schedule_anew().set_mss(mss);
     }
 
     /// A data packet leaves now that acknowledges; `says_all`: everything that has arrived, as an
     /// ACK frame does, and a cumulative acknowledgment where nothing is queued beyond it.
     pub fn on_acknowledged_by_data(&mut self, says_all: bool, now: Instant) {
-        self.schedule.on_data_left(says_all, now);
+        self.schedule_anew().on_data_left(says_all, now);
     }
 
     /// The peer's sender asked for another frequency.
     pub fn on_frequency(&mut self, frequency: &Frequency, _now: Instant) {
-        self.schedule.on_frequency(frequency);
+        self.schedule_anew().on_frequency(frequency);
         self.loss.set_rtt_min(frequency.rtt_min);
         self.rho_prime = if frequency.rho_prime.is_nan() { 0.0 } else { frequency.rho_prime };
         self.bdp = frequency.bdp;
@@ -220,26 +224,23 @@ impl Receiver {
 
     /// The peer asked for a fresh RTT sample ([`IackReason::RttUpdate`]): a TACK leaves at once.
     pub fn on_rtt_update(&mut self, now: Instant) {
-        self.schedule.demand(now);
+        self.schedule_anew().demand(now);
     }
 
     /// What to send now, if anything; call until `None`. `max_holes` bounds the list (what fits
     /// the host's MSS).
     pub fn poll(&mut self, buffer: Buffer<'_>, max_holes: usize, now: Instant) -> Option<Feedback> {
-        let feedback = self.poll_iack(buffer, max_holes, now).map(Feedback::Iack).or_else(|| {
-            self.due()
-                .filter(|due| *due <= now)
-                .map(|_| Feedback::Tack(self.tack(buffer, max_holes, now)))
-        });
-        if feedback.is_some() {
-            self.window.on_told(buffer.offer());
-        }
-        feedback
-    }
-
-    fn poll_iack(&mut self, buffer: Buffer<'_>, room: usize, now: Instant) -> Option<Iack> {
-        let reason = self.poll_reason(room, now)?;
-        Some(Iack { cum_ack: buffer.rcv_nxt, window: buffer.window, reason })
+        let feedback = match self.poll_reason(max_holes, now) {
+            Some(reason) => {
+                Feedback::Iack(Iack { cum_ack: buffer.rcv_nxt, window: buffer.window, reason })
+            }
+            None if self.poll_due().is_some_and(|due| due <= now) => {
+                Feedback::Tack(self.tack(buffer, max_holes, now))
+            }
+            None => return None,
+        };
+        self.window.on_told(buffer.offer());
+        Some(feedback)
     }
 
     fn poll_reason(&mut self, room: usize, now: Instant) -> Option<IackReason> {
@@ -268,7 +269,7 @@ impl Receiver {
         let rho = self.data_loss.rho();
         let room = report::room(self.params.rbb, max_holes, in_vain, rho, self.rho_prime, &link);
         let listed = report::report(buffer.rcv_nxt, buffer.queued, settled_below, room);
-        self.schedule.on_tack(now);
+        self.schedule_anew().on_tack(now);
         self.unheard.on_tack(alpha, rtt_min, now);
         self.counter = self.counter.wrapping_add(1);
         Tack {
@@ -315,9 +316,19 @@ impl Receiver {
         earliest(self.due(), self.loss.deadline())
     }
 
+    /// The schedule, to be changed: when the next TACK is due is not known any more.
+    fn schedule_anew(&mut self) -> &mut Schedule {
+        self.due = None;
+        &mut self.schedule
+    }
+
+    fn poll_due(&mut self) -> Option<Instant> {
+        *self.due.insert(self.due())
+    }
+
     /// When the next TACK is due.
     fn due(&self) -> Option<Instant> {
-        earliest(self.schedule.due(), self.unheard.due())
+        self.due.unwrap_or_else(|| earliest(self.schedule.due(), self.unheard.due()))
     }
 
     /// What is missing of SEQ space below this is lost: each of its holes has settled. A host that

@@ -194,11 +194,8 @@ impl Schedule {
             self.unanswered.get_or_insert(now);
         }
         let began = *self.began.get_or_insert(now);
-        let quotas = self.counted / self.quota().max(1);
-        let near = self.rtt_min.saturating_mul(BULK_RTTS);
-        let is_bulk = now - began <= near || self.rtt_min.is_zero();
-        if quotas >= WORTH_ESTIMATES * if is_bulk { 1 } else { DIALOGUE } {
-            self.worth_at.get_or_insert(now);
+        if self.worth_at.is_none() && self.counted >= self.worth(now - began) {
+            self.worth_at = Some(now);
         }
         let at = match urgency {
             Urgency::None => None,
@@ -206,6 +203,14 @@ impl Schedule {
             Urgency::AtOnce => Some(now),
         };
         self.at_once = earliest(self.at_once, at);
+    }
+
+    /// Bytes within a time that are worth a TACK.
+    fn worth(&self, within: Duration) -> u64 {
+        let near = self.rtt_min.saturating_mul(BULK_RTTS);
+        let is_bulk = within <= near || self.rtt_min.is_zero();
+        let quotas = WORTH_ESTIMATES * if is_bulk { 1 } else { DIALOGUE };
+        self.quota().max(1).saturating_mul(quotas)
     }
 
     /// Packets now wait so long on the data path.

@@ -3,6 +3,9 @@
 use core::fmt;
 use core::time::Duration;
 
+/// A byte in bit/s times nanoseconds.
+const WORK_PER_BYTE: u64 = 8_000_000_000;
+
 /// A data rate in bit/s.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Rate(u64);
@@ -50,8 +53,12 @@ impl Rate {
 
     /// Whole bytes moved in `d`, rounded down.
     pub fn bytes_in(self, d: Duration) -> u64 {
-        let bytes = u128::from(self.0).saturating_mul(d.as_nanos()) / 8_000_000_000;
-        u64::try_from(bytes).unwrap_or(u64::MAX)
+        let work = u128::from(self.0).saturating_mul(d.as_nanos());
+        // Dividing 128 bits is slow, and hardly ever needed.
+        match u64::try_from(work) {
+            Ok(work) => work / WORK_PER_BYTE,
+            Err(_) => u64::try_from(work / u128::from(WORK_PER_BYTE)).unwrap_or(u64::MAX),
+        }
     }
 
     /// Time to move `bytes`, rounded up to the nanosecond; `None` at rate zero.

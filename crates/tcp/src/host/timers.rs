@@ -4,10 +4,12 @@ use std::collections::BTreeSet;
 
 use tack_units::Instant;
 
-/// Deadlines of connections by slot; O(log n) per change.
+/// Deadlines of connections by slot; O(log n) per change, and less for a host's only connection.
 #[derive(Debug, Default)]
 pub(crate) struct TimerQueue {
-    queue: BTreeSet<(Instant, u32)>,
+    /// Apart from the others: of a single one, no tree is built and taken down with each packet.
+    first: Option<(Instant, u32)>,
+    others: BTreeSet<(Instant, u32)>,
 }
 
 impl TimerQueue {
@@ -22,24 +24,69 @@ impl TimerQueue {
             return;
         }
         if let Some(old) = registered.take() {
-            self.queue.remove(&(old, slot));
+            self.remove((old, slot));
         }
         if let Some(new) = at {
-            self.queue.insert((new, slot));
+            self.insert((new, slot));
         }
         *registered = at;
     }
 
     pub(crate) fn earliest(&self) -> Option<Instant> {
-        self.queue.first().map(|(at, _)| *at)
+        self.first.map(|(at, _)| at)
     }
 
     /// Takes one that is due; the slot forgets what it registered.
     pub(crate) fn pop_due(&mut self, now: Instant) -> Option<u32> {
-        let &(at, slot) = self.queue.first()?;
-        (at <= now).then(|| {
-            self.queue.pop_first();
-            slot
-        })
+        let (_, slot) = self.first.filter(|(at, _)| *at <= now)?;
+        self.first = self.others.pop_first();
+        Some(slot)
+    }
+
+    fn insert(&mut self, new: (Instant, u32)) {
+        match self.first {
+            Some(first) if first < new => {
+                self.others.insert(new);
+            }
+            first => {
+                self.others.extend(first);
+                self.first = Some(new);
+            }
+        }
+    }
+
+    fn remove(&mut self, old: (Instant, u32)) {
+        if self.first == Some(old) {
+            self.first = self.others.pop_first();
+        } else {
+            self.others.remove(&old);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::{RngExt, SeedableRng};
+
+    use super::*;
+
+    #[test]
+    fn the_earliest_comes_first_whatever_was_replaced_before() {
+        let rng = &mut rand_pcg::Pcg64::seed_from_u64(1);
+        let (mut queue, mut registered) = (TimerQueue::default(), [None; 4]);
+        for _ in 0..20_000 {
+            let slot = rng.random_range(0..registered.len());
+            let at = Instant::from_nanos(rng.random_range(0..9));
+            if rng.random_bool(0.3) {
+                let earliest = (0..).zip(registered).filter_map(|(slot, at)| Some((at?, slot)));
+                let due = earliest.min().filter(|(due, _)| *due <= at).map(|(_, slot)| slot);
+                assert_eq!(queue.pop_due(at), due);
+                due.into_iter().for_each(|slot| registered[slot as usize] = None);
+            } else {
+                let at = Some(at).filter(|_| rng.random_bool(0.7));
+                queue.update(slot as u32, &mut registered[slot], at);
+            }
+            assert_eq!(queue.earliest(), registered.into_iter().flatten().min());
+        }
     }
 }

@@ -8,7 +8,7 @@ use crate::growth::HIGH_GAIN;
 
 /// Over the rate at which packets between two pauses arrive: as a probe, which a queue of a quarter of the burst bears.
 const BURST_GAIN: f64 = 1.25;
-/// So many steps of it are more than any other gain.
+/// So many steps of it are more than [`HIGH_GAIN`].
 const MOST_STEPS: u64 = 6;
 
 impl Bbr {

@@ -175,5 +175,5 @@ def test_the_command_says_whose_a_controller_is(tmp_path: Path) -> None:
     file.write_text(WIRE)
     program = str(Path(sys.executable).parent / "tack")
     done = subprocess.run([program, "lab", "run", str(file)], cwd=tmp_path, capture_output=True)
-    assert done.returncode == 1
-    assert b'`controller = "constant"` is of the program that runs the file' in done.stderr
+    assert done.returncode == 2, "refused before anything runs"
+    assert b'`controller` is "constant", which a program of Python\'s brings' in done.stderr

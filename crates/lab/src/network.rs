@@ -16,7 +16,7 @@ use tack_link::{End, HostId};
 use tack_sim::{LinkId, Seed, Simulation, Site};
 
 use crate::link::Hop;
-use crate::scenario::{Access, Flow, PerPair, Scenario, Wan};
+use crate::scenario::{Access, Flow, Hosts, PerPair, Scenario, Wan};
 
 /// The server's number, or that of the first pair; stations and clients count from 1, as the WLAN
 /// model's presets number them; the other servers come after them.
@@ -85,7 +85,21 @@ impl Network {
             }
         }
         network.add_remote(scenario, servers, seed)?;
+        if let Some(hosts) = &scenario.hosts {
+            network.wake_late(hosts);
+        }
         Ok(network)
+    }
+
+    fn wake_late(&mut self, hosts: &Hosts) {
+        let clients = self.client(0)..self.client(self.stations);
+        for host in 0..self.sim.world().hosts().len() as HostId {
+            let is_client = clients.contains(&host);
+            let late = if is_client { hosts.client_late() } else { hosts.server_late() };
+            if !late.is_zero() {
+                self.sim.wake_late(host, late);
+            }
+        }
     }
 
     /// A server at the far end of a link of its own for each flow that has a delay of its own: behind the place

@@ -22,6 +22,9 @@
 //! rate_mbps = 100.0      # of each host's own link
 //! delay_ms = 1.0         # one way over it; a list has one value per pair
 //!
+//! [hosts]                # left out: hosts that notice everything at once
+//! late_ms = 2.0          # packets and timers are noticed up to so much later
+//!
 //! [[flow]]
 //! strategy = "tack"      # udp, tcp-l1, tcp-l2, tcp-l4, tcp-l8, tcp-l16, tack, quinn, noq-eq4, ...
 //! count = 4              # that many of it, on station (pair) 0, 1, 2 and 3
@@ -42,6 +45,7 @@
 mod access;
 mod error;
 mod flow;
+mod hosts;
 mod keys;
 mod stack;
 mod stock;
@@ -58,6 +62,7 @@ pub use access::{Access, PerPair};
 pub use error::ScenarioError;
 pub(crate) use error::line_of;
 pub use flow::{App, Direction, Flow, Strategy};
+pub use hosts::Hosts;
 pub(crate) use keys::{has, set};
 pub use stack::Stack;
 pub use stock::{Stock, StockAcks, StockStack};
@@ -102,6 +107,9 @@ pub struct Scenario {
     /// Hosts of their own on both sides of the wired path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub access: Option<Access>,
+    /// What the hosts are like.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hosts: Option<Hosts>,
     /// Traffic; at least one.
     pub flow: Vec<Flow>,
     /// Whose TCP a run in real time has; ours if left out.
@@ -216,6 +224,9 @@ impl Scenario {
             wan.check(self.wifi.is_none())?;
         }
         self.check_access()?;
+        if let Some(hosts) = &self.hosts {
+            hosts.check().map_err(|p| p.of("hosts"))?;
+        }
         for (i, flow) in self.flow.iter().enumerate() {
             let checked = flow.check(self.stations(), self.duration_s);
             checked.map_err(|p| p.of(&format!("flow.{i}")))?;

@@ -10,6 +10,7 @@ use tack_units::Instant;
 use crate::app::{Client, Pattern};
 use crate::flow::{FlowConfig, FlowId};
 use crate::guest::GuestFlow;
+use crate::late::Late;
 use crate::node::{MAX_FLOWS, Node};
 use crate::open_loop::{AckRule, Blast};
 use crate::record::{FlowSample, Series};
@@ -55,7 +56,7 @@ const SETTLE_STEP: Duration = Duration::from_millis(20);
 /// ```
 #[derive(Debug)]
 pub struct Simulation<L = Box<dyn Link + Send>> {
-    world: World<Node, L>,
+    world: World<Late<Node>, L>,
     seed: Seed,
     codepoints: Codepoints,
     /// Hosts go without TCP's checksums.
@@ -132,7 +133,17 @@ impl<L: Link> Simulation<L> {
         let pattern = Arc::clone(&self.pattern);
         let node =
             Node::new(id, self.codepoints, pattern, self.unchecked, secret, self.world.now());
-        self.world.add_host(node, site)
+        self.world.add_host(Late::never(node), site)
+    }
+
+    /// Has a host come late to whatever happens to it, packets and timers: each time by another share of
+    /// `longest`, and together to all that happened meanwhile.
+    ///
+    /// # Panics
+    /// If there is no such host.
+    pub fn wake_late(&mut self, host: HostId, longest: Duration) {
+        let rng = self.seed.stream(&format!("late {host}"));
+        self.world.with_host(host, |node, _| node.by(longest, rng));
     }
 
     /// Adds a TCP flow.
@@ -281,7 +292,7 @@ impl<L: Link> Simulation<L> {
     }
 
     /// The world within: its time, links, hosts and totals.
-    pub fn world(&self) -> &World<Node, L> {
+    pub fn world(&self) -> &World<Late<Node>, L> {
         &self.world
     }
 

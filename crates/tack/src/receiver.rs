@@ -11,6 +11,7 @@
 
 mod delivery;
 mod in_vain;
+mod late;
 mod loss;
 mod owd;
 mod report;
@@ -27,6 +28,7 @@ use crate::{Params, Ranges, equations};
 
 use delivery::{DataLoss, Delivery};
 use in_vain::InVain;
+use late::Lateness;
 use loss::LossDetector;
 use owd::OneWayDelay;
 use schedule::{Schedule, Urgency};
@@ -113,6 +115,7 @@ pub struct Receiver {
     /// When the next TACK is due, once [`Self::poll`] has worked it out and until that changes:
     /// whoever polled in vain asks for the deadline next.
     due: Option<Option<Instant>>,
+    late: Lateness,
     loss: LossDetector,
     in_vain: InVain,
     owd: OneWayDelay,
@@ -135,6 +138,7 @@ impl Receiver {
         Receiver {
             schedule: Schedule::new(&params),
             due: None,
+            late: Lateness::default(),
             loss: LossDetector::new(first_pkt_seq, params.settling_divisor),
             in_vain: InVain::default(),
             owd: OneWayDelay::new(params.owd_timing, params.tau),
@@ -155,6 +159,7 @@ impl Receiver {
     /// A data packet arrived; the host has already put it into its buffer. O(log N) in the number
     /// of gaps, O(1) without loss; allocates only when a gap appears.
     pub fn on_data(&mut self, arrival: &Arrival, buffer: Buffer<'_>, now: Instant) {
+        self.late.on_awake(now);
         let rcv_high = self.rcv_high.unwrap_or(buffer.rcv_nxt);
         let expected = self.loss.on_arrival(arrival.pkt_seq, rcv_high, now);
         self.rcv_high = Some(buffer.rcv_high());
@@ -234,9 +239,7 @@ impl Receiver {
             Some(reason) => {
                 Feedback::Iack(Iack { cum_ack: buffer.rcv_nxt, window: buffer.window, reason })
             }
-            None if self.poll_due().is_some_and(|due| due <= now) => {
-                Feedback::Tack(self.tack(buffer, max_holes, now))
-            }
+            None if self.poll_due(now) => Feedback::Tack(self.tack(buffer, max_holes, now)),
             None => return None,
         };
         self.window.on_told(buffer.offer());
@@ -269,7 +272,8 @@ impl Receiver {
         let rho = self.data_loss.rho();
         let room = report::room(self.params.rbb, max_holes, in_vain, rho, self.rho_prime, &link);
         let listed = report::report(buffer.rcv_nxt, buffer.queued, settled_below, room);
-        self.schedule_anew().on_tack(now);
+        let ahead = self.late.usual();
+        self.schedule_anew().on_tack(ahead, now);
         self.unheard.on_tack(alpha, rtt_min, now);
         self.counter = self.counter.wrapping_add(1);
         Tack {
@@ -319,11 +323,17 @@ impl Receiver {
     /// The schedule, to be changed: when the next TACK is due is not known any more.
     fn schedule_anew(&mut self) -> &mut Schedule {
         self.due = None;
+        self.late.on_told(None);
         &mut self.schedule
     }
 
-    fn poll_due(&mut self) -> Option<Instant> {
-        *self.due.insert(self.due())
+    /// Whether the host would come too late for the next TACK.
+    fn poll_due(&mut self, now: Instant) -> bool {
+        self.late.on_awake(now);
+        let due = *self.due.insert(self.due());
+        let is_due = due.is_some_and(|due| due <= now + self.late.usual());
+        self.late.on_told(due.filter(|due| *due > now));
+        is_due
     }
 
     /// When the next TACK is due.

@@ -54,6 +54,8 @@ pub(super) struct Round {
     /// A new round begins with it.
     pub(super) ended: bool,
     pub(super) lost: u64,
+    /// In so many bursts.
+    pub(super) bursts: u32,
 }
 
 /// A packet that came back, or was lost, and the flight it left in.
@@ -95,7 +97,7 @@ impl Bounds {
         self.inflight_latest = self.inflight_latest.max(round.brought);
         self.lost = self.lost.saturating_add(round.lost);
         self.delivered = self.delivered.saturating_add(acked);
-        self.loss_bursts += u32::from(round.lost > 0);
+        self.loss_bursts = self.loss_bursts.saturating_add(round.bursts);
         if !round.ended {
             return;
         }
@@ -217,13 +219,13 @@ mod tests {
     #[test]
     fn a_lossy_round_leaves_what_it_brought_and_seven_tenths_at_least() {
         let mut bounds = Bounds::default();
-        let round =
-            Round { rate: Some(Rate::from_mbps(5)), brought: 80_000, ended: true, lost: MSS };
+        let rate = Some(Rate::from_mbps(5));
+        let round = Round { rate, brought: 80_000, ended: true, lost: MSS, bursts: 1 };
         bounds.on_ack(&round, 80_000, (Rate::from_mbps(10), 100_000), true);
         assert_eq!(bounds.bw_shortterm(), Some(Rate::from_mbps(7)));
         assert_eq!(bounds.inflight_shortterm(), 80_000);
         bounds.end_ack(true);
-        bounds.on_ack(&Round { lost: 0, ..round }, 80_000, (Rate::from_mbps(10), 100_000), true);
+        bounds.on_ack(&Round { lost: 0, bursts: 0, ..round }, 80_000, (Rate::from_mbps(10), 100_000), true);
         assert_eq!(bounds.inflight_shortterm(), 80_000, "no loss, no change");
         bounds.forget_shortterm();
         assert_eq!((bounds.bw_shortterm(), bounds.inflight_shortterm()), (None, u64::MAX));

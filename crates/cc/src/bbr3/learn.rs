@@ -22,6 +22,7 @@ impl Bbr3 {
             brought: rate.map_or(0, |rate| ack.delivered.saturating_sub(rate.prior_delivered)),
             ended: news.round_started,
             lost: ack.lost_bytes,
+            bursts: self.bursts(ack.lost_bytes),
         };
         let before = (self.max_bw.get().unwrap_or(Rate::ZERO), self.cwnd);
         self.bounds.on_ack(&round, ack.acked_bytes, before, !self.is_probing());
@@ -33,6 +34,13 @@ impl Bbr3 {
         if news.round_started {
             self.extra_acked.on_round();
         }
+    }
+
+    /// In how many bursts packets were lost, by the one report of them. A round trip has a few TACKs: one that
+    /// tells of several packets counts as two, or six bursts in a round would never be.
+    fn bursts(&self, lost: u64) -> u32 {
+        let several = self.by_receiver && lost > self.mss();
+        u32::from(lost > 0) + u32::from(several)
     }
 
     fn learn_bandwidth(&mut self, sample: Option<RateSample>) {

@@ -144,7 +144,7 @@ fn vivace_stands_random_loss_within_the_threshold_of_its_utility_and_none_beyond
         let at = |loss| run(Algorithm::Vivace, lossy(20, 40, feedback, loss), 30.0).share;
         let [low, beyond] = [0.01, 0.10].map(at);
         assert!(low >= 0.75, "{feedback:?}: {low} at 1 %");
-        assert!(beyond <= 0.1, "{feedback:?}: {beyond} at 10 %");
+        assert!(beyond <= 0.15, "{feedback:?}: {beyond} at 10 %");
     }
 }
 

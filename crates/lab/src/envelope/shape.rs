@@ -211,6 +211,7 @@ impl Shape<'_> {
             wifi: self.wifi().map(|phy| self.station(phy, flows)),
             wan: Some(self.wan(wired, rtt_s, duration_s)),
             access: None,
+            hosts: None,
             flow: self.flows(app, flows, company, rtt_s)?,
         })
     }

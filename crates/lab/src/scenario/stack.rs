@@ -67,6 +67,10 @@ impl Scenario {
     /// The dotted key, and what is wrong with it.
     pub(crate) fn check_live(&self) -> Result<(), Problem> {
         let stack = self.stack.as_ref().unwrap_or(&Stack::Ours);
+        if self.hosts.is_some() && *stack != Stack::Simulated {
+            let what = "cannot be had in real time, where hosts are as they are";
+            return Err(Problem::new("hosts", what));
+        }
         if let Stack::Rival(name) = stack {
             return self.check_rival(name);
         }

@@ -19,11 +19,11 @@
 //! instant, as GRO or A-MPDUs deliver them: a second one could not say more. Before anything is known of
 //! the path, L segments or the timer count.
 //!
-//! While the period rules, the next TACK counts from the *due* time of the last one, not from the
-//! time it happened to be polled: a late driver must not lower the frequency. While counting
-//! rules, L segments are the least that a TACK covers: of a burst it covers all, and counting begins
-//! anew, as TCPs do. Bytes beyond L that carried over to the next TACK would cost such a flow more
-//! acknowledgments than TCP sends.
+//! While the period rules, the next TACK counts from the *due* time of the last one, not from the time it
+//! happened to be polled: a late driver must not lower the frequency, and one that leaves early because the host
+//! will be late ([`Lateness`](super::late::Lateness)) must not raise it. While counting rules, L segments are the
+//! least that a TACK covers: of a burst it covers all, and counting begins anew, as TCPs do. Bytes beyond L that
+//! carried over to the next TACK would cost such a flow more acknowledgments than TCP sends.
 //!
 //! Where data goes the other way, too, it carries the cumulative acknowledgment, and a TACK would
 //! repeat it: then one per RTTmin is enough, for what only TACKs tell (rate, round trip, loss), as long
@@ -321,8 +321,8 @@ impl Schedule {
         steady.filter(|_| self.distrust == 0).map_or(slow, |steady| steady.max(slow))
     }
 
-    /// A TACK leaves now.
-    pub(super) fn on_tack(&mut self, now: Instant) {
+    /// A TACK leaves now, `ahead` of when it is due at most.
+    pub(super) fn on_tack(&mut self, ahead: Duration, now: Instant) {
         // A window may have been what made the pace, and no packet more fits it before this TACK.
         let slow = self.pace.slow(self.flush);
         let waited =
@@ -339,7 +339,7 @@ impl Schedule {
             self.silent.saturating_sub(1)
         };
         // A TACK sent early (demanded by the host) starts a new period.
-        self.last_due = Some(self.by_rules().map_or(now, |due| due.min(now)));
+        self.last_due = Some(self.by_rules().map_or(now, |due| due.min(now + ahead)));
         (self.packets, self.counted, self.began, self.worth_at) = (0, 0, None, None);
         (self.unsaid, self.full_at, self.oldest) = (0, None, None);
         if self.at_once.take().is_some() {

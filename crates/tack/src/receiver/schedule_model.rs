@@ -207,7 +207,7 @@ fn random_arrivals_and_polls_agree_with_the_model() {
             }
             assert_eq!(s.by_rules(), m.due(), "seed {seed}");
             if next(2) == 0 && s.by_rules().is_some_and(|due| due <= now) {
-                s.on_tack(now);
+                s.on_tack(Duration::ZERO, now);
                 m.on_tack(now);
             }
         }

@@ -51,7 +51,7 @@ fn before_anything_is_known_l_segments_or_ten_milliseconds_count() {
     assert_eq!(s.by_rules(), Some(at(11)));
     s.on_arrival(1_000, Urgency::None, at(2));
     assert_eq!(s.by_rules(), Some(at(2)));
-    s.on_tack(at(2));
+    s.on_tack(Duration::ZERO, at(2));
     assert_eq!(s.by_rules(), None);
 }
 
@@ -65,7 +65,7 @@ fn startup_costs_sixteen_tacks_per_rtt_of_the_handshake() {
         let now = Instant::from_micros(i * 1_600);
         s.on_arrival(1_000, Urgency::None, now);
         if s.by_rules().is_some_and(|due| due <= now) {
-            s.on_tack(now);
+            s.on_tack(Duration::ZERO, now);
             tacks += 1;
         }
     }
@@ -88,7 +88,7 @@ fn a_window_of_an_odd_number_of_segments_waits_ten_milliseconds_in_startup() {
     s.on_frequency(&frequency(Regime::Steady, ms(4), 2));
     assert_eq!(s.by_rules(), Some(at(5) + FLUSH));
     s.on_frequency(&frequency(Regime::Startup, ms(1), 2));
-    s.on_tack(at(15));
+    s.on_tack(Duration::ZERO, at(15));
     s.on_arrival(1_000, Urgency::None, at(16));
     assert_eq!(s.by_rules(), Some(at(16) + FLUSH), "11 ms after the one before: a sparse flow");
 }
@@ -120,7 +120,7 @@ fn per_packet_acknowledges_every_instant_that_packets_arrived_whatever_else_happ
             }
             assert_eq!(s.by_rules(), oldest.or(demanded), "seed {seed}");
             if next(2) == 0 && s.by_rules().is_some() {
-                s.on_tack(now);
+                s.on_tack(Duration::ZERO, now);
                 (oldest, demanded) = (None, None);
             }
         }
@@ -147,7 +147,7 @@ fn a_burst_beyond_l_segments_is_acknowledged_once_and_counting_begins_anew() {
         for t in (0..3_000).step_by(10) {
             s.on_arrival(3_000, Urgency::None, at(t));
             while s.by_rules().is_some_and(|d| d <= at(t)) {
-                s.on_tack(at(t));
+                s.on_tack(Duration::ZERO, at(t));
                 tacks += 1;
             }
         }
@@ -163,7 +163,7 @@ fn the_period_counts_from_the_due_time_however_late_the_poll() {
         s.on_arrival(2_000, Urgency::None, at(t));
         // A driver that wakes up every 7 ms.
         if t % 7 == 0 && s.by_rules().is_some_and(|d| d <= at(t)) {
-            s.on_tack(at(t));
+            s.on_tack(Duration::ZERO, at(t));
             tacks += 1;
         }
     }
@@ -191,17 +191,17 @@ fn what_must_be_told_at_once_is() {
     let mut s = steady(ms(100), 2);
     s.on_arrival(1, Urgency::AtOnce, at(5));
     assert_eq!(s.by_rules(), Some(at(5)));
-    s.on_tack(at(5));
+    s.on_tack(Duration::ZERO, at(5));
     s.demand(at(9));
     assert_eq!(s.by_rules(), Some(at(9)), "even if nothing arrived");
-    s.on_tack(at(9));
+    s.on_tack(Duration::ZERO, at(9));
     assert_eq!(s.by_rules(), None);
 }
 
 #[test]
 fn a_regime_change_applies_to_what_waits_already() {
     let mut s = steady(ms(100), 4);
-    s.on_tack(at(0));
+    s.on_tack(Duration::ZERO, at(0));
     s.on_arrival(2_000, Urgency::None, at(1));
     assert_eq!(s.by_rules(), Some(at(101)));
     s.on_frequency(&frequency(Regime::Steady, ms(10), 2));
@@ -221,7 +221,7 @@ fn data_in_return_leaves_one_tack_per_rtt_to_a_bulk_flow_and_none_to_a_dialogue(
         for t in 1..=1_000 {
             s.on_arrival(segments * 1_000 + 10, Urgency::None, at(t));
             if s.by_rules().is_some_and(|due| due <= at(t)) {
-                s.on_tack(at(t));
+                s.on_tack(Duration::ZERO, at(t));
                 tacks += 1;
             }
             s.on_data_left(true, at(t));
@@ -242,7 +242,7 @@ fn a_dialogue_that_once_waited_in_vain_for_data_in_return_trusts_it_again() {
         let answered = if slow { 300 } else { 4 };
         for t in begun..begun + answered {
             if s.by_rules().is_some_and(|due| due <= at(t)) {
-                s.on_tack(at(t));
+                s.on_tack(Duration::ZERO, at(t));
                 tacks.push(exchange);
             }
         }
@@ -268,7 +268,7 @@ fn a_dialogue_whose_tacks_come_before_its_data_soon_waits_for_it() {
                 s.on_arrival(1_000, Urgency::None, at(t));
             }
             if s.by_rules().is_some_and(|due| due <= at(t)) {
-                s.on_tack(at(t));
+                s.on_tack(Duration::ZERO, at(t));
                 tacks += 1;
             }
         }
@@ -287,7 +287,7 @@ fn bulk_data_beside_little_in_return_is_acknowledged_as_if_there_were_none() {
     for t in 0..2_000 {
         (0..8).for_each(|_| s.on_arrival(1_000, Urgency::None, at(t)));
         if s.by_rules().is_some_and(|due| due <= at(t)) {
-            s.on_tack(at(t));
+            s.on_tack(Duration::ZERO, at(t));
             tacks += 1;
             if tacks % 2 == 0 {
                 s.on_data_left(true, at(t));
@@ -321,7 +321,7 @@ fn a_burst_that_finds_a_tack_overdue_is_acknowledged_whole() {
         }
         let due = s.due().unwrap();
         assert!(due < at(t) + Duration::from_micros(1), "{due} {t}");
-        s.on_tack(due);
+        s.on_tack(Duration::ZERO, due);
         assert_eq!(s.due(), None);
     }
 }
@@ -335,7 +335,7 @@ fn a_window_sent_in_vain_is_answered_at_once_and_then_once_in_alpha() {
         let now = at(100) + Duration::from_micros(us);
         s.on_arrival(1_000, Urgency::Needless, now);
         if s.due().is_some_and(|due| due <= now) {
-            s.on_tack(now);
+            s.on_tack(Duration::ZERO, now);
             answers.push(us / 1_000);
         }
     }

@@ -345,3 +345,38 @@ fn the_report_shows_what_is_in_force() {
     assert_eq!((tack.regime, tack.interval), (Regime::Steady, ms(7)));
     assert_eq!((tack.duplicates, tack.counter), (2, 3));
 }
+
+/// A packet per millisecond to a host that comes `late` ms after whatever wakes it: how many TACKs leave within 10 s,
+/// and how long a packet waits for one at most.
+fn late_host(late: u64) -> (u32, Duration) {
+    const MSS: u64 = 1_460;
+    let mut host = Host::steady(Params::default());
+    let (mut tacks, mut longest, mut oldest) = (0, Duration::ZERO, None);
+    let (mut now, mut arrived) = (at(0), 0);
+    while now < at(10_000) {
+        while at(arrived + 1) <= now {
+            host.arrive(arrived + 1, arrived * MSS..(arrived + 1) * MSS, now);
+            arrived += 1;
+            oldest.get_or_insert(at(arrived));
+        }
+        if let Some(Feedback::Tack(_)) = host.poll_exactly(now) {
+            tacks += 1;
+            longest = longest.max(oldest.take().map_or(Duration::ZERO, |oldest| now - oldest));
+        }
+        let woken = earliest(host.receiver.deadline(), Some(at(arrived + 1)));
+        now = woken.map_or(now, |woken| woken.max(now)) + ms(late);
+    }
+    (tacks, longest)
+}
+
+#[test]
+fn a_host_that_comes_late_is_late_once_per_tack_and_not_more_often() {
+    let alpha = ms(10);
+    let (punctual, longest) = late_host(0);
+    assert!(punctual.abs_diff(1_000) <= 5 && longest <= alpha + ms(1), "{punctual}, {longest:?}");
+    for late in 1..10 {
+        let (tacks, longest) = late_host(late);
+        assert!((900..=punctual).contains(&tacks), "{late} ms late: {tacks} TACKs");
+        assert!(longest <= alpha + ms(late), "{late} ms late: a packet waited {longest:?}");
+    }
+}

@@ -13,6 +13,7 @@
 mod ack_loss;
 mod app_limited;
 mod bytes;
+mod figures;
 mod frequency;
 mod log;
 mod needless;
@@ -33,8 +34,8 @@ use core::time::Duration;
 
 use tack_units::{Instant, Rate, math};
 
-use crate::feedback::{Acked, Frequency, Iack, IackReason, MAX_HOLES, Tack};
-use crate::{Params, equations};
+use crate::Params;
+use crate::feedback::{Acked, Frequency, Iack, IackReason, MAX_HOLES, Tack, Timing};
 
 use ack_loss::{AckLoss, Age};
 use app_limited::AppLimited;
@@ -172,7 +173,19 @@ impl<L: Records> Sender<L> {
         acked.app_limited = self.app_limited.covers(tack.counter, largest, tack.interval, now);
         self.frequency.on_echo(tack.interval, tack.regime, now);
         self.needless.on_peer_count(tack.duplicates, self.retransmissions);
-        self.after(acked, receipts, now)
+        let acked = self.after(acked, receipts, now);
+        self.look_for_missed(tack.timing, &acked, now);
+        acked
+    }
+
+    /// Whether the receiver waited for more than came until its timer sent this TACK.
+    fn look_for_missed(&mut self, timing: Option<Timing>, acked: &Acked, now: Instant) {
+        let few = (1..self.quota()).contains(&acked.acked_bytes);
+        if let (true, Some(timing), Some(rtt)) = (few, timing, acked.rtt)
+            && timing.delay >= self.params.flush
+        {
+            self.timer.on_missed(now - rtt - (timing.delay / 2).max(timing.queued));
+        }
     }
 
     /// What lies between the holes that a TACK lists has arrived.
@@ -335,10 +348,14 @@ impl<L: Records> Sender<L> {
         self.ack_loss.is_lossy()
     }
 
+    /// `L` full-sized segments, in bytes.
+    fn quota(&self) -> u64 {
+        u64::from(self.params.segments_per_ack) * u64::from(self.params.mss)
+    }
+
     /// What is in flight has changed.
     fn fill_timer(&mut self, now: Instant) {
-        let quota = u64::from(self.params.segments_per_ack) * u64::from(self.params.mss);
-        self.timer.set_full(self.sent.in_flight() >= quota, now);
+        self.timer.set_full(self.sent.in_flight() >= self.quota(), now);
     }
 
     /// The receiver acknowledges what left last as soon as it arrives: TCP's FIN [RFC 9293 §3.10.7.4]. If nothing
@@ -403,95 +420,6 @@ impl<L: Records> Sender<L> {
         self.delivery_rate = None;
         self.rho = 0.0;
         self.frequency.on_path_change();
-    }
-
-    /// Bytes in flight: sent, neither known to have arrived nor declared lost.
-    pub fn in_flight(&self) -> u64 {
-        self.sent.in_flight()
-    }
-
-    /// Bytes declared lost that wait for retransmission.
-    pub fn lost_bytes(&self) -> u64 {
-        self.sent.lost_bytes()
-    }
-
-    /// All bytes delivered on this connection.
-    pub fn delivered(&self) -> u64 {
-        self.delivered
-    }
-
-    /// A loss episode is open: not all that was outstanding at its first loss is acknowledged.
-    pub fn in_recovery(&self) -> bool {
-        self.recovery.is_active()
-    }
-
-    /// The PKT.SEQ of the next transmission.
-    pub fn next_pkt_seq(&self) -> u64 {
-        self.sent.next_pkt_seq()
-    }
-
-    /// Counter of the newest TACK taken in: those to come are near it.
-    pub fn newest_tack(&self) -> u32 {
-        self.ack_loss.newest()
-    }
-
-    /// Transmissions that carried something again.
-    pub fn retransmissions(&self) -> u64 {
-        self.retransmissions
-    }
-
-    /// Retransmissions that proved needless.
-    pub fn needless(&self) -> u64 {
-        self.needless.total()
-    }
-
-    /// TACK interval in force at the peer as far as known, stretched by the queue on the data path;
-    /// zero before it is told.
-    pub fn interval(&self) -> Duration {
-        let link = equations::Link {
-            bdp: self.frequency.told_bdp(),
-            beta: self.params.beta,
-            segments_per_ack: self.params.segments_per_ack,
-            mss: self.params.mss,
-        };
-        let queued = equations::stretching(self.return_path.queued(), &link);
-        let rtt_min = self.rtt_min.get().unwrap_or_default();
-        equations::stretched(self.frequency.alpha_in_force(), queued, rtt_min)
-    }
-
-    /// Least RTT of the last `tau`.
-    pub fn rtt_min(&self) -> Option<Duration> {
-        self.rtt_min.get()
-    }
-
-    /// Smoothed RTT [RFC 6298 §2].
-    pub fn srtt(&self) -> Option<Duration> {
-        self.rtt.srtt()
-    }
-
-    /// RTT variation [RFC 6298 §2].
-    pub fn rttvar(&self) -> Option<Duration> {
-        self.rtt.rttvar()
-    }
-
-    /// Retransmission timeout, backoff included.
-    pub fn rto(&self) -> Duration {
-        self.timer.rto(self.path())
-    }
-
-    /// Data-path loss rate rho in the newest TACK, in [0, 1]; 0 before the first.
-    pub fn rho(&self) -> f64 {
-        self.rho
-    }
-
-    /// ACK-path loss rate rho', in [0, 1].
-    pub fn rho_prime(&self) -> f64 {
-        self.ack_loss.rho_prime()
-    }
-
-    /// The bottleneck's pipe as this side sees it, `bw * RTTmin`, bytes; `None` before RTTmin.
-    pub fn bdp(&self, bw: Rate) -> Option<u64> {
-        Some(equations::bdp(bw, self.rtt_min.get()?))
     }
 }
 

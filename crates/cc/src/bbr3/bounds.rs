@@ -225,7 +225,12 @@ mod tests {
         assert_eq!(bounds.bw_shortterm(), Some(Rate::from_mbps(7)));
         assert_eq!(bounds.inflight_shortterm(), 80_000);
         bounds.end_ack(true);
-        bounds.on_ack(&Round { lost: 0, bursts: 0, ..round }, 80_000, (Rate::from_mbps(10), 100_000), true);
+        bounds.on_ack(
+            &Round { lost: 0, bursts: 0, ..round },
+            80_000,
+            (Rate::from_mbps(10), 100_000),
+            true,
+        );
         assert_eq!(bounds.inflight_shortterm(), 80_000, "no loss, no change");
         bounds.forget_shortterm();
         assert_eq!((bounds.bw_shortterm(), bounds.inflight_shortterm()), (None, u64::MAX));

@@ -168,6 +168,32 @@ fn a_probe_comes_first_and_then_everything_is_lost() {
     assert_eq!(all, [(0, true), (1_500, true), (3_000, true)]);
 }
 
+#[test]
+fn what_the_receiver_waited_for_in_vain_is_probed_for_at_once() {
+    // The last left at 10 ms; the TACK at 80 ms covers the first, which arrived 40 ms before it left.
+    let told = |cum_ack, queued| {
+        let timing = Some(Timing { departure_us: 0, delay: ms(40), queued: ms(queued) });
+        Tack { timing, ..tack(1, cum_ack, cum_ack / MSS) }
+    };
+    let after = |tack: &Tack| {
+        let mut s = sender(2);
+        s.on_sent(2 * MSS..3 * MSS, at(10));
+        s.on_tack(tack, 80_000, at(80));
+        s
+    };
+    let mut missed = after(&told(MSS, 0));
+    assert_eq!(missed.deadline(), Some(at(80)));
+    assert_eq!(missed.on_timeout(at(80)), Some(Timeout::Probe));
+    assert!(missed.deadline() > Some(at(200)), "and after it a timeout, in its time");
+    assert!(after(&told(2 * MSS, 0)).deadline() > Some(at(80)), "it waited for nothing");
+    assert!(after(&told(MSS, 35)).deadline() > Some(at(80)), "they are behind others in a queue");
+    // What left later may be on its way.
+    let mut s = sender(3);
+    s.on_sent(3 * MSS..4 * MSS, at(25));
+    s.on_tack(&told(MSS, 0), 80_000, at(80));
+    assert!(s.deadline() > Some(at(80)));
+}
+
 /// Twenty packets timed out; two left again, and the peer tells the first of the many holes that it has.
 fn after_a_fade() -> (Sender, Instant) {
     let mut s = sender(20);

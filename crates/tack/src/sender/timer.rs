@@ -9,6 +9,10 @@
 //!             else max(alpha, the receiver's patience at the pace of the last transmissions)
 //! ```
 //!
+//! A TACK that covers less than `L` segments says how long the receiver waited for more. What left so early that it
+//! should have come in half of that time, other packets in the queue included, and did not, is lost: the probe leaves at
+//! once.
+//!
 //! Where the last transmission is answered at once, as a FIN is, its answer follows upon that of the others: the probe
 //! leaves 2 usual RTT after it, or one after the last progress, and slack.
 //!
@@ -105,6 +109,8 @@ pub(super) struct Timer {
     last_sent: Instant,
     /// What left last is acknowledged as soon as it arrives.
     answered_at_once: bool,
+    /// The receiver waited for more than came, and nothing left since that could still come.
+    missed: bool,
     /// How far apart transmissions are that no timer asked for, and when the last of them was.
     pace: Pace,
     paced_at: Instant,
@@ -130,6 +136,7 @@ impl Timer {
             before_probe: Patience::default(),
             last_sent: now,
             answered_at_once: false,
+            missed: false,
             pace: Pace::default(),
             paced_at: now,
             by_timer: false,
@@ -149,6 +156,7 @@ impl Timer {
         }
         self.last_sent = now;
         self.answered_at_once = false;
+        self.missed = false;
         if idle {
             self.waiting_since = now;
             self.silent_since = now;
@@ -181,8 +189,14 @@ impl Timer {
         }
         self.waiting_since = now;
         self.silent_since = now;
+        self.missed = false;
         self.probes = 0;
         self.backoff = 0;
+    }
+
+    /// The receiver waited in vain for what left before then: after [`Self::on_progress`].
+    pub(super) fn on_missed(&mut self, left_before: Instant) {
+        self.missed = self.last_sent <= left_before;
     }
 
     /// What ends the silence shows that no timeout in it was needed; before [`Self::on_progress`].
@@ -220,7 +234,10 @@ impl Timer {
                 let answered = (self.last_sent + 2 * usual).max(self.waiting_since + usual);
                 rto.min(answered + PROBE_SLACK)
             }
-            0 => rto.min(quiet + wait).max(quiet + self.before_probe.borne(quiet)),
+            0 => {
+                let due = if self.missed { quiet } else { rto.min(quiet + wait) };
+                due.max(quiet + self.before_probe.borne(quiet))
+            }
             1 if self.backoff == 0 && path.lossy => {
                 rto.min(self.last_sent.max(self.probed_at) + 2 * wait)
             }

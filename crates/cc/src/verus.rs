@@ -230,10 +230,9 @@ impl Controller for Verus {
                 self.profile = Profile::default();
                 (self.cwnd, self.phase) = (MIN_CWND, Phase::SlowStart);
             }
+            LossKind::CongestionExperienced if self.phase == Phase::Recovery => {}
+            // Another episode may begin with the acknowledgment that ends the one before.
             LossKind::Recovery | LossKind::CongestionExperienced => {
-                if self.phase == Phase::Recovery {
-                    return;
-                }
                 let flight = loss.in_flight.saturating_add(loss.lost_bytes);
                 let at_loss = self.limits.segments(flight).min(self.cwnd);
                 self.cwnd = (M * at_loss).clamp(MIN_CWND, MAX_CWND);
@@ -299,6 +298,20 @@ mod tests {
         assert!(profile.window_for(0.01).is_some_and(|w| (w - 10.0).abs() < 0.1));
         assert_eq!(profile.window_for(9.0), Some(75.0), "a quarter beyond what is known");
         assert_eq!(Profile::default().window_for(0.1), None);
+    }
+
+    #[test]
+    fn each_episode_of_losses_halves_the_window_and_a_mark_within_one_does_not() {
+        let mut verus = Verus::new(&Config::new(1_000), Instant::ZERO);
+        let mut answer = |kind| {
+            let (now, in_flight) = (Instant::from_secs(1), 1 << 20);
+            let before = verus.cwnd;
+            verus.on_loss(&LossSample { now, kind, lost_bytes: 1_000, in_flight });
+            verus.cwnd / before
+        };
+        // No acknowledgment lies between one episode and the next.
+        assert_eq!([LossKind::Recovery; 2].map(&mut answer), [M; 2]);
+        assert_eq!(answer(LossKind::CongestionExperienced), 1.0);
     }
 
     #[test]

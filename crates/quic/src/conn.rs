@@ -226,7 +226,7 @@ pub struct Counters {
     pub duplicates: u64,
     /// Acknowledgments sent in packets that had nothing else.
     pub acks_sent: u64,
-    /// Loss IACKs among them.
+    /// TACKs among them that left at once, for a loss.
     pub loss_acks_sent: u64,
     /// And those that told of congestion marks at once.
     pub ce_acks_sent: u64,
@@ -236,7 +236,7 @@ pub struct Counters {
     pub data_packets_resent: u64,
     /// That arrived with them.
     pub data_packets_received: u64,
-    /// Acknowledgments of 1-RTT packets that arrived, the TACKs among them, and the loss IACKs.
+    /// Acknowledgments of 1-RTT packets that arrived, the TACKs among them, and the loss IACKs (TACK_LOSS).
     pub acks_received: u64,
     /// See `acks_received`.
     pub tacks_received: u64,

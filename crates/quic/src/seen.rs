@@ -85,7 +85,7 @@ impl From<LongKind> for PacketKind {
 pub enum AckReason {
     /// It is a TACK, due by Eq. 4.
     Tack,
-    /// A loss IACK: a gap has settled.
+    /// It is a TACK that leaves at once: a gap has settled.
     Loss,
     /// Marks of congestion arrived.
     CongestionExperienced,

@@ -57,7 +57,8 @@ pub enum RbbPolicy {
     /// Always `Q` holes ("TACK-poor" at 1).
     Poor(u32),
     /// Every hole once, also one that has not settled: where holes are never filled, what is
-    /// not a hole is the only word that it has arrived.
+    /// not a hole is the only word that it has arrived. A loss is told by a TACK in an IACK's place: that says
+    /// all that the next one would have.
     Every,
 }
 

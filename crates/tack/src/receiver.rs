@@ -24,7 +24,7 @@ use core::time::Duration;
 use tack_units::{Instant, earliest};
 
 use crate::feedback::{Frequency, Iack, IackReason, Regime, Tack};
-use crate::{Params, Ranges, equations};
+use crate::{Params, Ranges, RbbPolicy, equations};
 
 use delivery::{DataLoss, Delivery};
 use in_vain::InVain;
@@ -236,6 +236,11 @@ impl Receiver {
     /// the host's MSS).
     pub fn poll(&mut self, buffer: Buffer<'_>, max_holes: usize, now: Instant) -> Option<Feedback> {
         let feedback = match self.poll_reason(max_holes, now) {
+            // It is the TACK that the packets before were waiting for.
+            Some(IackReason::Loss { .. }) if self.tells_loss_by_tack() => {
+                self.schedule_anew().demand(now);
+                Feedback::Tack(self.tack(buffer, max_holes, now))
+            }
             Some(reason) => {
                 Feedback::Iack(Iack { cum_ack: buffer.rcv_nxt, window: buffer.window, reason })
             }
@@ -338,7 +343,24 @@ impl Receiver {
 
     /// When the next TACK is due.
     fn due(&self) -> Option<Instant> {
-        self.due.unwrap_or_else(|| earliest(self.schedule.due(), self.unheard.due()))
+        let anew = || {
+            let by_schedule = self.schedule.due().map(|at| match self.tells_loss_by_tack() {
+                true => self.loss.settled_soon(at),
+                false => at,
+            });
+            earliest(by_schedule, self.unheard.due())
+        };
+        self.due.unwrap_or_else(anew)
+    }
+
+    /// Where what is not a hole has arrived, a TACK says all that a loss IACK does.
+    fn tells_loss_by_tack(&self) -> bool {
+        self.params.rbb == RbbPolicy::Every && self.params.loss_iacks
+    }
+
+    /// What [`Self::poll`] says next tells of a loss, at `now`.
+    pub fn tells_loss(&self, now: Instant) -> bool {
+        self.params.loss_iacks && self.loss.deadline().is_some_and(|at| at <= now)
     }
 
     /// What is missing of SEQ space below this is lost: each of its holes has settled. A host that

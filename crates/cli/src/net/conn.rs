@@ -226,7 +226,8 @@ fn quic_flow_of(info: &quic::Info) -> Flow {
             counters.tacks_received,
             counters.loss_acks_received,
         ),
-        acks_sent: kinds(info.acks, info.tacks.into(), counters.loss_acks_sent),
+        // A TACK tells of losses, too.
+        acks_sent: kinds(info.acks, info.tacks.into(), 0),
         rtt_us: micros(info.srtt),
         rttvar_us: micros(info.rttvar),
         rtt_min_us: micros(info.rtt_min),

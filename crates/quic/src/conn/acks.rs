@@ -13,13 +13,13 @@ mod plain;
 
 use core::time::Duration;
 
-use tack::{Arrival, Buffer, Feedback, Frequency, IackReason, Ranges, Receiver};
+use tack::{Arrival, Buffer, Feedback, Frequency, Ranges, Receiver};
 use tack_units::Instant;
 
 use super::mtu::BASE;
 use crate::ack_frequency;
 use crate::seen::AckReason;
-use crate::wire::{Ack, EcnCounts, Loss, Report, varint_len};
+use crate::wire::{Ack, EcnCounts, Report, varint_len};
 
 use plain::Plain;
 
@@ -69,7 +69,6 @@ pub(crate) struct Packet {
 pub(crate) struct Told {
     pub(crate) ack: Ack,
     pub(crate) report: Option<Report>,
-    pub(crate) loss: Option<Loss>,
     /// Everything below this PKT.SEQ is told by it.
     pub(crate) below: u64,
     /// It should be acknowledged itself, so that the floor can rise.
@@ -314,7 +313,7 @@ impl Acks {
         (self.owed, self.early_due) = (false, None);
         self.sent += 1;
         let below = if matches!(self.policy, Policy::Tack(_)) { 0 } else { below };
-        Some(Told { ack, report: None, loss: None, below, ping: false, reason })
+        Some(Told { ack, report: None, below, ping: false, reason })
     }
 
     fn poll_tack(&mut self, room: usize, exponent: u64, now: Instant) -> Option<Told> {
@@ -322,6 +321,7 @@ impl Acks {
         let most = self.most_holes(room);
         let Policy::Tack(receiver) = &mut self.policy else { return None };
         let buffer = buffer(self.floor, &self.arrived, self.delivered);
+        let reason = if receiver.tells_loss(now) { AckReason::Loss } else { AckReason::Tack };
         let mut told = match receiver.poll(buffer, most, now)? {
             Feedback::Tack(mut tack) => {
                 let mut below = tack.rcv_high;
@@ -340,22 +340,15 @@ impl Acks {
                     // What goes on arriving is told in any case, or the sender would hear nothing of it.
                     ack.ranges[0].start = last.start.max(below + 1) - 1;
                 }
-                Told { ack, report, loss: None, below, ping, reason: AckReason::Tack }
+                Told { ack, report, below, ping, reason }
             }
-            Feedback::Iack(iack) => {
+            // Of marks: a TACK tells of losses, there is no window to tell, and nobody asks for an RTT sample.
+            Feedback::Iack(_) => {
                 let ranges = self.arrived.iter().rev();
-                let ranges: Vec<_> =
-                    ranges.map(|range| range.start - 1..range.end - 1).take(most).collect();
-                let high = ranges.first()?.end + 1;
-                let lists_all = ranges.len() == self.arrived.len();
-                let unsettled = high.saturating_sub(receiver.settled_below());
-                let is_loss = matches!(iack.reason, IackReason::Loss { .. });
-                let loss = (is_loss && lists_all).then_some(Loss { unsettled });
-                // There is no window to tell, and nobody asks for an RTT sample.
-                let marked = AckReason::CongestionExperienced;
-                let reason = if is_loss { AckReason::Loss } else { marked };
-                let ack = Ack { delay: 0, ranges, ecn: None };
-                Told { ack, report: None, loss, below: 0, ping: false, reason }
+                let ranges = ranges.map(|range| range.start - 1..range.end - 1).take(most);
+                let ack = Ack { delay: 0, ranges: ranges.collect(), ecn: None };
+                let reason = AckReason::CongestionExperienced;
+                Told { ack, report: None, below: 0, ping: false, reason }
             }
         };
         (told.ack.delay, told.ack.ecn) = (delay, ecn);

@@ -48,7 +48,7 @@ fn main() {
     println!("{total} bytes of two streams intact in {:.3} s: {mbps:.1} Mbit/s", r.seconds);
     println!("data packets {:7}   lost {}, needlessly {}", r.packets, r.lost, r.needless);
     println!("TACKs        {:7}   {:.1} Hz, Eq. 4 says {eq4:.1} Hz", r.tacks, r.tack_hz);
-    println!("IACKs        {:7}   losses, and numbers that were skipped", r.iacks);
+    println!("of them      {:7}   at once, for losses and numbers that were skipped", r.losses);
     println!("ACKs of QUIC {:7}   one per two packets [RFC 9000 §13.2.2]", r.packets / 2);
     println!("ranges       {:7}   of packet numbers remembered at most", r.most_ranges);
     println!("RTTmin       {:?}   of {:?}", r.rtt_min.expect("sampled"), config.rtt);

@@ -27,7 +27,7 @@ pub(crate) struct Server {
     pinged: Option<Instant>,
     rtt: Duration,
     pub(crate) tacks: u64,
-    pub(crate) iacks: u64,
+    pub(crate) losses: u64,
 }
 
 impl Server {
@@ -45,7 +45,7 @@ impl Server {
             pinged: None,
             rtt: config.rtt,
             tacks: 0,
-            iacks: 0,
+            losses: 0,
         }
     }
 
@@ -113,17 +113,16 @@ impl Server {
 
     pub(crate) fn poll(&mut self, now: Instant) -> Option<Packet> {
         let buffer = buffer(self.floor, &self.arrived, self.delivered);
+        let tells_loss = self.receiver.tells_loss(now);
         let feedback = self.receiver.poll(buffer, MAX_HOLES, now)?;
         let number = self.next_number;
         self.next_number += 1;
         let mut frames = Vec::new();
         match feedback {
-            Feedback::Iack(iack) => {
-                self.iacks += 1;
-                frames.push(Frame::Iack(iack));
-            }
+            Feedback::Iack(iack) => frames.push(Frame::Iack(iack)),
             Feedback::Tack(tack) => {
                 self.tacks += 1;
+                self.losses += u64::from(tells_loss);
                 if self.pinged.is_none_or(|at| now - at >= self.rtt) {
                     let told_below = match tack.holes_complete {
                         true => tack.rcv_high,

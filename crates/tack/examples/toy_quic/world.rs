@@ -22,7 +22,8 @@ pub(crate) struct Report {
     pub(crate) lost: u64,
     pub(crate) needless: u64,
     pub(crate) tacks: u64,
-    pub(crate) iacks: u64,
+    /// Of them, those that told of losses at once.
+    pub(crate) losses: u64,
     /// TACKs per second once ten round trips have passed.
     pub(crate) tack_hz: f64,
     pub(crate) rtt_min: Option<Duration>,
@@ -125,7 +126,7 @@ impl World {
             lost: self.client.lost,
             needless: self.client.sender.needless(),
             tacks: self.server.tacks,
-            iacks: self.server.iacks,
+            losses: self.server.losses,
             tack_hz: (self.server.tacks - early) as f64 / (now - settled).as_secs_f64(),
             rtt_min: self.client.sender.rtt_min(),
             most_ranges,

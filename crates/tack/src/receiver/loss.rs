@@ -147,6 +147,12 @@ impl LossDetector {
         Some(self.last_iack.map_or(settled, |last| settled.max(last + spacing)))
     }
 
+    /// A TACK that is due at `at` waits for a gap which settles right away behind it.
+    pub(super) fn settled_soon(&self, at: Instant) -> Instant {
+        let soon = at + self.settling.in_order();
+        self.deadline().filter(|settled| (at..=soon).contains(settled)).unwrap_or(at)
+    }
+
     /// When the oldest pending gap settles.
     fn settled_at(&self) -> Option<Instant> {
         let (_, oldest) = self.pending.first_key_value()?;
@@ -216,9 +222,14 @@ impl Settling {
             return UNKNOWN_SETTLING;
         }
         match self.steps {
-            0 => self.rtt_min / self.divisor / IN_ORDER,
+            0 => self.in_order(),
             steps => (self.rtt_min / self.divisor).saturating_mul(steps),
         }
+    }
+
+    /// What is left on a path that does not reorder.
+    fn in_order(&self) -> Duration {
+        self.rtt_min / self.divisor / IN_ORDER
     }
 
     fn most_steps(&self) -> u32 {

@@ -380,3 +380,49 @@ fn a_host_that_comes_late_is_late_once_per_tack_and_not_more_often() {
         assert!(longest <= alpha + ms(late), "{late} ms late: a packet waited {longest:?}");
     }
 }
+
+/// Where holes stay, `L` segments are 2 896 bytes and RTTmin is 40 ms.
+fn of_packets() -> Host {
+    Host::steady(Params { rbb: RbbPolicy::Every, ..Params::default() })
+}
+
+/// The bytes of packet `n`, of which each has a segment.
+fn segment(n: u64) -> Range<u64> {
+    n * 1_448..(n + 1) * 1_448
+}
+
+#[test]
+fn where_holes_stay_a_tack_tells_a_loss_and_the_packets_before_it_wait_for_no_other() {
+    let mut h = of_packets();
+    for (n, now) in [(1, 0), (3, 1)] {
+        h.arrive(n, segment(n), at(now));
+    }
+    let first = h.poll_tack(at(1));
+    assert_eq!(first.settled_below, segment(1).end, "the gap may be reordering yet");
+    h.arrive(4, segment(4), at(5));
+    let told = h.poll_tack(at(11));
+    assert_eq!((told.holes, told.settled_below), (vec![0..1_448, segment(2)], segment(4).end));
+    h.arrive(5, segment(5), at(12));
+    assert_eq!(h.poll(at(20)), None, "4 was told");
+    h.arrive(6, segment(6), at(20));
+    h.poll_tack(at(22));
+}
+
+#[test]
+fn where_holes_stay_and_nothing_comes_late_a_tack_that_is_due_waits_for_the_loss_before_it() {
+    let mut h = of_packets();
+    let mut tacks = Vec::new();
+    for round in 0..20 {
+        // The first of each three is lost, and the others come together.
+        let now = at(1 + 20 * round);
+        for n in [3 * round + 2, 3 * round + 3] {
+            h.arrive(n, segment(n), now);
+        }
+        tacks.push(0);
+        while let Some(due) = h.receiver.deadline().filter(|due| *due < now + ms(20)) {
+            assert!(matches!(h.poll_exactly(due), Some(Feedback::Tack(_))));
+            tacks[round as usize] += 1;
+        }
+    }
+    assert_eq!((tacks[0], tacks[19]), (2, 1), "{tacks:?}");
+}

@@ -24,7 +24,6 @@ fn len(told: &Told) -> usize {
     let mut bytes = Vec::new();
     Frame::Ack(told.ack.clone()).emit(&mut bytes);
     told.report.iter().for_each(|report| Frame::Report(*report).emit(&mut bytes));
-    told.loss.iter().for_each(|loss| Frame::Loss(*loss).emit(&mut bytes));
     bytes.len()
 }
 

@@ -147,9 +147,6 @@ impl Connection {
         if let Some(report) = told.report {
             payload.put_last(&Frame::Report(report));
         }
-        if let Some(loss) = told.loss {
-            payload.put_last(&Frame::Loss(loss));
-        }
         if told.below > 0 {
             payload.carried.push(Carried::Acks(told.below));
         }

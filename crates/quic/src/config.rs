@@ -53,6 +53,28 @@ pub struct Config {
     pub datagram_buffer: usize,
 }
 
+/// No window is larger, bytes: what was read and a window beyond it is a number that can be told.
+const MOST_WINDOW: u64 = 1 << 61;
+/// Streams of a direction, in all [RFC 9000 §4.6].
+pub(crate) const MOST_STREAMS: u64 = 1 << 60;
+
+impl Config {
+    /// The same, with limits that can be told: whoever wants none asks for the greatest number.
+    pub(crate) fn bounded(mut self) -> Config {
+        for window in [
+            &mut self.initial_window,
+            &mut self.max_window,
+            &mut self.initial_connection_window,
+            &mut self.max_connection_window,
+        ] {
+            *window = (*window).min(MOST_WINDOW);
+        }
+        self.max_streams_bidi = self.max_streams_bidi.min(MOST_STREAMS);
+        self.max_streams_uni = self.max_streams_uni.min(MOST_STREAMS);
+        self
+    }
+}
+
 impl Default for Config {
     fn default() -> Self {
         Config {

@@ -47,6 +47,8 @@ pub enum StreamEvent {
     Finished(StreamId),
     /// The peer wants no more of it.
     Stopped(StreamId),
+    /// It was reset, and the peer knows.
+    GivenUp(StreamId),
     /// The peer allows another stream of this direction after it allowed none.
     Available(Dir),
 }
@@ -82,6 +84,9 @@ struct Opened {
     most: u64,
 }
 
+/// Streams of which it is remembered that the peer stopped them; of more, the first are forgotten.
+const MOST_GONE: usize = 1_024;
+
 /// See the [module's text](self).
 #[derive(Debug)]
 pub(crate) struct Streams {
@@ -104,6 +109,8 @@ pub(crate) struct Streams {
     /// Streams with something to send, by priority.
     turns: BTreeMap<Reverse<i32>, VecDeque<u64>>,
     owed: BTreeSet<Owed>,
+    /// Streams that are gone because the peer stopped them, and its reasons.
+    gone: BTreeMap<u64, u64>,
     events: BTreeSet<StreamEvent>,
 }
 
@@ -123,6 +130,7 @@ impl Streams {
             flow: ConnectionFlow::new(config, now),
             turns: BTreeMap::new(),
             owed: BTreeSet::new(),
+            gone: BTreeMap::new(),
             events: BTreeSet::new(),
             config: config.clone(),
         }
@@ -228,8 +236,9 @@ impl Streams {
 
     fn sending(&mut self, id: StreamId) -> Result<&mut SendStream, UseError> {
         let wrong = id.dir() == Dir::Uni && id.opener() != self.side;
+        let stopped = self.gone.get(&id.0).map(|code| UseError::Stopped(*code));
         let missing = if wrong { UseError::WrongWay } else { UseError::NoStream };
-        self.send.get_mut(&id.0).ok_or(missing)
+        self.send.get_mut(&id.0).ok_or(stopped.unwrap_or(missing))
     }
 
     fn receiving(&mut self, id: StreamId) -> Result<&mut RecvStream, UseError> {
@@ -272,7 +281,13 @@ impl Streams {
     }
 
     pub(crate) fn set_priority(&mut self, id: StreamId, priority: i32) -> Result<(), UseError> {
-        self.sending(id)?.priority = priority;
+        let stream = self.sending(id)?;
+        let before = core::mem::replace(&mut stream.priority, priority);
+        // Whoever waits stands among those of its priority.
+        if before != priority && core::mem::take(&mut stream.queued) {
+            self.leave_line(Reverse(before), id.0);
+            self.take_turn(id.0);
+        }
         Ok(())
     }
 
@@ -297,7 +312,16 @@ impl Streams {
     }
 
     pub(crate) fn stopped(&self, id: StreamId) -> Option<u64> {
-        self.send.get(&id.0).and_then(SendStream::stopped)
+        let stream = self.send.get(&id.0);
+        stream.map_or_else(|| self.gone.get(&id.0).copied(), SendStream::stopped)
+    }
+
+    /// A stream is gone that the peer may have stopped: whoever asks later is told so.
+    fn note_stopped(&mut self, id: u64, stopped: Option<u64>) {
+        self.gone.extend(stopped.map(|code| (id, code)));
+        if self.gone.len() > MOST_GONE {
+            self.gone.pop_first();
+        }
     }
 
     pub(crate) fn unsent(&self, id: StreamId) -> u64 {

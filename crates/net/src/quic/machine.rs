@@ -69,7 +69,9 @@ impl Machine for Endpoint {
             Event::Stream(StreamEvent::Opened(id)) => wake(What::Accept(id.dir())),
             Event::Stream(StreamEvent::Readable(id)) => wake(What::Read(*id)),
             Event::Stream(StreamEvent::Writable(id)) => wake(What::Write(*id)),
-            Event::Stream(StreamEvent::Finished(id)) => wake(What::Done(*id)),
+            Event::Stream(StreamEvent::Finished(id) | StreamEvent::GivenUp(id)) => {
+                wake(What::Done(*id));
+            }
             Event::Stream(StreamEvent::Stopped(id)) => {
                 wake(What::Write(*id));
                 wake(What::Done(*id));

@@ -88,11 +88,12 @@ impl SendStream {
         place
             .wait(What::Done(id), |state| {
                 let conn = state.host.peek(place.id);
-                if conn.is_some_and(|conn| conn.is_done(id)) {
-                    return Some(Ok(()));
-                }
+                // Before whether it is done: one that was stopped is, too, once the peer knows.
                 if let Some(code) = conn.and_then(|conn| conn.stopped(id)) {
                     return Some(Err(refused(state, place.id, UseError::Stopped(code))));
+                }
+                if conn.is_some_and(|conn| conn.is_done(id)) {
+                    return Some(Ok(()));
                 }
                 closed(state, place.id).map(|error| Err(ended(error)))
             })

@@ -58,6 +58,39 @@ async fn a_reset_is_read_and_a_stop_is_written_and_both_say_why() {
 }
 
 #[tokio::test]
+async fn a_stream_that_was_reset_is_done_with_once_the_peer_knows() {
+    let (near, _far) = pair().await;
+    let mut send = near.open_uni().await.unwrap();
+    send.write_all(&[7; 10]).await.unwrap();
+    send.reset(5);
+    soon(send.finished()).await.unwrap();
+}
+
+#[tokio::test]
+async fn whoever_asks_late_whether_all_has_arrived_hears_that_the_peer_wanted_no_more() {
+    let (near, far) = pair().await;
+    let mut send = near.open_uni().await.unwrap();
+    // More than the peer's window, so that its end cannot be there.
+    let writes = async {
+        let _ = send.write_all(&bytes(4 << 20)).await;
+        send
+    };
+    let (send, mut recv) = tokio::join!(writes, async {
+        let mut recv = soon(far.accept_uni()).await.unwrap();
+        recv.read_exact(&mut [0; 1_000]).await.unwrap();
+        recv.stop(6);
+        recv
+    });
+    // The peer knows of the reset when another stream is answered.
+    let mut later = near.open_uni().await.unwrap();
+    later.shutdown().await.unwrap();
+    soon(later.finished()).await.unwrap();
+    let error = soon(send.finished()).await.unwrap_err();
+    assert!(error.to_string().contains("code 6"), "{error}");
+    assert_eq!(recv.read(&mut [0; 9]).await.unwrap(), 0);
+}
+
+#[tokio::test]
 async fn a_close_is_heard_with_its_code_and_what_came_before_is_read() {
     let (near, far) = pair().await;
     let mut send = near.open_uni().await.unwrap();

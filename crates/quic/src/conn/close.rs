@@ -5,9 +5,10 @@ use core::time::Duration;
 use tack_units::Instant;
 
 use super::datagrams::Datagrams;
+use super::space::SpaceId;
 use super::{Connection, Event, State};
 use crate::error::{ConnectionError, Violation, code};
-use crate::wire::{Close, Frame, Reader};
+use crate::wire::{Close, Frame, MAX_VARINT, Reader};
 
 /// A CONNECTION_CLOSE goes again for the 1st, 2nd, 4th, ... packet that comes after it.
 #[derive(Debug)]
@@ -28,19 +29,22 @@ struct Notice {
     reason: Vec<u8>,
 }
 
+/// Type, code, a frame's type and the length of the reason, at most.
+const CLOSE_HEADER: usize = 1 + 8 + 8 + 2;
 /// A reason in words is no longer, bytes.
 const MAX_REASON: usize = 256;
 /// A peer that does not read holds a connection that was [left](Connection::leave) no longer.
 pub const MOST_LEAVING: Duration = Duration::from_secs(60);
 
 impl Connection {
-    /// Ends the connection, and tells the peer with the application's `code` and `reason` (256 bytes of
-    /// it). What was not acknowledged may be lost.
+    /// Ends the connection, and tells the peer with the application's `code` (2^62 - 1 at most) and
+    /// `reason` (256 bytes of it). What was not acknowledged may be lost.
     pub fn close(&mut self, code: u64, reason: &[u8], now: Instant) {
         if self.is_ending() {
             return;
         }
         let reason = reason[..reason.len().min(MAX_REASON)].to_vec();
+        let code = code.min(MAX_VARINT);
         self.end(Some(Notice { code, by_application: true, reason }), ConnectionError::Closed, now);
     }
 
@@ -122,6 +126,23 @@ impl Connection {
         closing.heard += 1;
         closing.owed = closing.notice.is_some() && closing.heard.is_power_of_two();
         Ok(())
+    }
+
+    /// Bytes that the CONNECTION_CLOSE takes which is owed, at most: it is short, and may leave where full
+    /// datagrams may not.
+    pub(super) fn notice_len(&self) -> Option<u64> {
+        let State::Ending(Closing { notice: Some(notice), owed: true, .. }) = &self.state else {
+            return None;
+        };
+        let [initial, handshake, data] = SpaceId::ALL.map(|space| self.overhead(space));
+        let packets = [
+            (self.initial_keys.is_some(), initial),
+            (self.handshake_keys.is_some(), handshake),
+            (self.one_rtt.is_some(), data),
+        ];
+        let frame = CLOSE_HEADER + notice.reason.len();
+        let of_each = packets.into_iter().filter(|(has_keys, _)| *has_keys);
+        Some(of_each.map(|(_, overhead)| (overhead + frame) as u64).sum())
     }
 
     /// The CONNECTION_CLOSE that is owed, for packets of the handshake and for others.

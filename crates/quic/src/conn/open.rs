@@ -91,6 +91,7 @@ impl Connection {
         now: Instant,
     ) -> Result<Connection, rustls::Error> {
         let Connect { remote, name, tls, config, .. } = connect;
+        let config = config.bounded();
         let local = LocalCids::new(secret.clone(), number);
         let ours = Parameters {
             initial_scid: Some(local.first()),
@@ -125,6 +126,7 @@ impl Connection {
         number: u64,
         now: Instant,
     ) -> Result<Connection, rustls::Error> {
+        let accept = Accept { config: accept.config.bounded(), ..accept };
         let local = LocalCids::new(secret.clone(), number);
         let ours = Parameters {
             original_dcid: Some(accept.original_dcid),

@@ -187,7 +187,8 @@ impl Path {
     }
 
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        let challenge = self.challenge.as_ref().filter(|challenge| !challenge.owed)?;
+        // One that is owed may have nothing to leave with, for little came from there: that ends as well.
+        let challenge = self.challenge.as_ref()?;
         Some(challenge.again_at.unwrap_or(challenge.until).min(challenge.until))
     }
 
@@ -241,5 +242,17 @@ mod tests {
         assert_eq!(path.on_response([8; 8]), None);
         assert!(path.on_timeout(Instant::ZERO + 3 * second));
         assert_eq!((path.remote(), path.is_validated()), (address(1), true));
+    }
+
+    #[test]
+    fn a_path_that_gave_no_bytes_to_ask_again_with_is_left_in_time_as_well() {
+        let mut path = Path::new(address(1), true);
+        let second = Duration::from_secs(1);
+        path.move_to(address(2), [7; 8], 3 * second, Instant::ZERO);
+        path.take_challenge(true, Instant::ZERO);
+        path.on_timeout(Instant::ZERO + second);
+        assert!(path.owes());
+        assert_eq!(path.deadline(), Some(Instant::ZERO + 3 * second));
+        assert!(path.on_timeout(Instant::ZERO + 3 * second));
     }
 }

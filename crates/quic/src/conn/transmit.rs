@@ -91,7 +91,8 @@ impl Connection {
         if let Some(datagram) = self.answer_elsewhere(out, now) {
             return Some(datagram);
         }
-        if self.is_blocked() {
+        let may_say_so = || self.notice_len().is_some_and(|len| len <= self.path.credit());
+        if self.is_blocked() && !may_say_so() {
             return self.ask_within_credit(out, now);
         }
         let payloads = match &self.state {
@@ -229,7 +230,7 @@ impl Connection {
     }
 
     /// What a packet of `space` takes beside its frames, at most.
-    fn overhead(&self, space: SpaceId) -> usize {
+    pub(super) fn overhead(&self, space: SpaceId) -> usize {
         let dcid = self.remote_cids.current().as_bytes().len();
         if self.kind(space) == PacketKind::OneRtt {
             return 1 + dcid + 4 + TAG_LEN;

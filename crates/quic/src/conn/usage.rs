@@ -14,6 +14,7 @@ use super::transmit::DATAGRAM_HEADER;
 use super::{Connection, Counters, State, open};
 use crate::error::UseError;
 use crate::streams::{Dir, StreamId};
+use crate::wire::MAX_VARINT;
 
 /// Datagrams that wait to be sent, bytes with what each costs.
 const MAX_DATAGRAMS_OUT: usize = 1 << 20;
@@ -80,13 +81,14 @@ impl Connection {
         self.streams.finish(id)
     }
 
-    /// Gives a stream up, for the reason `code`: what was written may never arrive.
+    /// Gives a stream up, for the reason `code`, of which 2^62 - 1 is the greatest: what was written may
+    /// never arrive.
     ///
     /// # Errors
     /// There is no such stream, or it goes the other way.
     pub fn reset(&mut self, id: StreamId, code: u64) -> Result<(), UseError> {
         self.check_open()?;
-        self.streams.reset(id, code)
+        self.streams.reset(id, code.min(MAX_VARINT))
     }
 
     /// Streams of greater priority are sent first, those of the same take turns; 0 at first.
@@ -106,13 +108,14 @@ impl Connection {
         self.streams.read(id, out)
     }
 
-    /// Wants no more of a stream, for the reason `code`; what arrives of it is dropped.
+    /// Wants no more of a stream, for the reason `code`, of which 2^62 - 1 is the greatest; what arrives of
+    /// it is dropped.
     ///
     /// # Errors
     /// There is no such stream, or it goes the other way.
     pub fn stop(&mut self, id: StreamId, code: u64) -> Result<(), UseError> {
         self.check_open()?;
-        self.streams.stop(id, code)
+        self.streams.stop(id, code.min(MAX_VARINT))
     }
 
     /// The next stream that the peer opened in this direction, in the order of their IDs.

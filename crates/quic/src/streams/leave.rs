@@ -5,6 +5,7 @@ use core::cmp::Reverse;
 use tack_units::Instant;
 
 use super::{Carried, Dir, Owed, StreamEvent, StreamId, Streams};
+use crate::config::MOST_STREAMS;
 use crate::wire::Frame;
 
 /// A STREAM frame is not begun at the end of a packet that has no more room than this: a header at its
@@ -125,7 +126,7 @@ impl Streams {
                 (Frame::MaxStreamData { id, most }, Some(Carried::MaxStreamData(id)))
             }
             Owed::MaxStreams(dir) => {
-                let most = self.closed[dir as usize] + self.most_open(dir);
+                let most = (self.closed[dir as usize] + self.most_open(dir)).min(MOST_STREAMS);
                 self.theirs[dir as usize].most = self.theirs[dir as usize].most.max(most);
                 let frame = Frame::MaxStreams { bidi: dir == Dir::Bidi, most };
                 (frame, Some(Carried::MaxStreams(dir)))
@@ -212,6 +213,15 @@ impl Streams {
         }
     }
 
+    /// A stream waits no more among those of `priority`.
+    pub(super) fn leave_line(&mut self, priority: Reverse<i32>, id: u64) {
+        let Some(queue) = self.turns.get_mut(&priority) else { return };
+        queue.retain(|waits| *waits != id);
+        if queue.is_empty() {
+            self.turns.remove(&priority);
+        }
+    }
+
     /// What a packet carried has arrived.
     pub(crate) fn on_acked(&mut self, carried: Carried) {
         match carried {
@@ -228,7 +238,9 @@ impl Streams {
                 }
             }
             Carried::Reset(id) => {
-                if self.send.remove(&id).is_some() {
+                if let Some(stream) = self.send.remove(&id) {
+                    self.note_stopped(id, stream.stopped());
+                    self.events.insert(StreamEvent::GivenUp(StreamId(id)));
                     self.note_closed(id);
                 }
             }

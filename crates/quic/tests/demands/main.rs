@@ -16,3 +16,4 @@ mod streams;
 #[allow(unreachable_pub, reason = "shared with the conversations, by its path")]
 #[path = "../conversation/tls.rs"]
 mod tls;
+mod uses;

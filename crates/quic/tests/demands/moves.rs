@@ -198,3 +198,18 @@ fn what_comes_from_where_the_server_is_not_is_dropped_by_a_client() {
     assert_eq!(met.breach(), Some(code::PROTOCOL_VIOLATION));
     assert_eq!(met.puppet.scid, id(2));
 }
+
+#[test]
+fn a_server_that_closes_says_so_where_little_came_from() {
+    let mut met = server();
+    met.at = elsewhere(7, 9);
+    let mut frames = vec![0; 100];
+    Frame::Ping.emit(&mut frames);
+    met.say_bytes(DATA, frames);
+    assert_eq!(met.ours.remote(), met.at);
+    met.ours.close(3, b"done", met.now);
+    met.listen();
+    assert!(met.heard(|frame| matches!(frame, Frame::Close(close) if close.code == 3)));
+    let went: usize = met.sent.iter().filter(|(to, _)| *to == met.at).map(|(_, len)| len).sum();
+    assert!(went <= 3 * 140, "{went}");
+}

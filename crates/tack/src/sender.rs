@@ -289,7 +289,7 @@ impl<L: Records> Sender<L> {
         acked.needless = self.needless.on_seen(receipts.needless);
         acked.spurious |= self.recovery.on_needless(acked.needless);
         let repacked = self.count_repacked();
-        self.recovery.on_acknowledged(self.sent.una());
+        self.recovery.on_acknowledged_but(&repacked, self.sent.una());
         if acked.lost_bytes > 0 {
             acked.recovery_started = self.recovery.on_lost(self.sent.nxt(), now);
             if acked.recovery_started {

@@ -199,7 +199,7 @@ fn the_loss_of_a_repair_belongs_to_the_episode_that_it_repairs() {
         let last = s.on_packet(1_000, at(40));
         let acked = s.on_tack(&tack(2, last, &[2..3, repair..last]), 0, at(80));
         assert_eq!((acked.lost_bytes, acked.recovery_started), (1_000, false));
-        assert!(s.in_recovery(), "it is not repaired yet");
+        assert!(!s.in_recovery(), "what repairs it leaves after the window fell");
         let last = s.on_packet(1_000, at(80));
         s.on_tack(&tack(3, last, &[2..3, repair..repair + 1]), 0, at(120));
         assert!(!s.in_recovery());

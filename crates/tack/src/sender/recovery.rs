@@ -19,7 +19,8 @@
 //! lasts until those are settled, too: as a hole of bytes lasts until it is filled. The repair that leaves as
 //! soon as a loss is told often finds the same queue full, and its loss is no second sign of congestion. What
 //! leaves between repairs for the first time is not the episode's, or there would be but one for ever where each
-//! window loses a packet.
+//! window loses a packet. Nor is what repairs a repair: by then the window has fallen, and one that is still too large
+//! for the path has to hear of it once more.
 
 use core::time::Duration;
 
@@ -122,9 +123,8 @@ impl Recovery {
             return;
         }
         self.retransmissions += packets.len() as u64;
-        let is_repair = |n: u64| self.repairs.contains(&(n..n + 1));
-        let belong = packets.iter().filter(|(n, _)| *n < self.began_at || is_repair(*n));
-        self.unrepaired += belong.map(|(_, bytes)| u64::from(*bytes)).sum::<u64>();
+        let firsts = packets.iter().filter(|(n, _)| *n < self.began_at);
+        self.unrepaired += firsts.map(|(_, bytes)| u64::from(*bytes)).sum::<u64>();
     }
 
     /// Packet `pkt_seq` leaves with `bytes`. What was lost goes first, so the next ones are the repairs.
@@ -169,6 +169,15 @@ impl Recovery {
         self.until.is_some_and(|until| cum_ack < until)
     }
 
+    /// As [`Self::on_acknowledged`], with these packets `lost`: where all are the episode's own, it is not over before
+    /// their loss is answered, or that would open another.
+    pub(super) fn on_acknowledged_but(&mut self, lost: &[(u64, u32)], una: u64) {
+        let is_own = |n: u64| n < self.began_at || self.repairs.contains(&(n..n + 1));
+        if lost.is_empty() || !lost.iter().all(|(n, _)| is_own(*n)) {
+            self.on_acknowledged(una);
+        }
+    }
+
     /// Everything below `una` is acknowledged, or settled.
     pub(super) fn on_acknowledged(&mut self, una: u64) {
         self.repairs.remove_below(una);
@@ -197,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn repairs_belong_to_an_episode_and_what_leaves_between_them_does_not() {
+    fn repairs_belong_to_an_episode_and_neither_what_leaves_between_them_nor_what_repairs_them() {
         let mut r = Recovery::default();
         // Of ten packets, 3 and 5 are lost. 3 leaves again as 10, behind it 11 and 12; then 5 as 13.
         assert!(r.on_lost(10, NOW));
@@ -209,13 +218,15 @@ mod tests {
         r.on_acknowledged(10);
         assert!(r.is_active(), "repairs are on their way");
         // Both repairs are lost, and 12 with them.
-        r.on_lost(14, NOW);
-        r.on_repacked(&[(10, 100), (12, 100), (13, 100)]);
-        (14..18).for_each(|n| r.on_packet(n, 100));
-        r.on_acknowledged(15);
+        let lost = [(10, 100), (13, 100)];
+        r.on_repacked(&lost);
+        r.on_acknowledged_but(&lost, 14);
         assert!(r.is_active());
-        r.on_acknowledged(16);
-        assert!(!r.is_active(), "12 was no repair");
+        (14..18).for_each(|n| r.on_packet(n, 100));
+        r.on_acknowledged(13);
+        assert!(r.is_active());
+        r.on_acknowledged(14);
+        assert!(!r.is_active(), "14 and 15 left after the window fell");
     }
 
     #[test]

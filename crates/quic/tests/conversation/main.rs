@@ -17,8 +17,10 @@ use std::ops::Range;
 use std::panic::{RefUnwindSafe, catch_unwind};
 use std::time::Duration;
 
+use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
+use tack_cc::Algorithm;
 use tack_quic::Config;
 
 use end::End;
@@ -111,6 +113,49 @@ fn two_of_ours_hear_each_other_with_tack() {
         let config = full();
         let server = Ours::new(config.clone(), seed + (1 << 40));
         [Box::new(Ours::new(config, seed)), Box::new(server)]
+    });
+}
+
+/// An end with whatever limits, acknowledgments and controller.
+fn drawn(rng: &mut Pcg64) -> Config {
+    let params = tack::Params {
+        segments_per_ack: rng.random_range(1..9),
+        beta: rng.random_range(2..9),
+        ..tack::Params::DEFAULT
+    };
+    let mut window = || 1 << rng.random_range(8..20);
+    let [initial_window, initial_connection_window] = [window(), window()];
+    Config {
+        initial_window,
+        max_window: initial_window * window().min(16),
+        initial_connection_window,
+        max_connection_window: initial_connection_window * window().min(16),
+        send_buffer: 1 << rng.random_range(8..20),
+        max_streams_bidi: rng.random_range(1..13),
+        max_streams_uni: rng.random_range(1..13),
+        max_udp_payload: rng.random_range(1_200..9_000),
+        congestion: *Algorithm::ALL.choose(rng).unwrap(),
+        tack: rng.random_bool(0.7).then_some(params),
+        ask_frequency: rng.random(),
+        ..full()
+    }
+}
+
+#[test]
+fn ends_hear_each_other_within_whatever_limits_either_has() {
+    run_all(seeds(120), |seed| {
+        let mut rng = Pcg64::seed_from_u64(seed);
+        let ours = Box::new(Ours::new(drawn(&mut rng), seed));
+        let other: Box<dyn End> = match rng.random_range(0..3) {
+            0 => Box::new(Quinn::new(true, seed)),
+            _ => Box::new(Ours::new(drawn(&mut rng), seed + (1 << 40))),
+        };
+        let path = Path::of(&mut rng);
+        let (streams, most) = (rng.random_range(1..12), rng.random_range(1..6_000));
+        let script = Script { seed, streams, most, quits: QUITS };
+        let mut world = World::new(script, path.by(seed), [ours, other]);
+        let now = world.run();
+        world.close(now);
     });
 }
 

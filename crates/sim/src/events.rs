@@ -5,7 +5,9 @@
 //! woken. Moving a deadline further away costs nothing.
 //!
 //! The earliest of all is the winner of a knockout tournament: a change of one request plays only
-//! that target's matches again, one for each doubling of the number of targets.
+//! that target's matches again, one for each doubling of the number of targets. Who was woken last
+//! stays out of it: mostly it is the next to be woken, as a link is that hands out one packet after
+//! the other.
 //!
 //! ```text
 //!             earliest            matches[1]
@@ -55,12 +57,20 @@ fn seat_of(request: Request) -> usize {
     request as usize & ((1 << SEAT_BITS) - 1)
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Events {
     /// Of a power of two of seats: the winners of all matches, the first of all at 1, and from the
     /// number of seats on the requests themselves.
     matches: Vec<Request>,
+    /// The seat of who was woken last, and the request made since: it has none in the tournament.
+    last: (usize, Request),
     asked: u64,
+}
+
+impl Default for Events {
+    fn default() -> Self {
+        Events { matches: Vec::new(), last: (0, NONE), asked: 0 }
+    }
 }
 
 impl Events {
@@ -68,31 +78,52 @@ impl Events {
     pub(crate) fn wake(&mut self, target: Target, at: Option<Instant>) {
         let Some(at) = at else { return };
         let seat = target.seat();
-        if seat >= self.seats() {
-            self.seat_up_to(seat);
-        }
-        let stands = self.matches[self.seats() + seat];
+        let is_last = seat == self.last.0;
+        let stands = if is_last { self.last.1 } else { self.standing(seat) };
         if stands == NONE || at < time_of(stands) {
             let order = u128::from(self.asked << SEAT_BITS | seat as u64);
-            self.enter(seat, u128::from(at.as_nanos()) << 64 | order);
+            let request = u128::from(at.as_nanos()) << 64 | order;
             self.asked += 1;
+            if is_last {
+                self.last.1 = request;
+            } else {
+                self.enter(seat, request);
+            }
         }
     }
 
     /// When the next request is due.
     pub(crate) fn next(&self) -> Option<Instant> {
-        self.first().map(time_of)
+        let first = self.winner().min(self.last.1);
+        (first != NONE).then(|| time_of(first))
     }
 
     /// Takes the next request.
     pub(crate) fn pop(&mut self) -> Option<(Instant, Target)> {
-        let first = self.first()?;
-        self.enter(seat_of(first), NONE);
-        Some((time_of(first), Target::at(seat_of(first))))
+        let winner = self.winner();
+        if winner < self.last.1 {
+            let next = seat_of(winner);
+            self.enter(next, NONE);
+            let (before, request) = core::mem::replace(&mut self.last, (next, winner));
+            if request != NONE {
+                self.enter(before, request);
+            }
+        }
+        let first = core::mem::replace(&mut self.last.1, NONE);
+        (first != NONE).then(|| (time_of(first), Target::at(self.last.0)))
     }
 
-    fn first(&self) -> Option<Request> {
-        self.matches.get(1).copied().filter(|first| *first != NONE)
+    /// The first of the tournament.
+    fn winner(&self) -> Request {
+        self.matches.get(1).copied().unwrap_or(NONE)
+    }
+
+    /// The request of `seat` in the tournament, in which it has a place from here on.
+    fn standing(&mut self, seat: usize) -> Request {
+        if seat >= self.seats() {
+            self.seat_up_to(seat);
+        }
+        self.matches[self.seats() + seat]
     }
 
     fn seats(&self) -> usize {

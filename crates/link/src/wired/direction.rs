@@ -60,16 +60,10 @@ impl Direction {
     /// Apart from the question whether anything is due: most find that nothing is.
     #[inline(never)]
     fn work_off(&mut self, now: Instant) -> Option<Instant> {
-        let mut departed = false;
         while let Some((packet, t)) = self.bottleneck.depart(&mut self.queue, now) {
             self.medium.carry(packet, t, &mut self.flight, &mut self.counters);
-            departed = true;
         }
-        if departed {
-            self.moved();
-        } else {
-            self.look_ahead();
-        }
+        self.look_ahead();
         self.flight.due().filter(|due| *due <= now)
     }
 
@@ -81,7 +75,7 @@ impl Direction {
         Some(packet)
     }
 
-    /// Packets moved: none of them vanished.
+    /// A packet came or went: none vanished meanwhile.
     fn moved(&mut self) {
         assert!(self.counters().are_conserved(), "packets vanished: {:?}", self.counters());
         self.look_ahead();

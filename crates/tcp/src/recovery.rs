@@ -33,7 +33,7 @@ use core::ops::Range;
 use core::time::Duration;
 
 use tack::{Acked, Outstanding, Timeout};
-use tack_units::Instant;
+use tack_units::{Instant, earliest};
 
 use rack::{Path, Rack};
 use rto::Rto;
@@ -276,10 +276,8 @@ impl PlainSender {
 
     /// RACK reordering timer, TLP or RTO, whichever is next; `None` when nothing is outstanding.
     pub fn deadline(&self) -> Option<Instant> {
-        [self.rack_deadline, self.probe_deadline(), self.rto.deadline(&self.rtt)]
-            .into_iter()
-            .flatten()
-            .min()
+        let rto = self.rto.deadline(&self.rtt);
+        earliest(earliest(self.rack_deadline, self.probe_deadline(rto)), rto)
     }
 
     /// The deadline passed. `None`: the RACK timer only marked losses (see `next_lost`, and
@@ -296,8 +294,7 @@ impl PlainSender {
             }
         }
         let rto = self.rto.deadline(&self.rtt)?;
-        // A probe never waits beyond the RTO, it takes its place [RFC 8985 §7.2].
-        if self.probe_deadline().is_some_and(|probe| probe.min(rto) <= now) {
+        if self.probe_deadline(Some(rto)).is_some_and(|probe| probe <= now) {
             self.tlp.ask();
             self.rto.on_probe(now);
             return Some(Timeout::Probe);
@@ -420,7 +417,8 @@ impl PlainSender {
         self.open_episode(true);
     }
 
-    fn probe_deadline(&self) -> Option<Instant> {
+    /// A probe never waits beyond the RTO, which is at `rto`: it takes its place [RFC 8985 §7.2].
+    fn probe_deadline(&self, rto: Option<Instant>) -> Option<Instant> {
         // [RFC 8985 §7.2]: not in recovery, nothing selectively acknowledged, and SACK to answer.
         let allowed = self.has_sack()
             && self.detection == LossDetection::RackTlp
@@ -431,7 +429,7 @@ impl PlainSender {
             return None;
         }
         let probe = self.tlp.deadline(self.rtt.srtt(), self.sent.segments())?;
-        Some(self.rto.deadline(&self.rtt).map_or(probe, |rto| probe.min(rto)))
+        earliest(Some(probe), rto)
     }
 
     fn path(&self) -> Path {

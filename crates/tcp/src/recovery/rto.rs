@@ -50,7 +50,11 @@ impl Rto {
             (Some(srtt), Some(rttvar)) => srtt + (rttvar * 4).max(LEAST_VARIATION),
             _ => INITIAL_RTO,
         };
-        base.saturating_mul(1 << self.backoff).min(MAX_RTO)
+        let backed_off = match self.backoff {
+            0 => base,
+            backoff => base.saturating_mul(1 << backoff),
+        };
+        backed_off.min(MAX_RTO)
     }
 
     pub(super) fn deadline(&self, rtt: &RttEstimator) -> Option<Instant> {

@@ -415,6 +415,10 @@ impl Sent {
 
     /// Some of the transmission is still in flight and was not sent again since.
     fn is_current(&self, transmission: &Transmission) -> bool {
+        // Acknowledged, as most are that are asked about.
+        if transmission.end <= self.snd_una {
+            return false;
+        }
         self.entries
             .range(self.position(transmission.start)..)
             .take_while(|entry| entry.start < transmission.end)
@@ -423,7 +427,11 @@ impl Sent {
 
     /// Index of the entry that holds `seq`, or of the first one behind it.
     fn position(&self, seq: u64) -> usize {
-        self.entries.partition_point(|entry| entry.end <= seq)
+        match self.entries.front() {
+            // What is asked about is mostly the oldest.
+            Some(head) if seq < head.end => 0,
+            _ => self.entries.partition_point(|entry| entry.end <= seq),
+        }
     }
 
     fn split_at(&mut self, seq: u64) {

@@ -213,7 +213,7 @@ impl Pacer {
                 self.awaited = None;
             }
         }
-        let Some(rate) = self.rate else { return };
+        let Some(rate) = self.rate.filter(|_| !elapsed.is_zero()) else { return };
         let earned = i128::from(rate.as_bps())
             .saturating_mul(i128::try_from(elapsed.as_nanos()).unwrap_or(i128::MAX));
         self.tokens = self.tokens.saturating_add(earned).min(self.depth());

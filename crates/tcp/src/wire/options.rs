@@ -118,7 +118,7 @@ impl Options {
     /// Deviation: [RFC 9293 §3.1 MUST-7] suggests to reset the connection on an illegal length.
     /// That would let a blind attacker or a broken middlebox end it with one segment.
     pub fn parse(bytes: &[u8], codepoints: Codepoints) -> Options {
-        if let Some(options) = Self::parse_data_segment(bytes, codepoints) {
+        if let Some(options) = Self::parse_usual(bytes, codepoints) {
             return options;
         }
         let mut options = Options::default();
@@ -174,29 +174,31 @@ impl Options {
         out.extend_from_slice(words.as_slice());
     }
 
-    /// The shape of nearly every data segment: timestamps, then PKT.SEQ, nothing else.
-    fn parse_data_segment(bytes: &[u8], codepoints: Codepoints) -> Option<Options> {
-        let (words, behind) = bytes.split_first_chunk::<DATA_OPTION_BYTES>()?;
+    /// The shape of nearly every segment: timestamps, in a data segment of TACK's a PKT.SEQ behind
+    /// them, and nothing else.
+    fn parse_usual(bytes: &[u8], codepoints: Codepoints) -> Option<Options> {
+        let (words, behind) = bytes.split_first_chunk::<TIMESTAMPS_BYTES>()?;
         let word = |i: usize| [words[i], words[i + 1], words[i + 2], words[i + 3]];
         if word(0) != [NOP, NOP, TIMESTAMPS, 10] {
             return None;
         }
-        let series = match *behind {
-            [] if word(12) == codepoints.pkt_seq_prefix() => None,
-            [a, b, c, d] if word(12) == codepoints.series_prefix() => {
-                Some(Series::new(u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]))?)
+        let timestamps =
+            Some(Timestamps { val: u32::from_be_bytes(word(4)), ecr: u32::from_be_bytes(word(8)) });
+        let (pkt_seq, series) = match *behind {
+            [] => (None, None),
+            [p, q, r, s, a, b, c, d, ref rest @ ..] => {
+                let series = match *rest {
+                    [] if [p, q, r, s] == codepoints.pkt_seq_prefix() => None,
+                    [e, f, g, h] if [p, q, r, s] == codepoints.series_prefix() => {
+                        Some(Series::new(u16::from_be_bytes([e, f]), u16::from_be_bytes([g, h]))?)
+                    }
+                    _ => return None,
+                };
+                (Some(u32::from_be_bytes([a, b, c, d])), series)
             }
             _ => return None,
         };
-        Some(Options {
-            series,
-            timestamps: Some(Timestamps {
-                val: u32::from_be_bytes(word(4)),
-                ecr: u32::from_be_bytes(word(8)),
-            }),
-            pkt_seq: Some(u32::from_be_bytes(word(16))),
-            ..Options::default()
-        })
+        Some(Options { timestamps, pkt_seq, series, ..Options::default() })
     }
 
     fn apply(&mut self, kind: u8, body: &[u8], codepoints: Codepoints) {

@@ -337,7 +337,7 @@ impl Connection {
 
     /// What was written is acknowledged, our end too if there is one, or nobody is there any more.
     pub(crate) fn owes_nothing(&self) -> bool {
-        matches!(self.state(), State::Closed | State::TimeWait)
+        self.state().is_over()
             || !self.send.fin_is_queued() && self.send.buffered() == 0 && self.send.is_idle()
     }
 

@@ -151,10 +151,9 @@ impl Host {
             let (to, framing) = (entry.to, entry.framing);
             let bytes = max_bytes.min(usize::from(u16::MAX));
             let limits = BurstLimits { bytes, segments: self.config.max_burst_segments };
-            let mut burst = BurstBuilder::new(buffer, framing, self.config.codepoints, limits);
-            burst.scratch = core::mem::take(&mut self.scratch);
+            let (scratch, codepoints) = (&mut self.scratch, self.config.codepoints);
+            let mut burst = BurstBuilder::new(buffer, scratch, framing, codepoints, limits);
             entry.conn.transmit(&mut burst, now);
-            self.scratch = core::mem::take(&mut burst.scratch);
             let transmit = types::transmit_of(&mut burst, to, framing);
             if transmit.is_some() {
                 // Perhaps there is more: at the end of the queue, so that others have their turn.

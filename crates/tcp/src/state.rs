@@ -66,6 +66,11 @@ impl State {
         !matches!(self, State::SynSent | State::SynReceived | State::Closed)
     }
 
+    /// Nothing but TIME-WAIT is left of it.
+    pub(crate) fn is_over(self) -> bool {
+        matches!(self, State::TimeWait | State::Closed)
+    }
+
     /// The peer may still send data.
     pub fn may_receive(self) -> bool {
         matches!(self, State::Established | State::FinWait1 | State::FinWait2)

@@ -82,13 +82,14 @@ pub(crate) struct BurstBuilder<'a> {
     ended: bool,
     /// With offload: what a segment must be to join the first one's packet.
     super_packet: Option<SuperPacket>,
-    /// Where bodies are composed; kept from burst to burst by the host.
-    pub(crate) scratch: Vec<u8>,
+    /// Where bodies are composed: the host's, from burst to burst.
+    pub(crate) scratch: &'a mut Vec<u8>,
 }
 
 impl<'a> BurstBuilder<'a> {
     pub(crate) fn new(
         out: &'a mut Vec<u8>,
+        scratch: &'a mut Vec<u8>,
         framing: Framing,
         codepoints: Codepoints,
         limits: BurstLimits,
@@ -105,7 +106,7 @@ impl<'a> BurstBuilder<'a> {
             segments: 0,
             ended: false,
             super_packet: None,
-            scratch: Vec::new(),
+            scratch,
         }
     }
 

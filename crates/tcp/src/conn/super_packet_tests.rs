@@ -74,7 +74,8 @@ fn a_super_packet_is_cut_into_the_very_segments_it_stands_for() {
         let tack = rng.random_bool(0.5);
         let (mut whole, mut single) = (Vec::new(), Vec::new());
         let offloaded = Framing::Ip(framing(ipv6, true));
-        let mut burst = BurstBuilder::new(&mut whole, offloaded, CODEPOINTS, LIMITS);
+        let mut scratch = Vec::new();
+        let mut burst = BurstBuilder::new(&mut whole, &mut scratch, offloaded, CODEPOINTS, LIMITS);
         let mut seq = rng.random_range(0..1_000_000);
         let (first_seq, first_number) = (seq, u32::MAX - 5);
         for i in 0..count {
@@ -108,9 +109,9 @@ fn a_super_packet_is_cut_into_the_very_segments_it_stands_for() {
                 let number = first_number.wrapping_add(i as u32);
                 assert_eq!(numbers.collect::<Vec<_>>(), [Some(number)], "seed {seed}");
             }
-            let mut alone = Vec::new();
+            let (mut alone, mut scratch) = (Vec::new(), Vec::new());
             let framing = Framing::Ip(framing(ipv6, false));
-            let mut one = BurstBuilder::new(&mut alone, framing, CODEPOINTS, LIMITS);
+            let mut one = BurstBuilder::new(&mut alone, &mut scratch, framing, CODEPOINTS, LIMITS);
             one.push(&header, Ecn::Ect0, (&text, &[]));
             assert_eq!(one.finish(), None);
             single.push(alone);
@@ -135,9 +136,9 @@ fn a_super_packet_is_cut_into_the_very_segments_it_stands_for() {
 
 #[test]
 fn what_does_not_continue_the_stream_or_has_other_options_does_not_join() {
-    let mut out = Vec::new();
+    let (mut out, mut scratch) = (Vec::new(), Vec::new());
     let framing = Framing::Ip(framing(false, true));
-    let mut burst = BurstBuilder::new(&mut out, framing, CODEPOINTS, LIMITS);
+    let mut burst = BurstBuilder::new(&mut out, &mut scratch, framing, CODEPOINTS, LIMITS);
     burst.push(&header(1_000, Flags::default()), Ecn::NotEct, (&[1; 500], &[]));
     assert!(burst.continues(SeqNum(1_500), 12, 500));
     assert!(!burst.continues(SeqNum(1_501), 12, 500));
@@ -151,9 +152,10 @@ fn what_does_not_continue_the_stream_or_has_other_options_does_not_join() {
 
 #[test]
 fn numbered_segments_are_packets_of_their_own_with_a_partial_checksum_each() {
-    let mut out = Vec::new();
+    let (mut out, mut scratch) = (Vec::new(), Vec::new());
     let ip = framing(true, true);
-    let mut burst = BurstBuilder::new(&mut out, Framing::Ip(ip), CODEPOINTS, LIMITS);
+    let framing = Framing::Ip(ip);
+    let mut burst = BurstBuilder::new(&mut out, &mut scratch, framing, CODEPOINTS, LIMITS);
     for (i, seq) in [1_000u32, 1_500].into_iter().enumerate() {
         let mut header = header(seq, Flags::default());
         header.options.pkt_seq = Some(i as u32);

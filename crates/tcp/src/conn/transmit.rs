@@ -125,7 +125,7 @@ impl Connection {
     /// The next TACK or IACK of either half.
     fn send_feedback(&mut self, burst: &mut BurstBuilder<'_>, now: Instant) {
         let max_body = self.send.max_body();
-        let mut bytes = core::mem::take(&mut burst.scratch);
+        let mut bytes = core::mem::take(burst.scratch);
         bytes.clear();
         if let Some(kind) = self.next_body(max_body, &mut bytes, now) {
             let mut header = self.header(now);
@@ -134,7 +134,7 @@ impl Connection {
             self.push(burst, &header, Ecn::NotEct, &bytes);
             self.on_ack_sent(now);
         }
-        burst.scratch = bytes;
+        *burst.scratch = bytes;
     }
 
     fn next_body(&mut self, max_body: usize, out: &mut Vec<u8>, now: Instant) -> Option<AckType> {

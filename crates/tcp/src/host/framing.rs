@@ -55,7 +55,8 @@ impl Host {
         };
         let framing = key.framing(&self.config, self.flow_label(&key));
         let limits = BurstLimits { bytes: usize::MAX, segments: 1 };
-        let mut burst = BurstBuilder::new(out, framing, self.config.codepoints, limits);
+        let (mut scratch, codepoints) = (Vec::new(), self.config.codepoints);
+        let mut burst = BurstBuilder::new(out, &mut scratch, framing, codepoints, limits);
         burst.push(&header, Ecn::NotEct, (&[], &[]));
         let to = key.address(&self.config.encapsulation);
         super::types::transmit_of(&mut burst, to, framing).expect("one segment was added")
@@ -73,9 +74,9 @@ impl Host {
 
     /// What a connection found out by itself holds for its destination. Over UDP the kernel knows
     /// more of the path than one connection does.
-    pub(super) fn settle_path_mtu(&mut self, index: u32, now: Instant) {
-        if let Some(entry) = self.slots.at_mut(index)
-            && let Some(mtu) = entry.conn.take_settled_mtu()
+    pub(super) fn settle_path_mtu(&mut self, index: u32, mtu: Option<u16>, now: Instant) {
+        if let Some(mtu) = mtu
+            && let Some(entry) = self.slots.at(index)
             && self.config.encapsulation != Encapsulation::Udp
         {
             self.path_mtus.learn(entry.key.path.ip(), mtu, now);

@@ -20,8 +20,7 @@ impl Host {
     pub(super) fn settle_sent(&mut self, index: u32, now: Instant) {
         self.settle_state(index, now);
         let Some(entry) = self.slots.at_mut(index) else { return };
-        let over = matches!(entry.conn.state(), State::Closed | State::TimeWait);
-        let gone = over && entry.detached;
+        let gone = entry.conn.state().is_over() && entry.detached;
         let at = if gone { None } else { entry.conn.deadline() };
         self.timers.update(index, &mut entry.deadline, at);
         if gone {
@@ -31,9 +30,13 @@ impl Host {
 
     /// Queues, tables and events follow the state of a connection.
     fn settle_state(&mut self, index: u32, now: Instant) {
-        self.settle_path_mtu(index, now);
-        self.settle_handshake(index, now);
-        self.settle_end(index, now);
+        let Some(entry) = self.slots.at_mut(index) else { return };
+        let mtu = entry.conn.take_settled_mtu();
+        if mtu.is_some() || entry.half_open || entry.conn.state().is_over() {
+            self.settle_path_mtu(index, mtu, now);
+            self.settle_handshake(index, now);
+            self.settle_end(index, now);
+        }
         let Some(entry) = self.slots.at_mut(index) else { return };
         let wakes = !entry.conn.events.is_empty() && !entry.detached;
         if wakes && !core::mem::replace(&mut entry.in_event_queue, true) {
@@ -67,7 +70,7 @@ impl Host {
     fn settle_end(&mut self, index: u32, now: Instant) {
         let Some(entry) = self.slots.at_mut(index) else { return };
         let state = entry.conn.state();
-        if !matches!(state, State::Closed | State::TimeWait) {
+        if !state.is_over() {
             return;
         }
         // Reset before it was accepted: nobody is to be bothered with it.

@@ -8,8 +8,8 @@ use tack_link::{HostId, Packet, PacketKind};
 use tack_tcp::wire::ipv4;
 use tack_tcp::wire::{Codepoints, Segment};
 use tack_tcp::{
-    ConnConfig, ConnId, Ecn, Encapsulation, Event, EventKind, Host, HostConfig, HostCounters, Info,
-    ListenConfig,
+    ConnConfig, ConnId, Encapsulation, Event, EventKind, Host, HostConfig, HostCounters, Incoming,
+    Info, ListenConfig,
 };
 use tack_units::{Instant, earliest};
 
@@ -307,9 +307,7 @@ impl Endpoint for Node {
             return;
         }
         self.account(packet, now);
-        let from = SocketAddr::new(IpAddr::V4(address(packet.src)), 0);
-        let ecn = Ecn::from_bits(packet.ecn);
-        self.tcp.handle(from, &packet.bytes, packet.bytes.len(), ecn, now);
+        self.tcp.handle_packet(Incoming::new(&packet.bytes), now);
         self.run_events(now);
     }
 

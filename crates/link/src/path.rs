@@ -21,7 +21,7 @@ pub struct Path<L = Box<dyn Link + Send>> {
     /// The earliest deadline, and whose it is: of the first hop that has it.
     next: (Instant, usize),
     /// What surfaced while time was moved on for an offer.
-    surfaced: VecDeque<(End, Packet)>,
+    surfaced: VecDeque<Output>,
 }
 
 #[derive(Debug)]
@@ -75,19 +75,19 @@ impl<L: Link> Path<L> {
         }
     }
 
-    /// The next packet that surfaces by `now`, working off all hops in order of time.
-    fn step(&mut self, now: Instant) -> Option<(End, Packet)> {
+    /// Works off all hops in order of time, up to the next packet that surfaces by `now`.
+    fn step(&mut self, now: Instant) -> Output {
         loop {
             let (t, hop) = self.next;
             if t > now || t == Instant::MAX {
-                return None;
+                return Output::Wait(Some(t).filter(|at| *at < Instant::MAX));
             }
             match self.hops[hop].link.poll(t) {
+                Output::Wait(at) => self.expect(hop, at.unwrap_or(Instant::MAX)),
                 Output::Deliver { end, packet } => match self.beyond(hop, end) {
                     Some((next, entry)) => self.enter(next, entry, packet, t),
-                    None => return Some((end, packet)),
+                    None => return Output::Deliver { end, packet },
                 },
-                Output::Wait(at) => self.expect(hop, at.unwrap_or(Instant::MAX)),
             }
         }
     }
@@ -99,9 +99,9 @@ impl<L: Link> Link for Path<L> {
         // in whole before anything moves.
         let before = now - Duration::from_nanos(1);
         while self.next.0 <= before
-            && let Some(out) = self.step(before)
+            && let deliver @ Output::Deliver { .. } = self.step(before)
         {
-            self.surfaced.push_back(out);
+            self.surfaced.push_back(deliver);
         }
         let hop = match end {
             End::A => 0,
@@ -111,13 +111,10 @@ impl<L: Link> Link for Path<L> {
     }
 
     fn poll(&mut self, now: Instant) -> Output {
-        if let Some((end, packet)) = self.surfaced.pop_front() {
-            return Output::Deliver { end, packet };
+        match self.surfaced.pop_front() {
+            Some(before) => before,
+            None => self.step(now),
         }
-        if let Some((end, packet)) = self.step(now) {
-            return Output::Deliver { end, packet };
-        }
-        Output::Wait(Some(self.next.0).filter(|at| *at < Instant::MAX))
     }
 }
 

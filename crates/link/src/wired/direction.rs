@@ -63,8 +63,12 @@ impl Direction {
         while let Some((packet, t)) = self.bottleneck.depart(&mut self.queue, now) {
             self.medium.carry(packet, t, &mut self.flight, &mut self.counters);
         }
-        self.look_ahead();
-        self.flight.due().filter(|due| *due <= now)
+        let due = self.flight.due().filter(|due| *due <= now);
+        if due.is_none() {
+            // Else its delivery does.
+            self.look_ahead();
+        }
+        due
     }
 
     /// A packet that is due by `now`.

@@ -32,6 +32,8 @@ impl Streams {
 
 #[derive(Debug)]
 pub(super) struct Medium {
+    /// Nothing happens on it but the delay, as on most wires.
+    is_plain: bool,
     blackouts: OutageClock,
     loss: Loss,
     corruption: Corruption,
@@ -48,7 +50,10 @@ pub(super) struct Medium {
 
 impl Medium {
     pub(super) fn new(config: &DirectionConfig, streams: &Streams) -> Self {
+        let DirectionConfig { capacity, queue, holds, delay, .. } = config.clone();
+        let plain = DirectionConfig { capacity, queue, holds, delay, ..DirectionConfig::default() };
         Medium {
+            is_plain: *config == plain,
             blackouts: OutageClock::new(config.blackouts.clone(), streams.get(3)),
             loss: Loss::new(config.loss.clone(), streams.get(4)),
             corruption: config.corruption,
@@ -71,6 +76,9 @@ impl Medium {
         flight: &mut Flight,
         counters: &mut Counters,
     ) {
+        if self.is_plain {
+            return self.launch_in_order(packet, t + self.delay, flight);
+        }
         // Every process sees every packet, so that its luck does not depend on the others'.
         let lost = self.loss.strikes();
         let damaged = draw::chance(&mut self.corruption_rng, self.corruption.probability);
@@ -106,9 +114,13 @@ impl Medium {
             let held = draw::between(&mut self.reordering_rng, min, max);
             flight.launch_stray(packet, due + held);
         } else {
-            self.last_due = self.last_due.max(due);
-            flight.launch(packet, self.last_due);
+            self.launch_in_order(packet, due, flight);
         }
+    }
+
+    fn launch_in_order(&mut self, packet: Packet, due: Instant, flight: &mut Flight) {
+        self.last_due = self.last_due.max(due);
+        flight.launch(packet, self.last_due);
     }
 
     /// Flips between one and `max_flips` different bits.

@@ -45,6 +45,7 @@
 mod bottleneck;
 mod capacity;
 mod config;
+mod delay;
 mod direction;
 mod flight;
 mod jitter;
@@ -58,6 +59,7 @@ pub use crate::error::ConfigError;
 use crate::link::{End, Link, Output, Packet};
 pub use capacity::{Capacity, RateStep};
 pub use config::{Corruption, DirectionConfig, Reordering};
+pub use delay::DelayStep;
 use direction::Direction;
 pub use jitter::Jitter;
 pub use outage::Outages;

@@ -393,6 +393,17 @@ impl Receiver {
         }
     }
 
+    /// A round trip as it is now: the RTTmin in force and what packets wait on the way here, but for the queue that
+    /// a sender makes which probes for bandwidth. `None` before an RTTmin is known.
+    pub fn round_trip(&self) -> Option<Duration> {
+        let rtt_min = self.schedule.rtt_min();
+        let queued = match self.regime() {
+            Regime::Startup => Duration::ZERO,
+            Regime::Steady => self.owd.queued(),
+        };
+        (!rtt_min.is_zero()).then(|| rtt_min + queued)
+    }
+
     /// rho over the last few thousand packets, in [0, 1].
     pub fn rho(&self) -> f64 {
         self.data_loss.rho()

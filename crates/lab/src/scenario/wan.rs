@@ -7,7 +7,7 @@ use tack_link::loss::LossConfig;
 use tack_link::queue::{CodelConfig, Discipline, FqCodelConfig, Limit, QueueConfig, RedConfig};
 use tack_link::trace::DeliveryTrace;
 use tack_link::wired::{
-    Capacity, Corruption, DirectionConfig, Jitter, Outages, RateStep, Reordering,
+    Capacity, Corruption, DelayStep, DirectionConfig, Jitter, Outages, RateStep, Reordering,
 };
 use tack_units::{Instant, Rate};
 
@@ -59,6 +59,8 @@ direction! {
     trace: String,
     /// One way, milliseconds.
     delay_ms: f64,
+    /// One way from moments on, as another route has it: `[[seconds, milliseconds], …]`.
+    delay_steps: Vec<(f64, f64)>,
     /// Queueing noise that wanders between 0 and this, milliseconds; order is kept.
     jitter_ms: f64,
     /// From one level of that noise to the next, milliseconds (100).
@@ -222,6 +224,14 @@ impl WanDirection {
             if steps.is_empty() || !sorted || !steps.iter().all(each) {
                 let what = "must be [[seconds, Mbit/s], …], seconds rising, all from 0 to 1000000";
                 return Err(Problem::new("rate_steps", what));
+            }
+        }
+        if let Some(steps) = &self.delay_steps {
+            let sorted = steps.windows(2).all(|w| w[0].0 < w[1].0);
+            let each = |s: &(f64, f64)| (0.0..=1e6).contains(&s.0) && (0.0..=1e5).contains(&s.1);
+            if !sorted || !steps.iter().all(each) {
+                let what = "must be [[seconds, milliseconds], …], seconds rising, up to 1000000 and 100000";
+                return Err(Problem::new("delay_steps", what));
             }
         }
         self.check_cycle()?;
@@ -409,6 +419,12 @@ impl WanDirection {
             corruption: Corruption { probability: self.corruption.unwrap_or(0.0), max_flips: 1 },
             duplication: self.duplication.unwrap_or(0.0),
             delay: ms(self.delay_ms.unwrap_or(0.0)),
+            delay_steps: self
+                .delay_steps
+                .iter()
+                .flatten()
+                .map(|s| DelayStep { at: at(s.0), delay: ms(s.1) })
+                .collect(),
             jitter: match self.jitter_ms {
                 Some(max) if max > 0.0 => Jitter::Wander {
                     max: ms(max),

@@ -5,6 +5,7 @@ use core::time::Duration;
 use tack_units::Rate;
 
 use super::capacity::Capacity;
+use super::delay::DelayStep;
 use super::jitter::Jitter;
 use super::outage::Outages;
 use crate::error::ConfigError;
@@ -51,6 +52,8 @@ pub struct DirectionConfig {
     pub duplication: f64,
     /// Propagation time.
     pub delay: Duration,
+    /// Propagation time from moments on, ascending; `delay` before the first. Order is kept.
+    pub delay_steps: Vec<DelayStep>,
     /// Extra delay that varies.
     pub jitter: Jitter,
     /// Packets held back.
@@ -75,6 +78,9 @@ impl DirectionConfig {
         self.blackouts.validate()?;
         self.loss.validate()?;
         self.jitter.validate()?;
+        if !self.delay_steps.windows(2).all(|w| w[0].at < w[1].at) {
+            return Err(ConfigError::Unsorted("delay steps"));
+        }
         ConfigError::check_probability("corruption", self.corruption.probability)?;
         ConfigError::check_probability("duplication", self.duplication)?;
         ConfigError::check_probability("reordering", self.reordering.probability)?;

@@ -6,6 +6,7 @@ use rand_pcg::Pcg64;
 use tack_units::Instant;
 
 use super::config::{Corruption, DirectionConfig, Reordering};
+use super::delay::DelayClock;
 use super::flight::Flight;
 use super::jitter::JitterClock;
 use super::outage::OutageClock;
@@ -40,7 +41,7 @@ pub(super) struct Medium {
     corruption_rng: Pcg64,
     duplication: f64,
     duplication_rng: Pcg64,
-    delay: Duration,
+    delay: DelayClock,
     jitter: JitterClock,
     reordering: Reordering,
     reordering_rng: Pcg64,
@@ -60,7 +61,7 @@ impl Medium {
             corruption_rng: streams.get(5),
             duplication: config.duplication,
             duplication_rng: streams.get(6),
-            delay: config.delay,
+            delay: DelayClock::new(config.delay, &config.delay_steps),
             jitter: JitterClock::new(config.jitter, streams.get(7)),
             reordering: config.reordering,
             reordering_rng: streams.get(8),
@@ -77,7 +78,8 @@ impl Medium {
         counters: &mut Counters,
     ) {
         if self.is_plain {
-            return self.launch_in_order(packet, t + self.delay, flight);
+            let due = t + self.delay.at(t);
+            return self.launch_in_order(packet, due, flight);
         }
         // Every process sees every packet, so that its luck does not depend on the others'.
         let lost = self.loss.strikes();
@@ -107,7 +109,7 @@ impl Medium {
     }
 
     fn launch(&mut self, packet: Packet, t: Instant, flight: &mut Flight, counters: &mut Counters) {
-        let due = t + self.delay + self.jitter.extra(t);
+        let due = t + self.delay.at(t) + self.jitter.extra(t);
         let Reordering { probability, min, max } = self.reordering;
         if draw::chance(&mut self.reordering_rng, probability) {
             counters.reordered += 1;

@@ -426,6 +426,11 @@ fn settings_out_of_range_are_refused_by_name() {
         refused(DirectionConfig { duplication: 2.0, ..base() }),
         ConfigError::Probability("duplication")
     );
+    let twice = [1, 1].map(|s| DelayStep { at: Instant::from_secs(s), delay: MS }).to_vec();
+    assert_eq!(
+        refused(DirectionConfig { delay_steps: twice, ..base() }),
+        ConfigError::Unsorted("delay steps")
+    );
     assert_eq!(
         refused(DirectionConfig { capacity: Capacity::Steps(vec![]), ..base() }),
         ConfigError::NotPositive("the number of rate steps")
@@ -444,4 +449,22 @@ fn settings_out_of_range_are_refused_by_name() {
         }),
         ConfigError::EmptyRange("reordering")
     );
+}
+
+#[test]
+fn another_route_takes_its_own_time_and_no_packet_overtakes_one_of_the_route_before() {
+    let at = Instant::from_millis;
+    let steps = [(100, 90 * MS), (200, 5 * MS)];
+    let config = DirectionConfig {
+        delay: 10 * MS,
+        delay_steps: steps.map(|(ms, delay)| DelayStep { at: at(ms), delay }).to_vec(),
+        ..DirectionConfig::default()
+    };
+    let mut link = link(config);
+    let offers = [0, 99, 100, 199, 200, 250, 300].map(|ms| (at(ms), 100));
+    let out = run(&mut link, &offers, Instant::MAX);
+    let arrived: Vec<_> = out.iter().map(|(now, packet)| (packet.id, *now)).collect();
+    // 4 and 5 left behind 3, which was still under way.
+    let due = [10, 109, 190, 289, 289, 289, 305];
+    assert_eq!(arrived, (0..).zip(due.map(at)).collect::<Vec<_>>());
 }

@@ -108,12 +108,12 @@ impl Acknowledging {
         }
     }
 
-    /// The round trip that text shows which `echoed` a stamp of ours. Under TACK a sender may echo
-    /// the same stamp for ever, so only its first echo tells.
-    pub(crate) fn round_trip(&self, rcv: &Rcv, echoed: Option<Duration>) -> Option<Duration> {
+    /// A round trip as it is now, which text shows that `echoed` a stamp of ours. Under TACK a sender may echo
+    /// the same stamp for ever, and tells RTTmin instead.
+    pub(crate) fn round_trip(&self, echoed: Option<Duration>) -> Option<Duration> {
         match &self.policy {
             AckPolicy::Plain(_) => echoed,
-            AckPolicy::Tack(_) => rcv.path.latest(),
+            AckPolicy::Tack(side) => side.receiver.round_trip(),
         }
     }
 

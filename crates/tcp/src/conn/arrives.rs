@@ -303,7 +303,7 @@ impl Connection {
         if inserted.new_bytes > 0 {
             // With the queue that the sender made: what is in flight lies in it, too.
             let echoed = self.clock.rtt(options.timestamps, now);
-            let round = self.send.rtt_min().max(self.acks.round_trip(&self.rcv, echoed));
+            let round = self.send.rtt_min().max(self.acks.round_trip(echoed));
             self.rcv.tune(round, now);
         }
         if inserted.advanced && self.rcv.buffer.len() > held_before {

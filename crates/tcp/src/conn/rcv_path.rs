@@ -26,7 +26,6 @@ pub(crate) struct RcvPath {
     measured: Option<u32>,
     rtt_min: WindowedMin<Duration>,
     srtt: Option<Duration>,
-    latest: Option<Duration>,
     /// A round trip's arrivals under way: since when, and RCV.NXT then.
     round: Option<(Instant, u64)>,
     window: Option<u64>,
@@ -39,7 +38,6 @@ impl RcvPath {
             measured: None,
             rtt_min: WindowedMin::new(RTT_MIN_WINDOW.as_nanos() as u64),
             srtt: None,
-            latest: None,
             round: None,
             window: None,
         }
@@ -70,7 +68,6 @@ impl RcvPath {
 
     fn sample(&mut self, rtt: Duration, now: Instant) {
         self.rtt_min.update(now.as_nanos(), rtt);
-        self.latest = Some(rtt);
         self.srtt = Some(self.srtt.map_or(rtt, |mean| (mean * 7 + rtt) / 8));
     }
 
@@ -87,11 +84,6 @@ impl RcvPath {
         let came = nxt.saturating_sub(from) as f64;
         self.window = Some((came * srtt.as_secs_f64() / took.as_secs_f64()) as u64);
         self.round = Some((now, nxt));
-    }
-
-    /// The latest round trip, queues included; `None` before the first sample.
-    pub(crate) fn latest(&self) -> Option<Duration> {
-        self.latest
     }
 
     /// `handshake`: RTTmin by other means, for as long as there is no sample; `rto`: our own.

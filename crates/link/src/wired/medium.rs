@@ -1,7 +1,5 @@
 //! What happens to a packet between the bottleneck and the far end.
 
-use core::time::Duration;
-
 use rand_pcg::Pcg64;
 use tack_units::Instant;
 

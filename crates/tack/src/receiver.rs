@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!             schedule  when is a TACK due (Eq. 4)         ─┐
+//!             late      how late the host comes to that    ─┤
 //! on_data ──► loss      gap in PKT.SEQ, settled            ─┤
 //!             owd       which packet times the round trip  ─┼─► poll ──► TACK or IACK
 //!             delivery  delivery rate, rho                 ─┤

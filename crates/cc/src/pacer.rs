@@ -183,6 +183,11 @@ impl Pacer {
         departure
     }
 
+    /// The sender waits for something else: for data, or for its window to open.
+    pub fn stop_waiting(&mut self) {
+        self.awaited = None;
+    }
+
     fn departure(&self) -> Instant {
         let missing = i128::from(self.burst()) * BYTE - self.tokens;
         match self.rate {
@@ -292,6 +297,11 @@ mod tests {
         let due = pacer.next_departure(Instant::ZERO);
         assert_eq!(pacer.budget(due), 6_250);
         // Its window opens only now.
+        assert_eq!(pacer.budget(due + Duration::from_millis(5)), 6_250);
+        pacer.on_sent(6_250, due + Duration::from_millis(5));
+        let due = pacer.next_departure(due + Duration::from_millis(5));
+        // An acknowledgment closes it before, so that nobody comes when it is due.
+        pacer.stop_waiting();
         assert_eq!(pacer.budget(due + Duration::from_millis(5)), 6_250);
     }
 

@@ -208,6 +208,9 @@ impl Congestion {
             Some(Limit::Pacing) => in_flight.saturating_mul(2) > self.control.window(),
             Some(Limit::App | Limit::Rwnd) | None => false,
         };
+        if limit != Some(Limit::Pacing) {
+            self.pacer.stop_waiting();
+        }
         if self.limit.map(|(l, _)| l) == limit {
             return;
         }

@@ -413,22 +413,18 @@ impl Sent {
         self.by_time = all.into();
     }
 
-    /// Some of the transmission is still in flight and was not sent again since.
+    /// Some of the transmission, of which most is acknowledged, is still in flight and was not sent again since.
     fn is_current(&self, transmission: &Transmission) -> bool {
-        // Acknowledged, as most are that are asked about.
-        if transmission.end <= self.snd_una {
-            return false;
-        }
-        self.entries
-            .range(self.position(transmission.start)..)
-            .take_while(|entry| entry.start < transmission.end)
-            .any(|entry| entry.xmit == transmission.xmit && entry.state == State::InFlight)
+        let entries = || self.entries.range(self.position(transmission.start)..);
+        transmission.end > self.snd_una
+            && entries()
+                .take_while(|entry| entry.start < transmission.end)
+                .any(|entry| entry.xmit == transmission.xmit && entry.state == State::InFlight)
     }
 
-    /// Index of the entry that holds `seq`, or of the first one behind it.
+    /// Index of the entry that holds `seq`, mostly the oldest, or of the first one behind it.
     fn position(&self, seq: u64) -> usize {
         match self.entries.front() {
-            // What is asked about is mostly the oldest.
             Some(head) if seq < head.end => 0,
             _ => self.entries.partition_point(|entry| entry.end <= seq),
         }

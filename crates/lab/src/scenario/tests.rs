@@ -287,3 +287,21 @@ fn a_dumbbell_names_its_mistakes() {
     let both = DUMBBELL.replacen("[access]", "[wifi]\nphy = \"n\"\n[access]", 1);
     assert!(error(&both).contains("exclude each other"));
 }
+
+#[test]
+fn late_hosts_and_other_routes_mean_what_they_say_and_name_their_mistakes() {
+    let text = "[wan]\nrate_mbps = 10.0\ndelay_steps = [[1.0, 60.0], [2.0, 5.0]]\n[hosts]\nlate_ms = 2.0\n\
+                client_late_ms = 0.5\n[[flow]]\nstrategy = \"tack\"\n";
+    let hosts = Scenario::parse(text).unwrap().hosts.unwrap();
+    let late = [hosts.client_late(), hosts.server_late()];
+    assert_eq!(late, [Duration::from_micros(500), Duration::from_millis(2)]);
+    for (from, to, words) in [
+        ("late_ms = 2.0", "late_ms = 2000.0", ["line 5", "`hosts.late_ms`"]),
+        ("client_late_ms = 0.5", "client_late_ms = -0.5", ["line 6", "`hosts.client_late_ms`"]),
+        ("[2.0, 5.0]", "[0.5, 5.0]", ["line 3", "`wan.delay_steps`"]),
+        ("[2.0, 5.0]", "[2.0, -5.0]", ["line 3", "`wan.delay_steps`"]),
+    ] {
+        let error = Scenario::parse(&text.replacen(from, to, 1)).unwrap_err().to_string();
+        assert!(words.iter().all(|word| error.contains(word)), "{to}: {error}");
+    }
+}

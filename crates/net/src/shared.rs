@@ -121,6 +121,7 @@ impl<M: Machine> Shared<M> {
             inbox,
             gather: Gather::default(),
             messages_looked_at: 0,
+            turns_unread: 0,
             burst: Vec::with_capacity(BURST_BYTES),
             unsent: None,
             local: wildcard.then(BTreeMap::new),
@@ -166,6 +167,8 @@ pub(crate) struct State<M: Machine = Host> {
     inbox: Option<Inbox>,
     pub(crate) gather: Gather,
     messages_looked_at: u64,
+    /// Turns in a row that ended before all that had arrived was read.
+    pub(crate) turns_unread: u32,
     burst: Vec<u8>,
     unsent: Option<Unsent>,
     /// Of a socket bound to the wildcard address: which of our addresses a peer talks to, so that
@@ -280,14 +283,23 @@ impl<M: Machine> State<M> {
         }
     }
 
-    /// Runs due timers, sends, tells whom it concerns, arms the timer. Returns whether there is
-    /// more to send.
-    pub(crate) fn advance(&mut self, shared: &Shared<M>) -> bool {
-        let now = shared.clock.now();
-        if self.host.deadline().is_some_and(|at| at <= now) {
-            self.host.handle_timeout(now);
+    /// Something of the machine's is due.
+    pub(crate) fn is_due(&self, shared: &Shared<M>) -> bool {
+        self.host.deadline().is_some_and(|at| at <= shared.clock.now())
+    }
+
+    /// Runs due timers: for the driver only, once it has read what arrived. What a timer waits for in vain
+    /// may lie unread where this host is late, and it would declare lost what did arrive.
+    pub(crate) fn run_timers(&mut self, shared: &Shared<M>) {
+        if self.is_due(shared) {
+            self.host.handle_timeout(shared.clock.now());
             self.note();
         }
+    }
+
+    /// Sends, tells whom it concerns, sets the alarm. Returns whether there is more to send.
+    pub(crate) fn advance(&mut self, shared: &Shared<M>) -> bool {
+        let now = shared.clock.now();
         let more = self.transmit(shared, now);
         while let Some(event) = self.host.poll_event() {
             self.host.wake(&event, &mut self.waiters);

@@ -7,6 +7,11 @@
 //!                                                   three segments selectively acknowledged
 //!             min(mult * RTTmin / 4, SRTT)          otherwise; mult grows with DSACKs
 //! ```
+//!
+//! Deviation: where RACK.segment had been sent again, RACK.rtt is no less than the latest round trip of what
+//! was sent once. [RFC 8985 §6.2 step 2] takes an arrival for the repair's if RTTmin has passed since that left.
+//! Behind a queue of some RTTmin it may well be the original's, which came late; then all that left between
+//! the two, a whole window, counted as lost.
 
 use core::time::Duration;
 
@@ -28,6 +33,10 @@ pub(super) struct Rack {
     xmit: u64,
     /// Its round trip.
     rtt: Duration,
+    /// It had been sent again: which of its transmissions arrived is a guess.
+    is_repair: bool,
+    /// The latest round trip of a segment sent once.
+    clear_rtt: Duration,
     /// Highest sequence number that arrived.
     fack: u64,
     reordering_seen: bool,
@@ -51,6 +60,8 @@ impl Rack {
         Rack {
             xmit: 0,
             rtt: Duration::ZERO,
+            is_repair: false,
+            clear_rtt: Duration::ZERO,
             fack: first_seq,
             reordering_seen: false,
             reo_wnd_mult: 1,
@@ -75,7 +86,10 @@ impl Rack {
         let ambiguous =
             segment.retransmitted && (echoes_original || rtt_min.is_some_and(|least| rtt < least));
         if !ambiguous && segment.xmit > self.xmit {
-            (self.xmit, self.rtt) = (segment.xmit, rtt);
+            (self.xmit, self.rtt, self.is_repair) = (segment.xmit, rtt, segment.retransmitted);
+        }
+        if !segment.retransmitted {
+            self.clear_rtt = rtt;
         }
         if segment.end >= self.fack {
             self.fack = segment.end;
@@ -113,12 +127,16 @@ impl Rack {
     /// When the transmission counts as lost; `None` while nothing sent after it has arrived.
     pub(super) fn lost_at(&self, transmission: &Transmission, path: Path) -> Option<Instant> {
         (transmission.xmit < self.xmit)
-            .then(|| transmission.sent_at + self.rtt + self.reo_wnd(path))
+            .then(|| transmission.sent_at + self.rtt() + self.reo_wnd(path))
     }
 
     /// When the transmission counts as lost at a retransmission timeout [RFC 8985 §6.3].
     pub(super) fn lost_at_timeout(&self, transmission: &Transmission, path: Path) -> Instant {
-        transmission.sent_at + self.rtt + self.reo_wnd(path)
+        transmission.sent_at + self.rtt() + self.reo_wnd(path)
+    }
+
+    fn rtt(&self) -> Duration {
+        if self.is_repair { self.rtt.max(self.clear_rtt) } else { self.rtt }
     }
 
     fn reo_wnd(&self, path: Path) -> Duration {
@@ -178,6 +196,20 @@ mod tests {
         sent.mark_lost(&first);
         let third = sent.oldest().expect("in flight");
         assert_eq!(rack.lost_at(&third, path()), None, "sent later than what arrived");
+    }
+
+    /// A queue of 60 ms stands at the bottleneck. The third segment came out of it late, and was sent again
+    /// before it did: nine tenths of the window are still under way.
+    #[test]
+    fn what_waits_in_a_queue_is_not_lost_since_a_segment_sent_again_was_quick() {
+        let (mut sent, mut rack) = (sent(), Rack::new(0));
+        for (end, now) in [(1_000, 101), (2_000, 102), (4_000, 104)] {
+            deliver(&mut sent, &mut rack, end, at(now));
+        }
+        sent.retransmit(2_000..3_000, Snapshot::at(at(104)), at(104));
+        deliver(&mut sent, &mut rack, 3_000, at(104 + 45));
+        let fifth = sent.oldest().expect("in flight");
+        assert_eq!(rack.lost_at(&fifth, path()), Some(at(5 + 100 + 10)), "not 5 + 45 + 10");
     }
 
     #[test]

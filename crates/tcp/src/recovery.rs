@@ -433,9 +433,11 @@ impl PlainSender {
     }
 
     fn path(&self) -> Path {
+        let (srtt, rttvar) = (self.rtt.srtt(), self.rtt.rttvar());
         Path {
             rtt_min: self.rtt.min(),
-            srtt: self.rtt.srtt(),
+            srtt,
+            rtt_most: srtt.unwrap_or_default() + rttvar.unwrap_or_default() * 4,
             in_recovery: self.in_recovery(),
             sacked_segments: self.sent.sacked_segments(),
         }

@@ -8,10 +8,10 @@
 //!             min(mult * RTTmin / 4, SRTT)          otherwise; mult grows with DSACKs
 //! ```
 //!
-//! Deviation: where RACK.segment had been sent again, RACK.rtt is no less than the latest round trip of what
-//! was sent once. [RFC 8985 §6.2 step 2] takes an arrival for the repair's if RTTmin has passed since that left.
-//! Behind a queue of some RTTmin it may well be the original's, which came late; then all that left between
-//! the two, a whole window, counted as lost.
+//! Deviation: where RACK.segment had been sent again, RACK.rtt is no less than SRTT + 4 RTTVAR.
+//! [RFC 8985 §6.2 step 2] takes an arrival for the repair's if RTTmin has passed since that left. Behind a
+//! queue of some RTTmin it may well be the original's, which came late; then all that left between the two,
+//! a whole window, counted as lost.
 
 use core::time::Duration;
 
@@ -35,8 +35,6 @@ pub(super) struct Rack {
     rtt: Duration,
     /// It had been sent again: which of its transmissions arrived is a guess.
     is_repair: bool,
-    /// The latest round trip of a segment sent once.
-    clear_rtt: Duration,
     /// Highest sequence number that arrived.
     fack: u64,
     reordering_seen: bool,
@@ -51,6 +49,8 @@ pub(super) struct Rack {
 pub(super) struct Path {
     pub(super) rtt_min: Option<Duration>,
     pub(super) srtt: Option<Duration>,
+    /// SRTT and four times its variation: nearly every round trip is shorter.
+    pub(super) rtt_most: Duration,
     pub(super) in_recovery: bool,
     pub(super) sacked_segments: usize,
 }
@@ -61,7 +61,6 @@ impl Rack {
             xmit: 0,
             rtt: Duration::ZERO,
             is_repair: false,
-            clear_rtt: Duration::ZERO,
             fack: first_seq,
             reordering_seen: false,
             reo_wnd_mult: 1,
@@ -87,9 +86,6 @@ impl Rack {
             segment.retransmitted && (echoes_original || rtt_min.is_some_and(|least| rtt < least));
         if !ambiguous && segment.xmit > self.xmit {
             (self.xmit, self.rtt, self.is_repair) = (segment.xmit, rtt, segment.retransmitted);
-        }
-        if !segment.retransmitted {
-            self.clear_rtt = rtt;
         }
         if segment.end >= self.fack {
             self.fack = segment.end;
@@ -127,16 +123,16 @@ impl Rack {
     /// When the transmission counts as lost; `None` while nothing sent after it has arrived.
     pub(super) fn lost_at(&self, transmission: &Transmission, path: Path) -> Option<Instant> {
         (transmission.xmit < self.xmit)
-            .then(|| transmission.sent_at + self.rtt() + self.reo_wnd(path))
+            .then(|| transmission.sent_at + self.rtt(path) + self.reo_wnd(path))
     }
 
     /// When the transmission counts as lost at a retransmission timeout [RFC 8985 §6.3].
     pub(super) fn lost_at_timeout(&self, transmission: &Transmission, path: Path) -> Instant {
-        transmission.sent_at + self.rtt() + self.reo_wnd(path)
+        transmission.sent_at + self.rtt(path) + self.reo_wnd(path)
     }
 
-    fn rtt(&self) -> Duration {
-        if self.is_repair { self.rtt.max(self.clear_rtt) } else { self.rtt }
+    fn rtt(&self, path: Path) -> Duration {
+        if self.is_repair { self.rtt.max(path.rtt_most) } else { self.rtt }
     }
 
     fn reo_wnd(&self, path: Path) -> Duration {
@@ -173,7 +169,13 @@ mod tests {
     }
 
     fn path() -> Path {
-        Path { rtt_min: Some(40 * MS), srtt: Some(44 * MS), in_recovery: false, sacked_segments: 1 }
+        Path {
+            rtt_min: Some(40 * MS),
+            srtt: Some(44 * MS),
+            rtt_most: 46 * MS,
+            in_recovery: false,
+            sacked_segments: 1,
+        }
     }
 
     /// The segment that ends at `end` arrives, its acknowledgment at `now`.
@@ -209,7 +211,8 @@ mod tests {
         sent.retransmit(2_000..3_000, Snapshot::at(at(104)), at(104));
         deliver(&mut sent, &mut rack, 3_000, at(104 + 45));
         let fifth = sent.oldest().expect("in flight");
-        assert_eq!(rack.lost_at(&fifth, path()), Some(at(5 + 100 + 10)), "not 5 + 45 + 10");
+        let queued = Path { srtt: Some(100 * MS), rtt_most: 103 * MS, ..path() };
+        assert_eq!(rack.lost_at(&fifth, queued), Some(at(5 + 103 + 10)), "not 5 + 45 + 10");
     }
 
     #[test]

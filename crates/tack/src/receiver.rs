@@ -278,7 +278,7 @@ impl Receiver {
         let rho = self.data_loss.rho();
         let room = report::room(self.params.rbb, max_holes, in_vain, rho, self.rho_prime, &link);
         let listed = report::report(buffer.rcv_nxt, buffer.queued, settled_below, room);
-        let ahead = self.late.usual();
+        let ahead = self.ahead();
         self.schedule_anew().on_tack(ahead, now);
         self.unheard.on_tack(alpha, rtt_min, now);
         self.counter = self.counter.wrapping_add(1);
@@ -337,9 +337,14 @@ impl Receiver {
     fn poll_due(&mut self, now: Instant) -> bool {
         self.late.on_awake(now);
         let due = *self.due.insert(self.due());
-        let is_due = due.is_some_and(|due| due <= now + self.late.usual());
+        let is_due = due.is_some_and(|due| due <= now + self.ahead());
         self.late.on_told(due.filter(|due| *due > now));
         is_due
+    }
+
+    /// What is due so soon leaves now, since the host would come late for it.
+    fn ahead(&self) -> Duration {
+        self.late.usual_of(self.schedule.rtt_min())
     }
 
     /// When the next TACK is due.

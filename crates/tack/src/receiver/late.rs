@@ -14,6 +14,9 @@ use tack_units::Instant;
 const MOST: Duration = Duration::from_millis(100);
 /// The usual lateness is over about so many deadlines.
 const MEMORY: u32 = 8;
+/// A sixteenth of a round trip is little. A TACK at its own time then tells more: one that leaves with the packets
+/// which came before it does so behind an aggregate of them, and what each interval brought varies by a whole one.
+const MUCH: u32 = 16;
 
 #[derive(Debug, Default)]
 pub(super) struct Lateness {
@@ -38,9 +41,9 @@ impl Lateness {
         }
     }
 
-    /// How late it usually is.
-    pub(super) fn usual(&self) -> Duration {
-        self.usual.unwrap_or_default()
+    /// How late it usually is, where that is much of a round trip of `rtt_min`.
+    pub(super) fn usual_of(&self, rtt_min: Duration) -> Duration {
+        self.usual.filter(|usual| *usual * MUCH >= rtt_min).unwrap_or_default()
     }
 }
 
@@ -64,7 +67,9 @@ mod tests {
             // It was told of nothing else.
             late.on_awake(at(100 * n + 90));
         }
-        assert!(late.usual() > 299 * MS / 100 && late.usual() <= 3 * MS, "{:?}", late.usual());
+        let usual = late.usual_of(48 * MS);
+        assert!(usual > 299 * MS / 100 && usual <= 3 * MS, "{usual:?}");
+        assert_eq!(late.usual_of(49 * MS), Duration::ZERO, "a sixteenth is little");
     }
 
     #[test]
@@ -73,11 +78,11 @@ mod tests {
         late.on_told(Some(at(10)));
         late.on_told(None);
         late.on_awake(at(500));
-        assert_eq!(late.usual(), Duration::ZERO);
+        assert_eq!(late.usual_of(Duration::ZERO), Duration::ZERO);
         late.on_told(Some(at(550)));
         late.on_awake(at(550));
         late.on_told(Some(at(600)));
         late.on_awake(Instant::from_secs(3_600));
-        assert_eq!(late.usual(), MOST / MEMORY);
+        assert_eq!(late.usual_of(Duration::ZERO), MOST / MEMORY);
     }
 }

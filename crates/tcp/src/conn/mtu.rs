@@ -9,7 +9,8 @@
 //! told by the host       a router said "too big", or another connection found out: mss falls at
 //!                        once, and what is outstanding and longer is cut anew
 //! black hole             timeouts in a row with a long segment at the head: mss falls to what fits
-//!                        1280 bytes, then 576 (IPv4); the search begins
+//!                        1280 bytes, then 576 (IPv4); the search begins. If short segments are lost as
+//!                        well before it found anything, it was no hole: mss is what it was
 //! search                 one segment of new data is longer ([`SizeSearch`] says by how much)
 //!   acknowledged         mss rises to it
 //!   lost, twice          high falls to it; it says nothing of congestion [RFC 4821 §7.6]
@@ -47,6 +48,16 @@ pub(crate) struct PathMtu {
     excuse: Option<u64>,
     settled: Option<u16>,
     lowered_blindly: bool,
+    doubt: Option<Doubt>,
+    acquittals: u8,
+}
+
+/// Timeouts lowered the MSS from this, and nothing else says yet that it was the size.
+#[derive(Clone, Copy, Debug)]
+struct Doubt {
+    mss: u16,
+    /// New text that left since is short.
+    from: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -60,6 +71,8 @@ struct Probe {
 const SAFE_MTU: u16 = 1_280;
 /// A single loss may be congestion; a second one of the same size is hardly.
 const MAX_LOSSES: u8 = 2;
+/// A hole that is real loses short segments now and then, too, and three timeouts find it again.
+const MOST_ACQUITTALS: u8 = 3;
 
 impl PathMtu {
     pub(crate) fn new(limits: PathLimits, mss: u16, searches: bool) -> PathMtu {
@@ -73,6 +86,8 @@ impl PathMtu {
             excuse: None,
             settled: None,
             lowered_blindly: false,
+            doubt: None,
+            acquittals: 0,
         }
     }
 
@@ -114,7 +129,7 @@ impl PathMtu {
         if told == self.told {
             return false;
         }
-        self.told = told;
+        (self.told, self.doubt) = (told, None);
         let most = self.most();
         if self.search.limit(most) {
             self.probe = None;
@@ -174,6 +189,25 @@ impl PathMtu {
         true
     }
 
+    /// Timeouts lowered the MSS, which was `former`, with everything below `snd_nxt` sent before.
+    pub(crate) fn doubt(&mut self, former: u16, snd_nxt: u64) {
+        let mss = self.doubt.map_or(former, |doubt| doubt.mss);
+        self.doubt = (self.acquittals < MOST_ACQUITTALS).then_some(Doubt { mss, from: snd_nxt });
+    }
+
+    /// What begins at `seq` was lost. True if it is short, and shows that timeouts were those of a queue too
+    /// full: the MSS is what it was.
+    pub(crate) fn acquits(&mut self, seq: u64) -> bool {
+        if self.probe.as_ref().is_some_and(|probe| probe.text.contains(&seq)) {
+            return false;
+        }
+        let Some(doubt) = self.doubt.take_if(|doubt| doubt.from <= seq) else { return false };
+        self.acquittals += 1;
+        self.probe = None;
+        self.search.set(doubt.mss.min(self.most()));
+        true
+    }
+
     /// Timeouts lowered the MSS: they need not mean what they else would.
     pub(crate) fn was_lowered_blindly(&self) -> bool {
         self.lowered_blindly
@@ -193,17 +227,20 @@ impl PathMtu {
     pub(crate) fn on_acked(&mut self, una: u64, now: Instant) -> bool {
         self.lowered_blindly = false;
         let Some(probe) = self.probe.take_if(|probe| probe.text.end <= una) else { return false };
+        self.doubt = None;
         let ended = self.search.on_passed(probe.mss, now);
         self.note_end(ended);
         true
     }
 
-    /// What begins at `seq` is lost, or sent again.
-    pub(crate) fn on_lost(&mut self, seq: u64, now: Instant) {
-        if let Some(probe) = self.probe.take_if(|probe| probe.text.contains(&seq)) {
+    /// What begins at `seq` is lost, or sent again. True: it is the probe.
+    pub(crate) fn on_lost(&mut self, seq: u64, now: Instant) -> bool {
+        let probe = self.probe.take_if(|probe| probe.text.contains(&seq));
+        if let Some(probe) = &probe {
             self.excuse = Some(probe.text.end - probe.text.start);
             self.search.try_again(probe.mss, now);
         }
+        probe.is_some()
     }
 
     /// The losses reported are those of a probe, and nothing else: only then do they tell of its
@@ -211,6 +248,7 @@ impl PathMtu {
     pub(crate) fn excuses(&mut self, lost_bytes: u64, now: Instant) -> bool {
         let alone = lost_bytes > 0 && self.excuse.take() == Some(lost_bytes);
         if alone {
+            self.doubt = None;
             let ended = self.search.on_loss(now);
             self.note_end(ended);
         }

@@ -54,6 +54,40 @@ fn a_search_ends_within_its_resolution_of_the_real_size_whatever_that_is() {
 }
 
 #[test]
+fn short_segments_that_are_lost_as_well_acquit_the_long_ones_a_few_times() {
+    let mut mtu = agreed(1_460);
+    for n in 0..5 {
+        let sent = 100_000 * n;
+        assert!(mtu.on_timeout(1_460, 3, 0, NOW));
+        mtu.doubt(1_460, sent + 5_000);
+        assert!(mtu.on_timeout(1_240, 4, 0, NOW));
+        mtu.doubt(1_240, sent + 5_000);
+        assert!(!mtu.acquits(sent + 4_999), "it was long when it left");
+        mtu.on_probe_sent(1_460, sent + 6_000..sent + 7_460);
+        assert!(!mtu.acquits(sent + 6_000), "so is a probe");
+        assert_eq!(mtu.acquits(sent + 9_000), n < 3, "{n}");
+        assert_eq!(mtu.mss(), if n < 3 { 1_460 } else { 536 });
+        mtu.agree(1_460);
+    }
+}
+
+#[test]
+fn what_a_search_found_is_not_acquitted_any_more() {
+    for lost in [true, false] {
+        let mut mtu = agreed(1_460);
+        mtu.on_timeout(1_460, 3, 0, NOW);
+        mtu.doubt(1_460, 5_000);
+        mtu.on_probe_sent(1_460, 6_000..7_460);
+        if lost {
+            assert!(mtu.on_lost(6_000, NOW) && mtu.excuses(1_460, NOW));
+        } else {
+            mtu.on_acked(7_460, NOW);
+        }
+        assert!(!mtu.acquits(9_000));
+    }
+}
+
+#[test]
 fn timeouts_of_segments_that_are_short_already_say_nothing_of_size() {
     let mut mtu = agreed(1_460);
     assert!(!mtu.on_timeout(536, 9, 0, NOW));
@@ -175,7 +209,7 @@ fn any_sequence_of_news_keeps_sizes_within_bounds() {
                 2 => {
                     mtu.on_timeout(rng.random_range(0..2_000), rng.random_range(1..5), 0, now);
                 }
-                3 => mtu.on_lost(at, now),
+                3 => _ = mtu.on_lost(at, now),
                 4 => {
                     mtu.on_acked(at + rng.random_range(0..70_000), now);
                 }

@@ -10,7 +10,7 @@
 //!                         the body as text wholly before RCV.NXT
 //! both, or segments       three timeouts before any sign of TACK, or    Unanswered
 //! with them are dropped   eight in a row later, and more than the loss
-//!                         of both ways explains; within UDP, never
+//!                         of both ways explains; within UDP neither
 //! ```
 //!
 //! Poll marks are offered and agreed to by the mark itself in the SYNs. They need no way back: a

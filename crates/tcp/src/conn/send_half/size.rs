@@ -93,12 +93,19 @@ impl SendHalf {
     /// A timeout: was the segment at the head too long for a path that says nothing? True if it is
     /// believed to be.
     pub(super) fn suspect_packet_size(&mut self, in_a_row: u32, now: Instant) -> bool {
-        let head = self.recovery.next_lost(now).map_or(0, |head| head.end - head.start);
+        let head = self.recovery.next_lost(now).unwrap_or(0..0);
+        if self.mtu.acquits(head.start) {
+            self.follow_mtu();
+            return false;
+        }
+        let head = head.end - head.start;
+        let former = self.mtu.mss();
         let mss = u64::from(self.mtu.mss());
         let size = (head + mss).saturating_sub(u64::from(self.payload_mss()));
         let by_chance = self.timeouts_by_chance(SizeSearch::FALSE_ALARM);
         let suspected = self.mtu.on_timeout(size, in_a_row, by_chance, now);
         if suspected {
+            self.mtu.doubt(former, self.snd.nxt());
             self.follow_mtu();
             self.cut_anew();
         }
@@ -117,8 +124,11 @@ impl SendHalf {
         if acked.lost_bytes == 0 {
             return;
         }
-        if let Some(lost) = self.recovery.next_lost(now) {
-            self.mtu.on_lost(lost.start, now);
+        if let Some(lost) = self.recovery.next_lost(now)
+            && !self.mtu.on_lost(lost.start, now)
+            && self.mtu.acquits(lost.start)
+        {
+            self.follow_mtu();
         }
         if self.mtu.excuses(acked.lost_bytes, now) {
             (acked.lost_bytes, acked.recovery_started) = (0, false);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::task::{JoinSet, yield_now};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, Interval as Ticks, MissedTickBehavior, interval_at, sleep_until};
 
 use crate::conn::{Connection, Flow};
 use crate::perf::PerfError;
@@ -123,12 +123,14 @@ impl Engine {
     ) -> Result<Ended, PerfError> {
         let mut ended = std::pin::pin!(ended);
         let mut said = Ended::Complete;
-        let mut next = self.epoch;
-        next += interval.unwrap_or(STALL_LIMIT);
+        let interval_or_limit = interval.unwrap_or(STALL_LIMIT);
+        let mut reports = reports(self.epoch, interval_or_limit);
         loop {
             let warm_up_ends = self.epoch + self.params.omit();
             let deadline = self.epoch + duration.unwrap_or_default();
             tokio::select! {
+                // What is due at once is in this order: no report of the nothing between a report and the end.
+                biased;
                 end = &mut ended, if said == Ended::Complete => {
                     said = end?;
                     // What is asked for in time may still be on its way.
@@ -149,12 +151,11 @@ impl Engine {
                         self.close_interval(&mut observe);
                     }
                     self.begin_counting();
-                    next = self.epoch + interval.unwrap_or(STALL_LIMIT);
+                    reports = self::reports(self.epoch, interval_or_limit);
                 }
                 () = sleep_until(deadline), if duration.is_some() && !self.in_warm_up => break,
-                () = sleep_until(next) => {
+                _ = reports.tick() => {
                     self.tick().await;
-                    next += interval.unwrap_or(STALL_LIMIT);
                     if interval.is_some() {
                         self.close_interval(&mut observe);
                     }
@@ -163,9 +164,10 @@ impl Engine {
             }
         }
         self.tick().await;
-        // A rest that is shorter than a report is worth one only if something moved in it.
+        // A short rest is worth a report only if something moved in it.
         let moved = self.counted().iter().zip(&self.last.1).any(|(n, l)| n.bytes > l.bytes);
-        if interval.is_some() && moved {
+        let is_long = interval.is_some_and(|every| self.last.0.elapsed() * 2 > every);
+        if interval.is_some() && (moved || is_long) {
             self.close_interval(&mut observe);
         }
         if self.in_warm_up {
@@ -242,5 +244,67 @@ impl Engine {
             return Ok(());
         }
         Err(PerfError::Stalled(STALL_LIMIT.as_secs()))
+    }
+}
+
+/// When there is something to report. A process that stood still has one report of all that time, not one of
+/// nothing for each that it missed.
+fn reports(epoch: Instant, every: Duration) -> Ticks {
+    let mut reports = interval_at(epoch + every, every);
+    reports.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    reports
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncWriteExt, duplex};
+    use tokio::time::{advance, sleep};
+
+    use super::*;
+    use crate::perf::params::Until;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// The intervals of five seconds of receiving, during which this process stands still for `still`.
+    async fn intervals(omit_seconds: f64, still: Duration) -> Vec<(f64, f64)> {
+        let until = Until::Seconds(5.0);
+        let params = TestParams { until, omit_seconds, ..TestParams::default() };
+        let (ours, mut theirs) = duplex(1 << 16);
+        let mut engine = Engine::start(&params, vec![(ours, false)]);
+        let mut seen = Vec::new();
+        let tenths = |seconds: f64| (seconds * 10.0).round() / 10.0;
+        let observe = |it: Interval| seen.push((tenths(it.start), tenths(it.end)));
+        let sending = async {
+            loop {
+                theirs.write_all(&[0; 100]).await.unwrap();
+                sleep(Duration::from_millis(10)).await;
+            }
+        };
+        let standing = async {
+            sleep(SECOND * 5 / 2).await;
+            advance(still).await;
+            std::future::pending().await
+        };
+        let running = engine.run(Some(SECOND), params.duration(), standing, observe);
+        tokio::select! {
+            ended = running => assert_eq!(ended.unwrap(), Ended::Complete),
+            () = sending => {}
+        }
+        seen
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_process_that_stood_still_reports_that_time_once() {
+        let seen = intervals(0.0, SECOND * 2).await;
+        assert_eq!(seen, [(0.0, 1.0), (1.0, 2.0), (2.0, 4.5), (4.5, 5.0)]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_warm_up_and_a_test_of_whole_intervals_end_with_a_whole_one() {
+        for _ in 0..20 {
+            let seen = intervals(2.0, Duration::ZERO).await;
+            let counted = [(0.0, 1.0), (1.0, 2.0), (2.0, 3.0), (3.0, 4.0), (4.0, 5.0)];
+            assert_eq!((&seen[..2], &seen[2..]), (&counted[..2], &counted[..]));
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! Where lines go: standard output or a file, with what each begins with.
 
 use std::cell::RefCell;
-use std::io::Write;
+use std::io::{self, ErrorKind, Write};
 use std::rc::Rc;
 
 /// Most bytes that are kept of what was said, for a client that wants to see it.
@@ -25,12 +25,15 @@ struct Sink {
     prefix: Prefix,
     /// What was said since it was last asked for.
     heard: String,
+    /// What first kept lines from getting there, since it was last asked for.
+    failed: Option<io::Error>,
 }
 
 impl Out {
     /// Writes there.
     pub fn new(to: impl Write + 'static, prefix: Prefix) -> Self {
-        Self(Rc::new(RefCell::new(Sink { to: Box::new(to), prefix, heard: String::new() })))
+        let (to, heard) = (Box::new(to), String::new());
+        Self(Rc::new(RefCell::new(Sink { to, prefix, heard, failed: None })))
     }
 
     /// Writes elsewhere from now on.
@@ -59,12 +62,22 @@ impl Out {
     pub fn take_heard(&self) -> String {
         std::mem::take(&mut self.0.borrow_mut().heard)
     }
+
+    /// What kept lines from being written since the last call. A reader that has seen enough did not.
+    pub fn take_failure(&self) -> Option<io::Error> {
+        self.0.borrow_mut().failed.take()
+    }
 }
 
 impl Sink {
-    /// A reader that has seen enough is no reason to stop measuring.
+    /// Lines that nobody gets are no reason to stop measuring.
     fn write(&mut self, line: &str) {
-        let _ = writeln!(self.to, "{line}").and_then(|()| self.to.flush());
+        match writeln!(self.to, "{line}").and_then(|()| self.to.flush()) {
+            Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+                self.failed.get_or_insert(error);
+            }
+            _ => {}
+        }
     }
 }
 
@@ -106,6 +119,31 @@ mod tests {
         assert_eq!(rest, "run 7:  hello\n{}\n");
         assert_eq!(out.take_heard(), "hello\n");
         assert_eq!(out.take_heard(), "");
+    }
+
+    struct Failing(ErrorKind);
+
+    impl Write for Failing {
+        fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+            Err(self.0.into())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_full_disk_is_told_of_and_a_reader_that_has_seen_enough_is_not() {
+        for (kind, told) in
+            [(ErrorKind::StorageFull, Some(ErrorKind::StorageFull)), (ErrorKind::BrokenPipe, None)]
+        {
+            let out = Out::new(Failing(kind), Prefix::default());
+            out.line("hello");
+            out.bare("{}");
+            assert_eq!(out.take_failure().map(|error| error.kind()), told);
+            assert!(out.take_failure().is_none());
+        }
     }
 
     #[test]

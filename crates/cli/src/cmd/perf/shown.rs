@@ -175,7 +175,11 @@ impl Shown {
         if is_client {
             self.line("tack perf done.");
         }
-        Ok(ExitCode::Success)
+        // What nobody can read was measured in vain.
+        self.out.take_failure().map_or(Ok(ExitCode::Success), |error| {
+            let why = format!("cannot write what was measured: {error}");
+            Err(Failure::new(ExitCode::Failed, why))
+        })
     }
 
     fn event(&self, name: &str, data: serde_json::Value) {

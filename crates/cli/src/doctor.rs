@@ -4,11 +4,14 @@
 //! that changes in between changes for both: TACK, plain, plain, TACK, each way. What two runs of
 //! one kind differ by is what a difference between the kinds must exceed to be one.
 
-use crate::perf::report::{Extremes, Report};
+use crate::perf::report::{Extremes, Interval, Report};
 use crate::units::rate_text;
 
 /// A difference of goodput that anybody would notice.
 const WORTHWHILE: f64 = 0.05;
+
+/// Reports come several times a second: one of so many seconds is of a machine that slept.
+const SLEPT: f64 = 2.0;
 
 /// What one run found.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -28,6 +31,8 @@ pub struct Sample {
     pub rtt_ms: (f64, f64),
     /// Whether TACK was spoken.
     pub tack: bool,
+    /// Whether it says nothing of the path: nothing arrived, or this machine slept.
+    pub is_void: bool,
 }
 
 impl Sample {
@@ -49,6 +54,7 @@ impl Sample {
             cpu_percent: report.local.cpu.total + remote.cpu.total,
             rtt_ms: (mean as f64 / 1_000.0, least as f64 / 1_000.0),
             tack: sent.tack,
+            is_void: receiver?.bytes == 0 || slept(&report.intervals),
         })
     }
 
@@ -71,6 +77,10 @@ impl Sample {
     fn queue_ms(&self) -> f64 {
         (self.rtt_ms.0 - self.rtt_ms.1).max(0.0)
     }
+}
+
+fn slept(intervals: &[Interval]) -> bool {
+    intervals.iter().any(|it| it.end - it.start >= SLEPT)
 }
 
 /// What was found one way.
@@ -120,6 +130,13 @@ pub fn verdict(towards: &str, findings: &Findings) -> [String; 3] {
             format!("{towards}: TACK was not spoken: the path strips it, or the other side is old"),
             "What follows would compare plain TCP with itself.".to_owned(),
             "Not worth it here.".to_owned(),
+        ];
+    }
+    if findings.tack.iter().chain(&findings.plain).any(|sample| sample.is_void) {
+        return [
+            format!("{towards}: in one of the runs nothing arrived, or this machine slept"),
+            "What follows cannot be compared.".to_owned(),
+            "Measure again.".to_owned(),
         ];
     }
     let goodput = difference(findings, Sample::goodput);
@@ -182,6 +199,7 @@ mod tests {
             cpu_percent: 20.0,
             rtt_ms: (25.0, 20.0),
             tack,
+            is_void: false,
         }
     }
 
@@ -220,6 +238,16 @@ mod tests {
         let [first, _, advice] = verdict("to us", &found);
         assert!(first.contains("to us: 100 % more ACK packets"), "{first}");
         assert!(advice.starts_with("Not worth it"), "{advice}");
+    }
+
+    #[test]
+    fn runs_of_which_one_is_void_are_not_compared() {
+        let mut found = findings([120, 124], [100, 102]);
+        found.plain[0].is_void = true;
+        let [first, _, advice] = verdict("to us", &found);
+        assert!(first.contains("nothing arrived") && advice == "Measure again.", "{first}");
+        let one = |end| Interval { start: 0.0, end, omitted: false, spans: Vec::new() };
+        assert!(slept(&[one(0.25), one(5.0)]) && !slept(&[one(0.25), one(0.5)]));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Who a server is.
 
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
@@ -62,7 +62,8 @@ impl ServerIdentity {
         if !path.exists() {
             let at = |source| TlsError::File { path: path.clone(), source };
             fs::create_dir_all(dir).map_err(at)?;
-            keep_first(&path, generate_pem(&["localhost"])?.as_bytes()).map_err(at)?;
+            let pem = generate_pem(&["localhost"])?;
+            keep_first(&path, |file| file.write_all(pem.as_bytes())).map_err(at)?;
         }
         let pem = read_secret(&path)?;
         ServerIdentity::from_pem(&pem, &pem)
@@ -113,23 +114,23 @@ fn generate_pem(names: &[&str]) -> Result<String, TlsError> {
     Ok(format!("{}{}", key.serialize_pem(), certificate.pem()))
 }
 
-/// Writes `bytes` to `path` unless another process was first; nobody ever sees half a file.
-fn keep_first(path: &Path, bytes: &[u8]) -> io::Result<()> {
+/// Has `write` write `path` unless another process was first; nobody ever sees half a file.
+fn keep_first(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
     let draft = PathBuf::from(format!("{}.{}", path.display(), std::process::id()));
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     let mut file = options.open(&draft)?;
-    file.write_all(bytes)?;
-    file.sync_all()?;
+    let written = write(&mut file).and_then(|()| file.sync_all());
     // Unlike a rename, a link never replaces what is there.
-    let kept = fs::hard_link(&draft, path);
-    fs::remove_file(&draft)?;
-    match kept {
+    let kept = written.and_then(|()| match fs::hard_link(&draft, path) {
         Err(e) if e.kind() != io::ErrorKind::AlreadyExists => Err(e),
         _ => Ok(()),
-    }
+    });
+    // On a full disk, too: half a key is of no use to anybody.
+    let removed = fs::remove_file(&draft);
+    kept.and(removed)
 }
 
 #[cfg(test)]
@@ -151,6 +152,14 @@ mod tests {
             assert_eq!(mode & 0o077, 0, "{mode:o}");
         }
         assert_ne!(first.fingerprint(), ServerIdentity::generate(&["x"]).unwrap().fingerprint());
+    }
+
+    #[test]
+    fn a_key_that_a_full_disk_does_not_take_leaves_no_draft() {
+        let dir = tempfile::tempdir().unwrap();
+        let full = keep_first(&dir.path().join(FILE), |_| Err(io::ErrorKind::StorageFull.into()));
+        assert_eq!(full.unwrap_err().kind(), io::ErrorKind::StorageFull);
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
     }
 
     #[cfg(unix)]

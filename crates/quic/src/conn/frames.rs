@@ -6,6 +6,7 @@ use rustls::Side;
 use std::net::SocketAddr;
 
 use tack::Acked;
+use tack_transport::SizeSearch;
 use tack_units::Instant;
 
 use super::early::is_of_early;
@@ -266,9 +267,12 @@ impl Connection {
 
     /// Hands on what became of packets.
     pub(super) fn read_fates(&mut self, now: Instant) {
-        while let Some(Fate { space, became, carried }) = self.recovery.poll_fate() {
+        while let Some(Fate { space, became, bytes, carried }) = self.recovery.poll_fate() {
             if let Became::Lost(number, reason) = became {
                 self.note_lost(space, number, reason, now);
+            }
+            if space == SpaceId::Data {
+                self.note_length(became, bytes);
             }
             for carried in carried.into_each() {
                 match became {
@@ -276,6 +280,22 @@ impl Connection {
                     Became::Lost(..) | Became::Repeated => self.on_carried_lost(space, carried),
                 }
             }
+        }
+        let by_chance = self.recovery.timeouts_by_chance(SizeSearch::FALSE_ALARM);
+        if self.mtu.on_fates(by_chance, now) {
+            self.follow_mtu();
+        }
+    }
+
+    /// What became of a packet of so many bytes may have been for its length.
+    fn note_length(&mut self, became: Became, bytes: u32) {
+        match became {
+            Became::Arrived => self.mtu.on_arrived(bytes),
+            Became::Lost(number, _) => {
+                let (next, _) = self.recovery.next_number(SpaceId::Data);
+                self.mtu.on_lost(number, bytes, next);
+            }
+            Became::Repeated => {}
         }
     }
 

@@ -135,11 +135,11 @@ impl Log {
         Some(logged)
     }
 
-    /// The packet is lost, but may be late only; what it carried.
-    pub(super) fn note_lost(&mut self, number: u64) -> Option<Load> {
+    /// The packet is lost, but may be late only; its bytes, and what it carried.
+    pub(super) fn note_lost(&mut self, number: u64) -> Option<(u32, Load)> {
         let logged = self.packets.get_mut(number)?;
         logged.lost = true;
-        Some(logged.sent.carried.clone())
+        Some((logged.sent.bytes, logged.sent.carried.clone()))
     }
 
     /// What the oldest packets in flight carried that ask for an acknowledgment.
@@ -166,7 +166,7 @@ mod tests {
             let snapshot = Snapshot::at(Instant::ZERO);
             log.push(Logged { sent, at: Instant::ZERO, snapshot, lost: false });
         }
-        assert!(log.note_lost(0).is_some_and(|load| !load.is_empty()));
+        assert!(log.note_lost(0).is_some_and(|(_, load)| !load.is_empty()));
         let repeated: Vec<Carried> = log.oldest(1).into_each().collect();
         assert_eq!(repeated, [Carried::NewCid(1)]);
     }

@@ -28,13 +28,19 @@ pub(crate) struct Mtu {
     doubtful: bool,
     /// A probe's loss began an episode of which congestion control has not heard.
     withheld: bool,
+    /// Round trips in which datagrams longer than [`BASE`] were lost, since one arrived. What is short may pass
+    /// all the while: no timeout tells of such a path.
+    lost_rounds: u32,
+    /// The first packet that left in another of these round trips.
+    round_from: u64,
 }
 
 impl Mtu {
     /// `most`: what is configured.
     pub(crate) fn new(most: u16) -> Mtu {
         let search = SizeSearch::new(BASE, most.max(BASE), MAX_LOSSES);
-        Mtu { search, probe: None, doubtful: false, withheld: false }
+        let (probe, doubtful, withheld) = (None, false, false);
+        Mtu { search, probe, doubtful, withheld, lost_rounds: 0, round_from: 0 }
     }
 
     /// Bytes of a datagram that pass.
@@ -109,13 +115,40 @@ impl Mtu {
         if self.probe.take().is_some() {
             self.search.on_timeout(now);
         }
-        let fell = SizeSearch::is_black_hole(in_a_row, by_chance) && self.size() > BASE;
-        if fell {
+        self.fall_if_black_hole(in_a_row, by_chance, now)
+    }
+
+    /// A packet of so many bytes has arrived.
+    pub(crate) fn on_arrived(&mut self, bytes: u32) {
+        if bytes > u32::from(BASE) {
+            self.lost_rounds = 0;
+        }
+    }
+
+    /// Packet `number`, of so many bytes, is lost; `next` leaves next.
+    pub(crate) fn on_lost(&mut self, number: u64, bytes: u32, next: u64) {
+        // A probe is longer than what passes.
+        let is_long = bytes > u32::from(BASE) && bytes <= u32::from(self.size());
+        if is_long && number >= self.round_from {
+            self.lost_rounds += 1;
+            self.round_from = next;
+        }
+    }
+
+    /// What became of packets was told. `by_chance`, and what it returns, as of [`Self::on_timeout`].
+    pub(crate) fn on_fates(&mut self, by_chance: u32, now: Instant) -> bool {
+        self.fall_if_black_hole(self.lost_rounds, by_chance, now)
+    }
+
+    fn fall_if_black_hole(&mut self, in_a_row: u32, by_chance: u32, now: Instant) -> bool {
+        let falls = SizeSearch::is_black_hole(in_a_row, by_chance) && self.size() > BASE;
+        if falls {
             self.search.set(BASE);
             self.search.begin(now);
             self.doubtful = true;
+            self.lost_rounds = 0;
         }
-        fell
+        falls
     }
 }
 
@@ -189,5 +222,27 @@ mod tests {
         assert!(!mtu.on_timeout(1, 0, now));
         assert_eq!(mtu.wanted(now), None);
         assert_eq!(mtu.wanted(Instant::from_secs(2)), Some(1_452));
+    }
+
+    #[test]
+    fn datagrams_that_are_lost_round_after_round_are_too_long_unless_one_arrives() {
+        let (mut mtu, now) = (Mtu::new(1_452), Instant::from_secs(1));
+        mtu.begin(65_527, now);
+        mtu.on_sent(0, 1_452);
+        assert!(mtu.on_ack(|_| true, now));
+        for (arrives, falls) in [(true, false), (false, true)] {
+            for round in 1..4 {
+                // Those of one round trip count once, and what is short or a probe does not.
+                for number in [10 * round, 10 * round + 1] {
+                    mtu.on_lost(number, 1_400, 10 * round + 5);
+                }
+                mtu.on_lost(10 * round + 6, 1_200, 10 * round + 7);
+                mtu.on_lost(10 * round + 8, 2_000, 10 * round + 9);
+                mtu.on_arrived(if arrives && round == 3 { 1_400 } else { 40 });
+                assert_eq!(mtu.on_fates(0, now), falls && round == 3, "round {round}");
+            }
+            mtu.round_from = 0;
+        }
+        assert_eq!((mtu.size(), mtu.wanted(now)), (BASE, Some(1_452)));
     }
 }

@@ -42,6 +42,8 @@ const REPEATED: usize = 2;
 pub(crate) struct Fate {
     pub(crate) space: SpaceId,
     pub(crate) became: Became,
+    /// Bytes of the packet; 0: not of one.
+    pub(crate) bytes: u32,
     pub(crate) carried: Load,
 }
 
@@ -220,7 +222,7 @@ impl Recovery {
         for number in numbers {
             if let Some(logged) = log.remove(number) {
                 let carried = logged.sent.carried;
-                self.fates.push_back(Fate { space, became: Became::Repeated, carried });
+                self.fates.push_back(Fate { space, became: Became::Repeated, bytes: 0, carried });
             }
         }
     }
@@ -295,7 +297,7 @@ impl Recovery {
         let by_tack = space == SpaceId::Data && self.is_tack();
         let carried = self.logs[space as usize].oldest(if by_tack { 1 } else { REPEATED });
         if !carried.is_empty() {
-            self.fates.push_back(Fate { space, became: Became::Repeated, carried });
+            self.fates.push_back(Fate { space, became: Became::Repeated, bytes: 0, carried });
         }
     }
 

@@ -292,9 +292,11 @@ impl Connection {
         timers.into_iter().chain(silence).flatten().min()
     }
 
-    /// When the peer is to be asked for a sign of life; what was asked already is repeated by recovery.
+    /// When the peer is to be asked for a sign of life; what was asked already is repeated by recovery, whose timer
+    /// begins anew with whatever asks: it would never expire beside a keep-alive that is sooner.
     fn keep_alive_at(&self) -> Option<Instant> {
-        let after = self.config.keep_alive.filter(|_| self.confirmed && self.heard_since_asking)?;
+        let asks = self.heard_since_asking && self.recovery.in_flight() == 0;
+        let after = self.config.keep_alive.filter(|_| self.confirmed && asks)?;
         (self.spaces[SpaceId::Data as usize].probes == 0).then_some(self.idle_since + after)
     }
 

@@ -11,6 +11,7 @@ mod quinn;
 mod seeds;
 mod speech;
 mod tls;
+mod trouble;
 mod world;
 
 use std::ops::Range;
@@ -29,6 +30,7 @@ use path::Path;
 use quinn::{Quinn, is_quinn_s};
 use seeds::seeds;
 use speech::Script;
+use trouble::Trouble;
 use world::World;
 
 /// Failures after which no more are looked for.
@@ -229,4 +231,43 @@ fn the_end_of_the_handshake_is_repeated_though_data_that_the_server_cannot_read_
         let config = Config { idle_timeout: Some(Duration::from_secs(30)), ..Config::default() };
         [Box::new(Ours::new(config, seed)), Box::new(Quinn::new(true, seed))]
     });
+}
+
+/// A conversation of two of ours in trouble: blackouts and sleep last as long at most.
+fn converse_in_trouble(seed: u64, [blackout, sleep]: [Duration; 2]) {
+    let mut rng = Pcg64::seed_from_u64(seed);
+    let (streams, most) = (rng.random_range(1..12), rng.random_range(1..60_000));
+    let script = Script { seed, streams, most, quits: 0.0 };
+    let mut end = |seed| {
+        let limits = Config { idle_timeout: None, ..Config::default() };
+        let congestion = *Algorithm::ALL.choose(&mut rng).unwrap();
+        let max_udp_payload = rng.random_range(1_200..9_000);
+        let tack = limits.tack.filter(|_| rng.random_bool(0.6));
+        Box::new(Ours::new(Config { congestion, max_udp_payload, tack, ..limits }, seed))
+    };
+    let ends: [Box<dyn End>; 2] = [end(seed), end(seed + (1 << 40))];
+    World::new(script, Trouble::of(seed, [blackout, sleep]), ends).run();
+}
+
+const SECONDS: [Duration; 2] = [Duration::from_secs(20), Duration::from_secs(10)];
+const HOURS: [Duration; 2] = [Duration::from_secs(60), Duration::from_secs(5 * 3_600)];
+
+#[test]
+fn what_was_said_arrives_after_blackouts_moves_and_sleep_on_a_path_that_became_narrow() {
+    run_all(seeds(240), |seed| converse_in_trouble(seed, SECONDS));
+}
+
+#[test]
+fn ends_that_wait_for_ever_go_on_where_they_were_after_hours_of_sleep() {
+    run_all(seeds(120), |seed| converse_in_trouble(seed, HOURS));
+}
+
+#[test]
+fn a_path_that_has_become_narrow_is_found_out_though_what_is_short_passes_all_the_while() {
+    run_all(662..663, |seed| converse_in_trouble(seed, SECONDS));
+}
+
+#[test]
+fn what_is_lost_is_probed_for_though_both_ends_keep_the_connection_alive_meanwhile() {
+    run_all(246..247, |seed| converse_in_trouble(seed, SECONDS));
 }

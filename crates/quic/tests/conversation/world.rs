@@ -14,6 +14,8 @@ const MAX_STEPS: usize = 400_000;
 const PATIENCE: Duration = Duration::from_secs(300);
 /// With which streams are given up, by whoever does it.
 const QUIT: u64 = 40;
+/// Datagrams that wait for an end that is asleep; of more, the last are lost.
+const SOCKET: usize = 64;
 /// Of datagrams there is one stream, so to speak, in each direction.
 const DATAGRAMS: u64 = 1 << 40;
 
@@ -45,6 +47,14 @@ pub(crate) trait Fate: std::fmt::Debug {
     /// What an end does now.
     fn acts(&mut self) -> Option<(usize, Act)> {
         None
+    }
+    /// Until when an end's host is asleep: it runs no timer, and what arrives waits for it.
+    fn sleeps(&self, _who: usize, _now: Instant) -> Option<Instant> {
+        None
+    }
+    /// How much longer than others a conversation may take.
+    fn patience(&self) -> Duration {
+        Duration::ZERO
     }
 }
 
@@ -92,14 +102,17 @@ impl<F: Fate> World<F> {
                 self.act(who, act, now);
             }
             for who in 0..2 {
-                self.talk(who, now);
-                self.send(who, now);
+                if self.fate.sleeps(who, now).is_none() {
+                    self.talk(who, now);
+                    self.send(who, now);
+                }
             }
             if self.speakers.iter().all(|s| s.hearings.values().all(|h| h.ended)) {
                 return now;
             }
             now = self.step(now);
-            assert!(now < Instant::ZERO + PATIENCE, "it takes too long\n{}", self.describe());
+            let patience = PATIENCE + self.fate.patience();
+            assert!(now < Instant::ZERO + patience, "it takes too long\n{}", self.describe());
         }
         panic!("it does not come to an end\n{}", self.describe());
     }
@@ -124,22 +137,43 @@ impl<F: Fate> World<F> {
 
     /// The next thing happens.
     fn step(&mut self, now: Instant) -> Instant {
+        self.wait_for_sleepers(now);
+        let woken = [0, 1].map(|who| self.fate.sleeps(who, now));
         let [a, b] = &mut self.speakers;
-        let timers = [a.end.deadline(), b.end.deadline()];
+        let later = |at: Option<Instant>, until: Option<Instant>| at.max(until);
+        let timers = [later(a.end.deadline(), woken[0]), later(b.end.deadline(), woken[1])];
         let arrival = self.wire.first_key_value().map(|((at, _), _)| *at);
         let next = timers.into_iter().chain([arrival]).flatten().min();
         let Some(next) = next else { panic!("nothing will ever happen\n{}", self.describe()) };
         let now = now.max(next);
+        self.wait_for_sleepers(now);
         while let Some(first) = self.wire.first_entry().filter(|e| e.key().0 <= now) {
             let (to, from, mut datagram) = first.remove();
             self.speakers[to].end.handle(from, &mut datagram, now);
         }
-        for speaker in &mut self.speakers {
-            if speaker.end.deadline().is_some_and(|at| at <= now) {
+        for (who, speaker) in self.speakers.iter_mut().enumerate() {
+            let is_awake = self.fate.sleeps(who, now).is_none();
+            if is_awake && speaker.end.deadline().is_some_and(|at| at <= now) {
                 speaker.end.handle_timeout(now);
             }
         }
         now
+    }
+
+    /// What has arrived for an end that is asleep is read when it wakes, as much as a socket keeps.
+    fn wait_for_sleepers(&mut self, now: Instant) {
+        for who in 0..2 {
+            let Some(until) = self.fate.sleeps(who, now) else { continue };
+            let due = self.wire.range(..=(now, u64::MAX)).filter(|(_, (to, ..))| *to == who);
+            let due: Vec<_> = due.map(|(key, _)| *key).collect();
+            for key in due {
+                let arrived = self.wire.remove(&key).expect("it was found");
+                let waits = self.wire.range((until, 0)..=(until, u64::MAX)).count();
+                if waits < SOCKET {
+                    self.wire.insert((until, key.1), arrived);
+                }
+            }
+        }
     }
 
     fn send(&mut self, who: usize, now: Instant) {

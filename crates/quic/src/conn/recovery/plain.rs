@@ -13,7 +13,7 @@ use tack_cc::{RateSample, RateSource};
 use tack_transport::Departure;
 use tack_units::Instant;
 
-use super::{Became, Fate, GRANULARITY, Heard, INITIAL_RTT, MAX_BACKOFF, MAX_PTO, Recovery};
+use super::{Became, Fate, GRANULARITY, Heard, INITIAL_RTT, MAX_BACKOFF, MAX_PTO, Recovery, Sent};
 use crate::conn::space::SpaceId;
 use crate::seen::LossReason;
 
@@ -78,8 +78,8 @@ impl Recovery {
                 }
                 acked.acked_bytes += bytes;
             }
-            let carried = logged.sent.carried;
-            self.fates.push_back(Fate { space, became: Became::Arrived, carried });
+            let Sent { bytes, carried, .. } = logged.sent;
+            self.fates.push_back(Fate { space, became: Became::Arrived, bytes, carried });
         }
         if let Some((number, at)) = newest {
             if !self.peer_may_be_blocked {
@@ -158,8 +158,9 @@ impl Recovery {
                 acked.lost_bytes += u64::from(logged.sent.bytes);
                 acked.lost_sent_at = acked.lost_sent_at.max(Some(logged.at));
             }
-            let carried = logged.sent.carried;
-            self.fates.push_back(Fate { space, became: Became::Lost(number, reason), carried });
+            let Sent { bytes, carried, .. } = logged.sent;
+            let became = Became::Lost(number, reason);
+            self.fates.push_back(Fate { space, became, bytes, carried });
         }
         let news = acked.lost_sent_at.filter(|_| space == SpaceId::Data);
         if news.is_some_and(|at| self.episode.is_none_or(|began| at > began)) {

@@ -61,12 +61,12 @@ impl Recovery {
         let Some(tack) = &mut self.tack else { return Ok(()) };
         let log = &mut self.logs[SpaceId::Data as usize];
         while let Some(fate) = tack.poll_fate() {
-            let (became, carried) = match fate {
+            let (became, sent) = match fate {
                 tack::Fate::Arrived(pkt_seq) => {
                     let logged = log.remove(pkt_seq - 1);
                     let marked = logged.as_ref().is_some_and(|logged| logged.sent.marked);
                     self.marked += u64::from(marked && pkt_seq > self.marked_from);
-                    (Became::Arrived, logged.map(|logged| logged.sent.carried))
+                    (Became::Arrived, logged.map(|logged| (logged.sent.bytes, logged.sent.carried)))
                 }
                 // It may be late only, and then what it carried has arrived.
                 tack::Fate::Lost(pkt_seq) => {
@@ -78,8 +78,8 @@ impl Recovery {
                     return Err(Violation::of_protocol(reason));
                 }
             };
-            let carried = carried.unwrap_or_default();
-            self.fates.push_back(Fate { space: SpaceId::Data, became, carried });
+            let (bytes, carried) = sent.unwrap_or_default();
+            self.fates.push_back(Fate { space: SpaceId::Data, became, bytes, carried });
         }
         let forgotten = tack.forgotten_below().saturating_sub(1);
         while let Some(number) = log.packets.first().filter(|number| *number < forgotten) {

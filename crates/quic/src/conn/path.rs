@@ -10,7 +10,7 @@ use super::mtu::BASE;
 /// What may be sent to an address that is not validated, in what came from it.
 const AMPLIFICATION: u64 = 3;
 /// Responses that wait; a peer that asks for more at once gets the last ones.
-const MAX_RESPONSES: usize = 4;
+pub(super) const MAX_RESPONSES: usize = 4;
 
 /// Where the peer was before.
 #[derive(Debug)]
@@ -162,8 +162,16 @@ impl Path {
     }
 
     pub(crate) fn owes(&self) -> bool {
-        let here = self.responses.iter().any(|response| response.to == self.remote);
-        here || self.challenge.as_ref().is_some_and(|c| c.owed)
+        self.owes_challenge() || self.owes_response()
+    }
+
+    pub(crate) fn owes_challenge(&self) -> bool {
+        self.challenge.as_ref().is_some_and(|challenge| challenge.owed)
+    }
+
+    /// One that goes where everything goes.
+    pub(crate) fn owes_response(&self) -> bool {
+        self.responses.iter().any(|response| response.to == self.remote)
     }
 
     /// The next response that goes where everything goes.

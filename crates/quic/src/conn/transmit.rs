@@ -10,6 +10,7 @@ use tack_units::Instant;
 
 use super::acks::{LEAST_DATA_ROOM, LEAST_ROOM};
 use super::mtu::BASE;
+use super::path::MAX_RESPONSES;
 use super::recovery::Sent;
 use super::space::{Carried, Load, SpaceId};
 use super::{Connection, Datagram, State};
@@ -134,7 +135,7 @@ impl Connection {
     /// The peer asks whether it would be heard at another address: it is told so there, under an ID that
     /// nobody else has seen [RFC 9000 §8.2.2, §9.5].
     fn answer_elsewhere(&mut self, out: &mut Vec<u8>, now: Instant) -> Option<Datagram> {
-        if self.one_rtt.is_none() || self.is_ending() {
+        if self.one_rtt.is_none() || self.is_ending() || !self.may_answer() {
             return None;
         }
         let response = self.path.take_response_elsewhere()?;
@@ -145,6 +146,18 @@ impl Connection {
         let least = if response.full { FULL } else { 0 };
         self.seal(payload, least, out, now);
         Some(Datagram { to: response.to, ecn: 0, is_data: false })
+    }
+
+    /// Answers to challenges have to leave when the window is full as well, for it may be full of what was lost
+    /// where this side was before; but who acknowledges nothing gets only a few beyond it [RFC 9000 §8.2.2].
+    fn may_answer(&self) -> bool {
+        let beyond = (MAX_RESPONSES * FULL) as u64;
+        self.recovery.in_flight() < self.congestion.window().saturating_add(beyond)
+    }
+
+    /// Something about the path may leave.
+    fn owes_path(&self) -> bool {
+        self.path.owes_challenge() || self.path.owes_response() && self.may_answer()
     }
 
     /// Bytes of a datagram that may leave.

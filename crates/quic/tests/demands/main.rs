@@ -2,6 +2,7 @@
 //! demands is `docs/quic-requirements.md`, whose tests are looked for here.
 
 mod early;
+mod floods;
 mod frames;
 mod ids;
 mod keys;

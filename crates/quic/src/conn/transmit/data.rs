@@ -55,7 +55,7 @@ impl Connection {
         }
         let probes = self.spaces[DATA].probes > 0;
         let wants = self.wants_data();
-        if wants && (probes || self.may_send(self.waiting(), now)) || self.path.owes() {
+        if wants && (probes || self.may_send(self.waiting(), now)) || self.owes_path() {
             // In front of stream data, which fills what is left. A datagram has its own length.
             if self.datagrams_out.is_empty() && !self.is_whole_repair(room) {
                 self.put_piggyback(room, &mut payload, now);

@@ -134,18 +134,35 @@ impl Builder {
             quic.look();
         }
         let handle = start(Link::Udp(socket), quic, Clock::start(), false, tapped)?;
-        Ok(Endpoint { handle, socket: self.socket, connect_timeout: self.connect_timeout })
+        let (socket, connect_timeout) = (self.socket, self.connect_timeout);
+        let door = Arc::new(Door(handle.clone()));
+        Ok(Endpoint { handle, _door: door, socket, connect_timeout })
     }
 }
 
 /// One UDP socket with any number of connections behind it. Clones are the same endpoint.
 ///
-/// The socket lives until the last clone, connection and stream is dropped and the peers know.
+/// The socket lives until the last clone, connection and stream is dropped and the peers know. With the last clone
+/// nobody can accept connections any more: no others are taken in, and those that wait for it are refused.
 #[derive(Clone, Debug)]
 pub struct Endpoint {
     handle: Handle<Quic>,
+    _door: Arc<Door>,
     socket: SocketConfig,
     connect_timeout: Option<Duration>,
+}
+
+/// Through which others come in, as long as somebody may accept them.
+#[derive(Debug)]
+struct Door(Handle<Quic>);
+
+impl Drop for Door {
+    fn drop(&mut self) {
+        let shared = &self.0.0;
+        let mut state = shared.lock();
+        state.host.stop_listening(shared.clock.now());
+        state.settle(shared);
+    }
 }
 
 impl Endpoint {

@@ -1,6 +1,7 @@
 //! QUIC on loopback: streams, datagrams, ends, moved clients, stock peers, strangers.
 #![cfg(feature = "quic")]
 
+mod dropped;
 mod early;
 mod ends;
 mod stock;

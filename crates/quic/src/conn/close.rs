@@ -78,6 +78,11 @@ impl Connection {
         self.end(Some(notice), ConnectionError::Violation { code, reason }, now);
     }
 
+    /// There is nobody who would accept the connection.
+    pub(crate) fn refuse(&mut self, now: Instant) {
+        self.fail(Violation::new(code::CONNECTION_REFUSED, "nobody accepts connections"), now);
+    }
+
     /// CONNECTION_CLOSE came.
     pub(super) fn on_close(&mut self, close: &Close<'_>, now: Instant) {
         let (code, reason) =

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use rustls::Side;
 use tack_transport::Ecn;
 use tack_units::Instant;
 
@@ -26,6 +27,22 @@ const LEAST_RESET: usize = 21;
 const LEAST_MADE_UP: usize = 8;
 
 impl Endpoint {
+    /// Nobody can [accept](Self::accept) a connection any more: others are taken in no more, and those that wait
+    /// to be accepted are refused [RFC 9000 §20.1].
+    pub fn stop_listening(&mut self, now: Instant) {
+        self.listen = None;
+        self.arrived.clear();
+        let unheld = self.connections.iter_mut().filter(|(_, entry)| !entry.is_held);
+        let mut refused = Vec::new();
+        for (number, entry) in unheld {
+            if entry.conn.side() == Side::Server && !entry.conn.is_leaving() {
+                entry.conn.refuse(now);
+                refused.push(*number);
+            }
+        }
+        refused.into_iter().for_each(|number| self.touch(number));
+    }
+
     /// What may be a client's first datagram. `None`: it is none, or is not taken in, or not yet.
     pub(super) fn admit_first(
         &mut self,

@@ -396,3 +396,37 @@ fn what_another_runtime_waits_for_ends_with_that_of_the_endpoint() {
         soon(client.wait_idle()).await;
     });
 }
+
+/// Its timers are overdue by then, and what they wait for lies in the socket.
+#[tokio::test]
+async fn a_host_that_was_away_reads_what_came_before_it_takes_anything_for_lost() {
+    let (tell, told) = std::sync::mpsc::channel();
+    let peer = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let listener = TackListener::bind_plain(loopback()).unwrap();
+            tell.send(listener.local_addr()).unwrap();
+            let (mut stream, _) = soon(listener.accept()).await.unwrap();
+            let mut got = Vec::new();
+            soon(stream.read_to_end(&mut got)).await.unwrap();
+            got.len()
+        })
+    });
+    let mut stream = soon(TackStream::connect_plain(told.recv().unwrap())).await.unwrap();
+    stream.write_all(&bytes(10_000)).await.unwrap();
+    for _ in 0..3 {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        stream.write_all(&bytes(10_000)).await.unwrap();
+        std::thread::sleep(Duration::from_millis(600));
+        stream.write_all(&bytes(10_000)).await.unwrap();
+    }
+    stream.shutdown().await.unwrap();
+    soon(stream.finished()).await.unwrap();
+    let counters = stream.info().counters;
+    assert_eq!(
+        (counters.timeouts, counters.probes, counters.retransmissions),
+        (0, 0, 0),
+        "{counters:?}"
+    );
+    assert_eq!(peer.join().unwrap(), 70_000);
+}

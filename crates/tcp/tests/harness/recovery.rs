@@ -147,6 +147,19 @@ fn within_udp_no_outage_ends_tack_and_over_ip_only_a_long_one_does() {
     }
 }
 
+/// Twenty flows that start together into a queue of a few packets meet this; three timeouts ended TACK for each.
+#[test]
+fn within_udp_silence_before_the_first_sign_of_tack_does_not_end_it_either() {
+    let mut pipes = path(Rate::from_mbps(10), RTT, 1.0);
+    pipes[0].blackouts = vec![Instant::ZERO + RTT * 3 / 4..Instant::from_secs(20)];
+    let conn = ConnConfig::default();
+    let mut bulk = Bulk::new(WorldConfig::new(1, pipes), conn.clone(), conn, 1 << 40);
+    bulk.run(Instant::from_secs(60));
+    let info = bulk.info();
+    assert_eq!(info.mode, Mode::Tack);
+    assert!(info.counters.segments_sent > 10_000, "{:?}", info.counters);
+}
+
 /// Loss of both ways that makes eight timeouts in a row of chance.
 #[test]
 fn a_path_that_loses_half_of_all_packets_does_not_end_tack() {

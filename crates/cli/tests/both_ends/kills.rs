@@ -97,10 +97,13 @@ impl Bedlam {
 
     fn listen(&mut self) {
         let line = format!("recv --keep -q --open -p {} -B 127.0.0.1", self.port);
-        let mut command = tack(&self.home, &line);
-        let receiver = Listening(command.arg(self.inbox()).spawn().unwrap());
-        // It listens once nobody else can.
+        let start = || Listening(tack(&self.home, &line).arg(self.inbox()).spawn().unwrap());
+        let mut receiver = start();
+        // It listens once nobody else can, unless whoever tries was there first.
         while UdpSocket::bind(("127.0.0.1", self.port)).is_ok() {
+            if receiver.0.try_wait().unwrap().is_some() {
+                receiver = start();
+            }
             thread::sleep(Duration::from_millis(5));
         }
         // Whom everybody has met before, so that nobody has to be asked.

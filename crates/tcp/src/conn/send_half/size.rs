@@ -93,12 +93,7 @@ impl SendHalf {
     /// A timeout: was the segment at the head too long for a path that says nothing? True if it is
     /// believed to be.
     pub(super) fn suspect_packet_size(&mut self, in_a_row: u32, now: Instant) -> bool {
-        let head = self.recovery.next_lost(now).unwrap_or(0..0);
-        if self.mtu.acquits(head.start) {
-            self.follow_mtu();
-            return false;
-        }
-        let head = head.end - head.start;
+        let head = self.recovery.next_lost(now).map_or(0, |head| head.end - head.start);
         let former = self.mtu.mss();
         let mss = u64::from(self.mtu.mss());
         let size = (head + mss).saturating_sub(u64::from(self.payload_mss()));

@@ -9,9 +9,9 @@
 //! told by the host       a router said "too big", or another connection found out: mss falls at
 //!                        once, and what is outstanding and longer is cut anew
 //! black hole             timeouts in a row with a long segment at the head: mss falls to what fits
-//!                        1280 bytes, then 576 (IPv4); the search begins. If acknowledgments show that
-//!                        short segments are lost as well before it found anything, it was no hole: mss
-//!                        is what it was
+//!                        1280 bytes, then 576 (IPv4); the search begins. If TACKs show that short
+//!                        segments are lost as well before it found anything, it was no hole: mss is
+//!                        what it was
 //! search                 one segment of new data is longer ([`SizeSearch`] says by how much)
 //!   acknowledged         mss rises to it
 //!   lost, twice          high falls to it; it says nothing of congestion [RFC 4821 §7.6]
@@ -196,9 +196,9 @@ impl PathMtu {
         self.doubt = (self.acquittals < MOST_ACQUITTALS).then_some(Doubt { mss, from: snd_nxt });
     }
 
-    /// Acknowledgments show that what begins at `seq` was lost. True if it is short, and tells that timeouts were
-    /// those of a queue too full: the MSS is what it was. A timeout tells nothing: where packets are only late,
-    /// each change of size sends all of them once more.
+    /// A receiver of TACK's says that what begins at `seq` was lost. True if it is short, and tells that timeouts
+    /// were those of a queue too full: the MSS is what it was. What plain TCP takes for lost may only be late, and
+    /// each change of size sends all of it once more.
     pub(crate) fn acquits(&mut self, seq: u64) -> bool {
         if self.probe.as_ref().is_some_and(|probe| probe.text.contains(&seq)) {
             return false;

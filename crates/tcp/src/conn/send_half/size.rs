@@ -121,6 +121,7 @@ impl SendHalf {
         }
         if let Some(lost) = self.recovery.next_lost(now)
             && !self.mtu.on_lost(lost.start, now)
+            && self.recovery.is_tack()
             && self.mtu.acquits(lost.start)
         {
             self.follow_mtu();

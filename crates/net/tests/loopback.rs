@@ -399,6 +399,7 @@ fn what_another_runtime_waits_for_ends_with_that_of_the_endpoint() {
 
 /// Its timers are overdue by then, and what they wait for lies in the socket.
 #[tokio::test]
+#[allow(clippy::disallowed_methods, reason = "it stands still in real time")]
 async fn a_host_that_was_away_reads_what_came_before_it_takes_anything_for_lost() {
     let (tell, told) = std::sync::mpsc::channel();
     let peer = std::thread::spawn(move || {

@@ -235,14 +235,12 @@ impl PathMtu {
         true
     }
 
-    /// What begins at `seq` is lost, or sent again. True: it is the probe.
-    pub(crate) fn on_lost(&mut self, seq: u64, now: Instant) -> bool {
-        let probe = self.probe.take_if(|probe| probe.text.contains(&seq));
-        if let Some(probe) = &probe {
+    /// What begins at `seq` is lost, or sent again.
+    pub(crate) fn on_lost(&mut self, seq: u64, now: Instant) {
+        if let Some(probe) = self.probe.take_if(|probe| probe.text.contains(&seq)) {
             self.excuse = Some(probe.text.end - probe.text.start);
             self.search.try_again(probe.mss, now);
         }
-        probe.is_some()
     }
 
     /// The losses reported are those of a probe, and nothing else: only then do they tell of its

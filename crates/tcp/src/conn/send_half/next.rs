@@ -241,7 +241,7 @@ impl SendHalf {
         let range = span.seq..span.seq + len;
         match next.probe {
             Some(mss) => self.mtu.on_probe_sent(mss, range.clone()),
-            None if again => _ = self.mtu.on_lost(range.start, now),
+            None if again => self.mtu.on_lost(range.start, now),
             None => {}
         }
         let mut flags = self.ecn.flags(!again);

@@ -119,12 +119,11 @@ impl SendHalf {
         if acked.lost_bytes == 0 {
             return;
         }
-        if let Some(lost) = self.recovery.next_lost(now)
-            && !self.mtu.on_lost(lost.start, now)
-            && self.recovery.is_tack()
-            && self.mtu.acquits(lost.start)
-        {
-            self.follow_mtu();
+        if let Some(lost) = self.recovery.next_lost(now) {
+            if self.recovery.is_tack() && self.mtu.acquits(lost.start) {
+                self.follow_mtu();
+            }
+            self.mtu.on_lost(lost.start, now);
         }
         if self.mtu.excuses(acked.lost_bytes, now) {
             (acked.lost_bytes, acked.recovery_started) = (0, false);

@@ -121,6 +121,18 @@ local function has(flags, mask)
     return math.floor(flags / mask) % 2 == 1
 end
 
+-- Gaps to the end of a body, and what is left over.
+local function dissect_gaps(r, range)
+    local said = ""
+    while not r.short and r.at < range:len() do
+        local largest, second = r.take(4, f.largest), r.take(4, f.second)
+        if not r.short then
+            said = said .. string.format(" lost %u..%u", second + 1, largest - 1)
+        end
+    end
+    return said
+end
+
 local function dissect_tack(r, range, tree)
     local version = r.take(1, f.version)
     if version ~= 2 then
@@ -155,7 +167,7 @@ local function dissect_tack(r, range, tree)
         end
         said = said .. string.format(" holes=%d", holes)
     end
-    return said
+    return said .. dissect_gaps(r, range)
 end
 
 local function dissect_body(kind, range, root)
@@ -164,12 +176,7 @@ local function dissect_body(kind, range, root)
     if kind == 1 then
         said = dissect_tack(r, range, tree)
     elseif kind == 2 then
-        repeat
-            local largest, second = r.take(4, f.largest), r.take(4, f.second)
-            if not r.short then
-                said = said .. string.format(" lost %u..%u", second + 1, largest - 1)
-            end
-        until r.short or r.at == range:len()
+        said = dissect_gaps(r, range)
     elseif kind == 4 then
         r.take(1, f.version)
         r.take(1, f.bflags)

@@ -87,12 +87,13 @@ pub fn tack_body(data: &[u8]) -> bool {
     assert_eq!((tack.cum_ack, tack.window), (context.cum_ack, context.window));
     // A list costs the peer the bytes it costs us, behind what is always there and its count.
     assert!(tack.holes.len() <= body.len().saturating_sub(TACK_LEAST_LEN + 10) / 8);
+    assert!(tack.lost.len() <= body.len().saturating_sub(TACK_LEAST_LEN) / 8);
     for hole in &tack.holes {
         assert!(tack.cum_ack <= hole.start && hole.start < hole.end && hole.end <= tack.rcv_high);
     }
     let mut bytes = Vec::new();
     emit_tack(&tack, context.isn, &mut bytes);
-    assert!(bytes.len() <= TACK_MOST_LEN + 8 * tack.holes.len());
+    assert!(bytes.len() <= TACK_MOST_LEN + 8 * (tack.holes.len() + tack.lost.len()));
     assert_eq!(parse_tack(&bytes, &context).as_ref(), Ok::<&Tack, _>(&tack));
     true
 }

@@ -6,6 +6,7 @@
 pub mod metrics;
 pub mod pcapng;
 pub mod qlog;
+mod said;
 
 use std::fs::File;
 use std::io::{self, BufWriter};

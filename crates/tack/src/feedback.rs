@@ -48,6 +48,9 @@ pub struct Tack {
     pub holes: Vec<Range<u64>>,
     /// `holes` names every hole below `rcv_high`: what it does not name has arrived.
     pub holes_complete: bool,
+    /// Packets with PKT.SEQ in these gaps are lost, as a loss IACK tells ([`IackReason::Loss`]): this TACK
+    /// leaves in its place.
+    pub lost: Vec<Range<u64>>,
     /// Holes that start below this are lost; any that is listed from here on may be reordering yet
     /// ([`RbbPolicy::Every`](crate::RbbPolicy::Every)).
     pub settled_below: u64,

@@ -63,7 +63,7 @@
 //! | what became of it | [`Sender::next_lost`]: send that range | [`Sender::poll_fate`] of each packet |
 //! | [`Tack::holes`] | lost, and filled some time | told until the floor has passed them: [`RbbPolicy::Every`] |
 //! | [`Buffer::rcv_nxt`] | the next byte expected | the floor; the host raises it once the sender knows, up to [`Receiver::settled_below`] |
-//! | a loss is told at once | by an IACK, whose packet says no more | by a TACK: [`Receiver::tells_loss`] |
+//! | a loss is told at once | by a TACK that names the packets: [`Tack::lost`] | by a TACK: [`Receiver::tells_loss`] |
 //! | packets that ask for nothing | have no PKT.SEQ | [`Receiver::on_unasked`] |
 //!
 //! `examples/toy_quic` hosts that.

@@ -50,11 +50,11 @@ pub enum StartupAcks {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RbbPolicy {
     /// One hole, until Eq. 5 comes near (`receiver/report.rs` says how near) or one of them was
-    /// announced in vain; then every hole up to the MSS.
+    /// announced in vain; then every hole up to the MSS. A loss is told by a TACK in an IACK's place.
     OnDemand,
-    /// Always every hole up to the MSS ("TACK-rich").
+    /// Always every hole up to the MSS ("TACK-rich"), and IACKs that tell of losses beside the TACKs.
     Rich,
-    /// Always `Q` holes ("TACK-poor" at 1).
+    /// Always `Q` holes ("TACK-poor" at 1), and such IACKs.
     Poor(u32),
     /// Every hole once, also one that has not settled: where holes are never filled, what is
     /// not a hole is the only word that it has arrived. A loss is told by a TACK in an IACK's place: that says

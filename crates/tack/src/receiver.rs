@@ -126,6 +126,8 @@ pub struct Receiver {
     /// `rcv_high` after the last arrival.
     rcv_high: Option<u64>,
     counter: u32,
+    /// When a TACK last listed more than one hole.
+    listed_at: Option<Instant>,
     duplicates: u32,
     unheard: Unheard,
     rho_prime: f64,
@@ -148,6 +150,7 @@ impl Receiver {
             window: WindowWatch::new(params.mss),
             rcv_high: None,
             counter: 0,
+            listed_at: None,
             duplicates: 0,
             unheard: Unheard::default(),
             rho_prime: 0.0,
@@ -238,9 +241,12 @@ impl Receiver {
     pub fn poll(&mut self, buffer: Buffer<'_>, max_holes: usize, now: Instant) -> Option<Feedback> {
         let feedback = match self.poll_reason(max_holes, now) {
             // It is the TACK that the packets before were waiting for.
-            Some(IackReason::Loss { .. }) if self.tells_loss_by_tack() => {
+            Some(IackReason::Loss { gaps }) if self.tells_loss_by_tack() => {
                 self.schedule_anew().demand(now);
-                Feedback::Tack(self.tack(buffer, max_holes, now))
+                // Where every hole is listed, those are of packets, too.
+                let lost = if self.params.rbb == RbbPolicy::Every { Vec::new() } else { gaps };
+                let max_holes = max_holes.saturating_sub(lost.len());
+                Feedback::Tack(Tack { lost, ..self.tack(buffer, max_holes, now) })
             }
             Some(reason) => {
                 Feedback::Iack(Iack { cum_ack: buffer.rcv_nxt, window: buffer.window, reason })
@@ -276,8 +282,12 @@ impl Receiver {
         // Holes ascend, and the oldest were announced first.
         let in_vain = !buffer.queued.is_empty() && buffer.rcv_nxt < old_below;
         let rho = self.data_loss.rho();
+        let max_holes = if self.lists_again(now) { max_holes } else { max_holes.min(1) };
         let room = report::room(self.params.rbb, max_holes, in_vain, rho, self.rho_prime, &link);
         let listed = report::report(buffer.rcv_nxt, buffer.queued, settled_below, room);
+        if listed.holes.len() > 1 {
+            self.listed_at = Some(now);
+        }
         let ahead = self.ahead();
         self.schedule_anew().on_tack(ahead, now);
         self.unheard.on_tack(alpha, rtt_min, now);
@@ -294,11 +304,19 @@ impl Receiver {
             rcv_high: buffer.rcv_high(),
             holes: listed.holes,
             holes_complete: listed.complete,
+            lost: Vec::new(),
             settled_below: announced,
             interval: self.schedule.alpha(),
             regime: self.schedule.regime(),
             duplicates: self.duplicates,
         }
+    }
+
+    /// Of TACKs that losses brought close together not each repeats the list, or a thin return path would carry
+    /// little else.
+    fn lists_again(&self, now: Instant) -> bool {
+        let again = |at| now + self.schedule.alpha() / 8 >= at + self.schedule.alpha();
+        self.params.rbb != RbbPolicy::OnDemand || self.listed_at.is_none_or(again)
     }
 
     fn link(&self) -> equations::Link {
@@ -359,9 +377,11 @@ impl Receiver {
         self.due.unwrap_or_else(anew)
     }
 
-    /// Where what is not a hole has arrived, a TACK says all that a loss IACK does.
+    /// A loss is told by a TACK with the rest of what is known, not by an IACK beside the TACKs. The paper's
+    /// policies have the paper's IACKs.
     fn tells_loss_by_tack(&self) -> bool {
-        self.params.rbb == RbbPolicy::Every && self.params.loss_iacks
+        let together = matches!(self.params.rbb, RbbPolicy::Every | RbbPolicy::OnDemand);
+        together && self.params.loss_iacks
     }
 
     /// What [`Self::poll`] says next tells of a loss, at `now`.

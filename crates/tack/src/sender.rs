@@ -133,6 +133,7 @@ impl<L: Records> Sender<L> {
         }
         if self.ack_loss.on_tack(tack.counter) == Age::Stale {
             let receipts = self.sent.acknowledge(tack.cum_ack, None);
+            self.lose_gaps(&tack.lost, &mut acked, now);
             return self.after(acked, receipts, now);
         }
         self.rho = tack.rho;
@@ -161,6 +162,7 @@ impl<L: Records> Sender<L> {
             acked.lost_bytes += self.sent.lose_hole(hole, largest, allows);
         }
         acked.lost_sent_at = lost.get().filter(|_| acked.lost_bytes > 0);
+        self.lose_gaps(&tack.lost, &mut acked, now);
         match self.tail_probe.on_tack(tack.cum_ack, largest, tack.duplicates, &self.ack_loss) {
             Some(Probed::Loss(bytes)) => acked.lost_bytes += bytes,
             Some(Probed::InVain) => self.timer.on_probe_in_vain(now),
@@ -223,16 +225,21 @@ impl<L: Records> Sender<L> {
         }
         let receipts = self.acknowledge(iack.cum_ack, &mut acked, now);
         if let IackReason::Loss { gaps } = &iack.reason {
-            let (guard, lost) = (self.guard(), Cell::new(None));
-            let allows = |s: &Segment| guard.judges(s, &lost, now);
-            let next = self.sent.next_pkt_seq();
-            // A gap lies below a packet that arrived, hence was sent.
-            for gap in gaps.iter().take(MAX_HOLES).filter(|gap| gap.end < next) {
-                acked.lost_bytes += self.sent.lose_packets(gap.clone(), allows);
-            }
-            acked.lost_sent_at = lost.get().filter(|_| acked.lost_bytes > 0);
+            self.lose_gaps(gaps, &mut acked, now);
         }
         self.after(acked, receipts, now)
+    }
+
+    /// The packets in these gaps are lost.
+    fn lose_gaps(&mut self, gaps: &[Range<u64>], acked: &mut Acked, now: Instant) {
+        let (guard, lost) = (self.guard(), Cell::new(acked.lost_sent_at));
+        let allows = |s: &Segment| guard.judges(s, &lost, now);
+        let next = self.sent.next_pkt_seq();
+        // A gap lies below a packet that arrived, hence was sent.
+        for gap in gaps.iter().take(MAX_HOLES).filter(|gap| gap.end < next) {
+            acked.lost_bytes += self.sent.lose_packets(gap.clone(), allows);
+        }
+        acked.lost_sent_at = lost.get().filter(|_| acked.lost_bytes > 0);
     }
 
     /// A cumulative acknowledgment arrived otherwise (on a data segment); `rtt` is the host's own

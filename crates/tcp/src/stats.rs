@@ -39,7 +39,7 @@ pub struct AckCounts {
     pub plain: u64,
     /// TACKs.
     pub tack: u64,
-    /// Loss IACKs.
+    /// Loss IACKs, and TACKs in place of one.
     pub loss: u64,
     /// Window IACKs.
     pub window: u64,
@@ -50,6 +50,11 @@ pub struct AckCounts {
 }
 
 impl AckCounts {
+    pub(crate) fn count_tack(&mut self, tack: &tack::Tack) {
+        let of_its_kind = if tack.lost.is_empty() { &mut self.tack } else { &mut self.loss };
+        *of_its_kind += 1;
+    }
+
     /// All of them.
     pub fn total(&self) -> u64 {
         self.plain + self.tack + self.loss + self.window + self.frequency + self.ce

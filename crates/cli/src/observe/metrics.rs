@@ -12,12 +12,14 @@ use std::time::Duration;
 
 use tack_net::quic::wire::{Frame, Reader};
 use tack_net::quic::{SeenPacket, What};
-use tack_net::wire::AckType;
+use tack_net::wire::{AckType, Segment};
 use tack_net::{Direction, Figures, LimitedTime, Reading, Seen, Tap};
 use tack_units::Instant;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
+
+use super::said::{lost, said};
 
 /// Most bytes of a request's head.
 const MAX_HEAD_BYTES: usize = 8 << 10;
@@ -48,7 +50,7 @@ impl Tap for Passed {
             Seen::Segment(direction, segment, _) => (
                 *direction,
                 match segment.header.options.ack_type {
-                    Some(kind) => ack_name(kind),
+                    Some(kind) => ack_name(kind, segment),
                     None if !segment.payload.is_empty() => "data",
                     None => "control",
                 },
@@ -85,8 +87,12 @@ fn quic_kind(packet: &SeenPacket) -> &'static str {
     kind
 }
 
-fn ack_name(kind: AckType) -> &'static str {
+/// A TACK in place of a loss IACK counts as one.
+fn ack_name(kind: AckType, segment: &Segment<'_>) -> &'static str {
     match kind {
+        AckType::Tack if said(kind, segment).is_ok_and(|said| !lost(&said).is_empty()) => {
+            "loss_iack"
+        }
         AckType::Tack => "tack",
         AckType::LossIack => "loss_iack",
         AckType::WindowIack => "window_iack",

@@ -71,6 +71,7 @@ impl Report {
             rcv_high,
             holes,
             holes_complete: true,
+            lost: Vec::new(),
             settled_below: rcv_high.saturating_sub(self.unsettled),
             interval: self.interval,
             regime: self.regime,

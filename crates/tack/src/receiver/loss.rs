@@ -18,9 +18,15 @@
 //! packet for a while, which would be an IACK per two packets: so IACKs are [`PER_RTT`] apart at
 //! least, and each announces every gap that has settled. A lone loss is announced right away.
 //!
+//! Deviation: what tells of the gap is a TACK, with its numbers ([`Tack::lost`](crate::Tack::lost)), and the TACK that
+//! was to follow need not. Where Eq. 4 counts packets an IACK beside each of its TACKs made more acknowledgments of a
+//! flow that loses much than TCP sends. With the policies of the paper ([`RbbPolicy`](crate::RbbPolicy)) it is an IACK.
+//!
 //! Deviation: where sixteen losses passed and no packet came late at all, what is left is
 //! RTTmin/128: the path does not reorder, and an IACK leaves "right away by default" [TON §V-A,
-//! footnote 1]. The first late packet brings RTTmin/4 back.
+//! footnote 1]. The first late packet brings RTTmin/4 back. Before it ever came, three packets that are missing and
+//! were passed by three do so as well, as one is enough for TCP [RFC 8985 §6.2]: a queue overflows, and a flow that
+//! hears of that a quarter of a round trip later overshoots by so much more.
 
 use core::ops::Range;
 use core::time::Duration;
@@ -42,6 +48,8 @@ const LOSSES_PER_STEP_DOWN: u32 = 16;
 /// What of RTTmin/4 is left on a path that does not reorder: one of so many parts, enough for
 /// packets of one batch that were handed up in another order.
 const IN_ORDER: u32 = 32;
+/// So many packets that are missing, and have been passed by as many, tell of a loss where none has come late yet.
+const DUP_THRESH: u64 = 3;
 /// Longest settling time of near paths: so much, and so many RTTmin.
 const NEAR_SETTLING: Duration = Duration::from_millis(20);
 const NEAR_RTTS: f64 = 4.0;
@@ -66,6 +74,8 @@ pub(super) struct LossDetector {
     next: u64,
     /// start -> gap, disjoint. Their order is also the order in which they settle.
     pending: BTreeMap<u64, Gap>,
+    /// Packets in them.
+    missing: u64,
     /// Announced gaps, oldest first.
     announced: VecDeque<Range<u64>>,
     settling: Settling,
@@ -79,6 +89,7 @@ impl LossDetector {
         LossDetector {
             next: first.max(1),
             pending: BTreeMap::new(),
+            missing: 0,
             announced: VecDeque::new(),
             settling: Settling::new(divisor),
             last_iack: None,
@@ -96,6 +107,7 @@ impl LossDetector {
         if pkt_seq > self.next {
             let gap = Gap { end: pkt_seq, revealed: now, rcv_high };
             self.pending.insert(self.next, gap);
+            self.missing = self.missing.saturating_add(pkt_seq - self.next);
         }
         self.next = pkt_seq.saturating_add(1);
         Some(expected)
@@ -117,6 +129,7 @@ impl LossDetector {
         {
             self.settling.on_reordering();
             self.pending.remove(&start);
+            self.missing -= 1;
             if start < pkt_seq {
                 self.pending.insert(start, Gap { end: pkt_seq, ..gap });
             }
@@ -159,7 +172,9 @@ impl LossDetector {
         if self.pending.len() > MAX_PENDING {
             return Some(oldest.revealed);
         }
-        Some(oldest.revealed + self.settling.time())
+        let passed = self.next - oldest.end;
+        let many = self.missing >= DUP_THRESH && passed >= DUP_THRESH;
+        Some(oldest.revealed + self.settling.time(many))
     }
 
     /// The gaps that an IACK announces now, ascending; none before the deadline. At most `room`.
@@ -171,6 +186,7 @@ impl LossDetector {
         let room = room.clamp(1, MAX_GAPS);
         while gaps.len() < room && self.settled_at().is_some_and(|at| at <= now) {
             let Some((start, gap)) = self.pending.pop_first() else { break };
+            self.missing -= gap.end - start;
             if self.announced.len() == MAX_ANNOUNCED {
                 self.announced.pop_front();
             }
@@ -200,6 +216,8 @@ struct Settling {
     divisor: u32,
     /// Settling time in steps of RTTmin/divisor, up to `divisor`; 0 on paths that do not reorder.
     steps: u32,
+    /// A packet came late once.
+    reordered: bool,
     last_step: Option<Instant>,
     last_announced: Option<Instant>,
     announced_since_proof: u32,
@@ -211,17 +229,18 @@ impl Settling {
             rtt_min: Duration::ZERO,
             divisor: divisor.max(1),
             steps: 1,
+            reordered: false,
             last_step: None,
             last_announced: None,
             announced_since_proof: 0,
         }
     }
 
-    fn time(&self) -> Duration {
-        if self.rtt_min.is_zero() {
-            return UNKNOWN_SETTLING;
-        }
+    /// `many` packets are missing, and as many have passed them.
+    fn time(&self, many: bool) -> Duration {
         match self.steps {
+            _ if many && !self.reordered => self.in_order(),
+            _ if self.rtt_min.is_zero() => UNKNOWN_SETTLING,
             0 => self.in_order(),
             steps => (self.rtt_min / self.divisor).saturating_mul(steps),
         }
@@ -257,6 +276,7 @@ impl Settling {
     /// A packet came late, though not too late.
     fn on_reordering(&mut self) {
         self.announced_since_proof = 0;
+        self.reordered = true;
         self.steps = self.steps.max(1);
     }
 

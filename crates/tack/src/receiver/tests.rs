@@ -306,13 +306,59 @@ fn data_in_return_acknowledges_unless_something_is_missing() {
     h.arrive(1, 0..2_896, at(1));
     h.said_by_data(at(1));
     assert_eq!((h.receiver.deadline(), h.poll(at(100))), (None, None));
-    // Data cannot say what is missing: the flush timer stays (the IACK is due earlier).
+    // Data cannot say what is missing.
     h.arrive(3, 5_000..7_896, at(100));
     h.said_by_data(at(100));
-    assert_eq!(h.poll_reason(at(110)), lost(&[2..3]));
-    let soon = at(100) + ms(120);
-    assert!(h.receiver.deadline().is_some_and(|due| due <= soon), "{:?}", h.receiver.deadline());
-    assert_eq!(h.poll_tack(soon).received_in_flight, 2_896);
+    let tack = h.poll_tack(at(110));
+    assert_eq!((tack.received_in_flight, tack.lost), (2_896, vec![2..3]));
+    assert_eq!(h.receiver.deadline(), None, "nothing is left to say");
+}
+
+#[test]
+fn a_loss_is_told_by_a_tack_or_with_the_policies_of_the_paper_by_an_iack_beside_it() {
+    for (rbb, by_tack) in [(RbbPolicy::OnDemand, true), (RbbPolicy::Rich, false)] {
+        let mut h = Host::steady(Params { rbb, ..Params::default() });
+        h.arrive(1, 0..1_448, at(1));
+        h.arrive(3, 2_896..4_344, at(2));
+        h.arrive(5, 5_792..7_240, at(2));
+        h.rcv_nxt = 1_448;
+        // The TACK that is due then waits for what settles right away, and no other follows.
+        let mut said = Vec::new();
+        for us in (2_000..40_000).step_by(100) {
+            said.extend(h.poll(Instant::from_micros(us)));
+        }
+        let tacks = said.iter().filter_map(|said| match said {
+            Feedback::Tack(tack) => Some(tack.lost.clone()),
+            Feedback::Iack(_) => None,
+        });
+        let tacks: Vec<_> = tacks.collect();
+        match by_tack {
+            true => assert_eq!(tacks.concat(), [2..3, 4..5], "{said:?}"),
+            false => assert!(tacks.iter().all(Vec::is_empty), "{said:?}"),
+        }
+        assert_eq!(said.len() - tacks.len(), usize::from(!by_tack), "{said:?}");
+    }
+}
+
+#[test]
+fn tacks_that_losses_bring_close_together_do_not_each_list_every_hole() {
+    // As above, with every fourth packet lost from 100 ms on.
+    let mut h = Host::steady(Params::default());
+    let (mut tacks, mut lists) = (0, Vec::new());
+    for p in 0..300 {
+        let now = at(p);
+        if ![3, 6].contains(&p) && (p < 100 || p % 4 != 0) {
+            h.arrive(p + 1, p * 1_448..(p + 1) * 1_448, now);
+        }
+        while let Some(feedback) = h.poll(now) {
+            let Feedback::Tack(tack) = feedback else { panic!("{feedback:?}") };
+            tacks += usize::from(p >= 100);
+            lists.extend((tack.holes.len() > 1).then_some(p));
+        }
+    }
+    assert!(tacks >= 40, "{tacks}");
+    assert!(lists.windows(2).all(|two| two[1] - two[0] >= 9), "{lists:?}");
+    assert!(lists.len() >= 15, "{lists:?}");
 }
 
 #[test]

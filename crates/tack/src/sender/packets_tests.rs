@@ -33,6 +33,7 @@ fn tack(counter: u32, largest: u64, holes: &[Range<u64>]) -> Tack {
         rcv_high: largest + 1,
         holes: holes.to_vec(),
         holes_complete: true,
+        lost: Vec::new(),
         settled_below: u64::MAX,
         interval: Duration::from_millis(10),
         regime: Regime::Steady,

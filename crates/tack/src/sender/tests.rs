@@ -36,6 +36,7 @@ fn tack(counter: u32, cum_ack: u64, largest_pkt_seq: u64) -> Tack {
         rcv_high: cum_ack,
         holes: Vec::new(),
         holes_complete: true,
+        lost: Vec::new(),
         settled_below: u64::MAX,
         interval: ms(10),
         regime: Regime::Steady,

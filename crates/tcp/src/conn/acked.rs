@@ -21,7 +21,7 @@ impl Connection {
             self.counters.bad_bodies += 1;
             News::Nothing
         });
-        self.count_received(a);
+        self.count_received(a, &news);
         self.heed_iack(&news, now);
         let progress = self.send.on_ack(a, news, &self.clock, now);
         self.follow(&progress, now);
@@ -58,12 +58,15 @@ impl Connection {
         }
     }
 
-    fn count_received(&mut self, a: &Arriving<'_>) {
+    fn count_received(&mut self, a: &Arriving<'_>, news: &News) {
         let acks = &mut self.counters.acks_received;
         match a.body {
             None if a.text.is_empty() && !a.fin => acks.plain += 1,
             None => {}
-            Some((AckType::Tack, _)) => acks.tack += 1,
+            Some((AckType::Tack, _)) => match news {
+                News::Tack(tack) => acks.count_tack(tack),
+                _ => acks.tack += 1,
+            },
             Some((AckType::LossIack, _)) => acks.loss += 1,
             Some((AckType::FrequencyIack, _)) => acks.frequency += 1,
             Some((AckType::CeIack, _)) => acks.ce += 1,

@@ -142,7 +142,7 @@ impl Connection {
         let sent = &mut self.counters.acks_sent;
         match self.acks.poll_feedback(&self.rcv, body::max_holes(max_body), now) {
             Some(Feedback::Tack(tack)) => {
-                sent.tack += 1;
+                sent.count_tack(&tack);
                 body::emit_tack(&tack, isn, out);
                 return Some(AckType::Tack);
             }

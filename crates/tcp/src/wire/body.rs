@@ -22,6 +22,7 @@
 //!   M  end of the highest byte received, 32; received-in-flight data, 32; number of holes n, 16;
 //!      n times the left and the right edge of a hole, 32 each
 //!   C  the holes named are all there are      S  regime: startup
+//!   then as a loss IACK, to the end: it leaves in place of one
 //!
 //! loss IACK (0x02)       largest PKT.SEQ, second largest PKT.SEQ           [TON Fig. 9]
 //!                        and again for each further gap, ascending
@@ -38,7 +39,8 @@
 //! the interval, rho and the duplicates are ours: t0* must not redefine the timestamps that PAWS
 //! needs, and rho' cannot be measured without a counter.
 //!
-//! A peer may write anything. Bytes behind what is read are ignored, room for later versions.
+//! A peer may write anything. Bytes behind what is read are ignored, room for later versions; of a TACK, behind a
+//! gap that is none.
 //! An inverted hole is an error; what of a hole lies outside `cum_ack..rcv_high` is ignored (a
 //! hole that lies there altogether is dropped), and a `rcv_high` below `cum_ack` is raised to it.
 //! Holes may repeat or overlap, since the oldest are repeated on purpose: readers take the union.
@@ -47,7 +49,8 @@
 use core::ops::Range;
 use core::time::Duration;
 
-use tack::{Frequency, Iack, IackReason, PktSeq, Regime, Tack, Timing};
+use tack::{Frequency, PktSeq, Regime, Timing};
+pub use tack::{Iack, IackReason, Tack};
 use tack_units::Rate;
 
 use crate::seq::SeqNum;
@@ -217,6 +220,7 @@ pub fn parse_tack(bytes: &[u8], context: &Context) -> Result<Tack, BodyError> {
     } else {
         Missing { rcv_high: context.cum_ack, in_flight: 0, holes: Vec::new() }
     };
+    let lost = parse_gaps(fields.rest, context);
     Ok(Tack {
         counter,
         cum_ack: context.cum_ack,
@@ -229,6 +233,7 @@ pub fn parse_tack(bytes: &[u8], context: &Context) -> Result<Tack, BodyError> {
         rcv_high: missing.rcv_high,
         holes: missing.holes,
         holes_complete: has(FLAG_COMPLETE),
+        lost,
         // No other holes are listed.
         settled_below: u64::MAX,
         interval,
@@ -253,7 +258,7 @@ fn parse_missing(fields: &mut Fields<'_>, context: &Context) -> Result<Missing, 
     // No more can have been received beyond the cumulative ACK.
     let in_flight = u64::from(fields.u32()?).min(rcv_high - context.cum_ack);
     let count = fields.u16()?;
-    let holes = parse_holes(count, fields.rest, rcv_high, context)?;
+    let holes = parse_holes(count, fields, rcv_high, context)?;
     Ok(Missing { rcv_high, in_flight, holes })
 }
 
@@ -289,12 +294,12 @@ pub fn parse_iack(
     Ok(Some(Iack { cum_ack: context.cum_ack, window: context.window, reason }))
 }
 
-/// How many holes fit a TACK body of at most `max_bytes`.
+/// How many holes, and gaps, fit a TACK body of at most `max_bytes`.
 pub fn max_holes(max_bytes: usize) -> usize {
     max_bytes.saturating_sub(TACK_MOST_LEN) / EDGES_LEN
 }
 
-/// Appends a TACK body: [`TACK_MOST_LEN`]` + 8 * holes` bytes at most.
+/// Appends a TACK body: [`TACK_MOST_LEN`] bytes at most, and 8 for each hole and each gap.
 ///
 /// Quantised: times to whole microseconds and at most 71 minutes, the rate to whole kbit/s, rho
 /// to 1/65535, sizes to at most 2^32 - 1 bytes. The cumulative ACK and the window are the
@@ -338,6 +343,7 @@ pub fn emit_tack(tack: &Tack, isn: SeqNum, out: &mut Vec<u8>) {
     if missing {
         emit_missing(tack, isn, out);
     }
+    emit_gaps(&tack.lost, out);
 }
 
 fn emit_missing(tack: &Tack, isn: SeqNum, out: &mut Vec<u8>) {
@@ -358,11 +364,7 @@ fn emit_missing(tack: &Tack, isn: SeqNum, out: &mut Vec<u8>) {
 pub fn emit_iack(iack: &Iack, out: &mut Vec<u8>) -> AckType {
     match &iack.reason {
         IackReason::Loss { gaps } => {
-            for gap in gaps {
-                for pkt_seq in [gap.end, gap.start.saturating_sub(1)] {
-                    out.extend_from_slice(&PktSeq::truncate(pkt_seq).0.to_be_bytes());
-                }
-            }
+            emit_gaps(gaps, out);
             AckType::LossIack
         }
         IackReason::Window => AckType::WindowIack,
@@ -380,14 +382,15 @@ pub fn emit_iack(iack: &Iack, out: &mut Vec<u8>) -> AckType {
 
 fn parse_holes(
     count: u16,
-    edges: &[u8],
+    fields: &mut Fields<'_>,
     rcv_high: u64,
     context: &Context,
 ) -> Result<Vec<Range<u64>>, BodyError> {
-    let (edges, _) = edges.as_chunks::<EDGES_LEN>();
+    let (edges, _) = fields.rest.as_chunks::<EDGES_LEN>();
     let Some(edges) = edges.get(..usize::from(count)) else {
         return Err(BodyError::HoleCount { count: u32::from(count), room: edges.len() });
     };
+    fields.rest = &fields.rest[edges.as_flattened().len()..];
     let mut holes = Vec::with_capacity(edges.len());
     for &[a, b, c, d, e, f, g, h] in edges {
         let (left, right) =
@@ -407,27 +410,40 @@ fn parse_holes(
     Ok(holes)
 }
 
-/// At least one gap; what follows the first one that is none is ignored.
-fn parse_loss(bytes: &[u8], context: &Context) -> Result<IackReason, BodyError> {
-    let (pairs, _) = bytes.as_chunks::<LOSS_LEN>();
-    if pairs.is_empty() {
-        let (kind, need, have) = (AckType::LossIack, LOSS_LEN, bytes.len());
-        return Err(BodyError::Truncated { kind, need, have });
+fn emit_gaps(gaps: &[Range<u64>], out: &mut Vec<u8>) {
+    for gap in gaps {
+        for pkt_seq in [gap.end, gap.start.saturating_sub(1)] {
+            out.extend_from_slice(&PktSeq::truncate(pkt_seq).0.to_be_bytes());
+        }
     }
+}
+
+/// At least one gap.
+fn parse_loss(bytes: &[u8], context: &Context) -> Result<IackReason, BodyError> {
+    let gaps = parse_gaps(bytes, context);
+    if gaps.is_empty() {
+        let [a, b, c, d, e, f, g, h] = Fields::new(AckType::LossIack, bytes).take::<LOSS_LEN>()?;
+        let (largest, second_largest) =
+            (u32::from_be_bytes([a, b, c, d]), u32::from_be_bytes([e, f, g, h]));
+        return Err(BodyError::NoGap { largest, second_largest });
+    }
+    Ok(IackReason::Loss { gaps })
+}
+
+/// Gaps to the end, or to the first that is none.
+fn parse_gaps(bytes: &[u8], context: &Context) -> Vec<Range<u64>> {
+    let (pairs, _) = bytes.as_chunks::<LOSS_LEN>();
     let mut gaps: Vec<Range<u64>> = Vec::with_capacity(pairs.len());
     for &[a, b, c, d, e, f, g, h] in pairs {
         let high = PktSeq(u32::from_be_bytes([a, b, c, d]));
         let low = PktSeq(u32::from_be_bytes([e, f, g, h]));
         let gap = low.expand(context.pkt_seq_near) + 1..high.expand(context.pkt_seq_near);
         if gap.is_empty() || gaps.last().is_some_and(|before| gap.start < before.end) {
-            if gaps.is_empty() {
-                return Err(BodyError::NoGap { largest: high.0, second_largest: low.0 });
-            }
             break;
         }
         gaps.push(gap);
     }
-    Ok(IackReason::Loss { gaps })
+    gaps
 }
 
 fn parse_frequency(bytes: &[u8]) -> Result<Frequency, BodyError> {

@@ -32,6 +32,7 @@ fn tack() -> Tack {
         rcv_high: at + 10_000,
         holes: vec![at..at + 1_448, at + 2_896..at + 4_344],
         holes_complete: true,
+        lost: Vec::new(),
         settled_below: u64::MAX,
         interval: Duration::from_millis(20),
         regime: Regime::Steady,
@@ -295,6 +296,19 @@ fn a_loss_iack_is_the_two_numbers_of_the_paper() {
 }
 
 #[test]
+fn a_tack_in_place_of_a_loss_iack_is_both() {
+    let near = CONTEXT.pkt_seq_near;
+    for base in [tack(), terse()] {
+        let both = Tack { lost: vec![near - 9..near - 7, near - 3..near - 2], ..base.clone() };
+        let mut body = emitted(&base);
+        emit_iack(&iack(lost(&both.lost)), &mut body);
+        assert_eq!(emitted(&both), body);
+        assert_eq!(parse_tack(&body, &CONTEXT), Ok(both));
+        assert_eq!(parse_tack(&body[..body.len() - 16], &CONTEXT), Ok(base));
+    }
+}
+
+#[test]
 fn a_loss_iack_of_many_gaps_ends_before_the_first_that_is_none() {
     let near = CONTEXT.pkt_seq_near;
     let gaps: Vec<Range<u64>> = (0..9).map(|i| near + 3 * i..near + 3 * i + 1 + i % 3).collect();
@@ -341,12 +355,26 @@ fn kinds_that_are_no_iacks_give_none() {
 }
 
 prop_compose! {
+    fn any_gaps(least: usize)(
+        steps in proptest::collection::vec((0u64..1_000, 1u64..1_000), least..130),
+    ) -> Vec<Range<u64>> {
+        let mut at = CONTEXT.pkt_seq_near - 60_000;
+        steps.iter().map(|&(skip, len)| {
+            let start = at + skip;
+            at = start + len;
+            start..at
+        }).collect()
+    }
+}
+
+prop_compose! {
     fn any_tack()(
         numbers in any::<[u32; 7]>(),
         flags in any::<[bool; 4]>(),
         rho in any::<u16>(),
         pkt_seq_back in 0u64..1 << 30,
         gaps in proptest::collection::vec((0u64..100_000, 1u64..100_000), 0..40),
+        lost in any_gaps(0),
     ) -> Tack {
         let [counter, departure_us, delay, queued, interval, kbps, duplicates] = numbers;
         let (delay, queued) = (micros(delay), micros(queued));
@@ -368,6 +396,7 @@ prop_compose! {
             rcv_high: at + 1,
             holes,
             holes_complete: flags[2],
+            lost,
             settled_below: u64::MAX,
             interval: micros(interval),
             regime: if flags[3] { Regime::Startup } else { Regime::Steady },
@@ -379,15 +408,7 @@ prop_compose! {
 
 proptest! {
     #[test]
-    fn every_loss_iack_is_read_back(
-        steps in proptest::collection::vec((0u64..1_000, 1u64..1_000), 1..130),
-    ) {
-        let mut at = CONTEXT.pkt_seq_near - 60_000;
-        let gaps: Vec<Range<u64>> = steps.iter().map(|&(skip, len)| {
-            let start = at + skip;
-            at = start + len;
-            start..at
-        }).collect();
+    fn every_loss_iack_is_read_back(gaps in any_gaps(1)) {
         let mut body = Vec::new();
         let kind = emit_iack(&iack(lost(&gaps)), &mut body);
         prop_assert_eq!(parse_iack(kind, &body, &CONTEXT), Ok(Some(iack(lost(&gaps)))));
@@ -397,7 +418,7 @@ proptest! {
     fn every_tack_is_read_back(tack in any_tack()) {
         let body = emitted(&tack);
         prop_assert!(body.len() >= TACK_LEAST_LEN);
-        prop_assert!(body.len() <= TACK_MOST_LEN + 8 * tack.holes.len());
+        prop_assert!(body.len() <= TACK_MOST_LEN + 8 * (tack.holes.len() + tack.lost.len()));
         prop_assert_eq!(parse_tack(&body, &CONTEXT), Ok(tack));
     }
 

@@ -35,6 +35,7 @@ fn tack_of(counter: u32, cum_ack: u64, largest: u64) -> Tack {
         rcv_high: cum_ack,
         holes: Vec::new(),
         holes_complete: true,
+        lost: Vec::new(),
         settled_below: u64::MAX,
         interval: Duration::from_millis(10),
         regime: Regime::Steady,

@@ -21,7 +21,8 @@ struct Window {
 
 impl Window {
     fn tacks_per_s(&self) -> f64 {
-        let tacks = |i: &Info| i.counters.acks_received.tack;
+        // Those in place of a loss IACK are TACKs, too.
+        let tacks = |i: &Info| i.counters.acks_received.tack + i.counters.acks_received.loss;
         (tacks(&self.after) - tacks(&self.before)) as f64 / self.seconds
     }
 }

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
-use tack_net::wire::{AckType, Segment};
+use tack_net::wire::Segment;
 use tack_net::{Direction, Figures};
 
 use super::Event;
-use super::segment::{gaps, header};
+use super::segment::header;
+use crate::observe::said::{lost, said};
 
 /// Connections whose last figures are known: beyond them all are forgotten, and told anew.
 const MOST: usize = 4_096;
@@ -49,7 +50,7 @@ impl Recoveries {
         events
     }
 
-    /// The packets that a loss IACK tells of. Under TACK it is the receiver that finds losses.
+    /// The packets that an acknowledgment tells to be lost. Under TACK it is the receiver that finds losses.
     pub(super) fn on_segment(
         &mut self,
         group: &str,
@@ -62,9 +63,10 @@ impl Recoveries {
                 self.said(group).sent = Some(number);
                 Vec::new()
             }
-            (Direction::Received, _, Some(AckType::LossIack)) => {
-                let said = self.said(group);
-                let lost = gaps(segment).flat_map(|gap| said.newly_lost(gap));
+            (Direction::Received, _, Some(kind)) => {
+                let gaps = said(kind, segment).map(|said| lost(&said)).unwrap_or_default();
+                let known = self.said(group);
+                let lost = gaps.into_iter().flat_map(|gap| known.newly_lost(gap));
                 lost.take(MOST_LOST as usize).map(|n| packet_lost(header(Some(n)), None)).collect()
             }
             _ => Vec::new(),

@@ -3,11 +3,11 @@
 use std::net::SocketAddr;
 
 use serde_json::{Map, Value, json};
-use tack_net::wire::body::{Context, parse_iack, parse_tack};
+use tack_net::Direction;
 use tack_net::wire::{AckType, Flags, Form, Segment};
-use tack_net::{Direction, SeqNum};
 
 use super::Event;
+use crate::observe::said::{Said, lost, said};
 
 /// The connection that a segment to or from `peer` is of.
 pub(super) fn group(direction: Direction, segment: &Segment<'_>, peer: SocketAddr) -> String {
@@ -43,15 +43,6 @@ pub(super) fn header(pkt_seq: Option<u32>) -> Value {
         None => json!({ "packet_type": "unknown" }),
         Some(number) => json!({ "packet_type": "unknown", "packet_number": number }),
     }
-}
-
-/// What a loss IACK says is lost: the first and the last number of each gap, as they travel.
-pub(super) fn gaps<'a>(segment: &Segment<'a>) -> impl Iterator<Item = [u32; 2]> + use<'a> {
-    let number = |bytes: &[u8]| bytes.iter().fold(0_u32, |n, b| n << 8 | u32::from(*b));
-    segment.payload.chunks_exact(8).map(move |gap| {
-        let (largest, second) = gap.split_at(4);
-        [number(second).wrapping_add(1), number(largest).wrapping_sub(1)]
-    })
 }
 
 /// The names of what is set.
@@ -94,18 +85,6 @@ fn describe(segment: &Segment<'_>) -> Map<String, Value> {
 
 /// The reason of an acknowledgment, and what it says. Numbers are as they travel, 32 bits.
 fn acknowledgment(kind: AckType, segment: &Segment<'_>) -> Value {
-    let cum_ack = u64::from(segment.header.ack.0);
-    // Nothing is known here of a connection's numbers but the low 32 bits: they stay as they are.
-    let near = 1 << 32;
-    let context = Context {
-        seq_near: near | cum_ack,
-        isn: SeqNum(0),
-        pkt_seq_near: near,
-        counter_near: 0,
-        cum_ack: near | cum_ack,
-        window: u64::from(segment.header.window),
-    };
-    let low = |n: u64| n & u64::from(u32::MAX);
     let reason = match kind {
         AckType::Tack => "tack",
         AckType::LossIack => "loss",
@@ -115,28 +94,32 @@ fn acknowledgment(kind: AckType, segment: &Segment<'_>) -> Value {
         AckType::CeIack => "congestion_experienced",
         AckType::Unknown(_) => "unknown",
     };
-    let mut said = json!({ "reason": reason });
-    if kind == AckType::Tack {
-        match parse_tack(segment.payload, &context) {
-            Ok(tack) => {
-                said["largest_packet_number"] = json!(low(tack.largest_pkt_seq));
-                said["interval_ms"] = json!(tack.interval.as_secs_f64() * 1_000.0);
-                said["delivery_rate_bps"] = json!(tack.delivery_rate.map(|rate| rate.as_bps()));
-                said["loss_ratio"] = json!(tack.rho);
-                let holes = tack.holes.iter().map(|hole| [low(hole.start), low(hole.end)]);
-                said["holes"] = json!(holes.collect::<Vec<_>>());
-                said["holes_complete"] = json!(tack.holes_complete);
-                if let Some(timing) = tack.timing {
-                    said["departure_us"] = json!(timing.departure_us);
-                    said["delay_us"] = json!(timing.delay.as_micros() as u64);
-                }
-            }
-            Err(error) => said["error"] = json!(error.to_string()),
+    let mut data = json!({ "reason": reason });
+    let said = match said(kind, segment) {
+        Ok(said) => said,
+        Err(error) => {
+            data["error"] = json!(error.to_string());
+            return data;
         }
-    } else if let Err(error) = parse_iack(kind, segment.payload, &context) {
-        said["error"] = json!(error.to_string());
-    } else if kind == AckType::LossIack {
-        said["lost_packet_numbers"] = json!(gaps(segment).collect::<Vec<_>>());
+    };
+    if let Said::Tack(tack) = &said {
+        let low = |n: u64| n & u64::from(u32::MAX);
+        data["largest_packet_number"] = json!(low(tack.largest_pkt_seq));
+        data["interval_ms"] = json!(tack.interval.as_secs_f64() * 1_000.0);
+        data["delivery_rate_bps"] = json!(tack.delivery_rate.map(|rate| rate.as_bps()));
+        data["loss_ratio"] = json!(tack.rho);
+        let holes = tack.holes.iter().map(|hole| [low(hole.start), low(hole.end)]);
+        data["holes"] = json!(holes.collect::<Vec<_>>());
+        data["holes_complete"] = json!(tack.holes_complete);
+        if let Some(timing) = tack.timing {
+            data["departure_us"] = json!(timing.departure_us);
+            data["delay_us"] = json!(timing.delay.as_micros() as u64);
+        }
     }
-    said
+    let lost = lost(&said);
+    if !lost.is_empty() {
+        data["reason"] = json!("loss");
+        data["lost_packet_numbers"] = json!(lost);
+    }
+    data
 }

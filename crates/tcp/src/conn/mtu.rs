@@ -9,9 +9,9 @@
 //! told by the host       a router said "too big", or another connection found out: mss falls at
 //!                        once, and what is outstanding and longer is cut anew
 //! black hole             timeouts in a row with a long segment at the head: mss falls to what fits
-//!                        1280 bytes, then 576 (IPv4); the search begins. If TACKs show that short
-//!                        segments are lost as well before it found anything, it was no hole: mss is
-//!                        what it was
+//!                        1280 bytes, then 576 (IPv4); the search begins. If the timeouts prove needless, or
+//!                        TACKs show that short segments are lost as well before it found anything, it
+//!                        was no hole: mss is what it was
 //! search                 one segment of new data is longer ([`SizeSearch`] says by how much)
 //!   acknowledged         mss rises to it
 //!   lost, twice          high falls to it; it says nothing of congestion [RFC 4821 §7.6]
@@ -203,7 +203,19 @@ impl PathMtu {
         if self.probe.as_ref().is_some_and(|probe| probe.text.contains(&seq)) {
             return false;
         }
-        let Some(doubt) = self.doubt.take_if(|doubt| doubt.from <= seq) else { return false };
+        let doubt = self.doubt.take_if(|doubt| doubt.from <= seq);
+        self.restore(doubt)
+    }
+
+    /// The timeouts proved needless: what they took for lost had arrived, long as it was, and only acknowledgments were
+    /// lost, or late. True if the MSS is what it was.
+    pub(crate) fn on_undone(&mut self) -> bool {
+        let doubt = self.doubt.take();
+        self.restore(doubt)
+    }
+
+    fn restore(&mut self, doubt: Option<Doubt>) -> bool {
+        let Some(doubt) = doubt else { return false };
         self.acquittals += 1;
         self.probe = None;
         self.search.set(doubt.mss.min(self.most()));

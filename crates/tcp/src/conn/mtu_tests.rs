@@ -72,6 +72,19 @@ fn short_segments_that_are_lost_as_well_acquit_the_long_ones_a_few_times() {
 }
 
 #[test]
+fn timeouts_that_prove_needless_say_nothing_of_size() {
+    let mut mtu = agreed(1_460);
+    assert!(!mtu.on_undone());
+    assert!(mtu.on_timeout(1_460, 3, 0, NOW));
+    mtu.doubt(1_460, 5_000);
+    assert!(mtu.on_timeout(1_240, 4, 0, NOW));
+    mtu.doubt(1_240, 5_000);
+    assert!(mtu.on_undone());
+    assert_eq!(mtu.mss(), 1_460);
+    assert!(!mtu.on_undone(), "decided");
+}
+
+#[test]
 fn what_a_search_found_is_not_acquitted_any_more() {
     for lost in [true, false] {
         let mut mtu = agreed(1_460);

@@ -147,6 +147,19 @@ fn a_path_that_was_only_dark_gets_its_size_back_with_the_first_probe() {
     }
 }
 
+/// All that was outstanding had arrived, long as it was.
+#[test]
+fn a_path_whose_acknowledgments_were_lost_gets_its_size_back_without_a_probe() {
+    let mut config = config(false);
+    config.pipes[1].blackouts.push(Instant::from_millis(500)..Instant::from_millis(4_000));
+    let mut bulk = Bulk::new(config, conn(true), conn(true), 16 << 20);
+    bulk.run(Instant::from_millis(3_900));
+    assert!(bulk.info().path_mtu < 1_500, "it looked like a black hole");
+    bulk.run(Instant::from_secs(30));
+    let info = done(&bulk, 16 << 20);
+    assert_eq!((info.path_mtu, info.counters.mtu_probes), (1_500, 0));
+}
+
 /// A second connection between the same ends, whose transfer starts now.
 fn again(bulk: &mut Bulk, tack: bool, len: u64) {
     let remote = Remote { path: bulk.world.ends[1].addr, port: PORT };

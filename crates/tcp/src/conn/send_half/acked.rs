@@ -79,6 +79,9 @@ impl SendHalf {
         }
         let in_recovery = self.recovery.in_recovery();
         let mut acked = self.recover(a, news, same_window, clock, now);
+        if acked.spurious {
+            self.restore_packet_size();
+        }
         self.excuse_probe(&mut acked, now);
         let una_before = self.snd.una();
         let advanced = a.ack > una_before;

@@ -114,6 +114,13 @@ impl SendHalf {
         }
     }
 
+    /// Timeouts proved needless, and with them what they said of sizes.
+    pub(super) fn restore_packet_size(&mut self) {
+        if self.mtu.on_undone() {
+            self.follow_mtu();
+        }
+    }
+
     /// A probe that did not fit is no sign of congestion [RFC 4821 §7.6].
     pub(super) fn excuse_probe(&mut self, acked: &mut Acked, now: Instant) {
         if acked.lost_bytes == 0 {

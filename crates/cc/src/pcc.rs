@@ -263,6 +263,10 @@ impl<S: Search> Inspect for Driver<S> {
 /// Deviation: it does not double again while three intervals lack their results. Where round trips stay as
 /// they are there are two at most. Where a queue makes them longer than the intervals were, the papers' rate
 /// goes on doubling until the queue's end is heard of: to 100 Gbit/s on 802.11g.
+///
+/// Deviation: where more than half of the first interval is lost the first rate was above the path's twice over, and
+/// is halved. The papers begin with two segments per round trip; a window of ten may be fifty times the path's rate,
+/// and the steps that follow take seconds, in which all that is lost is sent again and lost.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Doubling {
     next: Rate,
@@ -272,6 +276,20 @@ struct Doubling {
 
 /// One has just ended, and what the one before it sent is still being acknowledged.
 const MOST_AWAITED: usize = 2;
+
+/// What a result says to [`Doubling`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Doubled {
+    /// Go on.
+    Yet,
+    /// Begin anew, from this rate.
+    Anew(Rate),
+    /// The utility has fallen: this is the rate to go on with.
+    Found(Rate),
+}
+
+/// Loss that tells of a rate above the path's twice over.
+const TOO_MUCH: f64 = 0.5;
 
 impl Doubling {
     fn from(rate: Rate) -> Self {
@@ -287,13 +305,16 @@ impl Doubling {
         Plan { rate, wanted: true }
     }
 
-    /// The rate to go on with, once the utility has fallen.
-    fn on_result(&mut self, rate: Rate, utility: f64) -> Option<Rate> {
+    fn on_result(&mut self, outcome: &Outcome, utility: f64) -> Doubled {
         match self.best {
-            Some((best, before)) if utility <= before => Some(best),
+            None if outcome.loss > TOO_MUCH => {
+                *self = Doubling::from(outcome.rate.mul_f64(0.5).max(MIN_RATE));
+                Doubled::Anew(self.next)
+            }
+            Some((best, before)) if utility <= before => Doubled::Found(best),
             _ => {
-                self.best = Some((rate, utility));
-                None
+                self.best = Some((outcome.rate, utility));
+                Doubled::Yet
             }
         }
     }
@@ -302,6 +323,19 @@ impl Doubling {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_first_rate_of_which_most_is_lost_is_halved_until_it_is_not() {
+        let mut doubling = Doubling::from(Rate::from_mbps(64));
+        let mut on_result = |mbps, loss, utility| {
+            let rate = Rate::from_mbps(mbps);
+            doubling.on_result(&Outcome { rate, loss, rtt_gradient: 0.0 }, utility)
+        };
+        assert_eq!(on_result(64, 0.97, -62.0), Doubled::Anew(Rate::from_mbps(32)));
+        assert_eq!(on_result(32, 0.9, -28.0), Doubled::Anew(Rate::from_mbps(16)));
+        assert_eq!(on_result(16, 0.4, -6.0), Doubled::Yet);
+        assert_eq!(on_result(32, 0.9, -28.0), Doubled::Found(Rate::from_mbps(16)));
+    }
 
     #[test]
     fn the_rate_is_not_doubled_again_before_the_results_of_the_last_doublings_are_in() {

@@ -13,7 +13,7 @@
 
 use tack_units::{Instant, Rate, math};
 
-use super::{Dice, Doubling, Driver, Outcome, Plan, Search};
+use super::{Dice, Doubled, Doubling, Driver, Outcome, Plan, Search};
 use crate::config::Config;
 
 /// PCC Allegro.
@@ -124,9 +124,14 @@ impl Search for Trials {
         match &mut self.state {
             State::Starting(doubling) => {
                 self.base = outcome.rate;
-                let Some(rate) = doubling.on_result(outcome.rate, u) else { return false };
-                self.base = rate;
-                self.decide(EPS_MIN);
+                match doubling.on_result(outcome, u) {
+                    Doubled::Yet => return false,
+                    Doubled::Anew(rate) => self.base = rate,
+                    Doubled::Found(rate) => {
+                        self.base = rate;
+                        self.decide(EPS_MIN);
+                    }
+                }
             }
             State::Deciding { eps, ups, results, .. } => {
                 results.push(u);

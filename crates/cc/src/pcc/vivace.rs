@@ -18,7 +18,7 @@
 
 use tack_units::{Instant, Rate, math};
 
-use super::{Dice, Doubling, Driver, Outcome, Plan, Search};
+use super::{Dice, Doubled, Doubling, Driver, Outcome, Plan, Search};
 use crate::config::Config;
 
 /// PCC Vivace, of the latency-aware utility.
@@ -126,8 +126,11 @@ impl Search for Gradient {
         let u = utility(outcome);
         if let Some(doubling) = &mut self.starting {
             self.base = outcome.rate;
-            let Some(rate) = doubling.on_result(outcome.rate, u) else { return false };
-            (self.base, self.starting) = (rate, None);
+            match doubling.on_result(outcome, u) {
+                Doubled::Yet => return false,
+                Doubled::Anew(rate) => self.base = rate,
+                Doubled::Found(rate) => (self.base, self.starting) = (rate, None),
+            }
             self.probe();
             return true;
         }

@@ -94,7 +94,11 @@ pub(super) fn of_table(e: &toml::de::Error) -> Problem {
     let within = whole.lines().last().and_then(|l| l.strip_prefix("in `")?.strip_suffix('`'));
     let unknown = e.message().strip_prefix("unknown field `").and_then(|m| m.split_once('`'));
     let parts = within.into_iter().chain(unknown.map(|u| u.0));
-    Problem::new(parts.collect::<Vec<_>>().join("."), e.message().replace('\n', " "))
+    // What toml says of a number where a variant's name should be is as strange as it is wrong.
+    let what = e
+        .message()
+        .replace("invalid type: unit variant, expected string only", "wanted string or table");
+    Problem::new(parts.collect::<Vec<_>>().join("."), what.replace('\n', " "))
 }
 
 fn line_at(text: &str, offset: usize) -> usize {

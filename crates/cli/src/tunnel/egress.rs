@@ -10,6 +10,7 @@ use tokio::time::timeout;
 
 use super::allow::AllowList;
 use super::protocol::{Cause, Refusal};
+use super::sockets;
 use super::target::{Host, Target};
 
 /// Time for a name to be resolved, and for a connection then.
@@ -60,7 +61,7 @@ pub async fn resolve(target: &Target, allow: &AllowList) -> Result<Vec<SocketAdd
 /// Not allowed, unknown, or why all of them failed.
 pub async fn connect(target: &Target, allow: &AllowList) -> Result<TcpStream, Refusal> {
     let addresses = resolve(target, allow).await?;
-    let connected = timeout(LIMIT, first_of(addresses, TcpStream::connect)).await;
+    let connected = timeout(LIMIT, first_of(addresses, sockets::connect)).await;
     let stream = match connected {
         Ok(connected) => connected.map_err(|none| none_answered(target, none))?,
         Err(_) => return Err(Refusal::of_attempt(target, &io::ErrorKind::TimedOut.into())),

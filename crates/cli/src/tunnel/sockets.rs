@@ -3,8 +3,8 @@
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use socket2::{Domain, Socket, Type};
-use tokio::net::{TcpListener, UdpSocket};
+use socket2::{Domain, SockRef, Socket, Type};
+use tokio::net::{TcpListener, TcpSocket, TcpStream, UdpSocket};
 
 /// Programs that wait to be taken in; the system may allow fewer.
 const QUEUE: i32 = 4_096;
@@ -19,9 +19,27 @@ pub(super) fn listener(at: SocketAddr) -> io::Result<TcpListener> {
     // As tokio's own listeners: what is left of old connections does not keep the port.
     #[cfg(unix)]
     socket.set_reuse_address(true)?;
+    // Those that it takes in have it from here.
+    keep_urgent(SockRef::from(&socket))?;
     socket.bind(&at.into())?;
     socket.listen(QUEUE)?;
     TcpListener::from_std(socket.into())
+}
+
+/// A connection to `at`.
+///
+/// # Errors
+/// Nobody answers there, or no socket is left.
+pub(super) async fn connect(at: SocketAddr) -> io::Result<TcpStream> {
+    let socket = if at.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    keep_urgent(SockRef::from(&socket))?;
+    socket.connect(at).await
+}
+
+/// An urgent byte is one of the stream's [RFC 6093 §5]. The kernel takes it out of line unless told, and it
+/// would never leave.
+fn keep_urgent(socket: SockRef<'_>) -> io::Result<()> {
+    socket.set_out_of_band_inline(true)
 }
 
 /// A socket for datagrams: of both families where the system has them.
@@ -51,7 +69,6 @@ fn socket(at: SocketAddr, kind: Type) -> io::Result<Socket> {
 
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
-    use socket2::SockRef;
     use tack_device::{Netns, NetnsError};
 
     use super::*;

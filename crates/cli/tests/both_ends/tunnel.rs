@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
+use socket2::SockRef;
 use tempfile::{TempDir, tempdir};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket, TcpStream, UdpSocket};
@@ -237,6 +238,25 @@ fn half_close_and_resets_pass_through_both_ways() {
                 let heard = hears.read_to_end(&mut Vec::new()).await.unwrap_err();
                 assert_eq!(heard.kind(), ErrorKind::ConnectionReset, "near resets: {near_resets}");
             }
+        }
+    });
+}
+
+#[test]
+fn an_urgent_byte_keeps_its_place_both_ways() {
+    run(async {
+        let (listener, tunnel) = forwarded("").await;
+        let connect = TcpStream::connect(tunnel.locals[0]);
+        let (mut near, (mut far, _)) = tokio::try_join!(connect, listener.accept()).unwrap();
+        for outward in [true, false] {
+            let (says, hears) = if outward { (&mut near, &mut far) } else { (&mut far, &mut near) };
+            says.write_all(b"stop").await.unwrap();
+            assert_eq!(SockRef::from(&*says).send_out_of_band(b"!").unwrap(), 1);
+            says.write_all(b"go").await.unwrap();
+            says.shutdown().await.unwrap();
+            let mut heard = Vec::new();
+            hears.read_to_end(&mut heard).await.unwrap();
+            assert_eq!(heard, b"stop!go", "outward: {outward}");
         }
     });
 }

@@ -90,7 +90,8 @@ impl Path {
     pub(crate) fn describe(&self) -> String {
         let medium = match self.medium {
             Medium::Wire(rate) => {
-                format!("a path of {rate}, buffer {} KiB", buffer_bytes(rate, self.rtt) >> 10)
+                let kilobytes = buffer_bytes(rate, self.rtt) as f64 / 1e3;
+                format!("a path of {rate}, buffer {kilobytes:.0} kB")
             }
             Medium::Wifi { standard, preset } => {
                 format!("802.11{} ({} parameters)", standard.name(), preset.name())

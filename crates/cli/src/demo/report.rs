@@ -112,8 +112,9 @@ impl Report {
 
 /// What is about to happen.
 pub(crate) fn headline(bytes: u64, path: &Path) -> String {
-    let mib = bytes as f64 / f64::from(1 << 20);
-    format!("Sending {mib:.1} MiB of random bytes twice through {}.\n", path.describe())
+    // Decimal, as the rates below.
+    let megabytes = bytes as f64 / 1e6;
+    format!("Sending {megabytes:.1} MB of random bytes twice through {}.\n", path.describe())
 }
 
 impl fmt::Display for Report {

@@ -1,5 +1,6 @@
 //! Exit statuses, the same for every command.
 
+use std::io::{self, Write};
 use std::process;
 
 /// What the process tells its caller.
@@ -25,6 +26,18 @@ pub enum ExitCode {
 impl From<ExitCode> for process::ExitCode {
     fn from(code: ExitCode) -> Self {
         process::ExitCode::from(code as u8)
+    }
+}
+
+/// Says what clap has to say, and how that ends: help that was asked for and cannot be written is no success.
+pub fn of_clap(error: &clap::Error) -> process::ExitCode {
+    let said = error.print().and_then(|()| io::stdout().flush());
+    // Who closes the pipe has read enough.
+    let unheard = said.is_err_and(|e| e.kind() != io::ErrorKind::BrokenPipe);
+    match u8::try_from(error.exit_code()) {
+        Ok(0) if unheard => ExitCode::Failed.into(),
+        Ok(code) => code.into(),
+        Err(_) => ExitCode::Usage.into(),
     }
 }
 

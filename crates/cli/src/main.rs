@@ -1,6 +1,8 @@
 //! The command `tack`.
 
 fn main() -> std::process::ExitCode {
-    let cli = tack_cli::args::Cli::read(std::env::args_os()).unwrap_or_else(|e| e.exit());
-    tack_cli::cmd::run(cli).into()
+    match tack_cli::args::Cli::read(std::env::args_os()) {
+        Ok(cli) => tack_cli::cmd::run(cli).into(),
+        Err(error) => tack_cli::exit::of_clap(&error),
+    }
 }

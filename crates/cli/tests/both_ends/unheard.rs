@@ -68,6 +68,10 @@ fn what_a_command_came_to_is_in_its_status_though_nobody_hears_why() {
         let ended = tack(home.path(), line).stderr(nowhere(false)).status().unwrap();
         assert_eq!(ended.code(), Some(status), "{line}");
     }
+    for (is_pipe, status) in [(false, 1), (true, 0)] {
+        let ended = tack(home.path(), "--help").stdout(nowhere(is_pipe)).status().unwrap();
+        assert_eq!(ended.code(), Some(status), "help, to a pipe: {is_pipe}");
+    }
     let demo = tack(home.path(), "demo --size 1M --rate 1G --rtt 1ms --loss 0 --ack-loss 0")
         .stdout(nowhere(true))
         .output();

@@ -39,8 +39,7 @@
 //! the interval, rho and the duplicates are ours: t0* must not redefine the timestamps that PAWS
 //! needs, and rho' cannot be measured without a counter.
 //!
-//! A peer may write anything. Bytes behind what is read are ignored, room for later versions; of a TACK, behind a
-//! gap that is none.
+//! A peer may write anything. Bytes behind what is read, and behind a gap that is none, are ignored.
 //! An inverted hole is an error; what of a hole lies outside `cum_ack..rcv_high` is ignored (a
 //! hole that lies there altogether is dropped), and a `rcv_high` below `cum_ack` is raised to it.
 //! Holes may repeat or overlap, since the oldest are repeated on purpose: readers take the union.
@@ -418,7 +417,6 @@ fn emit_gaps(gaps: &[Range<u64>], out: &mut Vec<u8>) {
     }
 }
 
-/// At least one gap.
 fn parse_loss(bytes: &[u8], context: &Context) -> Result<IackReason, BodyError> {
     let gaps = parse_gaps(bytes, context);
     if gaps.is_empty() {

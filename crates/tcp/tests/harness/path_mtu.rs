@@ -132,32 +132,29 @@ fn lost_probes_do_not_slow_the_sender_down() {
     }
 }
 
+/// A transfer over a path one way of which is dark for seconds: packet size, and probes of it, in the end.
+fn one_way_dark(pipe: usize, tack: bool) -> (u16, u64) {
+    let mut config = config(false);
+    config.pipes[pipe].blackouts.push(Instant::from_millis(500)..Instant::from_millis(4_000));
+    let mut bulk = Bulk::new(config, conn(tack), conn(tack), 16 << 20);
+    bulk.run(Instant::from_millis(3_900));
+    assert!(bulk.info().path_mtu < 1_500, "it looked like a black hole");
+    bulk.run(Instant::from_secs(30));
+    let info = done(&bulk, 16 << 20);
+    (info.path_mtu, info.counters.mtu_probes)
+}
+
 #[test]
 fn a_path_that_was_only_dark_gets_its_size_back_with_the_first_probe() {
     for tack in [false, true] {
-        let mut config = config(false);
-        let (from, to) = (Instant::from_millis(500), Instant::from_millis(4_000));
-        config.pipes[0].blackouts.push(from..to);
-        let mut bulk = Bulk::new(config, conn(tack), conn(tack), 16 << 20);
-        bulk.run(Instant::from_millis(3_900));
-        assert!(bulk.info().path_mtu < 1_500, "it looked like a black hole");
-        bulk.run(Instant::from_secs(30));
-        let info = done(&bulk, 16 << 20);
-        assert_eq!((info.path_mtu, info.counters.mtu_probes), (1_500, 1));
+        assert_eq!(one_way_dark(0, tack), (1_500, 1));
     }
 }
 
 /// All that was outstanding had arrived, long as it was.
 #[test]
 fn a_path_whose_acknowledgments_were_lost_gets_its_size_back_without_a_probe() {
-    let mut config = config(false);
-    config.pipes[1].blackouts.push(Instant::from_millis(500)..Instant::from_millis(4_000));
-    let mut bulk = Bulk::new(config, conn(true), conn(true), 16 << 20);
-    bulk.run(Instant::from_millis(3_900));
-    assert!(bulk.info().path_mtu < 1_500, "it looked like a black hole");
-    bulk.run(Instant::from_secs(30));
-    let info = done(&bulk, 16 << 20);
-    assert_eq!((info.path_mtu, info.counters.mtu_probes), (1_500, 0));
+    assert_eq!(one_way_dark(1, true), (1_500, 0));
 }
 
 /// A second connection between the same ends, whose transfer starts now.

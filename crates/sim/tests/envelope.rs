@@ -230,10 +230,9 @@ fn slow_and_sparse_flows_resend_nothing_where_nothing_is_lost() {
         let algorithm = controllers[draw / 3 % 3];
         let resent = resent_in_twenty_seconds(rate, rtt, &app, algorithm, draw as u64);
         let case = format!("draw {draw}: {mbps:.2} Mbit/s, {rtt:?}, {algorithm}, {app:?}");
-        // A timer is wrong about others' requests now and then: of 3 000 such draws one flow in 170 resends more than
-        // twice in these twenty seconds, and one in 400 with each second request, where the last packet of a request
-        // leaves so late that its response comes after the first ones' timer.
-        assert!(resent.iter().all(|resent| *resent <= 3), "{case}: {resent:?}");
+        // A timer is wrong about others' requests now and then: of 3 000 such draws one flow in 1 300 resends more than
+        // twice in these twenty seconds.
+        assert!(resent.iter().all(|resent| *resent <= 2), "{case}: {resent:?}");
     }
 }
 

@@ -256,7 +256,7 @@ impl<L: Records> Sender<L> {
         } else {
             Receipts::default()
         };
-        self.after(acked, receipts, now)
+        self.after_data(acked, receipts, now)
     }
 
     /// A cumulative acknowledgment, without a TACK's word on what lies beyond it.
@@ -313,6 +313,15 @@ impl<L: Records> Sender<L> {
         acked
     }
 
+    /// The same of feedback that came with data.
+    fn after_data(&mut self, acked: Acked, receipts: Receipts, now: Instant) -> Acked {
+        let acked = self.after(acked, receipts, now);
+        if acked.acked_bytes > 0 {
+            self.timer.on_told_by_data();
+        }
+        acked
+    }
+
     /// The host sends again, in packets that are new to the log, what these carried.
     fn count_repacked(&mut self) -> Vec<(u64, u32)> {
         let repacked = self.sent.take_repacked();
@@ -336,6 +345,7 @@ impl<L: Records> Sender<L> {
             srtt: self.rtt.srtt(),
             rttvar: self.rtt.rttvar().unwrap_or_default(),
             usual_rtt: self.rtt.usual(),
+            rtt_min: self.rtt_min.get().unwrap_or_default(),
             alpha: self.interval(),
             segments_per_ack: self.params.segments_per_ack,
             flush: self.params.flush,

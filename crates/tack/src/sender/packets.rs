@@ -348,7 +348,7 @@ impl Sender<Packets> {
                 acked.rtt = Some(rtt);
             }
         }
-        self.after(acked, receipts, now)
+        self.after_data(acked, receipts, now)
     }
 
     /// What became of packets, in the order it became known; call until `None` after every input.

@@ -5,9 +5,12 @@
 //!        and where TACKs are lost once more, twice as long after the first, if that is before the RTO
 //! RTO    wait began + ( SRTT + max(G, 4 RTTVAR) + held back ) * 1, 2, 4, 6, 9, 13.5, ...  then
 //!
-//! held back = alpha once L segments are outstanding, for then one must come;
+//! held back = alpha once L segments are outstanding, for then one must come; max(alpha, RTTmin/2) in a dialogue;
 //!             else max(alpha, the receiver's patience at the pace of the last transmissions)
 //! ```
+//!
+//! Where data comes in return, a receiver that has `L` segments waits for its own data to say so, half an RTTmin at
+//! most. A request whose last packet is paced late has its response as late, after the timer of the first ones.
 //!
 //! A TACK that covers less than `L` segments says how long the receiver waited for more. What left so early that it
 //! should have come in half of that time, other packets in the queue included, and did not, is lost: the probe leaves at
@@ -75,6 +78,8 @@ const MOST_PROBES: u32 = 2;
 const DOUBLING: u32 = 2;
 /// 200 ms * 2^2 * 1.5^11 exceeds `MAX_RTO`.
 const MAX_BACKOFF: u32 = 13;
+/// Times that something arrived without data in return that said so, after which this is no dialogue any more.
+const DIALOGUE: u32 = 16;
 
 /// What the deadlines are computed from.
 #[derive(Clone, Copy, Debug)]
@@ -84,6 +89,8 @@ pub(super) struct Path {
     pub(super) rttvar: Duration,
     /// What round trips usually are; `None` before the first sample.
     pub(super) usual_rtt: Option<Duration>,
+    /// Zero before the first sample.
+    pub(super) rtt_min: Duration,
     /// TACK interval in force.
     pub(super) alpha: Duration,
     /// `L`.
@@ -115,6 +122,8 @@ pub(super) struct Timer {
     pace: Pace,
     paced_at: Instant,
     by_timer: bool,
+    /// So many times more that the receiver may wait for data in return before it says what arrived.
+    dialogue: u32,
     /// Since when `L` segments are outstanding.
     full_since: Option<Instant>,
     /// Probes sent since the last progress, and when the last of them was.
@@ -140,6 +149,7 @@ impl Timer {
             pace: Pace::default(),
             paced_at: now,
             by_timer: false,
+            dialogue: 0,
             full_since: None,
             probes: 0,
             probed_at: now,
@@ -192,6 +202,12 @@ impl Timer {
         self.missed = false;
         self.probes = 0;
         self.backoff = 0;
+        self.dialogue = self.dialogue.saturating_sub(1);
+    }
+
+    /// Data in return has told of it: after [`Self::on_progress`].
+    pub(super) fn on_told_by_data(&mut self) {
+        self.dialogue = DIALOGUE;
     }
 
     /// The receiver waited in vain for what left before then: after [`Self::on_progress`].
@@ -286,7 +302,8 @@ impl Timer {
     /// the pace a little, and the pace may be just too slow to count as one.
     fn held_back(&self, full: bool, path: Path) -> Duration {
         if full {
-            return path.alpha.min(MAX_ACK_DELAY);
+            let for_data = if self.dialogue > 0 { path.rtt_min / 2 } else { Duration::ZERO };
+            return path.alpha.max(for_data).min(MAX_ACK_DELAY);
         }
         let steady = self.pace.steady_at_most(path.segments_per_ack, path.flush);
         let patience = steady.max(self.pace.slow_at_most(path.flush));

@@ -15,6 +15,7 @@ fn path(srtt: u64, rttvar: u64) -> Path {
         srtt: Some(ms(srtt)),
         rttvar: ms(rttvar),
         usual_rtt: Some(ms(srtt)),
+        rtt_min: ms(srtt),
         alpha: ms(srtt / 4),
         segments_per_ack: 2,
         flush: ms(25),
@@ -62,6 +63,21 @@ fn a_probe_waits_for_the_flush_timer_only_where_a_lone_packet_is_outstanding() {
     assert_eq!(t.deadline(lone), at(10 + 40 + 25 + 5));
     t.set_full(true, at(10));
     assert_eq!(t.deadline(lone), at(10 + 40 + 5 + 5));
+}
+
+#[test]
+fn where_data_in_return_tells_what_arrived_a_probe_waits_half_a_round_trip_for_it() {
+    let mut t = Timer::new(at(0));
+    t.on_sent(true, at(0));
+    t.set_full(true, at(0));
+    let dialogue = path(400, 0);
+    t.on_told_by_data();
+    assert_eq!(t.rto(dialogue), ms(400 + 1 + 200));
+    for n in 0..DIALOGUE {
+        assert_eq!(t.held_back(true, dialogue), ms(200));
+        t.on_progress(at(2_000 + u64::from(n)));
+    }
+    assert_eq!(t.held_back(true, dialogue), ms(100), "TACKs alone have told since");
 }
 
 #[test]

@@ -381,6 +381,12 @@ impl<L: Records> Sender<L> {
         self.timer.expect_answer();
     }
 
+    /// The lowest outstanding was lost at two timeouts, or for eight RTOs, while others arrived: nothing is to leave
+    /// with it until it has arrived. To be asked after each [`Timeout::Rto`].
+    pub fn repairs_alone(&self) -> bool {
+        self.timer.is_alone()
+    }
+
     /// When a timer of the sender fires; `None` when nothing is outstanding.
     pub fn deadline(&self) -> Option<Instant> {
         (!self.sent.is_empty()).then(|| self.timer.deadline(self.path()))

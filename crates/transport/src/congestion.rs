@@ -63,6 +63,8 @@ pub struct Congestion {
     cwnd_limited: bool,
     /// The acknowledgment under way says that marks arrived.
     ece: bool,
+    /// One segment may be in flight until something arrives.
+    alone: bool,
 }
 
 impl Congestion {
@@ -79,6 +81,7 @@ impl Congestion {
             limited: LimitedTime::default(),
             cwnd_limited: false,
             ece: false,
+            alone: false,
         }
     }
 
@@ -101,7 +104,8 @@ impl Congestion {
 
     /// The most that may be in flight, bytes.
     pub fn window(&self) -> u64 {
-        self.control.window()
+        let window = self.control.window();
+        if self.alone { window.min(u64::from(self.mss)) } else { window }
     }
 
     /// What the controller believes.
@@ -167,6 +171,7 @@ impl Congestion {
         self.control.on_ack(&sample);
         if acked.acked_bytes > 0 {
             self.cwnd_limited = false;
+            self.alone = false;
         }
         let rate = self.control.pacing_rate();
         self.pacer.set_min_burst(self.min_burst(sample.ack_interval), now);
@@ -191,6 +196,11 @@ impl Congestion {
         let kind = LossKind::Timeout;
         self.control.on_loss(&LossSample { now, kind, lost_bytes, in_flight });
         self.pacer.set_rate(self.control.pacing_rate(), now);
+    }
+
+    /// What leaves next leaves alone, whatever the controller's window is: until something arrives.
+    pub fn send_alone(&mut self) {
+        self.alone = true;
     }
 
     /// The peer echoed a congestion mark.

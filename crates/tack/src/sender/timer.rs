@@ -38,7 +38,8 @@
 //! Where more arrives, but never the lowest that is missing, all of this waits for ever. Whoever fills a queue of
 //! a few packets with each round's first may lose just that one each time, and a controller that takes no
 //! loss for a sign goes on. So the RTO is due, too, when eight of it passed and nothing was delivered in order.
-//! (Senders of TCP do not restart the timer for what arrives beyond a hole [RFC 6298 §5.3].)
+//! (Senders of TCP do not restart the timer for what arrives beyond a hole [RFC 6298 §5.3].) What is lost so again
+//! and again, while others arrive, is to leave alone: a queue that drops its first drops the first of any number.
 //!
 //! Deviation: [RFC 8985 §7.2] has one probe. Acknowledgments are few here and easily lost together, so the
 //! answer to one is soon lost with the others.
@@ -110,6 +111,11 @@ pub(super) struct Timer {
     /// The lowest outstanding, and since when it is, or was taken for lost.
     lowest: u64,
     stuck_since: Instant,
+    /// The lowest at the last timeout, and whether anything arrived since.
+    timed_out: Option<u64>,
+    others: bool,
+    /// The lowest is lost again and again, while others arrive.
+    alone: bool,
     /// Silences without a timeout, and, counted as the probe's wait is, without a probe.
     patience: Patience,
     before_probe: Patience,
@@ -141,6 +147,9 @@ impl Timer {
             silent_since: now,
             lowest: 0,
             stuck_since: now,
+            timed_out: None,
+            others: false,
+            alone: false,
             patience: Patience::default(),
             before_probe: Patience::default(),
             last_sent: now,
@@ -184,7 +193,13 @@ impl Timer {
     pub(super) fn on_lowest(&mut self, una: u64, now: Instant) {
         if una > self.lowest {
             (self.lowest, self.stuck_since) = (una, now);
+            self.alone = false;
         }
+    }
+
+    /// Whether the lowest outstanding is to leave alone, until it has arrived.
+    pub(super) fn is_alone(&self) -> bool {
+        self.alone
     }
 
     /// Whether `L` segments are outstanding now.
@@ -200,6 +215,7 @@ impl Timer {
         self.waiting_since = now;
         self.silent_since = now;
         self.missed = false;
+        self.others = true;
         self.probes = 0;
         self.backoff = 0;
         self.dialogue = self.dialogue.saturating_sub(1);
@@ -292,6 +308,8 @@ impl Timer {
             (self.probes, self.probed_at) = (self.probes + 1, now);
             return Timeout::Probe;
         }
+        self.alone |= stuck || self.others && self.timed_out == Some(self.lowest);
+        (self.timed_out, self.others) = (Some(self.lowest), false);
         self.stuck_since = now;
         self.probes = MOST_PROBES;
         self.backoff = (self.backoff + 1).min(MAX_BACKOFF);

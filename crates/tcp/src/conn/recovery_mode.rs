@@ -268,6 +268,11 @@ impl Recovery {
         }
     }
 
+    /// What timed out is to leave alone. Plain TCP's controllers have windows for that.
+    pub(crate) fn repairs_alone(&self) -> bool {
+        matches!(self, Recovery::Tack(sender) if sender.repairs_alone())
+    }
+
     /// The peer had taken back its window from what is outstanding, and opens it. A peer with TACK
     /// never does: it is of our kind.
     pub(crate) fn on_reopened(&mut self, now: Instant) {

@@ -224,6 +224,9 @@ impl SendHalf {
     /// `in_a_row`. True: the path is believed to swallow long segments, which are shorter now.
     pub(crate) fn on_rto(&mut self, lost_bytes: u64, in_a_row: u32, now: Instant) -> bool {
         self.congestion.on_timeout(lost_bytes, self.recovery.in_flight(), now);
+        if self.recovery.repairs_alone() {
+            self.congestion.send_alone();
+        }
         self.suspect_packet_size(in_a_row, now)
     }
 

@@ -409,6 +409,7 @@ impl<L: Records> Sender<L> {
             self.tail_probe.ask(self.ack_loss.newest());
         } else {
             self.tail_probe.cancel();
+            self.app_limited.on_pause(self.sent.next_pkt_seq());
             let lost_before = self.sent.lose_everything();
             let (nxt, next_pkt_seq) = (self.sent.nxt(), self.sent.next_pkt_seq());
             self.recovery.on_timeout(nxt, next_pkt_seq, lost_before, now);

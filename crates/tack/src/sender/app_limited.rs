@@ -3,7 +3,8 @@
 //! The receiver measures over two TACK intervals. A rate is limited if a pause lies between two packets
 //! that arrived in that time, or follows the last of them: the TACK may have waited for a timer then.
 //! What was sent without a pause tells of the path, however short it was: a response of thirty
-//! packets that a bottleneck spreads out shows its rate.
+//! packets that a bottleneck spreads out shows its rate. The silence before a timeout is a pause, too: nothing was on
+//! its way, and a rate over such a time says how long the timer was.
 //!
 //! Deviation: [TON §VI-D] leaves open who judges; the receiver measures the rate, but only the sender
 //! knows why packets did not come, so it is judged here.

@@ -172,7 +172,10 @@ impl<L: Records> Sender<L> {
         acked.rate = tack.delivery_rate;
         acked.rate_interval =
             tack.delivery_rate.map_or(Duration::ZERO, |_| tack.interval.saturating_mul(2));
-        acked.app_limited = self.app_limited.covers(tack.counter, largest, tack.interval, now);
+        // No controller keeps so few in flight for long: a timeout's window does, or a pause.
+        let few = acked.prior_in_flight <= self.quota();
+        let paused = self.app_limited.covers(tack.counter, largest, tack.interval, now);
+        acked.app_limited = few || paused;
         self.frequency.on_echo(tack.interval, tack.regime, now);
         self.needless.on_peer_count(tack.duplicates, self.retransmissions);
         let acked = self.after(acked, receipts, now);

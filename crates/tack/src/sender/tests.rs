@@ -281,13 +281,29 @@ fn rates_are_marked_while_the_application_was_the_limit() {
     let with_rate = |n, cum, largest| Tack { delivery_rate: rate, ..tack(n, cum, largest) };
     let acked = s.on_tack(&with_rate(1, 3_000, 2), 0, at(40));
     assert_eq!((acked.rate, acked.rate_interval, acked.app_limited), (rate, ms(20), true));
-    for i in 2..8 {
+    for i in 2..10 {
         s.on_sent(i * MSS..(i + 1) * MSS, at(i * 10 + 40));
     }
     let limited: Vec<bool> = (3..=8)
         .map(|i| s.on_tack(&with_rate(i as u32, i * MSS, i), 0, at(i * 10 + 80)).app_limited)
         .collect();
     assert_eq!(limited, [true, true, true, false, false, false]);
+}
+
+#[test]
+fn a_rate_over_a_timeout_s_silence_or_of_one_packet_is_a_lower_bound() {
+    let rate = Some(Rate::from_mbps(1));
+    let with_rate = |n, cum, largest| Tack { delivery_rate: rate, ..tack(n, cum, largest) };
+    let mut s = sender(6);
+    assert!(!s.on_tack(&with_rate(1, 3_000, 2), 0, at(40)).app_limited, "four more are in flight");
+    while s.on_timeout(s.deadline().unwrap()) != Some(Timeout::Rto) {}
+    let now = s.deadline().unwrap();
+    for (i, seq) in (2..6).zip(7..) {
+        assert_eq!(s.on_sent(i * MSS..(i + 1) * MSS, now), seq);
+    }
+    assert!(s.on_tack(&with_rate(2, 4_500, 7), 0, now).app_limited, "the first after the silence");
+    let mut s = sender(1);
+    assert!(s.on_tack(&with_rate(1, 1_500, 1), 0, at(40)).app_limited, "of one");
 }
 
 #[test]

@@ -46,6 +46,25 @@ fn a_timeout_comes_when_others_arrive_for_long_but_never_the_lowest() {
 }
 
 #[test]
+fn what_timed_out_twice_while_others_arrived_leaves_alone_until_it_has_arrived() {
+    let p = path(40, 0);
+    let mut t = Timer::new(at(0));
+    let mut now = 0;
+    let mut time_out = |t: &mut Timer| {
+        t.on_sent(true, at(now));
+        while t.on_timeout(p, t.deadline(p)) != Timeout::Rto {}
+        now += 10_000;
+        t.is_alone()
+    };
+    t.on_lowest(1_000, at(0));
+    assert!(!time_out(&mut t) && !time_out(&mut t), "silence is no sign of it");
+    t.on_progress(at(20_000));
+    assert!(time_out(&mut t));
+    t.on_lowest(2_000, at(30_000));
+    assert!(!t.is_alone());
+}
+
+#[test]
 fn rto_includes_the_tack_interval_and_its_bounds_hold() {
     let t = Timer::new(at(0));
     assert_eq!(t.rto(path(200, 10)), ms(200 + 40 + 50));

@@ -20,11 +20,11 @@ mod transfer;
 use std::io;
 
 pub use args::DemoArgs;
-pub(crate) use args::{parse_preset, parse_rate, parse_share, parse_standard};
+pub(crate) use args::{parse_preset, parse_standard};
 pub use path::{Medium, Path};
 
-use crate::cmd::extras::print;
 use crate::exit::{ExitCode, Failure};
+use crate::terminal::print;
 use crate::terminal::say;
 use report::Report;
 

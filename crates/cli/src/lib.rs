@@ -3,7 +3,7 @@
 //! Each command is a typed command line ([`args`]), turned into what the user meant, and a part
 //! that does it ([`cmd`]) over any [`conn::Connection`].
 
-// They panic where nobody reads: `terminal::say` and `cmd::extras::print` do not.
+// They panic where nobody reads: `terminal::say` and `terminal::print` do not.
 #![cfg_attr(not(test), deny(clippy::print_stderr, clippy::print_stdout))]
 
 pub mod admission;

@@ -1,5 +1,9 @@
 //! Amounts and rates for people: read from flags, shown in summaries and interval lines.
 
+use std::time::Duration;
+
+use tack_units::Rate;
+
 /// Scales of bytes: powers of 1024, as iperf3 has them.
 const BYTE_UNITS: [&str; 5] = ["Bytes", "KBytes", "MBytes", "GBytes", "TBytes"];
 
@@ -93,9 +97,65 @@ pub fn parse_bytes(text: &str) -> Result<u64, String> {
     }
 }
 
+/// No path is faster, bit/s; and beyond it, what passes in a nanosecond is no whole number of bytes.
+const MAX_BPS: f64 = 1e12;
+
+/// `100M`, `1.5G`, `100Mbit/s`: bits per second in powers of 1000.
+pub(crate) fn parse_rate(text: &str) -> Result<Rate, String> {
+    let text = text.trim_end_matches("bit/s").trim_end_matches("bps");
+    let (number, factor) = match text.char_indices().next_back() {
+        Some((at, 'k' | 'K')) => (&text[..at], 1e3),
+        Some((at, 'm' | 'M')) => (&text[..at], 1e6),
+        Some((at, 'g' | 'G')) => (&text[..at], 1e9),
+        _ => (text, 1.0),
+    };
+    match number.parse::<f64>() {
+        Ok(n) if n * factor >= 1.0 && n * factor <= MAX_BPS => {
+            Ok(Rate::from_bps((n * factor) as u64))
+        }
+        _ => Err("a rate looks like 100M or 1.5G (bit/s), and is 1000G at most".to_owned()),
+    }
+}
+
+/// `80ms`, `1.5s`, `300us`; a bare number is milliseconds.
+pub(crate) fn parse_time(text: &str) -> Result<Duration, String> {
+    let units = [("ms", 1e-3), ("us", 1e-6), ("s", 1.0)];
+    let (number, factor) = units
+        .iter()
+        .find_map(|(unit, factor)| Some((text.strip_suffix(unit)?, *factor)))
+        .unwrap_or((text, 1e-3));
+    match number.trim().parse::<f64>() {
+        Ok(n) if n.is_finite() && (0.0..1e6).contains(&n) => {
+            Ok(Duration::from_secs_f64(n * factor))
+        }
+        _ => Err("a time looks like 80ms, 300us or 1.5s".to_owned()),
+    }
+}
+
+/// `1%` or `0.01`.
+pub(crate) fn parse_share(text: &str) -> Result<f64, String> {
+    let (number, factor) = text.strip_suffix('%').map_or((text, 1.0), |n| (n, 0.01));
+    match number.trim().parse::<f64>() {
+        Ok(n) if (0.0..=1.0).contains(&(n * factor)) => Ok(n * factor),
+        _ => Err("a share looks like 1% or 0.01".to_owned()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn amounts_are_read_as_people_write_them() {
+        assert_eq!(parse_rate("100M"), Ok(Rate::from_mbps(100)));
+        assert_eq!(parse_rate("1.5Gbit/s"), Ok(Rate::from_mbps(1_500)));
+        assert_eq!(parse_time("80ms"), Ok(Duration::from_millis(80)));
+        assert_eq!(parse_time("80"), Ok(Duration::from_millis(80)));
+        assert_eq!(parse_time("1.5s"), Ok(Duration::from_millis(1_500)));
+        assert_eq!(parse_time("300us"), Ok(Duration::from_micros(300)));
+        assert_eq!(parse_share("1%"), Ok(0.01));
+        assert_eq!(parse_share("0.5"), Ok(0.5));
+    }
 
     #[test]
     fn amounts_show_three_digits_that_matter() {

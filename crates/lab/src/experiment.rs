@@ -49,7 +49,7 @@
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
-use toml::Table;
+use toml::{Table, Value};
 
 use crate::claim::Claim;
 use crate::draw::Distribution;
@@ -333,5 +333,13 @@ impl Variant {
         }
         Scenario::parse(&toml::to_string(&table)?)
             .map_err(|e| anyhow::anyhow!("variant {}: {e}", self.name))
+    }
+}
+
+/// What each of `names` keys of a sweep is set to: `value`, or one of its list each.
+pub(crate) fn each_of(names: usize, value: &Value) -> Vec<Value> {
+    match value {
+        Value::Array(list) if names > 1 && list.len() == names => list.clone(),
+        plain => vec![plain.clone(); names],
     }
 }

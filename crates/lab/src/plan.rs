@@ -3,7 +3,7 @@
 use toml::{Table, Value};
 
 use crate::draw::{Word, Words, draw};
-use crate::experiment::{Experiment, Extent, Variant};
+use crate::experiment::{Experiment, Extent, Variant, each_of};
 use crate::item::{Item, Plan, identity};
 use crate::scenario::{MAX_RUNS, Problem, Scenario, ScenarioError, has, line_of, set};
 use crate::view::Kind;
@@ -323,14 +323,6 @@ impl Planner<'_> {
             }
         }
         Ok(Plan { axes: self.axes, items })
-    }
-}
-
-/// What each of `names` keys of a sweep is set to: `value`, or one of its list each.
-pub(crate) fn each_of(names: usize, value: &Value) -> Vec<Value> {
-    match value {
-        Value::Array(list) if names > 1 && list.len() == names => list.clone(),
-        plain => vec![plain.clone(); names],
     }
 }
 

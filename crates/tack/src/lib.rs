@@ -37,7 +37,8 @@
 //! 4. After every feedback: [`Sender::poll_frequency`]; send what it returns as a frequency IACK.
 //! 5. At [`Sender::deadline`]: [`Sender::on_timeout`]. On [`Timeout::Probe`] send one packet past
 //!    the window (new data, else the last segment again); on [`Timeout::Rto`] tell congestion
-//!    control, and go on at 2.
+//!    control, and go on at 2, with one segment in flight until something arrives where
+//!    [`Sender::repairs_alone`].
 //!
 //! Receiving side:
 //!

@@ -385,7 +385,8 @@ impl<L: Records> Sender<L> {
     }
 
     /// The lowest outstanding was lost at two timeouts, or for eight RTOs, while others arrived: nothing is to leave
-    /// with it until it has arrived. To be asked after each [`Timeout::Rto`].
+    /// with it until it has arrived. To be asked after each [`Timeout::Rto`]; never so of [`Packets`], whose numbers
+    /// are not sent again.
     pub fn repairs_alone(&self) -> bool {
         self.timer.is_alone()
     }

@@ -39,7 +39,7 @@ pub async fn run(config: DoctorConfig, stop: Stop) -> Result<ExitCode, Failure> 
         }
         let lines: Vec<String> =
             verdict(towards, &found).into_iter().chain(numbers(&found)).collect();
-        super::extras::print(format!("{}\n", lines.join("\n")).as_bytes())?;
+        crate::terminal::print(format!("{}\n", lines.join("\n")).as_bytes())?;
     }
     for dial in [&tack, &plain] {
         dial.settle(&stop).await;

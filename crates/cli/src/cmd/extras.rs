@@ -1,7 +1,5 @@
 //! Completions and manual pages, generated from the command line's own definition.
 
-use std::io::Write;
-
 use clap::CommandFactory;
 
 use crate::args::Cli;
@@ -9,6 +7,7 @@ use crate::args::extras::{CompletionsArgs, ManArgs};
 use crate::args::transport::own_identity;
 use crate::cmd::manual;
 use crate::exit::{ExitCode, Failure};
+use crate::terminal::print;
 use crate::transfer::name::printable;
 
 /// Prints a completion script.
@@ -28,16 +27,6 @@ pub fn man(args: &ManArgs) -> Result<ExitCode, Failure> {
         Failure::new(ExitCode::Failed, format!("cannot write to `{}`: {e}", dir.display()))
     })?;
     Ok(ExitCode::Success)
-}
-
-/// A reader that has seen enough (`| head`) is no failure.
-pub(crate) fn print(bytes: &[u8]) -> Result<ExitCode, Failure> {
-    match std::io::stdout().lock().write_all(bytes) {
-        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => {
-            Err(Failure::new(ExitCode::Failed, format!("cannot print: {e}")))
-        }
-        _ => Ok(ExitCode::Success),
-    }
 }
 
 /// `tack key`: the fingerprint of this user's key, and whose it is.

@@ -19,10 +19,10 @@ use tack_lab::recorder::{self, Progress};
 use tack_lab::runner::Stopped;
 use tack_lab::store::{Kept, Store, StoreError};
 
-use super::extras::print;
 use crate::args::lab::{LabArgs, LabCommand};
 use crate::exit::{ExitCode, Failure};
 use crate::stop::StopSignals;
+use crate::terminal::print;
 
 /// Runs an experiment.
 pub fn run(args: LabArgs) -> Result<ExitCode, Failure> {

@@ -104,7 +104,7 @@ async fn serve(
 fn let_go(config: &PerfConfig, out: &Out, lines: &[String]) -> Result<(), Failure> {
     // What goes to a file is still owed to the user, who has to know the key.
     if config.output.logfile.is_some() || config.output.json || config.output.json_stream {
-        super::extras::print(format!("{}\n", lines.join("\n")).as_bytes())?;
+        crate::terminal::print(format!("{}\n", lines.join("\n")).as_bytes())?;
     }
     out.take_heard();
     background::detach().map_err(|e| Failure::new(ExitCode::Failed, format!("-D: {e}")))

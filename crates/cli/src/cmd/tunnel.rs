@@ -116,7 +116,7 @@ fn redirect(
     if config.install_rules {
         return redirect.install().map(Some);
     }
-    super::extras::print(redirect.rules().as_bytes())?;
+    crate::terminal::print(redirect.rules().as_bytes())?;
     if !config.quiet {
         say(format_args!("Above are rules for `nft -f -`; `{}` removes them.", redirect.removal()));
     }

@@ -5,11 +5,10 @@
 
 use std::collections::BTreeSet;
 
-use super::{Changes, Experiment, Extent, Limits, Sample, Variant};
+use super::{Changes, Experiment, Extent, Limits, Sample, Variant, each_of};
 use crate::claim::Said;
 use crate::draw::{Word, Words};
 use crate::pivot::SAME_RUN;
-use crate::plan::each_of;
 use crate::scenario::Problem;
 use crate::view::Kind;
 

@@ -10,9 +10,10 @@ use tack_link::wlan::{Preset, Standard};
 use tack_units::Rate;
 
 use super::parse_time;
-use crate::demo::{parse_preset, parse_rate, parse_share, parse_standard};
+use crate::demo::{parse_preset, parse_standard};
 use crate::exit::Failure;
 use crate::units::parse_bytes;
+use crate::units::{parse_rate, parse_share};
 
 const AFTER: &str = "\
 Both sides find each other's addresses in TACK_CLIENT and TACK_SERVER, and in TACK_CLIENT6 and

@@ -2,10 +2,10 @@
 
 use clap::Args;
 
-use crate::demo::parse_rate;
 use crate::exit::Failure;
 use crate::net::{Family, Origin, OwnAddress};
 use crate::perf::pace::Pace;
+use crate::units::parse_rate;
 
 /// Options of a test's traffic.
 #[derive(Clone, Debug, Default, Args)]

@@ -8,8 +8,8 @@ use tack_link::wlan::{NodeStats, Use};
 
 use super::{failed, print_json};
 use crate::args::lab::AirtimeArgs;
-use crate::cmd::extras::print;
 use crate::exit::{ExitCode, Failure};
+use crate::terminal::print;
 
 /// What came out.
 #[derive(Serialize)]

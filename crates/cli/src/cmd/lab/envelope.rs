@@ -17,8 +17,8 @@ use super::{
     Recorder, at, failed, interruptible, print_json, progress, recorder, texts, why_stopped,
 };
 use crate::args::lab::EnvelopeArgs;
-use crate::cmd::extras::print;
 use crate::exit::{ExitCode, Failure};
+use crate::terminal::print;
 use crate::terminal::say;
 
 /// What is printed as JSON.

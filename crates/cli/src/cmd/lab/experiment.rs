@@ -29,8 +29,8 @@ use super::{at, failed, interruptible, print_json, progress, recorder, texts, ty
 use crate::args::lab::{
     CompareArgs, FigureArgs, FigureFile, HowArgs, ReproduceArgs, RunArgs, StoreArgs, files,
 };
-use crate::cmd::extras::print;
 use crate::exit::{ExitCode, Failure};
+use crate::terminal::print;
 use crate::terminal::say;
 
 /// What came of the runs.

@@ -9,8 +9,8 @@ use tack_lab::versus::rival::{RIVALS, Rival};
 use super::experiment::{self, Papers};
 use super::{failed, typed};
 use crate::args::lab::{VersusArgs, files as named};
-use crate::cmd::extras::print;
 use crate::exit::{ExitCode, Failure};
+use crate::terminal::print;
 
 /// Runs the files, or tells who could take part.
 pub(super) fn versus(args: &VersusArgs) -> Result<ExitCode, Failure> {

@@ -6,6 +6,7 @@ pub mod compact;
 pub mod header;
 pub mod icmp;
 pub mod ip;
+mod ip_error;
 pub mod ipv4;
 pub mod ipv6;
 pub mod options;
@@ -13,8 +14,8 @@ pub mod pieces;
 pub mod series;
 pub mod tack_option;
 
-pub use compact::{CompactHeader, Form};
-pub use header::{Flags, Header, ParseError, Segment};
+pub use compact::CompactHeader;
+pub use header::{Flags, Form, Header, ParseError, Segment};
 pub use options::{Options, SackBlocks, Timestamps};
 pub use series::Series;
 pub use tack_option::{AckType, Codepoints};

@@ -26,7 +26,7 @@
 //! one below 5. SYN, FIN, RST, probes and bodies always have a whole header.
 
 use crate::seq::SeqNum;
-use crate::wire::header::{Flags, Header, ParseError, Segment};
+use crate::wire::header::{Flags, Form, Header, ParseError, Segment};
 use crate::wire::options::{Options, Timestamps};
 use crate::wire::tack_option::Codepoints;
 
@@ -38,17 +38,6 @@ const FORM_AT: usize = 12;
 const FORM: u8 = 1;
 /// What may be set beside ACK, which must be.
 const LEGAL_FLAGS: u8 = Flags(Flags::ACK.0 | Flags::PSH.0 | Flags::ECE.0 | Flags::CWR.0).octet();
-
-/// What is in front of a segment's text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Hash)]
-pub enum Form {
-    /// A TCP header.
-    #[default]
-    Full,
-    /// A short one. SEG.ACK, SEG.WND and TSecr are not there: they are as they were, and zero in
-    /// the [`Header`].
-    Compact,
-}
 
 /// A short header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -18,7 +18,6 @@
 //! ```
 
 use crate::seq::SeqNum;
-use crate::wire::compact::Form;
 use crate::wire::options::{Options, Words};
 use crate::wire::tack_option::Codepoints;
 
@@ -96,6 +95,17 @@ pub struct Header {
     pub urgent: u16,
     /// Options.
     pub options: Options,
+}
+
+/// What is in front of a segment's text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Hash)]
+pub enum Form {
+    /// A TCP header.
+    #[default]
+    Full,
+    /// A short one. SEG.ACK, SEG.WND and TSecr are not there: they are as they were, and zero in
+    /// the [`Header`].
+    Compact,
 }
 
 /// A parsed segment: header by value, payload borrowed.

@@ -19,7 +19,8 @@
 use core::net::Ipv4Addr;
 
 use crate::wire::checksum::checksum;
-use crate::wire::ip::{Ecn, IpError};
+use crate::wire::ip_error::IpError;
+use tack_transport::Ecn;
 
 /// Length of the header we write, bytes.
 pub const HEADER_LEN: usize = 20;

@@ -40,7 +40,7 @@ impl core::error::Error for Interrupted {}
 /// When it cannot be built, a byte arrived wrong, packets or airtime were not conserved, or a flow
 /// stalled: a figure from such a run would be worthless.
 pub fn simulate(scenario: &Scenario) -> Result<RunResult> {
-    let (result, mut setup) = run(scenario, None)?;
+    let (result, mut setup) = Running::new(scenario, None, &Controllers::new())?.finish()?;
     setup.sim.settle(SETTLE);
     setup.check_stall()?;
     Ok(result)
@@ -57,15 +57,18 @@ pub(crate) struct Simulated {
     pub(crate) series: BTreeMap<String, Vec<(f64, f64)>>,
 }
 
-/// As [`simulate`], with what `recordings` ask for written down. They change nothing in the run.
+/// As [`simulate`], with what `recordings` ask for written down, of a run that fails, too: they are what shows why. They
+/// change nothing in the run, which is not followed beyond its end.
 ///
 /// # Errors
 /// As [`simulate`], and those of the writers.
 pub fn simulate_recorded(scenario: &Scenario, recordings: Recordings) -> Result<RunResult> {
-    let (result, setup) = run(scenario, recordings.packets)?;
+    let mut running = Running::new(scenario, recordings.packets, &Controllers::new())?;
+    running.advance(running.end);
     if let Some(mut out) = recordings.series {
-        setup.write_series(&mut *out).context("the time series is incomplete")?;
+        running.setup.write_series(&mut *out).context("the time series is incomplete")?;
     }
+    let (result, setup) = running.finish()?;
     for hop in setup.sim.into_links() {
         hop.finish().context("the capture is incomplete")?;
     }
@@ -80,10 +83,6 @@ pub struct Recordings {
     pub packets: Option<Box<dyn Write + Send>>,
     /// The senders' state, sampled every 10 ms (rarer in runs over 40 s), as CSV.
     pub series: Option<Box<dyn Write + Send>>,
-}
-
-fn run(scenario: &Scenario, capture: Capture) -> Result<(RunResult, Setup)> {
-    Running::new(scenario, capture, &Controllers::new())?.finish()
 }
 
 /// How long a sender remembers its least round trip: `tau`, unless a scenario says otherwise.

@@ -172,7 +172,7 @@ impl<L: Records> Sender<L> {
         acked.rate = tack.delivery_rate;
         acked.rate_interval =
             tack.delivery_rate.map_or(Duration::ZERO, |_| tack.interval.saturating_mul(2));
-        // No controller keeps so few in flight for long: a timeout's window does, or a pause.
+        // So few show what the path bears nowhere: they are a pause's, a timeout's, or of a fixed window.
         let few = acked.prior_in_flight <= self.quota();
         let paused = self.app_limited.covers(tack.counter, largest, tack.interval, now);
         acked.app_limited = few || paused;
@@ -384,9 +384,9 @@ impl<L: Records> Sender<L> {
         self.timer.expect_answer();
     }
 
-    /// The lowest outstanding was lost at two timeouts, or for eight RTOs, while others arrived: nothing is to leave
-    /// with it until it has arrived. To be asked after each [`Timeout::Rto`]; never so of [`Packets`], whose numbers
-    /// are not sent again.
+    /// The lowest outstanding was lost at two timeouts, or for eight RTOs, while others arrived: it is to leave alone,
+    /// and nothing after it until something arrives. To be asked after each [`Timeout::Rto`]; never so of [`Packets`],
+    /// whose numbers are not sent again.
     pub fn repairs_alone(&self) -> bool {
         self.timer.is_alone()
     }

@@ -85,6 +85,25 @@ fn time_series_have_a_row_per_sample_and_change_nothing() {
     }
 }
 
+#[test]
+fn a_run_that_fails_leaves_its_time_series_which_shows_why() {
+    let text = include_str!(
+        "../../../../scenarios/envelope/stall-the-repair-is-the-first-of-each-burst.toml"
+    );
+    let plain = text
+        .replace("\"sprout\"", "\"copa\"")
+        .replace("strategy = \"tack\"", "strategy = \"tcp-l2\"");
+    let scenario = Scenario::parse(plain.split("[sweep]").next().unwrap()).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("stalled.csv");
+    let out = std::fs::File::create(&file).unwrap();
+    let recordings = Recordings { series: Some(Box::new(out)), ..Recordings::default() };
+    let error = simulate_recorded(&scenario, recordings).unwrap_err();
+    assert!(error.to_string().contains("stalled"), "{error:#}");
+    let rows = std::fs::read_to_string(&file).unwrap().lines().count();
+    assert!(rows > 1_000, "{rows} rows");
+}
+
 /// A writer that is full after a number of bytes.
 struct Full(usize);
 

@@ -197,7 +197,7 @@ impl Timer {
         }
     }
 
-    /// Whether the lowest outstanding is to leave alone, until it has arrived.
+    /// Whether the lowest outstanding is to leave alone.
     pub(super) fn is_alone(&self) -> bool {
         self.alone
     }

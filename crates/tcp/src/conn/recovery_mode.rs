@@ -268,7 +268,7 @@ impl Recovery {
         }
     }
 
-    /// What timed out is to leave alone. Plain TCP's controllers have windows for that.
+    /// What timed out is to leave alone. Plain TCP's timer is not put off by what arrives beyond a hole.
     pub(crate) fn repairs_alone(&self) -> bool {
         matches!(self, Recovery::Tack(sender) if sender.repairs_alone())
     }

@@ -16,8 +16,8 @@ pub enum FallbackReason {
     PktSeqMissing,
     /// An acknowledgment came without ACK-Type: the path strips it, or the peer has fallen back.
     AckTypeMissing,
-    /// Data stayed unacknowledged over two timeouts in a row before the peer showed any sign of
-    /// TACK, or over six at any time: the path may drop what has our options.
+    /// Data stayed unacknowledged over three timeouts in a row before the peer showed any sign of TACK, or over eight
+    /// later and more than the loss of both ways explains: the path may drop what has our options. Never within UDP.
     Unanswered,
 }
 

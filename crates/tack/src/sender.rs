@@ -295,6 +295,10 @@ impl<L: Records> Sender<L> {
         if acked.acked_bytes > 0 || receipts.bytes > 0 {
             self.timer.on_progress(now);
         }
+        // Where long ones may not pass at all, the short ones that do tell nothing of a queue.
+        if receipts.longest >= u64::from(self.params.mss) * 3 / 4 {
+            self.timer.on_full_sized();
+        }
         self.timer.on_lowest(self.sent.una(), now);
         acked.needless = self.needless.on_seen(receipts.needless);
         acked.spurious |= self.recovery.on_needless(acked.needless);
@@ -384,7 +388,7 @@ impl<L: Records> Sender<L> {
         self.timer.expect_answer();
     }
 
-    /// The lowest outstanding was lost at two timeouts, or for eight RTOs, while others arrived: it is to leave alone,
+    /// The lowest outstanding was lost at two timeouts, or for eight RTOs, while others of its size arrived: it is to leave alone,
     /// and nothing after it until something arrives. To be asked after each [`Timeout::Rto`]; never so of [`Packets`],
     /// whose numbers are not sent again.
     pub fn repairs_alone(&self) -> bool {

@@ -50,11 +50,14 @@ pub struct Receipts {
     pub(super) oldest: Option<u64>,
     /// Bytes not known to have arrived before.
     pub(super) bytes: u64,
+    /// Those of the longest transmission among them.
+    pub(super) longest: u64,
 }
 
 impl Receipts {
     /// `segment` has arrived.
     pub(super) fn note(&mut self, segment: &Segment) {
+        self.longest = self.longest.max(segment.end - segment.start);
         if self.newest.is_none_or(|newest| newest.pkt_seq < segment.pkt_seq) {
             self.newest = Some(segment.into());
         }

@@ -111,7 +111,7 @@ pub(super) struct Timer {
     /// The lowest outstanding, and since when it is, or was taken for lost.
     lowest: u64,
     stuck_since: Instant,
-    /// The lowest at the last timeout, and whether anything arrived since.
+    /// The lowest at the last timeout, and whether anything of full size arrived since.
     timed_out: Option<u64>,
     others: bool,
     /// The lowest is lost again and again, while others arrive.
@@ -215,10 +215,14 @@ impl Timer {
         self.waiting_since = now;
         self.silent_since = now;
         self.missed = false;
-        self.others = true;
         self.probes = 0;
         self.backoff = 0;
         self.dialogue = self.dialogue.saturating_sub(1);
+    }
+
+    /// Of that, something was of full size.
+    pub(super) fn on_full_sized(&mut self) {
+        self.others = true;
     }
 
     /// Data in return has told of it: after [`Self::on_progress`].
@@ -308,7 +312,7 @@ impl Timer {
             (self.probes, self.probed_at) = (self.probes + 1, now);
             return Timeout::Probe;
         }
-        self.alone |= stuck || self.others && self.timed_out == Some(self.lowest);
+        self.alone |= self.others && (stuck || self.timed_out == Some(self.lowest));
         (self.timed_out, self.others) = (Some(self.lowest), false);
         self.stuck_since = now;
         self.probes = MOST_PROBES;

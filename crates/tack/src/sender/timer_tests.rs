@@ -59,8 +59,11 @@ fn what_timed_out_twice_while_others_arrived_leaves_alone_until_it_has_arrived()
     t.on_lowest(1_000, at(0));
     assert!(!time_out(&mut t) && !time_out(&mut t), "silence is no sign of it");
     t.on_progress(at(20_000));
+    assert!(!time_out(&mut t), "what is short passes where what is long never does");
+    t.on_progress(at(30_000));
+    t.on_full_sized();
     assert!(time_out(&mut t));
-    t.on_lowest(2_000, at(30_000));
+    t.on_lowest(2_000, at(40_000));
     assert!(!t.is_alone());
 }
 

@@ -40,6 +40,11 @@ impl Liveness {
         Liveness { bare, ..Liveness::default() }
     }
 
+    /// Routers on the way may take options away, or drop what has them: nobody rewrites datagrams of ours.
+    pub(crate) fn may_lose_options(&self) -> bool {
+        self.bare
+    }
+
     /// Timeouts in a row after which TACK is given up, where so many are chance: within datagrams of ours, which
     /// nobody rewrites, never.
     pub(crate) fn patience(&self, by_chance: u32) -> u32 {

@@ -11,6 +11,8 @@
 //! both, or segments       three timeouts before any sign of TACK, or    Unanswered
 //! with them are dropped   eight in a row later, and more than the loss
 //!                         of both ways explains; within UDP neither
+//! SYNs with them are      two SYNs without an answer: the third is plain;
+//! dropped                 within UDP never
 //! ```
 //!
 //! Poll marks are offered and agreed to by the mark itself in the SYNs. They need no way back: a

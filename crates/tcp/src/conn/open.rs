@@ -30,7 +30,7 @@ pub(crate) struct Opening {
 /// First wait for an answer to a SYN, doubled each time [RFC 6298 §2.1].
 const INITIAL_RTO: Duration = Duration::from_secs(1);
 const MAX_RTO: Duration = Duration::from_secs(60);
-/// SYNs that carry TACK-Permitted or a poll mark: one may be lost by chance, two make a path suspect
+/// SYNs that carry TACK-Permitted or a poll mark over IP: one may be lost by chance, two make a path suspect
 /// that drops what it does not know.
 const OFFERING_TRIES: u32 = 2;
 /// SYN/ACKs that one SYN is worth: whoever forges its source makes us send three times as much to
@@ -118,7 +118,7 @@ impl Connection {
             self.timers.set(Timer::Handshake, self.open.overdue(now));
             return;
         }
-        if self.open.transmissions >= OFFERING_TRIES {
+        if self.open.transmissions >= OFFERING_TRIES && self.liveness.may_lose_options() {
             self.open.offer.tack = false;
             self.open.offer.polls = false;
         }

@@ -160,7 +160,10 @@ async fn a_marking_queue_slows_both_down_without_a_loss() {
             assert_eq!(asked.flags & (ECE | CWR), ECE | CWR, "[RFC 3168 §6.1.1] {asked:?}");
             assert_eq!(answered.flags & (ECE | CWR), ECE, "{answered:?}");
             we_send(&mut ours, &mut theirs, 8 << 20).await;
-            assert_eq!(ours.info().counters.retransmissions, 0, "{:#?}", ours.info());
+            // A busy machine answers late, and may be probed.
+            let counters = ours.info().counters;
+            assert!(counters.retransmissions <= counters.probes, "{:#?}", ours.info());
+            assert_eq!(counters.loss_episodes, 0, "{:#?}", ours.info());
             shown[0] |= slowed_by_marks(&world, End::A);
             world.log.clear();
             sockets::set_congestion(&theirs, "cubic").unwrap();

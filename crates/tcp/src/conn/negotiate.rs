@@ -11,7 +11,7 @@
 //! both, or segments       three timeouts before any sign of TACK, or    Unanswered
 //! with them are dropped   eight in a row later, and more than the loss
 //!                         of both ways explains; within UDP neither
-//! SYNs with them are      two SYNs without an answer: the third is plain;
+//! SYNs with them are      three SYNs without an answer: the fourth is plain;
 //! dropped                 within UDP never
 //! ```
 //!

@@ -5,7 +5,7 @@
 //! its utility and how it searches:
 //!
 //! ```text
-//!            Starting  twice the rate every interval, until the utility falls
+//!            Starting  twice the rate every interval, until the utility falls            ([`doubling`])
 //! Allegro    four intervals at r(1 +- eps), in two pairs; both pairs must agree on a direction,
 //!            in which the rate then goes, in growing steps, until the utility falls  ([`allegro`])
 //! Vivace     two intervals at r(1 +- eps); a step along the gradient between them     ([`vivace`])
@@ -22,6 +22,7 @@
 //! that goes away to the loss term of the utility; without feedback there is none.
 
 mod allegro;
+mod doubling;
 mod monitor;
 mod vivace;
 
@@ -34,6 +35,7 @@ use rand_pcg::rand_core::Rng;
 use tack_units::{Instant, Rate};
 
 pub(crate) use self::allegro::Allegro;
+use self::doubling::{Doubled, Doubling};
 use self::monitor::{Interval, Monitor};
 pub(crate) use self::vivace::Vivace;
 use crate::config::Config;
@@ -44,9 +46,8 @@ use crate::sample::{AckSample, LossKind, LossSample};
 
 /// How rates are chosen and judged.
 pub trait Search: fmt::Debug {
-    /// The next interval of the present turn: its rate, and whether its result is wanted. The results of
-    /// `awaited` ones are not in.
-    fn next(&mut self, awaited: usize, dice: &mut Dice) -> Plan;
+    /// The next interval of the present turn: its rate, and whether its result is wanted.
+    fn next(&mut self, seen: Seen, dice: &mut Dice) -> Plan;
 
     /// What came of a wanted interval; true if the search takes another turn: intervals planned
     /// before are of no interest any more.
@@ -71,6 +72,15 @@ pub trait Search: fmt::Debug {
     fn round_trips(&self, dice: &mut Dice) -> f64;
 }
 
+/// What is known when an interval is planned.
+#[derive(Clone, Copy, Debug)]
+pub struct Seen {
+    /// Intervals of this turn whose results are not in.
+    awaited: usize,
+    /// Greatest rate at which anything has arrived; `None` before it was measured.
+    arrived: Option<Rate>,
+}
+
 /// An interval to come.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Plan {
@@ -88,6 +98,8 @@ pub struct Outcome {
     loss: f64,
     /// Change of the round trip over time, as a line through the samples; 0 without two of them.
     rtt_gradient: f64,
+    /// Greatest rate at which anything has arrived until its result was in.
+    arrived: Option<Rate>,
 }
 
 /// The random choices of a search.
@@ -120,6 +132,7 @@ pub struct Driver<S> {
     /// Results of earlier turns are ignored.
     turn: u64,
     rtt_min: Option<Duration>,
+    arrived: Option<Rate>,
 }
 
 /// Stream of the seed's generator that is ours.
@@ -145,6 +158,7 @@ impl<S: Search> Driver<S> {
             until: now,
             turn: 0,
             rtt_min: None,
+            arrived: None,
         }
     }
 
@@ -155,7 +169,8 @@ impl<S: Search> Driver<S> {
             let first = Rate::from_bytes_over(self.initial_window, srtt).unwrap_or(MIN_RATE);
             self.search.restart(first.clamp(MIN_RATE, MAX_RATE));
         }
-        let plan = self.search.next(self.monitor.awaited(self.turn), &mut self.dice);
+        let seen = Seen { awaited: self.monitor.awaited(self.turn), arrived: self.arrived };
+        let plan = self.search.next(seen, &mut self.dice);
         let rate = plan.rate.clamp(MIN_RATE, MAX_RATE);
         self.rate = Some(rate);
         let round_trips = self.search.round_trips(&mut self.dice);
@@ -178,7 +193,8 @@ impl<S: Search> Driver<S> {
                 self.until = Instant::ZERO;
                 continue;
             };
-            let outcome = Outcome { rate, loss, rtt_gradient: interval.rtt_gradient() };
+            let (rtt_gradient, arrived) = (interval.rtt_gradient(), self.arrived);
+            let outcome = Outcome { rate, loss, rtt_gradient, arrived };
             if self.search.on_result(&outcome) {
                 self.turn += 1;
                 // The interval under way is of the old turn.
@@ -199,6 +215,7 @@ impl<S: Search> Controller for Driver<S> {
     fn on_ack(&mut self, ack: &AckSample) {
         self.limits.on_ack(ack);
         self.rtt_min = ack.rtt_min.or(self.rtt_min);
+        self.arrived = self.arrived.max(ack.rate.and_then(|sample| sample.delivery_rate));
         self.monitor.on_ack(ack);
         self.judge();
         self.advance(ack.now);
@@ -255,97 +272,5 @@ impl<S: Search> Inspect for Driver<S> {
             rtt_min: self.rtt_min,
             ..Snapshot::new(name, self.search.state(), self.window(), self.pacing_rate())
         }
-    }
-}
-
-/// What both searches begin with: twice the rate every interval, until the utility falls.
-///
-/// Deviation: it does not double again while three intervals lack their results. Where round trips stay as
-/// they are there are two at most. Where a queue makes them longer than the intervals were, the papers' rate
-/// goes on doubling until the queue's end is heard of: to 100 Gbit/s on 802.11g.
-///
-/// Deviation: where more than half of the first interval is lost the first rate was above the path's twice over, and
-/// is halved. The papers begin with two segments per round trip; a window of ten may be fifty times the path's rate,
-/// and the steps that follow take seconds, in which all that is lost is sent again and lost.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Doubling {
-    next: Rate,
-    /// Rate and utility of the last result.
-    best: Option<(Rate, f64)>,
-}
-
-/// One has just ended, and what the one before it sent is still being acknowledged.
-const MOST_AWAITED: usize = 2;
-
-/// What a result says to [`Doubling`].
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Doubled {
-    /// Go on.
-    Yet,
-    /// Begin anew, from this rate.
-    Anew(Rate),
-    /// The utility has fallen: this is the rate to go on with.
-    Found(Rate),
-}
-
-/// Loss that tells of a rate above the path's twice over.
-const TOO_MUCH: f64 = 0.5;
-
-impl Doubling {
-    fn from(rate: Rate) -> Self {
-        Doubling { next: rate, best: None }
-    }
-
-    fn next(&mut self, awaited: usize) -> Plan {
-        if awaited > MOST_AWAITED {
-            return Plan { rate: self.next.mul_f64(0.5), wanted: false };
-        }
-        let rate = self.next;
-        self.next = rate.mul_f64(2.0).min(MAX_RATE);
-        Plan { rate, wanted: true }
-    }
-
-    fn on_result(&mut self, outcome: &Outcome, utility: f64) -> Doubled {
-        match self.best {
-            None if outcome.loss > TOO_MUCH => {
-                *self = Doubling::from(outcome.rate.mul_f64(0.5).max(MIN_RATE));
-                Doubled::Anew(self.next)
-            }
-            Some((best, before)) if utility <= before => Doubled::Found(best),
-            _ => {
-                self.best = Some((outcome.rate, utility));
-                Doubled::Yet
-            }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_first_rate_of_which_most_is_lost_is_halved_until_it_is_not() {
-        let mut doubling = Doubling::from(Rate::from_mbps(64));
-        let mut on_result = |mbps, loss, utility| {
-            let rate = Rate::from_mbps(mbps);
-            doubling.on_result(&Outcome { rate, loss, rtt_gradient: 0.0 }, utility)
-        };
-        assert_eq!(on_result(64, 0.97, -62.0), Doubled::Anew(Rate::from_mbps(32)));
-        assert_eq!(on_result(32, 0.9, -28.0), Doubled::Anew(Rate::from_mbps(16)));
-        assert_eq!(on_result(16, 0.4, -6.0), Doubled::Yet);
-        assert_eq!(on_result(32, 0.9, -28.0), Doubled::Found(Rate::from_mbps(16)));
-    }
-
-    #[test]
-    fn the_rate_is_not_doubled_again_before_the_results_of_the_last_doublings_are_in() {
-        let mut doubling = Doubling::from(Rate::from_mbps(1));
-        let planned = [0, 1, 2, 3, 3, 2, 2].map(|awaited| {
-            let plan = doubling.next(awaited);
-            (plan.rate.as_mbps_f64(), plan.wanted)
-        });
-        let doubled = [1.0, 2.0, 4.0].map(|rate| (rate, true));
-        let held = [(4.0, false); 2];
-        assert_eq!(planned, [&doubled[..], &held, &[(8.0, true), (16.0, true)]].concat()[..]);
     }
 }

@@ -13,7 +13,7 @@
 
 use tack_units::{Instant, Rate, math};
 
-use super::{Dice, Doubled, Doubling, Driver, Outcome, Plan, Search};
+use super::{Dice, Doubled, Doubling, Driver, Outcome, Plan, Search, Seen};
 use crate::config::Config;
 
 /// PCC Allegro.
@@ -95,9 +95,9 @@ impl Trials {
 }
 
 impl Search for Trials {
-    fn next(&mut self, awaited: usize, dice: &mut Dice) -> Plan {
+    fn next(&mut self, seen: Seen, dice: &mut Dice) -> Plan {
         match &mut self.state {
-            State::Starting(doubling) => doubling.next(awaited),
+            State::Starting(doubling) => doubling.next(seen),
             State::Deciding { eps, ups, planned, .. } => {
                 let ups = ups.get_or_insert_with(|| {
                     let (first, second) = (dice.coin(), dice.coin());
@@ -162,7 +162,7 @@ impl Search for Trials {
 
     fn retry(&mut self) {
         match self.state {
-            State::Starting(_) => self.state = State::Starting(Doubling::from(self.base)),
+            State::Starting(doubling) => self.state = State::Starting(doubling.again(self.base)),
             State::Deciding { eps, .. } => self.decide(eps),
             State::Adjusting { last, .. } => {
                 self.base = last.0;

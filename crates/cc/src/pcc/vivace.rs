@@ -18,7 +18,7 @@
 
 use tack_units::{Instant, Rate, math};
 
-use super::{Dice, Doubled, Doubling, Driver, Outcome, Plan, Search};
+use super::{Dice, Doubled, Doubling, Driver, Outcome, Plan, Search, Seen};
 use crate::config::Config;
 
 /// PCC Vivace, of the latency-aware utility.
@@ -108,9 +108,9 @@ impl Gradient {
 }
 
 impl Search for Gradient {
-    fn next(&mut self, awaited: usize, dice: &mut Dice) -> Plan {
+    fn next(&mut self, seen: Seen, dice: &mut Dice) -> Plan {
         if let Some(doubling) = &mut self.starting {
-            return doubling.next(awaited);
+            return doubling.next(seen);
         }
         let first_up = *self.first_up.get_or_insert_with(|| dice.coin());
         self.planned = self.planned.saturating_add(1);
@@ -146,7 +146,7 @@ impl Search for Gradient {
     }
 
     fn retry(&mut self) {
-        self.starting = self.starting.map(|_| Doubling::from(self.base));
+        self.starting = self.starting.map(|doubling| doubling.again(self.base));
         self.probe();
     }
 
@@ -184,7 +184,7 @@ mod tests {
 
     fn at(mbps: f64, loss: f64, rtt_gradient: f64) -> f64 {
         let rate = Rate::from_bps((mbps * 1e6) as u64);
-        utility(&Outcome { rate, loss, rtt_gradient })
+        utility(&Outcome { rate, loss, rtt_gradient, arrived: None })
     }
 
     #[test]

@@ -61,7 +61,11 @@ fn over_ip_two_lost_syns_do_not_cost_tack_and_three_do() {
 #[test]
 fn within_udp_no_number_of_lost_syns_costs_tack() {
     for way in 0..2 {
-        assert_eq!(after_dark(way, Duration::from_secs(10), None), (Mode::Tack, Mode::Tack), "{way}");
+        assert_eq!(
+            after_dark(way, Duration::from_secs(10), None),
+            (Mode::Tack, Mode::Tack),
+            "{way}"
+        );
     }
 }
 

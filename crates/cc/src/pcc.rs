@@ -19,7 +19,9 @@
 //! are to be compared. An interval in which the sender could not follow its rate does not count.
 //!
 //! Deviation: after a timeout the rate is halved and the search begins anew. The papers leave a path
-//! that goes away to the loss term of the utility; without feedback there is none.
+//! that goes away to the loss term of the utility; without feedback there is none. So it is after two intervals more
+//! than half of which was lost, whether or not the application kept up: the utility points the same way, by steps of
+//! a few percent, of which each takes round trips through a full queue.
 
 mod allegro;
 mod doubling;
@@ -132,7 +134,34 @@ pub struct Driver<S> {
     /// Results of earlier turns are ignored.
     turn: u64,
     rtt_min: Option<Duration>,
+    /// Greatest rate told of.
     arrived: Option<Rate>,
+    choke: Choke,
+}
+
+/// Intervals in a row more than half of which was lost, of those since the last time that something followed from it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Choke {
+    since: Instant,
+    intervals: u32,
+}
+
+/// One may be a burst of losses.
+const CHOKED: u32 = 2;
+
+impl Choke {
+    /// True if the rate is above the path's twice over.
+    fn on_complete(&mut self, interval: &Interval, now: Instant) -> bool {
+        if interval.began < self.since {
+            return false;
+        }
+        self.intervals = if interval.is_choked() { self.intervals + 1 } else { 0 };
+        let choked = self.intervals >= CHOKED;
+        if choked {
+            *self = Choke { since: now, intervals: 0 };
+        }
+        choked
+    }
 }
 
 /// Stream of the seed's generator that is ours.
@@ -159,6 +188,7 @@ impl<S: Search> Driver<S> {
             turn: 0,
             rtt_min: None,
             arrived: None,
+            choke: Choke::default(),
         }
     }
 
@@ -181,8 +211,21 @@ impl<S: Search> Driver<S> {
         self.monitor.begin(rate, turn, now);
     }
 
-    fn judge(&mut self) {
+    /// The search begins anew, from half the rate.
+    fn halve(&mut self) {
+        self.turn += 1;
+        let half = self.search.base().mul_f64(0.5).clamp(MIN_RATE, MAX_RATE);
+        self.search.restart(half);
+        self.rate = Some(half);
+        self.until = Instant::ZERO;
+    }
+
+    fn judge(&mut self, now: Instant) {
         while let Some(interval) = self.monitor.take_complete(self.limits.srtt()) {
+            if self.choke.on_complete(&interval, now) {
+                self.halve();
+                continue;
+            }
             let Interval { rate, turn, .. } = interval;
             if turn != Some(self.turn) {
                 continue;
@@ -217,7 +260,7 @@ impl<S: Search> Controller for Driver<S> {
         self.rtt_min = ack.rtt_min.or(self.rtt_min);
         self.arrived = self.arrived.max(ack.rate.and_then(|sample| sample.delivery_rate));
         self.monitor.on_ack(ack);
-        self.judge();
+        self.judge(ack.now);
         self.advance(ack.now);
     }
 
@@ -227,11 +270,7 @@ impl<S: Search> Controller for Driver<S> {
         }
         self.monitor.forget();
         if self.rate.is_some() {
-            self.turn += 1;
-            let half = self.search.base().mul_f64(0.5).clamp(MIN_RATE, MAX_RATE);
-            self.search.restart(half);
-            self.rate = Some(half);
-            self.until = Instant::ZERO;
+            self.halve();
         } else {
             // Nothing paces it yet: behind a queue of a few packets that drops the first, it would be the same first
             // packet each time [RFC 5681 §3.1].

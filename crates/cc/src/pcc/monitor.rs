@@ -27,7 +27,7 @@ pub(super) struct Interval {
     pub(super) rate: Rate,
     /// Of the search that wants its result, if any does.
     pub(super) turn: Option<u64>,
-    began: Instant,
+    pub(super) began: Instant,
     ended: Option<Instant>,
     /// Positions in what was sent.
     from: u64,
@@ -84,6 +84,11 @@ impl Interval {
     pub(super) fn loss(&self) -> Option<f64> {
         let known = self.acked.saturating_add(self.lost);
         (known > 0 && !self.app_limited).then(|| self.lost as f64 / known as f64)
+    }
+
+    /// More than half of what is accounted for was lost.
+    pub(super) fn is_choked(&self) -> bool {
+        self.lost > self.acked
     }
 
     /// Seconds of round trip per second of sending.

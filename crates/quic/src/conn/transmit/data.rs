@@ -72,12 +72,13 @@ impl Connection {
             if !payload.is_data {
                 payload.put(&Frame::Ping);
             }
-            if self.may_ask_at_once() && payload.len() < room + self.spare_of_number() {
-                payload.put(&Frame::ImmediateAck);
-            }
+            self.ask_at_once(room, &mut payload);
             // A server that follows a client may answer with three times what came from there
             // [RFC 9000 §9.3], and some answer with full datagrams or not at all.
             payload.full |= self.side == Side::Client && self.asks_in_vain();
+        }
+        if payload.is_data && !probes && self.is_too_few(payload.len() as u64) {
+            self.ask_at_once(room, &mut payload);
         }
         if payload.eliciting && !acknowledges {
             // Before the rest: it was made sure above that there is room for what follows only.
@@ -101,6 +102,24 @@ impl Connection {
     /// In whichever space: before the handshake is confirmed no timer but that of the handshake runs.
     pub(super) fn asks_in_vain(&self) -> bool {
         self.timeouts_in_a_row.max(self.recovery.probes_in_vain()) >= IN_VAIN
+    }
+
+    /// The window ends behind `len` bytes of frames, and holds fewer packets than a TACK is for: nothing would come
+    /// that lets one leave before its timer, although more waits here.
+    fn is_too_few(&self, len: u64) -> bool {
+        let Some(params) = self.config.tack.filter(|_| self.is_tack()) else { return false };
+        let size = u64::from(self.mtu.size());
+        let next = size.min(self.streams.waiting(size));
+        let in_flight = self.recovery.in_flight() + len + self.overhead(SpaceId::Data) as u64;
+        self.streams.has_data()
+            && self.congestion.window() < in_flight + next
+            && in_flight + size / 2 < u64::from(params.segments_per_ack) * size
+    }
+
+    fn ask_at_once(&self, room: usize, payload: &mut Payload) {
+        if self.may_ask_at_once() && payload.len() < room + self.spare_of_number() {
+            payload.put(&Frame::ImmediateAck);
+        }
     }
 
     /// The peer takes IMMEDIATE_ACK. The answer to a probe has waited long enough: it need not wait for a

@@ -80,6 +80,8 @@ pub struct Seen {
     /// Intervals of this turn whose results are not in.
     awaited: usize,
     /// Greatest rate at which anything has arrived; `None` before it was measured.
+    heard: Option<Rate>,
+    /// The same, once a whole first window has arrived: of its first packets alone it is too low.
     arrived: Option<Rate>,
 }
 
@@ -134,8 +136,9 @@ pub struct Driver<S> {
     /// Results of earlier turns are ignored.
     turn: u64,
     rtt_min: Option<Duration>,
-    /// Greatest rate told of.
-    arrived: Option<Rate>,
+    /// Greatest rate measured, and whether a window has arrived.
+    heard: Option<Rate>,
+    has_window: bool,
     choke: Choke,
 }
 
@@ -187,7 +190,8 @@ impl<S: Search> Driver<S> {
             until: now,
             turn: 0,
             rtt_min: None,
-            arrived: None,
+            heard: None,
+            has_window: false,
             choke: Choke::default(),
         }
     }
@@ -199,7 +203,8 @@ impl<S: Search> Driver<S> {
             let first = Rate::from_bytes_over(self.initial_window, srtt).unwrap_or(MIN_RATE);
             self.search.restart(first.clamp(MIN_RATE, MAX_RATE));
         }
-        let seen = Seen { awaited: self.monitor.awaited(self.turn), arrived: self.arrived };
+        let awaited = self.monitor.awaited(self.turn);
+        let seen = Seen { awaited, heard: self.heard, arrived: self.arrived() };
         let plan = self.search.next(seen, &mut self.dice);
         let rate = plan.rate.clamp(MIN_RATE, MAX_RATE);
         self.rate = Some(rate);
@@ -209,6 +214,10 @@ impl<S: Search> Driver<S> {
         self.until = now + lasts;
         let turn = plan.wanted.then_some(self.turn);
         self.monitor.begin(rate, turn, now);
+    }
+
+    fn arrived(&self) -> Option<Rate> {
+        self.heard.filter(|_| self.has_window)
     }
 
     /// The search begins anew, from half the rate.
@@ -236,7 +245,7 @@ impl<S: Search> Driver<S> {
                 self.until = Instant::ZERO;
                 continue;
             };
-            let (rtt_gradient, arrived) = (interval.rtt_gradient(), self.arrived);
+            let (rtt_gradient, arrived) = (interval.rtt_gradient(), self.arrived());
             let outcome = Outcome { rate, loss, rtt_gradient, arrived };
             if self.search.on_result(&outcome) {
                 self.turn += 1;
@@ -258,7 +267,8 @@ impl<S: Search> Controller for Driver<S> {
     fn on_ack(&mut self, ack: &AckSample) {
         self.limits.on_ack(ack);
         self.rtt_min = ack.rtt_min.or(self.rtt_min);
-        self.arrived = self.arrived.max(ack.rate.and_then(|sample| sample.delivery_rate));
+        self.heard = self.heard.max(ack.rate.and_then(|sample| sample.delivery_rate));
+        self.has_window |= ack.delivered >= self.initial_window;
         self.monitor.on_ack(ack);
         self.judge(ack.now);
         self.advance(ack.now);

@@ -59,11 +59,11 @@ impl Doubling {
     }
 
     pub(super) fn next(&mut self, seen: Seen) -> Plan {
-        let times = |gain| seen.arrived.map_or(MAX_RATE, |rate| rate.mul_f64(gain));
         if seen.awaited > MOST_AWAITED {
-            return Plan { rate: self.next.mul_f64(0.5).min(times(1.0)), wanted: false };
+            let rate = self.next.mul_f64(0.5).min(seen.heard.unwrap_or(MAX_RATE));
+            return Plan { rate, wanted: false };
         }
-        let rate = self.next.min(times(AHEAD));
+        let rate = self.next.min(seen.arrived.map_or(MAX_RATE, |rate| rate.mul_f64(AHEAD)));
         self.next = rate.mul_f64(2.0).min(MAX_RATE);
         Plan { rate, wanted: true }
     }
@@ -119,7 +119,7 @@ mod tests {
         let mut doubling = Doubling::from(Rate::from_mbps(1));
         let arrived = Some(Rate::from_mbps(3));
         let planned = [0, 1, 2, 3, 3, 2, 2].map(|awaited| {
-            let plan = doubling.next(Seen { awaited, arrived });
+            let plan = doubling.next(Seen { awaited, heard: arrived, arrived });
             (plan.rate.as_mbps_f64(), plan.wanted)
         });
         let doubled = [1.0, 2.0, 4.0].map(|rate| (rate, true));

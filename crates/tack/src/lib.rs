@@ -118,6 +118,7 @@ mod feedback;
 mod pace;
 mod params;
 mod pkt_seq;
+mod quota;
 mod ranges;
 mod receiver;
 mod sender;

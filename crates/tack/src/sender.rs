@@ -36,6 +36,7 @@ use tack_units::{Instant, Rate, math};
 
 use crate::Params;
 use crate::feedback::{Acked, Frequency, Iack, IackReason, MAX_HOLES, Tack, Timing};
+use crate::quota::quota;
 
 use ack_loss::{AckLoss, Age};
 use app_limited::AppLimited;
@@ -372,9 +373,9 @@ impl<L: Records> Sender<L> {
         self.ack_loss.is_lossy()
     }
 
-    /// `L` full-sized segments, in bytes.
+    /// `L` full-sized segments, in bytes, at least.
     fn quota(&self) -> u64 {
-        u64::from(self.params.segments_per_ack) * u64::from(self.params.mss)
+        quota(self.params.segments_per_ack, self.params.mss)
     }
 
     /// What is in flight has changed.

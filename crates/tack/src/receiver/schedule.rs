@@ -49,6 +49,7 @@ use tack_units::{Instant, earliest};
 
 use crate::feedback::{Frequency, Regime};
 use crate::pace::Pace;
+use crate::quota::quota;
 use crate::{Params, StartupAcks, equations};
 
 /// Nothing waits longer, whatever the peer asks for: strictly below the 500 ms of
@@ -64,10 +65,6 @@ const SAME_INSTANT: Duration = Duration::from_nanos(1);
 
 /// TACKs that do not wait for the pace of packets, or for data in return, after one did in vain.
 const DISTRUST: u32 = 16;
-
-/// Bytes of options that some segments carry and others do not, as where a short header follows a
-/// whole one. With them a segment is full-sized, too, or its TACK would wait for one beyond `L`.
-const OPTIONS: u64 = 24;
 
 /// Where data in return acknowledges, a TACK is worth its packet once it covers this many times `L`
 /// segments within [`BULK_RTTS`]: a bulk flow's rate. Of requests and answers, [`DIALOGUE`] times as many.
@@ -101,7 +98,7 @@ pub(super) struct Schedule {
     /// How long packets wait on the way here.
     queued: Duration,
     flush: Duration,
-    mss: u64,
+    mss: u32,
     segments_per_ack: u32,
     /// Packets since the last TACK.
     packets: u32,
@@ -150,7 +147,7 @@ impl Schedule {
             rtt_min: Duration::ZERO,
             queued: Duration::ZERO,
             flush: params.flush.min(MAX_DELAY),
-            mss: u64::from(params.mss.max(1)),
+            mss: params.mss.max(1),
             segments_per_ack: params.segments_per_ack.max(1),
             packets: 0,
             counted: 0,
@@ -365,7 +362,7 @@ impl Schedule {
 
     /// See [`Receiver::set_mss`](super::Receiver::set_mss).
     pub(super) fn set_mss(&mut self, mss: u32) {
-        self.mss = u64::from(mss.max(1));
+        self.mss = mss.max(1);
     }
 
     /// `L` in force.
@@ -373,10 +370,8 @@ impl Schedule {
         self.segments_per_ack
     }
 
-    /// Bytes that are `L` full-sized segments, each less [`OPTIONS`].
     fn quota(&self) -> u64 {
-        let full_sized = self.mss - OPTIONS.min(self.mss / 4);
-        u64::from(self.segments_per_ack).saturating_mul(full_sized)
+        quota(self.segments_per_ack, self.mss)
     }
 }
 

@@ -17,6 +17,7 @@ impl Rate {
     pub const MAX: Rate = Rate(u64::MAX);
 
     /// `bps` bits per second.
+    #[inline]
     pub const fn from_bps(bps: u64) -> Self {
         Rate(bps)
     }
@@ -42,6 +43,7 @@ impl Rate {
     }
 
     /// Bits per second.
+    #[inline]
     pub const fn as_bps(self) -> u64 {
         self.0
     }
@@ -52,6 +54,7 @@ impl Rate {
     }
 
     /// Whole bytes moved in `d`, rounded down.
+    #[inline]
     pub fn bytes_in(self, d: Duration) -> u64 {
         let work = u128::from(self.0).saturating_mul(d.as_nanos());
         // Dividing 128 bits is slow, and hardly ever needed.
@@ -62,6 +65,7 @@ impl Rate {
     }
 
     /// Time to move `bytes`, rounded up to the nanosecond; `None` at rate zero.
+    #[inline]
     pub fn time_for(self, bytes: u64) -> Option<Duration> {
         if self.0 == 0 {
             return None;
@@ -71,6 +75,7 @@ impl Rate {
     }
 
     /// This rate times `factor`; negative and NaN factors give zero.
+    #[inline]
     pub fn mul_f64(self, factor: f64) -> Rate {
         // `as` saturates and sends NaN to zero, which is what we promise.
         Rate((self.0 as f64 * factor) as u64)

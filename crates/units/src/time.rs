@@ -1,4 +1,7 @@
 //! A point in time, counted from the start of the run.
+//!
+//! Every packet asks dozens of these questions, from other crates: they are built into whoever asks, also where
+//! nothing is optimised at link time, as in tests.
 
 use core::fmt;
 use core::ops::{Add, AddAssign, Sub};
@@ -17,16 +20,19 @@ impl Instant {
     pub const MAX: Instant = Instant(u64::MAX);
 
     /// The instant `ns` nanoseconds after the start.
+    #[inline]
     pub const fn from_nanos(ns: u64) -> Self {
         Instant(ns)
     }
 
     /// The instant `us` microseconds after the start.
+    #[inline]
     pub const fn from_micros(us: u64) -> Self {
         Instant(us.saturating_mul(1_000))
     }
 
     /// The instant `ms` milliseconds after the start.
+    #[inline]
     pub const fn from_millis(ms: u64) -> Self {
         Instant(ms.saturating_mul(1_000_000))
     }
@@ -37,11 +43,13 @@ impl Instant {
     }
 
     /// Nanoseconds since the start.
+    #[inline]
     pub const fn as_nanos(self) -> u64 {
         self.0
     }
 
     /// Whole microseconds since the start.
+    #[inline]
     pub const fn as_micros(self) -> u64 {
         self.0 / 1_000
     }
@@ -52,6 +60,7 @@ impl Instant {
     }
 
     /// Time from `earlier` to `self`; zero when `earlier` is in fact later.
+    #[inline]
     pub const fn saturating_since(self, earlier: Instant) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
@@ -59,6 +68,7 @@ impl Instant {
 
 impl Add<Duration> for Instant {
     type Output = Instant;
+    #[inline]
     fn add(self, d: Duration) -> Instant {
         let ns = u64::try_from(d.as_nanos()).unwrap_or(u64::MAX);
         Instant(self.0.saturating_add(ns))
@@ -66,6 +76,7 @@ impl Add<Duration> for Instant {
 }
 
 impl AddAssign<Duration> for Instant {
+    #[inline]
     fn add_assign(&mut self, d: Duration) {
         *self = *self + d;
     }
@@ -73,6 +84,7 @@ impl AddAssign<Duration> for Instant {
 
 impl Sub<Duration> for Instant {
     type Output = Instant;
+    #[inline]
     fn sub(self, d: Duration) -> Instant {
         let ns = u64::try_from(d.as_nanos()).unwrap_or(u64::MAX);
         Instant(self.0.saturating_sub(ns))
@@ -81,12 +93,14 @@ impl Sub<Duration> for Instant {
 
 impl Sub<Instant> for Instant {
     type Output = Duration;
+    #[inline]
     fn sub(self, earlier: Instant) -> Duration {
         self.saturating_since(earlier)
     }
 }
 
 /// The earlier of two deadlines; `None` is never.
+#[inline]
 pub fn earliest(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {
     match (a, b) {
         (Some(a), Some(b)) => Some(a.min(b)),

@@ -18,7 +18,7 @@
 
 use core::net::Ipv4Addr;
 
-use crate::wire::checksum::checksum;
+use crate::wire::checksum::{checksum, header_checksum};
 use crate::wire::ip_error::IpError;
 use tack_transport::Ecn;
 
@@ -85,7 +85,7 @@ impl<'a> Packet<'a> {
         }
         // Nearly always there are no options: a length known beforehand is summed without a loop.
         let sum = match header_len {
-            HEADER_LEN => checksum(fixed),
+            HEADER_LEN => header_checksum(fixed),
             _ => checksum(&bytes[..header_len]),
         };
         if sum != 0 {
@@ -131,7 +131,7 @@ impl Header {
         fixed[9] = self.protocol;
         fixed[12..16].copy_from_slice(&self.src.octets());
         fixed[16..20].copy_from_slice(&self.dst.octets());
-        let sum = checksum(&fixed);
+        let sum = header_checksum(&fixed);
         fixed[10..12].copy_from_slice(&sum.to_be_bytes());
         out.extend_from_slice(&fixed);
         Ok(())
@@ -144,7 +144,7 @@ pub fn set_total_len(packet: &mut [u8], total: u16) {
     let Some(fixed) = packet.first_chunk_mut::<HEADER_LEN>() else { return };
     fixed[2..4].copy_from_slice(&total.to_be_bytes());
     fixed[10..12].fill(0);
-    let sum = checksum(fixed);
+    let sum = header_checksum(fixed);
     fixed[10..12].copy_from_slice(&sum.to_be_bytes());
 }
 

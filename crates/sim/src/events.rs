@@ -92,15 +92,13 @@ impl Events {
         }
     }
 
-    /// When the next request is due.
-    pub(crate) fn next(&self) -> Option<Instant> {
-        let first = self.winner().min(self.last.1);
-        (first != NONE).then(|| time_of(first))
-    }
-
-    /// Takes the next request.
-    pub(crate) fn pop(&mut self) -> Option<(Instant, Target)> {
+    /// Takes the next request, if it is due by `until`.
+    pub(crate) fn pop(&mut self, until: Instant) -> Option<(Instant, Target)> {
         let winner = self.winner();
+        let first = winner.min(self.last.1);
+        if first == NONE || time_of(first) > until {
+            return None;
+        }
         if winner < self.last.1 {
             let next = seat_of(winner);
             self.enter(next, NONE);
@@ -109,8 +107,8 @@ impl Events {
                 self.enter(before, request);
             }
         }
-        let first = core::mem::replace(&mut self.last.1, NONE);
-        (first != NONE).then(|| (time_of(first), Target::at(self.last.0)))
+        self.last.1 = NONE;
+        Some((time_of(first), Target::at(self.last.0)))
     }
 
     /// The first of the tournament.
@@ -166,7 +164,8 @@ mod tests {
         for target in order {
             events.wake(target, at(5));
         }
-        let popped: Vec<_> = core::iter::from_fn(|| events.pop()).map(|e| e.1).collect();
+        let popped: Vec<_> =
+            core::iter::from_fn(|| events.pop(Instant::MAX)).map(|e| e.1).collect();
         assert_eq!(popped, order);
     }
 
@@ -177,8 +176,9 @@ mod tests {
         events.wake(Target::Host(0), at(4));
         events.wake(Target::Host(0), at(7));
         events.wake(Target::Host(0), None);
-        assert_eq!(events.pop(), Some((Instant::from_nanos(4), Target::Host(0))));
-        assert_eq!(events.pop(), None);
+        assert_eq!(events.pop(Instant::from_nanos(3)), None, "not yet");
+        assert_eq!(events.pop(Instant::MAX), Some((Instant::from_nanos(4), Target::Host(0))));
+        assert_eq!(events.pop(Instant::MAX), None);
     }
 
     #[test]
@@ -205,9 +205,10 @@ mod tests {
                 }
             } else {
                 oracle.sort();
-                let expected = (!oracle.is_empty()).then(|| oracle.remove(0));
-                assert_eq!(events.next(), expected.map(|e| e.0));
-                assert_eq!(events.pop(), expected.map(|e| (e.0, e.2)));
+                let until = Instant::from_nanos(random(100));
+                let is_due = oracle.first().is_some_and(|e| e.0 <= until);
+                let expected = is_due.then(|| oracle.remove(0));
+                assert_eq!(events.pop(until), expected.map(|e| (e.0, e.2)));
             }
         }
     }

@@ -50,7 +50,8 @@ pub(crate) struct Topology {
     junction: Vec<usize>,
     /// Site of each host.
     hosts: Vec<Site>,
-    /// `next[junction][junction]`; empty until computed.
+    /// Junction of each host, and `next[junction][junction]`; empty until computed.
+    goals: Vec<usize>,
     next: Vec<Vec<Next>>,
 }
 
@@ -65,6 +66,7 @@ impl Topology {
     pub(crate) fn add_host(&mut self, site: Site) -> HostId {
         assert!(site.index() < self.junction.len(), "{site:?} is not in this world");
         self.hosts.push(site);
+        self.next.clear();
         self.hosts.len() as HostId - 1
     }
 
@@ -91,21 +93,18 @@ impl Topology {
 
     /// Where a packet for `dst` goes that came out at `site`.
     pub(crate) fn leave_site(&mut self, site: Site, dst: HostId) -> Next {
-        let Some(goal) = self.hosts.get(dst as usize) else { return Next::Nowhere };
-        let (from, to) = (self.junction[site.index()], self.junction[goal.index()]);
-        if from == to {
-            return Next::Here;
-        }
         if self.next.is_empty() {
             self.compute();
         }
-        self.next[from][to]
+        let Some(&to) = self.goals.get(dst as usize) else { return Next::Nowhere };
+        self.next[self.junction[site.index()]][to]
     }
 
     /// Breadth first from every junction against the direction of travel.
     fn compute(&mut self) {
         let sites = self.junction.len();
         self.next = vec![vec![Next::Nowhere; sites]; sites];
+        self.goals = self.hosts.iter().map(|host| self.junction[host.index()]).collect();
         // A path of thousands of flows with links of their own has thousands of junctions.
         let mut members: Vec<Vec<usize>> = vec![Vec::new(); sites];
         for (site, junction) in self.junction.iter().enumerate() {
@@ -114,6 +113,7 @@ impl Topology {
         for goal in (0..sites).filter(|s| self.junction[*s] == *s) {
             let mut reached = vec![false; sites];
             reached[goal] = true;
+            self.next[goal][goal] = Next::Here;
             let mut queue = VecDeque::from([goal]);
             while let Some(junction) = queue.pop_front() {
                 for &far in &members[junction] {

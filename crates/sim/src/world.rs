@@ -169,9 +169,7 @@ impl<E: Endpoint, L: Link> World<E, L> {
 
     /// Works off every event up to and including `until`, and moves the time there.
     pub fn run_until(&mut self, until: Instant) {
-        while self.events.next().is_some_and(|at| at <= until) {
-            self.step();
-        }
+        while self.step_by(until).is_some() {}
         self.advance(until);
     }
 
@@ -180,7 +178,12 @@ impl<E: Endpoint, L: Link> World<E, L> {
     /// # Panics
     /// When the world is stuck: hosts and links without delay answer each other for ever.
     pub fn step(&mut self) -> Option<Instant> {
-        let (at, target) = self.events.pop()?;
+        self.step_by(Instant::MAX)
+    }
+
+    /// Works off the next event, if it is due by `until`.
+    fn step_by(&mut self, until: Instant) -> Option<Instant> {
+        let (at, target) = self.events.pop(until)?;
         self.advance(at);
         self.totals.events += 1;
         self.events_now += 1;

@@ -49,7 +49,9 @@ impl Direction {
         self.counters.offered.add(packet.ip_bytes);
         self.queue.push(packet, now);
         self.bottleneck.wake(&mut self.queue, now);
-        self.moved();
+        // Asked once for each packet: what vanishes stays vanished until the next one, or the end.
+        assert!(self.account().are_conserved(), "packets vanished: {:?}", self.account());
+        self.look_ahead();
     }
 
     /// Moves everything up to `now`; when the next delivery is due, if it is by then.
@@ -75,14 +77,8 @@ impl Direction {
     pub(super) fn deliver(&mut self, now: Instant) -> Option<Packet> {
         let packet = self.flight.land(now)?;
         self.counters.delivered.add(packet.ip_bytes);
-        self.moved();
-        Some(packet)
-    }
-
-    /// A packet came or went: none vanished meanwhile.
-    fn moved(&mut self) {
-        assert!(self.counters().are_conserved(), "packets vanished: {:?}", self.counters());
         self.look_ahead();
+        Some(packet)
     }
 
     /// What is next may be something else.
@@ -100,6 +96,12 @@ impl Direction {
     }
 
     pub(super) fn counters(&self) -> Counters {
+        let counters = self.account();
+        assert!(counters.are_conserved(), "packets vanished: {counters:?}");
+        counters
+    }
+
+    fn account(&self) -> Counters {
         let queue = self.queue.counters();
         let waiting = self.queue.len() + usize::from(self.bottleneck.is_busy()) + self.flight.len();
         Counters {

@@ -18,6 +18,7 @@ use crate::endpoint::{Endpoint, Outgoing, Spare};
 use crate::flow::FlowId;
 use crate::guest::{Guest, GuestEnd, udp};
 use crate::open_loop::{AckRule, Blast, OpenLoop, Received};
+use crate::record::SampledEnd;
 use crate::report::SideReport;
 use crate::side::{Role, Side};
 use crate::stall::EndCounts;
@@ -101,6 +102,17 @@ impl Node {
         }
         let side = &self.sides[*self.by_flow.get(&flow)?];
         Some(side.report(side.conn().and_then(|conn| self.tcp.info(conn))))
+    }
+
+    /// What a sample takes of a flow that ends here: some thousand times a run, so no more than that.
+    pub(crate) fn sampled(&self, flow: FlowId) -> Option<SampledEnd> {
+        if let Some(guest) = self.guests.get(&flow) {
+            let received = guest.side.counts().received;
+            return Some(SampledEnd { received, ours: None, guest: guest.info() });
+        }
+        let side = &self.sides[*self.by_flow.get(&flow)?];
+        let ours = side.conn().and_then(|conn| self.tcp.glance(conn));
+        Some(SampledEnd { received: side.counts().received, ours, guest: None })
     }
 
     /// What tells whether a flow that ends here moves.

@@ -6,9 +6,10 @@
 
 use core::time::Duration;
 
+use tack_tcp::Glance;
 use tack_units::{Instant, Rate};
 
-use crate::report::SideReport;
+use crate::report::GuestInfo;
 
 /// Samples a series holds.
 pub const CAPACITY: usize = 4_096;
@@ -74,9 +75,19 @@ pub struct FlowSample {
     pub blocked: Option<u64>,
 }
 
+/// What a sample takes of one end of a flow.
+#[derive(Debug)]
+pub(crate) struct SampledEnd {
+    /// Bytes the application read.
+    pub(crate) received: u64,
+    /// What our stack says; `None` of a guest, and before there is a connection.
+    pub(crate) ours: Option<Glance>,
+    pub(crate) guest: Option<GuestInfo>,
+}
+
 impl FlowSample {
-    pub(crate) fn new(from: &SideReport<'_>, to: &SideReport<'_>) -> Self {
-        let info = from.info.as_ref();
+    pub(crate) fn new(from: &SampledEnd, to: &SampledEnd) -> Self {
+        let info = from.ours.as_ref();
         let guest = from.guest.as_ref();
         FlowSample {
             cwnd: info.map(|i| i.cwnd).or(guest.map(|g| g.cwnd)).unwrap_or(0),
@@ -88,7 +99,7 @@ impl FlowSample {
                 .or(guest.map(|g| g.srtt).filter(|srtt| !srtt.is_zero())),
             rtt_min: info.and_then(|i| i.rtt_min).or(guest.and_then(|g| g.rtt_min)),
             delivered: to.received,
-            blocked: to.info.as_ref().map(|i| i.recv_blocked),
+            blocked: to.ours.as_ref().map(|i| i.recv_blocked),
         }
     }
 }

@@ -310,8 +310,8 @@ impl<L: Link> Simulation<L> {
         }
         for (number, flow) in self.flows.iter_mut().enumerate() {
             let id = FlowId(number as u32);
-            let side = |host| self.world.host(host).flow(id).expect("it has an end at this host");
-            flow.series.offer(at, || FlowSample::new(&side(flow.from), &side(flow.to)));
+            let end = |host| self.world.host(host).sampled(id).expect("it has an end at this host");
+            flow.series.offer(at, || FlowSample::new(&end(flow.from), &end(flow.to)));
         }
     }
 

@@ -34,7 +34,7 @@ use crate::config::{ConnConfig, Encapsulation, HostConfig, Keepalive, ListenConf
 use crate::conn::{
     BurstBuilder, BurstLimits, Connection, ConnectionError, Ports, Setup, UseError, default_mss,
 };
-use crate::stats::Info;
+use crate::stats::{Glance, Info};
 use demux::{Demux, Key};
 use framing::path_limits;
 use listener::Listener;
@@ -389,6 +389,11 @@ impl Host {
     /// Everything a connection tells about itself; `None` for an unknown id.
     pub fn info(&self, conn: ConnId) -> Option<Info> {
         self.conn(conn).map(Connection::info)
+    }
+
+    /// The few figures of [`Host::info`] that change with every packet.
+    pub fn glance(&self, conn: ConnId) -> Option<Glance> {
+        self.conn(conn).map(Connection::glance)
     }
 
     /// The other end; `None` for an unknown id.

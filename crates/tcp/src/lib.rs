@@ -89,6 +89,8 @@ pub use host::{
     ConnId, ConnectError, Ecn, Event, EventKind, Host, HostCounters, IcmpCounters, Incoming,
     IpCounters, ListenError, Offload, Remote, Transmit,
 };
-pub use stats::{AckCounts, Counters, FallbackReason, Info, LimitedTime, Mode, OwdHistogram};
+pub use stats::{
+    AckCounts, Counters, FallbackReason, Glance, Info, LimitedTime, Mode, OwdHistogram,
+};
 pub use tack_strategies::{AckStrategy, PathFacts, UnknownStrategy};
 pub use wire::icmp::PathError;

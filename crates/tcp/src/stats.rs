@@ -175,6 +175,23 @@ pub struct Info {
     pub owd: OwdHistogram,
 }
 
+/// What of [`Info`] changes with every packet: for whoever looks often, and at little.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Glance {
+    /// [`Info::cwnd`].
+    pub cwnd: u64,
+    /// [`Info::pacing_rate`].
+    pub pacing_rate: Option<Rate>,
+    /// [`Info::in_flight`].
+    pub in_flight: u64,
+    /// [`Info::srtt`].
+    pub srtt: Option<Duration>,
+    /// [`Info::rtt_min`].
+    pub rtt_min: Option<Duration>,
+    /// [`Info::recv_blocked`].
+    pub recv_blocked: u64,
+}
+
 impl Info {
     /// What it tells in words that every transport has.
     pub fn figures(&self) -> Figures {

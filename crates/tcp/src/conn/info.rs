@@ -2,7 +2,7 @@
 
 use crate::conn::Connection;
 use crate::conn::send_half::RestOfInfo;
-use crate::stats::Info;
+use crate::stats::{Glance, Info};
 
 impl Connection {
     /// See [`Info`].
@@ -17,5 +17,10 @@ impl Connection {
             owd: self.owd.clone(),
         };
         self.send.info(&self.config, rest)
+    }
+
+    /// See [`Glance`].
+    pub(crate) fn glance(&self) -> Glance {
+        self.send.glance(self.rcv.buffer.queued().covered())
     }
 }

@@ -3,7 +3,7 @@
 use crate::config::ConnConfig;
 use crate::conn::send_half::SendHalf;
 use crate::state::State;
-use crate::stats::{Counters, Info, OwdHistogram};
+use crate::stats::{Counters, Glance, Info, OwdHistogram};
 use crate::wire::icmp::PathError;
 use tack_strategies::PathFacts;
 
@@ -62,6 +62,18 @@ impl SendHalf {
             rho,
             rho_prime,
             owd: rest.owd,
+        }
+    }
+
+    /// See [`Glance`]; of what was received, so much is blocked.
+    pub(crate) fn glance(&self, recv_blocked: u64) -> Glance {
+        Glance {
+            cwnd: self.congestion.window(),
+            pacing_rate: self.congestion.snapshot().pacing_rate,
+            in_flight: self.recovery.in_flight(),
+            srtt: self.recovery.srtt(),
+            rtt_min: self.recovery.rtt_min(),
+            recv_blocked,
         }
     }
 }

@@ -79,9 +79,7 @@ pub trait Search: fmt::Debug {
 pub struct Seen {
     /// Intervals of this turn whose results are not in.
     awaited: usize,
-    /// Greatest rate at which anything has arrived; `None` before it was measured.
-    heard: Option<Rate>,
-    /// The same, once a whole first window has arrived: of its first packets alone it is too low.
+    /// The most that has arrived in a round trip, as a rate; `None` before one was measured.
     arrived: Option<Rate>,
 }
 
@@ -102,7 +100,7 @@ pub struct Outcome {
     loss: f64,
     /// Change of the round trip over time, as a line through the samples; 0 without two of them.
     rtt_gradient: f64,
-    /// Greatest rate at which anything has arrived until its result was in.
+    /// As [`Seen::arrived`], when its result was in.
     arrived: Option<Rate>,
 }
 
@@ -136,10 +134,29 @@ pub struct Driver<S> {
     /// Results of earlier turns are ignored.
     turn: u64,
     rtt_min: Option<Duration>,
-    /// Greatest rate measured, and whether a window has arrived.
-    heard: Option<Rate>,
-    has_window: bool,
+    delivery: Delivery,
     choke: Choke,
+}
+
+/// What arrives in a round trip. The rates that acknowledgments bring will not do: one of the first two packets is
+/// far too low, and one of an A-MPDU too high.
+#[derive(Clone, Copy, Debug, Default)]
+struct Delivery {
+    /// When a round trip began, and what had been delivered then.
+    since: Option<(Instant, u64)>,
+    most: Option<Rate>,
+}
+
+impl Delivery {
+    fn on_ack(&mut self, ack: &AckSample) {
+        let (began, before) = *self.since.get_or_insert((ack.now, ack.delivered));
+        let took = ack.now - began;
+        if ack.srtt.is_some_and(|srtt| took >= srtt) {
+            let rate = Rate::from_bytes_over(ack.delivered.saturating_sub(before), took);
+            self.most = self.most.max(rate);
+            self.since = Some((ack.now, ack.delivered));
+        }
+    }
 }
 
 /// Intervals in a row more than half of which was lost, of those since the last time that something followed from it.
@@ -190,8 +207,7 @@ impl<S: Search> Driver<S> {
             until: now,
             turn: 0,
             rtt_min: None,
-            heard: None,
-            has_window: false,
+            delivery: Delivery::default(),
             choke: Choke::default(),
         }
     }
@@ -204,7 +220,7 @@ impl<S: Search> Driver<S> {
             self.search.restart(first.clamp(MIN_RATE, MAX_RATE));
         }
         let awaited = self.monitor.awaited(self.turn);
-        let seen = Seen { awaited, heard: self.heard, arrived: self.arrived() };
+        let seen = Seen { awaited, arrived: self.delivery.most };
         let plan = self.search.next(seen, &mut self.dice);
         let rate = plan.rate.clamp(MIN_RATE, MAX_RATE);
         self.rate = Some(rate);
@@ -214,10 +230,6 @@ impl<S: Search> Driver<S> {
         self.until = now + lasts;
         let turn = plan.wanted.then_some(self.turn);
         self.monitor.begin(rate, turn, now);
-    }
-
-    fn arrived(&self) -> Option<Rate> {
-        self.heard.filter(|_| self.has_window)
     }
 
     /// The search begins anew, from half the rate.
@@ -245,7 +257,7 @@ impl<S: Search> Driver<S> {
                 self.until = Instant::ZERO;
                 continue;
             };
-            let (rtt_gradient, arrived) = (interval.rtt_gradient(), self.arrived());
+            let (rtt_gradient, arrived) = (interval.rtt_gradient(), self.delivery.most);
             let outcome = Outcome { rate, loss, rtt_gradient, arrived };
             if self.search.on_result(&outcome) {
                 self.turn += 1;
@@ -267,8 +279,7 @@ impl<S: Search> Controller for Driver<S> {
     fn on_ack(&mut self, ack: &AckSample) {
         self.limits.on_ack(ack);
         self.rtt_min = ack.rtt_min.or(self.rtt_min);
-        self.heard = self.heard.max(ack.rate.and_then(|sample| sample.delivery_rate));
-        self.has_window |= ack.delivered >= self.initial_window;
+        self.delivery.on_ack(ack);
         self.monitor.on_ack(ack);
         self.judge(ack.now);
         self.advance(ack.now);

@@ -30,8 +30,8 @@ pub(super) struct Doubling {
 
 /// One has just ended, and what the one before it sent is still being acknowledged.
 const MOST_AWAITED: usize = 2;
-/// Of what has arrived: two doublings, and what a measured rate may be short of.
-const AHEAD: f64 = 5.0;
+/// Of what has arrived: two doublings, and half of one that a round trip across two intervals shows less.
+const AHEAD: f64 = 6.0;
 /// And what there may be to find beyond it, once it grows no more.
 const ABOVE: f64 = 1.25;
 /// Loss that tells of a rate above the path's twice over.
@@ -60,7 +60,7 @@ impl Doubling {
 
     pub(super) fn next(&mut self, seen: Seen) -> Plan {
         if seen.awaited > MOST_AWAITED {
-            let rate = self.next.mul_f64(0.5).min(seen.heard.unwrap_or(MAX_RATE));
+            let rate = self.next.mul_f64(0.5).min(seen.arrived.unwrap_or(MAX_RATE));
             return Plan { rate, wanted: false };
         }
         let rate = self.next.min(seen.arrived.map_or(MAX_RATE, |rate| rate.mul_f64(AHEAD)));
@@ -119,12 +119,12 @@ mod tests {
         let mut doubling = Doubling::from(Rate::from_mbps(1));
         let arrived = Some(Rate::from_mbps(3));
         let planned = [0, 1, 2, 3, 3, 2, 2].map(|awaited| {
-            let plan = doubling.next(Seen { awaited, heard: arrived, arrived });
+            let plan = doubling.next(Seen { awaited, arrived });
             (plan.rate.as_mbps_f64(), plan.wanted)
         });
         let doubled = [1.0, 2.0, 4.0].map(|rate| (rate, true));
         let held = [(3.0, false); 2];
-        assert_eq!(planned, [&doubled[..], &held, &[(8.0, true), (15.0, true)]].concat()[..]);
+        assert_eq!(planned, [&doubled[..], &held, &[(8.0, true), (16.0, true)]].concat()[..]);
     }
 
     #[test]

@@ -32,7 +32,7 @@ pub(super) struct Doubling {
 const MOST_AWAITED: usize = 2;
 /// Of what has arrived: two doublings, and half of one that a round trip across two intervals shows less.
 const AHEAD: f64 = 6.0;
-/// And what there may be to find beyond it, once it grows no more.
+/// So much more was asked for than arrived where a path is full, and not the measure short.
 const ABOVE: f64 = 1.25;
 /// Loss that tells of a rate above the path's twice over.
 const TOO_MUCH: f64 = 0.5;
@@ -73,8 +73,8 @@ impl Doubling {
             *self = self.again(outcome.rate.mul_f64(0.5).max(MIN_RATE));
             return Doubled::Anew(self.next);
         }
-        let most = outcome.arrived.map_or(MAX_RATE, |rate| rate.mul_f64(ABOVE));
-        match outcome.arrived.filter(|_| outcome.rate > most) {
+        let most = outcome.arrived.unwrap_or(MAX_RATE);
+        match outcome.arrived.filter(|_| outcome.rate > most.mul_f64(ABOVE)) {
             Some(arrived) => self.pipe.on_round(arrived),
             // A first window that arrived at once told of more than has been asked for.
             None => self.pipe.forget_plateau(),
@@ -133,6 +133,6 @@ mod tests {
         let found = [100, 25, 25, 25, 25]
             .map(|mbps| doubling.on_result(&outcome(mbps, 0.0, Some(5)), mbps as f64));
         assert_eq!(found[..3], [Doubled::Yet; 3]);
-        assert_eq!(found[3], Doubled::Found(Rate::from_bps(6_250_000)));
+        assert_eq!(found[3], Doubled::Found(Rate::from_mbps(5)));
     }
 }

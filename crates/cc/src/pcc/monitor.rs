@@ -37,6 +37,8 @@ pub(super) struct Interval {
     /// The application had no more to send.
     app_limited: bool,
     line: Line,
+    /// The middle of the interval before.
+    before: Option<(Instant, f64)>,
 }
 
 /// A least-squares line, as sums over its points.
@@ -63,13 +65,23 @@ impl Line {
         self.yy += y * y;
     }
 
+    /// Too few points for a line.
+    fn is_short(&self) -> bool {
+        self.n < 3.0
+    }
+
+    /// The middle of its points.
+    fn middle(&self) -> Option<(f64, f64)> {
+        (self.n > 0.0).then(|| (self.x / self.n, self.y / self.n))
+    }
+
     /// 0 where the points lie so far beside the line that it may as well be level.
     fn slope(&self) -> f64 {
         let spread = self.n * self.xx - self.x * self.x;
         let together = self.n * self.xy - self.x * self.y;
         let slope = together / spread;
         // Points at one time have no slope.
-        if spread <= 1e-12 || !slope.is_finite() || self.n < 3.0 {
+        if spread <= 1e-12 || !slope.is_finite() || self.is_short() {
             return 0.0;
         }
         let beside = self.n * self.yy - self.y * self.y - slope * together;
@@ -91,9 +103,21 @@ impl Interval {
         self.lost > self.acked
     }
 
-    /// Seconds of round trip per second of sending.
+    /// Seconds of round trip per second of sending: of a line through the interval's, or where a few
+    /// acknowledgments tell of many packets, from the middle of those before.
     pub(super) fn rtt_gradient(&self) -> f64 {
-        self.line.slope()
+        match (self.before, self.middle()) {
+            (Some((then, was)), Some((at, is))) if self.line.is_short() && at > then => {
+                (is - was) / (at - then).as_secs_f64()
+            }
+            _ => self.line.slope(),
+        }
+    }
+
+    /// When the middle of those left whose round trips are known, and their mean.
+    fn middle(&self) -> Option<(Instant, f64)> {
+        let (x, y) = self.line.middle()?;
+        Some((self.began + Duration::from_secs_f64(x), y))
     }
 
     fn is_accounted_for(&self) -> bool {
@@ -137,6 +161,7 @@ impl Monitor {
             lost: 0,
             app_limited: false,
             line: Line::default(),
+            before: None,
         });
     }
 
@@ -198,7 +223,11 @@ impl Monitor {
         let oldest = self.intervals.front()?;
         let late = oldest.ended? + srtt.unwrap_or_default();
         let is_over = oldest.is_accounted_for() || self.newest.is_some_and(|at| at >= late);
-        if is_over { self.intervals.pop_front() } else { None }
+        let over = if is_over { self.intervals.pop_front() } else { None };
+        if let (Some(over), Some(next)) = (&over, self.intervals.front_mut()) {
+            next.before = over.middle().or(over.before);
+        }
+        over
     }
 
     /// Intervals of this turn whose results are not in.

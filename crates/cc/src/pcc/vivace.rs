@@ -11,7 +11,8 @@
 //!
 //! Gradients of the round trip within 1 % are noise and count as none; so do those within one standard error of
 //! the line (a Deviation: the idea is of PCC Proteus [Meng et al., SIGCOMM 2020 §5]). Where an acknowledgment
-//! tells one round trip of many packets, an interval has few, and 900 times their noise was all it was judged by.
+//! tells one round trip of many packets, an interval has few, and 900 times their noise was all it was judged by. One
+//! with less than three is held against the interval before.
 //!
 //! Deviation: a falling round trip is not rewarded. With the sign kept, as the formula has it, a
 //! flow that empties the queue it made sees more in it than in its rate, and overshoots downwards.

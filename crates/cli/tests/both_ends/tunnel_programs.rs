@@ -2,6 +2,7 @@
 //! sides of an emulated path.
 
 use std::io::{BufRead, BufReader};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
@@ -15,13 +16,15 @@ use tack_link::queue::Limit;
 use tack_link::wired::DirectionConfig;
 use tack_units::Rate;
 use tempfile::{TempDir, tempdir};
+use tokio::net::UdpSocket;
+use tokio::sync::mpsc;
 
 use crate::support::{Listening, run, tack};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// The built command inside, once it has said `ready`.
-async fn tack_in(netns: &Netns, home: &Path, line: &str, ready: &str) -> Program {
+pub(crate) async fn tack_in(netns: &Netns, home: &Path, line: &str, ready: &str) -> Program {
     let config = format!("XDG_CONFIG_HOME={}", home.display());
     let args: Vec<&str> = [config.as_str(), env!("CARGO_BIN_EXE_tack")]
         .into_iter()
@@ -40,8 +43,12 @@ async fn tack_in(netns: &Netns, home: &Path, line: &str, ready: &str) -> Program
 
 /// 100 Mbit/s, 20 ms there and back, and a server of tunnels at the far machine.
 async fn served() -> Option<(World, TempDir, Program)> {
-    let rate = Rate::from_mbps(100);
-    let way = DirectionConfig::clean(rate, Duration::from_millis(10), Limit::Bytes(250_000));
+    served_over(Duration::from_millis(10), "").await
+}
+
+/// The same with another delay each way, and a server that has these flags.
+pub(crate) async fn served_over(delay: Duration, flags: &str) -> Option<(World, TempDir, Program)> {
+    let way = DirectionConfig::clean(Rate::from_mbps(100), delay, Limit::Bytes(250_000));
     let world = Setup::over(way).start()?;
     // What is behind the server; the server itself is never redirected to.
     world.far().ip(&["addr add 10.99.0.1/32 dev lo"]).unwrap();
@@ -50,13 +57,13 @@ async fn served() -> Option<(World, TempDir, Program)> {
     world.far().ip(&["addr add fd99::1/128 dev lo nodad"]).unwrap();
     world.near().ip(&["route add fd99::/64 dev lo"]).unwrap();
     let home = tempdir().unwrap();
-    let serve = "tunnel serve --allow any";
-    let server = tack_in(world.far(), home.path(), serve, "On the other machine").await;
+    let serve = format!("tunnel serve --allow any{flags}");
+    let server = tack_in(world.far(), home.path(), &serve, "On the other machine").await;
     Some((world, home, server))
 }
 
 /// A client's command line. Whoever is started in the server's home has its key, and so is let in.
-fn line(world: &World, options: &str) -> String {
+pub(crate) fn line(world: &World, options: &str) -> String {
     format!("tunnel {} {options}", world.kernel(Family::V4, 8226))
 }
 
@@ -220,6 +227,68 @@ fn iperf3_measures_both_ways_through_a_forward() {
             let bytes = json["end"]["sum_received"]["bytes"].as_u64().unwrap();
             assert!(bytes > 1 << 20, "{bytes} bytes, {reverse:?}");
         }
+    });
+}
+
+/// Answers each question for an address with the same one; who asks is told.
+async fn name_server(socket: UdpSocket, tell: mpsc::UnboundedSender<SocketAddr>) {
+    let mut question = [0; 512];
+    loop {
+        let (length, from) = socket.recv_from(&mut question).await.unwrap();
+        // A header of twelve bytes, a name, which ends with an empty part, its type and its class.
+        let name = question[12..length].iter().position(|byte| *byte == 0).expect("a name");
+        let head = [&question[..2], &[0x81, 0x80, 0, 1, 0, 1, 0, 0, 0, 0]].concat();
+        let record = [0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4, 203, 0, 113, 7];
+        let answer = [&head, &question[12..12 + name + 5], &record[..]].concat();
+        tell.send(from).unwrap();
+        socket.send_to(&answer, from).await.unwrap();
+    }
+}
+
+#[test]
+fn programs_that_dante_leads_into_socks_ask_a_name_server_by_udp_over_both_families() {
+    run(async {
+        if !["socksify", "drill", "nc"].into_iter().all(is_installed) {
+            return;
+        }
+        let Some((world, home, _ends)) = world("-D 1080").await else { return };
+        let (tell, mut told) = mpsc::unbounded_channel();
+        for at in ["10.99.0.1:53", "[fd99::1]:53"] {
+            let bound = world.far().enter(|| std::net::UdpSocket::bind(at)).unwrap().unwrap();
+            bound.set_nonblocking(true).unwrap();
+            tokio::spawn(name_server(UdpSocket::from_std(bound).unwrap(), tell.clone()));
+        }
+        let config = home.path().join("dante.conf");
+        let route = "logoutput: stderr\nresolveprotocol: fake\n\
+                     route {\n from: 0.0.0.0/0 to: 0.0.0.0/0 via: 127.0.0.1 port = 1080\n \
+                     proxyprotocol: socks_v5\n protocol: udp\n command: udpassociate\n}\n";
+        std::fs::write(&config, route).unwrap();
+        let config = format!("SOCKS_CONF={}", config.display());
+        let socksify = |line: &str, input: Stdio| {
+            let args: Vec<&str> =
+                [&config, "socksify"].into_iter().chain(line.split(' ')).collect();
+            Program::start(world.near(), "env", &args, input).unwrap().wait(LIMIT)
+        };
+        // A way around the tunnel leads to the first of them only, and from another address.
+        let drill = socksify("drill -u @10.99.0.1 somewhere.test A", Stdio::null());
+        let said = drill.await.unwrap().expect_success("drill").stdout;
+        let said = String::from_utf8(said).unwrap();
+        let address =
+            said.lines().find_map(|line| line.strip_prefix("somewhere.test.\t60\tIN\tA\t"));
+        assert_eq!(address, Some("203.0.113.7"), "{said}");
+        assert_eq!(told.recv().await.unwrap().ip(), Ipv4Addr::new(10, 99, 0, 1));
+        // The other family, by a program that carries any question. dig would not do: Dante misses its sendmmsg.
+        let question = b"\x12\x34\x01\0\0\x01\0\0\0\0\0\0\x04test\0\0\x01\0\x01";
+        let asked = home.path().join("question");
+        std::fs::write(&asked, question).unwrap();
+        let input = std::fs::File::open(&asked).unwrap().into();
+        let said = socksify("nc -u -w 3 fd99::1 53", input).await.unwrap().expect_success("nc");
+        let answer = said.stdout;
+        assert!(
+            answer.starts_with(b"\x12\x34\x81") && answer.ends_with(&[203, 0, 113, 7]),
+            "{answer:x?}"
+        );
+        assert_eq!(told.recv().await.unwrap().ip(), "fd99::1".parse::<Ipv6Addr>().unwrap());
     });
 }
 

@@ -17,8 +17,8 @@ use crate::support::{Listening, run};
 use crate::tunnel::tunnel;
 
 const LIMIT: Duration = Duration::from_secs(90);
-/// How long one end stands still: longer than the other believes in it.
-const STILL: Duration = Duration::from_secs(5);
+/// How long one end stands still, in seconds: longer than the other believes in it. `TACK_STILL` says otherwise.
+const STILL_S: u64 = 5;
 /// What may be under way of one direction meanwhile: 16 MiB are kept for another connection, and there are a window
 /// of the transport and the kernel's buffers on both sides.
 const MOST_HELD: u64 = 80 << 20;
@@ -113,7 +113,18 @@ async fn answer(mut stream: TcpStream) {
     }
 }
 
+/// A number each way over a stream on which nothing was said while an end stood still: the target's first, so that
+/// nothing of the program's wakes it.
+async fn says_on((program, target): &mut (TcpStream, TcpStream), n: u64) {
+    target.write_u64(n).await.expect("a word");
+    assert_eq!(program.read_u64().await.expect("the target's word"), n);
+    program.write_u64(!n).await.expect("an answer");
+    assert_eq!(target.read_u64().await.expect("the program's word"), !n);
+}
+
 async fn stands_still(over: &str) {
+    let still = std::env::var("TACK_STILL").map_or(STILL_S, |seconds| seconds.parse().unwrap());
+    let still = Duration::from_secs(still);
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let options = format!("-L 0:{}{over}", listener.local_addr().unwrap());
     let both = tokio::task::spawn_blocking(move || tunnel("any", &options)).await.unwrap();
@@ -132,14 +143,16 @@ async fn stands_still(over: &str) {
     tasks.spawn(up.clone().hear(target));
     let (program, target) = pair().await;
     let asking = [tokio::spawn(ask(program, asked.clone())), tokio::spawn(answer(target))];
+    let mut idle = pair().await;
+    says_on(&mut idle, 0).await;
     let stories = [down, up];
     go_on(&stories, 4 << 20, "at first").await;
     let server = both.server.as_ref().unwrap();
-    for (stopped, other) in [(server, &both.client), (&both.client, server)] {
+    for (n, (stopped, other)) in (1..).zip([(server, &both.client), (&both.client, server)]) {
         let before = resident(other);
         signal(stopped, Signal::STOP);
         for _ in 0..10 {
-            sleep(STILL / 10).await;
+            sleep(still / 10).await;
             let held = stories.iter().map(|story| story.under_way()).max().unwrap();
             assert!(held <= MOST_HELD, "{over}: {held} bytes are under way");
             let grown = resident(other).saturating_sub(before);
@@ -154,6 +167,8 @@ async fn stands_still(over: &str) {
             }
         };
         assert!(timeout(LIMIT, on).await.is_ok(), "{over}: no answer since");
+        let woken = timeout(LIMIT, says_on(&mut idle, n)).await;
+        assert!(woken.is_ok(), "{over}: {n}: nothing comes through the idle stream");
     }
     for story in &stories {
         story.over.store(true, Relaxed);
@@ -171,7 +186,8 @@ async fn stands_still(over: &str) {
 }
 
 #[test]
-fn an_end_that_stands_still_for_seconds_costs_no_byte_and_has_nothing_pile_up_at_the_other() {
+fn an_end_that_stands_still_costs_no_byte_of_busy_streams_or_idle_ones_and_nothing_piles_up_at_the_other()
+ {
     for over in TRANSPORTS {
         run(stands_still(over));
     }

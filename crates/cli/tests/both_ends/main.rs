@@ -44,6 +44,8 @@ mod tunnel_programs;
 mod tunnel_proxy;
 mod tunnel_roaming;
 #[cfg(target_os = "linux")]
+mod tunnel_round_trips;
+#[cfg(target_os = "linux")]
 mod tunnel_stopped;
 #[cfg(target_os = "linux")]
 mod unheard;

@@ -1,0 +1,123 @@
+//! How many round trips of the tunnel's path pass until a program hears its first answer.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use tack_device::Netns;
+use tack_interop::world::within;
+use tack_interop::{Log, World, sockets};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::{Instant, sleep};
+
+use crate::network::TRANSPORTS;
+use crate::support::run;
+use crate::tunnel_programs::{line, served_over, tack_in};
+
+/// Long: how late a busy machine is must not look like a round trip.
+const ROUND_TRIP: Duration = Duration::from_millis(500);
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// `-L`, `-D` with and without `--eager`, and after how many round trips an answer comes through each.
+const PORTS: [(u16, u32); 3] = [(1079, 1), (1080, 2), (1081, 1)];
+/// A target that answers, beyond the server.
+const TARGET: ([u8; 4], u16) = ([10, 99, 0, 1], 7);
+
+/// Asks the target through a port of the tunnel; how many round trips pass from the beginning to the answer.
+async fn asks(program: &Netns, port: u16) -> f64 {
+    let from = Instant::now();
+    let mut stream = sockets::connect(program, ([127, 0, 0, 1], port).into()).await.unwrap();
+    if port != PORTS[0].0 {
+        connects_by_socks(&mut stream).await;
+    }
+    stream.write_all(b"question").await.unwrap();
+    let mut answer = [0; 8];
+    stream.read_exact(&mut answer).await.unwrap();
+    assert_eq!(&answer, b"question");
+    from.elapsed().as_secs_f64() / ROUND_TRIP.as_secs_f64()
+}
+
+async fn connects_by_socks(stream: &mut TcpStream) {
+    stream.write_all(&[5, 1, 0]).await.unwrap();
+    assert_eq!(stream.read_u16().await.unwrap(), 0x0500);
+    let (ip, port) = TARGET;
+    let [high, low] = port.to_be_bytes();
+    stream.write_all(&[&[5, 1, 0, 1], &ip[..], &[high, low]].concat()).await.unwrap();
+    let mut reply = [0; 10];
+    stream.read_exact(&mut reply).await.unwrap();
+    assert_eq!(reply[..4], [5, 0, 0, 1], "{reply:?}");
+}
+
+/// Waits until nobody has said anything for longer than a handshake pauses.
+async fn at_rest(log: &Log) {
+    let (mut seen, mut since) = (log.all().len(), Instant::now());
+    while since.elapsed() < ROUND_TRIP * 3 / 2 {
+        sleep(ROUND_TRIP / 20).await;
+        if seen != log.all().len() {
+            (seen, since) = (log.all().len(), Instant::now());
+        }
+    }
+}
+
+async fn echo(listener: TcpListener) {
+    loop {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        tokio::spawn(async move {
+            let (mut reader, mut writer) = stream.split();
+            let _ = tokio::io::copy(&mut reader, &mut writer).await;
+        });
+    }
+}
+
+/// As many programs at once as connections stand ready at least, of each kind; when the path is at rest, once more.
+async fn ask_all(world: &World, over: &str) {
+    for again in 0..2 {
+        within(LIMIT, "a rest", at_rest(&world.log)).await;
+        // Four connections stand ready at each client, and the first client's two ports want them.
+        let twice = |port| async move {
+            let (one, other) = tokio::join!(asks(world.near(), port), asks(world.near(), port));
+            [one, other]
+        };
+        let [a, b, c] = PORTS;
+        let (a2, b2, c2) = tokio::join!(twice(a.0), twice(b.0), twice(c.0));
+        for ((port, expected), both) in [(a, a2), (b, b2), (c, c2)] {
+            println!("{over}, port {port}, {again}: {both:.2?} round trips");
+            for took in both {
+                takes(took, expected, &format!("{over}, port {port}, {again}"));
+            }
+        }
+    }
+}
+
+fn takes(took: f64, expected: u32, what: &str) {
+    let least = f64::from(expected);
+    assert!(
+        (least..least + 0.5).contains(&took),
+        "{what}: {took:.2} round trips instead of {expected}"
+    );
+}
+
+async fn first_answers(over: &str) {
+    let Some((world, home, _server)) = served_over(ROUND_TRIP / 2, over).await else { return };
+    let target = SocketAddr::from(TARGET);
+    let echoing = tokio::spawn(echo(sockets::listen(world.far(), target).unwrap()));
+    let [(forward, _), (proxy, _), (eager, _)] = PORTS;
+    let first = line(&world, &format!("-L {forward}:{target} -D {proxy}{over}"));
+    let second = line(&world, &format!("-D {eager} --eager{over}"));
+    let _clients = tokio::join!(
+        tack_in(world.near(), home.path(), &first, "Proxy on"),
+        tack_in(world.near(), home.path(), &second, "Proxy on"),
+    );
+    // The connection that the client began with carries the first stream; the second would wait for a handshake.
+    takes(asks(world.near(), forward).await, 1, over);
+    ask_all(&world, over).await;
+    echoing.abort();
+}
+
+#[test]
+fn through_a_tunnel_at_rest_the_first_answer_comes_after_one_round_trip_and_two_where_socks_waits()
+{
+    run(async {
+        tokio::join!(first_answers(TRANSPORTS[0]), first_answers(TRANSPORTS[1]));
+    });
+}

@@ -1,4 +1,4 @@
-//! The kernel's TCP sockets inside a namespace, for an async test.
+//! The kernel's sockets inside a namespace, for an async test.
 //!
 //! A socket belongs to the namespace of the thread that makes it, wherever it is used.
 
@@ -6,9 +6,9 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use socket2::SockRef;
+use socket2::{Domain, SockRef, Socket, Type};
 use tack_device::Netns;
-use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream, UdpSocket};
 
 /// Longest a connection attempt may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(20);
@@ -46,6 +46,17 @@ pub async fn connect(netns: &Netns, to: SocketAddr) -> io::Result<TcpStream> {
     let stream = tokio::time::timeout(CONNECT_TIMEOUT, connecting).await??;
     stream.set_nodelay(true)?;
     Ok(stream)
+}
+
+/// Takes datagrams inside.
+///
+/// # Errors
+/// As [`socket`]; the port is taken.
+pub fn datagrams(netns: &Netns, address: SocketAddr) -> io::Result<UdpSocket> {
+    let socket = netns.enter(|| Socket::new(Domain::for_address(address), Type::DGRAM, None))??;
+    socket.set_nonblocking(true)?;
+    socket.bind(&address.into())?;
+    UdpSocket::from_std(socket.into())
 }
 
 /// Ends a connection with RST: lingers for no time.

@@ -11,7 +11,7 @@ use rustix::process::Signal;
 use tack_device::Netns;
 use tack_interop::program::{is_installed, path_of};
 use tack_interop::world::within;
-use tack_interop::{Family, Program, Setup, Sshd, World, stream};
+use tack_interop::{Family, Program, Setup, Sshd, World, sockets, stream};
 use tack_link::queue::Limit;
 use tack_link::wired::DirectionConfig;
 use tack_units::Rate;
@@ -254,9 +254,8 @@ fn programs_that_dante_leads_into_socks_ask_a_name_server_by_udp_over_both_famil
         let Some((world, home, _ends)) = world("-D 1080").await else { return };
         let (tell, mut told) = mpsc::unbounded_channel();
         for at in ["10.99.0.1:53", "[fd99::1]:53"] {
-            let bound = world.far().enter(|| std::net::UdpSocket::bind(at)).unwrap().unwrap();
-            bound.set_nonblocking(true).unwrap();
-            tokio::spawn(name_server(UdpSocket::from_std(bound).unwrap(), tell.clone()));
+            let socket = sockets::datagrams(world.far(), at.parse().unwrap()).unwrap();
+            tokio::spawn(name_server(socket, tell.clone()));
         }
         let config = home.path().join("dante.conf");
         let route = "logoutput: stderr\nresolveprotocol: fake\n\

@@ -125,6 +125,20 @@ fn allegro_stands_random_loss_up_to_its_cut_off_where_cubic_collapses() {
 }
 
 #[test]
+fn pcc_hears_that_a_path_is_full_before_a_deep_queue_is() {
+    // 1.6 s of queue over a round trip of a millisecond: nothing is lost until it is full, and all that was sent
+    // in the meantime is. 320 000 packets of Allegro's were, and 10 000 of Vivace's, of 4 200 that the path carries.
+    for feedback in FEEDBACKS {
+        for algorithm in [Algorithm::Allegro, Algorithm::Vivace] {
+            let path = Path { buffer_bytes: 1_000_000, ..Path::new(5, 1, feedback) };
+            let pcc = run(algorithm, path, 10.0);
+            let at = format!("{algorithm:?} {feedback:?}: {} {}", pcc.share, pcc.trace.losses);
+            assert!(pcc.share >= 0.9 && pcc.trace.losses <= 1_500, "{at}");
+        }
+    }
+}
+
+#[test]
 fn vivace_fills_the_path_and_not_its_queue() {
     for feedback in FEEDBACKS {
         for (mbps, rtt_ms) in [(20, 40), (100, 30)] {

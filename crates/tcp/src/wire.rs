@@ -13,6 +13,7 @@ pub mod options;
 pub mod pieces;
 pub mod series;
 pub mod tack_option;
+mod words;
 
 pub use compact::CompactHeader;
 pub use header::{Flags, Form, Header, ParseError, Segment};

@@ -15,8 +15,9 @@
 //! blocks is not joined either: every segment would repeat them. A poll mark would be repeated too: a
 //! marked segment goes alone.
 
-use crate::conn::burst::IpFraming;
-use crate::host::Offload;
+use tack_transport::Offload;
+
+use crate::conn::framing::IpFraming;
 use crate::seq::SeqNum;
 use crate::wire::checksum::{TCP_OFFSET, fill_tcp_partial};
 use crate::wire::{Flags, Header, ipv4, ipv6};

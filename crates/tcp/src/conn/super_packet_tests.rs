@@ -2,7 +2,8 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
 
 use super::*;
-use crate::conn::burst::{BurstBuilder, BurstLimits, Framing};
+use crate::conn::burst::{BurstBuilder, BurstLimits};
+use crate::conn::framing::Framing;
 use crate::wire::checksum::{checksum, fill_tcp};
 use crate::wire::ip::{Ecn, IpPacket};
 use crate::wire::{AckType, Codepoints, Form, Options, Segment, Series, Timestamps};

@@ -18,8 +18,9 @@
 //! ```
 
 use crate::seq::SeqNum;
-use crate::wire::options::{Options, Words};
+use crate::wire::options::Options;
 use crate::wire::tack_option::Codepoints;
+use crate::wire::words::Words;
 
 /// Control bits: the octet of them, and of the four reserved ones before it the one we know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Hash)]

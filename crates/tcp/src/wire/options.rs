@@ -23,10 +23,12 @@
 
 use crate::seq::SeqNum;
 use crate::wire::series::Series;
-use crate::wire::tack_option::{AckType, Codepoints, PKT_SEQ_BYTES, SERIES_BYTES};
+use crate::wire::tack_option::{
+    AckType, COMPACT, Codepoints, PKT_SEQ_BYTES, SERIES, SERIES_BYTES, TackOption,
+};
+use crate::wire::words::Words;
 
-/// Most option bytes a header holds [RFC 9293 §3.1].
-pub const MAX_OPTION_BYTES: usize = 40;
+pub use crate::wire::words::MAX_OPTION_BYTES;
 
 /// Padded length of timestamps.
 pub const TIMESTAMPS_BYTES: usize = 12;
@@ -213,8 +215,32 @@ impl Options {
                     ecr: u32::from_be_bytes([e, f, g, h]),
                 });
             }
-            (kind, body) => codepoints.apply(kind, body, self),
+            (kind, body) => {
+                if let Some(option) = codepoints.read(kind, body) {
+                    self.apply_tack(option);
+                }
+            }
         }
+    }
+
+    fn apply_tack(&mut self, option: TackOption) {
+        match option {
+            TackOption::Permitted => self.tack_permitted = true,
+            TackOption::Features(features) => {
+                self.compact_permitted = features & COMPACT != 0;
+                self.series_permitted = features & SERIES != 0;
+            }
+            TackOption::AckType(ack_type) => self.ack_type = Some(ack_type),
+            TackOption::PktSeq(pkt_seq, series) => {
+                (self.pkt_seq, self.series) = (Some(pkt_seq), series);
+            }
+        }
+    }
+
+    /// As in [`TackOption::Features`].
+    fn features(&self) -> u16 {
+        let bit = |set: bool, bit: u16| if set { bit } else { 0 };
+        bit(self.compact_permitted, COMPACT) | bit(self.series_permitted, SERIES)
     }
 
     fn apply_sack(&mut self, body: &[u8]) {
@@ -299,7 +325,7 @@ impl Options {
         if let Some(ack_type) = self.ack_type {
             codepoints.emit_ack_type(ack_type, out);
         }
-        let blocks = self.sack_blocks_that_fit(out.len);
+        let blocks = self.sack_blocks_that_fit(out.len());
         if blocks > 0 {
             out.word([NOP, NOP, SACK, 2 + 8 * blocks as u8]);
             for &(left, right) in &self.sack.as_slice()[..blocks] {
@@ -307,31 +333,6 @@ impl Options {
                 out.word(right.0.to_be_bytes());
             }
         }
-    }
-}
-
-/// Option words under construction, on the stack.
-#[derive(Debug)]
-pub(super) struct Words {
-    bytes: [u8; MAX_OPTION_BYTES],
-    len: usize,
-}
-
-impl Default for Words {
-    fn default() -> Self {
-        Words { bytes: [END; MAX_OPTION_BYTES], len: 0 }
-    }
-}
-
-impl Words {
-    /// Appends one word. There is always room: see the sums in the file header.
-    pub(super) fn word(&mut self, word: [u8; 4]) {
-        self.bytes[self.len..self.len + 4].copy_from_slice(&word);
-        self.len += 4;
-    }
-
-    pub(super) fn as_slice(&self) -> &[u8] {
-        &self.bytes[..self.len]
     }
 }
 

@@ -262,3 +262,19 @@ proptest! {
         prop_assert_eq!(Options::parse(&bytes, codepoints), options);
     }
 }
+
+#[test]
+fn features_nobody_knows_yet_are_ignored() {
+    let [hi, lo] = crate::wire::tack_option::EXID.to_be_bytes();
+    for features in [0, 1, 2, 3, 0xfffc, 0xfffd, 0xfffe, 0xffff_u16] {
+        let known = Options {
+            compact_permitted: features & 1 != 0,
+            series_permitted: features & 2 != 0,
+            ..Options::default()
+        };
+        let [a, b] = features.to_be_bytes();
+        let read = Options::parse(&[1, 1, 253, 6, hi, lo, a, b], Codepoints::Experimental);
+        assert_eq!(read, known);
+        assert_eq!(Options::parse(&[40, 4, a, b], Codepoints::Paper), known);
+    }
+}

@@ -25,8 +25,8 @@
 //! [`series`](crate::wire::series) is understood, and without it none is sent. Others are sent as zero
 //! and ignored.
 
-use crate::wire::options::{Options, Words};
 use crate::wire::series::Series;
+use crate::wire::words::Words;
 
 /// The Experiment Identifier of TACK.
 ///
@@ -42,9 +42,9 @@ const NOP: u8 = 1;
 const EXID_BYTES: [u8; 2] = EXID.to_be_bytes();
 
 /// The feature bit of short headers.
-const COMPACT: u16 = 1;
+pub(super) const COMPACT: u16 = 1;
 /// The feature bit of series.
-const SERIES: u16 = 2;
+pub(super) const SERIES: u16 = 2;
 
 /// Padded length of PKT.SEQ, in both profiles.
 pub const PKT_SEQ_BYTES: usize = 8;
@@ -204,56 +204,52 @@ impl Codepoints {
 
     /// Reads one option whose kind plain TCP does not know. Another experiment's ExID, a length
     /// that means nothing, and the other profile's kinds are all "unknown option": ignored.
-    pub(super) fn apply(self, kind: u8, body: &[u8], options: &mut Options) {
+    pub(super) fn read(self, kind: u8, body: &[u8]) -> Option<TackOption> {
         match (self, kind, body) {
             (Codepoints::Experimental, KIND_EXPERIMENT, &[hi, lo, ref rest @ ..])
                 if [hi, lo] == EXID_BYTES =>
             {
                 match *rest {
-                    [] => options.tack_permitted = true,
-                    [code] => options.ack_type = Some(AckType::from_code(code)),
-                    [hi, lo] => options.apply_features(u16::from_be_bytes([hi, lo])),
-                    ref number => options.apply_number(number),
+                    [] => Some(TackOption::Permitted),
+                    [code] => Some(TackOption::AckType(AckType::from_code(code))),
+                    [hi, lo] => Some(TackOption::Features(u16::from_be_bytes([hi, lo]))),
+                    ref number => TackOption::number(number),
                 }
             }
-            (Codepoints::Paper, KIND_PERMITTED, []) => options.tack_permitted = true,
+            (Codepoints::Paper, KIND_PERMITTED, []) => Some(TackOption::Permitted),
             (Codepoints::Paper, KIND_PERMITTED, &[hi, lo]) => {
-                options.apply_features(u16::from_be_bytes([hi, lo]));
+                Some(TackOption::Features(u16::from_be_bytes([hi, lo])))
             }
             (Codepoints::Paper, KIND_ACK_TYPE, &[code]) => {
-                options.ack_type = Some(AckType::from_code(code));
+                Some(TackOption::AckType(AckType::from_code(code)))
             }
-            (Codepoints::Paper, KIND_PKT_SEQ, number) => options.apply_number(number),
-            _ => {}
+            (Codepoints::Paper, KIND_PKT_SEQ, number) => TackOption::number(number),
+            _ => None,
         }
     }
 }
 
-impl Options {
-    fn apply_features(&mut self, features: u16) {
-        self.compact_permitted = features & COMPACT != 0;
-        self.series_permitted = features & SERIES != 0;
-    }
+/// One of TACK's options, as it is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum TackOption {
+    Permitted,
+    /// [`COMPACT`], [`SERIES`].
+    Features(u16),
+    AckType(AckType),
+    /// Alone, or of a series.
+    PktSeq(u32, Option<Series>),
+}
 
-    /// What [`Self::apply_features`] reads.
-    pub(super) fn features(&self) -> u16 {
-        let bit = |set: bool, bit: u16| if set { bit } else { 0 };
-        bit(self.compact_permitted, COMPACT) | bit(self.series_permitted, SERIES)
-    }
-
+impl TackOption {
     /// PKT.SEQ, alone or of a series; anything else means nothing.
-    fn apply_number(&mut self, body: &[u8]) {
+    fn number(body: &[u8]) -> Option<TackOption> {
         match *body {
-            [a, b, c, d] => {
-                (self.pkt_seq, self.series) = (Some(u32::from_be_bytes([a, b, c, d])), None)
-            }
+            [a, b, c, d] => Some(TackOption::PktSeq(u32::from_be_bytes([a, b, c, d]), None)),
             [a, b, c, d, e, f, g, h] => {
-                let series = Series::new(u16::from_be_bytes([e, f]), u16::from_be_bytes([g, h]));
-                if series.is_some() {
-                    (self.pkt_seq, self.series) = (Some(u32::from_be_bytes([a, b, c, d])), series);
-                }
+                let series = Series::new(u16::from_be_bytes([e, f]), u16::from_be_bytes([g, h]))?;
+                Some(TackOption::PktSeq(u32::from_be_bytes([a, b, c, d]), Some(series)))
             }
-            _ => {}
+            _ => None,
         }
     }
 }
@@ -271,40 +267,17 @@ mod tests {
 
     #[test]
     fn another_experiment_under_the_same_kind_is_ignored() {
-        let mut options = Options::default();
-        // TARR's ExID 0x00AC, lengths 4 and 5 like ours.
-        Codepoints::Experimental.apply(253, &[0x00, 0xac], &mut options);
-        Codepoints::Experimental.apply(253, &[0x00, 0xac, 4], &mut options);
-        Codepoints::Experimental.apply(253, &[EXID_BYTES[0]], &mut options);
-        Codepoints::Experimental.apply(253, &[EXID_BYTES[0], EXID_BYTES[1], 1, 2, 3], &mut options);
-        assert_eq!(options, Options::default());
-    }
-
-    #[test]
-    fn features_nobody_knows_yet_are_ignored() {
         let [hi, lo] = EXID_BYTES;
-        for features in [0, 1, 2, 3, 0xfffc, 0xfffd, 0xfffe, 0xffff_u16] {
-            let known = Options {
-                compact_permitted: features & 1 != 0,
-                series_permitted: features & 2 != 0,
-                ..Options::default()
-            };
-            let [a, b] = features.to_be_bytes();
-            let mut options = Options::default();
-            Codepoints::Experimental.apply(253, &[hi, lo, a, b], &mut options);
-            assert_eq!(options, known);
-            let mut options = Options::default();
-            Codepoints::Paper.apply(40, &[a, b], &mut options);
-            assert_eq!(options, known);
+        // TARR's ExID 0x00AC, lengths 4 and 5 like ours.
+        for body in [&[0x00, 0xac][..], &[0x00, 0xac, 4], &[hi], &[hi, lo, 1, 2, 3]] {
+            assert_eq!(Codepoints::Experimental.read(253, body), None);
         }
     }
 
     #[test]
     fn a_profile_does_not_read_the_other_profiles_kinds() {
-        let mut options = Options::default();
-        Codepoints::Experimental.apply(40, &[], &mut options);
-        Codepoints::Experimental.apply(42, &[1, 2, 3, 4], &mut options);
-        Codepoints::Paper.apply(253, &EXID_BYTES, &mut options);
-        assert_eq!(options, Options::default());
+        assert_eq!(Codepoints::Experimental.read(40, &[]), None);
+        assert_eq!(Codepoints::Experimental.read(42, &[1, 2, 3, 4]), None);
+        assert_eq!(Codepoints::Paper.read(253, &EXID_BYTES), None);
     }
 }

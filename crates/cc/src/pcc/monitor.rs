@@ -21,6 +21,9 @@ use tack_units::{Instant, Rate};
 use crate::flight::Departures;
 use crate::sample::AckSample;
 
+/// Packets of an interval that random loss may take.
+const BY_CHANCE: u64 = 2;
+
 /// One interval.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Interval {
@@ -96,6 +99,11 @@ impl Interval {
     pub(super) fn loss(&self) -> Option<f64> {
         let known = self.acked.saturating_add(self.lost);
         (known > 0 && !self.app_limited).then(|| self.lost as f64 / known as f64)
+    }
+
+    /// One or two packets are missing, which says nothing of a queue.
+    pub(super) fn lost_by_chance(&self, mss: u64) -> bool {
+        self.lost <= BY_CHANCE * mss
     }
 
     /// More than half of what is accounted for was lost.

@@ -174,7 +174,8 @@ impl<L: Records> Sender<L> {
         acked.rate_interval =
             tack.delivery_rate.map_or(Duration::ZERO, |_| tack.interval.saturating_mul(2));
         // So few show what the path bears nowhere: they are a pause's, a timeout's, or of a fixed window.
-        let few = acked.prior_in_flight <= self.quota();
+        let most = u64::from(self.params.segments_per_ack) * u64::from(self.params.mss);
+        let few = acked.prior_in_flight <= most;
         let paused = self.app_limited.covers(tack.counter, largest, tack.interval, now);
         acked.app_limited = few || paused;
         self.frequency.on_echo(tack.interval, tack.regime, now);

@@ -291,7 +291,7 @@ fn rates_are_marked_while_the_application_was_the_limit() {
 }
 
 #[test]
-fn a_rate_over_a_timeout_s_silence_or_of_one_packet_is_a_lower_bound() {
+fn a_rate_over_a_timeout_s_silence_or_of_l_packets_is_a_lower_bound() {
     let rate = Some(Rate::from_mbps(1));
     let with_rate = |n, cum, largest| Tack { delivery_rate: rate, ..tack(n, cum, largest) };
     let mut s = sender(6);
@@ -302,8 +302,12 @@ fn a_rate_over_a_timeout_s_silence_or_of_one_packet_is_a_lower_bound() {
         assert_eq!(s.on_sent(i * MSS..(i + 1) * MSS, now), seq);
     }
     assert!(s.on_tack(&with_rate(2, 4_500, 7), 0, now).app_limited, "the first after the silence");
-    let mut s = sender(1);
-    assert!(s.on_tack(&with_rate(1, 1_500, 1), 0, at(40)).app_limited, "of one");
+    for in_flight in 1..4 {
+        let mut s = sender(in_flight);
+        s.set_mss(MSS as u32);
+        let acked = s.on_tack(&with_rate(1, 1_500, 1), 0, at(40));
+        assert_eq!(acked.app_limited, in_flight <= 2, "of {in_flight}");
+    }
 }
 
 #[test]

@@ -21,6 +21,8 @@ struct Arrivals {
     bytes: u64,
     /// Departure of the first and the newest segment that were sent once only.
     oldest_sent_at: Option<Instant>,
+    /// When the first of what is new first left.
+    first_sent_at: Option<Instant>,
     newest: Option<(u64, Instant)>,
     over_original: bool,
     over_resent: bool,
@@ -29,6 +31,9 @@ struct Arrivals {
     /// `over_resent`, by a transmission of the present episode.
     over_resent_now: bool,
 }
+
+/// By which an echoed stamp may be too old, for want of a finer clock.
+const TICK: Duration = Duration::from_millis(1);
 
 /// What was declared lost.
 #[derive(Clone, Copy, Debug, Default)]
@@ -107,6 +112,7 @@ impl PlainSender {
             now,
             bytes: 0,
             oldest_sent_at: None,
+            first_sent_at: None,
             newest: None,
             over_original: false,
             over_resent: false,
@@ -125,7 +131,7 @@ impl PlainSender {
         sent.ack_to(ack.cum_ack, |mut segment| {
             let known = repaid.min(segment.new_bytes);
             (segment.new_bytes, repaid) = (segment.new_bytes - known, repaid - known);
-            let resent = segment.retransmitted && !segment.was_sacked;
+            let resent = segment.first_sent.is_some() && !segment.was_sacked;
             arrivals.over_resent |= resent;
             arrivals.over_resent_now |= resent && arrivals.is_of_episode(&segment);
             arrivals.note(&segment, rack, rate, undo);
@@ -152,9 +158,12 @@ impl PlainSender {
         now: Instant,
     ) {
         // An echo counts only with news, or repeated acknowledgments would repeat a sample
-        // [RFC 7323 §4.1]; the very first one comes from the handshake.
+        // [RFC 7323 §4.1]; the very first one comes from the handshake. One older than all the news is stale: the
+        // peer sees no more of our stamps.
         let first = self.rtt.srtt().is_none();
-        let ts_rtt = ack.ts_rtt.filter(|_| first || arrivals.bytes > 0);
+        let news_since = arrivals.first_sent_at.filter(|_| arrivals.bytes > 0);
+        let ts_rtt =
+            ack.ts_rtt.filter(|rtt| first || news_since.is_some_and(|at| *rtt <= now - at + TICK));
         let newest = arrivals.newest.map(|(_, sent_at)| now - sent_at);
         news.rtt = newest.or(ts_rtt);
         if let Some(rtt) = news.rtt {
@@ -266,7 +275,11 @@ impl Arrivals {
         let echoes_original = self.echoes_original && self.is_of_episode(segment);
         rack.on_delivered(segment, echoes_original, self.rtt_min, self.now);
         self.over_original |= undo.is_original(segment);
-        if segment.was_sacked || segment.retransmitted {
+        if !segment.was_sacked {
+            let first = segment.first_sent.unwrap_or(segment.sent_at);
+            self.first_sent_at = Some(self.first_sent_at.map_or(first, |at| at.min(first)));
+        }
+        if segment.was_sacked || segment.first_sent.is_some() {
             return;
         }
         self.oldest_sent_at.get_or_insert(segment.sent_at);

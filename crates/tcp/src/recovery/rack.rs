@@ -82,14 +82,15 @@ impl Rack {
             return;
         }
         let rtt = now - segment.sent_at;
-        let ambiguous =
-            segment.retransmitted && (echoes_original || rtt_min.is_some_and(|least| rtt < least));
+        let ambiguous = segment.first_sent.is_some()
+            && (echoes_original || rtt_min.is_some_and(|least| rtt < least));
         if !ambiguous && segment.xmit > self.xmit {
-            (self.xmit, self.rtt, self.is_repair) = (segment.xmit, rtt, segment.retransmitted);
+            (self.xmit, self.rtt, self.is_repair) =
+                (segment.xmit, rtt, segment.first_sent.is_some());
         }
         if segment.end >= self.fack {
             self.fack = segment.end;
-        } else if !segment.retransmitted {
+        } else if segment.first_sent.is_none() {
             self.reordering_seen = true;
         }
     }

@@ -17,9 +17,8 @@
 use core::ops::Range;
 use std::collections::{BTreeSet, VecDeque};
 
-use tack_units::Instant;
-
 use tack_transport::Snapshot;
+use tack_units::Instant;
 
 /// Where a segment is believed to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +39,8 @@ struct Entry {
     /// Serial number of the latest transmission.
     xmit: u64,
     sent_at: Instant,
-    retransmitted: bool,
+    /// When it first left, if it left again since.
+    first_sent: Option<Instant>,
     /// In flight to repair a loss.
     repairs: bool,
     /// Its bytes are in `delivered` already; stays set when the receiver reneges.
@@ -59,7 +59,7 @@ impl Entry {
             end,
             new_bytes: if self.counted { 0 } else { end - self.start },
             was_sacked: self.state == State::Sacked,
-            retransmitted: self.retransmitted,
+            first_sent: self.first_sent,
             xmit: self.xmit,
             sent_at: self.sent_at,
             snapshot: self.snapshot,
@@ -86,8 +86,8 @@ pub(super) struct Delivered {
     pub(super) new_bytes: u64,
     /// It had been selectively acknowledged before.
     pub(super) was_sacked: bool,
-    /// Sent more than once: no RTT can be taken from it without a timestamp [RFC 6298 §3].
-    pub(super) retransmitted: bool,
+    /// When it first left, if it left again since: no RTT can be taken from it without a timestamp [RFC 6298 §3].
+    pub(super) first_sent: Option<Instant>,
     /// Serial number of the latest transmission.
     pub(super) xmit: u64,
     /// When that left.
@@ -180,7 +180,7 @@ impl Sent {
 
     /// The first segment is in flight for the first time.
     pub(super) fn head_is_fresh(&self) -> bool {
-        self.entries.front().is_some_and(|h| h.state == State::InFlight && !h.retransmitted)
+        self.entries.front().is_some_and(|h| h.state == State::InFlight && h.first_sent.is_none())
     }
 
     /// New data `snd_nxt..end` leaves.
@@ -195,7 +195,7 @@ impl Sent {
             state: State::InFlight,
             xmit,
             sent_at: now,
-            retransmitted: false,
+            first_sent: None,
             repairs: false,
             counted: false,
             snapshot,
@@ -213,7 +213,7 @@ impl Sent {
     /// The last entry pushed was sent before, and is lost.
     pub(super) fn amend_last(&mut self, retransmitted: bool, lost: bool) {
         let Some(last) = self.entries.len().checked_sub(1) else { return };
-        self.entries[last].retransmitted |= retransmitted;
+        self.entries[last].first_sent = retransmitted.then_some(self.entries[last].sent_at);
         if lost {
             self.set_state(last, State::Lost);
         }
@@ -256,8 +256,8 @@ impl Sent {
                 let entry = &mut self.entries[i];
                 entry.repairs = repairs;
                 entry.xmit = xmit;
+                entry.first_sent.get_or_insert(entry.sent_at);
                 entry.sent_at = now;
-                entry.retransmitted = true;
                 entry.snapshot = snapshot;
             }
         }
@@ -321,7 +321,7 @@ impl Sent {
     pub(super) fn mark_fresh_lost(&mut self, range: Range<u64>) -> (u64, Option<Instant>) {
         let mut newest = None;
         let bytes = self.lose(range.clone(), |entry| {
-            let fresh = entry.state == State::InFlight && !entry.retransmitted;
+            let fresh = entry.state == State::InFlight && entry.first_sent.is_none();
             let lost = fresh && entry.end <= range.end;
             if lost {
                 newest = newest.max(Some(entry.sent_at));

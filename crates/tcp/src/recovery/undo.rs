@@ -112,7 +112,7 @@ impl Undo {
 
     /// The segment was sent before the episode began.
     pub(super) fn is_original(&self, segment: &Delivered) -> bool {
-        !segment.retransmitted
+        segment.first_sent.is_none()
             && !segment.was_sacked
             && self.episode.as_ref().is_some_and(|episode| segment.end <= episode.high)
     }

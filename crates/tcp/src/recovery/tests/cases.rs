@@ -295,3 +295,24 @@ fn an_episode_follows_another_at_once_while_what_was_lost_meanwhile_is_under_rep
     let news = ack(16_000, &[], &mut sender, at(170));
     assert!(!news.recovery_started && !news.spurious && !sender.in_recovery(), "{news:?}");
 }
+
+/// A path that began to strip our stamps leaves the peer the last one that it saw.
+#[test]
+fn an_echo_older_than_all_that_is_new_is_no_round_trip() {
+    let at = |ms| Instant::from_millis(ms);
+    let mut sender = PlainSender::new(1_000, 0, true, at(0));
+    sender.on_sent(0..1_000, at(0));
+    sender.on_ack(&plain(1_000), at(50));
+    sender.on_sent(1_000..2_000, at(40_000));
+    sender.on_timeout(sender.deadline().unwrap());
+    sender.on_sent(1_000..2_000, at(42_000));
+    let echo = |ms| PlainAck { ts_rtt: Some(ms * MS), ..plain(2_000) };
+    sender.on_ack(&echo(42_050), at(42_050));
+    assert_eq!(sender.srtt(), Some(50 * MS));
+    // That of the repair is one.
+    sender.on_sent(2_000..3_000, at(43_000));
+    sender.on_timeout(sender.deadline().unwrap());
+    sender.on_sent(2_000..3_000, at(44_000));
+    sender.on_ack(&PlainAck { cum_ack: 3_000, ..echo(130) }, at(44_130));
+    assert_eq!(sender.srtt(), Some(60 * MS));
+}

@@ -42,13 +42,13 @@
 //! waits for the next TACK. The sample says which; a fall-back to plain TCP keeps what was learnt.
 //!
 //! Constants, each next to its use: [`profile`] (filters and cycles), [`state`] (gains),
-//! [`full_pipe`], [`probe_bw`], [`probe_rtt`], [`lt_bw`], [`extra_acked`], [`delivered`].
+//! [`full_pipe`], [`probe_bw`], [`probe_rtt`], [`lt_bw`], [`extra_acked`],
+//! [`delivered`](crate::delivered).
 //! Loss is no signal of congestion here; see [`conserve`] for what it does to the window all the
 //! same. ECN is ignored, as in BBRv1.
 
 mod clock;
 mod conserve;
-mod delivered;
 pub(crate) mod extra_acked;
 mod few_packets;
 pub(crate) mod full_pipe;

@@ -25,7 +25,10 @@
 //!
 //! Deviation: all that one acknowledgment declares lost counts as one packet that left when the
 //! newest of it did. ECN, which the draft leaves open, is ignored. With a receiver that measures
-//! rates (TACK) `bw / f` comes on top of `cwnd`, for what waits for the next TACK [TON §VI-D].
+//! rates (TACK) `bdp / (RTT * f)` comes on top of `cwnd`, for what waits for the next TACK [TON §VI-D]; a rate is no more
+//! than what a round trip [`delivered`](crate::delivered), or each of several flows takes the burst in which its packets
+//! leave a queue for the path's rate, and they fill it; and a round that loses 2 % shows whether Startup has filled the pipe
+//! also where the application holds rates down: responses of twenty packets have no six bursts of loss.
 //!
 //! Deviation: of the cwnd in loss recovery only the draft's subtraction of what was lost is here;
 //! PRR and the restoring of what it took are for windows that fall by loss, and this one does not.
@@ -50,6 +53,7 @@ use crate::bbr::probe_rtt::ProbeRtt;
 use crate::bbr::round::Round;
 use crate::config::Config;
 use crate::controller::Controller;
+use crate::delivered::Delivered;
 use crate::flight::Departures;
 use crate::inspect::{Inspect, Snapshot};
 use crate::sample::{AckSample, LossKind, LossSample, RateSample};
@@ -78,6 +82,7 @@ pub struct Bbr3 {
     by_receiver: bool,
     ack_interval: Duration,
     delivered: u64,
+    delivered_marks: Delivered,
     lost: u64,
     app_limited: bool,
     idle_restart: bool,
@@ -126,6 +131,7 @@ impl Bbr3 {
             by_receiver: false,
             ack_interval: Duration::ZERO,
             delivered: 0,
+            delivered_marks: Delivered::default(),
             lost: 0,
             app_limited: false,
             idle_restart: false,
@@ -233,7 +239,8 @@ struct News<'a> {
 
 impl Bbr3 {
     fn check_startup(&mut self, news: News<'_>) {
-        let sampled = news.rate.filter(|rate| !rate.app_limited).is_some();
+        let lossy = self.by_receiver && self.bounds.is_lossy();
+        let sampled = news.rate.filter(|rate| !rate.app_limited || lossy).is_some();
         if news.round_started && sampled {
             self.full_pipe.on_round(self.max_bw.get().unwrap_or(Rate::ZERO));
         }
@@ -339,11 +346,12 @@ impl Bbr3 {
     fn update_window(&mut self, ack: &AckSample) {
         self.cwnd = self.cwnd.saturating_sub(ack.lost_bytes).max(self.mss());
         if ack.acked_bytes > 0 {
-            let waits = if self.by_receiver {
-                self.bandwidth().unwrap_or(Rate::ZERO).bytes_in(self.ack_interval)
-            } else {
-                0
-            };
+            // Of the round trip as it is: intervals grow with it.
+            let part = self
+                .srtt
+                .filter(|_| self.by_receiver)
+                .map_or(0.0, |srtt| self.ack_interval.as_secs_f64() / srtt.as_secs_f64().max(1e-9));
+            let waits = self.bdp(self.bandwidth(), part).unwrap_or(0);
             let most = self
                 .inflight(self.cwnd_gain())
                 .saturating_add(self.max_bw.get().map_or(0, |bw| self.extra_acked.allowance(bw)))
@@ -395,6 +403,7 @@ impl Controller for Bbr3 {
         if in_flight <= bytes && self.app_limited {
             self.idle_restart = true;
             self.extra_acked.restart(now);
+            self.delivered_marks.restart(self.delivered, now);
             if self.state == State::ProbeRtt && self.probe_rtt.is_over(now) {
                 self.leave_probe_rtt(now);
             }
@@ -408,9 +417,11 @@ impl Controller for Bbr3 {
         self.ack_interval = ack.ack_interval;
         self.delivered = self.delivered.max(ack.delivered);
         self.lost = self.lost.saturating_add(ack.lost_bytes);
-        let prior = ack.rate.map(|rate| rate.prior_delivered);
+        let rate = self.delivered_marks.bounded(ack);
+        self.delivered_marks.on_ack(self.delivered, self.srtt, ack.now);
+        let prior = rate.map(|rate| rate.prior_delivered);
         let round_started = prior.is_some_and(|prior| self.round.on_ack(prior, self.delivered));
-        let news = News { ack, rate: ack.rate, round_started };
+        let news = News { ack, rate, round_started };
         self.update_model(news);
         self.learn_loss(news);
         self.check_startup(news);
@@ -469,3 +480,7 @@ impl Inspect for Bbr3 {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "bbr3/tests.rs"]
+mod tests;

@@ -25,6 +25,7 @@ mod controller;
 mod copa;
 mod cubic;
 mod cubic_linux;
+mod delivered;
 mod flight;
 mod growth;
 mod hystart;

@@ -9,7 +9,6 @@ use core::time::Duration;
 use tack_units::{Instant, Rate, WindowedMax};
 
 use super::clock::TackClock;
-use super::delivered::{Delivered, Times};
 use super::extra_acked::{ExtraAcked, Limits};
 use super::few_packets::{FewPackets, Path};
 use super::full_pipe::FullPipe;
@@ -17,6 +16,7 @@ use super::lt_bw::{LongTerm, Totals, Verdict};
 use super::min_rtt::MinRtt;
 use super::round::Round;
 use super::short_term::{ShortTerm, Standing};
+use crate::delivered::{Delivered, Times};
 use crate::sample::{AckSample, RateSample, RateSource};
 
 /// Packets that came faster than a round trip delivered by more than this were too few to fill it.

@@ -37,7 +37,8 @@ pub(super) struct Bounds {
     lost: u64,
     delivered: u64,
     loss_bursts: u32,
-    /// Startup lost too much in the last round.
+    /// The last round lost more than it may, and so in many bursts.
+    lossy: bool,
     lossy_startup: bool,
     /// Bytes acknowledged in Up that have not raised the bound, and how many raise it by one MSS.
     up_acked: u64,
@@ -102,8 +103,8 @@ impl Bounds {
             return;
         }
         let all = self.delivered.saturating_add(self.lost);
-        self.lossy_startup =
-            self.loss_bursts >= STARTUP_LOSSES && self.lost as f64 > all as f64 * LOSS_THRESHOLD;
+        self.lossy = self.lost as f64 > all as f64 * LOSS_THRESHOLD;
+        self.lossy_startup = self.lossy && self.loss_bursts >= STARTUP_LOSSES;
         if lowering && self.lost > 0 {
             let bw = self.bw_shortterm.unwrap_or(before.0);
             self.bw_shortterm = Some(self.bw_latest.max(bw.mul_f64(BETA)));
@@ -119,6 +120,10 @@ impl Bounds {
             (self.bw_latest, self.inflight_latest) = (Rate::ZERO, 0);
             (self.lost, self.delivered, self.loss_bursts) = (0, 0, 0);
         }
+    }
+
+    pub(super) fn is_lossy(&self) -> bool {
+        self.lossy
     }
 
     pub(super) fn startup_is_lossy(&self) -> bool {

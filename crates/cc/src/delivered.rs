@@ -23,6 +23,8 @@ use std::collections::VecDeque;
 
 use tack_units::{Instant, Rate};
 
+use crate::sample::{AckSample, RateSample, RateSource};
+
 /// Remembers when `delivered` was how much.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Delivered {
@@ -60,6 +62,19 @@ impl Delivered {
             self.history.pop_front();
         }
         self.history.push_back((now, delivered));
+    }
+
+    /// The rate that `ack` tells, a receiver's no more than the ceiling. One that the application held down is a lower
+    /// bound as it is: a whole round trip has its pauses in it.
+    pub(crate) fn bounded(&self, ack: &AckSample) -> Option<RateSample> {
+        let told = ack.rate?;
+        if told.source == RateSource::Sender || told.app_limited {
+            return Some(told);
+        }
+        let times = Times { srtt: ack.srtt, ack_interval: ack.ack_interval };
+        let ceiling = self.ceiling(told.prior_delivered, ack.delivered, &times, ack.now);
+        let most = ceiling.unwrap_or(Rate::MAX);
+        Some(RateSample { delivery_rate: told.delivery_rate.map(|rate| rate.min(most)), ..told })
     }
 
     /// Rate at which `delivered` grew since the packet acknowledged at `now` was sent, when

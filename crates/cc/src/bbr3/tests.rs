@@ -1,0 +1,48 @@
+use super::*;
+use crate::sample::RateSource;
+use crate::sample::tests::ack;
+
+const RTT: Duration = Duration::from_millis(20);
+
+/// A response of 20 segments every 50 ms, of which each report shows 20 Mbit/s, and `lost` are lost.
+fn dialogue(source: RateSource, lost: u64) -> Bbr3 {
+    let mut bbr3 = Bbr3::new(&Config::new(1_000), Instant::ZERO);
+    for exchange in 1..=20 {
+        let now = Instant::from_millis(50 * exchange);
+        bbr3.on_sent(20_000, 20_000, true, now - RTT);
+        let rate = RateSample {
+            delivery_rate: Some(Rate::from_mbps(20)),
+            app_limited: true,
+            source,
+            prior_delivered: 20_000 * (exchange - 1),
+            interval: Duration::ZERO,
+        };
+        bbr3.on_ack(&AckSample {
+            now,
+            acked_bytes: 20_000 - 1_000 * lost,
+            lost_bytes: 1_000 * lost,
+            lost_sent_at: (lost > 0).then_some(now - RTT),
+            delivered: 20_000 * exchange,
+            in_flight: 0,
+            rtt: Some(RTT),
+            srtt: Some(RTT),
+            rtt_min: Some(RTT),
+            rate: Some(rate),
+            ack_interval: RTT / 4,
+            ..ack()
+        });
+    }
+    bbr3
+}
+
+#[test]
+fn startup_ends_where_each_burst_of_a_dialogue_overflows() {
+    // Held down by the application, no round shows that the pipe is full, and none has six bursts of loss.
+    assert_ne!(dialogue(RateSource::Receiver, 2).state, State::Startup);
+    assert_eq!(
+        dialogue(RateSource::Receiver, 0).state,
+        State::Startup,
+        "nothing says that it is full"
+    );
+    assert_eq!(dialogue(RateSource::Sender, 2).state, State::Startup, "as the draft has it");
+}

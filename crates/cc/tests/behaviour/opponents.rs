@@ -109,6 +109,17 @@ fn copa_keeps_about_one_over_delta_segments_waiting_at_full_rate() {
 }
 
 #[test]
+fn copa_hears_of_a_full_path_in_time_by_four_tacks_in_a_round_trip() {
+    // Slow start had ended at twice the window that fills the path, and what came after led down to an eighth.
+    for (mbps, rtt_ms) in [(40, 150), (10, 150), (40, 400)] {
+        let copa = run(Algorithm::Copa, buffered(mbps, rtt_ms, Feedback::Tack, 8.0), 30.0);
+        let at = format!("{mbps} {rtt_ms}: {} {}", copa.share, copa.queue);
+        assert!(copa.share >= 0.97 && copa.trace.losses == 0, "{at}");
+        assert!(copa.queue <= 10.0, "{at}");
+    }
+}
+
+#[test]
 fn allegro_stands_random_loss_up_to_its_cut_off_where_cubic_collapses() {
     // [Allegro §4.1.4]: 95 % of 100 Mbit/s over 30 ms at 1 % loss, little beyond 5 %.
     for feedback in FEEDBACKS {

@@ -261,7 +261,8 @@ fn whatever_call_fails_and_whatever_a_power_cut_takes_nothing_wrong_is_called_ve
             let mut once = |from, sender| {
                 let bytes =
                     if rng.random_bool(0.3) { rng.random_range(0..3_000_000) } else { usize::MAX };
-                attempt((from, &into), sender, Some(Arc::clone(&bad)), bytes)
+                // Two of them, unoptimised, are more than a test's stack.
+                Box::pin(attempt((from, &into), sender, Some(Arc::clone(&bad)), bytes))
             };
             let (first, second) = (once(&from, ME), once(&other, OTHER));
             let sent = run(async {

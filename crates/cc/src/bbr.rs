@@ -187,13 +187,15 @@ impl Bbr {
     fn advance_cycle(&mut self, ack: &AckSample, rtt_min: Duration) {
         let by_receiver = self.is_receiver_based();
         let intervals = self.model.clock.interval().saturating_mul(INTERVALS_PER_PHASE);
+        let (gain, drained) = (self.pacing_gain(), self.target(1.0));
         let flight = Flight {
             // Told at the end of an interval, a phase must not last one more.
             phase: if by_receiver { intervals.max(rtt_min) / 8 * 7 } else { rtt_min },
             in_flight: ack.prior_in_flight,
             lost: ack.lost_bytes > 0,
-            probed: self.target(self.pacing_gain().max(1.0)),
-            drained: self.target(1.0),
+            // Most phases probe for nothing.
+            probed: if gain > 1.0 { self.target(gain) } else { drained },
+            drained,
             by_receiver,
             queued: self.model.min_rtt.shows_queue(),
             bandwidth: self.model.greatest_bandwidth().unwrap_or(Rate::MAX),

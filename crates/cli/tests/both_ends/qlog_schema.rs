@@ -246,16 +246,21 @@ const FRAMES: &[(&str, &[Field])] = &[
         ],
     ),
     ("handshake_done", &[]),
-    ("unknown", &[("frame_type_value", Uint(64), true), ("raw", Object(RAW), false)]),
+    (
+        "unknown",
+        &[
+            ("frame_type_value", Uint(64), true),
+            ("raw_frame_type", Uint(64), true),
+            ("name", Word(EXTENSIONS), false),
+            ("raw", Object(RAW), false),
+        ],
+    ),
     ("datagram", &[("length", Uint(64), false)]),
-    ("ack_frequency", &[]),
-    ("immediate_ack", &[]),
-    ("tack_report", &[]),
-    ("tack_loss", &[]),
-    ("tack_frequency", &[]),
-    ("tack_stamp", &[]),
 ];
 
+/// Frames of extensions are unknown to the draft, and have names of ours.
+const EXTENSIONS: &[&str] =
+    &["ack_frequency", "immediate_ack", "tack_report", "tack_loss", "tack_frequency", "tack_stamp"];
 const STREAM_TYPES: &[&str] = &["unidirectional", "bidirectional"];
 
 /// The events of a file that is one.

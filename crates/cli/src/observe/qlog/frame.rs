@@ -9,10 +9,20 @@ pub(super) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// A frame that cannot be read; its type is the first number of `bytes`.
+/// A frame that the draft does not know, or that cannot be read; its type is the first number of `bytes`. Readers of this
+/// version want it by one name or by the other.
 pub(super) fn unknown(bytes: &[u8]) -> Value {
     let kind = Reader::new(bytes).varint("frame type").unwrap_or_default();
-    json!({ "frame_type": "unknown", "frame_type_value": kind })
+    json!({ "frame_type": "unknown", "frame_type_value": kind, "raw_frame_type": kind })
+}
+
+/// A frame of an extension, by a name of ours.
+fn extension(name: &str, frame: &Frame<'_>) -> Value {
+    let mut bytes = Vec::new();
+    frame.emit(&mut bytes);
+    let mut shown = unknown(&bytes);
+    shown["name"] = json!(name);
+    shown
 }
 
 /// A frame by its name, and what it says.
@@ -50,12 +60,12 @@ pub(super) fn describe(frame: &Frame<'_>) -> Value {
         Frame::Close(close) => describe_close(close),
         Frame::PathChallenge(data) => json!({ "frame_type": "path_challenge", "data": hex(data) }),
         Frame::PathResponse(data) => json!({ "frame_type": "path_response", "data": hex(data) }),
-        Frame::AckFrequency(_) => named("ack_frequency"),
-        Frame::ImmediateAck => named("immediate_ack"),
-        Frame::Report(_) => named("tack_report"),
-        Frame::Loss(_) => named("tack_loss"),
-        Frame::Frequency(_) => named("tack_frequency"),
-        Frame::Stamp(_) => named("tack_stamp"),
+        Frame::AckFrequency(_) => extension("ack_frequency", frame),
+        Frame::ImmediateAck => extension("immediate_ack", frame),
+        Frame::Report(_) => extension("tack_report", frame),
+        Frame::Loss(_) => extension("tack_loss", frame),
+        Frame::Frequency(_) => extension("tack_frequency", frame),
+        Frame::Stamp(_) => extension("tack_stamp", frame),
         of_limits_and_ids => describe_rest(of_limits_and_ids),
     }
 }

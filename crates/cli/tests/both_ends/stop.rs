@@ -224,7 +224,12 @@ pub(crate) struct Relay {
 
 impl Relay {
     pub(crate) fn to(server: u16) -> Relay {
-        let socket = UdpSocket::bind((RELAY, server)).unwrap();
+        // Another test's client, on all addresses, may have been given the same port for a while.
+        let tries = (0..100).map(|n| {
+            thread::sleep(Duration::from_millis(if n > 0 { 100 } else { 0 }));
+            UdpSocket::bind((RELAY, server))
+        });
+        let socket = tries.flatten().next().expect("the server's port at the relay's address");
         socket.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
         let over = Arc::new(AtomicBool::new(false));
         let until = Arc::clone(&over);

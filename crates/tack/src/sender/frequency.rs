@@ -11,9 +11,8 @@
 //!   factor of two, rho' by 0.2 points and a half of itself;
 //! - when TACKs still echo something else a while after it was told: it was lost.
 //!
-//! The last three at most once per `max(4 RTTmin, 200 ms)`: each costs a packet. What ends Startup is repeated after
-//! 4 RTTmin: it leaves among what overflows the queue, and until it arrives every `L` segments are acknowledged. A flow
-//! that is over before anything of this happens costs none, since both ends know the handshake's round trip.
+//! The last three at most once per `max(4 RTTmin, 200 ms)`: each costs a packet. A flow that is over
+//! before anything of this happens costs none, since both ends know the handshake's round trip.
 //!
 //! Deviation: [TON §VI-C] names doubling and halving only. By that alone a receiver could be 2x off
 //! for ever, with an alpha from the first, inflated RTT sample.
@@ -210,16 +209,13 @@ impl FrequencySync {
         if by_a_factor_of_two(old_interval, interval) && now - told.at >= estimates.srtt {
             return true;
         }
-        let lost = self.was_lost(told, effective, estimates.srtt);
-        let probes_on = self.echo.is_some_and(|echo| echo.regime == Regime::Startup)
-            && old.regime == Regime::Steady;
-        let spacing = estimates.rtt_min * SPACING_RTTS;
-        let spacing = if lost && probes_on { spacing } else { spacing.max(MIN_SPACING) };
-        if now - told.at < spacing {
+        if now - told.at < (estimates.rtt_min * SPACING_RTTS).max(MIN_SPACING) {
             return false;
         }
         let drifted = (interval - old_interval).abs() > DRIFT * old_interval;
-        drifted || lost || matters_for_equation_5(old, new)
+        drifted
+            || self.was_lost(told, effective, estimates.srtt)
+            || matters_for_equation_5(old, new)
     }
 
     /// A TACK that left well after the frequency must have arrived shows another one.

@@ -225,18 +225,6 @@ fn a_lost_one_is_repeated_when_tacks_still_echo_the_old() {
 }
 
 #[test]
-fn a_lost_end_of_startup_is_repeated_after_four_round_trips_and_nothing_else_before_200_ms() {
-    let e = estimates(100, ms(10), false);
-    let mut sync = told(e);
-    sync.on_echo(Duration::ZERO, Regime::Startup, at(15));
-    assert_eq!(poll(&mut sync, e, at(39)), None);
-    assert!(poll(&mut sync, e, at(40)).is_some());
-    sync.on_echo(ms(5), Regime::Steady, at(80));
-    assert_eq!(poll(&mut sync, e, at(239)), None, "another interval is worth less");
-    assert!(poll(&mut sync, e, at(240)).is_some());
-}
-
-#[test]
 fn what_equation_5_needs_is_kept_up_to_date_while_acknowledgments_are_lost() {
     let e = estimates(100, ms(80), false);
     let mut sync = told(e);

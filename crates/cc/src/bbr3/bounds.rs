@@ -37,8 +37,9 @@ pub(super) struct Bounds {
     lost: u64,
     delivered: u64,
     loss_bursts: u32,
-    /// The last round lost more than it may, and so in many bursts.
+    /// The last round lost more than it may.
     lossy: bool,
+    /// And in bursts enough to end Startup.
     lossy_startup: bool,
     /// Bytes acknowledged in Up that have not raised the bound, and how many raise it by one MSS.
     up_acked: u64,
@@ -122,6 +123,7 @@ impl Bounds {
         }
     }
 
+    /// The last round lost more than it may, in however many bursts.
     pub(super) fn is_lossy(&self) -> bool {
         self.lossy
     }

@@ -275,12 +275,14 @@ pub(crate) fn describe(
         let closed = counts.closed.map_or_else(String::new, |c| format!(", closed {c:?}"));
         let Some(i) = info else { return format!("no connection{closed}") };
         format!(
-            "{:?}, {:?}, {} bytes in flight, cwnd {}, window {}, srtt {:?}, rto {:?}, \
+            "{:?}, {:?}, {}, {} bytes in flight, cwnd {}, pace {}, window {}, srtt {:?}, rto {:?}, \
              {} timeouts, {} resent, {} bytes held beyond a hole{closed}",
             i.state,
             i.mode,
+            i.congestion_state,
             i.in_flight,
             i.cwnd,
+            i.pacing_rate.map_or_else(|| "none".to_owned(), |rate| format!("{rate:?}")),
             i.snd_wnd,
             i.srtt.unwrap_or_default(),
             i.rto,

@@ -24,6 +24,7 @@ mod recovery;
 mod return_path;
 mod rtt;
 mod rtt_min;
+mod stretch;
 mod tail_probe;
 mod timer;
 mod transmissions;

@@ -17,17 +17,6 @@
 //! Deviation: [TON §VI-C] names doubling and halving only. By that alone a receiver could be 2x off
 //! for ever, with an alpha from the first, inflated RTT sample.
 //!
-//! # A thin return path
-//!
-//! Acknowledgments that fill the return path wait there, and the round trip grows by that, but not by
-//! what the receiver says that data waited. So the interval is stretched by the power of two that
-//! such a round trip is of RTTmin at least, until it is less than three quarters of that: `beta` TACKs
-//! per round trip as it is. (What data waits for stretches it at the receiver,
-//! `receiver/schedule.rs`.)
-//!
-//! Deviation: Eq. 4 knows no return path. At 10 Mbit/s there, 50 kbit/s back and 20 ms it asks for
-//! three times what fits.
-//!
 //! # The regime
 //!
 //! Bandwidth is probed while the controller says so **and** what arrives grows: by a quarter within
@@ -43,6 +32,8 @@ use tack_units::{Instant, Rate};
 use crate::feedback::{Frequency, Regime};
 use crate::{Params, equations};
 
+use super::stretch::Stretch;
+
 /// Relative drift of the interval that is told.
 const DRIFT: f64 = 0.02;
 /// Change of rho' that is told: this much, and half of what it was.
@@ -53,8 +44,6 @@ const SPACING_RTTS: u32 = 4;
 /// Growth that counts as growth, and the round trips it may take without a queue.
 const GROWTH: f64 = 1.25;
 const GROWTH_RTTS: u32 = 3;
-/// Most that an interval is stretched, as a power of two: by then TACKs wait for as long as they may.
-const MAX_STRETCH: u32 = 6;
 
 #[derive(Clone, Copy, Debug)]
 struct Told {
@@ -90,25 +79,6 @@ pub(super) struct FrequencySync {
     echo: Option<Echo>,
     probing: Probing,
     stretch: Stretch,
-}
-
-/// By how much the round trip without a queue of data is longer than RTTmin: a power of two, as its
-/// exponent.
-#[derive(Debug, Default)]
-struct Stretch(u32);
-
-impl Stretch {
-    /// Stretches `interval` by what holds now.
-    fn update(&mut self, interval: Duration, rtt_min: Duration, rtt: Duration) -> Duration {
-        let ratio = rtt.as_secs_f64() / rtt_min.as_secs_f64().max(1e-9);
-        while self.0 < MAX_STRETCH && ratio >= f64::from(2u32 << self.0) {
-            self.0 += 1;
-        }
-        while self.0 > 0 && ratio < 0.75 * f64::from(1u32 << self.0) {
-            self.0 -= 1;
-        }
-        interval.saturating_mul(1 << self.0)
-    }
 }
 
 /// Whether bandwidth is being probed.
@@ -161,7 +131,7 @@ impl FrequencySync {
         estimates: Estimates,
         now: Instant,
     ) -> Option<Frequency> {
-        let Estimates { bw, rtt_min, srtt, without_queue, startup, rho_prime, .. } = estimates;
+        let Estimates { bw, rtt_min, srtt, startup, rho_prime, .. } = estimates;
         // A window may grow for long into a queue, and a controller's estimate with it.
         let found = estimates.delivery_rate.map_or(bw, |delivered| delivered.min(bw));
         let probing = self.probing.update(found, startup, growth_time(srtt, rtt_min), now);
@@ -170,7 +140,7 @@ impl FrequencySync {
         } else {
             (Regime::Steady, equations::alpha(rtt_min, params.beta))
         };
-        let interval = self.stretch.update(interval, rtt_min, without_queue);
+        let interval = self.stretch.update(interval, &estimates, now);
         let frequency = Frequency {
             regime,
             interval,

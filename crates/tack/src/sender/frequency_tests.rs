@@ -247,15 +247,16 @@ fn a_flow_so_slow_that_counting_rules_is_not_told_to_probe_again() {
 }
 
 #[test]
-fn a_thin_return_path_doubles_the_interval_until_it_is_free() {
+fn a_thin_return_path_makes_the_interval_longer_until_it_has_long_been_free() {
     let mut sync = told(estimates(100, ms(20), false));
-    let thin = Estimates { without_queue: ms(45), srtt: ms(45), ..estimates(100, ms(20), false) };
-    let f = poll(&mut sync, thin, at(1_000)).expect("twice as long");
-    assert_eq!(f.interval, ms(10));
-    let better = Estimates { without_queue: ms(31), ..thin };
-    assert_eq!(poll(&mut sync, better, at(2_000)), None, "three quarters of two");
-    let f = poll(&mut sync, estimates(100, ms(20), false), at(3_000)).expect("free");
-    assert_eq!(f.interval, ms(5));
+    let full = Estimates { rho_prime: 0.05, ..estimates(100, ms(20), false) };
+    let thin = Estimates { without_queue: ms(45), srtt: ms(45), ..full };
+    let f = poll(&mut sync, thin, at(1_000)).expect("four times as long");
+    assert_eq!(f.interval, ms(20));
+    let free = estimates(100, ms(20), false);
+    assert_eq!(poll(&mut sync, free, at(2_000)), None);
+    let told: Vec<_> = (2_000..6_000).filter_map(|t| poll(&mut sync, free, at(t))).collect();
+    assert_eq!(told.iter().map(|f| f.interval).collect::<Vec<_>>(), [ms(10), ms(5)]);
 }
 
 #[test]

@@ -193,7 +193,9 @@ impl Model {
         let counts = |m: &Rate| !lower_bound || known.is_none_or(|known| *m >= known);
         (self.held_down, self.app_limited) = (lower_bound, rate.app_limited);
         self.latest = self.position(ack.now);
-        if let Some(spread) = rate.delivery_rate.filter(|_| !rate.app_limited) {
+        // Duplicates alone show no rate at all.
+        let shows = |spread: &Rate| *spread > Rate::ZERO && !rate.app_limited;
+        if let Some(spread) = rate.delivery_rate.filter(shows) {
             self.spread.update(self.latest, spread);
         }
         if let Some(measured) = measured.filter(counts) {

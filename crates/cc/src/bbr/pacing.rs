@@ -66,8 +66,8 @@ impl Bbr {
             spread.mul_f64(math::pow(BURST_GAIN, steps as f64))
         });
         let rate = match self.state {
-            // It may last for ever then.
-            State::Startup => rate.min(burst),
+            // It may last for ever then. Below the least rate, bursts would tell of nothing but that.
+            State::Startup => rate.min(burst.max(self.least_rate())),
             State::ProbeBw if self.model.knows_bursts_alone() => {
                 rate.max(burst.min(bandwidth.mul_f64(HIGH_GAIN)))
             }

@@ -30,6 +30,10 @@
 //!
 //! Paced at `2 cwnd / RTTstanding`, as bursts would wait and look like a queue. In default mode loss
 //! means nothing [§2.2]; a timeout starts over.
+//!
+//! Deviation: past slow start at six fifths of `cwnd / RTTstanding` where a receiver tells rates. What a TACK lets leave
+//! has the time until the next one; at twice the pace half of it waited in the queue, of which the least round trip tells
+//! nothing: behind ten packets, at 8 Mbit/s and 80 ms, one flow sent 47 % of its packets again (plain TCP 0.1 %).
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -83,6 +87,7 @@ const STEADY_ROUNDS: u32 = 3;
 const MIN_CWND: f64 = 2.0;
 const MAX_CWND: f64 = 1e7;
 const PACING_GAIN: f64 = 2.0;
+const TOLD_PACING_GAIN: f64 = 1.2;
 
 /// Greatest rates that a receiver tells in a round and in the one before: of its intervals, and of round trips.
 #[derive(Clone, Copy, Debug, Default)]
@@ -270,6 +275,11 @@ impl Copa {
         Some(self.limits.segments(rate.bytes_in(rtt_min)))
     }
 
+    fn pacing_gain(&self) -> f64 {
+        let told = self.told.interval() > Rate::ZERO && !self.slow_start;
+        if told { TOLD_PACING_GAIN } else { PACING_GAIN }
+    }
+
     fn adjust(&mut self, ack: &AckSample) {
         let Some(below) = self.is_below_target() else { return };
         let acked = self.limits.segments(ack.acked_bytes).min(self.cwnd);
@@ -335,7 +345,7 @@ impl Controller for Copa {
     }
 
     fn pacing_rate(&self) -> Option<Rate> {
-        self.limits.pace(self.limits.bytes(self.cwnd), PACING_GAIN, self.standing.get())
+        self.limits.pace(self.limits.bytes(self.cwnd), self.pacing_gain(), self.standing.get())
     }
 }
 
@@ -355,7 +365,7 @@ impl Inspect for Copa {
         let rate = self.limits.pace(self.window(), 1.0, self.standing.get());
         Snapshot {
             startup: self.slow_start,
-            pacing_gain: PACING_GAIN,
+            pacing_gain: self.pacing_gain(),
             bandwidth: rate,
             rtt_min: self.rtt_min.get(),
             ..Snapshot::new(name, state, self.window(), self.pacing_rate())

@@ -42,6 +42,11 @@ pub(crate) async fn all(args: &[String]) -> Result<()> {
     std::fs::create_dir_all(&place.work)?;
     make_keys(&place.work)?;
     let (cases, peers) = (cases::all(), peers::all());
+    for one in &only {
+        let known = peers.iter().any(|peer| peer.name == *one)
+            || cases.iter().any(|case| case.name == *one);
+        ensure!(known, "{one} is neither a peer nor a case");
+    }
     let named = |name: &str| {
         let of_kind = |is: &dyn Fn(&str) -> bool| only.iter().any(|one| is(one));
         let kind: Vec<&str> = match peers.iter().any(|peer| peer.name == name) {

@@ -152,7 +152,7 @@ run again: an interrupted sweep goes on, and after a change of the file only wha
 Examples:
   tack lab run scenarios/sweep-beta.toml --out results/ --csv
   tack lab run experiments/tack/T-6b.toml --short --report t6b.html
-  tack lab run my.toml --set wan.delay_ms=10,40 --set seeds=3
+  tack lab run scenarios/sweep-beta.toml --set wan.delay_ms=10,40 --set seeds=3
   tack lab run my.toml --shard 1/4 --out part1.jsonl
   tack lab run my.toml --merge part*.jsonl --out whole.jsonl
   tack lab run my.toml --pcap packets.pcapng --series cwnd.csv";

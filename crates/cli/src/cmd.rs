@@ -15,6 +15,8 @@ pub mod send;
 pub mod top;
 pub mod tunnel;
 
+use std::io::IsTerminal as _;
+
 use crate::args::{Cli, Command};
 use crate::exit::{ExitCode, Failure};
 use crate::observe;
@@ -84,10 +86,14 @@ fn log_to_stderr(verbose: u8) {
         2 => LevelFilter::DEBUG,
         _ => LevelFilter::TRACE,
     };
+    // Colours are escapes in a file or a journal.
+    let plain = std::env::var_os("NO_COLOR").is_some_and(|it| !it.is_empty());
+    let is_coloured = !plain && std::io::stderr().is_terminal();
     // A second subscriber, as in tests, is refused: the first one stays.
     let _ = tracing_subscriber::fmt()
         .with_max_level(level)
         .with_writer(std::io::stderr)
+        .with_ansi(is_coloured)
         // They would be told by `eprintln!`, and where a line cannot be written that panics.
         .log_internal_errors(false)
         .with_target(verbose > 1)

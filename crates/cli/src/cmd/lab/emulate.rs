@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::{self, BufWriter, Write};
 use std::process::{Command, ExitStatus};
 
 use tack_device::Netns;
@@ -73,7 +73,7 @@ fn run_client(netns: &Netns, words: &[String]) -> Result<ExitStatus, Failure> {
         )
         .map_err(|e| failed(format!("cannot start: {e}")))?;
         let mut child =
-            netns.spawn(with_addresses(&mut command)).map_err(|e| not_run(&e))?;
+            netns.spawn(with_addresses(&mut command)).map_err(|e| not_run(&io::Error::from(e)))?;
         let waiting = tokio::task::spawn_blocking(move || child.wait());
         tokio::pin!(waiting);
         loop {

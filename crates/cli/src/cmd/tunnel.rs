@@ -86,9 +86,9 @@ async fn connect(config: ClientConfig, stop: Stop) -> Result<ExitCode, Failure> 
 }
 
 fn listen(local: &Local, service: &Service) -> Result<Vec<(TcpListener, Service)>, Failure> {
-    let listening = local.listen().map_err(|e| {
-        Failure::new(ExitCode::Failed, format!("cannot listen on port {}: {e}", local.port))
-    })?;
+    let listening = local
+        .listen()
+        .map_err(|e| Failure::new(ExitCode::Failed, format!("cannot listen on {local}: {e}")))?;
     Ok(listening.into_iter().map(|listener| (listener, service.clone())).collect())
 }
 

@@ -1,5 +1,6 @@
 //! What carries connections: an endpoint of TCP-TACK, or of QUIC.
 
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -110,7 +111,11 @@ impl Carrier {
 }
 
 pub(super) fn no_socket(local: SocketAddr, error: &std::io::Error) -> Failure {
-    let hint = if local.port() == 0 { "" } else { "; choose another port with -p" };
+    let hint = match error.kind() {
+        ErrorKind::AddrNotAvailable => "; is it an address of this machine?",
+        _ if local.port() == 0 => "",
+        _ => "; choose another port with -p",
+    };
     let why = format!("cannot open a UDP socket on {local}: {error}{hint}");
     Failure::new(ExitCode::Failed, why)
 }

@@ -80,6 +80,15 @@ impl FromStr for Local {
     }
 }
 
+impl std::fmt::Display for Local {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.bind {
+            Some(Bind::Ip(own)) => own.port(self.port).fmt(f),
+            Some(Bind::All) | None => write!(f, "port {}", self.port),
+        }
+    }
+}
+
 impl FromStr for PortForward {
     type Err = ForwardError;
 

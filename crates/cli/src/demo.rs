@@ -43,7 +43,7 @@ pub async fn run(args: DemoArgs) -> Result<ExitCode, Failure> {
     for strategy in transfer::Strategy::BOTH {
         let run = transfer::run(strategy, &file, &path).await.map_err(failed)?;
         for warning in run.warnings() {
-            say(format_args!("tack: {strategy}: {warning}"));
+            say(format_args!("tack: with {strategy}: {warning}"));
         }
         report.runs.push(run);
     }

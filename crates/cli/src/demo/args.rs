@@ -64,6 +64,9 @@ impl DemoArgs {
             let seconds = self.rtt.as_secs_f64();
             return Err(Failure::usage(format!("--rtt is {seconds} s, but at most 10 s can run")));
         }
+        if self.size == Some(0) {
+            return Err(Failure::usage("--size is 0, and nothing can be compared"));
+        }
         let medium = match self.rate {
             Some(rate) if rate < Rate::from_kbps(10) => {
                 return Err(Failure::usage(format!("--rate is {rate}, but 10K is the least")));
@@ -148,6 +151,7 @@ mod tests {
             ("--rtt 11s", ["--rtt", "10 s"]),
             ("--rtt soon", ["--rtt", "80ms"]),
             ("--rate 1K", ["--rate", "10K"]),
+            ("--size 0", ["--size", "nothing"]),
             ("--loss 60%", ["--loss", "50 %"]),
             ("--ack-loss 95%", ["--ack-loss", "90 %"]),
         ] {

@@ -14,6 +14,10 @@ pub mod transport;
 pub mod tun;
 pub mod tunnel;
 
+use std::error::Error as _;
+use std::net::AddrParseError;
+use std::num::{IntErrorKind, ParseFloatError, ParseIntError};
+
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgAction, Command as Definition, CommandFactory, FromArgMatches, Parser, Subcommand};
 
@@ -58,7 +62,8 @@ impl Cli {
         line: impl IntoIterator<Item = T>,
     ) -> Result<Self, clap::Error> {
         let read = with_negative_values(Self::command()).try_get_matches_from(line);
-        Self::from_arg_matches(&read.map_err(naming_what_is_left_out)?)
+        let named = |e| in_our_words(naming_what_is_left_out(e));
+        Self::from_arg_matches(&read.map_err(named)?)
     }
 }
 
@@ -72,6 +77,28 @@ fn naming_what_is_left_out(mut error: clap::Error) -> clap::Error {
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![hint.into()]));
     }
     error
+}
+
+/// What Rust says of text that is no number is about digits and literals.
+fn in_our_words(error: clap::Error) -> clap::Error {
+    let Some(source) = error.source() else { return error };
+    let wanted = if let Some(int) = source.downcast_ref::<ParseIntError>() {
+        let too_much = matches!(int.kind(), IntErrorKind::PosOverflow);
+        if too_much { "too much" } else { "a whole number from 0 on is wanted" }
+    } else if source.is::<ParseFloatError>() {
+        "a number is wanted"
+    } else if source.is::<AddrParseError>() {
+        "ADDRESS:PORT is wanted"
+    } else {
+        return error;
+    };
+    let (Some(ContextValue::String(arg)), Some(ContextValue::String(value))) =
+        (error.get(ContextKind::InvalidArg), error.get(ContextKind::InvalidValue))
+    else {
+        return error;
+    };
+    let why = format!("invalid value '{value}' for '{arg}': {wanted}\n");
+    clap::Error::raw(error.kind(), why)
 }
 
 /// `perf HOST`, as one is tempted to write who has just written `perf -s` over there.

@@ -35,7 +35,7 @@ pub struct NcArgs {
     #[arg(short, long)]
     pub listen: bool,
     /// HOST PORT; with -l an ADDRESS, if only one is wanted, and PORT
-    #[arg(required = true, num_args = 1..=2, value_names = ["HOST", "PORT"])]
+    #[arg(num_args = 1..=2, value_names = ["HOST", "PORT"])]
     pub target: Vec<String>,
     /// Give up if nobody is there for so long
     #[arg(short, long, value_name = "SECONDS")]

@@ -213,6 +213,9 @@ impl PerfArgs {
                     security: (!plaintext).then(|| self.server_security.clone()),
                 }
             }
+            Some(_) if self.port == 0 => {
+                return Err(Failure::usage("-p 0: a server has a port from 1 to 65535"));
+            }
             Some(host) => Side::Client {
                 host: HostPort::parse(host, self.port)
                     .map_err(|e| Failure::usage(format!("-c: {e}")))?,

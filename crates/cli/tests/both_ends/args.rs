@@ -172,10 +172,26 @@ fn perf_says_what_is_wrong_with_its_arguments() {
         ("-w 1", "4K"),
         ("-n 1 -O 1", "warm-up"),
         ("-n 0", "0 bytes"),
+        ("-p 0", "-p 0: "),
     ] {
         let failure = perf(&format!("tack perf -c h {flags}")).unwrap_err();
         assert!(failure.message.contains(word), "{flags}: {failure}");
         assert_eq!(failure.code, ExitCode::Usage);
+    }
+}
+
+#[test]
+fn what_is_no_number_is_told_so_and_not_what_is_wrong_with_its_digits() {
+    for (line, words) in [
+        ("perf -c h -t soon", "'soon' for '--time <SECONDS>': a number is wanted"),
+        ("perf -c h -P few", "'few' for '--parallel <N>': a whole number from 0 on"),
+        ("lab envelope --draws -3", "'-3' for '--draws <N>': a whole number from 0 on"),
+        ("lab envelope --draws 99999999999999999999", ">': too much"),
+        ("perf -s --metrics 9826", "'9826' for '--metrics <ADDRESS:PORT>': ADDRESS:PORT"),
+    ] {
+        let error = Cli::read(format!("tack {line}").split_whitespace()).unwrap_err();
+        assert!(error.to_string().contains(words), "{line}: {error}");
+        assert_eq!(error.exit_code(), 2);
     }
 }
 
@@ -226,6 +242,8 @@ fn nc_takes_nc_s_arguments() {
     let nc::Side::Connect { host, .. } = nc("[fd00::1] 80").unwrap().side else { panic!() };
     assert_eq!((host.name.as_str(), host.port), ("fd00::1", 80));
     for (line, word) in [
+        ("", "HOST and PORT"),
+        ("-l", "-l and PORT"),
         ("host", "HOST and PORT"),
         ("host 0", "no port"),
         ("host http", "no port"),

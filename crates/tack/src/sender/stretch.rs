@@ -6,14 +6,14 @@
 //!
 //! ```text
 //! at once                                    up to the greatest s <= r: beta TACKs per round trip as it is
-//! a round trip and a half after any change   once more, where still r >= 3/2 and a hundredth of them is lost
+//! a round trip and a half after any change   once more, while r >= 3/2 and more than a hundredth of them is lost
 //! always                                     s <= max(2r, 4)
 //! after 8 round trips, and 1 s, of r < 5/4   down by one
 //! ```
 //!
 //! What stretches them by `r` alone ends where a queue stands that is just long enough to ask for it, and a queue of
 //! four packets never is: acknowledgments filled it for ever, and a window went round at a third of its pace. So the
-//! interval grows until the queue is gone, and what was found is held for a while: with an interval of RTTmin (`s` is
+//! interval grows while that queue overflows, and what was found is held for a while: with an interval of RTTmin (`s` is
 //! 4 at beta = 4), which an acknowledgment needs to pass at all, no flow fills a path alone. (What data waits for
 //! stretches the interval at the receiver, `receiver/schedule.rs`.)
 //!
@@ -30,9 +30,9 @@ use super::frequency::Estimates;
 const MAX_STRETCH: u32 = 6;
 /// From so many RTTmin on acknowledgments wait; below so many hardly any does.
 const WAITS: f64 = 1.5;
-/// From so many that are lost on, where they wait, the queue is full.
-const OVERFLOWS: f64 = 0.01;
 const CALM: f64 = 1.25;
+/// Part of them that is lost where they wait in a queue that is full.
+const OVERFLOWS: f64 = 0.01;
 /// Held while something waits or did lately: an interval of RTTmin at beta = 4.
 const HELD: f64 = 4.0;
 /// So long nothing must wait before TACKs come closer again.

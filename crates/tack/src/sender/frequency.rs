@@ -32,7 +32,7 @@ use tack_units::{Instant, Rate};
 use crate::feedback::{Frequency, Regime};
 use crate::{Params, equations};
 
-use super::stretch::Stretch;
+use super::stretch::{Stretch, WayBack};
 
 /// Relative drift of the interval that is told.
 const DRIFT: f64 = 0.02;
@@ -131,7 +131,7 @@ impl FrequencySync {
         estimates: Estimates,
         now: Instant,
     ) -> Option<Frequency> {
-        let Estimates { bw, rtt_min, srtt, startup, rho_prime, .. } = estimates;
+        let Estimates { bw, rtt_min, srtt, without_queue, startup, rho_prime, .. } = estimates;
         // A window may grow for long into a queue, and a controller's estimate with it.
         let found = estimates.delivery_rate.map_or(bw, |delivered| delivered.min(bw));
         let probing = self.probing.update(found, startup, growth_time(srtt, rtt_min), now);
@@ -140,7 +140,8 @@ impl FrequencySync {
         } else {
             (Regime::Steady, equations::alpha(rtt_min, params.beta))
         };
-        let interval = self.stretch.update(interval, &estimates, now);
+        let way_back = WayBack { rtt_min, srtt, without_queue, rho_prime };
+        let interval = self.stretch.update(interval, &way_back, now);
         let frequency = Frequency {
             regime,
             interval,

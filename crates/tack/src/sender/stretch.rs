@@ -24,8 +24,6 @@ use core::time::Duration;
 
 use tack_units::Instant;
 
-use super::frequency::Estimates;
-
 /// Most that an interval is stretched, as a power of two: by then TACKs wait for as long as they may.
 const MAX_STRETCH: u32 = 6;
 /// From so many RTTmin on acknowledgments wait; below so many hardly any does.
@@ -38,6 +36,16 @@ const HELD: f64 = 4.0;
 /// So long nothing must wait before TACKs come closer again.
 const CALM_TIME: Duration = Duration::from_secs(1);
 const CALM_RTTS: u32 = 8;
+
+/// What acknowledgments meet.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct WayBack {
+    pub(super) rtt_min: Duration,
+    pub(super) srtt: Duration,
+    /// Smoothed round trip without what data waits for.
+    pub(super) without_queue: Duration,
+    pub(super) rho_prime: f64,
+}
 
 /// The stretch in force, as its exponent.
 #[derive(Debug, Default)]
@@ -53,18 +61,18 @@ impl Stretch {
     pub(super) fn update(
         &mut self,
         interval: Duration,
-        estimates: &Estimates,
+        way_back: &WayBack,
         now: Instant,
     ) -> Duration {
-        let exponent = self.next(estimates, now);
+        let exponent = self.next(way_back, now);
         if exponent != self.exponent {
             (self.exponent, self.changed) = (exponent, Some(now));
         }
         interval.saturating_mul(1 << self.exponent)
     }
 
-    fn next(&mut self, estimates: &Estimates, now: Instant) -> u32 {
-        let Estimates { rtt_min, srtt, without_queue, rho_prime, .. } = *estimates;
+    fn next(&mut self, way_back: &WayBack, now: Instant) -> u32 {
+        let WayBack { rtt_min, srtt, without_queue, rho_prime } = *way_back;
         let ratio = without_queue.as_secs_f64() / rtt_min.as_secs_f64().max(1e-9);
         let is_within = |most: f64, exponent: u32| f64::from(1u32 << exponent) <= most;
         let most = (2.0 * ratio).max(HELD);
@@ -93,8 +101,6 @@ impl Stretch {
 
 #[cfg(test)]
 mod tests {
-    use tack_units::Rate;
-
     use super::*;
 
     const RTT_MIN: Duration = Duration::from_millis(20);
@@ -112,16 +118,8 @@ mod tests {
 
     fn polled_with(stretch: &mut Stretch, rho_prime: f64, rtt_ms: u64, now_ms: u64) -> u128 {
         let rtt = Duration::from_millis(rtt_ms);
-        let estimates = Estimates {
-            bw: Rate::from_mbps(100),
-            delivery_rate: None,
-            rtt_min: RTT_MIN,
-            srtt: rtt,
-            without_queue: rtt,
-            rho_prime,
-            startup: false,
-        };
-        stretch.update(INTERVAL, &estimates, at(now_ms)).as_millis()
+        let way_back = WayBack { rtt_min: RTT_MIN, srtt: rtt, without_queue: rtt, rho_prime };
+        stretch.update(INTERVAL, &way_back, at(now_ms)).as_millis()
     }
 
     #[test]

@@ -32,6 +32,8 @@ files! {
     "landstrom/L6-100.toml",
     "landstrom/L8.toml",
     "landstrom/L10.toml",
+    "measures/beta-buffer.toml",
+    "measures/beta-rates.toml",
     "measures/company.toml",
     "measures/company-load.toml",
     "measures/files.toml",

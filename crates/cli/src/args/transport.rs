@@ -142,6 +142,10 @@ pub struct Transport {
     /// Plain TCP acknowledgments instead of TACK, for comparison: --strategy tcp-l2
     #[arg(long, conflicts_with = "strategy")]
     pub plain_tcp: bool,
+    /// TACKs per least round trip for what we send, 2 to 64 [default: 4]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=64))]
+    #[arg(conflicts_with = "plain_tcp", long_help = BETA_HELP)]
+    pub beta: Option<u32>,
     /// Congestion control
     #[arg(short = 'C', long, visible_alias = "cc", value_name = "NAME")]
     #[arg(help = format!("Congestion control [default: bbr]: {}", Algorithm::names()))]
@@ -152,6 +156,11 @@ pub struct Transport {
     pub quic: bool,
 }
 
+const BETA_HELP: &str = "\
+TACKs per least round trip that we ask for, of what we send: 2 to 64 [default: 4]. Each side says it for its own data. \
+More of them help a window-based congestion control (cubic, newreno, vegas, bbr3) where a buffer holds less than 1/(N-1) of \
+what the path does, or where the path's rate often falls at once; 8 or 16 are still few.";
+
 const QUIC_HELP: &str = "\
 Speak QUIC instead of TCP-TACK, with TACK in it; both sides must. Keys, codes and known hosts are the
 same. A connection moves by itself when our address changes. Each stream is a connection of its own, and
@@ -159,15 +168,20 @@ there is no 0-RTT. Never: going without encryption, --tun,
 and other strategies than TACK.";
 
 impl Transport {
-    /// Which way, given what was said of real IP.
+    /// Which way, given what was said of real IP; here shows what does not go together.
     pub fn way(&self, tun: &TunArgs) -> Result<Way, Failure> {
+        let other = self.strategy.filter(|s| s.tack().is_none());
+        if let Some((beta, other)) = self.beta.zip(other) {
+            let why = format!("--beta {beta} and --strategy {other}: beta is TACK's");
+            return Err(Failure::usage(why));
+        }
         if !self.quic {
             return tun.way();
         }
         if tun.tun.is_some() {
             return Err(Failure::usage("--quic and --tun: QUIC runs over UDP only"));
         }
-        if let Some(other) = self.strategy.filter(|s| !matches!(s, AckStrategy::Tack(_))) {
+        if let Some(other) = other {
             let why = format!("--strategy {other}: over --quic, TACK says when to acknowledge");
             return Err(Failure::usage(why));
         }
@@ -180,6 +194,9 @@ impl Transport {
         ConnConfig::default().with(|it| {
             it.congestion = self.congestion;
             it.ack = named.unwrap_or(it.ack);
+            if let Some((tack, beta)) = it.ack.tack_mut().zip(self.beta) {
+                tack.beta = beta;
+            }
         })
     }
 }

@@ -9,10 +9,7 @@ use std::time::Duration;
 
 use tack_net::quic::{ConnectionWatch, QuicStream};
 use tack_net::tls::Fingerprint;
-use tack_net::{
-    AckCounts, AckStrategy, Keepalive, Mode, PathFacts, SecureStream, StreamWatch, TackInfo,
-    TackStream, quic,
-};
+use tack_net::{AckCounts, Keepalive, Mode, SecureStream, StreamWatch, TackInfo, TackStream, quic};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::conn::{Connection, Flow, Meter};
@@ -202,11 +199,6 @@ fn flow_of(info: &TackInfo) -> Flow {
 /// payload is all of the datagram; and limits are told by stream, so none stands for the window.
 fn quic_flow_of(info: &quic::Info) -> Flow {
     let counters = &info.counters;
-    let mss = info.mtu;
-    let eq4 = info.congestion.bandwidth.zip(info.rtt_min).map(|(bw, rtt_min)| {
-        let (window, mss) = (info.congestion.cwnd, mss.into());
-        AckStrategy::TACK.frequency(&PathFacts { bw, rtt_min, window, mss })
-    });
     let kinds = |all: u64, tacks: u64, loss: u64| {
         by_kind(&AckCounts {
             plain: all.saturating_sub(tacks + loss),
@@ -231,10 +223,10 @@ fn quic_flow_of(info: &quic::Info) -> Flow {
         rtt_us: micros(info.srtt),
         rttvar_us: micros(info.rttvar),
         rtt_min_us: micros(info.rtt_min),
-        eq4_acks_per_s: eq4.filter(|_| info.is_tack).unwrap_or(0.0),
+        eq4_acks_per_s: info.eq4_frequency.unwrap_or(0.0),
         snd_cwnd: info.congestion.cwnd,
         snd_wnd: 0,
-        mss: mss.into(),
+        mss: info.mtu.into(),
     }
 }
 

@@ -147,10 +147,14 @@ impl<F: FnMut(&str)> Text<F> {
         let rate = if sender.seconds > 0.0 { acks as f64 / sender.seconds } else { 0.0 };
         // Either side counts to a moment of its own; what has arrived was sent.
         let sent = receiver.and_then(|r| r.flow).map_or(acks, |f| f.acks_sent_total().max(acks));
+        let eq4 = if flow.tack {
+            format!(", Eq. 4: {:.1}/s", flow.eq4_acks_per_s)
+        } else {
+            String::new()
+        };
         (self.line)(&format!(
-            "{name} {acks} of {sent} ACKs arrived ({rate:.1}/s, Eq. 4: {:.1}/s) for {} data \
-             packets: 1 ACK per {ratio:.1}; RTTmin {:.3} ms",
-            flow.eq4_acks_per_s,
+            "{name} {acks} of {sent} ACKs arrived ({rate:.1}/s{eq4}) for {} data packets: 1 ACK per \
+             {ratio:.1}; RTTmin {:.3} ms",
             flow.data_packets_sent,
             flow.rtt_min_us as f64 / 1000.0,
         ));

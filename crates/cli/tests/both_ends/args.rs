@@ -56,6 +56,28 @@ fn send_says_what_is_wrong_with_its_arguments() {
 }
 
 #[test]
+fn beta_is_that_of_tack_and_of_nothing_else() {
+    let send = |line: &str| match parse(line).map_err(|e| e.to_string())? {
+        Command::Send(args) => args.resolve().map_err(|e| e.message),
+        other => panic!("{other:?}"),
+    };
+    for line in ["", "--strategy tack", "--quic"] {
+        let config = send(&format!("tack send file host --beta 16 {line}")).unwrap();
+        let beta = config.transport.conn_config().ack.tack().map(|tack| tack.beta);
+        assert_eq!(beta, Some(16), "{line}");
+    }
+    for (line, why) in [
+        ("--beta 16 --strategy tcp-l2", "beta is TACK's"),
+        ("--beta 16 --plain-tcp", "cannot be used with"),
+        ("--beta 1", "2..=64"),
+        ("--beta 65", "2..=64"),
+    ] {
+        let said = send(&format!("tack send file host {line}")).unwrap_err();
+        assert!(said.contains(why), "{line}: {said}");
+    }
+}
+
+#[test]
 fn send_without_a_host_misses_that_and_not_what_was_given() {
     let said = parse("tack send film.mkv").unwrap_err().to_string();
     assert!(said.contains("<HOST[:PORT]>, behind what is sent"), "{said}");

@@ -5,7 +5,7 @@ use core::time::Duration;
 use rustls::Side;
 use tack_cc::Snapshot;
 use tack_transport::{Congestion, Figures, SizeSearch};
-use tack_units::Instant;
+use tack_units::{Instant, Rate};
 
 use super::mtu::{BASE, Mtu};
 use super::recovery::Expired;
@@ -34,6 +34,9 @@ pub struct Info {
     pub in_flight: u64,
     /// What the controller believes.
     pub congestion: Snapshot,
+    /// Frequency Eq. 4 gives for the present bandwidth and RTTmin, acknowledgments per second;
+    /// as data sender. `None` while either is unknown, and where not both ends speak TACK.
+    pub eq4_frequency: Option<f64>,
     /// Packets declared lost.
     pub lost_packets: u64,
     /// Probe and retransmission timeouts.
@@ -226,13 +229,15 @@ impl Connection {
     /// Everything it tells about itself.
     pub fn info(&self) -> Info {
         let acks = &self.spaces[SpaceId::Data as usize].acks;
+        let congestion = self.congestion.snapshot();
         Info {
             is_tack: self.is_tack(),
             srtt: self.recovery.srtt(),
             rttvar: self.recovery.rttvar(),
             rtt_min: self.recovery.rtt_min(),
             in_flight: self.recovery.in_flight(),
-            congestion: self.congestion.snapshot(),
+            eq4_frequency: congestion.bandwidth.and_then(|bw| self.eq4_frequency(bw)),
+            congestion,
             lost_packets: self.recovery.lost_packets(),
             probes: self.recovery.probes(),
             mtu: self.mtu.size(),
@@ -245,6 +250,12 @@ impl Connection {
                 ..self.counters
             },
         }
+    }
+
+    fn eq4_frequency(&self, bw: Rate) -> Option<f64> {
+        let tack = self.config.tack.filter(|_| self.is_tack())?;
+        let (rtt_min, mss) = (self.recovery.rtt_min()?, self.mtu.size().into());
+        Some(tack::equations::tack_frequency(bw, rtt_min, tack.beta, tack.segments_per_ack, mss))
     }
 
     /// What it tells in words that every transport has.

@@ -59,6 +59,9 @@ struct Undo {
 /// least twice `cwnd/srtt`; afterwards a little above one keeps pacing from limiting the window.
 const SLOW_START_PACING_GAIN: f64 = 2.0;
 const AVOIDANCE_PACING_GAIN: f64 = 1.2;
+/// And under TACK: a round trip's data leaves at that rate, until its window is full. The acknowledgments of plain TCP, which the
+/// bottleneck spaces, wear such a wave down; a few TACKs hand it on, and the buffer has to hold `1 - 1/gain` of it.
+const TACK_PACING_GAIN: f64 = 1.0625;
 
 /// No reduction goes below two segments [RFC 5681 §3.1 Eq. 4].
 const MIN_SSTHRESH_MSS: u64 = 2;
@@ -193,8 +196,7 @@ impl CongestionWindow {
         ack.in_recovery && !self.in_slow_start() && !ack.ack_interval.is_zero()
     }
 
-    /// Grows by what was acknowledged, `L` segments at most [RFC 3465 §2.2], up to `ssthresh`;
-    /// returns the bytes left over for congestion avoidance.
+    /// Grows by what was acknowledged, `L` segments at most [RFC 3465 §2.2], up to `ssthresh`; returns what is left over.
     pub(crate) fn slow_start(&mut self, acked: u64) -> u64 {
         let fast = self.is_paced() && !self.has_avoided;
         let growth = if fast { self.arrivals.grown_by(acked, self.cwnd) } else { acked };
@@ -285,9 +287,8 @@ impl CongestionWindow {
         self.reduce(left, loss);
     }
 
-    /// Whether this event is to reduce the window at all: a timer that fires again for the same
-    /// data, and a mark in the round of a loss, are no further news [RFC 5681 §3.1, RFC 3168
-    /// §6.1.2].
+    /// Whether this event is to reduce the window at all: a timer that fires again for the same data, and a mark in the
+    /// round of a loss, are no further news [RFC 5681 §3.1, RFC 3168 §6.1.2].
     pub(crate) fn is_news(&self, kind: LossKind) -> bool {
         match kind {
             LossKind::Recovery => true,
@@ -345,7 +346,9 @@ impl CongestionWindow {
     }
 
     pub(crate) fn pacing_gain(&self) -> f64 {
-        if self.cwnd < self.ssthresh / 2 { SLOW_START_PACING_GAIN } else { AVOIDANCE_PACING_GAIN }
+        let plain = self.acks.interval.is_zero();
+        let avoidance = if plain { AVOIDANCE_PACING_GAIN } else { TACK_PACING_GAIN };
+        if self.cwnd < self.ssthresh / 2 { SLOW_START_PACING_GAIN } else { avoidance }
     }
 
     /// `cwnd/srtt`; `None` before the first RTT sample.
@@ -426,8 +429,9 @@ pub(crate) mod tests {
     fn the_allowance_is_no_part_of_what_grows_falls_or_sets_the_rate() {
         let mut tack = acknowledged_every(10, 80, Pacing::Always);
         let mut plain = acknowledged_every(0, 80, Pacing::Always);
+        let gains = [tack.pacing_gain(), plain.pacing_gain()];
+        assert_eq!(gains, [TACK_PACING_GAIN, AVOIDANCE_PACING_GAIN]);
         assert_eq!(tack.bandwidth(), plain.bandwidth());
-        assert_eq!(tack.pacing_rate(), plain.pacing_rate());
         for window in [&mut tack, &mut plain] {
             let flight = window.flight_at(&loss(LossKind::Recovery, MSS, 79 * MSS));
             assert_eq!(flight, 80 * MSS);
@@ -484,7 +488,7 @@ pub(crate) mod tests {
             let sample = AckSample { acked_bytes, in_flight, in_recovery: true, ..ack() };
             window.on_ack(&AckSample { srtt: Some(SRTT), ack_interval, ..sample });
             let target = Rate::from_bytes_over(40 * MSS, SRTT).unwrap();
-            assert_eq!(window.pacing_rate(), Some(target.mul_f64(AVOIDANCE_PACING_GAIN)));
+            assert_eq!(window.pacing_rate(), Some(target.mul_f64(TACK_PACING_GAIN)));
             let sent = (window.window().saturating_sub(in_flight)) / MSS * MSS;
             window.on_sent(sent);
             in_flight += sent;

@@ -158,8 +158,8 @@ pub struct Transport {
 
 const BETA_HELP: &str = "\
 TACKs per least round trip that we ask for, of what we send: 2 to 64 [default: 4]. Each side says it for its own data. \
-More of them help a window-based congestion control (cubic, newreno, vegas, bbr3) where a buffer holds less than 1/(N-1) of \
-what the path does, or where the path's rate often falls at once; 8 or 16 are still few.";
+More of them help where the path's rate often falls at once, and bbr3 behind a short buffer; 8 or 16 are still few, but on \
+Wi-Fi each of them costs air.";
 
 const QUIC_HELP: &str = "\
 Speak QUIC instead of TCP-TACK, with TACK in it; both sides must. Keys, codes and known hosts are the

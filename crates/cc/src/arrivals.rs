@@ -129,6 +129,11 @@ impl Arrivals {
         self.peak.behind(left)
     }
 
+    /// Packets wait in a queue of half a bandwidth-delay product and more.
+    pub(crate) fn is_deep(&self, srtt: Duration) -> bool {
+        self.rtt_min.is_some_and(|least| srtt > least.saturating_add(least / 2))
+    }
+
     /// What the path holds; `None` unless packets wait.
     pub(crate) fn held_at(&self, srtt: Duration) -> Option<Held> {
         let least = self.rtt_min?;

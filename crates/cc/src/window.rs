@@ -60,7 +60,7 @@ struct Undo {
 const SLOW_START_PACING_GAIN: f64 = 2.0;
 const AVOIDANCE_PACING_GAIN: f64 = 1.2;
 /// And under TACK: a round trip's data leaves at that rate, until its window is full. The acknowledgments of plain TCP, which the
-/// bottleneck spaces, wear such a wave down; a few TACKs hand it on, and the buffer has to hold `1 - 1/gain` of it.
+/// bottleneck spaces, wear such a wave down; TACKs of more than two segments hand it on, and a short buffer has to hold `1 - 1/gain` of it.
 const TACK_PACING_GAIN: f64 = 1.0625;
 
 /// No reduction goes below two segments [RFC 5681 §3.1 Eq. 4].
@@ -346,8 +346,9 @@ impl CongestionWindow {
     }
 
     pub(crate) fn pacing_gain(&self) -> f64 {
-        let plain = self.acks.interval.is_zero();
-        let avoidance = if plain { AVOIDANCE_PACING_GAIN } else { TACK_PACING_GAIN };
+        let deep = self.acks.srtt.is_some_and(|srtt| self.arrivals.is_deep(srtt));
+        let waves = self.acks.of(self.cwnd, self.mss) > self.mss && !deep && !self.in_slow_start();
+        let avoidance = if waves { TACK_PACING_GAIN } else { AVOIDANCE_PACING_GAIN };
         if self.cwnd < self.ssthresh / 2 { SLOW_START_PACING_GAIN } else { avoidance }
     }
 

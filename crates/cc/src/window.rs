@@ -55,12 +55,12 @@ struct Undo {
     has_avoided: bool,
 }
 
-/// Linux's pacing gains: in slow start the window doubles per round trip, so the rate must be at
-/// least twice `cwnd/srtt`; afterwards a little above one keeps pacing from limiting the window.
+/// Linux's pacing gains: in slow start the window doubles per round trip, so the rate must be at least twice `cwnd/srtt`;
+/// afterwards a little above one keeps pacing from limiting the window.
 const SLOW_START_PACING_GAIN: f64 = 2.0;
 const AVOIDANCE_PACING_GAIN: f64 = 1.2;
-/// And under TACK: a round trip's data leaves at that rate, until its window is full. The acknowledgments of plain TCP, which the
-/// bottleneck spaces, wear such a wave down; TACKs of more than two segments hand it on, and a short buffer has to hold `1 - 1/gain` of it.
+/// A round trip's data leaves at the gain's rate until its window is full. Plain TCP's acknowledgments, which the bottleneck
+/// spaces, wear such a wave down; TACKs of more segments hand it on, and a short buffer has to hold `1 - 1/gain` of it.
 const TACK_PACING_GAIN: f64 = 1.0625;
 
 /// No reduction goes below two segments [RFC 5681 §3.1 Eq. 4].

@@ -101,8 +101,7 @@ impl CongestionWindow {
         self.cwnd
     }
 
-    /// What may be in flight, as the sender counts it: the window, and what waits at the receiver
-    /// for its next TACK.
+    /// What may be in flight, as the sender counts it: the window, and what waits at the receiver for its next TACK.
     pub(crate) fn window(&self) -> u64 {
         // PRR counts by what is in flight already.
         let withheld = if self.in_recovery() { 0 } else { self.withheld(self.cwnd) };

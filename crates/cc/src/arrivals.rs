@@ -134,12 +134,17 @@ impl Arrivals {
         self.rtt_min.is_some_and(|least| srtt > least.saturating_add(least / 2))
     }
 
+    /// What the path holds, if it is full; `None` before anything was told.
+    pub(crate) fn held(&self, srtt: Duration) -> Option<Held> {
+        let rate = self.rate();
+        self.rtt_min.map(|least| Held { all: rate.bytes_in(srtt), bdp: rate.bytes_in(least) })
+    }
+
     /// What the path holds; `None` unless packets wait.
     pub(crate) fn held_at(&self, srtt: Duration) -> Option<Held> {
         let least = self.rtt_min?;
-        let rate = self.rate();
-        let held = || Held { all: rate.bytes_in(srtt), bdp: rate.bytes_in(least) };
-        (srtt >= least.saturating_add(least / RISE_DIVISOR)).then(held)
+        let waits = srtt >= least.saturating_add(least / RISE_DIVISOR);
+        self.held(srtt).filter(|_| waits)
     }
 }
 

@@ -32,6 +32,11 @@ impl Prr {
         Self { ssthresh, recover_fs: flight.max(1), delivered: 0, out: 0 }
     }
 
+    /// Ends with this window instead.
+    pub(crate) fn fall_to(&mut self, ssthresh: u64) {
+        self.ssthresh = ssthresh;
+    }
+
     /// Bytes that the acknowledgment which began recovery had delivered, if told afterwards: they
     /// were in flight when it arrived [RFC 9937 §6].
     pub(crate) fn count_into_flight(&mut self, bytes: u64) {

@@ -199,7 +199,8 @@ impl CongestionWindow {
 
     /// Ends the recovery after the first slow start with [what the path holds](Held::kept), once as much is lost as full
     /// paths lose. A queue of an eighth of a bdp and more shows with the first loss; behind a shorter one slow start
-    /// would end above what the path holds, lose again at once and be cut twice.
+    /// would end above what the path holds, lose again at once and be cut twice; or far below, where late packets kept the
+    /// news back until less was in flight.
     fn fall_further(&mut self, ack: &AckSample) {
         let Some((lost, (prr, _))) = self.lost_at_first.as_mut().zip(self.prr) else { return };
         *lost = lost.saturating_add(ack.lost_bytes);
@@ -208,8 +209,8 @@ impl CongestionWindow {
         }
         self.lost_at_first = None;
         let held = self.acks.srtt.and_then(|srtt| self.arrivals.held(srtt));
-        let Some(kept) = held.map(Held::kept).filter(|kept| *kept < self.ssthresh) else { return };
-        self.ssthresh = kept.max(MIN_SSTHRESH_MSS * self.mss);
+        let Some(kept) = held.map(Held::kept) else { return };
+        self.ssthresh = kept.min(prr.flight()).max(MIN_SSTHRESH_MSS * self.mss);
         let target = self.ssthresh.saturating_add(self.withheld(self.ssthresh));
         if let Some((prr, _)) = &mut self.prr {
             prr.fall_to(target);

@@ -285,7 +285,8 @@ impl Experiment {
     }
 
     /// Changes one word of the file, as `--set` does: `seeds` and `draws` of `extent`, the list of a
-    /// swept key, or a key of the base, which is no longer drawn then.
+    /// swept key, or a key of the base, which is no longer drawn then. Of a plain scenario, a list for a key that takes
+    /// none is swept.
     ///
     /// # Errors
     /// What is wrong with the key or its value.
@@ -316,7 +317,16 @@ impl Experiment {
             return Err(format!("is swept as one of \"{keys}\": change it in a copy of the file"));
         }
         self.draw.remove(key);
-        set(self.base.get_or_insert_default(), key, value)
+        let base = self.base.get_or_insert_default();
+        let before = base.clone();
+        set(base, key, value.clone())?;
+        let refused =
+            |base: &Table| Scenario::from_table(base.clone()).is_err_and(|p| p.key == key);
+        if self.is_scenario && value.is_array() && refused(base) {
+            *base = before;
+            self.sweep.insert(key.to_owned(), value);
+        }
+        Ok(())
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use tack_lab::draw::Word;
 use tack_lab::experiment::{Experiment, Extent};
 use tack_lab::item::{Item, distinct};
-use tack_lab::plan::plan;
+use tack_lab::plan::{experiment_or_scenario, plan};
 use tack_lab::record::Record;
 use tack_lab::reproduce::Loaded;
 use tack_lab::{backend, runner};
@@ -437,4 +437,23 @@ fn a_word_that_is_drawn_or_swept_with_another_is_changed_or_refused_but_never_pa
     assert!(refused.contains("\"wan.up.loss,wan.down.loss\""), "{refused}");
     let refused = Experiment::parse(FILE).unwrap().change(Extent::Short, "draws", 5.into());
     assert!(refused.unwrap_err().contains("no [draw]"));
+}
+
+#[test]
+fn a_list_for_a_word_of_a_plain_scenario_that_takes_one_value_is_swept() {
+    let text = "duration_s = 1\nwan = { rate_mbps = 10, delay_ms = 5 }\nflow = [{ strategy = \"tack\" }]\n";
+    let list = toml::Value::Array(vec![10.into(), 40.into()]);
+    let mut scenario = experiment_or_scenario(text, "s").unwrap();
+    scenario.change(Extent::Usual, "wan.rate_mbps", list.clone()).unwrap();
+    scenario.change(Extent::Usual, "flow.0.cc", vec!["bbr", "cubic"].into()).unwrap();
+    let items = plan(&scenario, Extent::Usual, text).unwrap().items;
+    let runs: BTreeSet<String> = items
+        .iter()
+        .map(|item| format!("{:?} {:?}", item.scenario.wan, item.scenario.flow[0].cc))
+        .collect();
+    assert_eq!(runs.len(), 4, "{runs:?}");
+    // A word that takes a list has it as its value.
+    let mut scenario = experiment_or_scenario(text, "s").unwrap();
+    scenario.change(Extent::Usual, "wan.loss_at", vec![3, 9].into()).unwrap();
+    assert_eq!(plan(&scenario, Extent::Usual, text).unwrap().items.len(), 1);
 }

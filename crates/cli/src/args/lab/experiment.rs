@@ -50,7 +50,7 @@ impl StoreArgs {
 /// What is changed of a file on the command line.
 #[derive(Clone, Debug, Args)]
 pub struct ChangeArgs {
-    /// Another value of a key of the scenario, another list of a swept one, or `seeds=N`
+    /// Another value of a key, a list to sweep, or `seeds=N`
     #[arg(long, value_name = "KEY=VALUE", value_parser = parse_change)]
     pub set: Vec<(String, Value)>,
     /// Only these cases and variants

@@ -126,7 +126,7 @@ fn a_reduction_under_tack_leaves_in_flight_what_the_smaller_window_allows() {
 }
 
 #[test]
-fn a_slow_start_that_lost_an_eighth_of_its_flight_ends_with_what_arrives_though_no_queue_was_seen()
+fn a_slow_start_that_lost_a_quarter_of_its_flight_ends_with_what_arrives_though_no_queue_was_seen()
 {
     let rate = RateSample {
         delivery_rate: Some(Rate::from_mbps(40)),
@@ -149,6 +149,21 @@ fn a_slow_start_that_lost_an_eighth_of_its_flight_ends_with_what_arrives_though_
         window.on_ack(&AckSample { in_flight: 200 * MSS, ..round });
         window.cwnd()
     };
-    assert_eq!(after_losing(40 * MSS), 200 * MSS, "by chance, on a path that has room");
-    assert_eq!(after_losing(49 * MSS), 160 * MSS, "four fifths of what arrives in a round trip");
+    assert_eq!(after_losing(90 * MSS), 200 * MSS, "by chance, on a path that has room");
+    assert_eq!(after_losing(99 * MSS), 160 * MSS, "four fifths of what arrives in a round trip");
+}
+
+#[test]
+fn what_left_in_the_first_half_of_a_reduction_is_lost_to_the_same_overflow() {
+    let reduced_again = |ack_interval_ms: u64, after_ms: u64| {
+        let mut window = acknowledged_every(ack_interval_ms, 80, Pacing::Always);
+        assert_eq!(window.on_loss(&loss(LossKind::Recovery, MSS, 79 * MSS)), Answer::Reduce);
+        window.reduce(40 * MSS, &loss(LossKind::Recovery, MSS, 79 * MSS));
+        let now = Instant::from_millis(after_ms);
+        let again = LossSample { now, ..loss(LossKind::Recovery, MSS, 60 * MSS) };
+        window.on_loss(&again) == Answer::Reduce
+    };
+    assert!(!reduced_again(10, 59), "what left within 20 ms");
+    assert!(reduced_again(10, 60));
+    assert!(reduced_again(0, 40), "plain TCP, as ever");
 }

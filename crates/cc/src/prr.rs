@@ -33,7 +33,7 @@ impl Prr {
     }
 
     /// Ends with this window instead.
-    pub(crate) fn fall_to(&mut self, ssthresh: u64) {
+    pub(crate) fn end_with(&mut self, ssthresh: u64) {
         self.ssthresh = ssthresh;
     }
 

@@ -65,9 +65,10 @@ const AVOIDANCE_PACING_GAIN: f64 = 1.2;
 /// spaces, wear such a wave down; TACKs of more segments hand it on, and a short buffer has to hold `1 - 1/gain` of it.
 const TACK_PACING_GAIN: f64 = 1.0625;
 
-/// Recoveries that lose this part of their flight are those of a full path, to which as much again was sent. Chance
-/// loses less.
+/// Recoveries that lose this part of their flight, and so many segments, are those of a full path, to which as much again
+/// was sent. Chance loses less.
 const OVERSHOT_DIVISOR: u64 = 4;
+const OVERSHOT_MSS: u64 = 8;
 
 /// Until the loss of what left in the first half of a reduction is told.
 const FALLS_FOR_RTTS: f64 = 1.5;
@@ -180,7 +181,7 @@ impl CongestionWindow {
         if ack.acked_bytes > 0 {
             self.timed_out = false;
         }
-        self.fall_further(ack);
+        self.end_first_at_held(ack);
         if let Some((prr, began)) = &mut self.prr {
             if !ack.in_recovery {
                 self.prr = None;
@@ -205,10 +206,10 @@ impl CongestionWindow {
     /// paths lose. A queue of an eighth of a bdp and more shows with the first loss; behind a shorter one slow start
     /// would end above what the path holds, lose again at once and be cut twice; or far below, where late packets kept the
     /// news back until less was in flight.
-    fn fall_further(&mut self, ack: &AckSample) {
+    fn end_first_at_held(&mut self, ack: &AckSample) {
         let Some((lost, (prr, _))) = self.lost_at_first.as_mut().zip(self.prr) else { return };
         *lost = lost.saturating_add(ack.lost_bytes);
-        if *lost < prr.flight() / OVERSHOT_DIVISOR {
+        if *lost < (prr.flight() / OVERSHOT_DIVISOR).max(OVERSHOT_MSS * self.mss) {
             return;
         }
         self.lost_at_first = None;
@@ -217,7 +218,7 @@ impl CongestionWindow {
         self.ssthresh = kept.min(prr.flight()).max(MIN_SSTHRESH_MSS * self.mss);
         let target = self.ssthresh.saturating_add(self.withheld(self.ssthresh));
         if let Some((prr, _)) = &mut self.prr {
-            prr.fall_to(target);
+            prr.end_with(target);
         }
     }
 
@@ -324,10 +325,8 @@ impl CongestionWindow {
     /// and the repair at the head of what one TACK lets leave meets the queue that was full: cut twice for one overflow,
     /// flows had a tenth less where their period met that of TACKs.
     fn is_falling(&self, loss: &LossSample) -> bool {
-        let Some((_, began)) = self.prr.filter(|_| !self.acks.interval.is_zero()) else {
-            return false;
-        };
-        self.acks.srtt.is_some_and(|srtt| loss.now - began < srtt.mul_f64(FALLS_FOR_RTTS))
+        let falls = self.prr.filter(|_| self.comes_in_waves(self.ssthresh)).zip(self.acks.srtt);
+        falls.is_some_and(|((_, began), srtt)| loss.now - began < srtt.mul_f64(FALLS_FOR_RTTS))
     }
 
     /// NewReno's reduction [RFC 5681 §3.1 Eq. 4].
@@ -396,9 +395,14 @@ impl CongestionWindow {
         true
     }
 
+    /// Each acknowledgment lets several segments of a window `cwnd` leave.
+    fn comes_in_waves(&self, cwnd: u64) -> bool {
+        self.acks.of(cwnd, self.mss) > self.mss
+    }
+
     pub(crate) fn pacing_gain(&self) -> f64 {
         let deep = self.acks.srtt.is_some_and(|srtt| self.arrivals.is_deep(srtt));
-        let waves = self.acks.of(self.cwnd, self.mss) > self.mss && !deep && !self.in_slow_start();
+        let waves = self.comes_in_waves(self.cwnd) && !deep && !self.in_slow_start();
         let avoidance = if waves { TACK_PACING_GAIN } else { AVOIDANCE_PACING_GAIN };
         if self.cwnd < self.ssthresh / 2 { SLOW_START_PACING_GAIN } else { avoidance }
     }

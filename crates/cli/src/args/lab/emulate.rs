@@ -11,7 +11,7 @@ use tack_units::Rate;
 
 use super::parse_time;
 use crate::demo::{parse_preset, parse_standard};
-use crate::exit::{ExitCode, Failure};
+use crate::exit::Failure;
 use crate::units::parse_bytes;
 use crate::units::{parse_rate, parse_share};
 
@@ -165,10 +165,8 @@ impl EmulateArgs {
     /// The scenario cannot be read, or stands for more than one path.
     pub fn path(&self) -> Result<EmulatedPath, Failure> {
         let Some(file) = &self.scenario else { return Ok(self.knobs.path()) };
-        let told = |e: String| format!("{}: {e}", file.display());
-        let wrong = |e: String| Failure::usage(told(e));
-        let unread = |e: std::io::Error| Failure::new(ExitCode::Failed, told(e.to_string()));
-        let text = std::fs::read_to_string(file).map_err(unread)?;
+        let wrong = |e: String| Failure::usage(format!("{}: {e}", file.display()));
+        let text = std::fs::read_to_string(file).map_err(|e| wrong(e.to_string()))?;
         let scenario = Scenario::parse(&text).map_err(|e| {
             wrong(match e.key.as_str() {
                 "sweep" => {

@@ -40,6 +40,17 @@ fn acknowledged_every(interval_ms: u64, segments: u64, pacing: Pacing) -> Conges
     window
 }
 
+/// Five megabytes per second arrive: 200 000 bytes in a round trip.
+fn arriving() -> RateSample {
+    RateSample {
+        delivery_rate: Some(Rate::from_mbps(40)),
+        app_limited: false,
+        source: RateSource::Receiver,
+        prior_delivered: 0,
+        interval: Duration::ZERO,
+    }
+}
+
 #[test]
 fn what_waits_for_the_next_tack_does_not_count_against_the_window() {
     let allowed =
@@ -72,15 +83,7 @@ fn the_allowance_is_no_part_of_what_grows_falls_or_sets_the_rate() {
 fn slow_start_goes_no_further_than_arrivals_show_room_for() {
     let mut window = CongestionWindow::new(&Config::new(1_000));
     let rtt = Some(SRTT);
-    // Five megabytes per second arrive: 200 000 bytes in 40 ms.
-    let rate = RateSample {
-        delivery_rate: Some(Rate::from_mbps(40)),
-        app_limited: false,
-        source: RateSource::Receiver,
-        prior_delivered: 0,
-        interval: Duration::ZERO,
-    };
-    let round = AckSample { rate: Some(rate), rtt, srtt: rtt, rtt_min: rtt, ..ack() };
+    let round = AckSample { rate: Some(arriving()), rtt, srtt: rtt, rtt_min: rtt, ..ack() };
     for n in 0..20u64 {
         let now = Instant::from_millis(40 * n);
         let acked = window.on_ack(&AckSample { now, acked_bytes: window.cwnd(), ..round });
@@ -128,16 +131,9 @@ fn a_reduction_under_tack_leaves_in_flight_what_the_smaller_window_allows() {
 #[test]
 fn a_slow_start_that_lost_a_quarter_of_its_flight_ends_with_what_arrives_though_no_queue_was_seen()
 {
-    let rate = RateSample {
-        delivery_rate: Some(Rate::from_mbps(40)),
-        app_limited: false,
-        source: RateSource::Receiver,
-        prior_delivered: 0,
-        interval: Duration::ZERO,
-    };
     let rtt = Some(SRTT);
-    let round = AckSample { rate: Some(rate), rtt, srtt: rtt, rtt_min: rtt, ..ack() };
-    // 200 000 bytes arrive in a round trip; as much again was sent, and half of all is left.
+    let round = AckSample { rate: Some(arriving()), rtt, srtt: rtt, rtt_min: rtt, ..ack() };
+    // As much again was sent as arrives, and half of all is left.
     let after_losing = |bytes: u64| {
         let mut window = CongestionWindow::new(&Config::new(1_000));
         window.on_ack(&round);

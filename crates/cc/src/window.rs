@@ -216,7 +216,7 @@ impl CongestionWindow {
         let held = self.acks.srtt.and_then(|srtt| self.arrivals.held(srtt));
         let Some(kept) = held.map(Held::kept) else { return };
         self.ssthresh = kept.min(prr.flight()).max(MIN_SSTHRESH_MSS * self.mss);
-        let target = self.ssthresh.saturating_add(self.withheld(self.ssthresh));
+        let target = self.recovery_target();
         if let Some((prr, _)) = &mut self.prr {
             prr.end_with(target);
         }
@@ -283,6 +283,11 @@ impl CongestionWindow {
         let left = loss.in_flight.saturating_add(loss.lost_bytes);
         let flight = if self.cwnd_limited { self.cwnd } else { self.arrivals.flight_behind(left) };
         self.cwnd.min(flight).min(seen.unwrap_or(u64::MAX))
+    }
+
+    /// What a recovery is to leave in flight, as the sender counts it.
+    fn recovery_target(&self) -> u64 {
+        self.ssthresh.saturating_add(self.withheld(self.ssthresh))
     }
 
     /// This loss ends the first slow start.
@@ -366,7 +371,7 @@ impl CongestionWindow {
         match loss.kind {
             LossKind::Recovery => {
                 let flight = loss.in_flight.saturating_add(loss.lost_bytes);
-                let target = self.ssthresh.saturating_add(self.withheld(self.ssthresh));
+                let target = self.recovery_target();
                 self.prr = Some((Prr::new(target, flight), loss.now));
                 // One segment may leave at once: the retransmission [RFC 9937 §6].
                 self.set_cwnd(loss.in_flight.saturating_add(self.mss));

@@ -155,9 +155,8 @@ impl<L: Records> Sender<L> {
             self.return_path.on_sample(sample, queued.unwrap_or_default());
             (acked.rtt, acked.queued) = (Some(sample), queued);
         }
-        let missing = !(tack.holes.is_empty() && tack.holes_complete);
         let oldest = receipts.oldest;
-        self.undo_timeout(News { largest: Some(largest), oldest, missing }, &mut acked, now);
+        self.undo_timeout(News { largest: Some(largest), oldest }, &mut acked, now);
         let (guard, lost) = (self.guard(), Cell::new(None));
         for hole in holes.into_iter().filter(|hole| hole.start < tack.settled_below) {
             let allows = |s: &Segment| guard.judges(s, &lost, now);
@@ -268,9 +267,7 @@ impl<L: Records> Sender<L> {
     /// A cumulative acknowledgment, without a TACK's word on what lies beyond it.
     fn acknowledge(&mut self, cum_ack: u64, acked: &mut Acked, now: Instant) -> Receipts {
         let receipts = self.sent.acknowledge(cum_ack, None);
-        let missing = self.recovery.reaches_beyond(cum_ack);
-        let news = News { largest: None, oldest: receipts.oldest, missing };
-        self.undo_timeout(news, acked, now);
+        self.undo_timeout(News { largest: None, oldest: receipts.oldest }, acked, now);
         receipts
     }
 
@@ -308,6 +305,7 @@ impl<L: Records> Sender<L> {
         let repacked = self.count_repacked();
         self.recovery.on_acknowledged_but(&repacked, self.sent.una());
         if acked.lost_bytes > 0 {
+            self.tail_probe.cancel();
             acked.recovery_started = self.recovery.on_lost(self.sent.nxt(), now);
             if acked.recovery_started {
                 self.recovery.on_repacked(&repacked);

@@ -5,11 +5,13 @@
 //! TACK whose largest PKT.SEQ is below the retransmission's, so an earlier transmission arrived.
 //! An episode whose retransmissions were all needless was spurious, also when the last proof comes after
 //! its end: a packet may be late by many round trips of a short path. So was a timeout when the first
-//! TACK with news after it shows that no packet sent after the timeout has arrived, or misses
-//! nothing and brings what was sent before the timeout and not since (the idea of F-RTO [RFC 5682]
-//! and Eifel [RFC 3522]). The second case includes the loss of the one segment that the timeout
-//! repaired, when everything behind it had arrived and only the TACKs were lost: the path of the
-//! data has shown one loss then, not silence.
+//! news after it is of what was sent before it and not since, or shows that nothing sent since has arrived
+//! (the idea of F-RTO [RFC 5682] and Eifel [RFC 3522]): the path of the data was not silent, its feedback
+//! was. What is still missing then is lost as anything else is, and opens an episode of its own. Where
+//! a path is gone for a second, half of the flight may have arrived before, as no TACK could tell.
+//!
+//! Deviation: [RFC 5682 §3.1] waits for a second acknowledgment, since the first may be of the repair; PKT.SEQ tells
+//! them apart.
 //!
 //! Deviation: an episode also closes when nothing more was lost for six round trips. TCP's lasts until all is
 //! repaired, which takes one or two of them as a rule; after a fade of seconds there may be more to repair than a
@@ -44,15 +46,13 @@ pub(super) struct Undone {
     pub(super) in_vain: bool,
 }
 
-/// What a TACK that brought news says about a timeout before it.
+/// What feedback that brought news says about a timeout before it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct News {
     /// Largest PKT.SEQ that the peer has received; `None`: it does not say.
     pub(super) largest: Option<u64>,
     /// Oldest PKT.SEQ among what is newly known to have arrived.
     pub(super) oldest: Option<u64>,
-    /// The peer misses something below the highest byte it has.
-    pub(super) missing: bool,
 }
 
 /// Round trips without a loss after which an episode is over, repaired or not.
@@ -149,24 +149,16 @@ impl Recovery {
         spurious
     }
 
-    /// Feedback brought news. Returns what it undoes of a timeout that this proves needless. A cumulative
-    /// acknowledgment of what was sent before it, with more missing, decides nothing yet: the next TACK does.
+    /// Feedback brought news. Returns what it undoes of a timeout that this proves needless.
     pub(super) fn on_news(&mut self, news: News) -> Option<Undone> {
-        let since = self.undo.as_ref()?.next_pkt_seq;
-        let none_since = news.largest.is_some_and(|largest| largest < since);
+        let undo = self.undo.take()?;
+        let since = undo.next_pkt_seq;
+        let in_vain = news.largest.is_some_and(|largest| largest < since);
         let before = news.oldest.is_some_and(|p| p < since);
-        let all_before = !news.missing && before;
-        let decided = news.largest.is_some() || !news.missing || !before;
-        let undo = self.undo.take_if(|_| decided)?;
-        (none_since || all_before).then(|| {
+        (in_vain || before).then(|| {
             (self.until, self.unrepaired) = (None, 0);
-            Undone { lost_before: undo.lost_before, in_vain: none_since }
+            Undone { lost_before: undo.lost_before, in_vain }
         })
-    }
-
-    /// Something that was outstanding at the last timeout lies beyond `cum_ack`.
-    pub(super) fn reaches_beyond(&self, cum_ack: u64) -> bool {
-        self.until.is_some_and(|until| cum_ack < until)
     }
 
     /// As [`Self::on_acknowledged`], with these packets `lost`: where all are the episode's own, it is not over before
@@ -262,7 +254,7 @@ mod tests {
             l.insert(3..4);
             l
         };
-        let news = |largest, oldest, missing| News { largest: Some(largest), oldest, missing };
+        let news = |largest, oldest| News { largest: Some(largest), oldest };
         let mut r = Recovery::default();
         let mut after_timeout = |news| {
             r.on_timeout(1_000, 50, lost.clone(), NOW);
@@ -272,27 +264,13 @@ mod tests {
             undone
         };
         let undone = |in_vain| Some(Undone { lost_before: lost.clone(), in_vain });
-        assert_eq!(after_timeout(news(49, None, true)), undone(true));
-        assert_eq!(after_timeout(news(50, Some(49), false)), undone(false));
-        assert_eq!(after_timeout(news(50, Some(49), true)), None);
-        assert_eq!(after_timeout(news(50, Some(50), false)), None);
-        assert_eq!(after_timeout(news(50, None, false)), None);
-    }
-
-    #[test]
-    fn a_cumulative_acknowledgment_of_some_leaves_a_timeout_to_the_next_tack() {
-        let some = News { largest: None, oldest: Some(40), missing: true };
-        for (largest, needless) in [(49, true), (50, false)] {
-            let mut r = Recovery::default();
-            r.on_timeout(1_000, 50, Ranges::new(), NOW);
-            assert_eq!(r.on_news(some), None);
-            let tack = News { largest: Some(largest), oldest: Some(45), missing: true };
-            assert_eq!(r.on_news(tack).is_some(), needless, "{largest}");
-        }
-        let mut r = Recovery::default();
-        r.on_timeout(1_000, 50, Ranges::new(), NOW);
-        assert_eq!(r.on_news(News { oldest: Some(50), ..some }), None, "the repair has arrived");
-        assert_eq!(r.on_news(News { largest: Some(49), ..some }), None, "decided");
+        assert_eq!(after_timeout(news(49, None)), undone(true));
+        assert_eq!(after_timeout(news(50, Some(49))), undone(false));
+        assert_eq!(after_timeout(news(50, Some(50))), None);
+        assert_eq!(after_timeout(news(50, None)), None);
+        let cumulative = |oldest| News { largest: None, oldest: Some(oldest) };
+        assert_eq!(after_timeout(cumulative(40)), undone(false));
+        assert_eq!(after_timeout(cumulative(50)), None, "the repair has arrived");
     }
 
     #[test]
@@ -302,9 +280,9 @@ mod tests {
         let mut all = Ranges::new();
         all.insert(0..1_000);
         r.on_timeout(1_000, 51, all, NOW);
-        let of_the_probe = News { largest: None, oldest: Some(50), missing: false };
+        let of_the_probe = News { largest: None, oldest: Some(50) };
         assert_eq!(r.on_news(of_the_probe), None, "sent since, and nothing before has arrived");
-        let of_before = News { largest: None, oldest: Some(49), missing: false };
+        let of_before = News { largest: None, oldest: Some(49) };
         assert_eq!(r.on_news(of_before), None, "decided once");
         let mut r = Recovery::default();
         r.on_timeout(1_000, 50, Ranges::new(), NOW);

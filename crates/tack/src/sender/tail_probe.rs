@@ -3,7 +3,8 @@
 //! When the last packet before a pause is lost, nothing behind it shows a hole: the probe repairs it,
 //! and all is acknowledged. It was congestion all the same, and a sender that does not learn of it
 //! loses the end of each response, at one probe's wait every time. Here the receiver's count of
-//! duplicates tells: of original and probe both arrived, or one was lost.
+//! duplicates tells: of original and probe both arrived, or one was lost. A loss that somebody reports is
+//! answered by that: where a flight was lost, the probe's arrival is what shows it, and is no second loss.
 
 use core::ops::Range;
 
@@ -45,7 +46,7 @@ impl TailProbe {
         (self.asked, self.probe) = (Some(tack), None);
     }
 
-    /// All that is outstanding is taken for lost.
+    /// All that is outstanding is taken for lost, or something of it is reported to be.
     pub(super) fn cancel(&mut self) {
         (self.asked, self.probe) = (None, None);
     }

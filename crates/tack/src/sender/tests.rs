@@ -169,6 +169,45 @@ fn a_probe_comes_first_and_then_everything_is_lost() {
     assert_eq!(all, [(0, true), (1_500, true), (3_000, true)]);
 }
 
+/// `segments` are outstanding, and the last has left again as a probe.
+fn probed(segments: u64) -> (Sender, Instant) {
+    let mut s = sender(segments);
+    let now = s.deadline().unwrap();
+    assert_eq!(s.on_timeout(now), Some(Timeout::Probe));
+    assert_eq!(s.on_sent((segments - 1) * MSS..segments * MSS, now), segments + 1);
+    (s, now)
+}
+
+#[test]
+fn a_probe_that_brought_the_news_of_a_loss_has_not_repaired_one_that_nobody_tells() {
+    let (mut s, probed_at) = probed(9);
+    let now = probed_at + ms(40);
+    let acked = s.on_iack(&loss(3 * MSS, 3, 10), now);
+    assert_eq!((acked.lost_bytes, acked.recovery_started), (5 * MSS, true));
+    while let Some(lost) = s.next_lost(now) {
+        s.on_sent(lost.start..lost.start + MSS, now);
+    }
+    let acked = s.on_tack(&tack(1, 9 * MSS, 15), 0, now + ms(40));
+    assert_eq!((acked.lost_bytes, acked.recovery_started), (0, false));
+    assert!(!s.in_recovery());
+}
+
+#[test]
+fn news_of_what_arrived_before_a_timeout_undoes_it_and_the_rest_is_lost_as_anything_else_is() {
+    let (mut s, _) = probed(9);
+    let rto_at = s.deadline().unwrap();
+    assert_eq!(s.on_timeout(rto_at), Some(Timeout::Rto));
+    assert_eq!(s.on_sent(0..MSS, rto_at), 11);
+    // Four had arrived, and nobody heard of it.
+    let now = rto_at + ms(40);
+    let acked =
+        s.on_iack(&Iack { cum_ack: 4 * MSS, window: 1 << 20, reason: IackReason::Window }, now);
+    assert!(acked.spurious && !s.in_recovery());
+    assert_eq!((s.in_flight(), s.lost_bytes()), (5 * MSS, 0));
+    let acked = s.on_iack(&loss(4 * MSS, 4, 11), now);
+    assert_eq!((acked.lost_bytes, acked.recovery_started), (5 * MSS, true));
+}
+
 #[test]
 fn what_the_receiver_waited_for_in_vain_is_probed_for_at_once() {
     // The last left at 10 ms; the TACK at 80 ms covers the first, which arrived 40 ms before it left.

@@ -30,8 +30,9 @@
 //! leave a queue for the path's rate, and they fill it; and a round that loses 2 % shows whether Startup has filled the pipe
 //! also where the application holds rates down: responses of twenty packets have no six bursts of loss.
 //!
-//! Deviation: of the cwnd in loss recovery only the draft's subtraction of what was lost is here;
-//! PRR and the restoring of what it took are for windows that fall by loss, and this one does not.
+//! Deviation: of the cwnd in loss recovery only the draft's subtraction of what was lost is here, and the return to
+//! what it was before a timeout that proves needless; PRR and the restoring of what it took are for windows that fall by
+//! loss, and this one does not.
 
 mod bounds;
 mod cycle;
@@ -75,8 +76,10 @@ pub struct Bbr3 {
     /// By cycles.
     max_bw: WindowedMax<Rate>,
     cwnd: u64,
-    /// To return to after ProbeRTT or a timeout.
+    /// To return to after ProbeRTT.
     saved_cwnd: u64,
+    /// The window at the first timeout of the recovery under way, in bytes; zero if there was none.
+    before_timeout: u64,
     pacing_rate: Option<Rate>,
     srtt: Option<Duration>,
     by_receiver: bool,
@@ -126,6 +129,7 @@ impl Bbr3 {
             max_bw: WindowedMax::new(FILTER_CYCLES),
             cwnd: config.initial_window,
             saved_cwnd: 0,
+            before_timeout: 0,
             pacing_rate: None,
             srtt: None,
             by_receiver: false,
@@ -431,6 +435,9 @@ impl Controller for Bbr3 {
             self.idle_restart = false;
         }
         self.bounds.end_ack(news.round_started);
+        if !ack.in_recovery {
+            self.before_timeout = 0;
+        }
         self.update_window(ack);
         self.update_pacing();
     }
@@ -439,12 +446,14 @@ impl Controller for Bbr3 {
         match loss.kind {
             LossKind::Timeout => {
                 self.full_pipe.forget_plateau();
+                self.before_timeout = self.before_timeout.max(self.cwnd);
                 let flight = loss.in_flight.saturating_add(self.mss());
                 self.cwnd = flight.min(self.cwnd);
             }
             LossKind::Spurious => {
                 self.full_pipe.forget_plateau();
                 self.bounds.forget_shortterm();
+                self.cwnd = self.cwnd.max(core::mem::take(&mut self.before_timeout));
             }
             LossKind::Recovery | LossKind::CongestionExperienced => {}
         }

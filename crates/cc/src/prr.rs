@@ -12,6 +12,9 @@
 //! trip exactly `ssthresh` is in flight. When losses took more than the cut asked for, the window
 //! is rebuilt: by what was delivered, and by one MSS more per acknowledgment that tells of no
 //! further loss (reduction bounds PRR-CRB and PRR-SSRB).
+//!
+//! Deviation: by one MSS whatever it covers in [RFC 9937 §6.2]. Plain TCP acknowledges each segment then; a TACK
+//! counts for all that it covers, or a window that was lost whole would come back by a segment per TACK.
 
 /// The reduction of one recovery episode. All quantities in bytes.
 #[derive(Clone, Copy, Debug)]
@@ -56,9 +59,9 @@ impl Prr {
         self.delivered = self.delivered.saturating_add(gone);
     }
 
-    /// Window after an acknowledgment that left `in_flight` bytes outstanding. `safe`: it told of
-    /// progress and of no further loss.
-    pub(crate) fn on_ack(&mut self, delivered: u64, in_flight: u64, safe: bool, mss: u64) -> u64 {
+    /// Window after an acknowledgment that left `in_flight` bytes outstanding. `more`: by which the window may be rebuilt
+    /// beyond what it delivered; none unless it told of progress and of no further loss.
+    pub(crate) fn on_ack(&mut self, delivered: u64, in_flight: u64, more: u64, mss: u64) -> u64 {
         self.delivered = self.delivered.saturating_add(delivered);
         let mut send = if in_flight > self.ssthresh {
             let due = u128::from(self.delivered) * u128::from(self.ssthresh);
@@ -66,8 +69,7 @@ impl Prr {
             u64::try_from(due).unwrap_or(u64::MAX).saturating_sub(self.out)
         } else {
             let rebuilt = self.delivered.saturating_sub(self.out).max(delivered);
-            let grown = rebuilt.saturating_add(if safe { mss } else { 0 });
-            grown.min(self.ssthresh - in_flight)
+            rebuilt.saturating_add(more).min(self.ssthresh - in_flight)
         };
         // The first retransmission leaves at once. Less than a segment would not leave at all and
         // wait for the next acknowledgment, so "nothing to send" [RFC 9937 §6.2] is "not a segment".
@@ -96,7 +98,7 @@ mod tests {
         let mut sent = Vec::new();
         for _ in 0..(flight - lost) / MSS {
             in_flight -= MSS;
-            let window = prr.on_ack(MSS, in_flight, true, MSS);
+            let window = prr.on_ack(MSS, in_flight, MSS, MSS);
             let burst = (window.saturating_sub(in_flight)) / MSS * MSS;
             prr.on_sent(burst);
             in_flight += burst;
@@ -127,17 +129,29 @@ mod tests {
     fn further_loss_withholds_the_extra_segment() {
         let mut prr = Prr::new(50 * MSS, 100 * MSS);
         prr.on_sent(MSS);
-        assert_eq!(prr.on_ack(MSS, 20 * MSS, false, MSS), 21 * MSS);
+        assert_eq!(prr.on_ack(MSS, 20 * MSS, 0, MSS), 21 * MSS);
         prr.on_sent(MSS);
-        assert_eq!(prr.on_ack(MSS, 20 * MSS, true, MSS), 22 * MSS);
+        assert_eq!(prr.on_ack(MSS, 20 * MSS, MSS, MSS), 22 * MSS);
     }
 
     #[test]
     fn the_first_retransmission_leaves_on_the_acknowledgment_that_began_recovery() {
         let mut prr = Prr::new(5 * MSS, 10 * MSS);
-        assert_eq!(prr.on_ack(MSS, 8 * MSS, true, MSS), 9 * MSS, "half a segment is due");
+        assert_eq!(prr.on_ack(MSS, 8 * MSS, MSS, MSS), 9 * MSS, "half a segment is due");
         prr.on_sent(MSS);
-        assert_eq!(prr.on_ack(MSS, 8 * MSS, true, MSS), 8 * MSS, "one of two delivered has left");
+        assert_eq!(prr.on_ack(MSS, 8 * MSS, MSS, MSS), 8 * MSS, "one of two delivered has left");
+    }
+
+    #[test]
+    fn a_window_of_which_all_was_lost_doubles_with_each_round_trip_that_delivers_it() {
+        let mut prr = Prr::new(70 * MSS, 100 * MSS);
+        prr.on_sent(MSS);
+        for doubled in [2, 4, 8, 16, 32, 64, 70] {
+            let delivered = doubled / 2 * MSS;
+            let window = prr.on_ack(delivered, 0, delivered, MSS);
+            assert_eq!(window, doubled * MSS);
+            prr.on_sent(window);
+        }
     }
 
     #[test]
@@ -146,15 +160,15 @@ mod tests {
         let mut prr = Prr::new(70 * MSS, 20 * MSS);
         prr.count_into_flight(MSS);
         prr.count_from(100 * MSS);
-        assert_eq!(prr.on_ack(MSS, 0, true, MSS), 70 * MSS);
+        assert_eq!(prr.on_ack(MSS, 0, MSS, MSS), 70 * MSS);
     }
 
     #[test]
     fn an_empty_or_enormous_flight_is_no_trouble() {
-        assert_eq!(Prr::new(0, 0).on_ack(0, 0, true, MSS), MSS);
+        assert_eq!(Prr::new(0, 0).on_ack(0, 0, MSS, MSS), MSS);
         let mut prr = Prr::new(u64::MAX, u64::MAX);
         prr.count_into_flight(u64::MAX);
         prr.on_sent(u64::MAX);
-        assert_eq!(prr.on_ack(u64::MAX, u64::MAX, true, u64::MAX), u64::MAX);
+        assert_eq!(prr.on_ack(u64::MAX, u64::MAX, u64::MAX, u64::MAX), u64::MAX);
     }
 }

@@ -182,24 +182,38 @@ impl CongestionWindow {
             self.timed_out = false;
         }
         self.end_first_at_held(ack);
-        if let Some((prr, began)) = &mut self.prr {
+        if let Some((mut prr, began)) = self.prr {
             if !ack.in_recovery {
                 self.prr = None;
                 self.set_cwnd(self.ssthresh);
                 return 0;
             }
-            if *began == ack.now {
+            if began == ack.now {
                 prr.count_into_flight(ack.acked_bytes);
-                if !ack.cwnd_limited {
-                    prr.count_from(self.arrivals.flight_behind(prr.flight()));
-                }
+                prr.count_from(self.flight_before(prr.flight(), ack));
             }
             let safe = ack.acked_bytes > 0 && ack.lost_bytes == 0;
-            let window = prr.on_ack(ack.acked_bytes, ack.in_flight, safe, self.mss);
+            let covered = if ack.ack_interval.is_zero() { 0 } else { ack.acked_bytes };
+            let more = if safe { covered.max(self.mss) } else { 0 };
+            let window = prr.on_ack(ack.acked_bytes, ack.in_flight, more, self.mss);
+            self.prr = Some((prr, began));
             self.set_cwnd(window);
             return 0;
         }
         if ack.cwnd_limited && !self.is_held_by(ack) { ack.acked_bytes } else { 0 }
+    }
+
+    /// What was in flight before the loss that began recovery, `left` of it when that was told.
+    ///
+    /// Deviation: in [RFC 9937 §6] `left`. Under TACK, of a flow that its window limits, that window: where TACKs were
+    /// lost as well, half of it may have arrived, and nothing left for that.
+    fn flight_before(&self, left: u64, ack: &AckSample) -> u64 {
+        let cwnd = self.undo.filter(|_| !ack.ack_interval.is_zero()).map(|undo| undo.cwnd);
+        match cwnd {
+            _ if !ack.cwnd_limited => self.arrivals.flight_behind(left),
+            Some(cwnd) => cwnd.saturating_add(self.withheld(cwnd)),
+            None => left,
+        }
     }
 
     /// Ends the recovery after the first slow start with [what the path holds](Held::kept), once as much is lost as full

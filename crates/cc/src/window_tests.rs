@@ -163,3 +163,17 @@ fn what_left_in_the_first_half_of_a_reduction_is_lost_to_the_same_overflow() {
     assert!(reduced_again(10, 60));
     assert!(reduced_again(0, 40), "plain TCP, as ever");
 }
+
+#[test]
+fn where_tacks_were_lost_as_well_repairs_leave_for_all_that_had_arrived() {
+    // Of 99 segments that may be in flight 60 were acknowledged with the news that 39 are lost.
+    let allowed_at_once = |interval_ms| {
+        let mut window = acknowledged_every(interval_ms, 80, Pacing::Always);
+        window.reduce(40 * MSS, &loss(LossKind::Recovery, 39 * MSS, 0));
+        let ack_interval = Duration::from_millis(interval_ms);
+        window.on_ack(&AckSample { in_recovery: true, ack_interval, ..ack() });
+        window.window() / MSS
+    };
+    assert_eq!(allowed_at_once(10), 49, "40 * (1 + 1/4) - 1");
+    assert_eq!(allowed_at_once(0), 1, "plain TCP [RFC 9937]");
+}

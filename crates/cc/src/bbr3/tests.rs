@@ -46,3 +46,18 @@ fn startup_ends_where_each_burst_of_a_dialogue_overflows() {
     );
     assert_eq!(dialogue(RateSource::Sender, 2).state, State::Startup, "as the draft has it");
 }
+
+#[test]
+fn a_timeout_that_proves_needless_gives_the_window_back_and_another_does_not() {
+    let loss = |kind| LossSample { now: Instant::ZERO, kind, lost_bytes: 0, in_flight: 0 };
+    for (in_recovery, returns) in [(true, true), (false, false)] {
+        let mut bbr3 = dialogue(RateSource::Receiver, 0);
+        let before = bbr3.window();
+        bbr3.on_loss(&loss(LossKind::Timeout));
+        bbr3.on_loss(&loss(LossKind::Timeout));
+        bbr3.on_ack(&AckSample { in_recovery, ..ack() });
+        assert!(bbr3.window() <= 4_000);
+        bbr3.on_loss(&loss(LossKind::Spurious));
+        assert_eq!(bbr3.window() == before, returns);
+    }
+}

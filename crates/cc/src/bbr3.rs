@@ -25,7 +25,8 @@
 //!
 //! Deviation: all that one acknowledgment declares lost counts as one packet that left when the
 //! newest of it did. ECN, which the draft leaves open, is ignored. With a receiver that measures
-//! rates (TACK) `bdp / (RTT * f)` comes on top of `cwnd`, for what waits for the next TACK [TON §VI-D]; a rate is no more
+//! rates (TACK) `bdp / (RTT * f)` comes on top of `cwnd`, for what waits for the next TACK [TON §VI-D], on top of
+//! `inflight_shortterm`, and half of it on top of `inflight_longterm`; a rate is no more
 //! than what a round trip [`delivered`](crate::delivered), or each of several flows takes the burst in which its packets
 //! leave a queue for the path's rate, and they fill it; and a round that loses 2 % shows whether Startup has filled the pipe
 //! also where the application holds rates down: responses of twenty packets have no six bursts of loss.
@@ -37,6 +38,7 @@
 mod bounds;
 mod cycle;
 mod learn;
+mod window;
 
 use core::time::Duration;
 
@@ -340,50 +342,6 @@ impl Bbr3 {
         } else {
             self.state = State::Startup;
         }
-    }
-
-    fn probe_rtt_cwnd(&self) -> u64 {
-        let half = self.bdp(self.bandwidth(), PROBE_RTT_CWND_GAIN);
-        half.unwrap_or(0).max(self.min_cwnd())
-    }
-
-    fn update_window(&mut self, ack: &AckSample) {
-        self.cwnd = self.cwnd.saturating_sub(ack.lost_bytes).max(self.mss());
-        if ack.acked_bytes > 0 {
-            // Of the round trip as it is: intervals grow with it.
-            let part = self
-                .srtt
-                .filter(|_| self.by_receiver)
-                .map_or(0.0, |srtt| self.ack_interval.as_secs_f64() / srtt.as_secs_f64().max(1e-9));
-            let waits = self.bdp(self.bandwidth(), part).unwrap_or(0);
-            let most = self
-                .inflight(self.cwnd_gain())
-                .saturating_add(self.max_bw.get().map_or(0, |bw| self.extra_acked.allowance(bw)))
-                .saturating_add(waits);
-            let grown = self.cwnd.saturating_add(ack.acked_bytes);
-            self.cwnd = if self.full_pipe.reached() {
-                grown.min(most)
-            } else if self.cwnd < most
-                || self.delivered < self.config.initial_window.saturating_mul(2)
-            {
-                grown
-            } else {
-                self.cwnd
-            };
-            self.cwnd = self.cwnd.max(self.min_cwnd());
-        }
-        if self.state == State::ProbeRtt {
-            self.cwnd = self.cwnd.min(self.probe_rtt_cwnd());
-        }
-        let cruising = self.state == State::ProbeRtt
-            || (self.state == State::ProbeBw && self.cycle.phase() == Phase::Cruise);
-        let longterm = match self.state {
-            _ if cruising => self.bounds.with_headroom(self.mss(), self.min_cwnd()),
-            State::ProbeBw => self.bounds.inflight_longterm(),
-            _ => u64::MAX,
-        };
-        let most = longterm.min(self.bounds.inflight_shortterm()).max(self.min_cwnd());
-        self.cwnd = self.cwnd.min(most);
     }
 
     fn update_pacing(&mut self) {

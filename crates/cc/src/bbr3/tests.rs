@@ -61,3 +61,17 @@ fn a_timeout_that_proves_needless_gives_the_window_back_and_another_does_not() {
         assert_eq!(bbr3.window() == before, returns);
     }
 }
+
+#[test]
+fn what_waits_for_the_next_tack_is_no_part_of_what_loss_has_bounded() {
+    // 50 kB of bdp, a quarter of it waits.
+    let bounded = |source| {
+        let mut bbr3 = dialogue(source, 0);
+        bbr3.state = State::ProbeBw;
+        bbr3.bounds.bound_startup(20_000);
+        bbr3.cwnd = 100_000;
+        bbr3.update_window(&ack());
+        bbr3.window()
+    };
+    assert_eq!(bounded(RateSource::Receiver) - bounded(RateSource::Sender), 12_500 / 2);
+}

@@ -155,8 +155,10 @@ impl<L: Records> Sender<L> {
             self.return_path.on_sample(sample, queued.unwrap_or_default());
             (acked.rtt, acked.queued) = (Some(sample), queued);
         }
-        let oldest = receipts.oldest;
-        self.undo_timeout(News { largest: Some(largest), oldest }, &mut acked, now);
+        self.undo_timeout(Some(largest), receipts.oldest, &mut acked, now);
+        if let Some(below) = self.recovery.lost_below(largest) {
+            acked.lost_bytes += self.sent.lose_packets(0..below, |_| true);
+        }
         let (guard, lost) = (self.guard(), Cell::new(None));
         for hole in holes.into_iter().filter(|hole| hole.start < tack.settled_below) {
             let allows = |s: &Segment| guard.judges(s, &lost, now);
@@ -208,17 +210,29 @@ impl<L: Records> Sender<L> {
         }
     }
 
-    /// The first news after a timeout may prove it needless.
-    fn undo_timeout(&mut self, news: News, acked: &mut Acked, now: Instant) {
-        if self.sent.delivered() <= self.delivered {
+    /// The first news after a timeout, of packet `oldest` and others, may prove it needless; the peer has `largest`.
+    fn undo_timeout(
+        &mut self,
+        largest: Option<u64>,
+        oldest: Option<u64>,
+        acked: &mut Acked,
+        now: Instant,
+    ) {
+        let delivered = self.sent.delivered();
+        if delivered <= self.delivered {
             return;
         }
-        if let Some(undone) = self.recovery.on_news(news) {
-            self.sent.restore_lost(&undone.lost_before);
-            if undone.in_vain {
-                self.timer.on_needless(now);
-            }
-            acked.spurious = true;
+        let Some(undone) = self.recovery.on_news(News { largest, oldest, delivered }) else {
+            return;
+        };
+        acked.spurious = true;
+        self.sent.restore_lost(&undone.lost_before);
+        if undone.in_vain {
+            self.timer.on_needless(now);
+        } else {
+            // Packets that are retired are not restored, and nobody tells their loss once more.
+            let restored = self.sent.in_flight() + self.sent.lost_bytes();
+            acked.lost_bytes += undone.missing.saturating_sub(restored);
         }
     }
 
@@ -267,7 +281,7 @@ impl<L: Records> Sender<L> {
     /// A cumulative acknowledgment, without a TACK's word on what lies beyond it.
     fn acknowledge(&mut self, cum_ack: u64, acked: &mut Acked, now: Instant) -> Receipts {
         let receipts = self.sent.acknowledge(cum_ack, None);
-        self.undo_timeout(News { largest: None, oldest: receipts.oldest }, acked, now);
+        self.undo_timeout(None, receipts.oldest, acked, now);
         receipts
     }
 
@@ -419,9 +433,10 @@ impl<L: Records> Sender<L> {
         } else {
             self.tail_probe.cancel();
             self.app_limited.on_pause(self.sent.next_pkt_seq());
+            let whole = self.sent.delivered() + self.sent.in_flight() + self.sent.lost_bytes();
             let lost_before = self.sent.lose_everything();
             let (nxt, next_pkt_seq) = (self.sent.nxt(), self.sent.next_pkt_seq());
-            self.recovery.on_timeout(nxt, next_pkt_seq, lost_before, now);
+            self.recovery.on_timeout(nxt, next_pkt_seq, lost_before, whole, now);
             self.count_repacked();
             self.fill_timer(now);
         }

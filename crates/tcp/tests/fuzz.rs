@@ -27,3 +27,10 @@ fn mutated_input_breaks_no_promise() {
         input
     });
 }
+
+/// A report that lists few of a thousand holes undid each timeout: a segment per timeout, for ever.
+#[test]
+fn a_timeout_amid_thousands_of_holes_is_followed_by_more_than_one_segment() {
+    let input = [0x26, 0x5d, 0x71, 0x51, 0x47, 0xc9, 0x7a, 0xde, 0x2a, 0xa3, 0x7a];
+    assert!(tack_fuzz::islands(&input), "the buffer kept all there were");
+}

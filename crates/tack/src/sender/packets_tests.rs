@@ -117,6 +117,19 @@ fn a_timeout_loses_all_and_what_arrives_after_all_is_told() {
 }
 
 #[test]
+fn of_a_timeout_that_is_undone_what_is_still_missing_is_a_loss() {
+    let mut s = sender(5);
+    for _ in 0..2 {
+        s.on_timeout(s.deadline().unwrap());
+    }
+    let now = at(1_000);
+    assert_eq!(s.on_packet(1_000, now), 6);
+    let acked = s.on_tack(&tack(1, 6, &[3..6]), 0, at(1_040));
+    assert!(acked.spurious && acked.recovery_started);
+    assert_eq!((acked.acked_bytes, acked.lost_bytes), (3_000, 2_000));
+}
+
+#[test]
 fn a_floor_that_passes_what_is_in_flight_loses_it() {
     let mut s = sender(5);
     let forgetful = Tack { cum_ack: 4, ..tack(1, 5, &[]) };

@@ -7,7 +7,9 @@
 //! its end: a packet may be late by many round trips of a short path. So was a timeout when the first
 //! news after it is of what was sent before it and not since, or shows that nothing sent since has arrived
 //! (the idea of F-RTO [RFC 5682] and Eifel [RFC 3522]): the path of the data was not silent, its feedback
-//! was. What is still missing then is lost as anything else is, and opens an episode of its own. Where
+//! was. What is still missing then is lost as anything else is, and opens an episode of its own: once
+//! something sent since has arrived, listed or not, for of a thousand holes a TACK lists some, and the others would fill
+//! the window until the timer fires again. Where
 //! a path is gone for a second, half of the flight may have arrived before, as no TACK could tell.
 //!
 //! Deviation: [RFC 5682 §3.1] waits for a second acknowledgment, since the first may be of the repair; PKT.SEQ tells
@@ -36,6 +38,8 @@ struct Undo {
     /// First PKT.SEQ after the timeout.
     next_pkt_seq: u64,
     lost_before: Ranges,
+    /// When so many bytes are delivered, nothing is missing that was outstanding.
+    whole: u64,
 }
 
 /// A timeout that proved needless.
@@ -44,6 +48,8 @@ pub(super) struct Undone {
     pub(super) lost_before: Ranges,
     /// What it sent has not arrived yet: the silence would have ended without it.
     pub(super) in_vain: bool,
+    /// Bytes outstanding then that have not arrived.
+    pub(super) missing: u64,
 }
 
 /// What feedback that brought news says about a timeout before it.
@@ -53,6 +59,8 @@ pub(super) struct News {
     pub(super) largest: Option<u64>,
     /// Oldest PKT.SEQ among what is newly known to have arrived.
     pub(super) oldest: Option<u64>,
+    /// Bytes delivered so far.
+    pub(super) delivered: u64,
 }
 
 /// Round trips without a loss after which an episode is over, repaired or not.
@@ -69,6 +77,8 @@ pub(super) struct Recovery {
     retransmissions: u64,
     needless: u64,
     undo: Option<Undo>,
+    /// What has a PKT.SEQ below this left before a timeout that is undone.
+    undone_below: Option<u64>,
     /// Bytes of the episode's packets that were lost and have not left again.
     unrepaired: u64,
     /// The episode's packets: all below this PKT.SEQ, and the repairs beyond.
@@ -87,7 +97,9 @@ impl Recovery {
             self.lost_at = now;
             return false;
         }
-        *self = Recovery { until: Some(nxt), began_at: nxt, lost_at: now, ..Default::default() };
+        let undone_below = self.undone_below;
+        let (until, began_at, lost_at) = (Some(nxt), nxt, now);
+        *self = Recovery { until, began_at, lost_at, undone_below, ..Default::default() };
         true
     }
 
@@ -98,16 +110,18 @@ impl Recovery {
         }
     }
 
-    /// The retransmission timer expired; `lost_before` was lost already. Without news since the last
-    /// time it is that silence which goes on, and what would be undone is all of it.
+    /// The retransmission timer expired; `lost_before` was lost already, and with `whole` bytes delivered nothing is
+    /// missing any more. Without news since the last time it is that silence which goes on, and what would be undone is
+    /// all of it.
     pub(super) fn on_timeout(
         &mut self,
         nxt: u64,
         next_pkt_seq: u64,
         lost_before: Ranges,
+        whole: u64,
         now: Instant,
     ) {
-        let first = || Undo { next_pkt_seq, lost_before };
+        let first = || Undo { next_pkt_seq, lost_before, whole };
         let undo = Some(self.undo.take().unwrap_or_else(first));
         *self =
             Recovery { until: Some(nxt), began_at: nxt, lost_at: now, undo, ..Default::default() };
@@ -157,8 +171,16 @@ impl Recovery {
         let before = news.oldest.is_some_and(|p| p < since);
         (in_vain || before).then(|| {
             (self.until, self.unrepaired) = (None, 0);
-            Undone { lost_before: undo.lost_before, in_vain }
+            self.undone_below = Some(since);
+            let missing = undo.whole.saturating_sub(news.delivered);
+            Undone { lost_before: undo.lost_before, in_vain, missing }
         })
+    }
+
+    /// The peer has packet `largest`. What has a PKT.SEQ below the one returned left before an undone timeout, and
+    /// `largest` since: if it is still missing it is lost.
+    pub(super) fn lost_below(&mut self, largest: u64) -> Option<u64> {
+        self.undone_below.take_if(|since| largest >= *since)
     }
 
     /// As [`Self::on_acknowledged`], with these packets `lost`: where all are the episode's own, it is not over before
@@ -254,21 +276,21 @@ mod tests {
             l.insert(3..4);
             l
         };
-        let news = |largest, oldest| News { largest: Some(largest), oldest };
+        let news = |largest, oldest| News { largest: Some(largest), oldest, delivered: 400 };
         let mut r = Recovery::default();
         let mut after_timeout = |news| {
-            r.on_timeout(1_000, 50, lost.clone(), NOW);
+            r.on_timeout(1_000, 50, lost.clone(), 1_000, NOW);
             let undone = r.on_news(news);
             assert_eq!(r.is_active(), undone.is_none(), "an undone timeout leaves no episode");
             assert_eq!(r.on_news(news), None, "decided once");
             undone
         };
-        let undone = |in_vain| Some(Undone { lost_before: lost.clone(), in_vain });
+        let undone = |in_vain| Some(Undone { lost_before: lost.clone(), in_vain, missing: 600 });
         assert_eq!(after_timeout(news(49, None)), undone(true));
         assert_eq!(after_timeout(news(50, Some(49))), undone(false));
         assert_eq!(after_timeout(news(50, Some(50))), None);
         assert_eq!(after_timeout(news(50, None)), None);
-        let cumulative = |oldest| News { largest: None, oldest: Some(oldest) };
+        let cumulative = |oldest| News { largest: None, oldest: Some(oldest), delivered: 400 };
         assert_eq!(after_timeout(cumulative(40)), undone(false));
         assert_eq!(after_timeout(cumulative(50)), None, "the repair has arrived");
     }
@@ -276,17 +298,27 @@ mod tests {
     #[test]
     fn a_silence_of_several_timeouts_is_undone_as_one() {
         let mut r = Recovery::default();
-        r.on_timeout(1_000, 50, Ranges::new(), NOW);
+        r.on_timeout(1_000, 50, Ranges::new(), 1_000, NOW);
         let mut all = Ranges::new();
         all.insert(0..1_000);
-        r.on_timeout(1_000, 51, all, NOW);
-        let of_the_probe = News { largest: None, oldest: Some(50) };
+        r.on_timeout(1_000, 51, all, 1_000, NOW);
+        let of_the_probe = News { largest: None, oldest: Some(50), delivered: 1 };
         assert_eq!(r.on_news(of_the_probe), None, "sent since, and nothing before has arrived");
-        let of_before = News { largest: None, oldest: Some(49) };
+        let of_before = News { oldest: Some(49), ..of_the_probe };
         assert_eq!(r.on_news(of_before), None, "decided once");
         let mut r = Recovery::default();
-        r.on_timeout(1_000, 50, Ranges::new(), NOW);
-        r.on_timeout(1_000, 51, Ranges::new(), NOW);
+        r.on_timeout(1_000, 50, Ranges::new(), 1_000, NOW);
+        r.on_timeout(1_000, 51, Ranges::new(), 1_000, NOW);
         assert_eq!(r.on_news(of_before).map(|undone| undone.lost_before), Some(Ranges::new()));
+    }
+
+    #[test]
+    fn what_left_before_an_undone_timeout_is_lost_once_something_sent_since_has_arrived() {
+        let mut r = Recovery::default();
+        r.on_timeout(1_000, 50, Ranges::new(), 1_000, NOW);
+        assert_eq!(r.lost_below(50), None, "it is not undone");
+        assert!(r.on_news(News { largest: Some(49), oldest: None, delivered: 1 }).is_some());
+        assert!(r.on_lost(1_000, NOW), "a hole is told meanwhile");
+        assert_eq!([49, 50, 51].map(|largest| r.lost_below(largest)), [None, Some(50), None]);
     }
 }

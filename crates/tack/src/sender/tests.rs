@@ -209,6 +209,20 @@ fn news_of_what_arrived_before_a_timeout_undoes_it_and_the_rest_is_lost_as_anyth
 }
 
 #[test]
+fn holes_that_no_tack_lists_do_not_fill_the_window_after_an_undone_timeout() {
+    let (mut s, _) = probed(9);
+    let rto_at = s.deadline().unwrap();
+    assert_eq!(s.on_timeout(rto_at), Some(Timeout::Rto));
+    assert_eq!(s.on_sent(0..MSS, rto_at), 11);
+    // The third had arrived; of the holes beyond, the list has one.
+    let partly = Tack { rcv_high: 9 * MSS, holes_complete: false, ..tack(1, MSS, 11) };
+    let holes = vec![MSS..2 * MSS, 3 * MSS..4 * MSS];
+    let acked = s.on_tack(&Tack { holes, ..partly }, 0, rto_at + ms(40));
+    assert!(acked.spurious && acked.recovery_started);
+    assert_eq!((acked.lost_bytes, s.in_flight()), (7 * MSS, 0));
+}
+
+#[test]
 fn what_the_receiver_waited_for_in_vain_is_probed_for_at_once() {
     // The last left at 10 ms; the TACK at 80 ms covers the first, which arrived 40 ms before it left.
     let told = |cum_ack, queued| {

@@ -39,6 +39,8 @@ pub(crate) struct Arrivals {
     now: Round,
     before: Round,
     rtt_min: Option<Duration>,
+    /// The newest round trip.
+    rtt: Duration,
     peak: Peak,
     /// Whether round trips passed a queue.
     clearance: Clearance,
@@ -82,6 +84,7 @@ impl Arrivals {
             now: Round::default(),
             before: Round::default(),
             rtt_min: None,
+            rtt: Duration::ZERO,
             peak: Peak::default(),
             clearance: Clearance::presumed(false),
         }
@@ -97,7 +100,7 @@ impl Arrivals {
             self.began = Some(ack.now);
             self.before = core::mem::take(&mut self.now);
         }
-        self.rtt_min = ack.rtt_min;
+        (self.rtt_min, self.rtt) = (ack.rtt_min, rtt);
         let waits = |least: Duration| least.saturating_add((least / RISE_DIVISOR).max(RISE_MIN));
         self.clearance.on_ack(ack.rtt_min.is_some_and(|least| rtt < waits(least)));
         self.now.rate = self.now.rate.max(rate);
@@ -136,15 +139,20 @@ impl Arrivals {
 
     /// What the path holds, if it is full; `None` before anything was told.
     pub(crate) fn held(&self, srtt: Duration) -> Option<Held> {
-        let rate = self.rate();
-        self.rtt_min.map(|least| Held { all: rate.bytes_in(srtt), bdp: rate.bytes_in(least) })
+        let (rate, full) = (self.rate(), self.full(srtt));
+        self.rtt_min.map(|least| Held { all: rate.bytes_in(full), bdp: rate.bytes_in(least) })
     }
 
     /// What the path holds; `None` unless packets wait.
     pub(crate) fn held_at(&self, srtt: Duration) -> Option<Held> {
         let least = self.rtt_min?;
-        let waits = srtt >= least.saturating_add(least / RISE_DIVISOR);
+        let waits = self.full(srtt) >= least.saturating_add(least / RISE_DIVISOR);
         self.held(srtt).filter(|_| waits)
+    }
+
+    /// The round trip over a queue that is full now: where few packets fill it, `srtt` knows half of it.
+    fn full(&self, srtt: Duration) -> Duration {
+        srtt.max(self.rtt)
     }
 }
 
@@ -194,11 +202,15 @@ mod tests {
 
     #[test]
     fn the_path_holds_what_arrives_in_a_round_trip_once_packets_wait() {
-        let arrivals = after(&[told(0, 8, 100), told(100, 8, 150)]);
-        assert_eq!(arrivals.held_at(Duration::from_millis(112)), None);
-        let held = |ms| arrivals.held_at(Duration::from_millis(ms)).unwrap();
-        assert_eq!(held(150), Held { all: 150_000, bdp: 100_000 });
-        assert_eq!((held(150).kept(), held(115).kept()), (100_000, 92_000));
+        let held = |newest, srtt| {
+            let arrivals = after(&[told(0, 8, 100), told(100, 8, newest)]);
+            arrivals.held_at(Duration::from_millis(srtt))
+        };
+        assert_eq!(held(112, 112), None);
+        let full = Some(Held { all: 150_000, bdp: 100_000 });
+        assert_eq!([held(100, 150), held(150, 110)], [full; 2]);
+        let kept = [held(100, 150), held(100, 115)].map(|held| held.map(Held::kept));
+        assert_eq!(kept, [Some(100_000), Some(92_000)]);
     }
 
     #[test]

@@ -58,9 +58,21 @@ fn what_waits_for_the_next_tack_does_not_count_against_the_window() {
     assert_eq!(allowed(10, 80, Pacing::Always), 99 * MSS, "80 * (1 + 1/4) - 1");
     assert_eq!(allowed(10, 80, Pacing::OnlyIfRateBased), 89 * MSS + MSS / 2);
     assert_eq!(allowed(10, 6, Pacing::Always), 7 * MSS, "TACKs for two segments each");
-    assert_eq!(allowed(10, 2, Pacing::Always), 2 * MSS, "one for the whole window");
+    assert_eq!(allowed(10, 2, Pacing::Always), 3 * MSS, "one leaves while two are acknowledged");
+    assert_eq!(allowed(10, 1, Pacing::Always), MSS);
     assert_eq!(allowed(0, 80, Pacing::Always), 80 * MSS, "plain TCP");
     assert_eq!(allowed(1_000, 80, Pacing::Always), 119 * MSS, "half a window at most");
+}
+
+#[test]
+fn a_reduction_leaves_the_nearest_number_of_segments_to_a_flow_of_tacks() {
+    let left = |interval_ms, kind| {
+        let window = acknowledged_every(interval_ms, 5, Pacing::Always);
+        [4_900, 5_100].map(|flight| window.left_of(flight, 0.5, kind))
+    };
+    assert_eq!(left(10, LossKind::Recovery), [2_000, 3_000]);
+    assert_eq!(left(0, LossKind::Recovery), [2_000; 2], "plain TCP");
+    assert_eq!(left(10, LossKind::Timeout), [2_000; 2]);
 }
 
 #[test]

@@ -303,9 +303,12 @@ impl CongestionWindow {
         self.cwnd.min(flight).min(seen.unwrap_or(u64::MAX))
     }
 
-    /// What a recovery is to leave in flight, as the sender counts it.
+    /// What a recovery is to leave in flight, as the sender counts it. Plain TCP acknowledges each segment meanwhile; two
+    /// under TACK would wait for each other, so three are in flight.
     fn recovery_target(&self) -> u64 {
-        self.ssthresh.saturating_add(self.withheld(self.ssthresh))
+        let few = self.is_paced() && !self.acks.interval.is_zero();
+        let third = if few { self.ssthresh.saturating_sub(self.mss).min(self.mss) } else { 0 };
+        self.ssthresh.saturating_add(self.withheld(self.ssthresh).max(third))
     }
 
     /// This loss ends the first slow start.

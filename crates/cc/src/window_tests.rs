@@ -58,8 +58,7 @@ fn what_waits_for_the_next_tack_does_not_count_against_the_window() {
     assert_eq!(allowed(10, 80, Pacing::Always), 99 * MSS, "80 * (1 + 1/4) - 1");
     assert_eq!(allowed(10, 80, Pacing::OnlyIfRateBased), 89 * MSS + MSS / 2);
     assert_eq!(allowed(10, 6, Pacing::Always), 7 * MSS, "TACKs for two segments each");
-    assert_eq!(allowed(10, 2, Pacing::Always), 3 * MSS, "one leaves while two are acknowledged");
-    assert_eq!(allowed(10, 1, Pacing::Always), MSS);
+    assert_eq!(allowed(10, 2, Pacing::Always), 2 * MSS, "one for the whole window");
     assert_eq!(allowed(0, 80, Pacing::Always), 80 * MSS, "plain TCP");
     assert_eq!(allowed(1_000, 80, Pacing::Always), 119 * MSS, "half a window at most");
 }
@@ -73,6 +72,17 @@ fn a_reduction_leaves_the_nearest_number_of_segments_to_a_flow_of_tacks() {
     assert_eq!(left(10, LossKind::Recovery), [2_000, 3_000]);
     assert_eq!(left(0, LossKind::Recovery), [2_000; 2], "plain TCP");
     assert_eq!(left(10, LossKind::Timeout), [2_000; 2]);
+}
+
+#[test]
+fn a_recovery_leaves_a_third_segment_in_flight_where_a_tack_waits_for_two() {
+    let left = |interval_ms, ssthresh| {
+        let mut window = acknowledged_every(interval_ms, 9, Pacing::Always);
+        window.reduce(ssthresh * MSS, &loss(LossKind::Recovery, MSS, 8 * MSS));
+        window.recovery_target() / MSS
+    };
+    assert_eq!([2, 3, 4].map(|ssthresh| left(10, ssthresh)), [3, 4, 5]);
+    assert_eq!([2, 3, 4].map(|ssthresh| left(0, ssthresh)), [2, 3, 4], "plain TCP");
 }
 
 #[test]

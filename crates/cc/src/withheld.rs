@@ -1,7 +1,7 @@
 //! What a receiver has and will only acknowledge with its next TACK: beyond what the path holds.
 //!
 //! ```text
-//! paced      max(cwnd * interval/srtt, 2 MSS) - MSS      as bdp * (1 + 1/beta) [TON §VIII]; none of one segment
+//! paced      max(cwnd * interval/srtt, 2 MSS) - MSS      as bdp * (1 + 1/beta) [TON §VIII]
 //! unpaced    half of that
 //! ```
 //!
@@ -27,9 +27,9 @@ impl Withheld {
             return 0;
         }
         let part = self.interval.min(srtt).div_duration_f64(srtt);
-        // The interval is the receiver's word: no more than with the least beta, which is 2. But no TACK covers less than
-        // two segments, however far apart they are: a window of as many would stand still until both have arrived.
-        let covered = ((cwnd as f64 * part) as u64).min(cwnd / 2).max((2 * mss).min(cwnd));
+        // No TACK covers less than two segments, however far apart they are. The interval is the
+        // receiver's word: no more than with the least beta, which is 2.
+        let covered = ((cwnd as f64 * part) as u64).max(2 * mss).min(cwnd / 2);
         covered.saturating_sub(mss)
     }
 }

@@ -33,7 +33,8 @@ impl Limits {
 
     pub(crate) fn on_ack(&mut self, ack: &AckSample) {
         let srtt = ack.srtt.or(ack.rtt).or(self.acks.srtt);
-        self.acks = Withheld { srtt, interval: ack.ack_interval };
+        let (interval, in_recovery) = (ack.ack_interval, ack.in_recovery);
+        self.acks = Withheld { srtt, interval, in_recovery };
     }
 
     pub(crate) fn srtt(&self) -> Option<Duration> {

@@ -115,13 +115,13 @@ impl CongestionWindow {
     /// What may be in flight, as the sender counts it: the window, and what waits at the receiver for its next TACK.
     pub(crate) fn window(&self) -> u64 {
         // PRR counts by what is in flight already.
-        let withheld = if self.in_recovery() { 0 } else { self.withheld(self.cwnd) };
+        let withheld = if self.in_recovery() { 0 } else { self.withheld(&self.acks, self.cwnd) };
         self.cwnd.saturating_add(withheld).min(self.max.max(self.mss))
     }
 
     /// Bytes of a window `cwnd` that have arrived and are not yet acknowledged.
-    fn withheld(&self, cwnd: u64) -> u64 {
-        let held = self.acks.of(cwnd, self.mss);
+    fn withheld(&self, acks: &Withheld, cwnd: u64) -> u64 {
+        let held = acks.of(cwnd, self.mss);
         if self.is_paced() { held } else { held / 2 }
     }
 
@@ -175,7 +175,8 @@ impl CongestionWindow {
             // Few TACKs tell that a queue is gone, each of them for all that it covers.
             srtt = srtt.map(|srtt| ack.rtt.map_or(srtt, |rtt| srtt.min(rtt)));
         }
-        self.acks = Withheld { srtt, interval: ack.ack_interval };
+        let (interval, in_recovery) = (ack.ack_interval, ack.in_recovery);
+        self.acks = Withheld { srtt, interval, in_recovery };
         self.arrivals.on_ack(ack);
         self.cwnd_limited = ack.cwnd_limited;
         if ack.acked_bytes > 0 {
@@ -211,7 +212,7 @@ impl CongestionWindow {
         let cwnd = self.undo.filter(|_| !ack.ack_interval.is_zero()).map(|undo| undo.cwnd);
         match cwnd {
             _ if !ack.cwnd_limited => self.arrivals.flight_behind(left),
-            Some(cwnd) => cwnd.saturating_add(self.withheld(cwnd)),
+            Some(cwnd) => cwnd.saturating_add(self.withheld(&self.acks, cwnd)),
             None => left,
         }
     }
@@ -303,12 +304,10 @@ impl CongestionWindow {
         self.cwnd.min(flight).min(seen.unwrap_or(u64::MAX))
     }
 
-    /// What a recovery is to leave in flight, as the sender counts it. Plain TCP acknowledges each segment meanwhile; two
-    /// under TACK would wait for each other, so three are in flight.
+    /// What a recovery is to leave in flight, as the sender counts it.
     fn recovery_target(&self) -> u64 {
-        let few = self.is_paced() && !self.acks.interval.is_zero();
-        let third = if few { self.ssthresh.saturating_sub(self.mss).min(self.mss) } else { 0 };
-        self.ssthresh.saturating_add(self.withheld(self.ssthresh).max(third))
+        let acks = Withheld { in_recovery: true, ..self.acks };
+        self.ssthresh.saturating_add(self.withheld(&acks, self.ssthresh))
     }
 
     /// This loss ends the first slow start.

@@ -3,11 +3,13 @@
 //! ```text
 //! paced      max(cwnd * interval/srtt, 2 MSS) - MSS      as bdp * (1 + 1/beta) [TON §VIII]
 //! unpaced    half of that
+//! recovery   one segment at least, of a window of two or more
 //! ```
 //!
 //! Counted beyond a flow whose every segment is acknowledged. At the receiver, data waits half an
 //! interval in the mean. A pacer lets what a TACK allows leave over the next interval, which is
-//! another half.
+//! another half. And where losses are repaired, plain TCP acknowledges each segment; under TACK a window of two
+//! would stand still until both have arrived, so three are in flight.
 
 use core::time::Duration;
 
@@ -17,6 +19,8 @@ pub(crate) struct Withheld {
     pub(crate) srtt: Option<Duration>,
     /// Time between two TACKs; zero for plain TCP.
     pub(crate) interval: Duration,
+    /// Losses are being repaired.
+    pub(crate) in_recovery: bool,
 }
 
 impl Withheld {
@@ -30,6 +34,7 @@ impl Withheld {
         // No TACK covers less than two segments, however far apart they are. The interval is the
         // receiver's word: no more than with the least beta, which is 2.
         let covered = ((cwnd as f64 * part) as u64).max(2 * mss).min(cwnd / 2);
-        covered.saturating_sub(mss)
+        let third = if self.in_recovery { cwnd.saturating_sub(mss).min(mss) } else { 0 };
+        covered.saturating_sub(mss).max(third)
     }
 }

@@ -33,8 +33,7 @@ impl Limits {
 
     pub(crate) fn on_ack(&mut self, ack: &AckSample) {
         let srtt = ack.srtt.or(ack.rtt).or(self.acks.srtt);
-        let (interval, in_recovery) = (ack.ack_interval, ack.in_recovery);
-        self.acks = Withheld { srtt, interval, in_recovery };
+        self.acks = Withheld::told(ack, srtt);
     }
 
     pub(crate) fn srtt(&self) -> Option<Duration> {

@@ -73,6 +73,8 @@ const OVERSHOT_MSS: u64 = 8;
 /// Until the loss of what left in the first half of a reduction is told.
 const FALLS_FOR_RTTS: f64 = 1.5;
 
+/// Segments of which one more or less is much.
+const FEW_MSS: u64 = 4;
 /// No reduction goes below two segments [RFC 5681 §3.1 Eq. 4].
 const MIN_SSTHRESH_MSS: u64 = 2;
 
@@ -175,8 +177,7 @@ impl CongestionWindow {
             // Few TACKs tell that a queue is gone, each of them for all that it covers.
             srtt = srtt.map(|srtt| ack.rtt.map_or(srtt, |rtt| srtt.min(rtt)));
         }
-        let (interval, in_recovery) = (ack.ack_interval, ack.in_recovery);
-        self.acks = Withheld { srtt, interval, in_recovery };
+        self.acks = Withheld::told(ack, srtt);
         self.arrivals.on_ack(ack);
         self.cwnd_limited = ack.cwnd_limited;
         if ack.acked_bytes > 0 {
@@ -276,12 +277,13 @@ impl CongestionWindow {
 
     /// What a reduction leaves of a window of `flight` bytes, `part` being the algorithm's choice:
     /// whole segments, as in Linux. The rest of one lets nothing leave, yet it would have to be
-    /// acknowledged, too, before the window grows: at ten segments, growth 4 % slower. Under TACK the nearest number of them:
-    /// where three and two segments are the choice, TCPs make up for two with an acknowledgment per segment.
+    /// acknowledged, too, before the window grows: at ten segments, growth 4 % slower. Of fewer than four under TACK the nearest
+    /// number: where three and two segments are the choice, TCPs make up for two with an acknowledgment per segment.
     pub(crate) fn left_of(&self, flight: u64, part: f64, kind: LossKind) -> u64 {
         let chosen = self.rules.beta.filter(|_| self.has_avoided && kind != LossKind::Timeout);
         let mut left = (flight as f64 * chosen.map_or(part, |beta| 1.0 - beta)) as u64;
-        if !self.acks.interval.is_zero() && kind == LossKind::Recovery {
+        let few = left < FEW_MSS * self.mss && kind == LossKind::Recovery;
+        if few && !self.acks.interval.is_zero() {
             left = left.saturating_add(self.mss / 2);
         }
         left - left % self.mss

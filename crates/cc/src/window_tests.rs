@@ -64,14 +64,14 @@ fn what_waits_for_the_next_tack_does_not_count_against_the_window() {
 }
 
 #[test]
-fn a_reduction_leaves_the_nearest_number_of_segments_to_a_flow_of_tacks() {
+fn of_few_segments_a_reduction_leaves_the_nearest_number_to_a_flow_of_tacks() {
     let left = |interval_ms, kind| {
         let window = acknowledged_every(interval_ms, 5, Pacing::Always);
-        [4_900, 5_100].map(|flight| window.left_of(flight, 0.5, kind))
+        [4_900, 5_100, 9_800].map(|flight| window.left_of(flight, 0.5, kind))
     };
-    assert_eq!(left(10, LossKind::Recovery), [2_000, 3_000]);
-    assert_eq!(left(0, LossKind::Recovery), [2_000; 2], "plain TCP");
-    assert_eq!(left(10, LossKind::Timeout), [2_000; 2]);
+    assert_eq!(left(10, LossKind::Recovery), [2_000, 3_000, 4_000]);
+    assert_eq!(left(0, LossKind::Recovery), [2_000, 2_000, 4_000], "plain TCP");
+    assert_eq!(left(10, LossKind::Timeout), [2_000, 2_000, 4_000]);
 }
 
 #[test]

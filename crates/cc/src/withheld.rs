@@ -13,6 +13,8 @@
 
 use core::time::Duration;
 
+use crate::sample::AckSample;
+
 /// How acknowledgments come.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Withheld {
@@ -24,6 +26,11 @@ pub(crate) struct Withheld {
 }
 
 impl Withheld {
+    /// As `ack` tells, on a path of this smoothed round trip.
+    pub(crate) fn told(ack: &AckSample, srtt: Option<Duration>) -> Withheld {
+        Withheld { srtt, interval: ack.ack_interval, in_recovery: ack.in_recovery }
+    }
+
     /// Bytes of a paced window `cwnd`; none for plain TCP.
     pub(crate) fn of(&self, cwnd: u64, mss: u64) -> u64 {
         let Some(srtt) = self.srtt.filter(|srtt| !srtt.is_zero()) else { return 0 };

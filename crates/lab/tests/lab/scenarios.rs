@@ -22,7 +22,8 @@ fn every_scenario_of_the_repository_runs() {
         (scenario.duration_s, scenario.warmup_s) = (5.0, 2.0);
         let result = simulate(&scenario).unwrap_or_else(|e| panic!("{}: {e:#}", file.display()));
         for (i, flow) in result.flows.iter().enumerate() {
-            assert!(flow.goodput_bps > 1e5, "{}, flow {i}: {flow:?}", file.display());
+            let runs = flow.goodput_bps > 1e5 || flow.completed_at_s.is_some();
+            assert!(runs, "{}, flow {i}: {flow:?}", file.display());
         }
     }
 }

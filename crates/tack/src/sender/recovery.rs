@@ -7,10 +7,9 @@
 //! its end: a packet may be late by many round trips of a short path. So was a timeout when the first
 //! news after it is of what was sent before it and not since, or shows that nothing sent since has arrived
 //! (the idea of F-RTO [RFC 5682] and Eifel [RFC 3522]): the path of the data was not silent, its feedback
-//! was. What is still missing then is lost as anything else is, and opens an episode of its own: once
-//! something sent since has arrived, listed or not, for of a thousand holes a TACK lists some, and the others would fill
-//! the window until the timer fires again. Where
-//! a path is gone for a second, half of the flight may have arrived before, as no TACK could tell.
+//! was. What is still missing when something sent since has arrived is lost as anything else is, listed or not, and
+//! opens an episode of its own: of a thousand holes a TACK lists some, and the others would fill the window until the
+//! timer fires again. Where a path is gone for a second, half of the flight may have arrived before, as no TACK could tell.
 //!
 //! Deviation: [RFC 5682 §3.1] waits for a second acknowledgment, since the first may be of the repair; PKT.SEQ tells
 //! them apart.

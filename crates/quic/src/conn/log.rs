@@ -1,12 +1,14 @@
 //! What one packet number space has sent and not heard of.
 
 use core::ops::Range;
-use std::collections::VecDeque;
+use core::time::Duration;
+use std::collections::{BTreeMap, VecDeque};
 
 use tack_transport::Snapshot;
 use tack_units::Instant;
 
 use super::space::Load;
+use crate::seen::LossReason;
 
 /// A packet that leaves.
 #[derive(Clone, Debug)]
@@ -106,10 +108,14 @@ pub(super) struct Log {
     pub(super) in_flight: u64,
     /// The last number that was left out.
     pub(super) skipped: Option<u64>,
+    /// Packets to a plain peer that were taken for lost and may be late only.
+    pub(super) lost: BTreeMap<u64, (Logged, LossReason)>,
 }
 
 /// Packets of a space that are remembered; of more, the oldest that asks for nothing is forgotten.
 const MOST_PACKETS: usize = 1 << 17;
+/// And of those that were taken for lost.
+const MOST_LOST: usize = 1 << 12;
 
 impl Log {
     pub(super) fn push(&mut self, logged: Logged) {
@@ -140,6 +146,22 @@ impl Log {
         let logged = self.packets.get_mut(number)?;
         logged.lost = true;
         Some((logged.sent.bytes, logged.sent.carried.clone()))
+    }
+
+    /// A packet that was removed is lost, but may be late only.
+    pub(super) fn remember_lost(&mut self, number: u64, logged: Logged, reason: LossReason) {
+        if self.lost.len() >= MOST_LOST {
+            self.lost.pop_first();
+        }
+        self.lost.insert(number, (logged, reason));
+    }
+
+    /// Those that were taken for lost `patience` after they left do not arrive any more.
+    pub(super) fn forget_lost(&mut self, patience: Duration, now: Instant) {
+        let is_old = |logged: &Logged| logged.at + patience < now;
+        while self.lost.first_entry().is_some_and(|first| is_old(&first.get().0)) {
+            self.lost.pop_first();
+        }
     }
 
     /// What the oldest packets in flight carried that ask for an acknowledgment.

@@ -10,6 +10,7 @@
 //! half of them held up by cryptography, there is no rate to be learned.
 
 mod plain;
+mod reordering;
 mod tack_mode;
 
 use core::time::Duration;
@@ -18,6 +19,8 @@ use std::collections::VecDeque;
 use tack::{Acked, Packets};
 use tack_transport::{PathState, RateEstimator, RttEstimator};
 use tack_units::Instant;
+
+use reordering::Reordering;
 
 pub(crate) use super::log::Sent;
 use super::log::{Log, Logged};
@@ -90,6 +93,10 @@ pub(crate) struct Recovery {
     waiting_since: Instant,
     /// When the loss episode under way began.
     episode: Option<Instant>,
+    /// Packets that were lost in it or the last one, and how many of them have arrived.
+    episode_lost: u64,
+    episode_needless: u64,
+    reordering: Reordering,
     /// When the first round trip of this path was known.
     timed_since: Option<Instant>,
     /// See [`Self::take_handshake`].
@@ -121,6 +128,9 @@ impl Recovery {
             pto_count: 0,
             waiting_since: now,
             episode: None,
+            episode_lost: 0,
+            episode_needless: 0,
+            reordering: Reordering::default(),
             timed_since: None,
             handshake_taken: false,
             persistent: false,
@@ -401,6 +411,7 @@ impl Recovery {
         self.rtt = RttEstimator::default();
         self.latest = Duration::ZERO;
         (self.pto_count, self.episode, self.timed_since) = (0, None, None);
+        self.reordering = Reordering::default();
         (self.marked, self.marked_from) = (0, self.logs[SpaceId::Data as usize].next);
         if let Some(tack) = &mut self.tack {
             tack.on_path_change();

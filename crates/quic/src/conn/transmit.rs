@@ -343,7 +343,7 @@ impl Connection {
             self.skip_if_due(now);
         }
         let (number, largest_acked) = self.recovery.next_number(space);
-        let as_sent = PacketNumber::truncate(number, largest_acked);
+        let as_sent = PacketNumber::if_late(number, largest_acked);
         let short_of = least.saturating_sub(self.overhead(space) - 4 + as_sent.len());
         if frames.len() < short_of {
             frames.resize(short_of, 0);

@@ -68,6 +68,38 @@ fn where_some_arrived_in_between_the_window_is_only_reduced() {
     assert!(!after.congestion.startup && after.lost_packets > 0, "{after:?}");
 }
 
+#[test]
+fn where_what_counted_as_lost_arrives_the_window_is_as_before_and_three_packets_prove_nothing_more()
+{
+    let config = Config { congestion: "reno".parse().expect("its name"), ..Config::default() };
+    let mut met = Met::server(config);
+    let stream = met.ours.open(Dir::Uni, met.now).unwrap();
+    let flight = |met: &mut Met| {
+        let first = met.puppet.heard[DATA];
+        met.ours.write(stream, &[7; 9_000]).unwrap();
+        met.wait(Duration::from_millis(20));
+        assert!(met.puppet.heard[DATA] > first + 3, "{first}..{}", met.puppet.heard[DATA]);
+        (first, met.puppet.heard[DATA])
+    };
+    let (first, end) = flight(&mut met);
+    met.say(DATA, &[of(first, end)]);
+    let (first, end) = flight(&mut met);
+    let before = met.ours.info();
+    met.say(DATA, &[of(first + 1, end)]);
+    let cut = met.ours.info();
+    assert!(cut.lost_packets > before.lost_packets, "{cut:?}");
+    assert!(cut.congestion.cwnd < before.congestion.cwnd, "{cut:?}");
+    met.say(DATA, &[of(0, end)]);
+    let undone = met.ours.info();
+    assert!(undone.congestion.cwnd >= before.congestion.cwnd, "{undone:?}");
+    // What it carried went again meanwhile, and is out of the way.
+    let end = met.puppet.heard[DATA];
+    met.say(DATA, &[of(0, end)]);
+    let (first, end) = flight(&mut met);
+    met.say(DATA, &[of(first + 1, end)]);
+    assert_eq!(met.ours.info().lost_packets, undone.lost_packets, "time alone tells now");
+}
+
 /// How often ours has said its part of the handshake in a space.
 fn flights(met: &Met, space: usize) -> usize {
     let has_crypto = |frames: &[u8]| {

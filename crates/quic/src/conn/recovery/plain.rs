@@ -1,7 +1,7 @@
 //! Loss recovery by [RFC 9002].
 //!
 //! ```text
-//! lost        3 numbers below the largest acknowledged, or 9/8 RTT before it
+//! lost        3 numbers below the largest acknowledged, or 9/8 RTT before it (reordering.rs)
 //! PTO         smoothed RTT + max(4 RTTVAR, 1 ms) + what the peer may wait, doubled each time
 //! ```
 
@@ -17,8 +17,8 @@ use super::{Became, Fate, GRANULARITY, Heard, INITIAL_RTT, MAX_BACKOFF, MAX_PTO,
 use crate::conn::space::SpaceId;
 use crate::seen::LossReason;
 
-/// kPacketThreshold [RFC 9002 §6.1.1].
-const PACKET_THRESHOLD: u64 = 3;
+/// Probe timeouts in which what was taken for lost may yet arrive [RFC 9002 §6.1].
+const REMEMBERED: u32 = 3;
 /// kPersistentCongestionThreshold [RFC 9002 §7.6.1].
 const PERSISTENT: u32 = 3;
 
@@ -58,6 +58,7 @@ impl Recovery {
         now: Instant,
     ) -> Acked {
         let mut acked = Acked { prior_in_flight: self.in_flight(), ..Acked::default() };
+        self.take_late(space, heard, &mut acked, now);
         let log = &mut self.logs[space as usize];
         let mut newly: Vec<u64> = Vec::new();
         for range in heard.ack.ranges.iter().rev() {
@@ -98,6 +99,37 @@ impl Recovery {
         self.complete(acked, now)
     }
 
+    /// What was taken for lost and has arrived. An episode of nothing else was none.
+    fn take_late(&mut self, space: SpaceId, heard: &Heard<'_>, acked: &mut Acked, now: Instant) {
+        let (patience, rtt) = (REMEMBERED * self.pto_interval(), self.loss_rtt());
+        let log = &mut self.logs[space as usize];
+        log.forget_lost(patience, now);
+        let ranges = heard.ack.ranges.iter();
+        let late: Vec<u64> =
+            ranges.flat_map(|range| log.lost.range(range.clone())).map(|(n, _)| *n).collect();
+        for number in late {
+            let Some((logged, reason)) = log.lost.remove(&number) else { continue };
+            self.reordering.on_spurious(reason, rtt, now);
+            let Sent { bytes, carried, .. } = logged.sent;
+            let departure =
+                Departure { xmit: number, sent_at: logged.at, snapshot: logged.snapshot };
+            self.rate.on_delivered(u64::from(bytes), departure, now);
+            acked.acked_bytes += u64::from(bytes);
+            acked.needless += 1;
+            self.fates.push_back(Fate { space, became: Became::Arrived, bytes, carried });
+        }
+        self.episode_needless += acked.needless;
+        if acked.needless > 0 && self.episode_needless >= self.episode_lost {
+            acked.spurious = true;
+            (self.episode, self.episode_lost, self.episode_needless) = (None, 0, 0);
+        }
+    }
+
+    /// The round trip that loss is judged by [RFC 9002 §6.1.2].
+    fn loss_rtt(&self) -> Duration {
+        self.rtt.srtt().unwrap_or(INITIAL_RTT).max(self.latest)
+    }
+
     /// A sample as it is, and as it counts: what the peer waited taken off [RFC 9002 §5.3].
     fn on_rtt(&mut self, space: SpaceId, rtt: Duration, delay: Duration, now: Instant) -> Duration {
         self.latest = rtt;
@@ -130,14 +162,14 @@ impl Recovery {
         acked: &mut Acked,
         now: Instant,
     ) {
-        let rtt = self.rtt.srtt().unwrap_or(INITIAL_RTT).max(self.latest);
-        let wait = (rtt * 9 / 8).max(GRANULARITY);
+        let wait = self.reordering.time(self.loss_rtt()).max(GRANULARITY);
+        let passed = self.reordering.packets().unwrap_or(u64::MAX);
         let log = &mut self.logs[space as usize];
         log.loss_time = None;
         let Some(largest) = log.largest_acked else { return };
         let mut lost = Vec::new();
         for (number, logged) in log.packets.range(0..largest) {
-            if largest - number >= PACKET_THRESHOLD {
+            if largest - number >= passed {
                 lost.push((number, LossReason::Overtaken));
             } else if logged.at + wait <= now {
                 lost.push((number, LossReason::Late));
@@ -147,6 +179,7 @@ impl Recovery {
         }
         // When the first and the last of those left that were lost in a row [RFC 9002 §7.6.2].
         let mut stretch: Option<(Instant, Instant)> = None;
+        let mut news = 0;
         for (number, reason) in lost {
             let Some(logged) = log.remove(number) else { continue };
             if logged.sent.eliciting {
@@ -158,15 +191,22 @@ impl Recovery {
                 acked.lost_bytes += u64::from(logged.sent.bytes);
                 acked.lost_sent_at = acked.lost_sent_at.max(Some(logged.at));
             }
-            let Sent { bytes, carried, .. } = logged.sent;
+            let Sent { bytes, carried, eliciting, .. } = logged.sent.clone();
             let became = Became::Lost(number, reason);
             self.fates.push_back(Fate { space, became, bytes, carried });
+            if eliciting && space == SpaceId::Data {
+                news += 1;
+                log.remember_lost(number, logged, reason);
+            }
         }
-        let news = acked.lost_sent_at.filter(|_| space == SpaceId::Data);
-        if news.is_some_and(|at| self.episode.is_none_or(|began| at > began)) {
+        let newest = acked.lost_sent_at.filter(|_| news > 0);
+        if newest.is_some_and(|at| self.episode.is_none_or(|began| at > began)) {
             self.episode = Some(now);
+            (self.episode_lost, self.episode_needless) = (0, 0);
+            self.reordering.on_episode();
             acked.recovery_started = true;
         }
+        self.episode_lost += news;
         let lasted = stretch.map(|(first, last)| last.saturating_since(first));
         let long = PERSISTENT * self.pto_interval();
         if space == SpaceId::Data && lasted.is_some_and(|time| time > long) {

@@ -132,7 +132,7 @@ impl Connection {
     /// Bytes of the longest packet number that the next one does not take.
     fn spare_of_number(&self) -> usize {
         let (number, largest_acked) = self.recovery.next_number(SpaceId::Data);
-        4 - PacketNumber::truncate(number + 1, largest_acked).len()
+        4 - PacketNumber::if_late(number + 1, largest_acked).len()
     }
 
     /// When it leaves, if it is to be acknowledged.

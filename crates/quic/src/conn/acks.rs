@@ -45,6 +45,9 @@ const _: () = assert!(HEAD_BYTES < LEAST_ROOM && BESIDE_RANGES <= LEAST_DATA_ROO
 const EARLY_DELAY: Duration = Duration::from_millis(25);
 /// Ranges that are not worth a packet which makes the peer forget them.
 const FEW_RANGES: usize = 8;
+/// Of more than so many the peer is to forget some at each TACK: on a long path with much loss they would not fit
+/// before the answer to a PING per round trip is here, and what is not listed counts as missing.
+const MANY_RANGES: usize = 32;
 /// Ranges of a frame to a plain peer.
 const PLAIN_RANGES: usize = 32;
 
@@ -331,9 +334,10 @@ impl Acks {
                     below = tack.holes.last().map_or(self.floor, |hole| hole.end);
                     tack.settled_below = tack.settled_below.min(below);
                 }
-                let due = self.pinged.is_none_or(|at| now.saturating_since(at) >= self.rtt_min);
                 // A few gaps are told once more for less than a PING and its answer cost.
-                let ping = due && self.arrived.len() > FEW_RANGES;
+                let ranges = self.arrived.len();
+                let rests = self.pinged.is_some_and(|at| now.saturating_since(at) < self.rtt_min);
+                let ping = ranges > if rests { MANY_RANGES } else { FEW_RANGES };
                 self.pinged = if ping { Some(now) } else { self.pinged };
                 let (mut ack, report) = (Ack::from(&tack), Some(Report::of(&tack)));
                 if let Some(last) = self.arrived.last().filter(|_| !tack.holes_complete) {

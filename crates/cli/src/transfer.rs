@@ -46,7 +46,7 @@
 //! of its path and its sender. Its length says how much arrived, and the sender's PROOF, checked
 //! against the bytes on disk, says whether they are a prefix of what is sent now. Files already
 //! complete are offered in the same way, so that a second run of the same command sends only what is
-//! missing.
+//! missing. The same two processes do not read again what they [know](known) the hash of, unless it was written since.
 //!
 //! A [`partial`] file is locked before its first byte is hashed, and stays so, on one descriptor,
 //! until it has its name: nobody else writes into what was proved. Senders do not share partial
@@ -65,6 +65,7 @@ pub mod calls;
 pub mod disk;
 pub mod error;
 pub mod frame;
+pub mod known;
 pub mod list;
 pub mod name;
 pub mod partial;

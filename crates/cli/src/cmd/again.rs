@@ -1,6 +1,7 @@
 //! Files that are sent over as many connections as it takes.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use tokio::time::{Duration, Instant, sleep};
 
@@ -15,6 +16,7 @@ use crate::terminal::say;
 use crate::transfer::TransferError;
 use crate::transfer::disk::blocking;
 use crate::transfer::frame::SenderId;
+use crate::transfer::known::Known;
 use crate::transfer::scan::{Scan, scan};
 use crate::transfer::send::{Sent, send_tree};
 
@@ -82,8 +84,9 @@ where
 {
     let mut lost: Option<Instant> = None;
     let mut next = None;
+    let known = Arc::<Known>::default();
     loop {
-        let opening = begin(files, lost.is_some(), &open, next.take());
+        let opening = begin(files, (lost.is_some(), &known), &open, next.take());
         let opened = stop.or(opening).await;
         let (found, (dial, conn)) = match opened.unwrap_or_else(|| Err(Failure::interrupted())) {
             Ok(opened) => opened,
@@ -133,11 +136,11 @@ fn may_return(lost: Option<Instant>) -> bool {
     lost.is_some_and(|since| since.elapsed() <= RETURN_LIMIT)
 }
 
-/// Looks at what is to be sent, and connects, unless somebody has. What was left out, and what
+/// Looks at what is to be sent, of which some is `known`, and connects, unless somebody has. What was left out, and what
 /// arrives otherwise than it is, is said once.
 async fn begin<T, F>(
     files: &Files,
-    again: bool,
+    (again, known): (bool, &Arc<Known>),
     open: impl Fn() -> F,
     opened: Option<T>,
 ) -> Result<(Scan, T), Failure>
@@ -146,7 +149,8 @@ where
 {
     // What is wrong with the paths should show before anything is connected.
     let (paths, follow) = (files.paths.clone(), files.follow);
-    let found = blocking(move || scan(&paths, follow)).await?;
+    let mut found = blocking(move || scan(&paths, follow)).await?;
+    found.known = Arc::clone(known);
     if !again {
         found.skipped.iter().for_each(|why| say(format_args!("tack: left out: {why}")));
         found.notes.iter().for_each(|note| say(format_args!("tack: {note}")));

@@ -1,7 +1,7 @@
 //! Reading and hashing on threads of their own: a slow disk must not hold up the transport.
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, Read, Seek};
 
 use crate::transfer::error::{Standing, TransferError};
 
@@ -11,18 +11,19 @@ pub const CHUNK: usize = super::frame::MAX_DATA;
 /// Chunks between a disk thread and the connection: enough that neither waits for the other.
 pub const CHUNKS_AHEAD: usize = 4;
 
-/// Hashes exactly `bytes` from where `file` stands, as long as `go_on` says so.
+/// Hashes the first `bytes` of `file`, of which `hasher` may know some already, as long as `go_on` says so.
 ///
 /// # Errors
 /// `UnexpectedEof` if the file is shorter; `ConnectionAborted` if it was not to go on.
 pub fn hash_prefix(
     file: &mut File,
+    mut hasher: blake3::Hasher,
     bytes: u64,
     go_on: impl Fn() -> bool,
 ) -> io::Result<blake3::Hasher> {
-    let mut hasher = blake3::Hasher::new();
-    let mut buffer = vec![0; CHUNK.min(usize::try_from(bytes).unwrap_or(CHUNK)).max(1)];
-    let mut left = bytes;
+    let mut left = bytes.saturating_sub(hasher.count());
+    file.seek(io::SeekFrom::Start(hasher.count()))?;
+    let mut buffer = vec![0; CHUNK.min(usize::try_from(left).unwrap_or(CHUNK)).max(1)];
     while left > 0 {
         if !go_on() {
             return Err(io::ErrorKind::ConnectionAborted.into());

@@ -7,11 +7,12 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Seek, Write};
 
-use rustix::fs::FlockOperation;
+use rustix::fs::{FlockOperation, Timespec, Timestamps};
 use rustix::io::Errno;
 
 use crate::transfer::calls::{Call, Calls};
 use crate::transfer::frame::SenderId;
+use crate::transfer::known::Stamp;
 use crate::transfer::name::RelPath;
 
 /// The least that becomes a hole, in bytes: fewer are not worth a call.
@@ -45,10 +46,20 @@ impl Partial {
         Partial { file, name, calls }
     }
 
-    /// The file, from its start.
-    pub fn rewound(&mut self) -> io::Result<&mut File> {
-        self.file.rewind()?;
-        Ok(&mut self.file)
+    /// The file, wherever it stands.
+    pub fn file(&mut self) -> &mut File {
+        &mut self.file
+    }
+
+    /// Says a time that no write would leave. Whether anything was written since shows by this.
+    pub fn date(&self) -> io::Result<Stamp> {
+        let time = Timespec { tv_sec: 1, tv_nsec: 0 };
+        self.calls.ask_os(Call::Attributes)?;
+        rustix::fs::futimens(
+            &self.file,
+            &Timestamps { last_access: time, last_modification: time },
+        )?;
+        self.file.metadata().map(|meta| Stamp::of(&meta))
     }
 
     /// Its length in bytes.

@@ -7,10 +7,12 @@ use std::io::{Error, ErrorKind};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use tack_net::HostPort;
 
 use crate::transfer::error::TransferError;
+use crate::transfer::known::Known;
 use crate::transfer::list::{Entry, FileList, Kind, ListError, Mtime};
 use crate::transfer::name::{NameError, RelPath};
 
@@ -27,6 +29,8 @@ pub struct Scan {
     pub notes: Vec<String>,
     /// Left out because it couldn't be read, or lies too deep.
     pub unreadable: Vec<String>,
+    /// What was hashed of these files before, if anything.
+    pub known: Arc<Known>,
     /// Files, hard links to one of them not counted.
     files_once: usize,
 }

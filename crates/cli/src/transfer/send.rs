@@ -17,6 +17,7 @@ use crate::transfer::disk::blocking;
 use crate::transfer::error::{Standing, TransferError};
 use crate::transfer::frame::SenderId;
 use crate::transfer::frame::{Frame, HEADER, What};
+use crate::transfer::known::Known;
 use crate::transfer::list::FileList;
 use crate::transfer::plan::MAX_RESUMED;
 use crate::transfer::scan::Scan;
@@ -165,6 +166,7 @@ pub async fn send_tree<C: Connection>(
         sender,
         list: Arc::new(scan.list),
         origins: Arc::new(scan.origins),
+        known: scan.known,
         progress,
         left_out: scan.unreadable,
     };
@@ -181,6 +183,7 @@ struct TreeSender<'a> {
     sender: SenderId,
     list: Arc<FileList>,
     origins: Arc<Vec<PathBuf>>,
+    known: Arc<Known>,
     progress: &'a Progress,
     left_out: Vec<String>,
 }
@@ -257,14 +260,13 @@ impl TreeSender<'_> {
         let mut hashed = Kept::new();
         for (index, bytes) in held {
             let (list, origins) = (Arc::clone(&self.list), Arc::clone(&self.origins));
-            let (entry, size) = self.list.file(index).expect("checked when it was read");
+            let (entry, _) = self.list.file(index).expect("checked when it was read");
             self.progress.say(format!("checking {}", entry.path));
-            let work = blocking(move || hash_origin(&list, &origins, index, bytes));
-            let hasher = framed.writer.while_busy(work).await?;
-            let hash = *hasher.finalize().as_bytes();
-            framed.writer.queue(&Frame::Proof { index, hash }).await?;
-            // Only of a part need the state be kept: there are few of those.
-            hashed.insert(index, (bytes, (bytes < size).then_some(hasher)));
+            let known = Arc::clone(&self.known);
+            let work = blocking(move || hash_origin(&list, &origins, &known, index, bytes));
+            let (hash, state) = framed.writer.while_busy(work).await?;
+            framed.writer.queue(&Frame::Proof { index, hash: *hash.as_bytes() }).await?;
+            hashed.insert(index, (bytes, state));
         }
         framed.writer.flush().await?;
         Ok(hashed)
@@ -291,7 +293,8 @@ impl TreeSender<'_> {
         let (events_in, mut events, spare_in, spare) = channels();
         let expected: Vec<u32> = starts.iter().map(|s| s.index).collect();
         let (list, origins) = (Arc::clone(&self.list), Arc::clone(&self.origins));
-        let source = Source { list, origins, events: events_in, spare };
+        let known = Arc::clone(&self.known);
+        let source = Source { list, origins, known, events: events_in, spare };
         let reading = blocking(move || {
             source.run(starts);
             Ok(())

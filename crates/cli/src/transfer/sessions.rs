@@ -12,6 +12,7 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::transfer::error::TransferError;
 use crate::transfer::frame::SenderId;
+use crate::transfer::known::Known;
 use crate::transfer::list::FileList;
 
 /// How long a session may take to make way: what it last wrote has to reach the disk.
@@ -19,7 +20,11 @@ const MAKE_WAY_LIMIT: Duration = Duration::from_secs(20);
 
 /// The sessions of one receiving command. Clones are the same.
 #[derive(Clone, Debug, Default)]
-pub struct Sessions(Arc<Mutex<Live>>);
+pub struct Sessions {
+    live: Arc<Mutex<Live>>,
+    /// What they have hashed.
+    known: Arc<Known>,
+}
 
 #[derive(Debug, Default)]
 struct Live {
@@ -86,7 +91,7 @@ impl Sessions {
     }
 
     fn lock(&self) -> MutexGuard<'_, Live> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.live.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -105,6 +110,11 @@ impl Place {
     /// Whose it is.
     pub fn sender(&self) -> &SenderId {
         &self.sender
+    }
+
+    /// What was hashed here before.
+    pub fn known(&self) -> &Known {
+        &self.all.known
     }
 
     /// Whether a newer session has come.

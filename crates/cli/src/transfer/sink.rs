@@ -1,7 +1,6 @@
 //! The receiver's disk thread: writes, hashes, verifies and puts into place.
 
 use std::fs::{File, Metadata};
-use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 
 use tokio::sync::mpsc;
@@ -9,6 +8,7 @@ use tokio::sync::mpsc;
 use crate::transfer::disk::hash_prefix;
 use crate::transfer::error::TransferError;
 use crate::transfer::frame::Hash;
+use crate::transfer::known::Stamp;
 use crate::transfer::list::{Entry, FileList, Kind};
 use crate::transfer::name::RelPath;
 use crate::transfer::partial::Partial;
@@ -55,23 +55,24 @@ pub struct Proved {
     pub partial: Partial,
 }
 
-/// The state of hashing what is held, and the descriptor it was read from.
+/// The hash of what is held, and the descriptor it was read from.
 #[derive(Debug)]
 pub struct Hashed {
-    hasher: blake3::Hasher,
+    hash: blake3::Hash,
     from: HashedFrom,
 }
 
 #[derive(Debug)]
 enum HashedFrom {
-    Partial(Partial),
+    /// With the state of hashing it.
+    Partial(Partial, Box<blake3::Hasher>),
     InPlace(File, Metadata),
 }
 
 impl Hashed {
     /// Whether a proof is right.
     pub fn agrees_with(&self, proof: &Hash) -> bool {
-        proves(&self.hasher, proof)
+        self.hash == blake3::Hash::from_bytes(*proof)
     }
 }
 
@@ -101,16 +102,32 @@ impl Sink {
     /// unfinished file stays, for resuming.
     pub fn run(
         &self,
-        mut jobs: mpsc::Receiver<Job>,
+        jobs: mpsc::Receiver<Job>,
         replies: &mpsc::UnboundedSender<Reply>,
     ) -> Result<(), TransferError> {
-        let mut writing: Option<Writing<'_>> = None;
+        let mut writing = None;
+        let ended = self.work(jobs, replies, &mut writing);
+        if let (Ok(()) | Err(TransferError::Superseded), Some(left)) = (&ended, writing) {
+            // All that was hashed is written. Where that cannot be marked, it is read again.
+            if let Ok(stamp) = left.partial.date() {
+                self.place.known().learn_beginning(stamp, left.hasher);
+            }
+        }
+        ended
+    }
+
+    fn work<'a>(
+        &'a self,
+        mut jobs: mpsc::Receiver<Job>,
+        replies: &mpsc::UnboundedSender<Reply>,
+        writing: &mut Option<Writing<'a>>,
+    ) -> Result<(), TransferError> {
         while let Some(job) = jobs.blocking_recv() {
             if self.place.is_superseded() {
                 return Err(TransferError::Superseded);
             }
             match job {
-                Job::File { index, resume } => writing = Some(self.start(index, resume)?),
+                Job::File { index, resume } => *writing = Some(self.start(index, resume)?),
                 Job::Data(bytes) => {
                     self.write(writing.as_mut(), &bytes)?;
                     // The connection may be gone already; its error says so.
@@ -181,11 +198,14 @@ impl Sink {
         let Entry { path, mode, mtime, .. } = entry;
         for _ in 0..MAX_TRIES {
             if self.store.place(&partial, path, *mode, *mtime, self.overwrite)? {
+                if let Ok(meta) = partial.file.metadata() {
+                    self.remember(&meta, blake3::Hash::from_bytes(*hash));
+                }
                 return Ok(());
             }
             match self.hash_present(path, size)? {
-                Some(Hashed { hasher, from: HashedFrom::InPlace(file, before) })
-                    if proves(&hasher, hash) =>
+                Some(Hashed { hash: there, from: HashedFrom::InPlace(file, before) })
+                    if there == blake3::Hash::from_bytes(*hash) =>
                 {
                     if self.lasts(path, &file, &before)? {
                         self.store.discard(partial);
@@ -202,7 +222,7 @@ impl Sink {
     /// Waits until what was read as `path` is on the disk. Whether it still lies there, as it was `before`.
     fn lasts(&self, path: &RelPath, file: &File, before: &Metadata) -> Result<bool, TransferError> {
         let after = file.metadata().map_err(self.disk("look at", path))?;
-        Ok(self.store.confirm(file, path)? && stamp(before) == stamp(&after))
+        Ok(self.store.confirm(file, path)? && Stamp::of(before) == Stamp::of(&after))
     }
 
     /// The state of hashing what is held; `None` if it is not there any more.
@@ -211,11 +231,14 @@ impl Sink {
         let Some(mut partial) = held.partial else {
             return self.hash_present(&entry.path, held.bytes);
         };
-        let file = partial.rewound();
+        let file = partial.file();
         let hasher = file
-            .and_then(|file| hash_prefix(file, held.bytes, self.go_on()))
+            .metadata()
+            .map(|meta| self.place.known().beginning(Stamp::of(&meta), held.bytes))
+            .and_then(|begun| hash_prefix(file, begun, held.bytes, self.go_on()))
             .map_err(self.disk("read the partial file of", &entry.path))?;
-        Ok(Some(Hashed { hasher, from: HashedFrom::Partial(partial) }))
+        let hash = hasher.finalize();
+        Ok(Some(Hashed { hash, from: HashedFrom::Partial(partial, Box::new(hasher)) }))
     }
 
     fn hash_present(&self, path: &RelPath, bytes: u64) -> Result<Option<Hashed>, TransferError> {
@@ -224,9 +247,24 @@ impl Sink {
         if before.len() != bytes || !before.is_file() {
             return Ok(None);
         }
-        let hasher = hash_prefix(&mut file, bytes, self.go_on());
-        let hasher = hasher.map_err(self.disk("read", path))?;
-        Ok(Some(Hashed { hasher, from: HashedFrom::InPlace(file, before) }))
+        let hash = match self.place.known().whole(Stamp::of(&before)) {
+            Some(hash) => hash,
+            None => {
+                let hasher = hash_prefix(&mut file, blake3::Hasher::new(), bytes, self.go_on());
+                let hash = hasher.map_err(self.disk("read", path))?.finalize();
+                self.remember(&before, hash);
+                hash
+            }
+        };
+        Ok(Some(Hashed { hash, from: HashedFrom::InPlace(file, before) }))
+    }
+
+    /// Takes down the hash of a file in its place, if whoever writes there cannot but leave a trace.
+    fn remember(&self, meta: &Metadata, hash: blake3::Hash) {
+        let stamp = Stamp::of(meta);
+        if stamp.is_dated() {
+            self.place.known().learn_whole(stamp, hash);
+        }
     }
 
     /// Takes in what the sender has proved: all of a file, which is here then, or a part to go on
@@ -239,14 +277,13 @@ impl Sink {
     ) -> Result<(Option<Proved>, bool), TransferError> {
         let (entry, size) = self.list.file(index).expect("only files are held");
         let path = &entry.path;
-        let hash = *hashed.hasher.finalize().as_bytes();
         match hashed.from {
-            HashedFrom::Partial(partial) if bytes < size => {
-                Ok((Some(Proved { bytes, hasher: hashed.hasher, partial }), true))
+            HashedFrom::Partial(partial, hasher) if bytes < size => {
+                Ok((Some(Proved { bytes, hasher: *hasher, partial }), true))
             }
-            HashedFrom::Partial(mut partial) => {
+            HashedFrom::Partial(mut partial, _) => {
                 partial.keep(size).map_err(self.disk("write", path))?;
-                self.put(partial, index, &hash).map(|()| (None, true))
+                self.put(partial, index, hashed.hash.as_bytes()).map(|()| (None, true))
             }
             HashedFrom::InPlace(file, before) => Ok((None, self.lasts(path, &file, &before)?)),
         }
@@ -305,11 +342,10 @@ impl Sink {
     }
 }
 
-/// What changes with a file's contents.
-fn stamp(meta: &Metadata) -> (u64, i64, i64, i64, i64) {
-    (meta.len(), meta.mtime(), meta.mtime_nsec(), meta.ctime(), meta.ctime_nsec())
-}
-
 fn no_file(got: &str) -> TransferError {
     TransferError::Unexpected { got: got.to_owned(), expected: "FILE" }
 }
+
+#[cfg(test)]
+#[path = "sink_tests.rs"]
+mod tests;

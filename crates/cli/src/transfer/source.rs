@@ -11,6 +11,7 @@ use tokio::sync::mpsc;
 use crate::transfer::disk::{CHUNK, CHUNKS_AHEAD, hash_prefix};
 use crate::transfer::error::TransferError;
 use crate::transfer::frame::{self, HEADER, Hash};
+use crate::transfer::known::{Known, STEP, Stamp};
 use crate::transfer::list::{Entry, FileList};
 
 /// What the connection sends next.
@@ -79,18 +80,30 @@ fn without_size() -> io::Error {
     )
 }
 
-/// The state of hashing the first `bytes` of the file at `index`.
+/// The hash of the first `bytes` of the file at `index`, and, unless these are all of it, its state.
 pub fn hash_origin(
     list: &FileList,
     origins: &[PathBuf],
+    known: &Known,
     index: u32,
     bytes: u64,
-) -> Result<blake3::Hasher, TransferError> {
-    let (entry, _) = list.file(index).expect("the caller checked that it is a file");
+) -> Result<(blake3::Hash, Option<blake3::Hasher>), TransferError> {
+    let (entry, size) = list.file(index).expect("the caller checked that it is a file");
     let origin = &origins[index as usize];
-    open(entry, origin)
-        .and_then(|mut file| hash_prefix(&mut file, bytes, || true))
-        .map_err(TransferError::disk("read", origin))
+    let hashed = open(entry, origin).and_then(|mut file| {
+        let stamp = Stamp::of(&file.metadata()?);
+        if let Some(hash) = known.whole(stamp).filter(|_| bytes == size) {
+            return Ok((hash, None));
+        }
+        let hasher = hash_prefix(&mut file, known.beginning(stamp, bytes), bytes, || true)?;
+        let hash = hasher.finalize();
+        if bytes == size {
+            known.learn_whole(stamp, hash);
+        }
+        // Only of a part need the state be kept: there are few of those.
+        Ok((hash, (bytes < size).then_some(hasher)))
+    });
+    hashed.map_err(TransferError::disk("read", origin))
 }
 
 /// Reads files in order on its own thread.
@@ -99,6 +112,8 @@ pub struct Source {
     pub list: Arc<FileList>,
     /// Where each entry comes from.
     pub origins: Arc<Vec<PathBuf>>,
+    /// What was hashed before, and what is.
+    pub known: Arc<Known>,
     /// Chunks for the connection.
     pub events: mpsc::Sender<Event>,
     /// Buffers that have been sent.
@@ -140,8 +155,13 @@ impl Source {
         if let Err(e) = file.seek(io::SeekFrom::Start(offset)) {
             return Ok(Err(e));
         }
+        let stamp = match file.metadata() {
+            Ok(meta) => Stamp::of(&meta),
+            Err(e) => return Ok(Err(e)),
+        };
         self.event(Event::File { index: start.index, offset })?;
         let mut left = size - offset;
+        let mut next_step = offset + STEP;
         while left > 0 {
             let mut buffer = self.spare.try_recv().unwrap_or_default();
             let want = CHUNK.min(usize::try_from(left).unwrap_or(CHUNK));
@@ -156,11 +176,17 @@ impl Source {
             buffer[..HEADER].copy_from_slice(&frame::data_header(want));
             self.event(Event::Data(buffer))?;
             left -= want as u64;
+            if hasher.count() >= next_step {
+                self.known.learn_beginning(stamp, hasher.clone());
+                next_step = hasher.count() + STEP;
+            }
         }
         if let Err(e) = check_unchanged(entry, &file).and_then(|()| is_at_its_end(&mut file)) {
             return Ok(Err(e));
         }
-        self.event(Event::End(*hasher.finalize().as_bytes())).map(Ok)
+        let hash = hasher.finalize();
+        self.known.learn_whole(stamp, hash);
+        self.event(Event::End(*hash.as_bytes())).map(Ok)
     }
 
     fn event(&self, event: Event) -> Result<(), Gone> {
@@ -189,7 +215,7 @@ mod tests {
         let found = scan(&[at.to_owned()], false).unwrap();
         let (events, mut heard, _spent, spare) = channels();
         let (list, origins) = (Arc::new(found.list), Arc::new(found.origins));
-        let source = Source { list, origins, events, spare };
+        let source = Source { list, origins, known: Arc::default(), events, spare };
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(async {
             let start = Start { index: 0, resume: None };
@@ -201,6 +227,50 @@ mod tests {
             }
             last
         })
+    }
+
+    #[test]
+    fn what_was_sent_is_not_read_again_to_prove_it_unless_the_file_was_written_since() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = dir.path().join("f");
+        let film: Vec<u8> = (0..5 * STEP as usize / 2).map(|i| (i / 251) as u8).collect();
+        std::fs::write(&at, &film).unwrap();
+        let found = scan(std::slice::from_ref(&at), false).unwrap();
+        let (list, origins) = (Arc::new(found.list), Arc::new(found.origins));
+        let known = Arc::<Known>::default();
+        let (events, mut heard, _spent, spare) = channels();
+        let source = Source {
+            list: Arc::clone(&list),
+            origins: Arc::clone(&origins),
+            known: Arc::clone(&known),
+            events,
+            spare,
+        };
+        let sending = std::thread::Builder::new();
+        let start = Start { index: 0, resume: None };
+        let sending = sending.spawn(move || source.run(vec![start])).unwrap();
+        while heard.blocking_recv().is_some() {}
+        sending.join().unwrap();
+        let stamp = || Stamp::of(&std::fs::metadata(&at).unwrap());
+        let (sent, most) = (stamp(), film.len() as u64);
+        let prove = |bytes| hash_origin(&list, &origins, &known, 0, bytes).unwrap();
+        assert_eq!(known.whole(sent), Some(blake3::hash(&film)));
+        assert!(known.beginning(sent, most - 1).count() >= 2 * STEP);
+        let part = &film[..film.len() - 5];
+        let (hash, state) = prove(part.len() as u64);
+        assert_eq!(hash, blake3::hash(part));
+        assert_eq!(state.unwrap().count(), part.len() as u64);
+        // Of what is known to be another it is not noticed: nobody reads it.
+        known.learn_whole(sent, blake3::hash(b"other"));
+        assert_eq!(prove(most).0, blake3::hash(b"other"));
+        // The same length and time, and another byte.
+        let modified = std::fs::metadata(&at).unwrap().modified().unwrap();
+        let mut other = film.clone();
+        other[5] ^= 1;
+        std::fs::write(&at, &other).unwrap();
+        File::options().write(true).open(&at).unwrap().set_modified(modified).unwrap();
+        assert_eq!(prove(most).0, blake3::hash(&other));
+        assert_eq!(prove(most - 5).0, blake3::hash(&other[..film.len() - 5]));
     }
 
     #[test]

@@ -4,6 +4,7 @@ mod again;
 mod args;
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 mod clock;
+mod continued;
 mod course;
 #[cfg(target_os = "linux")]
 mod dissector;

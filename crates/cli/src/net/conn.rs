@@ -71,7 +71,7 @@ impl NetConn {
 }
 
 /// What a connection shows of its progress. Of QUIC's, whose packets nobody can damage or forge unnoticed,
-/// only that they come.
+/// only that they come, and are owed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sight {
     /// Whatever they carried.
@@ -110,8 +110,11 @@ impl Watch {
                 (sight, info.srtt)
             }),
             Watch::Quic(watch) => watch.info().map(|info| {
+                // Whatever comes, it counts as progress.
                 let packets_received = info.counters.packets_received;
-                (Sight { packets_received, ..Sight::default() }, info.srtt)
+                let (bytes_acked, in_flight) = (packets_received, info.in_flight > 0);
+                let sight = Sight { packets_received, bytes_acked, in_flight, ..Sight::default() };
+                (sight, info.srtt)
             }),
         }
     }

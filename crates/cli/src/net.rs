@@ -5,7 +5,7 @@
 //! way      which way packets go, as the user says it      origin   from where
 //! carrier  the endpoint that is opened for a way          conn     one connection
 //! dial     opens them, at the address that answers first   accept   takes them in
-//! sockets  from which it does
+//! sockets  from which it does                            whom     a host, and where it was
 //! ```
 
 mod accept;
@@ -17,6 +17,7 @@ mod own_address;
 mod refusals;
 mod sockets;
 mod way;
+mod whom;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
@@ -31,6 +32,7 @@ pub use origin::{Family, Origin};
 pub use own_address::{OwnAddress, OwnAddressError};
 pub use refusals::Refusals;
 pub use way::Way;
+pub use whom::Whom;
 
 /// How long to wait, at the end, for the peer to acknowledge our last bytes.
 const LINGER: Duration = Duration::from_secs(5);

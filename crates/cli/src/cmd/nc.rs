@@ -12,7 +12,7 @@ use crate::args::transport::{ClientSecurity, ServerSecurity};
 use crate::cmd::lasting::{Over, dialled, keepalive, served, waiting};
 use crate::conn::{Accept, Connection};
 use crate::exit::{ExitCode, Failure};
-use crate::net::{NetAccept, NetDial};
+use crate::net::{NetAccept, NetDial, Whom};
 use crate::stop::Stop;
 use crate::terminal::say;
 use crate::transfer::frame::What;
@@ -37,12 +37,13 @@ async fn connect(
 ) -> Result<ExitCode, Failure> {
     let is_plain = security.connector()?.is_none();
     let (way, transport) = (config.way.clone(), config.transport.conn_config());
+    let whom = Whom::from(&host);
     let open = move || {
-        let (way, host, transport) = (way.clone(), host.clone(), transport.clone());
+        let (way, whom, transport) = (way.clone(), whom.clone(), transport.clone());
         let security = security.clone();
         async move {
             let connector = security.connector()?;
-            let dial = NetDial::open(&way, &host, transport, connector, security.code).await?;
+            let dial = NetDial::open(&way, &whom, transport, connector, security.code).await?;
             let conn = dial.connect().await?;
             Ok((dial, conn))
         }

@@ -9,7 +9,7 @@ use crate::args::send::{SendConfig, What};
 use crate::cmd::again::{Files, send_files};
 use crate::cmd::lasting::dialled;
 use crate::exit::{ExitCode, Failure};
-use crate::net::{NetConn, NetDial};
+use crate::net::{NetConn, NetDial, Whom};
 use crate::progress::Progress;
 use crate::stop::Stop;
 use crate::terminal::say;
@@ -27,10 +27,11 @@ pub async fn run(config: SendConfig, stop: Stop) -> Result<ExitCode, Failure> {
 
 async fn send_stdin(config: &SendConfig, stop: &Stop) -> Result<ExitCode, Failure> {
     let progress = Progress::new(config.quiet);
-    let opened = stop.or(open(config)).await;
+    let whom = Whom::from(&config.host);
+    let opened = stop.or(open(config, &whom)).await;
     let opened = opened.unwrap_or_else(|| Err(Failure::interrupted()))?;
     let started = Instant::now();
-    let again = || open_owned(config.clone());
+    let again = || open_owned(config.clone(), whom.clone());
     let (what, quiet) = (Carries::Stream, config.quiet);
     let sending = async |conn| Ok(send_stream(conn, tokio::io::stdin(), &progress, stop).await?);
     let sent = dialled(opened, again, (what, quiet), stop, sending).await;
@@ -49,7 +50,8 @@ async fn send_paths(
     let progress = Progress::new(config.quiet);
     let started = Instant::now();
     let files = Files { paths, follow: config.follow, quiet: config.quiet };
-    let open = || open_owned(config.clone());
+    let whom = Whom::from(&config.host);
+    let open = || open_owned(config.clone(), whom.clone());
     let who = |conn: &NetConn| sender_id(config, conn);
     let sent = send_files(&files, open, who, (&progress, stop)).await?;
     let files = if sent.files == 1 { "1 file".into() } else { format!("{} files", sent.files) };
@@ -77,17 +79,17 @@ fn sender_id(config: &SendConfig, conn: &NetConn) -> SenderId {
     )
 }
 
-async fn open(config: &SendConfig) -> Result<(NetDial, NetConn), Failure> {
+async fn open(config: &SendConfig, whom: &Whom) -> Result<(NetDial, NetConn), Failure> {
     let connector = config.security.connector()?;
     let transport = config.transport.conn_config();
-    let (way, host) = (&config.way, &config.host);
-    let dial = NetDial::open(way, host, transport, connector, config.security.code.clone()).await?;
+    let code = config.security.code.clone();
+    let dial = NetDial::open(&config.way, whom, transport, connector, code).await?;
     let conn = dial.connect().await?;
     Ok((dial, conn))
 }
 
-async fn open_owned(config: SendConfig) -> Result<(NetDial, NetConn), Failure> {
-    open(&config).await
+async fn open_owned(config: SendConfig, whom: Whom) -> Result<(NetDial, NetConn), Failure> {
+    open(&config, &whom).await
 }
 
 fn report(config: &SendConfig, what: &str, bytes: u64, started: Instant) {

@@ -61,7 +61,7 @@ async fn connect(config: ClientConfig, stop: Stop) -> Result<ExitCode, Failure> 
         listeners.extend(listen(&Local::everywhere(port), &Service::Intercepted)?);
     }
     let server = Server {
-        host: config.host.clone(),
+        host: (&config.host).into(),
         way: config.way.clone(),
         transport: config.transport.conn_config(),
         connector: config.security.connector()?,

@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use tack_net::race::{NoneAnswered, first_of, in_turn};
 use tack_net::tls::{Connector, Fingerprint, TlsError};
-use tack_net::{ConnConfig, ConnectError, ConnectionError, HostPort};
+use tack_net::{ConnConfig, ConnectError, ConnectionError};
 use tokio::time::timeout;
 
 use super::carrier::Carrier;
 use super::sockets::Sockets;
-use super::{NetConn, Origin, Way, settle};
+use super::{NetConn, Origin, Way, Whom, settle};
 use crate::admission::{self, Code, Welcome};
 use crate::conn::Dial;
 use crate::exit::{ExitCode, Failure};
@@ -43,7 +43,7 @@ impl NetDial {
     /// Resolves `host`. Without `connector`, nothing is encrypted.
     pub async fn open(
         way: &Way,
-        host: &HostPort,
+        host: impl Into<Whom>,
         config: ConnConfig,
         connector: Option<Connector>,
         code: Option<Code>,
@@ -55,17 +55,20 @@ impl NetDial {
     pub async fn open_from(
         origin: &Origin,
         way: &Way,
-        host: &HostPort,
+        host: impl Into<Whom>,
         config: ConnConfig,
         connector: Option<Connector>,
         code: Option<Code>,
     ) -> Result<Self, Failure> {
         let failed = |why: String| Failure::new(ExitCode::Failed, why);
-        let found = tokio::net::lookup_host((host.name.as_str(), host.port))
+        let whom = host.into();
+        let host = whom.host();
+        let found = whom
+            .addresses()
             .await
             .map_err(|e| failed(format!("cannot find host `{}`: {e}", host.name)))?;
         let reaches = |ip| way.reaches(ip) && origin.reaches(ip);
-        let addresses = in_turn(found.filter(|address| reaches(address.ip())));
+        let addresses = in_turn(found.into_iter().filter(|address| reaches(address.ip())));
         let first = addresses.first().copied().ok_or_else(|| {
             failed(format!("host `{}` has no address of a family that we have", host.name))
         })?;

@@ -23,10 +23,9 @@ use super::protocol::{Cause, Greeting, Refusal};
 use crate::admission::Code;
 use crate::conn::Connection as _;
 use crate::exit::{ExitCode, Failure};
-use crate::net::{NetConn, NetDial, Refusals, Watch, Way};
+use crate::net::{NetConn, NetDial, Refusals, Watch, Way, Whom};
 use crate::stop::Stop;
 use crate::terminal::say;
-use tack_net::HostPort;
 
 /// How often we look whether the network is still the same.
 const LOOK: Duration = Duration::from_secs(1);
@@ -73,7 +72,7 @@ impl Guarded for Watch {
 #[derive(Clone, Debug)]
 pub struct Server {
     /// The host that runs `tack tunnel serve`.
-    pub host: HostPort,
+    pub host: Whom,
     /// Which way.
     pub way: Way,
     /// The connections' configuration.
@@ -304,7 +303,7 @@ impl Keeper {
             Ok((dial, conn, instance)) => {
                 self.refusals = Refusals::default();
                 if std::mem::take(&mut self.away) {
-                    say(format_args!("tack: connected to {} again", self.server.host));
+                    say(format_args!("tack: connected to {} again", self.server.host.host()));
                 }
                 self.network.peer = dial.peer();
                 if self.dial.replace(dial).is_none() {

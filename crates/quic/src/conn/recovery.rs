@@ -91,8 +91,10 @@ pub(crate) struct Recovery {
     pto_count: u32,
     /// Since when a client that hears nothing waits, to keep a server from a deadlock.
     waiting_since: Instant,
-    /// When the loss episode under way began.
+    /// When the last loss episode began: what left before is of it [RFC 9002 §7.3.2].
     episode: Option<Instant>,
+    /// When something was last declared lost; `None` once something that left since has arrived.
+    lost_at: Option<Instant>,
     /// Packets that were lost in it or the last one, and how many of them have arrived.
     episode_lost: u64,
     episode_needless: u64,
@@ -128,6 +130,7 @@ impl Recovery {
             pto_count: 0,
             waiting_since: now,
             episode: None,
+            lost_at: None,
             episode_lost: 0,
             episode_needless: 0,
             reordering: Reordering::default(),
@@ -392,7 +395,7 @@ impl Recovery {
             ack_interval: self.tack.as_ref().map_or(Duration::ZERO, |tack| tack.interval()),
             in_recovery: match &self.tack {
                 Some(tack) => tack.in_recovery(),
-                None => self.episode.is_some(),
+                None => self.lost_at.is_some(),
             },
         }
     }
@@ -410,7 +413,7 @@ impl Recovery {
     pub(crate) fn on_path_change(&mut self, mss: u32) {
         self.rtt = RttEstimator::default();
         self.latest = Duration::ZERO;
-        (self.pto_count, self.episode, self.timed_since) = (0, None, None);
+        (self.pto_count, self.episode, self.lost_at, self.timed_since) = (0, None, None, None);
         self.reordering = Reordering::default();
         (self.marked, self.marked_from) = (0, self.logs[SpaceId::Data as usize].next);
         if let Some(tack) = &mut self.tack {

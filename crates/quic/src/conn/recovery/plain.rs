@@ -91,9 +91,7 @@ impl Recovery {
             if eliciting && number == heard.ack.largest() {
                 acked.rtt = Some(self.on_rtt(space, now.saturating_since(at), heard.delay, now));
             }
-            if self.episode.is_some_and(|began| at > began) {
-                self.episode = None;
-            }
+            self.lost_at.take_if(|lost_at| at > *lost_at);
         }
         self.detect_lost(space, unheard_below(heard, before), &mut acked, now);
         self.complete(acked, now)
@@ -121,7 +119,7 @@ impl Recovery {
         self.episode_needless += acked.needless;
         if acked.needless > 0 && self.episode_needless >= self.episode_lost {
             acked.spurious = true;
-            (self.episode, self.episode_lost, self.episode_needless) = (None, 0, 0);
+            (self.lost_at, self.episode_lost, self.episode_needless) = (None, 0, 0);
         }
     }
 
@@ -200,6 +198,7 @@ impl Recovery {
             }
         }
         let newest = acked.lost_sent_at.filter(|_| news > 0);
+        self.lost_at = newest.map_or(self.lost_at, |_| Some(now));
         if newest.is_some_and(|at| self.episode.is_none_or(|began| at > began)) {
             self.episode = Some(now);
             (self.episode_lost, self.episode_needless) = (0, 0);

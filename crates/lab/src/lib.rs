@@ -41,6 +41,8 @@ pub mod scenario;
 mod series;
 mod setup;
 mod simulate;
+#[cfg(all(test, target_os = "linux"))]
+mod skipped;
 pub mod stats;
 mod stock;
 pub mod store;

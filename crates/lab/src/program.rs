@@ -102,7 +102,7 @@ mod tests {
     fn a_program_ends_with_all_it_started() {
         let netns = match Netns::new() {
             Ok(netns) => netns,
-            Err(e) => return println!("skipped: {e}"),
+            Err(e) => return crate::skipped::skipped(e),
         };
         let dir = tempfile::tempdir().unwrap();
         let (pid, out) = (dir.path().join("pid"), dir.path().join("out"));

@@ -24,9 +24,11 @@ fn live(stack: &str) -> Option<super::Live> {
             println!("skipped, the machine is busy: {:?}", live.void)
         }
         Ok(live) => return Some(live),
-        Err(e) if e.to_string().contains("kernel has no") => println!("skipped: {e:#}"),
+        Err(e) if e.to_string().contains("kernel has no") => {
+            crate::skipped::skipped(format!("{e:#}"))
+        }
         Err(e) => match e.downcast_ref::<tack_emu::EmulationError>() {
-            Some(e) if e.is_unavailable() => println!("skipped: {e}"),
+            Some(e) if e.is_unavailable() => crate::skipped::skipped(e),
             _ => panic!("{e:#}"),
         },
     }
@@ -92,7 +94,7 @@ fn what_programs_send_is_counted() {
             assert!((3e6..5e6).contains(&goodput), "{goodput}");
         }
         // No bash, no python, no namespaces: nothing to count.
-        Err(e) => println!("skipped: {e:#}"),
+        Err(e) => crate::skipped::skipped(format!("{e:#}")),
     }
 }
 

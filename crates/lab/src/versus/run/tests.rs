@@ -15,7 +15,7 @@ fn versus(text: &str) -> Option<Faced> {
     match run(&scenario, &name) {
         Ok(faced) => Some(faced),
         Err(e) if e.to_string().contains("namespace") => {
-            println!("skipped: {e}");
+            crate::skipped::skipped(e);
             None
         }
         Err(e) => panic!("{e:#}"),
@@ -76,7 +76,7 @@ fn real(name: &str, load: &str) {
     let mut scenario = Scenario::parse(&scenario).unwrap();
     scenario.stack = Some(Stack::Rival(name.to_owned()));
     match run(&scenario, name) {
-        Err(e) if e.to_string().contains("namespace") => println!("skipped: {e}"),
+        Err(e) if e.to_string().contains("namespace") => crate::skipped::skipped(e),
         Err(e) => panic!("{name}: {e:#}"),
         Ok(Faced { void: Some(void), .. }) if void.contains("not installed") => {
             // CI has what `script/setup --tests` installs, so there they must run.
@@ -156,7 +156,7 @@ fn counted_twice(name: &str, path: &str) -> Option<(f64, f64)> {
         tries += 1;
         match run(&scenario, &own) {
             Err(e) if e.to_string().contains("namespace") => {
-                println!("skipped: {e}");
+                crate::skipped::skipped(e);
                 return None;
             }
             Ok(faced) if faced.again && tries < 4 => {}

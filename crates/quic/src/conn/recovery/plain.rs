@@ -108,6 +108,7 @@ impl Recovery {
         for number in late {
             let Some((logged, reason)) = log.lost.remove(&number) else { continue };
             self.reordering.on_spurious(reason, rtt, now);
+            self.marked += u64::from(logged.sent.marked && number >= self.marked_from);
             let Sent { bytes, carried, .. } = logged.sent;
             let departure =
                 Departure { xmit: number, sent_at: logged.at, snapshot: logged.snapshot };
@@ -119,7 +120,8 @@ impl Recovery {
         self.episode_needless += acked.needless;
         if acked.needless > 0 && self.episode_needless >= self.episode_lost {
             acked.spurious = true;
-            (self.lost_at, self.episode_lost, self.episode_needless) = (None, 0, 0);
+            (self.episode, self.lost_at) = (None, None);
+            (self.episode_lost, self.episode_needless) = (0, 0);
         }
     }
 

@@ -185,6 +185,8 @@ impl Connection {
         }
         self.confirmed = true;
         self.recovery.confirm();
+        // A client that was told before it had a Handshake packet to send, as after a sleep, has them yet.
+        self.discard_initial(now);
         self.handshake_keys = None;
         self.discard(SpaceId::Handshake, now);
     }

@@ -318,17 +318,17 @@ impl Connection {
         let any = |is: fn(&Payload) -> bool| before.iter().any(is) || is(&last);
         let is_full = any(|payload| payload.full);
         let is_data = any(|payload| payload.is_data);
+        let is_handshake = any(|payload| payload.space == SpaceId::Handshake);
         let only_data = self.one_rtt.is_some() && !any(|payload| payload.space != SpaceId::Data);
         for payload in before {
             self.seal(payload, 0, out, now);
         }
         let least = if is_full { (FULL).saturating_sub(out.len() - start) } else { 0 };
-        let sealed_handshake = last.space == SpaceId::Handshake;
         last.full = is_full;
         let ecn = if only_data { self.ecn.mark(last.eliciting) } else { 0 };
         last.marked = ecn > 0;
         self.seal(last, least, out, now);
-        if self.side == Side::Client && (sealed_handshake || only_data) {
+        if self.side == Side::Client && (is_handshake || only_data) {
             self.discard_initial(now);
         }
         self.path.on_sent(out.len() - start);

@@ -271,3 +271,8 @@ fn a_path_that_has_become_narrow_is_found_out_though_what_is_short_passes_all_th
 fn what_is_lost_is_probed_for_though_both_ends_keep_the_connection_alive_meanwhile() {
     run_all(246..247, |seed| converse_in_trouble(seed, SECONDS));
 }
+
+#[test]
+fn a_client_that_was_asleep_until_the_handshake_was_over_owes_nothing_of_it() {
+    run_all(32_168..32_169, |seed| converse_in_trouble(seed, HOURS));
+}

@@ -343,9 +343,6 @@ pub async fn ask(
     server: Fingerprint,
     code: Option<&Code>,
 ) -> Result<Welcome, Failure> {
-    let broke = |e: io::Error| {
-        Failure::new(ExitCode::Failed, format!("the connection broke at the door: {e}"))
-    };
     let (from, to) = identities(own, server);
     let started = code.map(|c| Spake2::<Ed25519Group>::start_a(&c.password(), &from, &to));
     let wish = started.as_ref().map_or(vec![BY_KEY], |(_, m)| [&[BY_CODE], &m[..]].concat());
@@ -370,6 +367,46 @@ pub async fn ask(
         return Err(refusal(WRONG_CODE));
     }
     Ok(Welcome::ByCode)
+}
+
+/// Asks to be let in by our key, and does not wait for the answer, which comes before anything else: for a server that
+/// is known to be the right one, and may hear meanwhile what we want.
+///
+/// # Errors
+/// The connection broke.
+pub async fn ask_ahead(
+    conn: &mut (impl AsyncWrite + Unpin),
+    host: &str,
+) -> Result<Awaited, Failure> {
+    say(conn, &[BY_KEY]).await.map_err(broke)?;
+    Ok(Awaited { host: host.to_owned() })
+}
+
+/// The server's word on whether we may come in, which was asked for.
+#[derive(Debug)]
+pub struct Awaited {
+    host: String,
+}
+
+impl Awaited {
+    /// What was read of it: a byte, or none at the end of the stream.
+    ///
+    /// # Errors
+    /// We may not, which is a [`Failure`] inside of the error, or it never came.
+    pub fn heard(self, read: io::Result<Option<u8>>) -> io::Result<()> {
+        let failure = match read {
+            Ok(Some(COME_IN)) => return Ok(()),
+            Ok(Some(verdict)) => refusal(verdict),
+            Ok(None) => broke(io::ErrorKind::UnexpectedEof.into()),
+            Err(error) => broke(error),
+        };
+        let message = format!("{}: {}", self.host, failure.message);
+        Err(io::Error::other(Failure { message, ..failure }))
+    }
+}
+
+fn broke(error: io::Error) -> Failure {
+    Failure::new(ExitCode::Failed, format!("the connection broke at the door: {error}"))
 }
 
 fn refusal(verdict: u8) -> Failure {

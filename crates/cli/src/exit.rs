@@ -86,8 +86,13 @@ impl std::fmt::Display for Failure {
     }
 }
 
+impl std::error::Error for Failure {}
+
 impl From<crate::transfer::TransferError> for Failure {
     fn from(error: crate::transfer::TransferError) -> Self {
+        if let crate::transfer::TransferError::NotLetIn(failure) = error {
+            return failure;
+        }
         Self::new(error.exit_code(), error.to_string())
     }
 }

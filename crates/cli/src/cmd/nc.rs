@@ -44,7 +44,7 @@ async fn connect(
         async move {
             let connector = security.connector()?;
             let dial = NetDial::open(&way, &whom, transport, connector, security.code).await?;
-            let conn = dial.connect().await?;
+            let conn = dial.connect_ahead().await?;
             Ok((dial, conn))
         }
     };

@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep_until};
 
 use crate::args::recv::{Destination, RecvConfig};
 use crate::args::transport::ServerSecurity;
 use crate::cmd::invite::Invitation;
-use crate::cmd::lasting::{keepalive, served};
+use crate::cmd::lasting::{RETURN_LIMIT, keepalive, served};
 use crate::conn::{Accept, Connection};
 use crate::exit::{ExitCode, Failure};
 use crate::net::NetAccept;
@@ -103,7 +104,10 @@ pub async fn to_dir<A: Accept>(
     let (sessions, limits) = (Sessions::default(), Limits::default());
     let connections = Budget::new(MAX_CONNECTIONS.0, MAX_CONNECTIONS.1);
     let (mut stopping, notices) = (false, Notices::default());
+    // Until when a sender is waited for that may not know that all of it is here.
+    let mut unheard: Option<Instant> = None;
     let done = loop {
+        let patience = async { sleep_until(unheard?).await.into() };
         tokio::select! {
             conn = server.accept(), if !stopping => {
                 let conn = conn.map_err(listener_failed)?;
@@ -125,13 +129,31 @@ pub async fn to_dir<A: Accept>(
             }
             Some(ended) = running.join_next() => {
                 let ended = ended.unwrap_or(Err(TransferError::Stopped(Standing::Unknown)));
-                let complete = ended.as_ref().is_ok_and(|got| got.files > 0 || !session.open);
-                report(ended, session.quiet, &notices);
-                if complete && !keep && (!stopping || running.is_empty()) {
-                    break Ok(ExitCode::Success);
+                let complete = ended.as_ref().ok().filter(|got| got.files > 0 || !session.open);
+                let unknown = complete.filter(|got| !got.is_known_there).map(|got| got.sender);
+                let over = complete.is_some() && !keep && (!stopping || running.is_empty());
+                // Whoever comes back has been told of.
+                if unheard.is_none() || ended.is_err() {
+                    report(ended, session.quiet, &notices);
+                }
+                match unknown {
+                    _ if !over => {}
+                    Some(sender) if !stopping => {
+                        running.shutdown().await;
+                        sessions.reserve_for(sender);
+                        unheard = Some(Instant::now() + RETURN_LIMIT);
+                        say(format_args!(
+                            "tack: the sender may not know that yet; waiting for it, {RETURN_LIMIT:?} at most"
+                        ));
+                    }
+                    _ => break Ok(ExitCode::Success),
                 }
             }
+            Some(()) = patience => break Ok(ExitCode::Success),
             () = stop.asked(), if !stopping => {
+                if unheard.is_some() {
+                    break Ok(ExitCode::Success);
+                }
                 if running.is_empty() {
                     break Err(Failure::interrupted());
                 }

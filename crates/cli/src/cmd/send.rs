@@ -84,7 +84,7 @@ async fn open(config: &SendConfig, whom: &Whom) -> Result<(NetDial, NetConn), Fa
     let transport = config.transport.conn_config();
     let code = config.security.code.clone();
     let dial = NetDial::open(&config.way, whom, transport, connector, code).await?;
-    let conn = dial.connect().await?;
+    let conn = dial.connect_ahead().await?;
     Ok((dial, conn))
 }
 

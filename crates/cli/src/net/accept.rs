@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use tack_net::budget::Peer;
 use tack_net::quic::QuicStream;
@@ -9,9 +10,11 @@ use tack_net::tls::{Acceptor, Fingerprint, TlsError};
 use tack_net::{
     ConnConfig, HandshakeLimits, SecureListener, SecureStream, SocketConfig, TackListener, quic,
 };
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio::io::{self as aio, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::time::timeout;
 
 use super::carrier::Carrier;
+use super::conn::Carried;
 use super::{NetConn, Way, settle};
 use crate::admission::{Admission, Door};
 use crate::conn::Accept;
@@ -19,6 +22,10 @@ use crate::exit::{ExitCode, Failure};
 use crate::notices::Notices;
 use crate::stop::Stop;
 use crate::terminal::say;
+
+/// How long, and for how many bytes, to listen to whoever is turned away.
+const TURNING_AWAY: Duration = Duration::from_secs(1);
+const MOST_UNHEARD: u64 = 1 << 20;
 
 /// Takes connections in.
 #[derive(Debug)]
@@ -150,15 +157,16 @@ impl Accept for NetAccept {
     }
 
     async fn accept(&mut self) -> io::Result<NetConn> {
-        Ok(match &self.listener {
+        let carried = match &self.listener {
             Listener::Plain(listener) => {
                 let (stream, peer) = listener.accept().await?;
                 tracing::info!(%peer, "connection");
-                NetConn::Plain(Box::new(stream))
+                Carried::Plain(Box::new(stream))
             }
-            Listener::Tls(listener) => NetConn::Tls(Box::new(listener.accept().await?.0)),
-            Listener::Quic(listener) => NetConn::Quic(Box::new(listener.accept().await?.0)),
-        })
+            Listener::Tls(listener) => Carried::Tls(Box::new(listener.accept().await?.0)),
+            Listener::Quic(listener) => Carried::Quic(Box::new(listener.accept().await?.0)),
+        };
+        Ok(carried.into())
     }
 }
 
@@ -183,6 +191,9 @@ async fn let_in(
                 say(format_args!("tack: after too many wrong ones, the code is now {code}"));
             }
             let _ = stream.shutdown().await;
+            // It may have said more already. Unread, that would turn the close into a reset, and our word be lost.
+            let (mut rest, mut nowhere) = (stream.take(MOST_UNHEARD), aio::sink());
+            let _ = timeout(TURNING_AWAY, aio::copy(&mut rest, &mut nowhere)).await;
             Err(TlsError::Io(io::Error::new(io::ErrorKind::PermissionDenied, why)))
         }
     }

@@ -10,6 +10,7 @@ use tack_net::tls::{Acceptor, Connector, TlsError};
 use tack_net::{AckStrategy, ConnConfig, ConnectError, Endpoint, Keepalive, SocketConfig};
 
 use super::NetConn;
+use super::conn::Carried;
 use crate::exit::{ExitCode, Failure};
 use crate::observe;
 
@@ -63,20 +64,20 @@ impl Carrier {
         match (self, connector) {
             (Carrier::Tack(endpoint), None) => {
                 let stream = endpoint.connect_plain(peer).await?;
-                Ok((NetConn::Plain(Box::new(stream)), false))
+                Ok((Carried::Plain(Box::new(stream)).into(), false))
             }
             (Carrier::Tack(endpoint), Some(connector)) => {
                 let stream = endpoint.connect_plain(peer).await?;
                 let stream = connector.connect(host, stream).await?;
                 let is_first_use = stream.is_first_use();
-                Ok((NetConn::Tls(Box::new(stream)), is_first_use))
+                Ok((Carried::Tls(Box::new(stream)).into(), is_first_use))
             }
             (Carrier::Quic(..), None) => Err(TlsError::NoCertificate.into()),
             (Carrier::Quic(endpoint, config), Some(connector)) => {
                 let meeting = endpoint.meet(peer, host, connector, &[PROTOCOL], (**config).clone());
                 let (connection, is_first_use) = meeting.await?;
                 let stream = QuicStream::open(connection).await?;
-                Ok((NetConn::Quic(Box::new(stream)), is_first_use))
+                Ok((Carried::Quic(Box::new(stream)).into(), is_first_use))
             }
         }
     }

@@ -12,11 +12,21 @@ use tack_net::tls::Fingerprint;
 use tack_net::{AckCounts, Keepalive, Mode, SecureStream, StreamWatch, TackInfo, TackStream, quic};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use crate::admission::Awaited;
 use crate::conn::{Connection, Flow, Meter};
 
 /// A stream.
 #[derive(Debug)]
-pub enum NetConn {
+pub struct NetConn {
+    carried: Carried,
+    /// Its server has yet to say whether we may come in: what is written goes along meanwhile, and what is read first
+    /// is its word.
+    awaits_word: Option<Awaited>,
+}
+
+/// The transport's stream.
+#[derive(Debug)]
+pub(super) enum Carried {
     /// TCP-TACK as it is. Boxed like the others, so that none makes the enum large.
     Plain(Box<TackStream>),
     /// TCP-TACK under TLS 1.3.
@@ -28,16 +38,16 @@ pub enum NetConn {
 /// Runs on TCP-TACK's stream, encrypted or not, or on QUIC's.
 macro_rules! whichever {
     ($self:expr, $tack:ident => $on_tack:expr, $quic:ident => $on_quic:expr) => {
-        match $self {
-            NetConn::Plain(stream) => {
+        match &$self.carried {
+            Carried::Plain(stream) => {
                 let $tack = &**stream;
                 $on_tack
             }
-            NetConn::Tls(stream) => {
+            Carried::Tls(stream) => {
                 let $tack = stream.get_ref();
                 $on_tack
             }
-            NetConn::Quic(stream) => {
+            Carried::Quic(stream) => {
                 let $quic = &**stream;
                 $on_quic
             }
@@ -45,13 +55,24 @@ macro_rules! whichever {
     };
 }
 
+impl From<Carried> for NetConn {
+    fn from(carried: Carried) -> NetConn {
+        NetConn { carried, awaits_word: None }
+    }
+}
+
 impl NetConn {
+    /// The same, whose server was asked to let us in and has not answered yet.
+    pub(super) fn awaiting(self, word: Awaited) -> NetConn {
+        NetConn { awaits_word: Some(word), ..self }
+    }
+
     /// The peer's key; `None` if it showed none.
     pub fn peer_fingerprint(&self) -> Option<Fingerprint> {
-        match self {
-            NetConn::Plain(_) => None,
-            NetConn::Tls(stream) => stream.peer_fingerprint(),
-            NetConn::Quic(stream) => stream.connection().peer_fingerprint(),
+        match &self.carried {
+            Carried::Plain(_) => None,
+            Carried::Tls(stream) => stream.peer_fingerprint(),
+            Carried::Quic(stream) => stream.connection().peer_fingerprint(),
         }
     }
 
@@ -166,10 +187,10 @@ impl Connection for NetConn {
     }
 
     fn abort(self) {
-        match self {
-            NetConn::Plain(stream) => stream.abort(),
-            NetConn::Tls(stream) => stream.into_inner().abort(),
-            NetConn::Quic(stream) => stream.abort(),
+        match self.carried {
+            Carried::Plain(stream) => stream.abort(),
+            Carried::Tls(stream) => stream.into_inner().abort(),
+            Carried::Quic(stream) => stream.abort(),
         }
     }
 }
@@ -250,20 +271,32 @@ fn by_kind(counts: &AckCounts) -> BTreeMap<String, u64> {
 /// Runs a poll method on whichever stream it is.
 macro_rules! either {
     ($self:ident, $method:ident($($arg:expr),*)) => {
-        match $self.get_mut() {
-            NetConn::Plain(stream) => Pin::new(stream.as_mut()).$method($($arg),*),
-            NetConn::Tls(stream) => Pin::new(stream.as_mut()).$method($($arg),*),
-            NetConn::Quic(stream) => Pin::new(stream.as_mut()).$method($($arg),*),
+        match &mut $self.get_mut().carried {
+            Carried::Plain(stream) => Pin::new(stream.as_mut()).$method($($arg),*),
+            Carried::Tls(stream) => Pin::new(stream.as_mut()).$method($($arg),*),
+            Carried::Quic(stream) => Pin::new(stream.as_mut()).$method($($arg),*),
         }
     };
 }
 
 impl AsyncRead for NetConn {
     fn poll_read(
-        self: Pin<&mut Self>,
+        mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        if let Some(word) = self.awaits_word.take() {
+            let mut verdict = [0];
+            let mut room = ReadBuf::new(&mut verdict);
+            let this = self.as_mut();
+            match either!(this, poll_read(cx, &mut room)) {
+                Poll::Pending => {
+                    self.awaits_word = Some(word);
+                    return Poll::Pending;
+                }
+                Poll::Ready(read) => word.heard(read.map(|()| room.filled().first().copied()))?,
+            }
+        }
         either!(self, poll_read(cx, buf))
     }
 }

@@ -115,15 +115,21 @@ impl NetDial {
 
     /// A connection; failures say what could be wrong.
     pub async fn connect(&self) -> Result<NetConn, Failure> {
-        let Some(limit) = self.connect_timeout else { return self.connect_at_leisure().await };
+        let Some(limit) = self.connect_timeout else { return self.connected(false).await };
         let late = || {
             let why = format!("no connection to {} within {} ms", self.host, limit.as_millis());
             Failure::new(ExitCode::Failed, why)
         };
-        timeout(limit, self.connect_at_leisure()).await.unwrap_or_else(|_| Err(late()))
+        timeout(limit, self.connected(false)).await.unwrap_or_else(|_| Err(late()))
     }
 
-    async fn connect_at_leisure(&self) -> Result<NetConn, Failure> {
+    /// A connection on which may be written before its server has let us in, which saves a round trip. Whether it has
+    /// shows when something is read: an error is [`NotLetIn`](crate::transfer::TransferError::NotLetIn) then.
+    pub async fn connect_ahead(&self) -> Result<NetConn, Failure> {
+        self.connected(true).await
+    }
+
+    async fn connected(&self, ahead: bool) -> Result<NetConn, Failure> {
         let addresses = match self.chosen.get() {
             Some(chosen) => vec![*chosen],
             None => self.addresses.clone(),
@@ -140,7 +146,7 @@ impl NetDial {
         // Whoever was there before us stays chosen: another is as good.
         let _ = self.chosen.set(peer);
         match &self.connector {
-            Some(connector) => self.enter(connector, conn, is_first_use).await,
+            Some(connector) => self.enter(connector, conn, is_first_use, ahead).await,
             None => Ok(conn),
         }
     }
@@ -151,6 +157,7 @@ impl NetDial {
         connector: &Connector,
         mut conn: NetConn,
         is_first_use: bool,
+        ahead: bool,
     ) -> Result<NetConn, Failure> {
         let server = conn.peer_fingerprint().ok_or(TlsError::NoCertificate);
         let server = server.map_err(|e| self.handshake_failed(&e))?;
@@ -160,6 +167,10 @@ impl NetDial {
         if !known && self.code.is_none() {
             self.confirm_first_contact(server).await?;
             known = true;
+        }
+        if ahead && !is_first_use && self.code.is_none() {
+            let word = admission::ask_ahead(&mut conn, &self.host).await?;
+            return Ok(conn.awaiting(word));
         }
         let asking = admission::ask(&mut conn, own, server, self.code.as_ref());
         let welcome = timeout(WELCOME_LIMIT, asking).await;

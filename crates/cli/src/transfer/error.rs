@@ -2,7 +2,7 @@
 
 use std::{fmt, io};
 
-use crate::exit::ExitCode;
+use crate::exit::{ExitCode, Failure};
 use crate::transfer::frame::{Code, FrameError};
 use crate::transfer::list::ListError;
 use crate::transfer::name::printable;
@@ -54,6 +54,9 @@ pub enum TransferError {
         /// How long was waited.
         seconds: u64,
     },
+    /// The peer would not have us.
+    #[error("{0}")]
+    NotLetIn(Failure),
     /// The other end is something else.
     #[error("the peer does not speak tack's file protocol (is it `tack send`/`tack recv`?)")]
     NotOurs,
@@ -234,6 +237,7 @@ impl TransferError {
     pub fn may_pass(&self) -> bool {
         match self {
             Self::Peer { code, .. } => *code == Code::Busy,
+            Self::NotLetIn(failure) => failure.code == ExitCode::Failed,
             Self::Connection { .. } | Self::Closed { .. } | Self::Silent { .. } => true,
             _ => false,
         }
@@ -243,9 +247,8 @@ impl TransferError {
     /// comes back finds the connection closed: then it goes on over another one.
     pub fn code_for_peer(&self) -> Option<Code> {
         Some(match self {
-            Self::Connection { .. } | Self::Closed { .. } | Self::Peer { .. } | Self::Moved => {
-                return None;
-            }
+            Self::Connection { .. } | Self::Closed { .. } | Self::Peer { .. } => return None,
+            Self::NotLetIn(_) | Self::Moved => return None,
             Self::Silent { during, .. } if *during != "opening" => return None,
             Self::Disk { .. } if self.is_full() => Code::Refused,
             Self::Disk { .. } | Self::Incomplete { .. } => Code::Io,
@@ -275,6 +278,7 @@ impl TransferError {
     /// The command's exit status.
     pub fn exit_code(&self) -> ExitCode {
         match self {
+            Self::NotLetIn(failure) => failure.code,
             Self::List(ListError::NoMemory) => ExitCode::Refused,
             Self::Frame(_) | Self::Unexpected { .. } | Self::List(_) | Self::Damaged(_) => {
                 ExitCode::Integrity

@@ -113,7 +113,9 @@ impl<C: AsyncRead + AsyncWrite> Framed<C> {
         name: SenderId,
         position: u64,
     ) -> Result<u64, TransferError> {
-        self.hello(what, name, Some(have(position))).await?;
+        self.hello(what, name).await?;
+        self.writer.send(&have(position)).await?;
+        self.welcomed().await?;
         self.had().await
     }
 

@@ -40,6 +40,10 @@ pub struct Received {
     pub kept: u64,
     /// Files that the sender could not read, with its reasons.
     pub skipped: Vec<String>,
+    /// Who sent them.
+    pub sender: SenderId,
+    /// Whether it has shown that it knows that all are here.
+    pub is_known_there: bool,
 }
 
 impl<C: AsyncRead + AsyncWrite> Framed<C> {
@@ -132,6 +136,9 @@ const PROOF_GRACE: Duration = Duration::from_secs(60);
 /// Bytes per second that a sender's disk can read and hash, at least.
 const HASH_PACE: u64 = 5_000_000;
 
+/// Time for the sender to close, once it has our last word.
+const LAST_WORD: Duration = Duration::from_secs(5);
+
 /// The longest pause of a sender whose disk has to wake up, say.
 const DATA_GRACE: Duration = Duration::from_secs(120);
 
@@ -162,7 +169,13 @@ pub async fn receive_tree<C: Connection>(
     progress.finish();
     let TreeReceiver { course, disk, .. } = receiver;
     let result = result.unwrap_or_else(|| Err(TransferError::Stopped(course.standing())));
-    let result = framed.close(result, stop).await;
+    let result = match result {
+        Ok(received) => {
+            let is_known_there = framed.part(LAST_WORD, stop).await;
+            Ok(Received { is_known_there, ..received })
+        }
+        Err(error) => framed.close(Err(error), stop).await,
+    };
     if let Some(disk) = disk {
         // It writes what it was handed. Then nobody has the partial file open any more.
         let _ = disk.await;
@@ -243,6 +256,7 @@ impl<C: Connection> TreeReceiver<'_, C> {
     /// Hears who sends what. Former sessions of the same sender have made way when this returns.
     async fn enter(&mut self) -> Result<Arc<Sink>, TransferError> {
         let sender = self.framed.welcome().await?;
+        self.course.done.sender = sender;
         let list = Arc::new(self.read_list().await?);
         self.course.listed = (list.files().count(), list.total_bytes());
         let entering = self.intake.sessions.enter(sender, &list);

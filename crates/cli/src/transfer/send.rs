@@ -55,18 +55,17 @@ impl<C: AsyncRead + AsyncWrite> Framed<C> {
         Self { reader: FrameReader::new(reader), writer: FrameWriter::new(writer) }
     }
 
-    /// The sender's opening, and `also`; the receiver must speak our version.
+    /// The sender's opening. What else the receiver has to know goes out along with it, before its [`Self::welcomed`].
     pub(crate) async fn hello(
         &mut self,
         what: What,
         sender: SenderId,
-        also: Option<Frame>,
     ) -> Result<(), TransferError> {
-        self.writer.queue(&Frame::Hello { version: VERSION, what, sender }).await?;
-        if let Some(also) = also {
-            self.writer.queue(&also).await?;
-        }
-        self.writer.flush().await?;
+        self.writer.queue(&Frame::Hello { version: VERSION, what, sender }).await
+    }
+
+    /// The receiver's answer; it must speak our version.
+    pub(crate) async fn welcomed(&mut self) -> Result<(), TransferError> {
         self.reader.preface().await?;
         match self.reader.next_within(OPENING_LIMIT, "opening").await? {
             Frame::Welcome { version: VERSION } => Ok(()),
@@ -95,9 +94,7 @@ impl<C: Connection> Framed<C> {
     ) -> Result<T, TransferError> {
         match result {
             Ok(done) => {
-                self.writer.shutdown().await;
-                let limit = Duration::from_secs(2);
-                stop.or_soon(limit, self.reader.closed(limit)).await;
+                self.part(Duration::from_secs(2), stop).await;
                 Ok(done)
             }
             Err(error @ TransferError::Stopped(_)) => {
@@ -112,6 +109,12 @@ impl<C: Connection> Framed<C> {
                 Err(error)
             }
         }
+    }
+
+    /// Ends a conversation in which all was said. Whether the peer has, too, within `limit`, and so knows our last word.
+    pub(crate) async fn part(&mut self, limit: Duration, stop: &Stop) -> bool {
+        self.writer.shutdown().await;
+        stop.or_soon(limit, self.reader.closed(limit)).await.unwrap_or(false)
     }
 
     /// Says that our user wants no more, and goes as soon as the peer knows.
@@ -198,8 +201,9 @@ impl TreeSender<'_> {
         framed: &mut Framed<C>,
         stored: &mut usize,
     ) -> Result<Sent, TransferError> {
-        framed.hello(What::Tree, self.sender, None).await?;
+        framed.hello(What::Tree, self.sender).await?;
         self.send_list(framed).await?;
+        framed.welcomed().await?;
         let held = self.read_plan(framed).await?;
         let hashed = self.prove(framed, held).await?;
         let kept = read_kept(framed, hashed).await?;
@@ -294,7 +298,7 @@ impl TreeSender<'_> {
         let expected: Vec<u32> = starts.iter().map(|s| s.index).collect();
         let (list, origins) = (Arc::clone(&self.list), Arc::clone(&self.origins));
         let known = Arc::clone(&self.known);
-        let source = Source { list, origins, known, events: events_in, spare };
+        let source = Source { list, origins, known, events: events_in, spare, given: 0 };
         let reading = blocking(move || {
             source.run(starts);
             Ok(())

@@ -30,6 +30,8 @@ pub struct Sessions {
 struct Live {
     sessions: Vec<Session>,
     entered: u64,
+    /// The only one who may enter, if not anybody.
+    reserved: Option<SenderId>,
 }
 
 #[derive(Debug)]
@@ -43,16 +45,25 @@ struct Session {
 }
 
 impl Sessions {
+    /// From here on nobody else may enter.
+    pub fn reserve_for(&self, sender: SenderId) {
+        self.lock().reserved = Some(sender);
+    }
+
     /// Enters a session. Others of the same sender that have an entry in common with it are told to
     /// make way, and have done so when this returns.
     ///
     /// # Errors
-    /// [`TransferError::Busy`] if one does not.
+    /// [`TransferError::Busy`] if one does not, or another sender is waited for.
     pub async fn enter(
         &self,
         sender: SenderId,
         list: &Arc<FileList>,
     ) -> Result<Arc<Place>, TransferError> {
+        if self.lock().reserved.is_some_and(|only| only != sender) {
+            let why = "the transfer that was waited for is here, and no other is";
+            return Err(TransferError::Busy(why.to_owned()));
+        }
         let deadline = Instant::now() + MAKE_WAY_LIMIT;
         loop {
             let in_the_way = match self.try_enter(sender, list) {

@@ -118,7 +118,14 @@ pub struct Source {
     pub events: mpsc::Sender<Event>,
     /// Buffers that have been sent.
     pub spare: mpsc::Receiver<Vec<u8>>,
+    /// Bytes that this connection was given.
+    pub given: u64,
 }
+
+/// Bytes of the first frames of a connection. A frame that its end cuts in two is lost: so each is at most a
+/// [`PART`]th of what came before, on a path that takes minutes for a large one as well.
+const FIRST: usize = 8 << 10;
+const PART: u64 = 8;
 
 /// The connection is gone; whoever owns it knows why.
 struct Gone;
@@ -164,7 +171,8 @@ impl Source {
         let mut next_step = offset + STEP;
         while left > 0 {
             let mut buffer = self.spare.try_recv().unwrap_or_default();
-            let want = CHUNK.min(usize::try_from(left).unwrap_or(CHUNK));
+            let part = (self.given / PART).max(FIRST as u64).min(left);
+            let want = CHUNK.min(usize::try_from(part).unwrap_or(CHUNK));
             buffer.resize(HEADER + want, 0);
             if let Err(e) = file.read_exact(&mut buffer[HEADER..]) {
                 // It may have become shorter.
@@ -176,6 +184,7 @@ impl Source {
             buffer[..HEADER].copy_from_slice(&frame::data_header(want));
             self.event(Event::Data(buffer))?;
             left -= want as u64;
+            self.given += want as u64;
             if hasher.count() >= next_step {
                 self.known.learn_beginning(stamp, hasher.clone());
                 next_step = hasher.count() + STEP;
@@ -212,17 +221,22 @@ mod tests {
 
     /// The last that is heard of a file, where each event is followed by `meanwhile`.
     fn last_event(at: &Path, meanwhile: impl Fn()) -> Option<Event> {
+        each_event(at, |_| meanwhile())
+    }
+
+    /// Shows `look` what is heard of a file; the last of it.
+    fn each_event(at: &Path, mut look: impl FnMut(&Event)) -> Option<Event> {
         let found = scan(&[at.to_owned()], false).unwrap();
         let (events, mut heard, _spent, spare) = channels();
         let (list, origins) = (Arc::new(found.list), Arc::new(found.origins));
-        let source = Source { list, origins, known: Arc::default(), events, spare };
+        let source = Source { list, origins, known: Arc::default(), events, spare, given: 0 };
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(async {
             let start = Start { index: 0, resume: None };
             tokio::task::spawn_blocking(move || source.run(vec![start]));
-            let mut last = heard.recv().await;
+            let mut last = None;
             while let Some(event) = heard.recv().await {
-                meanwhile();
+                look(&event);
                 last = Some(event);
             }
             last
@@ -245,6 +259,7 @@ mod tests {
             known: Arc::clone(&known),
             events,
             spare,
+            given: 0,
         };
         let sending = std::thread::Builder::new();
         let start = Start { index: 0, resume: None };
@@ -271,6 +286,23 @@ mod tests {
         File::options().write(true).open(&at).unwrap().set_modified(modified).unwrap();
         assert_eq!(prove(most).0, blake3::hash(&other));
         assert_eq!(prove(most - 5).0, blake3::hash(&other[..film.len() - 5]));
+    }
+
+    #[test]
+    fn what_a_connection_that_ends_cuts_in_two_is_small_beside_what_it_carried() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = dir.path().join("f");
+        File::create(&at).unwrap().set_len(5_000_000).unwrap();
+        let (mut given, mut largest) = (0, 0);
+        each_event(&at, |event| {
+            if let Event::Data(frame) = event {
+                let bytes = frame.len() - HEADER;
+                assert!(bytes <= FIRST.max(given / 8), "{bytes} after {given}");
+                given += bytes;
+                largest = largest.max(bytes);
+            }
+        });
+        assert_eq!((given, largest), (5_000_000, CHUNK));
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::{Instant, timeout, timeout_at};
 
+use crate::exit::Failure;
 use crate::transfer::error::TransferError;
 use crate::transfer::frame::{self, Frame, HEADER, PREFACE};
 use crate::transfer::name::printable;
@@ -103,17 +104,20 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
         self.patience.end_phase();
     }
 
-    /// Waits for the peer to close; whatever it still says is dropped, up to a limit.
-    pub async fn closed(&mut self, limit: Duration) {
+    /// Waits for the peer to close, and says whether it did, in order; whatever it still says is dropped, up to a limit.
+    pub async fn closed(&mut self, limit: Duration) -> bool {
         let mut rest = [0; 1024];
         let drain = async {
             for _ in 0..1024 {
-                if !matches!(self.from.read(&mut rest).await, Ok(n) if n > 0) {
-                    break;
+                match self.from.read(&mut rest).await {
+                    Ok(0) => return true,
+                    Ok(_) => {}
+                    Err(_) => return false,
                 }
             }
+            false
         };
-        let _ = timeout(limit, drain).await;
+        timeout(limit, drain).await.unwrap_or(false)
     }
 
     /// What is read from.
@@ -339,7 +343,10 @@ fn broken(during: &'static str, source: std::io::Error) -> TransferError {
     if source.kind() == std::io::ErrorKind::UnexpectedEof {
         return TransferError::Closed { during };
     }
-    TransferError::Connection { during, source }
+    match source.downcast::<Failure>() {
+        Ok(refused) => TransferError::NotLetIn(refused),
+        Err(source) => TransferError::Connection { during, source },
+    }
 }
 
 /// A frame that has no place here.

@@ -6,12 +6,14 @@
 //! carrier  the endpoint that is opened for a way          conn     one connection
 //! dial     opens them, at the address that answers first   accept   takes them in
 //! sockets  from which it does                            whom     a host, and where it was
+//! network  which one this machine is in
 //! ```
 
 mod accept;
 mod carrier;
 mod conn;
 mod dial;
+mod network;
 mod origin;
 mod own_address;
 mod refusals;
@@ -28,6 +30,7 @@ use carrier::Carrier;
 pub use accept::NetAccept;
 pub use conn::{NetConn, Sight, Watch};
 pub use dial::NetDial;
+pub use network::{Network, unhurried};
 pub use origin::{Family, Origin};
 pub use own_address::{OwnAddress, OwnAddressError};
 pub use refusals::Refusals;

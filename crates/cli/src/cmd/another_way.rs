@@ -9,13 +9,14 @@
 //! takes for delivered what the other waits for, and neither ever gives in.
 
 use std::future::pending;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use tack_net::Keepalive;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::net::{Sight, Watch};
+use crate::net::{Network, Sight, Watch};
 
 /// A connection that somebody else uses, looked at from beside.
 pub trait Watched {
@@ -24,6 +25,9 @@ pub trait Watched {
 
     /// Ends it. Whoever uses it finds it ended.
     fn abort(&self);
+
+    /// Where its other end is, if the way there can be looked at.
+    fn peer(&self) -> Option<SocketAddr>;
 }
 
 impl Watched for Watch {
@@ -33,6 +37,10 @@ impl Watched for Watch {
 
     fn abort(&self) {
         Watch::abort(self);
+    }
+
+    fn peer(&self) -> Option<SocketAddr> {
+        Some(self.peer)
     }
 }
 
@@ -86,6 +94,11 @@ where
     E: Send + 'static,
 {
     let (mut attempts, mut pulse, mut next) = (JoinSet::new(), None, Instant::now());
+    let mut network = match watch.and_then(Watched::peer) {
+        Some(peer) => Some(Network::now(peer, LOOK).await),
+        None => None,
+    };
+    let mut moved = None;
     loop {
         if watch.is_none() && Instant::now() >= next {
             attempts.spawn(timeout(ATTEMPT_LIMIT, dial()));
@@ -93,12 +106,18 @@ where
         }
         let made = tokio::select! {
             Some(made) = attempts.join_next() => made.ok().and_then(Result::ok),
+            Some(how) = changed(&mut network) => {
+                tracing::info!(how, "what is heard from here on tells whether that matters");
+                moved = Some(Instant::now());
+                None
+            }
             () = sleep(LOOK) => None,
         };
         if let Some(watch) = watch {
             let Some((sight, srtt)) = watch.sight() else { return pending().await };
             let (now, wait) = (Instant::now(), srtt.unwrap_or_default());
             let pulse = pulse.get_or_insert_with(|| Pulse::new(sight, now));
+            pulse.moved = moved.take().or(pulse.moved);
             if !pulse.stands_still(sight, wait, now) {
                 attempts = JoinSet::new();
                 continue;
@@ -120,6 +139,11 @@ where
     }
 }
 
+/// Waits until `network` has changed, if there is one.
+async fn changed(network: &mut Option<Network>) -> Option<&'static str> {
+    Some(network.as_mut()?.changed().await)
+}
+
 /// Since when each sign of a path in order is missing.
 #[derive(Clone, Copy, Debug)]
 struct Pulse {
@@ -131,12 +155,22 @@ struct Pulse {
     owing: Instant,
     /// How far apart signs of life were lately, at most; nothing is supposed of a connection that is new.
     apart: Duration,
+    /// When this machine changed networks, unless what was heard later shows that it is of no importance.
+    moved: Option<Instant>,
 }
 
 impl Pulse {
     fn new(sight: Sight, now: Instant) -> Pulse {
         let apart = STILL / PATIENT;
-        Pulse { last: sight, heard: now, delivered: now, filled: now, owing: now, apart }
+        Pulse {
+            last: sight,
+            heard: now,
+            delivered: now,
+            filled: now,
+            owing: now,
+            apart,
+            moved: None,
+        }
     }
 
     /// Whether the connection whose round trip is `srtt` has come to nothing.
@@ -144,6 +178,8 @@ impl Pulse {
         if sight.packets_received != self.last.packets_received {
             self.apart = (now - self.heard).max(self.apart - self.apart / MEMORY);
             self.heard = now;
+            // What was under way then comes within a round trip.
+            self.moved = self.moved.filter(|&at| now <= at + srtt);
         }
         if !sight.in_flight {
             self.owing = now;
@@ -161,6 +197,7 @@ impl Pulse {
         let quiet = (PATIENT * self.apart).clamp(QUIET, STILL);
         now >= self.heard + STILL + srtt
             || sight.in_flight && now >= self.heard.max(self.owing) + quiet + srtt
+            || self.moved.is_some_and(|at| now >= self.heard.max(at) + LOOK + srtt)
             || now >= self.delivered + stuck
             || now >= self.filled + stuck
     }
@@ -233,6 +270,38 @@ mod tests {
     }
 
     #[test]
+    fn a_change_of_networks_is_silence_after_a_round_trip_unless_something_comes_later_than_that() {
+        let (start, srtt) = (Instant::now(), Duration::from_millis(200));
+        let ms = Duration::from_millis;
+        // For how long after the change, two seconds from the start, something is heard; and a pause later on.
+        for (heard_for, pause, still) in [
+            (0, 0..0, Some(300)),
+            (200, 0..0, Some(500)),
+            (60_000, 0..0, None),
+            (60_000, 5_000..5_400, None),
+            (60_000, 5_000..6_000, Some(3_700)),
+        ] {
+            let sight = |at: u64| {
+                let heard = at.min(2_000 + heard_for);
+                let heard = if pause.contains(&heard) { pause.start } else { heard };
+                Sight {
+                    packets_received: heard,
+                    bytes_acked: heard,
+                    in_flight: true,
+                    ..Sight::default()
+                }
+            };
+            let mut pulse = Pulse::new(sight(0), start);
+            let stands_still = |&at: &u64| {
+                pulse.moved = if at == 2_000 { Some(start + ms(at)) } else { pulse.moved };
+                pulse.stands_still(sight(at), srtt, start + ms(at))
+            };
+            let found = (0..30_000).step_by(100).find(stands_still).map(|at| at - 2_000);
+            assert_eq!(found, still, "heard for {heard_for} ms, silent in {pause:?}");
+        }
+    }
+
+    #[test]
     fn a_peer_that_is_heard_and_acknowledges_nothing_stands_still_after_three_seconds() {
         let heard = |n| Sight { packets_received: n, ..Sight::default() };
         assert_eq!(still_after(|n| Sight { in_flight: true, ..heard(n) }), Some(3.0));
@@ -279,6 +348,10 @@ mod tests {
 
         fn abort(&self) {
             self.is_ended.store(true, Relaxed);
+        }
+
+        fn peer(&self) -> Option<SocketAddr> {
+            None
         }
     }
 
@@ -329,6 +402,10 @@ mod tests {
 
             fn abort(&self) {
                 self.1.store(true, Relaxed);
+            }
+
+            fn peer(&self) -> Option<SocketAddr> {
+                None
             }
         }
         let line = Back(begun, AtomicBool::new(false));

@@ -107,7 +107,7 @@ pub async fn to_dir<A: Accept>(
     // Until when a sender is waited for that may not know that all of it is here.
     let mut unheard: Option<Instant> = None;
     let done = loop {
-        let patience = async { sleep_until(unheard?).await.into() };
+        let until = unheard.unwrap_or_else(Instant::now);
         tokio::select! {
             conn = server.accept(), if !stopping => {
                 let conn = conn.map_err(listener_failed)?;
@@ -149,7 +149,7 @@ pub async fn to_dir<A: Accept>(
                     _ => break Ok(ExitCode::Success),
                 }
             }
-            Some(()) = patience => break Ok(ExitCode::Success),
+            () = sleep_until(until), if unheard.is_some() => break Ok(ExitCode::Success),
             () = stop.asked(), if !stopping => {
                 if unheard.is_some() {
                     break Ok(ExitCode::Success);

@@ -78,16 +78,12 @@ impl NetConn {
 
     /// Looks on from beside whoever uses it; a peer that is silent is asked for a sign of life.
     pub fn watched(&self, probes: Keepalive) -> Watch {
-        whichever!(self,
-            tack => {
-                tack.set_keepalive(Some(probes));
-                Watch::Tack(tack.watch())
-            },
-            quic => {
-                quic.connection().set_keep_alive(Some(probes.idle));
-                Watch::Quic(quic.connection().watch())
-            }
-        )
+        let (peer, line) = whichever!(self,
+            tack => (tack.peer_addr(), Line::Tack(tack.watch())),
+            quic => (quic.peer_addr(), Line::Quic(quic.connection().watch())));
+        let watch = Watch { peer, line };
+        watch.set_keepalive(probes);
+        watch
     }
 }
 
@@ -109,18 +105,23 @@ pub struct Sight {
 
 /// Looks at a connection that somebody else uses, and may end it.
 #[derive(Clone, Debug)]
-pub enum Watch {
-    /// TCP-TACK's.
+pub struct Watch {
+    /// Where its other end is.
+    pub peer: SocketAddr,
+    line: Line,
+}
+
+#[derive(Clone, Debug)]
+enum Line {
     Tack(StreamWatch),
-    /// QUIC's.
     Quic(ConnectionWatch),
 }
 
 impl Watch {
     /// What it shows of its progress, and the round trip, if known; `None` once it was dropped.
     pub fn sight(&self) -> Option<(Sight, Option<Duration>)> {
-        match self {
-            Watch::Tack(watch) => watch.info().map(|info| {
+        match &self.line {
+            Line::Tack(watch) => watch.info().map(|info| {
                 let sight = Sight {
                     packets_received: info.counters.segments_received,
                     bytes_acked: info.counters.bytes_acked,
@@ -130,7 +131,7 @@ impl Watch {
                 };
                 (sight, info.srtt)
             }),
-            Watch::Quic(watch) => watch.info().map(|info| {
+            Line::Quic(watch) => watch.info().map(|info| {
                 // Whatever comes, it counts as progress.
                 let packets_received = info.counters.packets_received;
                 let (bytes_acked, in_flight) = (packets_received, info.in_flight > 0);
@@ -142,17 +143,17 @@ impl Watch {
 
     /// A peer that is silent is asked for a sign of life so soon, and so often.
     pub fn set_keepalive(&self, probes: Keepalive) {
-        match self {
-            Watch::Tack(watch) => watch.set_keepalive(Some(probes)),
-            Watch::Quic(watch) => watch.set_keep_alive(Some(probes.idle)),
+        match &self.line {
+            Line::Tack(watch) => watch.set_keepalive(Some(probes)),
+            Line::Quic(watch) => watch.set_keep_alive(Some(probes.idle)),
         }
     }
 
     /// Ends the connection. Whoever uses it finds it ended.
     pub fn abort(&self) {
-        match self {
-            Watch::Tack(watch) => watch.abort(),
-            Watch::Quic(watch) => watch.close(quic::GIVEN_UP, &[]),
+        match &self.line {
+            Line::Tack(watch) => watch.abort(),
+            Line::Quic(watch) => watch.close(quic::GIVEN_UP, &[]),
         }
     }
 }

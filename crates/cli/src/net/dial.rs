@@ -168,7 +168,12 @@ impl NetDial {
             self.confirm_first_contact(server).await?;
             known = true;
         }
-        if ahead && !is_first_use && self.code.is_none() {
+        let remember =
+            || connector.remember(&self.host, server).map_err(|e| self.handshake_failed(&e));
+        if ahead && known && self.code.is_none() {
+            if is_first_use {
+                remember()?;
+            }
             let word = admission::ask_ahead(&mut conn, &self.host).await?;
             return Ok(conn.awaiting(word));
         }
@@ -183,7 +188,7 @@ impl NetDial {
             Welcome::ByKey => self.confirm_first_contact(server).await?,
         }
         if is_first_use {
-            connector.remember(&self.host, server).map_err(|e| self.handshake_failed(&e))?;
+            remember()?;
         }
         Ok(conn)
     }
@@ -321,6 +326,7 @@ impl Dial for NetDial {
 #[cfg(test)]
 mod tests {
     use tack_net::tls::{Acceptor, ClientTrust, ServerIdentity};
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::UdpSocket;
 
     use super::*;
@@ -391,6 +397,53 @@ mod tests {
         let sockets = Sockets::new(Way::Udp, origin, ConnConfig::default());
         for peer in ["[::1]:9", "127.0.0.1:9"] {
             sockets.towards(peer.parse().unwrap()).unwrap();
+        }
+    }
+
+    #[tokio::test]
+    async fn who_said_more_than_who_it_is_hears_all_the_same_whether_it_may_come_in() {
+        for way in [Way::Udp, Way::Quic] {
+            for is_open in [true, false] {
+                let identity = ServerIdentity::generate(&["localhost"]).unwrap();
+                let key = identity.fingerprint();
+                let door = if is_open { Door::open() } else { Door::for_keys([key].into()) };
+                let shown = Some((Acceptor::new(&identity).unwrap(), key, door));
+                let local = "127.0.0.1:0".parse().unwrap();
+                let config = ConnConfig::default();
+                let mut server = NetAccept::listen(&way, local, config, shown).unwrap();
+                let connector = Connector::new(ClientTrust::Pinned(key)).unwrap();
+                let dial = dial(&way, &[server.local_addr()], Some(connector));
+                let serving = async {
+                    let mut conn = server.accept().await.unwrap();
+                    let mut heard = [0; 8];
+                    conn.read_exact(&mut heard).await.unwrap();
+                    conn.write_all(&heard).await.unwrap();
+                    conn.flush().await.unwrap();
+                    conn
+                };
+                let asking = async {
+                    let mut conn = dial.connect_ahead().await.unwrap();
+                    let said = [7; 50_000];
+                    conn.write_all(&said).await.unwrap();
+                    conn.flush().await.unwrap();
+                    let mut heard = [0; 8];
+                    conn.read_exact(&mut heard).await.map(|_| assert_eq!(heard, said[..8]))
+                };
+                tokio::select! {
+                    biased;
+                    heard = asking => match heard {
+                        Ok(()) => assert!(is_open, "{way:?}"),
+                        Err(error) => {
+                            let failure = error.downcast::<Failure>().unwrap();
+                            assert!(!is_open, "{way:?}: {failure}");
+                            assert_eq!(failure.code, ExitCode::Untrusted, "{way:?}: {failure}");
+                            let who = "there:7: the other side does not know your key";
+                            assert!(failure.message.starts_with(who), "{way:?}: {failure}");
+                        }
+                    },
+                    _conn = async { let conn = serving.await; std::future::pending::<()>().await; conn } => {}
+                }
+            }
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The server's way out: names resolved here, the allow-list asked, a connection made.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use tack_net::race::{NoneAnswered, first_of, in_turn};
@@ -89,9 +89,4 @@ fn none_answered(target: &Target, none: NoneAnswered<io::Error>) -> Refusal {
     };
     let cause = causes.min_by_key(furthest).unwrap_or(Cause::Failed);
     Refusal::new(cause, format!("cannot connect to {target} ({none})"))
-}
-
-/// Any address of `peer`'s family.
-pub fn wildcard(like: IpAddr) -> SocketAddr {
-    SocketAddr::new(crate::net::unspecified(like.is_ipv6()), 0)
 }

@@ -1,21 +1,18 @@
 //! The client's connections to the server: kept ready, and opened anew whatever happens to the
 //! network.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustix::time::{ClockId, clock_gettime};
 use tack_device::Clock;
 use tack_net::tls::Connector;
 use tack_net::{ConnConfig, Keepalive};
 use tokio::io::AsyncReadExt;
-use tokio::net::UdpSocket;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{JoinHandle, JoinSet};
-use tokio::time::{Interval, MissedTickBehavior, interval, sleep, timeout};
+use tokio::time::{Interval, sleep, timeout};
 
-use super::egress::wildcard;
 use super::message::read_message;
 use super::patrol::{Guarded, Patrol};
 use super::pool::{Action, Pool};
@@ -23,14 +20,12 @@ use super::protocol::{Cause, Greeting, Refusal};
 use crate::admission::Code;
 use crate::conn::Connection as _;
 use crate::exit::{ExitCode, Failure};
-use crate::net::{NetConn, NetDial, Refusals, Watch, Way, Whom};
+use crate::net::{NetConn, NetDial, Network, Refusals, Watch, Way, Whom, unhurried};
 use crate::stop::Stop;
 use crate::terminal::say;
 
 /// How often we look whether the network is still the same.
 const LOOK: Duration = Duration::from_secs(1);
-/// A machine that slept for longer does not trust its spare connections.
-const NAP: Duration = Duration::from_secs(5);
 /// A server that lets us in says at once that it serves tunnels.
 const GREETING: Duration = Duration::from_secs(10);
 /// A handshake that takes longer may have lost its way.
@@ -193,7 +188,7 @@ impl Keeper {
         let (first, instance) = connect(&dial).await?;
         let (ask, asks) = mpsc::channel(MOST_ASKS);
         let clock = Clock::start();
-        let network = Network::now(dial.peer()).await;
+        let network = Network::now(dial.peer(), LOOK).await;
         let sentries = if server.way == Way::Quic { SENTRIES.1 } else { SENTRIES.0 };
         let mut keeper = Keeper {
             server,
@@ -428,67 +423,4 @@ fn give(given: Option<(Asker, Spare)>) {
     if let Some((asker, spare)) = given {
         let _ = asker.send(Ok(spare));
     }
-}
-
-/// How this machine reaches the server, looked at now and then: nothing tells when it changes.
-#[derive(Debug)]
-struct Network {
-    peer: SocketAddr,
-    /// The address that packets to the server leave from.
-    source: Option<IpAddr>,
-    slept: Duration,
-    looks: Interval,
-}
-
-impl Network {
-    async fn now(peer: SocketAddr) -> Network {
-        Network {
-            peer,
-            source: source_towards(peer).await,
-            slept: asleep(),
-            looks: unhurried(LOOK),
-        }
-    }
-
-    /// Waits until this machine has another address towards the server, or has slept; which.
-    ///
-    /// Cancel safe.
-    async fn changed(&mut self) -> &'static str {
-        loop {
-            self.looks.tick().await;
-            let slept = asleep();
-            if slept.saturating_sub(std::mem::replace(&mut self.slept, slept)) > NAP {
-                return "this machine has slept";
-            }
-            let source = source_towards(self.peer).await;
-            // Without any network there is nothing to connect by.
-            if source.is_some() && source != std::mem::replace(&mut self.source, source) {
-                return "the network changed";
-            }
-        }
-    }
-}
-
-/// Ticks at once and then so often; one that comes late delays the others.
-fn unhurried(every: Duration) -> Interval {
-    let mut ticks = interval(every);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    ticks
-}
-
-/// The address that packets to `peer` leave from; nothing is sent.
-async fn source_towards(peer: SocketAddr) -> Option<IpAddr> {
-    let socket = UdpSocket::bind(wildcard(peer.ip())).await.ok()?;
-    socket.connect(peer).await.ok()?;
-    socket.local_addr().ok().map(|local| local.ip())
-}
-
-/// How long this machine has been asleep since it was started.
-fn asleep() -> Duration {
-    let read = |clock| {
-        let at = clock_gettime(clock);
-        let (seconds, nanos) = (u64::try_from(at.tv_sec), u32::try_from(at.tv_nsec));
-        Duration::new(seconds.unwrap_or(0), nanos.unwrap_or(0))
-    };
-    read(ClockId::Boottime).saturating_sub(read(ClockId::Monotonic))
 }

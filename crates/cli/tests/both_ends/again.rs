@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::future::poll_fn;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
@@ -11,8 +12,9 @@ use std::task::{Context, Poll};
 use rand::RngExt;
 use tack_cli::cmd::again::{Files, Line, Origin, send_files};
 use tack_cli::cmd::another_way::Watched;
+use tack_cli::cmd::recv::to_dir;
 use tack_cli::conn::Connection;
-use tack_cli::exit::Failure;
+use tack_cli::exit::{ExitCode, Failure};
 use tack_cli::net::Sight;
 use tack_cli::progress::Progress;
 use tack_cli::stop::Stop;
@@ -20,7 +22,8 @@ use tempfile::tempdir;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Duration, Instant, sleep};
 
-use crate::strangers::{Net, beside_recv};
+use crate::patience::run_in_fast_time;
+use crate::strangers::{Net, QUIETLY, beside_recv};
 use crate::support::{Death, ME, Mortal, random_bytes, random_tree, rng, snapshot};
 
 /// A connection's path, which leads nowhere from some byte on.
@@ -45,6 +48,10 @@ impl Watched for Course {
     }
 
     fn abort(&self) {}
+
+    fn peer(&self) -> Option<SocketAddr> {
+        None
+    }
 }
 
 /// A connection over it. When it is let go of the other end hears nothing of that either.
@@ -228,4 +235,35 @@ fn a_sender_that_was_stopped_for_longer_than_its_receiver_waits_goes_on() {
     sent.unwrap();
     assert_eq!(connections, 2);
     assert_eq!(snapshot(&tree), snapshot(&inbox.join("tree")));
+}
+
+#[test]
+fn a_receiver_of_one_transfer_whose_network_goes_at_any_byte_waits_for_the_sender_to_know() {
+    let home = tempdir().unwrap();
+    let file = home.path().join("f");
+    fs::write(&file, b"a line").unwrap();
+    let files = Files { paths: vec![file.clone()], follow: false, quiet: true };
+    // Whole, the conversation has some 220.
+    for spell in 1..240 {
+        let inbox = home.path().join(format!("in{spell}"));
+        let took = run_in_fast_time(async {
+            let (net, mut port) = Net::new();
+            let (quiet, never) = (Progress::hidden(), Stop::never());
+            let laptop = Laptop::new(net, vec![spell]);
+            let open = || laptop.clone().dial();
+            let since = Instant::now();
+            let (sent, received) = tokio::join!(
+                async {
+                    let sent = send_files(&files, open, |_| ME, (&quiet, &never)).await;
+                    (sent, since.elapsed())
+                },
+                to_dir(&mut port, &inbox, QUIETLY, false, &never)
+            );
+            assert_eq!(sent.0.unwrap().files, 1, "{spell} bytes");
+            assert_eq!(received.unwrap(), ExitCode::Success, "{spell} bytes");
+            (sent.1, since.elapsed())
+        });
+        assert_eq!(fs::read(inbox.join("f")).unwrap(), b"a line");
+        assert!(took.0.max(took.1) < Duration::from_secs(8), "{spell} bytes: {took:?}");
+    }
 }

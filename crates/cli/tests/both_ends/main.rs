@@ -23,6 +23,7 @@ mod perf_flags;
 mod qlog_schema;
 mod rebinding;
 #[cfg(target_os = "linux")]
+mod round_trips;
 mod signals;
 #[cfg(target_os = "linux")]
 mod small_disk;
@@ -45,7 +46,6 @@ mod tunnel_programs;
 mod tunnel_proxy;
 mod tunnel_roaming;
 #[cfg(target_os = "linux")]
-mod tunnel_round_trips;
 #[cfg(target_os = "linux")]
 mod tunnel_stopped;
 #[cfg(target_os = "linux")]

@@ -124,7 +124,7 @@ impl Net {
     }
 }
 
-const QUIETLY: Session =
+pub(crate) const QUIETLY: Session =
     Session { overwrite: false, quiet: true, durability: Durability::Lazy, open: false };
 
 /// Beside a `recv --keep`.

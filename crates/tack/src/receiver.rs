@@ -173,7 +173,6 @@ impl Receiver {
         self.unheard.on_arrival(needless && self.rho_prime > 0.0);
         if needless {
             self.duplicates = self.duplicates.wrapping_add(1);
-            self.loss.on_duplicate(now);
         }
         let departed = self.owd.on_arrival(arrival.departure_us, arrival.arrival_us, now);
         self.delivery.on_arrival(buffer.delivered, departed, now);

@@ -193,8 +193,10 @@ impl Model {
         let counts = |m: &Rate| !lower_bound || known.is_none_or(|known| *m >= known);
         (self.held_down, self.app_limited) = (lower_bound, rate.app_limited);
         self.latest = self.position(ack.now);
-        // Duplicates alone show no rate at all.
-        let shows = |spread: &Rate| *spread > Rate::ZERO && !rate.app_limited;
+        // Duplicates alone show no rate at all, what left during ProbeRTT that of ProbeRTT, and repairs, which leave one
+        // by one as losses are told, that of the telling.
+        let usual = self.spread.get().filter(|_| ack.in_recovery).unwrap_or(Rate::ZERO);
+        let shows = |spread: &Rate| *spread > Rate::ZERO && *spread >= usual && !app_limited;
         if let Some(spread) = rate.delivery_rate.filter(shows) {
             self.spread.update(self.latest, spread);
         }

@@ -8,11 +8,12 @@
 //!
 //! One gap is one loss event. It settles first: a late packet shrinks it, splits it
 //! or makes it vanish. The settling time is RTTmin/4 [TON §VIII] and adapts: each proof that it
-//! was too short adds another RTTmin/4, up to RTTmin, at most once per RTTmin; sixteen announced
+//! was too short adds another RTTmin/4, up to 2 RTTmin, at most once per RTTmin; sixteen announced
 //! losses without such a proof take one away again (the rule of [RFC 8985 §6.2] for its
-//! reordering window). On paths of a few milliseconds it grows further, up to 4 RTTmin or 20 ms: a
-//! station's aggregate may hold a packet back for several of their round trips. The proof is a packet that arrives after its loss was announced, or a
-//! duplicate arrival while announced losses are being repaired.
+//! reordering window, which ends at a round trip, that of a queue included). On near paths it grows further, up to 4 RTTmin
+//! or 50 ms: a station's aggregate may hold a packet back for several of their round trips. The proof is a packet that
+//! arrives after its loss was announced, which its number tells. (That data arrives twice proves nothing: a probe
+//! does that, and what came of it was a repair that left half a second late.)
 //!
 //! Deviation: [TON §V-A] sends one IACK per loss event. A queue that overflows drops every other
 //! packet for a while, which would be an IACK per two packets: so IACKs are [`PER_RTT`] apart at
@@ -50,8 +51,9 @@ const LOSSES_PER_STEP_DOWN: u32 = 16;
 const IN_ORDER: u32 = 32;
 /// So many packets that are missing, and have been passed by as many, tell of a loss where none has come late yet.
 const DUP_THRESH: u64 = 3;
-/// Longest settling time of near paths: so much, and so many RTTmin.
-const NEAR_SETTLING: Duration = Duration::from_millis(20);
+/// Longest settling time: so many RTTmin, and on near paths so much, but not more RTTmin than this.
+const LONGEST_RTTS: f64 = 2.0;
+const NEAR_SETTLING: Duration = Duration::from_millis(50);
 const NEAR_RTTS: f64 = 4.0;
 /// Loss IACKs per RTTmin at most.
 const PER_RTT: u32 = 16;
@@ -111,11 +113,6 @@ impl LossDetector {
         }
         self.next = pkt_seq.saturating_add(1);
         Some(expected)
-    }
-
-    /// The packet of the last arrival brought nothing new.
-    pub(super) fn on_duplicate(&mut self, now: Instant) {
-        self.settling.on_duplicate(now);
     }
 
     pub(super) fn set_rtt_min(&mut self, rtt_min: Duration) {
@@ -191,7 +188,7 @@ impl LossDetector {
                 self.announced.pop_front();
             }
             self.announced.push_back(start..gap.end);
-            self.settling.on_announced(now);
+            self.settling.on_announced();
             gaps.push(start..gap.end);
         }
         self.last_iack = (gaps.len() < room).then_some(now);
@@ -219,7 +216,6 @@ struct Settling {
     /// A packet came late once.
     reordered: bool,
     last_step: Option<Instant>,
-    last_announced: Option<Instant>,
     announced_since_proof: u32,
 }
 
@@ -231,7 +227,6 @@ impl Settling {
             steps: 1,
             reordered: false,
             last_step: None,
-            last_announced: None,
             announced_since_proof: 0,
         }
     }
@@ -253,23 +248,14 @@ impl Settling {
 
     fn most_steps(&self) -> u32 {
         let near = NEAR_SETTLING.div_duration_f64(self.rtt_min.max(Duration::from_nanos(1)));
-        (f64::from(self.divisor) * near.clamp(1.0, NEAR_RTTS)) as u32
+        (f64::from(self.divisor) * near.clamp(LONGEST_RTTS, NEAR_RTTS)) as u32
     }
 
-    fn on_announced(&mut self, now: Instant) {
-        self.last_announced = Some(now);
+    fn on_announced(&mut self) {
         self.announced_since_proof += 1;
         if self.announced_since_proof >= LOSSES_PER_STEP_DOWN {
             self.announced_since_proof = 0;
             self.steps = self.steps.saturating_sub(1);
-        }
-    }
-
-    /// Duplicates have other causes as well (a probe, a lost TACK): they count only while a
-    /// retransmission that we asked for can be arriving.
-    fn on_duplicate(&mut self, now: Instant) {
-        if self.last_announced.is_some_and(|at| now - at <= self.rtt_min.saturating_mul(2)) {
-            self.on_proof(now);
         }
     }
 

@@ -100,26 +100,12 @@ fn the_settling_time_adapts_to_reordering_and_back() {
         p += 3;
         wait
     };
-    for steps in [1, 2, 3, 4, 4] {
-        assert_eq!(settled_after(&mut d, true), ms(10 * steps), "up to RTTmin");
+    for steps in [1, 2, 3, 4, 5, 6, 7, 8, 8] {
+        assert_eq!(settled_after(&mut d, true), ms(10 * steps), "up to 2 RTTmin");
     }
-    let waits: Vec<_> = (0..64).map(|_| settled_after(&mut d, false)).collect();
-    assert_eq!((waits[0], waits[63]), (ms(40), ms(10)));
+    let waits: Vec<_> = (0..128).map(|_| settled_after(&mut d, false)).collect();
+    assert_eq!((waits[0], waits[127]), (ms(80), ms(10)));
     assert!(waits.windows(2).all(|w| w[0] >= w[1]));
-}
-
-#[test]
-fn duplicates_count_as_proof_only_near_an_announced_loss() {
-    let mut d = detector();
-    d.on_duplicate(at(0));
-    d.on_arrival(1, 0, at(0));
-    d.on_arrival(3, 0, at(0));
-    assert_eq!(d.deadline(), Some(at(10)));
-    d.poll(ROOM, at(10));
-    d.on_duplicate(at(50));
-    d.on_duplicate(at(51));
-    d.on_arrival(5, 0, at(60));
-    assert_eq!(d.deadline(), Some(at(80)), "one step per RTTmin");
 }
 
 #[test]

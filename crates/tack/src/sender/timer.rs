@@ -242,8 +242,9 @@ impl Timer {
 
     /// The original of the last probe had arrived, and no TACK was lost; before [`Self::on_progress`].
     pub(super) fn on_probe_in_vain(&mut self, now: Instant) {
-        // After a second one, or a timeout, the silence was not about its original.
-        if self.probes == 1 && self.backoff == 0 {
+        // After a second one, or a timeout, the silence was not about its original. Where data tells what arrived, it
+        // was lost perhaps, and the silence had lasted without the probe.
+        if self.probes == 1 && self.backoff == 0 && self.dialogue == 0 {
             self.before_probe.learn(now - self.probe_for, now);
         }
     }

@@ -273,3 +273,26 @@ fn a_probe_in_vain_teaches_to_wait_as_long_and_silences_like_it_keep_that_known(
     t.on_sent(true, at(30_000));
     assert!(t.deadline(p) < at(30_000 + 250), "forgotten");
 }
+
+#[test]
+fn in_a_dialogue_whose_answers_are_lost_a_probe_comes_no_later_each_time() {
+    let mut t = Timer::new(at(0));
+    let p = path(20, 100);
+    // A request is answered by data; then answers are lost, and each probe finds that the request had arrived.
+    t.on_sent(true, at(0));
+    t.on_progress(at(20));
+    t.on_told_by_data();
+    for n in 1..20 {
+        let begun = at(n * 400);
+        t.on_sent(true, begun);
+        t.set_full(true, begun);
+        let deadline = t.deadline(p);
+        assert!(deadline - begun <= ms(100), "request {n}: {:?}", deadline - begun);
+        assert_eq!(t.on_timeout(p, deadline), Timeout::Probe);
+        t.on_sent(false, deadline);
+        let answer = deadline + ms(20);
+        t.on_probe_in_vain(answer);
+        t.on_progress(answer);
+        t.on_told_by_data();
+    }
+}

@@ -102,11 +102,11 @@ impl Bbr {
     }
 
     /// A third of the flight lost at once is an overflow, and its repairs, sent as freely, would be the next
-    /// one: as much leaves as has arrived, and Startup grows from there. Fewer packets than the least window are none:
-    /// the end of a response was all that was in flight.
+    /// one: as much leaves as has arrived, and Startup grows from there. One packet is none: the end of a response was all
+    /// that was in flight.
     fn conserve_in_startup(&mut self, ack: &AckSample) {
         let overflown = ack.lost_bytes.saturating_mul(3) > self.peak.behind(ack.prior_in_flight);
-        if overflown && ack.lost_bytes >= self.min_cwnd() && !self.model.full_pipe.reached() {
+        if overflown && ack.lost_bytes > self.mss() && !self.model.full_pipe.reached() {
             let arrived = ack.in_flight.saturating_add(ack.acked_bytes);
             self.cwnd = self.cwnd.min(arrived.max(self.min_cwnd()));
         }

@@ -71,15 +71,20 @@ impl From<Word> for Value {
 impl std::fmt::Display for Word {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Word::Number(v) => f.pad(&v.to_string()),
+            Word::Number(v) => f.pad(&number(*v)),
             Word::Text(text) => f.pad(text),
             Word::List(values) => {
-                let values: Vec<String> = values.iter().map(f64::to_string).collect();
+                let values: Vec<String> = values.iter().map(|v| number(*v)).collect();
                 f.pad(&format!("[{}]", values.join(", ")))
             }
             Word::Other(value) => f.pad(&value.to_string()),
         }
     }
+}
+
+/// As people write it: not with three hundred digits.
+fn number(v: f64) -> String {
+    if v.abs() < 1e16 { v.to_string() } else { format!("{v:e}") }
 }
 
 /// Values by name.
@@ -260,6 +265,15 @@ mod tests {
 
     fn distributions(text: &str) -> BTreeMap<String, Distribution> {
         toml::from_str(text).unwrap()
+    }
+
+    #[test]
+    fn a_number_is_shown_in_as_many_digits_as_people_write() {
+        for (value, text) in
+            [(0.001, "0.001"), (40.0, "40"), (1e15, "1000000000000000"), (1e300, "1e300")]
+        {
+            assert_eq!(Word::Number(value).to_string(), text);
+        }
     }
 
     #[test]

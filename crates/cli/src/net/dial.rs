@@ -12,7 +12,7 @@ use tokio::time::timeout;
 
 use super::carrier::Carrier;
 use super::sockets::Sockets;
-use super::{NetConn, Origin, Way, Whom, settle};
+use super::{NetConn, Network, Origin, Way, Whom, settle};
 use crate::admission::{self, Code, Welcome};
 use crate::conn::Dial;
 use crate::exit::{ExitCode, Failure};
@@ -22,6 +22,9 @@ use crate::transfer::disk::blocking;
 
 /// Time for being let in once the handshake is done.
 const WELCOME_LIMIT: Duration = Duration::from_secs(10);
+
+/// How often to look, in a handshake, whether the network is still the same: half of one leads nowhere from another.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// Handshakes that may be damaged on their way, one after the other, before that is a failure.
 const HANDSHAKES: usize = 3;
@@ -134,15 +137,26 @@ impl NetDial {
             Some(chosen) => vec![*chosen],
             None => self.addresses.clone(),
         };
-        let met = first_of(addresses, |peer| {
-            let (carrier, host) = (self.sockets.towards(peer), self.host.clone());
-            let connector = self.connector.clone();
-            async move {
-                let (conn, is_first_use) = meet(&carrier?, peer, &host, connector.as_ref()).await?;
-                Ok::<_, Missed>((peer, conn, is_first_use))
+        let mut network = Network::now(addresses[0], LOOK).await;
+        let met = loop {
+            let meeting = first_of(addresses.clone(), |peer| {
+                let (carrier, host) = (self.sockets.towards(peer), self.host.clone());
+                let connector = self.connector.clone();
+                async move {
+                    let met = meet(&carrier?, peer, &host, connector.as_ref()).await;
+                    let (conn, is_first_use) = met?;
+                    Ok::<_, Missed>((peer, conn, is_first_use))
+                }
+            });
+            tokio::select! {
+                met = meeting => break met,
+                how = network.changed() => {
+                    tracing::info!(how, "meeting the server anew");
+                    self.sockets.forget();
+                }
             }
-        });
-        let (peer, conn, is_first_use) = met.await.map_err(|none| self.none_answered(&none))?;
+        };
+        let (peer, conn, is_first_use) = met.map_err(|none| self.none_answered(&none))?;
         // Whoever was there before us stays chosen: another is as good.
         let _ = self.chosen.set(peer);
         match &self.connector {

@@ -55,6 +55,11 @@ impl Sockets {
         Ok(place.insert(carrier).clone())
     }
 
+    /// Opens others from here on: what left from these went by another network.
+    pub(super) fn forget(&self) {
+        *self.opened.lock().unwrap_or_else(PoisonError::into_inner) = Default::default();
+    }
+
     fn place(&self, peer: SocketAddr) -> usize {
         usize::from(peer.is_ipv6() && !self.way.is_ip())
     }

@@ -18,7 +18,7 @@
 //!
 //! ```text
 //! S  HELLO version, tree, sender         R  WELCOME version
-//! S  ENTRY* LISTED count, bytes          the whole list, parents before children
+//! S  ENTRY* LISTED count, bytes          the whole list, parents before children, without waiting
 //! R  HAVE* PLANNED                       "of file i, I hold the first n bytes"
 //! S  PROOF*                              blake3 of those n bytes, one for each HAVE, in order
 //! R  KEEP* GO                            those whose proof held; the others start at zero
@@ -66,6 +66,7 @@ pub mod disk;
 pub mod error;
 pub mod frame;
 pub mod known;
+mod ledger;
 pub mod list;
 pub mod name;
 pub mod partial;

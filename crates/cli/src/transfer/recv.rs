@@ -1,6 +1,5 @@
 //! The receiver's side of a transfer: check the list, say what is here, store what comes.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,18 +15,15 @@ use crate::transfer::disk::{CHUNKS_AHEAD, blocking};
 use crate::transfer::error::{Standing, TransferError};
 use crate::transfer::frame::SenderId;
 use crate::transfer::frame::{Frame, What};
+use crate::transfer::ledger::{Ledger, Resumed};
 use crate::transfer::list::FileList;
-use crate::transfer::name::printable;
 use crate::transfer::plan::Held;
 use crate::transfer::send::Framed;
 use crate::transfer::sessions::Sessions;
-use crate::transfer::sink::{Job, Proved, Reply, Sink};
+use crate::transfer::sink::{Job, Reply, Sink};
 use crate::transfer::store::Store;
 use crate::transfer::wire::{OPENING_LIMIT, unexpected};
 use tack_net::budget::{Budget, Exhausted, Peer};
-
-/// Most skipped files whose reasons are kept.
-const MAX_SKIPPED: usize = 1000;
 
 /// What was received.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -228,9 +224,6 @@ impl Course {
         Standing::Receiving { stored, bytes: (self.here, bytes) }
     }
 }
-
-/// Parts to go on with.
-type Resumed = BTreeMap<u32, Box<Proved>>;
 
 impl<C: Connection> TreeReceiver<'_, C> {
     async fn run(&mut self) -> Result<Received, TransferError> {
@@ -453,41 +446,6 @@ impl<C: Connection> TreeReceiver<'_, C> {
             }
         }
         Ok(())
-    }
-}
-
-/// Which files may still come: each once, in the order of the list.
-struct Ledger<'a> {
-    list: &'a FileList,
-    resumed: Resumed,
-    next: u32,
-}
-
-impl Ledger<'_> {
-    /// The disk's part of a frame; `None` if it has none. What is left out is noted in `done`.
-    fn job(&mut self, frame: Frame, done: &mut Received) -> Result<Option<Job>, TransferError> {
-        match frame {
-            Frame::Data(bytes) => Ok(Some(Job::Data(bytes))),
-            Frame::End { hash } => Ok(Some(Job::End(hash))),
-            Frame::File { index, offset } => {
-                let resume = self.resumed.remove(&index);
-                let starts_at = resume.as_ref().map_or(0, |proved| proved.bytes);
-                if index < self.next || self.list.file(index).is_none() || offset != starts_at {
-                    let frame = Frame::File { index, offset };
-                    return Err(unexpected(&frame, "the next file, where it was left"));
-                }
-                self.next = index + 1;
-                Ok(Some(Job::File { index, resume }))
-            }
-            Frame::Skip { index, reason } => {
-                self.next = self.next.max(index.saturating_add(1));
-                if done.skipped.len() < MAX_SKIPPED {
-                    done.skipped.push(printable(reason.as_bytes()));
-                }
-                Ok(None)
-            }
-            other => Err(unexpected(&other, "FILE, DATA, END, SKIP or FINISHED")),
-        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Slow is not silent, and silent is not for ever. Time is faster here.
 
-use std::fs;
+use std::path::Path;
+use std::{fs, thread};
 
 use tack_cli::progress::Progress;
 use tack_cli::stop::Stop;
@@ -18,14 +19,21 @@ use crate::hostile::{frames, one_file};
 use crate::support::{ME, random_bytes, rng};
 
 /// Runs with a clock that is two hundred times as fast as others. It does not simply jump, because
-/// disk threads take real time.
+/// disk threads take real time; it stands while one of them works, so that a slow disk or a busy
+/// machine is not minutes.
 pub(crate) fn run_in_fast_time<T>(work: impl Future<Output = T>) -> T {
     let mut builder = tokio::runtime::Builder::new_current_thread();
-    let runtime = builder.enable_all().start_paused(true).build().unwrap();
+    builder.enable_all().start_paused(true);
+    // Disk threads have this thread's name from their first moment on, by which they are found.
+    let runtime = builder.thread_name(thread::current().name().unwrap()).build().unwrap();
     let clock = async {
         loop {
             #[allow(clippy::disallowed_methods, reason = "disk threads take real time")]
-            std::thread::sleep(Duration::from_micros(500));
+            thread::sleep(Duration::from_micros(500));
+            if !do_namesakes_rest() {
+                tokio::task::yield_now().await;
+                continue;
+            }
             tokio::time::advance(Duration::from_millis(100)).await;
             for _ in 0..20 {
                 tokio::task::yield_now().await;
@@ -38,6 +46,19 @@ pub(crate) fn run_in_fast_time<T>(work: impl Future<Output = T>) -> T {
             () = clock => unreachable!("a clock does not end"),
         }
     })
+}
+
+/// Whether all other threads with this one's name wait for work: none runs, is ready to run or
+/// waits for the disk (`stat` in proc_pid_stat(5): number, name in brackets, state).
+fn do_namesakes_rest() -> bool {
+    let stat = |path: &Path| fs::read_to_string(path.join("stat")).unwrap_or_default();
+    let me = stat(Path::new("/proc/thread-self"));
+    let name = |stat: &str| Some(stat.split_once(' ')?.1.rsplit_once(") ")?.0.to_owned());
+    let rests = |stat: &str| stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with('S'));
+    let number = |stat: &str| stat.split_once(' ').map(|(number, _)| number.to_owned());
+    let all = fs::read_dir("/proc/self/task").unwrap().map(|task| stat(&task.unwrap().path()));
+    all.filter(|other| name(other) == name(&me) && number(other) != number(&me))
+        .all(|other| rests(&other))
 }
 
 /// A path of so many bytes per second each way.

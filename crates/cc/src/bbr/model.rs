@@ -152,7 +152,8 @@ impl Model {
         }
         if stance.probing_rtt {
             self.clock.skip(ack.now);
-            self.limited_until = self.delivered.saturating_add(ack.in_flight);
+            // Nor what leaves before news of it is back: what arrives first is measured from the last of the probe on.
+            self.limited_until = self.delivered.saturating_add(ack.in_flight).saturating_add(1);
         }
         let two = self.bandwidth.get().and_then(|rate| rate.time_for(2 * stance.mss));
         let counting = two.unwrap_or(Duration::ZERO);

@@ -64,6 +64,9 @@ pub(crate) struct Overshoot {
     greatest_rate: Rate,
     /// That of the period before.
     greatest_before: Rate,
+    /// A rate of this period is the path's, and of the one before: not all were the application's.
+    saturated: bool,
+    saturated_before: bool,
     samples: u32,
     /// Bytes of this period.
     delivered: u64,
@@ -120,6 +123,8 @@ impl Default for Overshoot {
             rest_before: None,
             greatest_rate: Rate::ZERO,
             greatest_before: Rate::ZERO,
+            saturated: false,
+            saturated_before: false,
             samples: 0,
             delivered: 0,
             lost: 0,
@@ -147,6 +152,7 @@ impl Overshoot {
             self.clearance.on_ack(signs.is_clear(queued));
         }
         self.greatest_rate = self.greatest_rate.max(signs.rate.unwrap_or(Rate::ZERO));
+        self.saturated |= signs.rate.is_some() && !signs.app_limited;
         if now - began < signs.rtt_min / 2 || self.samples < SAMPLES {
             return false;
         }
@@ -168,6 +174,7 @@ impl Overshoot {
         (self.began, self.samples) = (Some(now), 0);
         (self.delivered, self.lost) = (0, 0);
         self.greatest_before = core::mem::take(&mut self.greatest_rate);
+        self.saturated_before = core::mem::take(&mut self.saturated);
         if let Some(rate) = signs.expected {
             if self.expected.len() == MARKS {
                 self.expected.pop_front();
@@ -182,12 +189,16 @@ impl Overshoot {
         self.expected.iter().rev().find(|(at, _)| now - *at >= rtt).map(|(_, rate)| *rate)
     }
 
-    /// Bytes that may be in flight; `None` before the first rate.
+    /// Bytes that may be in flight; `None` before the first rate, and where the application was the limit: what it
+    /// lets through says nothing of the path.
     pub(crate) fn flight(&self, growth: Growth, rtt_min: Duration) -> Option<u64> {
+        if !self.saturated && !self.saturated_before {
+            return None;
+        }
         let rate = self.greatest_rate.max(self.greatest_before);
         let rest = self.least_rest.into_iter().chain(self.rest_before).min();
         let round = rest.map_or(rtt_min, |rest| rest.max(rtt_min));
-        (rate > Rate::ZERO).then(|| rate.mul_f64(growth.flight()).bytes_in(round))
+        Some(rate.mul_f64(growth.flight()).bytes_in(round))
     }
 
     /// Whether something speaks against growing faster than slow start.
@@ -290,5 +301,31 @@ mod tests {
         };
         overshoot.on_ack(&signs, Instant::ZERO);
         assert_eq!(overshoot.flight(Growth::Clear, RTT), Some(10_000 * 2 * 160));
+    }
+
+    #[test]
+    fn what_an_application_lets_through_bounds_no_flight() {
+        let mut overshoot = Overshoot::default();
+        let mut signs = Signs {
+            rtt: Some(RTT),
+            queued: Some(Duration::ZERO),
+            rtt_min: RTT,
+            rate: Some(Rate::from_mbps(1)),
+            expected: None,
+            app_limited: true,
+            delivered: 0,
+            lost: 0,
+        };
+        let mut flight_after = |signs: &Signs, from_ms: u64| {
+            (0..32).for_each(|tack| {
+                overshoot.on_ack(signs, Instant::from_millis(from_ms + tack * 5));
+            });
+            overshoot.flight(Growth::Doubling, RTT)
+        };
+        assert_eq!(flight_after(&signs, 0), None);
+        signs.app_limited = false;
+        assert!(flight_after(&signs, 160).is_some_and(|flight| flight < 100_000));
+        signs.app_limited = true;
+        assert_eq!(flight_after(&signs, 320), None);
     }
 }

@@ -129,7 +129,8 @@ impl Connection {
             }
         }
         closing.heard += 1;
-        closing.owed = closing.notice.is_some() && closing.heard.is_power_of_two();
+        // What has not left yet stays owed: packets may come in one batch with that which ended it.
+        closing.owed |= closing.notice.is_some() && closing.heard.is_power_of_two();
         Ok(())
     }
 

@@ -138,6 +138,25 @@ fn a_closed_connection_answers_ever_more_seldom_and_then_not_at_all() {
 }
 
 #[test]
+fn a_close_is_told_however_many_packets_come_with_the_one_that_ended_it() {
+    for behind in 0..20 {
+        let mut met = Met::server(Config::default());
+        let mut breach = Vec::new();
+        Frame::StopSending { id: 2, code: 0 }.emit(&mut breach);
+        let packet = met.puppet.packet(DATA, breach);
+        met.deliver(packet);
+        for _ in 0..behind {
+            let next = met.puppet.next(DATA);
+            let packet = met.puppet.ping(DATA, next);
+            met.deliver(packet);
+        }
+        met.listen();
+        assert_eq!(met.breach(), Some(code::STREAM_STATE_ERROR));
+        assert!(met.heard(|frame| matches!(frame, Frame::Close(_))), "{behind} behind it");
+    }
+}
+
+#[test]
 fn nothing_of_the_application_is_told_before_the_handshake_is_done() {
     let mut met = Met::server_in_handshake();
     let now = met.now;

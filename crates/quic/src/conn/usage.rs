@@ -153,7 +153,7 @@ impl Connection {
     /// The peer takes none as long, or none; or the connection is ending.
     pub fn send_datagram(&mut self, data: &[u8]) -> Result<(), UseError> {
         self.check_open()?;
-        if data.len() > self.max_datagram() {
+        if !self.takes_datagram(data.len()) {
             return Err(UseError::Datagram(data.len()));
         }
         self.datagrams_out.push(data, MAX_DATAGRAMS_OUT);
@@ -166,6 +166,11 @@ impl Connection {
         let takes = known.map_or(0, |peer| peer.max_datagram);
         let takes = usize::try_from(takes).unwrap_or(usize::MAX);
         takes.min(self.most_room()).saturating_sub(DATAGRAM_HEADER)
+    }
+
+    /// One of `len` bytes; where none is taken, not even one of none.
+    pub(super) fn takes_datagram(&self, len: usize) -> bool {
+        (1..=self.max_datagram()).contains(&len.max(1))
     }
 
     /// The oldest DATAGRAM frame that arrived.

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use tack_quic::Config;
 use tack_quic::streams::Dir;
+use tack_quic::{Config, UseError};
 
 use super::listen;
 use super::pair::Pair;
@@ -45,6 +45,22 @@ fn datagrams_alone_find_out_what_the_path_takes_and_arrive_beside_those_of_the_p
         assert_eq!(info.mtu, 1_452);
         assert!(info.counters.data_packets_sent >= 200, "{info:?}");
     }
+}
+
+#[test]
+fn where_none_is_taken_not_even_an_empty_one_is_sent() {
+    let mut listen = listen();
+    listen.config.datagram_buffer = 0;
+    let mut pair = Pair::new(listen);
+    let id = pair.connect(Config::default());
+    pair.run(Duration::from_secs(1));
+    assert_eq!(pair.client(id).max_datagram(), 0);
+    assert_eq!(pair.client(id).send_datagram(b""), Err(UseError::Datagram(0)));
+    pair.run(Duration::from_secs(1));
+    assert_eq!(pair.client(id).closed(), None);
+    pair.server().send_datagram(b"").unwrap();
+    pair.run(Duration::from_secs(1));
+    assert_eq!(pair.client(id).recv_datagram().as_deref(), Some(&b""[..]));
 }
 
 #[test]

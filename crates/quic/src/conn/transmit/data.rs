@@ -299,10 +299,9 @@ impl Connection {
 
     /// One that leaves no room for an acknowledgment has the `whole` packet.
     fn put_datagrams(&mut self, room: usize, whole: usize, payload: &mut Payload) {
-        let most = self.max_datagram();
         while let Some(next) = self.datagrams_out.front() {
-            // It was taken when packets were longer.
-            if next.len() > most {
+            // It was taken when packets were longer, or by what was remembered of the peer.
+            if !self.takes_datagram(next.len()) {
                 self.datagrams_out.pop();
                 continue;
             }

@@ -13,7 +13,7 @@ pub struct Config {
     pub version: Version,
     /// Bytes of each stream that the peer may send at first.
     pub initial_window: u64,
-    /// Most that autotuning may make of it, bytes.
+    /// Most that autotuning may make of it, bytes; if that is less than `initial_window`, nothing.
     pub max_window: u64,
     /// Bytes of all streams that the peer may send at first, and the most of it.
     pub initial_connection_window: u64,
@@ -59,7 +59,7 @@ const MOST_WINDOW: u64 = 1 << 61;
 pub(crate) const MOST_STREAMS: u64 = 1 << 60;
 
 impl Config {
-    /// The same, with limits that can be told: whoever wants none asks for the greatest number.
+    /// The same, with limits that can be told, for whoever wants none asks for the greatest number, and kept.
     pub(crate) fn bounded(mut self) -> Config {
         for window in [
             &mut self.initial_window,
@@ -69,6 +69,9 @@ impl Config {
         ] {
             *window = (*window).min(MOST_WINDOW);
         }
+        // What the peer is told at first has to be taken.
+        self.max_window = self.max_window.max(self.initial_window);
+        self.max_connection_window = self.max_connection_window.max(self.initial_connection_window);
         self.max_streams_bidi = self.max_streams_bidi.min(MOST_STREAMS);
         self.max_streams_uni = self.max_streams_uni.min(MOST_STREAMS);
         self

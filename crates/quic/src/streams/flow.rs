@@ -32,7 +32,7 @@ impl ConnectionFlow {
             consumed: 0,
             told: config.initial_connection_window,
             window: config.initial_connection_window,
-            max_window: config.max_connection_window.max(config.initial_connection_window),
+            max_window: config.max_connection_window,
             round: Round::new(now),
         }
     }

@@ -10,6 +10,7 @@ use tack_units::Instant;
 
 use pair::Pair;
 
+mod blocked;
 mod datagrams;
 mod early;
 mod ecn;

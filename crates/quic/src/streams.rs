@@ -108,6 +108,8 @@ pub(crate) struct Streams {
     flow: ConnectionFlow,
     /// Streams with something to send, by priority.
     turns: BTreeMap<Reverse<i32>, VecDeque<u64>>,
+    /// Streams with bytes to send that limits of the peer alone keep out of `turns`.
+    held_back: BTreeSet<u64>,
     owed: BTreeSet<Owed>,
     /// Streams that are gone because the peer stopped them, and its reasons.
     gone: BTreeMap<u64, u64>,
@@ -129,6 +131,7 @@ impl Streams {
             wanted: [false; 2],
             flow: ConnectionFlow::new(config, now),
             turns: BTreeMap::new(),
+            held_back: BTreeSet::new(),
             owed: BTreeSet::new(),
             gone: BTreeMap::new(),
             events: BTreeSet::new(),
@@ -167,6 +170,8 @@ impl Streams {
             let most = self.max_data_at_first(StreamId(id));
             if let Some(stream) = self.send.get_mut(&id) {
                 stream.begin_anew(most);
+                // Until it may speak.
+                self.held_back.insert(id);
             }
         }
         self.resume(Dir::Bidi);

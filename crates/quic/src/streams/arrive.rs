@@ -145,7 +145,7 @@ impl Streams {
     pub(crate) fn on_max_data(&mut self, most: u64) {
         if self.flow.allow(most) {
             self.owed.remove(&Owed::DataBlocked);
-            let waiting: Vec<u64> = self.send.keys().copied().collect();
+            let waiting: Vec<u64> = self.held_back.iter().copied().collect();
             for id in waiting {
                 self.take_turn(id);
             }

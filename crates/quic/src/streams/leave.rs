@@ -15,11 +15,16 @@ const LEAST_ROOM: usize = 1 + 8 + 8 + 2 + 16;
 impl Streams {
     /// Stream `id` may have something to send: it gets in line.
     pub(super) fn take_turn(&mut self, id: u64) {
-        if !self.may_speak(id) {
+        let (may_speak, credit) = (self.may_speak(id), self.flow.credit());
+        let Some(stream) = self.send.get_mut(&id) else { return };
+        let is_held_back = stream.unsent() > 0 && !(may_speak && stream.has_data(credit));
+        match is_held_back {
+            true => self.held_back.insert(id),
+            false => self.held_back.remove(&id),
+        };
+        if !may_speak {
             return;
         }
-        let credit = self.flow.credit();
-        let Some(stream) = self.send.get_mut(&id) else { return };
         if stream.is_blocked() {
             self.owed.insert(Owed::Blocked(id));
         } else if credit == 0 && stream.unsent() > 0 {
@@ -66,8 +71,10 @@ impl Streams {
 
     /// The peer's limits alone hold back what was written.
     pub(crate) fn is_blocked(&self) -> bool {
-        self.owed.iter().any(|owed| matches!(owed, Owed::Blocked(_) | Owed::DataBlocked))
-            || !self.has_data() && self.send.values().any(|stream| stream.unsent() > 0)
+        // Whoever came into line before the connection's limit was reached is in it yet.
+        let mut waiting = self.held_back.iter().chain(self.turns.values().flatten());
+        let is_unsent = |id| self.send.get(id).is_some_and(|stream| stream.unsent() > 0);
+        !self.has_data() && waiting.any(is_unsent)
     }
 
     /// Appends limits, resets and such to a packet with `room` bytes left.
@@ -239,6 +246,7 @@ impl Streams {
             }
             Carried::Reset(id) => {
                 if let Some(stream) = self.send.remove(&id) {
+                    self.held_back.remove(&id);
                     self.note_stopped(id, stream.stopped());
                     self.events.insert(StreamEvent::GivenUp(StreamId(id)));
                     self.note_closed(id);
@@ -281,3 +289,75 @@ impl Streams {
 
 /// Streams looked at for limits that ride along, or for what waits.
 const MAX_EARLY: usize = 8;
+
+#[cfg(test)]
+mod tests {
+    use rand::{RngExt, SeedableRng};
+    use rand_pcg::Pcg64;
+    use rustls::Side;
+    use tack_units::Instant;
+
+    use super::*;
+    use crate::config::Config;
+    use crate::wire::Parameters;
+
+    /// Limits of a peer, some of them in the way of what is written.
+    fn limits(rng: &mut Pcg64) -> Parameters {
+        let mut few = |most: u64| rng.random_range(0..most);
+        Parameters {
+            max_data: few(3_000),
+            max_stream_data_bidi_local: few(900),
+            max_stream_data_bidi_remote: few(900),
+            max_stream_data_uni: few(900),
+            max_streams_bidi: few(4),
+            max_streams_uni: few(4),
+            ..Parameters::default()
+        }
+    }
+
+    #[test]
+    fn that_limits_alone_hold_bytes_back_is_known_whatever_happens_to_streams() {
+        let (mut blocked, mut free) = (0, 0);
+        for seed in 0..200 {
+            let mut rng = Pcg64::seed_from_u64(seed);
+            let mut streams = Streams::new(Side::Client, &Config::default(), Instant::ZERO);
+            streams.on_parameters(&limits(&mut rng));
+            let (mut ids, mut flying, mut out) = (Vec::new(), Vec::new(), Vec::new());
+            for _ in 0..200 {
+                let id = ids.get(rng.random_range(0..ids.len().max(1))).copied();
+                let id = id.unwrap_or(StreamId(0));
+                match rng.random_range(0..40) {
+                    0..6 => ids.extend(streams.open(Dir::Uni, Instant::ZERO)),
+                    6..9 => ids.extend(streams.open(Dir::Bidi, Instant::ZERO)),
+                    9..16 => drop(streams.write(id, &vec![7; rng.random_range(0..700)])),
+                    16 => drop(streams.finish(id)),
+                    17 => drop(streams.reset(id, 1)),
+                    18 => streams.on_stop_sending(id.0, 2, Instant::ZERO).unwrap_or_default(),
+                    19 => drop(streams.set_priority(id, rng.random_range(0..3))),
+                    20..23 => {
+                        let most = rng.random_range(0..2_000);
+                        streams.on_max_stream_data(id.0, most, Instant::ZERO).unwrap_or_default();
+                    }
+                    23..25 => streams.on_max_data(rng.random_range(0..9_000)),
+                    25 => streams.on_max_streams(Dir::Uni, rng.random_range(0..9)),
+                    26 if flying.is_empty() => streams.begin_anew(&limits(&mut rng)),
+                    26..34 => {
+                        streams.put_control(200, &mut out, &mut flying);
+                        streams.put_data(rng.random_range(40..600), &mut out, &mut flying);
+                    }
+                    at if !flying.is_empty() => {
+                        let what = flying.swap_remove(rng.random_range(0..flying.len()));
+                        if at < 38 { streams.on_acked(what) } else { streams.on_lost(what) }
+                    }
+                    _ => {}
+                }
+                let waits = streams.send.values().any(|stream| stream.unsent() > 0);
+                let expected = waits && !streams.has_data();
+                assert_eq!(streams.is_blocked(), expected, "seed {seed}");
+                *(if expected { &mut blocked } else { &mut free }) += 1;
+                out.clear();
+            }
+        }
+        assert!(blocked > 1_000 && free > 1_000, "{blocked} and {free}");
+    }
+}

@@ -25,7 +25,8 @@ pub struct Config {
     pub max_streams_bidi: u64,
     /// See `max_streams_bidi`.
     pub max_streams_uni: u64,
-    /// The connection ends after so long a silence; `None`: never on our account.
+    /// The connection ends after so long a silence; `None`: never on our account. While bytes wait that the peer's
+    /// limits hold back it is asked for a sign of life after half of it: who does not read is not gone.
     pub idle_timeout: Option<Duration>,
     /// A peer from which nothing came for so long is asked for a sign of life, which keeps the
     /// connection from ending by silence; `None`: never.

@@ -312,7 +312,11 @@ impl Connection {
     /// begins anew with whatever asks: it would never expire beside a keep-alive that is sooner.
     fn keep_alive_at(&self) -> Option<Instant> {
         let asks = self.heard_since_asking && self.recovery.in_flight() == 0;
-        let after = self.config.keep_alive.filter(|_| self.confirmed && asks)?;
+        // Whoever is blocked says so again: silence would end what the peer's application only lets wait
+        // [RFC 9000 §4.1].
+        let blocked = self.idle_timeout().filter(|_| asks && self.streams.is_blocked());
+        let after = self.config.keep_alive.into_iter().chain(blocked.map(|timeout| timeout / 2));
+        let after = after.min().filter(|_| self.confirmed && asks)?;
         (self.spaces[SpaceId::Data as usize].probes == 0).then_some(self.idle_since + after)
     }
 
@@ -321,12 +325,16 @@ impl Connection {
     /// A client asks at 1, 3, 7, 15 and 31 s whether anybody is there. On a full path five packets are soon
     /// lost, and the probe timeout that the RFC has three of grows with them.
     fn idle_at(&self) -> Option<Instant> {
-        let theirs = self.peer.as_ref().map_or(0, |peer| peer.max_idle_timeout_ms);
-        let theirs = (theirs > 0).then_some(Duration::from_millis(theirs));
-        let timeout = self.config.idle_timeout.into_iter().chain(theirs).min()?;
+        let timeout = self.idle_timeout()?;
         let asks = self.side == Side::Client && self.is_handshaking();
         let least = if asks { 3 * self.recovery.pto_in_force() } else { self.three_pto() };
         Some(self.idle_since + timeout.max(least))
+    }
+
+    fn idle_timeout(&self) -> Option<Duration> {
+        let theirs = self.peer.as_ref().map_or(0, |peer| peer.max_idle_timeout_ms);
+        let theirs = (theirs > 0).then_some(Duration::from_millis(theirs));
+        self.config.idle_timeout.into_iter().chain(theirs).min()
     }
 
     /// Runs every timer that is due. Harmless when none is.
@@ -349,6 +357,7 @@ impl Connection {
         }
         if self.keep_alive_at().is_some_and(|at| at <= now) {
             self.spaces[SpaceId::Data as usize].probes = PROBES;
+            self.streams.say_what_is_held_back();
         }
         if self.path.deadline().is_some_and(|at| at <= now) {
             self.path.on_timeout(now);

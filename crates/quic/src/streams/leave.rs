@@ -77,6 +77,12 @@ impl Streams {
         !self.has_data() && waiting.any(is_unsent)
     }
 
+    /// The peer is told once more which of its limits are in the way, of a few streams at least.
+    pub(crate) fn say_what_is_held_back(&mut self) {
+        let first: Vec<u64> = self.held_back.iter().take(MAX_EARLY).copied().collect();
+        first.into_iter().for_each(|id| self.take_turn(id));
+    }
+
     /// Appends limits, resets and such to a packet with `room` bytes left.
     pub(crate) fn put_control(
         &mut self,
@@ -287,7 +293,7 @@ impl Streams {
     }
 }
 
-/// Streams looked at for limits that ride along, or for what waits.
+/// Streams looked at for limits that ride along or are in the way, or for what waits.
 const MAX_EARLY: usize = 8;
 
 #[cfg(test)]

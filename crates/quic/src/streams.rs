@@ -84,8 +84,9 @@ struct Opened {
     most: u64,
 }
 
-/// Streams of which it is remembered that the peer stopped them; of more, the first are forgotten.
-const MOST_GONE: usize = 1_024;
+/// Streams of which it is remembered that the peer stopped them, until they are let go; of more, the first are
+/// forgotten.
+const MOST_GONE: usize = 1 << 16;
 
 /// See the [module's text](self).
 #[derive(Debug)]
@@ -321,8 +322,17 @@ impl Streams {
         stream.map_or_else(|| self.gone.get(&id.0).copied(), SendStream::stopped)
     }
 
+    /// Nobody will ask what became of it.
+    pub(crate) fn let_go(&mut self, id: StreamId) {
+        self.gone.remove(&id.0);
+        if let Some(stream) = self.send.get_mut(&id.0) {
+            stream.is_let_go = true;
+        }
+    }
+
     /// A stream is gone that the peer may have stopped: whoever asks later is told so.
-    fn note_stopped(&mut self, id: u64, stopped: Option<u64>) {
+    fn note_stopped(&mut self, id: u64, stream: &SendStream) {
+        let stopped = stream.stopped().filter(|_| !stream.is_let_go);
         self.gone.extend(stopped.map(|code| (id, code)));
         if self.gone.len() > MOST_GONE {
             self.gone.pop_first();

@@ -146,7 +146,11 @@ impl Drop for SendStream {
     fn drop(&mut self) {
         // Fails only if nothing is left to end.
         let _ = self.finish();
-        let write = Key::Conn(self.place.id, What::Write(self.id));
-        self.place.handle.0.lock().waiters.forget(write..=write);
+        let (id, write) = (self.place.id, Key::Conn(self.place.id, What::Write(self.id)));
+        let mut state = self.place.handle.0.lock();
+        state.waiters.forget(write..=write);
+        if let Some(conn) = state.host.connection(id) {
+            conn.let_go(self.id);
+        }
     }
 }

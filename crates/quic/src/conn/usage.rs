@@ -137,6 +137,11 @@ impl Connection {
         self.streams.stopped(id)
     }
 
+    /// Nobody will ask any more what became of a stream of ours: that it was stopped need not be remembered.
+    pub fn let_go(&mut self, id: StreamId) {
+        self.streams.let_go(id);
+    }
+
     /// Bytes of a stream that were written and never sent.
     pub fn unsent(&self, id: StreamId) -> u64 {
         self.streams.unsent(id)

@@ -253,7 +253,7 @@ impl Streams {
             Carried::Reset(id) => {
                 if let Some(stream) = self.send.remove(&id) {
                     self.held_back.remove(&id);
-                    self.note_stopped(id, stream.stopped());
+                    self.note_stopped(id, &stream);
                     self.events.insert(StreamEvent::GivenUp(StreamId(id)));
                     self.note_closed(id);
                 }

@@ -48,6 +48,8 @@ pub(crate) struct SendStream {
     reset: Option<Reset>,
     /// The peer wants no more, for this reason.
     stopped: Option<u64>,
+    /// Nobody will ask what became of it.
+    pub(crate) is_let_go: bool,
     /// Greater ones go first.
     pub(crate) priority: i32,
     /// It waits in a queue for its turn.
@@ -74,6 +76,7 @@ impl SendStream {
             fin: Fin::Open,
             reset: None,
             stopped: None,
+            is_let_go: false,
             priority: 0,
             queued: false,
         }

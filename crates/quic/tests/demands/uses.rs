@@ -103,6 +103,30 @@ fn who_asks_about_a_stopped_stream_once_it_is_gone_hears_that_it_was_stopped() {
 }
 
 #[test]
+fn of_thousands_of_streams_that_were_stopped_each_is_remembered_until_it_is_let_go() {
+    let mut met = Met::server(Config::default());
+    met.say(DATA, &[Frame::MaxStreams { bidi: false, most: 3_001 }]);
+    let ids: Vec<StreamId> = (0..3_000).map(|_| stream(&mut met, 10)).collect();
+    for some in ids.chunks(10) {
+        for id in some {
+            met.ours.finish(*id).unwrap();
+            met.say(DATA, &[Frame::StopSending { id: id.number(), code: 6 }]);
+        }
+        acknowledge(&mut met);
+    }
+    acknowledge(&mut met);
+    assert!(ids.iter().all(|id| met.ours.is_done(*id) && met.ours.stopped(*id) == Some(6)));
+    ids.iter().for_each(|id| met.ours.let_go(*id));
+    assert!(ids.iter().all(|id| met.ours.stopped(*id).is_none()));
+    // Also before the peer has heard of its end.
+    let id = stream(&mut met, 10);
+    met.ours.let_go(id);
+    met.say(DATA, &[Frame::StopSending { id: id.number(), code: 6 }]);
+    acknowledge(&mut met);
+    assert!(met.ours.is_done(id) && met.ours.stopped(id).is_none());
+}
+
+#[test]
 fn that_the_peer_knows_of_a_reset_is_told() {
     let mut met = Met::server(Config::default());
     let id = stream(&mut met, 10);

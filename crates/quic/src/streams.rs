@@ -22,6 +22,7 @@ use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use rustls::Side;
+use tack::Ranges;
 use tack_units::Instant;
 
 use crate::config::Config;
@@ -37,7 +38,7 @@ pub(crate) use send::SendStream;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum StreamEvent {
-    /// The peer opened it.
+    /// The peer opened it, and with it all of its kind below.
     Opened(StreamId),
     /// There is something to read, or its end.
     Readable(StreamId),
@@ -101,8 +102,12 @@ pub(crate) struct Streams {
     ours: [Opened; 2],
     /// That the peer opened; `most` is what it was told.
     theirs: [Opened; 2],
+    /// Those of them that were opened by one above and never spoken of: they take nothing until they are.
+    untouched: [Ranges; 2],
     /// Those of them that the application was told of.
     accepted: [u64; 2],
+    /// When the peer last spoke of a stream.
+    spoken_at: Instant,
     /// Those of them that are done with.
     closed: [u64; 2],
     wanted: [bool; 2],
@@ -127,7 +132,9 @@ impl Streams {
             recv: BTreeMap::new(),
             ours: [Opened::default(); 2],
             theirs: most.map(|most| Opened { next: 0, most }),
+            untouched: [Ranges::new(), Ranges::new()],
             accepted: [0; 2],
+            spoken_at: now,
             closed: [0; 2],
             wanted: [false; 2],
             flow: ConnectionFlow::new(config, now),
@@ -304,7 +311,9 @@ impl Streams {
             return None;
         }
         *accepted += 1;
-        Some(StreamId::new(arrive::opposite(self.side), dir, *accepted - 1))
+        let id = StreamId::new(arrive::opposite(self.side), dir, *accepted - 1);
+        self.touch(id);
+        Some(id)
     }
 
     /// Nothing of it is left to be delivered.

@@ -37,17 +37,24 @@ impl Streams {
             if stream.index() >= self.theirs[dir].most {
                 return Err(Violation::new(code::STREAM_LIMIT_ERROR, "too many streams"));
             }
-            for index in self.theirs[dir].next..=stream.index() {
-                let id = StreamId::new(opposite(self.side), stream.dir(), index);
-                self.create(id, now);
-                self.events.insert(StreamEvent::Opened(id));
-            }
+            self.untouched[dir].insert(self.theirs[dir].next..stream.index() + 1);
+            self.events.insert(StreamEvent::Opened(stream));
             self.theirs[dir].next = stream.index() + 1;
         }
+        self.spoken_at = now;
+        self.touch(stream);
         Ok(match half {
             Half::Send => self.send.contains_key(&id),
             Half::Recv => self.recv.contains_key(&id),
         })
+    }
+
+    /// One that the peer opened by another is spoken of for the first time, or accepted.
+    pub(super) fn touch(&mut self, id: StreamId) {
+        let index = id.index()..id.index() + 1;
+        if id.opener() != self.side && self.untouched[id.dir() as usize].remove(index) > 0 {
+            self.create(id, self.spoken_at);
+        }
     }
 
     /// STREAM. Returns whether it brought anything new.

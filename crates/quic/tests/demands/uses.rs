@@ -86,6 +86,14 @@ fn limits_beyond_what_can_be_told_are_the_greatest() {
     let mut out = [0; 9];
     assert_eq!(met.ours.read(id, &mut out), Ok(Some(4)));
     assert_eq!(met.ours.read(id, &mut out), Ok(None));
+    // The last of all streams opens all: those that nobody speaks of cost nothing.
+    let last = ((1 << 60) - 1) << 2 | 2;
+    met.say(DATA, &[Frame::Stream { id: last, offset: 0, fin: true, data: b"text" }]);
+    let second = met.ours.accept_stream(Dir::Uni).unwrap();
+    assert_eq!((second.number(), met.ours.open_streams()), (6, 2));
+    assert_eq!(met.ours.read(second, &mut out), Ok(Some(0)));
+    met.say(DATA, &[Frame::Stream { id: 6, offset: 0, fin: true, data: b"late" }]);
+    assert_eq!(met.ours.read(second, &mut out), Ok(Some(4)));
     met.listen();
     assert_eq!(met.breach(), None);
 }

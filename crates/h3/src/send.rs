@@ -4,9 +4,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use bytes::Buf;
-use h3::quic::{
-    self, ConnectionErrorIncoming, SendStreamUnframed, StreamErrorIncoming, StreamId, WriteBuf,
-};
+use h3::quic::{self, SendStreamUnframed, StreamErrorIncoming, StreamId, WriteBuf};
 use tack_net::quic as tack;
 use tokio::io::AsyncWrite;
 
@@ -29,9 +27,9 @@ impl<B> SendStream<B> {
         if self.writing.is_none() {
             return Ok(());
         }
-        let reason = "a stream is written to before it is ready".to_owned();
-        let connection_error = ConnectionErrorIncoming::InternalError(reason);
-        Err(StreamErrorIncoming::ConnectionErrorIncoming { connection_error })
+        // Whoever gave up waiting in the midst of a frame. It is this stream's end, and no other's.
+        let reason = "a stream is written to before it is ready";
+        Err(StreamErrorIncoming::Unknown(reason.into()))
     }
 }
 
@@ -46,8 +44,14 @@ impl<B: Buf> quic::SendStream<B> for SendStream<B> {
         if let Some(data) = &mut self.writing {
             while data.has_remaining() {
                 let writing = Pin::new(&mut self.stream).poll_write(cx, data.chunk());
-                let n = ready!(writing).map_err(of_stream)?;
-                data.advance(n);
+                match ready!(writing) {
+                    Ok(n) => data.advance(n),
+                    Err(error) => {
+                        // Nothing waits any more, for who tries again is to hear the same.
+                        self.writing = None;
+                        return Poll::Ready(Err(of_stream(error)));
+                    }
+                }
             }
         }
         self.writing = None;

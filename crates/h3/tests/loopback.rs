@@ -161,3 +161,57 @@ async fn the_examples_move_a_file_and_refuse_what_is_not_below_their_directory()
     }
     std::fs::remove_dir_all(directory).unwrap();
 }
+
+/// What a server does with its response as long as it has not found out that nobody wants it.
+async fn talk(stream: &mut RequestStream<BidiStream<Bytes>, Bytes>) -> [Option<StreamError>; 2] {
+    let mut error = stream.send_response(Response::new(())).await.err();
+    while error.is_none() {
+        error = stream.send_data(vec![7; 10_000].into()).await.err();
+    }
+    let again = stream.send_data(vec![7; 10].into()).await.err();
+    [error, again]
+}
+
+#[tokio::test]
+async fn a_server_that_writes_on_though_its_client_has_gone_ends_no_other_request() {
+    let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
+    let answer = move |request: Request<()>,
+                       mut stream: RequestStream<BidiStream<Bytes>, Bytes>| {
+        let tell = tell.clone();
+        async move {
+            if request.uri().path() == "/endless" {
+                tell.send(talk(&mut stream).await).unwrap();
+                return Ok(());
+            }
+            echo(request, stream).await
+        }
+    };
+    let mut requests = pair(answer).await;
+    let request = Request::get("https://localhost/endless").body(()).unwrap();
+    let mut stream = soon(requests.send_request(request)).await.unwrap();
+    soon(stream.recv_response()).await.unwrap();
+    drop(stream);
+    for error in soon(told.recv()).await.unwrap() {
+        assert!(matches!(error, Some(StreamError::RemoteTerminate { .. })), "{error:?}");
+    }
+    assert!(echoed(requests.clone(), bytes(1_000)).await == bytes(1_000));
+}
+
+#[tokio::test]
+async fn who_gives_up_waiting_for_a_write_and_writes_again_ends_no_other_request() {
+    let answer = |request: Request<()>, stream: RequestStream<BidiStream<Bytes>, Bytes>| async {
+        if request.uri().path() == "/deaf" {
+            tokio::time::sleep(Duration::from_secs(60)).await;
+            return Ok(());
+        }
+        echo(request, stream).await
+    };
+    let mut requests = pair(answer).await;
+    let request = Request::post("https://localhost/deaf").body(()).unwrap();
+    let mut stream = soon(requests.send_request(request)).await.unwrap();
+    // More than buffers and windows hold.
+    let writing = stream.send_data(vec![7; 40 << 20].into());
+    assert!(timeout(Duration::from_millis(200), writing).await.is_err());
+    assert!(stream.send_data(vec![7; 10].into()).await.is_err());
+    assert!(echoed(requests.clone(), bytes(1_000)).await == bytes(1_000));
+}

@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
+use tack_quic::UseError;
 use tack_quic::streams::StreamId;
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio::task::coop::poll_proceed;
@@ -21,11 +22,13 @@ pub struct RecvStream {
     id: StreamId,
     /// The end was read, or there is none.
     over: bool,
+    /// Why there is none.
+    failed: Option<UseError>,
 }
 
 impl RecvStream {
     pub(super) fn new(place: Arc<Place>, id: StreamId) -> RecvStream {
-        RecvStream { place, id, over: false }
+        RecvStream { place, id, over: false, failed: None }
     }
 
     /// Its ID.
@@ -54,8 +57,13 @@ impl AsyncRead for RecvStream {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        if buf.remaining() == 0 || self.over {
+        if buf.remaining() == 0 || self.over && self.failed.is_none() {
             return Poll::Ready(Ok(()));
+        }
+        if let Some(error) = self.failed {
+            // Whoever asks again is not to take it for an end.
+            let state = self.place.handle.0.lock();
+            return Poll::Ready(Err(refused(&state, self.place.id, error)));
         }
         let coop = ready!(poll_proceed(cx));
         let (place, id) = (self.place.clone(), self.id);
@@ -79,7 +87,7 @@ impl AsyncRead for RecvStream {
                 }
                 Err(error) => {
                     state.settle(shared);
-                    self.over = true;
+                    (self.over, self.failed) = (true, Some(error));
                     return Poll::Ready(Err(refused(&state, place.id, error)));
                 }
             }

@@ -37,9 +37,12 @@ async fn a_reset_is_read_and_a_stop_is_written_and_both_say_why() {
     reset.write_all(&[7; 10]).await.unwrap();
     let mut reset_r = soon(far.accept_uni()).await.unwrap();
     reset.reset(5);
-    let error = soon(reset_r.read_to_end(&mut Vec::new())).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::ConnectionReset);
-    assert!(error.to_string().contains("code 5"), "{error}");
+    for _ in 0..2 {
+        // However often it is asked: there is no end that could be taken for the whole.
+        let error = soon(reset_r.read_to_end(&mut Vec::new())).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::ConnectionReset);
+        assert!(error.to_string().contains("code 5"), "{error}");
+    }
 
     let mut stopped = near.open_uni().await.unwrap();
     stopped.write_all(&[7; 10]).await.unwrap();

@@ -27,6 +27,8 @@ pub mod patrol;
 pub mod pool;
 pub mod protocol;
 pub mod proxy;
+#[cfg(target_os = "linux")]
+pub mod routes;
 pub mod server;
 mod sockets;
 pub mod stream;

@@ -112,7 +112,7 @@ fn redirect(
     let Some(port) = config.transparent else { return Ok(None) };
     let server = server.ip().to_canonical();
     let networks = config.networks.clone();
-    let redirect = crate::tunnel::intercept::Redirect { port, networks, server };
+    let redirect = crate::tunnel::intercept::Redirect::of(port, networks, server)?;
     if config.install_rules {
         return redirect.install().map(Some);
     }

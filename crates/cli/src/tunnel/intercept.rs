@@ -12,6 +12,7 @@ use std::process::{Command, Stdio};
 use tack_device::Prefix;
 use tokio::net::TcpStream;
 
+use super::routes::own_networks;
 use super::target::Target;
 use crate::exit::{ExitCode, Failure};
 use crate::terminal::say;
@@ -30,18 +31,44 @@ const NEAR: [&str; 10] = [
     "ff00::/8",
 ];
 
+/// Most networks of this machine's own among the rules: each connection is held against all of them.
+const MOST_OWN: usize = 1_000;
+
 /// What is redirected, and where to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Redirect {
     /// The port we listen on.
     pub port: u16,
-    /// The networks whose connections are redirected; none are all but those that are near.
+    /// The networks whose connections are redirected; none are all but those that are near or our own.
     pub networks: Vec<Prefix>,
+    /// Networks behind routes of this machine's own.
+    pub own: Vec<Prefix>,
     /// The tunnel's server: it stays reachable as it is.
     pub server: IpAddr,
 }
 
 impl Redirect {
+    /// To `port`, of `networks` or of what is neither near nor this machine's own business; never to `server`.
+    ///
+    /// # Errors
+    /// This machine's routes cannot be read, or are too many.
+    pub fn of(port: u16, networks: Vec<Prefix>, server: IpAddr) -> Result<Redirect, Failure> {
+        let failed = |why: String| Failure::new(ExitCode::Failed, why);
+        let own = match networks.is_empty() {
+            true => own_networks()
+                .map_err(|e| failed(format!("cannot read this machine's routes: {e}")))?,
+            false => Vec::new(),
+        };
+        if own.len() > MOST_OWN {
+            return Err(failed(format!(
+                "this machine has routes of its own to {} networks, which is too many to spare each; say with \
+                 --networks what to redirect",
+                own.len()
+            )));
+        }
+        Ok(Redirect { port, networks, own, server })
+    }
+
     fn table(&self) -> String {
         format!("tack_tunnel_{}", self.port)
     }
@@ -51,9 +78,10 @@ impl Redirect {
         let table = self.table();
         let mut tests = format!("fib daddr type local return\n{}", self.returns(self.server, 128));
         if self.networks.is_empty() {
-            for near in NEAR {
-                let near: Prefix = near.parse().expect("a prefix as it is written");
-                tests += &self.returns(near.addr(), near.bits());
+            let near = NEAR.map(|near| near.parse::<Prefix>().expect("a prefix as it is written"));
+            let is_far = |own: &&Prefix| !near.iter().any(|near| near.contains(own.addr()));
+            for spared in near.iter().chain(self.own.iter().filter(is_far)) {
+                tests += &self.returns(spared.addr(), spared.bits());
             }
             let _ = writeln!(tests, "meta l4proto tcp redirect to :{}", self.port);
         }
@@ -170,7 +198,10 @@ mod tests {
 
     #[test]
     fn rules_spare_the_server_and_what_is_near_or_redirect_only_what_is_asked_for() {
-        let all = Redirect { port: 1_081, networks: Vec::new(), server: [9, 9, 9, 9].into() };
+        let own = ["10.3.0.0/16", "fe80::/64", "203.0.113.0/24", "2001:db8:7::/48"];
+        let own = own.map(|network| network.parse().unwrap()).to_vec();
+        let server = [9, 9, 9, 9].into();
+        let all = Redirect { port: 1_081, networks: Vec::new(), own, server };
         let rules = all.rules();
         for line in [
             "delete table inet tack_tunnel_1081",
@@ -179,10 +210,16 @@ mod tests {
             "ip daddr 9.9.9.9/32 return",
             "ip daddr 192.168.0.0/16 return",
             "ip6 daddr fc00::/7 return",
+            "ip daddr 203.0.113.0/24 return",
+            "ip6 daddr 2001:db8:7::/48 return",
             "meta l4proto tcp redirect to :1081",
         ] {
             assert!(rules.contains(line), "{line} in {rules}");
         }
+        assert!(
+            !rules.contains("10.3.0.0") && !rules.contains("fe80::/64"),
+            "near anyway: {rules}"
+        );
         let networks = vec!["10.1.0.0/16".parse().unwrap(), "2001:db8::/32".parse().unwrap()];
         let some = Redirect { networks, server: "fd00::1".parse().unwrap(), ..all }.rules();
         assert!(some.contains("ip6 daddr fd00::1/128 return"), "{some}");

@@ -16,7 +16,8 @@ use tack_link::queue::Limit;
 use tack_link::wired::DirectionConfig;
 use tack_units::Rate;
 use tempfile::{TempDir, tempdir};
-use tokio::net::UdpSocket;
+use tokio::io::AsyncWriteExt;
+use tokio::net::{TcpListener, UdpSocket};
 use tokio::sync::mpsc;
 
 use crate::support::{Listening, run, tack};
@@ -365,5 +366,37 @@ fn a_gateway_leads_a_network_that_knows_nothing_of_it_through_the_tunnel() {
         let log = std::fs::read_to_string(home.path().join("log")).unwrap();
         let from: Vec<_> = log.lines().filter_map(|line| line.split(' ').next()).collect();
         assert_eq!(from, ["10.99.0.1", "fd99::1"], "{log}");
+    });
+}
+
+#[test]
+fn what_comes_for_a_public_network_behind_a_gateway_gets_there_and_not_into_the_tunnel() {
+    run(async {
+        if !is_installed("nft") || !is_installed("curl") {
+            return;
+        }
+        let Some((world, home, _server)) = served().await else { return };
+        let client = behind(world.near());
+        world.near().ip(&["addr add 203.0.113.1/24 dev lan"]).unwrap();
+        client.ip(&["addr add 203.0.113.2/24 dev lan"]).unwrap();
+        world.far().ip(&["route add 203.0.113.0/24 via 10.77.0.1"]).unwrap();
+        let line = line(&world, "--transparent 1081 --install-rules");
+        let _gateway = tack_in(world.near(), home.path(), &line, "is redirected to").await;
+        let bound =
+            client.enter(|| std::net::TcpListener::bind("203.0.113.2:80")).unwrap().unwrap();
+        bound.set_nonblocking(true).unwrap();
+        let listener = TcpListener::from_std(bound).unwrap();
+        let serving = async {
+            let (mut asking, from) = listener.accept().await.unwrap();
+            let answer = format!("HTTP/1.0 200 OK\r\n\r\n{}", from.ip());
+            asking.write_all(answer.as_bytes()).await.unwrap();
+            asking.shutdown().await.unwrap();
+            asking
+        };
+        let options = ["-sS", "--max-time", "20", "http://203.0.113.2/"];
+        let asked = succeeds(world.far(), "curl", &options);
+        // Redirected, it would go round between gateway and server without end.
+        let (answer, _asking) = tokio::join!(asked, tokio::time::timeout(LIMIT, serving));
+        assert_eq!(String::from_utf8(answer).unwrap(), "10.77.0.2");
     });
 }

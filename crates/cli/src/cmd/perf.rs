@@ -94,7 +94,8 @@ async fn serve(
         match shown.served_all(result) {
             done if one_off || stop.is_asked() => return done,
             Ok(_) => {}
-            Err(failure) if config.detached => out.line(&format!("tack: {failure}")),
+            // Where there are no lines, it was said as JSON.
+            Err(failure) if config.detached => shown.line(&format!("tack: {failure}")),
             Err(failure) => say(format_args!("tack: {failure}")),
         }
     }

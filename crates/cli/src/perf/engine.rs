@@ -167,7 +167,9 @@ impl Engine {
         // A short rest is worth a report only if something moved in it.
         let moved = self.counted().iter().zip(&self.last.1).any(|(n, l)| n.bytes > l.bytes);
         let is_long = interval.is_some_and(|every| self.last.0.elapsed() * 2 > every);
-        if interval.is_some() && (moved || is_long) {
+        // Without reports on the way there is one of the whole, whose extremes are the test's.
+        let is_whole = interval.is_none() && !self.in_warm_up;
+        if is_whole || interval.is_some() && (moved || is_long) {
             self.close_interval(&mut observe);
         }
         if self.in_warm_up {
@@ -266,7 +268,11 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     /// The intervals of five seconds of receiving, during which this process stands still for `still`.
-    async fn intervals(omit_seconds: f64, still: Duration) -> Vec<(f64, f64)> {
+    async fn intervals(
+        every: Option<Duration>,
+        omit_seconds: f64,
+        still: Duration,
+    ) -> Vec<(f64, f64)> {
         let until = Until::Seconds(5.0);
         let params = TestParams { until, omit_seconds, ..TestParams::default() };
         let (ours, mut theirs) = duplex(1 << 16);
@@ -285,7 +291,7 @@ mod tests {
             advance(still).await;
             std::future::pending().await
         };
-        let running = engine.run(Some(SECOND), params.duration(), standing, observe);
+        let running = engine.run(every, params.duration(), standing, observe);
         tokio::select! {
             ended = running => assert_eq!(ended.unwrap(), Ended::Complete),
             () = sending => {}
@@ -295,14 +301,21 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_process_that_stood_still_reports_that_time_once() {
-        let seen = intervals(0.0, SECOND * 2).await;
+        let seen = intervals(Some(SECOND), 0.0, SECOND * 2).await;
         assert_eq!(seen, [(0.0, 1.0), (1.0, 2.0), (2.0, 4.5), (4.5, 5.0)]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn without_reports_on_the_way_there_is_one_of_all_that_counts() {
+        for omit_seconds in [0.0, 2.0] {
+            assert_eq!(intervals(None, omit_seconds, Duration::ZERO).await, [(0.0, 5.0)]);
+        }
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_warm_up_and_a_test_of_whole_intervals_end_with_a_whole_one() {
         for _ in 0..20 {
-            let seen = intervals(2.0, Duration::ZERO).await;
+            let seen = intervals(Some(SECOND), 2.0, Duration::ZERO).await;
             let counted = [(0.0, 1.0), (1.0, 2.0), (2.0, 3.0), (3.0, 4.0), (4.0, 5.0)];
             assert_eq!((&seen[..2], &seen[2..]), (&counted[..2], &counted[..]));
         }

@@ -1,5 +1,6 @@
 //! A test as JSON with iperf3's key names, and a `tack` object beside them.
 
+pub mod partial;
 pub mod start;
 
 use serde_json::{Value, json};
@@ -85,11 +86,6 @@ pub fn interruption(interrupted: Interrupted, is_client: bool) -> &'static str {
         (Interrupted::There, true) => "the server has terminated",
         (Interrupted::There, false) => "the client has terminated",
     }
-}
-
-/// The document of a test that failed: iperf3 puts the reason under `error`.
-pub fn failure(reason: &str) -> Value {
-    json!({ "start": {}, "intervals": [], "end": {}, "error": reason })
 }
 
 fn flows(report: &Report) -> impl Iterator<Item = &Flow> {

@@ -10,6 +10,7 @@ use crate::perf::PerfError;
 use crate::perf::background;
 use crate::perf::client::Observer;
 use crate::perf::control::Output;
+use crate::perf::json::partial::Partial;
 use crate::perf::json::start::{http_date, start, system_info};
 use crate::perf::json::{self, Context};
 use crate::perf::out::{Out, Prefix};
@@ -47,8 +48,8 @@ type TakeLine = Box<dyn FnMut(&str)>;
 enum Form {
     /// Lines for people.
     Text(Text<TakeLine>),
-    /// One document.
-    Document,
+    /// One document; what is known of a test so far, which may end in an error.
+    Document(Partial),
     /// A line of JSON for each thing.
     Stream,
 }
@@ -72,7 +73,7 @@ impl Shown {
         let congestion = config.transport.congestion.map(|a| a.name().to_owned());
         let details = config.output.details;
         let form = match (config.output.json, config.output.json_stream) {
-            (true, _) => Form::Document,
+            (true, _) => Form::Document(Partial::default()),
             (_, true) => Form::Stream,
             _ => {
                 let named = || congestion.clone().unwrap_or_else(|| "bbr".to_owned());
@@ -141,7 +142,7 @@ impl Shown {
                     }
                 }
             }
-            Form::Document => {
+            Form::Document(_) => {
                 self.out.bare(&format!("{:#}", json::document(report, &self.context)));
             }
             Form::Stream => {
@@ -157,9 +158,11 @@ impl Shown {
             Ok(report) => report,
             Err(error) => {
                 let why = error.to_string();
-                match self.form {
+                match &self.form {
                     Form::Text(_) => {}
-                    Form::Document => self.out.bare(&format!("{:#}", json::failure(&why))),
+                    Form::Document(partial) => {
+                        self.out.bare(&format!("{:#}", partial.document(&why)));
+                    }
                     Form::Stream => self.event("error", why.into()),
                 }
                 return Err(error.into());
@@ -191,7 +194,7 @@ impl Observer for Shown {
     fn connected(&mut self, begun: &Start) {
         match &mut self.form {
             Form::Text(text) => text.connected(begun),
-            Form::Document => {}
+            Form::Document(partial) => partial.begin(start(begun, &self.context)),
             Form::Stream => self.event("start", start(begun, &self.context)),
         }
     }
@@ -199,7 +202,7 @@ impl Observer for Shown {
     fn interval(&mut self, begun: &Start, interval: &Interval) {
         match &mut self.form {
             Form::Text(text) => text.interval(begun, interval),
-            Form::Document => {}
+            Form::Document(partial) => partial.push(json::interval(begun, interval)),
             Form::Stream => self.event("interval", json::interval(begun, interval)),
         }
     }
@@ -208,7 +211,7 @@ impl Observer for Shown {
         self.show(report);
         Some(match self.form {
             Form::Text(_) => Output::Text(self.out.take_heard()),
-            Form::Document | Form::Stream => Output::Json(json::document(report, &self.context)),
+            Form::Document(_) | Form::Stream => Output::Json(json::document(report, &self.context)),
         })
     }
 }

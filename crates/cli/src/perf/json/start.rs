@@ -6,13 +6,20 @@ use super::Context;
 use crate::perf::params::Direction;
 use crate::perf::report::{Lane, Start};
 
+const VERSION: &str = concat!("tack ", env!("CARGO_PKG_VERSION"));
+
+/// The object `start` of a test that has not come so far as to have streams.
+pub fn unconnected() -> Value {
+    json!({ "connected": [], "version": VERSION, "system_info": system_info() })
+}
+
 /// The object `start`.
 pub fn start(start: &Start, context: &Context) -> Value {
     let params = &start.params;
     let target = params.pace.map_or(0, |pace| pace.bits_per_second);
     let mut value = json!({
         "connected": start.lanes.iter().map(connected).collect::<Vec<_>>(),
-        "version": concat!("tack ", env!("CARGO_PKG_VERSION")),
+        "version": VERSION,
         "system_info": system_info(),
         "timestamp": { "time": http_date(context.timestamp), "timesecs": context.timestamp },
         "cookie": hex(&start.cookie),

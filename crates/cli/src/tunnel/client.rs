@@ -147,7 +147,10 @@ impl Streams {
 
     /// Datagrams, as long as the program keeps its connection.
     async fn associate(&self, mut program: TcpStream, speech: Speech) -> Result<(), StreamError> {
-        let socket = UdpSocket::bind((program.local_addr()?.ip(), 0)).await?;
+        // The whole address: one that is link-local is none without its interface.
+        let mut own = program.local_addr()?;
+        own.set_port(0);
+        let socket = UdpSocket::bind(own).await?;
         let opened = self.stop.or(stream::associate(&self.link)).await;
         match opened.ok_or(StreamError::Stopped)? {
             Ok(conn) => {

@@ -115,7 +115,7 @@ pub(super) fn no_socket(local: SocketAddr, error: &std::io::Error) -> Failure {
     let hint = match error.kind() {
         ErrorKind::AddrNotAvailable => "; is it an address of this machine?",
         _ if local.port() == 0 => "",
-        _ => "; choose another port with -p",
+        _ => "; choose another port with -p, as a client of perf with --cport",
     };
     let why = format!("cannot open a UDP socket on {local}: {error}{hint}");
     Failure::new(ExitCode::Failed, why)

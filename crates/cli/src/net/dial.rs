@@ -70,10 +70,16 @@ impl NetDial {
             .addresses()
             .await
             .map_err(|e| failed(format!("cannot find host `{}`: {e}", host.name)))?;
+        let has_way = found.iter().any(|address| way.reaches(address.ip()));
         let reaches = |ip| way.reaches(ip) && origin.reaches(ip);
         let addresses = in_turn(found.into_iter().filter(|address| reaches(address.ip())));
         let first = addresses.first().copied().ok_or_else(|| {
-            failed(format!("host `{}` has no address of a family that we have", host.name))
+            let which = if has_way {
+                "the family that -4, -6 or -B asks for"
+            } else {
+                "a family that we have"
+            };
+            failed(format!("host `{}` has no address of {which}", host.name))
         })?;
         way.protects(connector.is_some())?;
         let sockets = Sockets::new(way.clone(), *origin, config);

@@ -295,12 +295,12 @@ fn what_cannot_be_had_is_refused_with_the_reason() {
     let dead = silent.local_addr().unwrap().port().to_string();
     let from_there = format!("--cport {dead}");
     for (port, flags, status, why) in [
-        (&port, from_there.as_str(), 1, "cannot open a UDP socket on 0.0.0.0:"),
+        (&port, from_there.as_str(), 1, "another port with -p, as a client of perf with --cport"),
         (&port, "-A 9999", 2, "-A 9999: there is no such processor"),
         (&port, "-A 0,9999", 5, "-A: the server has no processor 9999"),
         (&port, "-u", 2, "--udp means nothing here: streams are all there is"),
         (&port, "-F file", 2, "tack send"),
-        (&port, "-6", 1, "has no address of a family"),
+        (&port, "-6", 1, "has no address of the family that -4, -6 or -B asks for"),
         (&port, "-b 1", 2, "smaller blocks (-l)"),
         (&dead, "--connect-timeout 200", 1, "no connection to 127.0.0.1"),
     ] {

@@ -30,7 +30,7 @@ use carrier::Carrier;
 pub use accept::NetAccept;
 pub use conn::{NetConn, Sight, Watch};
 pub use dial::NetDial;
-pub use network::{Network, unhurried};
+pub use network::{Network, source_towards, unhurried};
 pub use origin::{Family, Origin};
 pub use own_address::{OwnAddress, OwnAddressError};
 pub use refusals::Refusals;

@@ -94,10 +94,7 @@ where
     E: Send + 'static,
 {
     let (mut attempts, mut pulse, mut next) = (JoinSet::new(), None, Instant::now());
-    let mut network = match watch.and_then(Watched::peer) {
-        Some(peer) => Some(Network::now(peer, LOOK).await),
-        None => None,
-    };
+    let mut network = watch.and_then(Watched::peer).map(|peer| Network::now(peer, LOOK));
     let mut moved = None;
     loop {
         if watch.is_none() && Instant::now() >= next {

@@ -143,7 +143,7 @@ impl NetDial {
             Some(chosen) => vec![*chosen],
             None => self.addresses.clone(),
         };
-        let mut network = Network::now(addresses[0], LOOK).await;
+        let mut network = Network::now(addresses[0], LOOK);
         let met = loop {
             let meeting = first_of(addresses.clone(), |peer| {
                 let (carrier, host) = (self.sockets.towards(peer), self.host.clone());

@@ -4,10 +4,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
-use tokio::net::UdpSocket;
+use socket2::{Domain, Socket, Type};
 use tokio::time::{Interval, MissedTickBehavior, interval};
-
-use super::unspecified;
 
 /// A machine that slept for longer cannot rely on what it had.
 const NAP: Duration = Duration::from_secs(5);
@@ -25,8 +23,8 @@ pub struct Network {
 
 impl Network {
     /// As it is now, to be looked at so often.
-    pub async fn now(peer: SocketAddr, every: Duration) -> Network {
-        let source = source_towards(peer).await;
+    pub fn now(peer: SocketAddr, every: Duration) -> Network {
+        let source = source_towards(peer);
         Network { peer, source, slept: asleep(), looks: unhurried(every) }
     }
 
@@ -40,7 +38,7 @@ impl Network {
             if slept.saturating_sub(std::mem::replace(&mut self.slept, slept)) > NAP {
                 return "this machine has slept";
             }
-            let source = source_towards(self.peer).await;
+            let source = source_towards(self.peer);
             // Without any network there is nothing to connect by.
             if source.is_some() && source != std::mem::replace(&mut self.source, source) {
                 return "the network changed";
@@ -57,10 +55,10 @@ pub fn unhurried(every: Duration) -> Interval {
 }
 
 /// The address that packets to `peer` leave from; nothing is sent.
-async fn source_towards(peer: SocketAddr) -> Option<IpAddr> {
-    let socket = UdpSocket::bind((unspecified(peer.is_ipv6()), 0)).await.ok()?;
-    socket.connect(peer).await.ok()?;
-    socket.local_addr().ok().map(|local| local.ip())
+pub fn source_towards(peer: SocketAddr) -> Option<IpAddr> {
+    let socket = Socket::new(Domain::for_address(peer), Type::DGRAM, None).ok()?;
+    socket.connect(&peer.into()).ok()?;
+    Some(socket.local_addr().ok()?.as_socket()?.ip())
 }
 
 /// How long this machine has been asleep since it was started.

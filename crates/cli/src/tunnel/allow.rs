@@ -83,14 +83,15 @@ fn parse_ports(text: &str) -> Result<RangeInclusive<u16>, RuleError> {
 }
 
 fn parse_hosts(text: &str) -> Result<Hosts, RuleError> {
-    match text {
+    // As names, they have no case.
+    match text.to_ascii_lowercase().as_str() {
         "any" => return Ok(Hosts::Any),
         "public" => return Ok(Hosts::Public),
         _ => {}
     }
     if text.contains('/') {
-        let network = text.parse().map_err(|_| RuleError::BadHosts(text.to_owned()))?;
-        return Ok(Hosts::Network(network));
+        let network: Prefix = text.parse().map_err(|_| RuleError::BadHosts(text.to_owned()))?;
+        return Ok(Hosts::Network(canonical(network)));
     }
     if let Some(below) = text.strip_prefix("*.") {
         return match Host::parse(below)? {
@@ -105,6 +106,13 @@ fn parse_hosts(text: &str) -> Result<Hosts, RuleError> {
             Hosts::Network(Prefix::new(ip, bits).expect("as many bits as it has"))
         }
     })
+}
+
+/// Addresses are judged as what they are: one of IPv4 that is mapped into IPv6 is one of IPv4, and so is a network.
+fn canonical(network: Prefix) -> Prefix {
+    let bits = network.bits().checked_sub(96).filter(|_| network.addr().is_ipv6());
+    let mapped = bits.zip(Some(network.addr().to_canonical()).filter(IpAddr::is_ipv4));
+    mapped.and_then(|(bits, ip)| Prefix::new(ip, bits)).unwrap_or(network)
 }
 
 impl AllowList {
@@ -140,12 +148,13 @@ impl AllowList {
         })
     }
 
-    /// Whether this address may be connected to.
-    pub fn admits_ip(&self, ip: IpAddr, port: u16) -> bool {
+    /// Whether this address may be connected to. Where `is_ours` an address is this machine's, which the public
+    /// Internet is not, whatever the address.
+    pub fn admits_ip(&self, ip: IpAddr, port: u16, is_ours: impl Fn(IpAddr) -> bool) -> bool {
         let ip = ip.to_canonical();
         self.0.iter().filter(|rule| rule.ports.contains(&port)).any(|rule| match &rule.hosts {
             Hosts::Any => true,
-            Hosts::Public => is_public(ip),
+            Hosts::Public => is_public(ip) && !is_ours(ip),
             Hosts::Network(network) => network.contains(ip),
             Hosts::Name(_) | Hosts::Below(_) => false,
         })
@@ -204,11 +213,33 @@ mod tests {
         AllowList::new(rules.iter().map(|rule| rule.parse().unwrap()).collect())
     }
 
+    fn nobody(_: IpAddr) -> bool {
+        false
+    }
+
+    fn everybody(_: IpAddr) -> bool {
+        true
+    }
+
+    #[test]
+    fn an_address_of_this_machine_is_not_the_public_internet_and_allowed_only_by_name() {
+        let ours: IpAddr = "8.8.8.8".parse().unwrap();
+        let is_ours = |ip| ip == ours;
+        let public = list(&[]);
+        assert!(
+            !public.admits_ip(ours, 80, is_ours)
+                && public.admits_ip("8.8.4.4".parse().unwrap(), 80, is_ours)
+        );
+        for rule in ["8.8.8.8:80", "8.8.8.0/24", "any"] {
+            assert!(list(&["public", rule]).admits_ip(ours, 80, is_ours), "{rule}");
+        }
+    }
+
     #[test]
     fn without_rules_only_the_public_internet_is_allowed() {
         let list = list(&[]);
         for ip in ["1.1.1.1", "2606:4700::1111", "172.32.0.1", "::ffff:8.8.8.8", "100.128.0.1"] {
-            assert!(list.admits_ip(ip.parse().unwrap(), 80), "{ip}");
+            assert!(list.admits_ip(ip.parse().unwrap(), 80, nobody), "{ip}");
         }
         for ip in [
             "127.0.0.1",
@@ -233,7 +264,7 @@ mod tests {
             "2001:db8::1",
             "::127.0.0.1",
         ] {
-            assert!(!list.admits_ip(ip.parse().unwrap(), 80), "{ip}");
+            assert!(!list.admits_ip(ip.parse().unwrap(), 80, nobody), "{ip}");
         }
         // A name is judged by its addresses.
         assert!(!list.admits_name("example.org", 80));
@@ -249,7 +280,7 @@ mod tests {
             "192.168.1.1",
             "2001:db8::1",
         ]);
-        let ip = |text: &str, port| list.admits_ip(text.parse().unwrap(), port);
+        let ip = |text: &str, port| list.admits_ip(text.parse().unwrap(), port, nobody);
         assert!(ip("10.9.9.9", 22) && !ip("10.9.9.9", 23) && !ip("11.0.0.1", 22));
         assert!(ip("fd00::1", 8000) && ip("fd00::1", 8080) && !ip("fd00::1", 8081));
         assert!(ip("192.168.1.1", 1) && !ip("192.168.1.2", 1) && ip("2001:db8::1", 9));
@@ -261,6 +292,14 @@ mod tests {
         for other in ["example.com", "notexample.com", ".example.com", "example.com.evil.org"] {
             assert!(!name(other, 1), "{other}");
         }
+    }
+
+    #[test]
+    fn what_an_operator_may_write_otherwise_is_no_rule_that_never_matches() {
+        let ip = |rule, ip: &str| list(&[rule]).admits_ip(ip.parse().unwrap(), 80, nobody);
+        assert!(ip("ANY", "10.0.0.1") && ip("Public:80", "8.8.8.8") && !ip("Public", "10.0.0.1"));
+        assert!(ip("::ffff:10.0.0.0/104", "10.9.9.9") && !ip("::ffff:10.0.0.0/104", "11.0.0.1"));
+        assert!(ip("::/0", "2600::1") && !ip("::/0", "10.0.0.1"));
     }
 
     #[test]
@@ -284,11 +323,12 @@ mod tests {
             "[::1]80",
             "*.",
             "*.1.1.1.1",
+            "10.0.0.1-10.0.0.9",
             "a b",
         ] {
             assert!(text.parse::<Rule>().is_err(), "{text}");
         }
-        assert!(list(&["any"]).admits_ip("127.0.0.1".parse().unwrap(), 22));
+        assert!(list(&["any"]).admits_ip("127.0.0.1".parse().unwrap(), 22, everybody));
         assert!(list(&["any:22"]).admits_name("x", 22) && !list(&["any:22"]).admits_name("x", 23));
     }
 }

@@ -30,7 +30,7 @@ pub async fn resolve(target: &Target, allow: &AllowList) -> Result<Vec<SocketAdd
         Refusal::new(Cause::NotAllowed, why)
     };
     let (name, any) = match &target.host {
-        Host::Ip(ip) if allow.admits_ip(*ip, target.port) => {
+        Host::Ip(ip) if allow.admits_ip(*ip, target.port, sockets::is_ours) => {
             return Ok(vec![SocketAddr::new(*ip, target.port)]);
         }
         Host::Ip(_) => return Err(not_allowed()),
@@ -49,7 +49,7 @@ pub async fn resolve(target: &Target, allow: &AllowList) -> Result<Vec<SocketAdd
     if found.is_empty() {
         return Err(unknown(&"it has no address"));
     }
-    let admitted = |a: &SocketAddr| any || allow.admits_ip(a.ip(), target.port);
+    let admitted = |a: &SocketAddr| any || allow.admits_ip(a.ip(), target.port, sockets::is_ours);
     let allowed: Vec<SocketAddr> = found.into_iter().filter(admitted).collect();
     if allowed.is_empty() { Err(not_allowed()) } else { Ok(in_turn(allowed)) }
 }

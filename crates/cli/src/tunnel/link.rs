@@ -188,7 +188,7 @@ impl Keeper {
         let (first, instance) = connect(&dial).await?;
         let (ask, asks) = mpsc::channel(MOST_ASKS);
         let clock = Clock::start();
-        let network = Network::now(dial.peer(), LOOK).await;
+        let network = Network::now(dial.peer(), LOOK);
         let sentries = if server.way == Way::Quic { SENTRIES.1 } else { SENTRIES.0 };
         let mut keeper = Keeper {
             server,

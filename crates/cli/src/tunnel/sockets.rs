@@ -1,10 +1,12 @@
 //! The kernel's own sockets, which a tunnel's programs and targets speak to.
 
 use std::io;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use socket2::{Domain, SockRef, Socket, Type};
 use tokio::net::{TcpListener, TcpSocket, TcpStream, UdpSocket};
+
+use crate::net::source_towards;
 
 /// Programs that wait to be taken in; the system may allow fewer.
 const QUEUE: i32 = 4_096;
@@ -42,6 +44,12 @@ fn keep_urgent(socket: SockRef<'_>) -> io::Result<()> {
     socket.set_out_of_band_inline(true)
 }
 
+/// Whether `ip` is an address of this machine: only to itself does it speak from the very address it speaks to.
+pub(super) fn is_ours(ip: IpAddr) -> bool {
+    // Any port does: nothing is sent there.
+    source_towards(SocketAddr::new(ip, 9)) == Some(ip)
+}
+
 /// A socket for datagrams: of both families where the system has them.
 ///
 /// # Errors
@@ -73,16 +81,43 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn all_addresses_are_those_of_both_families_whatever_is_the_systems_custom() {
-        let machine = match Netns::new() {
-            Ok(machine) => machine,
+    /// A machine of its own, where that may be had.
+    fn machine() -> Option<Netns> {
+        match Netns::new() {
+            Ok(machine) => Some(machine),
             Err(e @ NetnsError::NotPermitted) => {
                 assert!(std::env::var_os("TACK_INTEROP_REQUIRED").is_none(), "{e}");
-                return eprintln!("skipped: {e}");
+                eprintln!("skipped: {e}");
+                None
             }
             Err(e) => panic!("{e}"),
-        };
+        }
+    }
+
+    #[test]
+    fn public_addresses_of_this_machine_are_its_own_and_no_others() {
+        let Some(machine) = machine() else { return };
+        machine.sysctl("net.ipv6.conf.default.accept_dad", "0").unwrap();
+        machine
+            .ip(&[
+                "link add wan type veth peer name other",
+                "link set wan up",
+                "link set other up",
+                "addr add 20.1.2.3/24 dev wan",
+                "addr add 2600::3/64 dev wan nodad",
+                "route add default via 20.1.2.1",
+            ])
+            .unwrap();
+        let judged = machine.enter(|| {
+            ["20.1.2.3", "2600::3", "127.0.0.1", "20.1.2.4", "8.8.8.8", "2600::4", "2601::1"]
+                .map(|ip| is_ours(ip.parse().unwrap()))
+        });
+        assert_eq!(judged.unwrap(), [true, true, true, false, false, false, false]);
+    }
+
+    #[test]
+    fn all_addresses_are_those_of_both_families_whatever_is_the_systems_custom() {
+        let Some(machine) = machine() else { return };
         let are_alone = machine.enter(|| {
             std::fs::write("/proc/sys/net/ipv6/bindv6only", "1").unwrap();
             let runtime =

@@ -63,9 +63,14 @@ impl Host {
             return Err(TargetError::Zone(text.chars().flat_map(char::escape_default).collect()));
         }
         let fits = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
-        // Nothing but digits and dots is an address written wrongly, which some resolvers would
-        // read in ways of their own: `127.1`.
-        let is_name = text.bytes().any(|b| !b.is_ascii_digit() && b != b'.');
+        // What ends in a number is an address written wrongly, which some resolvers would read in ways of
+        // their own: `127.1`, `0x7f.1`; or a range of addresses.
+        let last = text.trim_end_matches('.').rsplit('.').next().unwrap_or_default();
+        let digits = last.strip_prefix("0x").or(last.strip_prefix("0X"));
+        let is_name = match digits {
+            Some(digits) => digits.bytes().any(|b| !b.is_ascii_hexdigit()),
+            None => last.bytes().any(|b| !b.is_ascii_digit()),
+        };
         if (1..=255).contains(&text.len()) && text.bytes().all(fits) && is_name {
             Ok(Host::Name(text.to_ascii_lowercase()))
         } else {
@@ -177,6 +182,13 @@ mod tests {
     fn what_no_resolver_should_see_is_no_name() {
         for text in ["", "a b", "a\nb", "a/b", "127.1", "2130706433", "ü", &"a".repeat(256)] {
             assert!(matches!(Host::parse(text), Err(TargetError::BadName(_))), "{text}");
+        }
+        for text in ["0x7f000001", "0X7F.1", "127.0x1", "10.0.0.1-10.0.0.9", "10.0.0.1.", ".", "0x"]
+        {
+            assert!(matches!(Host::parse(text), Err(TargetError::BadName(_))), "{text}");
+        }
+        for text in ["1and1.com", "10.in-addr.arpa", "web-1", "0xg", "127.0.0.1.example.", "_a"] {
+            assert!(matches!(Host::parse(text), Ok(Host::Name(_))), "{text}");
         }
         assert_eq!(Target::read(&[2]), Err(TargetError::BadType(2)));
         // An IPv4 address that says it is IPv6 is judged as what it is.

@@ -208,12 +208,14 @@ impl Names {
     where
         R: Future<Output = Result<Option<SocketAddr>, Refusal>> + Send + 'static,
     {
-        if let Host::Ip(_) = target.host {
-            // Nobody has to be asked.
-            return heeded(resolving(target).await);
-        }
         if let Some(known) = self.known.get(&target) {
             return Some(*known);
+        }
+        if let Host::Ip(_) = target.host {
+            // Nobody has to be asked.
+            let found = heeded(resolving(target.clone()).await)?;
+            self.remember(target, found);
+            return Some(found);
         }
         let bytes: usize = self.waiting.values().flatten().map(Vec::len).sum();
         if bytes + data.len() > MOST_WAITING_BYTES {
@@ -239,12 +241,16 @@ impl Names {
             let Ok((target, found)) = self.asked.join_next().await? else { continue };
             let waiting = self.waiting.remove(&target).unwrap_or_default();
             let Some(found) = heeded(found) else { continue };
-            if self.known.len() >= MOST_PEERS {
-                self.known.clear();
-            }
-            self.known.insert(target, found);
+            self.remember(target, found);
             return Some((found, waiting));
         }
+    }
+
+    fn remember(&mut self, target: Target, found: SocketAddr) {
+        if self.known.len() >= MOST_PEERS {
+            self.known.clear();
+        }
+        self.known.insert(target, found);
     }
 }
 

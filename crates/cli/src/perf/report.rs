@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use crate::conn::{Connection, Flow};
+use crate::net::source_towards;
 use crate::perf::control::{Cookie, Output, Results, StreamResult};
 use crate::perf::params::TestParams;
 
@@ -26,13 +27,27 @@ impl Lane {
     pub fn new(index: usize, sends: bool, conn: &impl Connection) -> Self {
         let flow = conn.flow().unwrap_or_default();
         let (mss, tack) = (flow.mss, flow.tack);
-        Self { id: Self::id_of(index), sends, addresses: conn.addresses(), mss, tack }
+        let addresses = conn.addresses().map(|(local, peer)| (own(local, peer), canonical(peer)));
+        Self { id: Self::id_of(index), sends, addresses, mss, tack }
     }
 
     /// The number shown for the stream at `index`.
     pub fn id_of(index: usize) -> u32 {
         5 + 2 * u32::try_from(index).expect("streams are at most 256")
     }
+}
+
+/// The end `local` of a stream with `peer`. A socket of all addresses has none to show: it is the one that
+/// packets leave from.
+fn own(mut local: SocketAddr, peer: SocketAddr) -> SocketAddr {
+    let source = local.ip().is_unspecified().then(|| source_towards(peer)).flatten();
+    local.set_ip(source.unwrap_or(local.ip()));
+    canonical(local)
+}
+
+fn canonical(mut address: SocketAddr) -> SocketAddr {
+    address.set_ip(address.ip().to_canonical());
+    address
 }
 
 /// A test that begins: all streams are connected.
@@ -173,5 +188,22 @@ fn add(sum: &mut Option<StreamResult>, one: Option<&StreamResult>) {
         (Some(sum), Some(one)) => sum.add(one),
         (None, Some(one)) => sum.flow = Some(one.clone()),
         (_, None) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stream_of_a_socket_of_all_addresses_shows_the_one_that_it_has() {
+        for (local, peer, shown) in [
+            ("0.0.0.0:1", "127.0.0.1:2", "127.0.0.1:1"),
+            ("[::]:1", "[::ffff:127.0.0.1]:2", "127.0.0.1:1"),
+            ("127.0.0.9:1", "127.0.0.1:2", "127.0.0.9:1"),
+        ] {
+            let (local, peer) = (local.parse().unwrap(), peer.parse().unwrap());
+            assert_eq!(own(local, peer), shown.parse().unwrap(), "{local}");
+        }
     }
 }

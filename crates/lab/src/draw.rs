@@ -17,6 +17,8 @@ use tack_sim::Seed;
 use tack_units::math;
 use toml::Value;
 
+use crate::scenario::plain;
+
 /// A value of an axis, or one that was drawn.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(untagged, from = "Value")]
@@ -71,20 +73,15 @@ impl From<Word> for Value {
 impl std::fmt::Display for Word {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Word::Number(v) => f.pad(&number(*v)),
+            Word::Number(v) => f.pad(&plain(*v)),
             Word::Text(text) => f.pad(text),
             Word::List(values) => {
-                let values: Vec<String> = values.iter().map(|v| number(*v)).collect();
+                let values: Vec<String> = values.iter().map(|v| plain(*v)).collect();
                 f.pad(&format!("[{}]", values.join(", ")))
             }
             Word::Other(value) => f.pad(&value.to_string()),
         }
     }
-}
-
-/// As people write it: not with three hundred digits.
-fn number(v: f64) -> String {
-    if v.abs() < 1e16 { v.to_string() } else { format!("{v:e}") }
 }
 
 /// Values by name.

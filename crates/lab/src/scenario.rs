@@ -70,7 +70,7 @@ pub use tack::TackWords;
 pub use wan::{QueueKind, Wan, WanDirection};
 pub use wifi::{Wifi, WifiQueue};
 
-pub(crate) use error::{Problem, within};
+pub(crate) use error::{Problem, plain, within};
 
 use error::above_zero;
 
@@ -200,12 +200,15 @@ impl Scenario {
         if !(self.warmup_s >= 0.0 && self.warmup_s < self.duration_s) {
             return Err(Problem::new(
                 "warmup_s",
-                format!("is {}, but must be 0 or more and less than duration_s", self.warmup_s),
+                format!(
+                    "is {}, but must be 0 or more and less than duration_s",
+                    plain(self.warmup_s)
+                ),
             ));
         }
         above_zero("runs", self.runs as f64, 100_000.0)?;
         let flows: u64 = self.flow.iter().map(|f| u64::from(f.count)).sum();
-        if flows == 0 || flows > MAX_FLOWS as u64 {
+        if self.flow.is_empty() || flows > MAX_FLOWS as u64 {
             let what = format!("asks for {flows}, 1 to {MAX_FLOWS} can run");
             return Err(Problem::new("flow", what));
         }

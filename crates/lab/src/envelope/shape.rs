@@ -25,7 +25,7 @@ pub const WORDS: &[(&str, Range, &str)] = &[
         Range::Number(0.0, 1_000.0),
         "of interference a second that nobody hears coming",
     ),
-    ("scan_every_s", Range::Number(0.2, 1_000.0), "how often stations leave the channel"),
+    ("scan_every_s", Range::Number(0.2, 60.0), "how often stations leave the channel"),
     ("queue", Range::Text(&["drop-tail", "red", "codel", "fq-codel"]), "of the bottlenecks"),
     ("ecn", Range::Text(&["yes", "no"]), "whether flows offer it and queues mark"),
     ("rate_mbps", Range::Number(0.01, 100_000.0), "of the wired bottleneck"),

@@ -20,6 +20,11 @@ impl Problem {
     }
 }
 
+/// As people write it: not with three hundred digits.
+pub(crate) fn plain(v: f64) -> String {
+    if v.abs() < 1e16 || !v.is_finite() { v.to_string() } else { format!("{v:e}") }
+}
+
 /// Refuses a value that is there and does not lie between `least` and `most`.
 pub(crate) fn within(
     key: &str,
@@ -29,7 +34,8 @@ pub(crate) fn within(
 ) -> Result<(), Problem> {
     match value.into() {
         Some(v) if !(least..=most).contains(&v) => {
-            Err(Problem::new(key, format!("is {v}, but must lie between {least} and {most}")))
+            let what = format!("is {}, but must lie between {least} and {most}", plain(v));
+            Err(Problem::new(key, what))
         }
         _ => Ok(()),
     }
@@ -40,7 +46,7 @@ pub(super) fn above_zero(key: &str, v: f64, most: f64) -> Result<(), Problem> {
     if v > 0.0 && v <= most {
         return Ok(());
     }
-    Err(Problem::new(key, format!("is {v}, but must be above 0 and at most {most}")))
+    Err(Problem::new(key, format!("is {}, but must be above 0 and at most {most}", plain(v))))
 }
 
 /// A mistake in a scenario file.

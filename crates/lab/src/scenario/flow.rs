@@ -8,7 +8,7 @@ use tack::Params;
 use tack_cc::Algorithm;
 use tack_sim::{AckStrategy, LossDetection};
 
-use super::error::{Problem, above_zero, within};
+use super::error::{Problem, above_zero, plain, within};
 use super::keys::{is_zero, one};
 use super::stock::{Stock, StockAcks};
 use super::tack::TackWords;
@@ -384,7 +384,10 @@ impl Flow {
     fn check_times(&self, duration_s: f64) -> Result<(), Problem> {
         let (start, jitter) = (self.start_s, self.start_jitter_s);
         if !(start >= 0.0 && start < duration_s) {
-            return Err(Problem::new("start_s", format!("is {start}, outside 0 to duration_s")));
+            return Err(Problem::new(
+                "start_s",
+                format!("is {}, outside 0 to duration_s", plain(start)),
+            ));
         }
         let stagger = f64::from(self.count - 1) * self.stagger_s;
         let last = start + stagger + jitter;
@@ -395,8 +398,9 @@ impl Flow {
         }
         if let Some(stop) = self.stop_s.filter(|s| !(*s > start + jitter && *s <= 1e6)) {
             let what = format!(
-                "is {stop}, but must come after start_s ({start}) and start_jitter_s ({jitter}), \
-                 1000000 at the latest"
+                "is {}, but must come after start_s ({start}) and start_jitter_s ({jitter}), \
+                 1000000 at the latest",
+                plain(stop)
             );
             return Err(Problem::new("stop_s", what));
         }
@@ -434,8 +438,9 @@ impl Flow {
             }
             App::Cbr { mbps } => positive("app.mbps", *mbps),
             App::OnOff { on_ms, off_ms } => {
-                positive("app.on_ms", *on_ms)?;
-                positive("app.off_ms", *off_ms)
+                // A run of shorter turns would not end in anybody's time.
+                within("app.on_ms", *on_ms, 1e-3, 1e6)?;
+                within("app.off_ms", *off_ms, 1e-3, 1e6)
             }
             App::RequestResponse { request_bytes, response_bytes, think_ms } => {
                 positive("app.request_bytes", (*request_bytes as f64).min(1e6))?;

@@ -105,6 +105,74 @@ fn mistakes_name_their_line_their_key_and_the_remedy() {
             10,
             ["wifi.committed_ppdus", "between 1 and 64"],
         ),
+        (
+            "phy = \"n\"",
+            "phy = \"n\"\nap_queue_packets = 0",
+            9,
+            ["wifi.ap_queue_packets", "hold something"],
+        ),
+        (
+            "phy = \"n\"",
+            "phy = \"n\"\nsta_queue_packets = 0",
+            9,
+            ["wifi.sta_queue_packets", "hold something"],
+        ),
+        (
+            "phy = \"n\"",
+            "phy = \"n\"\nap_ampdu_mpdus = 1025",
+            9,
+            ["wifi.ap_ampdu_mpdus", "between 0 and 1024"],
+        ),
+        (
+            "phy = \"n\"",
+            "phy = \"n\"\nscan_every_s = 61.0",
+            9,
+            ["wifi.scan_every_s", "between 0.001 and 60"],
+        ),
+        // Apart in numbers, and not in the nanoseconds that links count in.
+        (
+            "delay_ms = 40.0",
+            "outages = [[0.1, 0.1000000000001]]",
+            11,
+            ["wan.outages", "rising and apart"],
+        ),
+        (
+            "delay_ms = 40.0",
+            "rate_steps = [[0.1, 5.0], [0.1000000000001, 6.0]]",
+            11,
+            ["wan.rate_steps", "seconds rising"],
+        ),
+        (
+            "delay_ms = 40.0",
+            "delay_steps = [[0.1, 5.0], [0.1000000000001, 6.0]]",
+            11,
+            ["wan.delay_steps", "seconds rising"],
+        ),
+        // What would run for ever.
+        (
+            "delay_ms = 40.0",
+            "rate_steps = [[0.0, 5.0]]\nrate_steps_every_s = 1e-9",
+            12,
+            ["wan.rate_steps_every_s", "0.000001 to 1000000"],
+        ),
+        (
+            "strategy = \"tack\"",
+            "strategy = \"tack\"\napp = { kind = \"on-off\", on_ms = 1e-9, off_ms = 1.0 }",
+            16,
+            ["flow.0.app.on_ms", "between 0.001"],
+        ),
+        (
+            "strategy = \"tack\"",
+            "strategy = \"tack\"\nstop_s = 1e300",
+            16,
+            ["flow.0.stop_s", "is 1e300, but"],
+        ),
+        (
+            "strategy = \"tack\"",
+            "strategy = \"tack\"\ncount = 0",
+            16,
+            ["flow.0.count", "leave the flow out"],
+        ),
         ("delay_ms = 40.0", "queue = \"cake\"", 11, ["queue", "`fq-codel`"]),
         (
             "delay_ms = 40.0",

@@ -11,7 +11,7 @@ use tack_link::wired::{
 };
 use tack_units::{Instant, Rate};
 
-use super::error::{Problem, within};
+use super::error::{Problem, plain, within};
 use super::keys::keys;
 
 macro_rules! direction {
@@ -124,6 +124,9 @@ pub enum QueueKind {
 /// How many times a packet is lost where every so manieth is.
 const LOSSES_EVERY: u32 = 10_000;
 
+/// Shortest period of a cycle of rates: a run of shorter ones would not end in anybody's time.
+const LEAST_CYCLE_S: f64 = 1e-6;
+
 /// Ethernet's.
 const DEFAULT_PACKET_BYTES: u32 = 1_500;
 
@@ -133,6 +136,11 @@ fn ms(v: f64) -> Duration {
 
 fn at(s: f64) -> Instant {
     Instant::ZERO + Duration::from_secs_f64(s)
+}
+
+/// Whether the moments of steps rise, in the whole nanoseconds that links count in.
+fn rising(steps: &[(f64, f64)]) -> bool {
+    steps.windows(2).all(|w| at(w[0].0) < at(w[1].0))
 }
 
 impl Wan {
@@ -219,25 +227,26 @@ impl WanDirection {
             return Err(Problem::new(key, "must hold something"));
         }
         if let Some(steps) = &self.rate_steps {
-            let sorted = steps.windows(2).all(|w| w[0].0 < w[1].0);
             let each = |s: &(f64, f64)| (0.0..=1e6).contains(&s.0) && (0.0..=1e6).contains(&s.1);
-            if steps.is_empty() || !sorted || !steps.iter().all(each) {
+            if steps.is_empty() || !steps.iter().all(each) || !rising(steps) {
                 let what = "must be [[seconds, Mbit/s], …], seconds rising, all from 0 to 1000000";
                 return Err(Problem::new("rate_steps", what));
             }
         }
         if let Some(steps) = &self.delay_steps {
-            let sorted = steps.windows(2).all(|w| w[0].0 < w[1].0);
             let each = |s: &(f64, f64)| (0.0..=1e6).contains(&s.0) && (0.0..=1e5).contains(&s.1);
-            if !sorted || !steps.iter().all(each) {
+            if !steps.iter().all(each) || !rising(steps) {
                 let what = "must be [[seconds, milliseconds], …], seconds rising, up to 1000000 and 100000";
                 return Err(Problem::new("delay_steps", what));
             }
         }
         self.check_cycle()?;
         if let Some(outages) = &self.outages {
-            let sorted = outages.windows(2).all(|w| w[0].1 <= w[1].0);
-            if !sorted || !outages.iter().all(|o| o.0 >= 0.0 && o.0 < o.1 && o.1 <= 1e6) {
+            let each = |o: &(f64, f64)| o.0 >= 0.0 && o.0 < o.1 && o.1 <= 1e6;
+            let lasts = |o: &(f64, f64)| at(o.0) < at(o.1);
+            let apart = |w: &[(f64, f64)]| at(w[0].1) <= at(w[1].0);
+            let sound = outages.iter().all(|o| each(o) && lasts(o));
+            if !sound || !outages.windows(2).all(apart) {
                 let what = "must be [[start_s, end_s], …], rising and apart";
                 return Err(Problem::new("outages", what));
             }
@@ -262,8 +271,12 @@ impl WanDirection {
         if first != 0.0 {
             return bad("needs rate_steps that begin at 0".to_owned());
         }
-        if !(every > last && every <= 1e6) {
-            return bad(format!("is {every}, but must lie after the last step, 1000000 at most"));
+        if !(every > last && (LEAST_CYCLE_S..=1e6).contains(&every)) {
+            let what = format!(
+                "is {}, but must lie after the last step, {LEAST_CYCLE_S} to 1000000",
+                plain(every)
+            );
+            return bad(what);
         }
         Ok(())
     }

@@ -8,7 +8,7 @@ use tack_link::wlan::{
     Protection, ScanPlan, Scheduling, Standard, TxqConfig, WlanConfig,
 };
 
-use super::error::{Problem, above_zero, within};
+use super::error::{Problem, above_zero, plain, within};
 use super::keys::{keys, one};
 
 /// What waits at a node of the 802.11 hop.
@@ -113,7 +113,8 @@ impl Wifi {
 
     pub(super) fn check(&self) -> Result<(), Problem> {
         let config = self.build()?;
-        config.validate().map_err(|e| Problem::new(format!("wifi ({})", e.field), e.problem))
+        let impossible = |field: &str, what| format!("cannot be: {field} {what}");
+        config.validate().map_err(|e| Problem::new("wifi", impossible(&e.field, e.problem)))
     }
 
     /// What the link model takes.
@@ -135,6 +136,11 @@ impl Wifi {
         for (key, share) in [("mpdu_error", self.mpdu_error), ("ppdu_error", self.ppdu_error)] {
             within(key, share, 0.0, 1.0)?;
         }
+        for (key, mpdus) in
+            [("ap_ampdu_mpdus", self.ap_ampdu_mpdus), ("sta_ampdu_mpdus", self.sta_ampdu_mpdus)]
+        {
+            within(key, mpdus.map(f64::from), 0.0, 1024.0)?;
+        }
         let limits = |limits: AmpduLimits, bytes: Option<u32>, mpdus: Option<u16>| AmpduLimits {
             max_bytes: bytes.unwrap_or(limits.max_bytes),
             max_mpdus: mpdus.unwrap_or(limits.max_mpdus),
@@ -145,7 +151,7 @@ impl Wifi {
             limits(config.station_ampdu, self.sta_ampdu_bytes, self.sta_ampdu_mpdus);
         let rate = |key: &str, mbps: f64| {
             DataRate::nearest(standard, mbps)
-                .ok_or_else(|| bad(key, format!("is {mbps}, but must be positive")))
+                .ok_or_else(|| bad(key, format!("is {}, but must be positive", plain(mbps))))
         };
         if let Some(mbps) = self.uplink_mbps {
             config.uplink = rate("uplink_mbps", mbps)?;
@@ -189,6 +195,14 @@ impl Wifi {
     /// What waits where.
     fn queues(&self, config: &mut WlanConfig) -> Result<(), Problem> {
         let bad = |key: &str, what: &str| Problem::new(key, what);
+        for (key, packets) in [
+            ("ap_queue_packets", self.ap_queue_packets),
+            ("sta_queue_packets", self.sta_queue_packets),
+        ] {
+            if packets == Some(0) {
+                return Err(bad(key, "must hold something"));
+            }
+        }
         config.ap_queue_packets = self.ap_queue_packets.unwrap_or(config.ap_queue_packets);
         config.station_queue_packets =
             self.sta_queue_packets.unwrap_or(config.station_queue_packets);
@@ -228,7 +242,7 @@ impl Wifi {
         config.retry_limit = self.retry_limit.or(config.retry_limit);
         config.capture = self.capture.unwrap_or(config.capture);
         if let Some(us) = self.ap_txop_us {
-            let txop = range("ap_txop_us", us / 1e6, 0.0, 0.1)?;
+            let txop = range("ap_txop_us", us / 1e6, 0.0, 0.008_16)?;
             config.ap_edca.iter_mut().for_each(|category| category.txop = txop);
         }
         match self.round_robin {
@@ -243,7 +257,7 @@ impl Wifi {
         if let Some(every) = self.scan_every_s {
             let (min, max) = self.scan_ms.unwrap_or((100.0, 250.0));
             config.scan = Some(ScanPlan {
-                interval: range("scan_every_s", every, 1e-3, 1e5)?,
+                interval: range("scan_every_s", every, 1e-3, 60.0)?,
                 min: range("scan_ms", min / 1e3, 0.0, 60.0)?,
                 max: range("scan_ms", max / 1e3, min / 1e3, 60.0)?,
             });

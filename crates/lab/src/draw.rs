@@ -117,6 +117,11 @@ fn one() -> f64 {
 const MAX_LIST: u32 = 64;
 
 impl Distribution {
+    /// All that can come of it, where that was said one by one.
+    pub(crate) fn choices(&self) -> Option<Vec<Value>> {
+        Some(self.choice.as_ref()?.iter().cloned().map(Value::from).collect())
+    }
+
     /// Whether it can be drawn from; else what is wrong with it and what would be right.
     ///
     /// # Errors

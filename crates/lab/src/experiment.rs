@@ -58,6 +58,7 @@ use crate::scenario::{Problem, Scenario, ScenarioError, set, within};
 use crate::view::View;
 
 mod check;
+mod once;
 mod only;
 
 pub use only::keep_only;

@@ -76,44 +76,7 @@ impl Experiment {
         Ok(())
     }
 
-    /// What is set twice is what was set last, whatever its key says.
-    pub(crate) fn check_set_once(&self) -> Result<(), Problem> {
-        let mut swept: BTreeSet<&str> = BTreeSet::new();
-        for keys in self.sweep.keys() {
-            if let Some(key) = keys.split(',').map(str::trim).find(|key| !swept.insert(key)) {
-                let what = format!("has `{key}`, which [sweep] has twice: one of them");
-                return Err(Problem::new(format!("sweep.{keys}"), what));
-            }
-        }
-        for (axis, sets) in [("case", &self.case), ("variant", &self.variant)] {
-            for (i, set) in sets.iter().enumerate() {
-                if let Some(key) = set.set.keys().find(|key| swept.contains(key.as_str())) {
-                    let what = format!("has `{key}`, which [sweep] has, too: one of them");
-                    return Err(Problem::new(format!("{axis}.{i}.set"), what));
-                }
-                if let Some(key) = set.set.keys().find(|key| self.draw.contains_key(*key)) {
-                    let what = format!("has `{key}`, which [draw] has, too: one of them");
-                    return Err(Problem::new(format!("{axis}.{i}.set"), what));
-                }
-            }
-        }
-        if let Some(key) = self.draw.keys().find(|key| swept.contains(key.as_str())) {
-            return Err(Problem::new(format!("draw.{key}"), "is a key of [sweep], too"));
-        }
-        for (extent, changes) in self.extents() {
-            let whose = |key: &String| match swept.contains(key.as_str()) {
-                true => Some((key.clone(), "sweep")),
-                false => self.draw.contains_key(key).then(|| (key.clone(), "draw")),
-            };
-            if let Some((key, whose)) = changes.set.keys().find_map(whose) {
-                let what = format!("has no effect: [{whose}] has `{key}`, too");
-                return Err(Problem::new(format!("extent.{extent}.set.{key}"), what));
-            }
-        }
-        Ok(())
-    }
-
-    fn extents(&self) -> [(&'static str, &Changes); 3] {
+    pub(super) fn extents(&self) -> [(&'static str, &Changes); 3] {
         [Extent::Short, Extent::Usual, Extent::Full]
             .map(|extent| (extent.name(), self.extent.of(extent)))
     }

@@ -73,7 +73,9 @@ fn put(table: &mut Table, key: &str, value: Value) -> Result<(), String> {
             let (number, rest) =
                 rest.split_once('.').ok_or("names a list, not one of its entries' keys")?;
             let count = items.len();
-            let item = number.parse::<usize>().ok().and_then(|i| items.get_mut(i));
+            // `0` and `00` would be two keys of one entry.
+            let entry = number.parse().ok().filter(|i: &usize| i.to_string() == number);
+            let item = entry.and_then(|i| items.get_mut(i));
             match item {
                 Some(Value::Table(inner)) => put(inner, rest, value),
                 _ => Err(format!("asks for entry {number} of {count}, counted from 0")),

@@ -46,6 +46,17 @@ expect = { form = "at-least", value = 1.5 }
 because = "they differ"
 "#;
 
+/// The file with `to` instead of `from` is refused in these words.
+pub(crate) fn refused(from: &str, to: &str, words: &[&str]) {
+    let file = FILE.replace(from, to);
+    assert_ne!(file, FILE, "{from}");
+    let error = Loaded::parse(&file, Extent::Short).map(|_| ()).unwrap_err();
+    let message = error.to_string();
+    for word in words {
+        assert!(message.contains(word), "{to}: `{message}` lacks {word}");
+    }
+}
+
 struct Collected(Mutex<BTreeMap<String, Record>>);
 
 impl runner::Sink<Record> for Collected {
@@ -313,13 +324,7 @@ fn mistakes_are_named_with_line_key_and_remedy() {
         ("[base]", "backend = \"open-loop\"\n[base]", vec!["wifi", "is missing"]),
         ("[base]", "backend = \"sim-and-ideal\"\n[base]", vec!["wifi", "is missing"]),
     ] {
-        let file = FILE.replace(from, to);
-        assert_ne!(file, FILE, "{from}");
-        let error = Loaded::parse(&file, Extent::Short).map(|_| ()).unwrap_err();
-        let message = error.to_string();
-        for word in words {
-            assert!(message.contains(word), "{to}: `{message}` lacks {word}");
-        }
+        refused(from, to, &words);
     }
     let error = Loaded::parse(&FILE.replace("10.0, delay", "0.0, delay"), Extent::Short);
     let error = error.map(|_| ()).unwrap_err();

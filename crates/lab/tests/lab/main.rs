@@ -15,6 +15,7 @@ mod mutations;
 mod opponents;
 mod plans;
 mod quic;
+mod refused;
 mod scenarios;
 mod shown;
 mod stock;

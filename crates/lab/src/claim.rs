@@ -22,7 +22,7 @@
 mod judge;
 mod verdict;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -319,6 +319,7 @@ impl Claim {
             {
                 Err(Problem::new("along", "is missing: this form looks along an axis"))
             }
+            Expect::Order { groups, .. } => check_groups(groups),
             _ => Ok(()),
         }
     }
@@ -387,36 +388,64 @@ impl Claim {
             _ => {}
         }
         let points = self.points(results, at, label)?;
-        if points.is_empty() {
+        if points.iter().all(|(_, point)| point.is_none()) {
             return lacking();
         }
         let (_, unit) = self.quantity().shown();
         let is_named = matches!(self.expect, Expect::Order { .. })
             || (points.len() > 1 && self.along.as_deref() == Some("variant"));
-        let text = |point: &Point| match (is_named, with_interval(&point.estimate)) {
-            (true, text) => format!("{} {text}", point.name),
-            (false, text) => text,
+        let text = |(name, point): &(String, Option<Point>)| {
+            let text = match point {
+                Some(point) => with_interval(&point.estimate) + &point.lacking,
+                None => "none".to_owned(),
+            };
+            if is_named { format!("{name} {text}") } else { text }
         };
         let text = points.iter().map(text).collect::<Vec<_>>().join(", ");
-        Some((format!("{text} {unit}").trim_end().to_owned(), self.expect.verdict(&points)))
+        // Where one of the values has none, what the others have is not all of what is claimed.
+        let all: Option<Vec<Point>> = points.into_iter().map(|(_, point)| point).collect();
+        let verdict = all.map_or(Verdict::Differs, |points| self.expect.verdict(&points));
+        Some((format!("{text} {unit}").trim_end().to_owned(), verdict))
     }
 
-    /// The quantity along the axis, or the one of it where there is none: what is judged of it, as far as runs
-    /// have it. `None` where nothing is.
-    fn points(&self, results: &Results<'_>, at: &Words, label: &str) -> Option<Vec<Point>> {
+    /// The quantity at each value of the axis, or the one of it where there is none, by name: what is judged of it,
+    /// none where no run has it. `None` where nothing is judged, or there is nothing to hold it against.
+    fn points(
+        &self,
+        results: &Results<'_>,
+        at: &Words,
+        label: &str,
+    ) -> Option<Vec<(String, Option<Point>)>> {
         let of = self.quantity();
+        let point = |name: String, at: &Words| (name.clone(), Point::new(name, results, &of, at));
         let Some(along) = &self.along else {
-            let point = || Point::new(label.to_owned(), results.by_repetition(&of, at));
-            return self.expect.judges(label).then(|| point().into_iter().collect());
-        };
-        let point = |word: Word| {
-            let mut at = at.clone();
-            at.insert(along.clone(), word.clone());
-            Point::new(word.to_string(), results.by_repetition(&of, &at))
+            return self.expect.judges(label).then(|| vec![point(label.to_owned(), at)]);
         };
         let words = results.values(along, at).into_iter();
-        let mut judged = words.filter(|word| self.expect.judges(&word.to_string())).peekable();
-        judged.peek().is_some().then(|| judged.filter_map(point).collect())
+        let judged: Vec<Word> =
+            words.filter(|word| self.expect.judges(&word.to_string())).collect();
+        let names: Vec<String> = judged.iter().map(Word::to_string).collect();
+        let is_one = judged.is_empty() || self.expect.is_alone(&names);
+        let with = |word: Word| {
+            let mut at = at.clone();
+            at.insert(along.clone(), word);
+            at
+        };
+        let all = names.into_iter().zip(judged);
+        (!is_one).then(|| all.map(|(name, word)| point(name, &with(word))).collect())
+    }
+}
+
+/// Refuses groups that are in no order, whatever the figures are.
+fn check_groups(groups: &[Vec<String>]) -> Result<(), Problem> {
+    let bad = |what: String| Err(Problem::new("expect.groups", what));
+    if groups.len() < 2 || groups.iter().any(Vec::is_empty) {
+        return bad("needs two groups or more, each of a value or more, least first".to_owned());
+    }
+    let mut seen = BTreeSet::new();
+    match groups.iter().flatten().find(|name| !seen.insert(name.as_str())) {
+        Some(name) => bad(format!("has `{name}` twice: nothing lies above itself")),
+        None => Ok(()),
     }
 }
 

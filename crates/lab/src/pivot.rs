@@ -77,6 +77,10 @@ impl Quantity<'_> {
         if let Some(scale) = self.scale.filter(|scale| !scale.is_finite() || *scale == 0.0) {
             return Err(Problem::new("scale", format!("is {scale}, but must be finite and not 0")));
         }
+        if self.scale.is_some() && self.unit.is_none() {
+            let what = "needs `unit`: what the figure is called that it makes, or \"\" for nothing";
+            return Err(Problem::new("scale", what));
+        }
         Ok(())
     }
 
@@ -228,6 +232,23 @@ impl<'a> Results<'a> {
             }
         }
         sums.into_iter().map(|(run, (sum, n))| (run, sum / n)).collect()
+    }
+
+    /// What has to stand behind a figure that not all runs with all of `at` have, such as ` (7 of 8)`: the time
+    /// at which a file was complete says nothing of the run in which it never was. Runs that are void are not
+    /// counted: they are told apart.
+    pub(crate) fn lacking(&self, of: &Quantity<'_>, at: &Words) -> String {
+        let runs = self.select(at).into_iter().filter(|(_, record)| record.void.is_none());
+        let has = |(i, record): (usize, &Record)| usize::from(self.value(of, i, record).is_some());
+        let (have, all) = runs.map(has).fold((0, 0), |(have, all), has| (have + has, all + 1));
+        if have < all { format!(" ({have} of {all})") } else { String::new() }
+    }
+
+    /// The quantity at `at` as tables have it: with its interval, and in how many of the runs it is, if not in
+    /// all.
+    pub(crate) fn cell(&self, of: &Quantity<'_>, at: &Words) -> Option<String> {
+        let estimate = self.estimate(of, at)?;
+        Some(with_interval(&estimate) + &self.lacking(of, at))
     }
 
     /// Mean and interval of the quantity at `at`, over seeds and draws.

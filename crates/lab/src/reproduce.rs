@@ -155,6 +155,11 @@ impl Loaded {
     /// # Errors
     /// What is wrong with the view, or that runs are missing.
     pub fn show(&self, view: &View, records: &BTreeMap<String, Record>) -> Result<Shown, String> {
+        if view.kind == Kind::Series && !self.plan.items.iter().any(|item| item.series) {
+            let what = "`kind` is \"series\", but the plan keeps none: it takes `series = true`, or a \
+                        view of series, in the file";
+            return Err(what.to_owned());
+        }
         let found = view.check(&self.plan.axes);
         found
             .and_then(|()| check_groups(&view.all_metrics(), &self.plan))
@@ -164,11 +169,6 @@ impl Loaded {
         };
         if let Some((axis, word)) = view.at.iter().find(|(axis, word)| !runs(axis, word)) {
             return Err(format!("`at` has {axis} = {word}, and of that nothing runs"));
-        }
-        if view.kind == Kind::Series && !self.plan.items.iter().any(|item| item.series) {
-            let what = "`kind` is \"series\", but the plan keeps none: it takes `series = true`, or a \
-                        view of series, in the file";
-            return Err(what.to_owned());
         }
         let results = Results::new(&self.plan, records).ok_or("runs are missing")?;
         Ok(view.show(&results))

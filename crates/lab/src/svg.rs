@@ -90,6 +90,11 @@ impl Plot {
         if x.log && places.len() <= 9 { places } else { x.ticks() }
     }
 
+    /// Whether something is 0 or less, which has a place of its own on a logarithmic axis.
+    fn has_zeros(&self) -> bool {
+        self.lines.iter().flat_map(|l| &l.points).any(|p| p.1 <= 0.0)
+    }
+
     /// The number of a line among ours, which is what its colour, dash and mark go by.
     fn ordinal(&self, i: usize) -> usize {
         let ours = self.lines.iter().take(i);
@@ -147,7 +152,9 @@ impl Plot {
             (if self.y.log && low <= 0.0 { p.1 } else { low }, p.1 + half(p))
         });
         let y = if self.y.log {
-            Scale { from: low * 0.8, to: high * 1.25, log: true, pixels: ys }
+            let room =
+                if self.has_zeros() { math::pow(high / low * 2.0, 0.1).min(10.0) } else { 1.0 };
+            Scale { from: low * 0.8 / room, to: high * 1.25, log: true, pixels: ys }
         } else {
             // From zero, unless all lies far above it.
             let zero = self.is_bars() || low > 0.0 && low < 0.6 * high;
@@ -226,7 +233,9 @@ impl Plot {
         let (size, title) = fitted(&self.title, WIDTH, (9.0, 14.0));
         let bold = format!("text-anchor=\"middle\" font-size=\"{size}\" font-weight=\"bold\"");
         text(out, (WIDTH / 2.0, 20), &bold, &title);
-        for v in y.ticks() {
+        let zero = (y.log && self.has_zeros()).then_some(0.0);
+        let is_apart = |v: &f64| zero.is_none_or(|zero| (y.at(*v) - y.at(zero)).abs() > 14.0);
+        for v in y.ticks().into_iter().filter(is_apart).chain(zero) {
             let at = y.at(v);
             let _ = write!(
                 out,

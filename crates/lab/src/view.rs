@@ -19,7 +19,7 @@ use serde::Deserialize;
 use crate::course::{DISTRIBUTIONS, SERIES};
 use crate::draw::{Word, Words};
 use crate::metric::{self, base};
-use crate::pivot::{How, Quantity, Results, axis_names, known_axis, label, number, with_interval};
+use crate::pivot::{How, Quantity, Results, axis_names, known_axis, label, number};
 use crate::scenario::Problem;
 use crate::stats::{self, Estimate};
 use crate::svg::{Axis, Line, Plot, Style};
@@ -153,6 +153,7 @@ impl View {
         for (key, name) in simple {
             metric::check(name).map_err(|what| Problem::new(key, what))?;
         }
+        self.check_course(axes)?;
         if self.kind == Kind::Series && !SERIES.contains(&base(&self.metric)) {
             let there = SERIES.join(", ");
             return Err(Problem::new(
@@ -161,6 +162,33 @@ impl View {
             ));
         }
         Ok(())
+    }
+
+    /// Refuses what cannot be said of a run's course, and a series that would be of one run of many.
+    fn check_course(&self, axes: &[(String, Vec<Word>)]) -> Result<(), Problem> {
+        let is_course = self.kind == Kind::Series || self.kind == Kind::Cdf && !self.is_over_runs();
+        if is_course && self.versus.is_some() {
+            let what = "is for figures of which a run has one, not for what is known over time";
+            return Err(Problem::new("versus", what));
+        }
+        if matches!(self.kind, Kind::Series | Kind::Cdf) && !self.x.is_empty() {
+            return Err(Problem::new(
+                "x",
+                "is for kind = \"lines\" or \"bars\": this kind has its own",
+            ));
+        }
+        let told = |axis: &String| {
+            let named = self.panels.iter().chain(&self.lines).any(|name| name == axis);
+            // Of draws and seeds it is the first.
+            named || self.at.contains_key(axis) || ["draw", "seed"].contains(&axis.as_str())
+        };
+        let mut open = axes.iter().filter(|(axis, words)| words.len() > 1 && !told(axis));
+        let Some((axis, words)) = open.next().filter(|_| self.kind == Kind::Series) else {
+            return Ok(());
+        };
+        let n = words.len();
+        let what = format!("lacks `{axis}`, which has {n} values, and a series is of one run");
+        Err(Problem::new("lines", what))
     }
 
     /// Refuses words that only views of another kind have.
@@ -224,7 +252,7 @@ impl View {
                 groups.map_or(vec![String::new()], |g| g.into_iter().map(|x| x.0).collect());
             let of = |group: &String, quantity: &Quantity<'_>| {
                 let own = format!("{group}.{}", quantity.metric);
-                results.estimate(&Quantity { metric: &own, ..quantity.clone() }, &at)
+                results.cell(&Quantity { metric: &own, ..quantity.clone() }, &at)
             };
             for group in &names {
                 grouped |= !group.is_empty();
@@ -241,10 +269,10 @@ impl View {
                     // What is of the whole path is the same for every kind of flow.
                     let is_whole = !names.iter().any(|group| of(group, quantity).is_some());
                     let shown = match is_whole {
-                        true => results.estimate(quantity, &at),
+                        true => results.cell(quantity, &at),
                         false => of(group, quantity),
                     };
-                    row.push(shown.map_or_else(|| "-".to_owned(), |e| with_interval(&e)));
+                    row.push(shown.unwrap_or_else(|| "-".to_owned()));
                 }
                 row.push(runs.len().to_string());
                 rows.push(row);
@@ -281,7 +309,8 @@ impl View {
                 Some(table) => table.rows.extend(rows.rows),
             }
         }
-        plots.retain(|p| !p.lines.is_empty());
+        // Axes around nothing, and a legend of what is not there, say that there is something.
+        plots.retain(|p| p.lines.iter().any(|line| !line.points.is_empty()));
         Shown { table: table.unwrap_or_default(), plots }
     }
 
@@ -307,20 +336,20 @@ impl View {
         let mut lines = Vec::new();
         let mut rows = Vec::new();
         for (name, at) in self.each_line(results, at) {
-            let cells: Vec<Option<Estimate>> = xs
-                .iter()
-                .map(|x| {
-                    let mut at = at.clone();
-                    at.insert(self.x.clone(), x.clone());
-                    results.estimate(&of, &at)
-                })
-                .collect();
+            let with = |x: &Word| {
+                let mut at = at.clone();
+                at.insert(self.x.clone(), x.clone());
+                at
+            };
+            let places: Vec<Words> = xs.iter().map(with).collect();
+            let cells: Vec<Option<Estimate>> =
+                places.iter().map(|at| results.estimate(&of, at)).collect();
             let points = xs.iter().zip(&cells);
             let points = points
                 .filter_map(|(x, e)| e.as_ref().and_then(|e| Some((place(x)?, e.mean, e.ci95))))
                 .collect();
             let style = if bars { Style::Bars } else { Style::Line };
-            let shown = cells.iter().map(|e| e.as_ref().map_or("-".to_owned(), with_interval));
+            let shown = places.iter().map(|at| results.cell(&of, at).unwrap_or("-".to_owned()));
             rows.push(core::iter::once(name.clone()).chain(shown).collect::<Vec<_>>());
             lines.push(Line { name: name.clone(), points, style });
             let key = format!("{panel} {name}");
@@ -350,8 +379,7 @@ impl View {
     }
 
     fn cdf(&self, results: &Results<'_>, at: &Words) -> (Plot, Table) {
-        let mut lines = Vec::new();
-        let mut rows = Vec::new();
+        let (mut lines, mut rows, mut lacking) = (Vec::new(), Vec::new(), Vec::new());
         let factor = self.scale.unwrap_or(1.0);
         let of = self.quantity();
         for (name, at) in self.each_line(results, at) {
@@ -366,11 +394,20 @@ impl View {
                 .filter(|p| !self.log_x || p.0 > 0.0)
                 .collect();
             let cells = [0.1, 0.5, 0.9, 1.0].map(|q| quantile(q).map_or("-".to_owned(), number));
-            rows.push(core::iter::once(name.clone()).chain(cells).collect());
+            rows.push(core::iter::once(name.clone()).chain(cells).collect::<Vec<_>>());
             lines.push(Line { name, points, style: Style::Plain });
+            lacking.push(if self.is_over_runs() {
+                results.lacking(&of, &at)
+            } else {
+                String::new()
+            });
         }
         let own = lines.len();
         self.add_papers(&mut lines, own);
+        for ((line, row), lacking) in lines.iter_mut().zip(&mut rows).zip(&lacking) {
+            line.name = format!("{}{lacking}", line.name).trim().to_owned();
+            row[0].clone_from(&line.name);
+        }
         let over_runs = self.is_over_runs();
         let unit = if over_runs { of.shown().1 } else { self.unit.clone().unwrap_or_default() };
         let whole = if over_runs { "share of the runs" } else { "share of the time" };

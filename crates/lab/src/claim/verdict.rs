@@ -6,6 +6,8 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::Expect;
+use crate::draw::Words;
+use crate::pivot::{Quantity, Results};
 use crate::stats::Estimate;
 
 /// The judgment of a claim. The least of several is that of all.
@@ -56,13 +58,22 @@ pub(crate) struct Point {
     pub(crate) by_repetition: BTreeMap<String, f64>,
     /// Its mean.
     pub(crate) estimate: Estimate,
+    /// In how many of the runs it is, if not in all.
+    pub(crate) lacking: String,
 }
 
 impl Point {
-    /// `None` where no run has the figure.
-    pub(crate) fn new(name: String, by_repetition: BTreeMap<String, f64>) -> Option<Point> {
+    /// The quantity of the records at `at`; `None` where no run has it.
+    pub(crate) fn new(
+        name: String,
+        results: &Results<'_>,
+        of: &Quantity<'_>,
+        at: &Words,
+    ) -> Option<Point> {
+        let by_repetition = results.by_repetition(of, at);
         let values: Vec<f64> = by_repetition.values().copied().collect();
-        Some(Point { name, estimate: Estimate::of(&values)?, by_repetition })
+        let (estimate, lacking) = (Estimate::of(&values)?, results.lacking(of, at));
+        Some(Point { name, by_repetition, estimate, lacking })
     }
 
     /// By how much it is more than `other`, run by run: the same seed has the same luck.
@@ -90,8 +101,29 @@ impl Expect {
         }
     }
 
-    /// Whether `points`, all of which are judged, are as they must be.
+    /// Whether `points`, all of which are judged, are as they must be. What only some of the runs have is not
+    /// sure of any.
     pub(crate) fn verdict(&self, points: &[Point]) -> Verdict {
+        let is_whole = points.iter().all(|point| point.lacking.is_empty());
+        self.of_means(points).min(if is_whole { Verdict::Agrees } else { Verdict::Open })
+    }
+
+    /// Whether there is nothing that the values `names` of an axis could be held against: a form that looks along
+    /// it takes two.
+    pub(crate) fn is_alone(&self, names: &[String]) -> bool {
+        match self {
+            Expect::Rising { .. } | Expect::Falling { .. } | Expect::DropAtMost { .. } => {
+                names.len() < 2
+            }
+            Expect::Order { groups, .. } => {
+                let there = |group: &&Vec<String>| group.iter().any(|name| names.contains(name));
+                groups.iter().filter(there).count() < 2
+            }
+            _ => false,
+        }
+    }
+
+    fn of_means(&self, points: &[Point]) -> Verdict {
         let each =
             |range: &dyn Fn(f64) -> (f64, f64), value: Option<f64>, values: &BTreeMap<_, _>| {
                 all(points.iter().map(|p| match values.get(&p.name).copied().or(value) {
@@ -104,8 +136,7 @@ impl Expect {
         };
         let neighbours = |range: &dyn Fn(f64) -> (f64, f64)| {
             let pairs = points.windows(2);
-            let verdict = |w: &[Point]| pair(&w[0], &w[1], range(w[0].estimate.mean.abs()));
-            pairs.map(verdict).min().unwrap_or(Verdict::Agrees)
+            all(pairs.map(|w| pair(&w[0], &w[1], range(w[0].estimate.mean.abs()))))
         };
         match self {
             Expect::Within { value, values, relative, absolute } => {

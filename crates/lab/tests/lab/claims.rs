@@ -238,6 +238,59 @@ fn pairs_share_a_seed_and_every_value_of_each_has_its_row_and_reason() {
     assert_eq!(report.reasons().len(), 1, "a reason is told once");
 }
 
+/// The time at which a file was complete says nothing of a run in which it never was.
+#[test]
+fn what_some_runs_lack_is_open_and_what_all_runs_at_a_value_lack_differs() {
+    let start = FILE.find("[[claim]]").unwrap();
+    let rest = "[[claim]]\nwhat = \"x\"\npaper = \"y\"\nmetric = \"completion\"\n\
+                at = { variant = \"tack\" }\nalong = \"case\"\n\
+                expect = { form = \"at-most\", value = 5 }\n\
+                [[view]]\nmetrics = [\"completion\"]\npanels = [\"case\"]\n\
+                [[view]]\nkind = \"bars\"\nmetric = \"completion\"\nx = \"case\"\n\
+                [[view]]\nkind = \"cdf\"\nmetric = \"completion\"\nlines = \"case\"\n";
+    let loaded = load(&format!("{}{rest}", &FILE[..start]));
+    let report = |lacks: fn(&Item) -> bool| {
+        let mut all = records(&loaded, "completion", |_| 2.0);
+        for item in loaded.plan.items.iter().filter(|item| lacks(item)) {
+            all.get_mut(&item.id).unwrap().metrics.clear();
+        }
+        loaded.report(&all).unwrap()
+    };
+    fn is_far(item: &Item) -> bool {
+        text(item, "case") == "far" && text(item, "variant") == "tack"
+    }
+    let said = |lacks: fn(&Item) -> bool| {
+        let finding = report(lacks).findings.swap_remove(0);
+        (finding.ours, finding.verdict)
+    };
+    assert_eq!(said(|_| false), ("2.00, 2.00 s".to_owned(), Verdict::Agrees));
+    let one: fn(&Item) -> bool = |item| is_far(item) && item.scenario.seed == 2;
+    assert_eq!(said(one), ("2.00, 2.00 (2 of 4) s".to_owned(), Verdict::Open));
+    assert_eq!(said(is_far), ("2.00, none s".to_owned(), Verdict::Differs));
+    let shown = report(one).shown;
+    assert_eq!(shown[0].table.rows[0][1], "2.00");
+    assert_eq!(shown[0].table.rows[1][1], "2.00 (6 of 8)");
+    assert_eq!(shown[1].table.rows[0][1..], ["2.00", "2.00 (6 of 8)"]);
+    assert_eq!(shown[2].table.rows[1][0], "far (6 of 8)");
+    assert_eq!(shown[2].plots[0].lines[1].name, "far (6 of 8)");
+}
+
+#[test]
+fn a_form_along_an_axis_has_no_row_where_one_value_of_it_ran() {
+    let claim = "[[claim]]\nwhat = \"x\"\npaper = \"y\"\nmetric = \"goodput_bps\"\n";
+    for form in [
+        "form = \"rising\"",
+        "form = \"falling\"",
+        "form = \"drop-at-most\", value = 1",
+        "form = \"order\", groups = [[\"near\"], [\"far\"]]",
+    ] {
+        let along = format!("{claim}along = \"case\"\nexpect = {{ {form} }}\n");
+        assert_eq!(findings(&along, |_| 1.0).len(), 1, "{form}");
+        let one = format!("{along}at = {{ case = \"near\" }}\n");
+        assert_eq!(findings(&one, |_| 1.0), [], "{form}");
+    }
+}
+
 #[test]
 fn a_run_without_figures_is_no_agreement() {
     let loaded = load(FILE);

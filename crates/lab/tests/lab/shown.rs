@@ -118,8 +118,19 @@ fn a_picture_of_zeros_of_one_point_or_of_none_is_a_picture_on_any_axes() {
             assert!(!svg.contains("NaN") && !svg.contains("inf"), "{points:?} {log}: {svg}");
         }
     }
+    let zeros = |points: &[(f64, f64)]| plot(points, true).svg().matches(">0<").count();
+    assert_eq!(zeros(&[(1.0, 1300.0), (2.0, 0.0), (3.0, 2e5)]), 1, "what is nothing is told so");
+    assert_eq!(zeros(&[(1.0, 1300.0), (2.0, 2e5)]), 0);
     let flat = plot(&[(1.0, 0.0), (2.0, 0.0)], false).svg();
     assert!(flat.contains(">0.25<") && !flat.contains("e-9"), "zeros have an axis of ones: {flat}");
+}
+
+#[test]
+fn there_is_no_picture_of_what_no_run_has() {
+    let view = "[[view]]\nkind = \"lines\"\nmetric = \"latency_p50_us\"\nx = \"flow.0.cc\"\n";
+    let loaded = load(&format!("{PAIRS}{view}"));
+    let shown = loaded.report(&records(&loaded, "goodput_bps", |_| 1e6)).unwrap().shown;
+    assert!(shown[0].plots.is_empty() && shown[0].table.rows[0][1] == "-");
 }
 
 #[test]

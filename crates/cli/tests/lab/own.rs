@@ -44,6 +44,24 @@ fn a_file_of_ones_own_is_reproduced_with_pictures_and_never_blessed() {
 }
 
 #[test]
+fn the_table_and_the_pictures_of_a_view_have_its_number() {
+    let dir = tempfile::tempdir().unwrap();
+    let panels = "[[view]]\nkind = \"cdf\"\nmetric = \"goodput_bps\"\npanels = [\"variant\"]\n";
+    let last = "[[view]]\nmetrics = [\"goodput_bps\"]\n";
+    std::fs::write(dir.path().join("mine.toml"), format!("{FIGURE}{panels}{last}")).unwrap();
+    let out = run(dir.path(), "reproduce mine.toml --short --out figures");
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    let names = std::fs::read_dir(dir.path().join("figures")).unwrap();
+    let mut names: Vec<String> =
+        names.map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+    names.retain(|name| name.ends_with(".svg") || name.ends_with(".csv"));
+    names.sort_unstable();
+    let expected =
+        ["mine-1.csv", "mine-1.svg", "mine-2-1.svg", "mine-2-2.svg", "mine-2.csv", "mine-3.csv"];
+    assert_eq!(names, expected);
+}
+
+#[test]
 fn a_wrong_file_of_ones_own_is_refused_with_its_name_line_and_key() {
     let dir = tempfile::tempdir().unwrap();
     let wrong = FIGURE.replace("\"tcp-l2\"", "\"tcp-l3000\"");

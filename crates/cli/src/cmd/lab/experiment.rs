@@ -340,20 +340,20 @@ fn write_figure(
     records: &BTreeMap<String, Record>,
 ) -> Result<(), Failure> {
     let id = loaded.experiment.file_name();
-    let plots: Vec<String> = report.shown.iter().flat_map(|s| &s.plots).map(Plot::svg).collect();
-    for (n, svg) in plots.iter().enumerate() {
-        let name = if plots.len() == 1 { id.clone() } else { format!("{id}-{}", n + 1) };
-        write(&dir.join(format!("{name}.svg")), svg.as_bytes())?;
-        #[cfg(feature = "png")]
-        write(&dir.join(format!("{name}.png")), &png(svg).map_err(failed)?)?;
-    }
+    let numbered = |name: &str, n: usize, of: usize| match of {
+        1 => name.to_owned(),
+        _ => format!("{name}-{}", n + 1),
+    };
+    // A view's table and its pictures have one number.
     for (n, shown) in report.shown.iter().enumerate() {
-        let name = if report.shown.len() == 1 {
-            format!("{id}.csv")
-        } else {
-            format!("{id}-{}.csv", n + 1)
-        };
-        write(&dir.join(name), shown.table.csv().as_bytes())?;
+        let view = numbered(&id, n, report.shown.len());
+        write(&dir.join(format!("{view}.csv")), shown.table.csv().as_bytes())?;
+        for (panel, plot) in shown.plots.iter().enumerate() {
+            let (name, svg) = (numbered(&view, panel, shown.plots.len()), plot.svg());
+            write(&dir.join(format!("{name}.svg")), svg.as_bytes())?;
+            #[cfg(feature = "png")]
+            write(&dir.join(format!("{name}.png")), &png(&svg).map_err(failed)?)?;
+        }
     }
     let mut text = serde_json::to_vec_pretty(&loaded.json(report, records)).map_err(failed)?;
     text.push(b'\n');

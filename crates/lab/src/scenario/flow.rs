@@ -115,7 +115,12 @@ mod by_name {
 
 /// What the application does.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
-#[serde(rename_all = "kebab-case", tag = "kind", deny_unknown_fields)]
+#[serde(
+    rename_all = "kebab-case",
+    tag = "kind",
+    deny_unknown_fields,
+    expecting = "a table with its kind: { kind = \"bulk\" }"
+)]
 pub enum App {
     /// As much as the path takes, until the flow's stop.
     #[default]

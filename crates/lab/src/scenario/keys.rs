@@ -15,7 +15,7 @@ macro_rules! keys {
     ) => {
         $(#[$meta])*
         #[derive(serde::Deserialize, serde::Serialize)]
-        #[serde(deny_unknown_fields)]
+        #[serde(deny_unknown_fields, expecting = "a table of keys")]
         pub struct $name {
             $($(#[$own])* pub $field: $of,)*
             $(

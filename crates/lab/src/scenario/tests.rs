@@ -174,6 +174,13 @@ fn mistakes_name_their_line_their_key_and_the_remedy() {
             ["flow.0.count", "leave the flow out"],
         ),
         ("delay_ms = 40.0", "queue = \"cake\"", 11, ["queue", "`fq-codel`"]),
+        ("delay_ms = 40.0", "up = 3", 11, ["wan.up", "expected a table of keys"]),
+        (
+            "strategy = \"tack\"",
+            "strategy = \"tack\"\napp = \"bulk\"",
+            16,
+            ["flow.0.app", "expected a table with its kind"],
+        ),
         (
             "delay_ms = 40.0",
             "ack_filter = true\nqueue = \"fq-codel\"",

@@ -179,7 +179,7 @@ pub struct RunArgs {
     /// Where results are kept.
     #[command(flatten)]
     pub store: StoreArgs,
-    /// Capture the packets of a scenario's only run, for Wireshark
+    /// Capture the packets of a scenario's only run, for Wireshark: at both ends of its Wi-Fi, or of its path where there is none
     #[arg(long, value_name = "FILE.pcapng", conflicts_with_all = ["out", "csv", "shard", "merge", "report"])]
     pub pcap: Option<PathBuf>,
     /// Write the senders' windows, rates and round trips over time of a scenario's only run

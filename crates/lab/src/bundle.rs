@@ -36,6 +36,7 @@ files! {
     "measures/beta-rates.toml",
     "measures/company.toml",
     "measures/company-load.toml",
+    "measures/dialogues.toml",
     "measures/files.toml",
     "measures/limits.toml",
     "measures/links.toml",

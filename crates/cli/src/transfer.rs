@@ -20,7 +20,7 @@
 //! S  HELLO version, tree, sender         R  WELCOME version
 //! S  ENTRY* LISTED count, bytes          the whole list, parents before children, without waiting
 //! R  HAVE* PLANNED                       "of file i, I hold the first n bytes"
-//! S  PROOF*                              blake3 of those n bytes, one for each HAVE, in order
+//! S  (PROOF | SKIP i, reason)*           blake3 of those n bytes, one for each HAVE, in order
 //! R  KEEP* GO                            those whose proof held; the others start at zero
 //! S  (FILE i, offset  DATA*  END hash | SKIP i, reason)*  FINISHED
 //! R  STORED* DONE files, bytes           a file is STORED once its hash was right and it has its name

@@ -23,6 +23,13 @@ pub(super) struct Ledger<'a> {
     pub(super) next: u32,
 }
 
+/// Takes down why the sender left a file out.
+pub(super) fn note_skipped(done: &mut Received, reason: &str) {
+    if done.skipped.len() < MAX_SKIPPED {
+        done.skipped.push(printable(reason.as_bytes()));
+    }
+}
+
 impl Ledger<'_> {
     /// The disk's part of a frame; `None` if it has none. What is left out is noted in `done`.
     pub(super) fn job(
@@ -45,9 +52,7 @@ impl Ledger<'_> {
             }
             Frame::Skip { index, reason } => {
                 self.next = self.next.max(index.saturating_add(1));
-                if done.skipped.len() < MAX_SKIPPED {
-                    done.skipped.push(printable(reason.as_bytes()));
-                }
+                note_skipped(done, &reason);
                 Ok(None)
             }
             other => Err(unexpected(&other, "FILE, DATA, END, SKIP or FINISHED")),

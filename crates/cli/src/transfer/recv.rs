@@ -15,7 +15,7 @@ use crate::transfer::disk::{CHUNKS_AHEAD, blocking};
 use crate::transfer::error::{Standing, TransferError};
 use crate::transfer::frame::SenderId;
 use crate::transfer::frame::{Frame, What};
-use crate::transfer::ledger::{Ledger, Resumed};
+use crate::transfer::ledger::{Ledger, Resumed, note_skipped};
 use crate::transfer::list::FileList;
 use crate::transfer::plan::Held;
 use crate::transfer::send::Framed;
@@ -327,6 +327,11 @@ impl<C: Connection> TreeReceiver<'_, C> {
             let hashed = self.busy(sink, move |sink| sink.hash_held(h)).await?;
             let proof = match self.framed.reader.next("waiting for the sender's proof").await? {
                 Frame::Proof { index: i, hash } if i == index => hash,
+                // What is here of it stays, for another attempt.
+                Frame::Skip { index: i, reason } if i == index => {
+                    note_skipped(&mut self.course.done, &reason);
+                    continue;
+                }
                 other => return Err(unexpected(&other, "the PROOF of what is held")),
             };
             // It is gone, and not in the way.

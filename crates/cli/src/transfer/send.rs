@@ -205,21 +205,22 @@ impl TreeSender<'_> {
         self.send_list(framed).await?;
         framed.welcomed().await?;
         let held = self.read_plan(framed).await?;
-        let hashed = self.prove(framed, held).await?;
+        let (hashed, unproved) = self.prove(framed, held).await?;
         let kept = read_kept(framed, hashed).await?;
         let kept_bytes = kept.values().map(|(bytes, _)| bytes).sum();
         self.progress.start(self.list.total_bytes(), kept_bytes);
-        let starts = self.starts(kept);
+        let starts = self.starts(kept, &unproved);
         let sending = starts.len();
-        *stored = self.list.files().count() - sending;
+        let provable = self.list.files().count() - unproved.len();
+        *stored = provable - sending;
         let (files, bytes, skipped) = self.send_files(framed, starts, stored).await?;
-        let expected = self.list.files().count() - skipped.len();
+        let expected = provable - skipped.len();
         if files as usize != expected {
             let got = format!("DONE with {files} of {expected} files");
             return Err(TransferError::Unexpected { got, expected: "all of them" });
         }
         tracing::info!(files, bytes, sending, kept_bytes, "the receiver has confirmed");
-        self.left_out.extend(skipped);
+        self.left_out.extend(unproved.into_values().chain(skipped));
         Ok(Sent { files, bytes, kept: kept_bytes })
     }
 
@@ -256,33 +257,48 @@ impl TreeSender<'_> {
         }
     }
 
+    /// Proves what can be read. What cannot, or is not as listed any more, is left out with its reason, as where the
+    /// receiver had nothing of it.
     async fn prove<C: Connection>(
         &self,
         framed: &mut Framed<C>,
         held: Vec<(u32, u64)>,
-    ) -> Result<Kept, TransferError> {
-        let mut hashed = Kept::new();
+    ) -> Result<(Kept, BTreeMap<u32, String>), TransferError> {
+        let (mut hashed, mut unproved) = (Kept::new(), BTreeMap::new());
         for (index, bytes) in held {
             let (list, origins) = (Arc::clone(&self.list), Arc::clone(&self.origins));
             let (entry, _) = self.list.file(index).expect("checked when it was read");
             self.progress.say(format!("checking {}", entry.path));
             let known = Arc::clone(&self.known);
             let work = blocking(move || hash_origin(&list, &origins, &known, index, bytes));
-            let (hash, state) = framed.writer.while_busy(work).await?;
-            framed.writer.queue(&Frame::Proof { index, hash: *hash.as_bytes() }).await?;
-            hashed.insert(index, (bytes, state));
+            match framed.writer.while_busy(work).await {
+                Ok((hash, state)) => {
+                    framed.writer.queue(&Frame::Proof { index, hash: *hash.as_bytes() }).await?;
+                    hashed.insert(index, (bytes, state));
+                }
+                Err(error @ TransferError::Disk { .. }) => {
+                    let reason = error.to_string();
+                    framed.writer.queue(&Frame::Skip { index, reason: reason.clone() }).await?;
+                    unproved.insert(index, reason);
+                }
+                Err(other) => return Err(other),
+            }
         }
         framed.writer.flush().await?;
-        Ok(hashed)
+        Ok((hashed, unproved))
     }
 
-    fn starts(&self, mut kept: Kept) -> Vec<Start> {
+    fn starts(&self, mut kept: Kept, unproved: &BTreeMap<u32, String>) -> Vec<Start> {
         let start = |(index, _, size): (u32, _, u64)| match kept.remove(&index) {
             Some((bytes, _)) if bytes == size => None,
             Some((bytes, Some(h))) => Some(Start { index, resume: Some((bytes, Box::new(h))) }),
             _ => Some(Start { index, resume: None }),
         };
-        self.list.files().filter_map(start).collect()
+        self.list
+            .files()
+            .filter(|(index, ..)| !unproved.contains_key(index))
+            .filter_map(start)
+            .collect()
     }
 
     /// Sends while listening. Returns the receiver's count of files and bytes, and what was

@@ -13,6 +13,7 @@ mod faults;
 mod hostile;
 mod kills;
 mod lasting;
+mod left_out;
 mod nc;
 mod network;
 mod patience;

@@ -94,6 +94,16 @@ pub enum TransferError {
         /// The first few.
         names: Vec<String>,
     },
+    /// A file is where a folder is to be, or the like.
+    #[error(
+        "something of another kind is already there, which is never replaced: {}; \
+         receive into another directory, or move it away",
+        .0.join(", ")
+    )]
+    OtherKind(
+        /// The first few.
+        Vec<String>,
+    ),
     /// Not enough room.
     #[error("{needed} bytes are needed in `{place}`, {free} are free")]
     NoSpace {
@@ -219,6 +229,11 @@ impl TransferError {
     }
 
     /// Names the first few of many.
+    pub fn other_kind(names: &[String]) -> Self {
+        Self::OtherKind(first_few(names))
+    }
+
+    /// Names the first few of many.
     pub fn incomplete(reasons: &[String]) -> Self {
         Self::Incomplete { count: reasons.len(), reasons: first_few(reasons) }
     }
@@ -256,7 +271,7 @@ impl TransferError {
             Self::List(ListError::NoMemory) => Code::Busy,
             Self::NotOurs | Self::Version { .. } => Code::Protocol,
             Self::Frame(_) | Self::Unexpected { .. } | Self::List(_) => Code::Protocol,
-            Self::Exists { .. } => Code::Exists,
+            Self::Exists { .. } | Self::OtherKind(_) => Code::Exists,
             Self::NoSpace { .. } | Self::WrongMode(_) | Self::Gone => Code::Refused,
             Self::Damaged(_) => Code::Integrity,
             Self::Stopped(_) => Code::Cancelled,
@@ -286,6 +301,7 @@ impl TransferError {
             Self::Peer { code: Code::Integrity | Code::Protocol, .. } => ExitCode::Integrity,
             Self::NotOurs | Self::Version { .. } => ExitCode::Integrity,
             Self::Exists { .. } | Self::NoSpace { .. } | Self::WrongMode(_) => ExitCode::Refused,
+            Self::OtherKind(_) => ExitCode::Refused,
             Self::Busy(_) | Self::Superseded | Self::Gone => ExitCode::Refused,
             Self::Peer {
                 code: Code::Exists | Code::Refused | Code::Busy | Code::Superseded,

@@ -1,5 +1,7 @@
 //! What the receiver already has of a list, and what is in the way of it.
 
+use std::collections::BTreeSet;
+
 use crate::transfer::error::TransferError;
 use crate::transfer::frame::Hash;
 use crate::transfer::frame::SenderId;
@@ -26,6 +28,7 @@ pub struct Held {
 ///
 /// # Errors
 /// [`TransferError::Exists`] if something is in the way and may not be replaced,
+/// [`TransferError::OtherKind`] if it never is,
 /// [`TransferError::NoSpace`] if the rest cannot fit.
 pub fn plan(
     store: &Store,
@@ -34,12 +37,20 @@ pub fn plan(
     overwrite: bool,
 ) -> Result<Vec<Held>, TransferError> {
     let mut held = Vec::new();
-    let mut in_the_way = Vec::new();
+    let (mut in_the_way, mut other_kind) = (Vec::new(), Vec::new());
+    // Folders that cannot be: whatever is to be in one is not looked for.
+    let mut blocked = BTreeSet::new();
     let mut resumed = 0;
     for (index, entry) in (0..).zip(list.entries()) {
+        if entry.path.as_path().parent().is_some_and(|parent| blocked.contains(parent)) {
+            blocked.insert(entry.path.as_path());
+            continue;
+        }
         let present = store.present(&entry.path)?;
         if !fits(entry, &present, overwrite) {
-            in_the_way.push(entry.path.to_string());
+            let never = !fits(entry, &present, true);
+            if never { &mut other_kind } else { &mut in_the_way }.push(entry.path.to_string());
+            blocked.insert(entry.path.as_path());
             continue;
         }
         let Some(size) = entry.file_size() else { continue };
@@ -57,6 +68,10 @@ pub fn plan(
                 held.push(Held { index, bytes: length.min(size), partial: Some(partial) });
             }
         }
+    }
+    // First: what can be done about the others is no help against these.
+    if !other_kind.is_empty() {
+        return Err(TransferError::other_kind(&other_kind));
     }
     if !in_the_way.is_empty() {
         return Err(TransferError::exists(&in_the_way));

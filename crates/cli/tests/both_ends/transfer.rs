@@ -143,8 +143,34 @@ fn a_folder_in_the_way_of_a_file_stays_even_when_told_to_overwrite() {
     let (from, into) = (dir.path().join("f"), dir.path().join("in"));
     fs::write(&from, b"file").unwrap();
     fs::create_dir_all(into.join("f/kept")).unwrap();
-    run(transfer(&from, &into, true)).0.unwrap_err();
+    let refused = run(transfer(&from, &into, true)).1.unwrap_err();
+    assert!(matches!(&refused, TransferError::OtherKind(names) if names == &["f"]), "{refused}");
+    assert!(!refused.to_string().contains("--overwrite"), "it would not help: {refused}");
     assert!(into.join("f/kept").is_dir());
+}
+
+#[test]
+fn a_file_or_a_link_in_the_way_of_a_folder_is_named_and_stays_and_not_what_was_to_be_in_the_folder()
+{
+    let dir = tempdir().unwrap();
+    let (from, into) = (dir.path().join("d"), dir.path().join("in"));
+    fs::create_dir_all(from.join("deep")).unwrap();
+    fs::write(from.join("deep/f"), b"file").unwrap();
+    fs::create_dir(&into).unwrap();
+    let put: [fn(&Path); 2] =
+        [|at| fs::write(at, b"kept").unwrap(), |at| symlink("elsewhere", at).unwrap()];
+    for put in put {
+        put(&into.join("d"));
+        for overwrite in [false, true] {
+            let (sent, refused) = run(transfer(&from, &into, overwrite));
+            let (sent, refused) = (sent.unwrap_err(), refused.unwrap_err());
+            assert!(matches!(&refused, TransferError::OtherKind(it) if it == &["d"]), "{refused}");
+            let codes = (sent.exit_code(), refused.exit_code());
+            assert_eq!(codes, (ExitCode::Refused, ExitCode::Refused), "{sent}");
+        }
+        assert!(!into.join("d").is_dir());
+        fs::remove_file(into.join("d")).unwrap();
+    }
 }
 
 #[test]

@@ -15,10 +15,11 @@ pub mod send;
 pub mod top;
 pub mod tunnel;
 
-use std::io::IsTerminal as _;
+use std::io::{self, IsTerminal as _};
 
 use crate::args::{Cli, Command};
 use crate::exit::{ExitCode, Failure};
+use crate::notices::Notices;
 use crate::observe;
 use crate::stop::{self, Stop};
 use crate::terminal::say;
@@ -88,11 +89,17 @@ fn log_to_stderr(verbose: u8) {
     };
     // Colours are escapes in a file or a journal.
     let plain = std::env::var_os("NO_COLOR").is_some_and(|it| !it.is_empty());
-    let is_coloured = !plain && std::io::stderr().is_terminal();
+    let is_coloured = !plain && io::stderr().is_terminal();
+    // Nobody has asked for more: of what strangers may have us say, as much as elsewhere.
+    let rationed = (verbose == 0).then(Notices::default);
+    let writer = move || match &rationed {
+        Some(notices) => Box::new(notices.clone()) as Box<dyn io::Write>,
+        None => Box::new(io::stderr()),
+    };
     // A second subscriber, as in tests, is refused: the first one stays.
     let _ = tracing_subscriber::fmt()
         .with_max_level(level)
-        .with_writer(std::io::stderr)
+        .with_writer(writer)
         .with_ansi(is_coloured)
         // They would be told by `eprintln!`, and where a line cannot be written that panics.
         .log_internal_errors(false)

@@ -1,6 +1,7 @@
 //! Lines about strangers: however many come, a terminal and a log stay readable.
 
 use std::fmt::Display;
+use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -24,6 +25,18 @@ impl Notices {
             Some(withheld) => say(format_args!("tack: {line} (and {withheld} lines like this)")),
             None => {}
         }
+    }
+}
+
+/// A log, whose lines come each in one piece.
+impl io::Write for Notices {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        self.say(String::from_utf8_lossy(line).trim_end());
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 

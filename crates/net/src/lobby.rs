@@ -151,6 +151,10 @@ impl<T: Send + 'static> Lobby<T> {
 fn heeded<T>(talked: Result<Talked<T>, JoinError>) -> Option<(T, SocketAddr)> {
     match talked {
         Ok(Ok(accepted)) => return Some(accepted),
+        // Whoever turned it away knows.
+        Ok(Err(TlsError::Io(error))) if error.kind() == io::ErrorKind::PermissionDenied => {
+            tracing::info!(%error, "a client was turned away");
+        }
         Ok(Err(error)) => tracing::warn!(%error, "a handshake failed"),
         Err(error) => tracing::warn!(%error, "a handshake was aborted"),
     }

@@ -36,6 +36,8 @@ mod strangers;
 mod support;
 mod takeover;
 #[cfg(target_os = "linux")]
+mod told;
+#[cfg(target_os = "linux")]
 mod top;
 mod transfer;
 #[cfg(target_os = "linux")]

@@ -22,6 +22,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -133,11 +134,19 @@ impl FromStr for Code {
 pub fn authorized_keys(path: &Path) -> Result<BTreeSet<Fingerprint>, Failure> {
     let failed =
         |why: String| Failure::new(ExitCode::Untrusted, format!("{}: {why}", path.display()));
-    let length = std::fs::metadata(path).map_err(|e| failed(e.to_string()))?.len();
-    if length > MAX_KEYS_BYTES {
+    let meta = std::fs::metadata(path).map_err(|e| failed(e.to_string()))?;
+    if meta.len() > MAX_KEYS_BYTES {
         return Err(failed(format!("it is longer than {MAX_KEYS_BYTES} bytes")));
     }
-    let text = std::fs::read_to_string(path).map_err(|e| failed(e.to_string()))?;
+    let mode = meta.mode() & 0o777;
+    if meta.is_file() && mode & 0o002 != 0 {
+        let why =
+            format!("anybody on this machine may write it (mode {mode:03o}), and so let others in");
+        return Err(failed(format!("{why}; `chmod o-w` it")));
+    }
+    // A comment may be in whatever spelling its editor has; a key is ASCII.
+    let bytes = std::fs::read(path).map_err(|e| failed(e.to_string()))?;
+    let text = String::from_utf8_lossy(bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes));
     let lines = text.lines().map(str::trim).enumerate();
     let keys = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
     keys.map(|(index, line)| {

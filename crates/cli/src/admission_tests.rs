@@ -138,6 +138,27 @@ fn keys_that_are_authorized_come_in_and_others_are_told_what_to_do() {
 }
 
 #[test]
+fn keys_are_read_past_comments_in_any_spelling_and_from_no_file_that_anybody_may_write() {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = tempfile::tempdir().unwrap();
+    let (file, alice, bob) = (dir.path().join("keys"), key(), key());
+    let keys = BTreeSet::from([alice, bob]);
+    let second = format!("\r\n{bob}\r\n").into_bytes();
+    let text = [format!("{alice} Ren").into_bytes(), vec![0xe9], second].concat();
+    for mark in [&b""[..], b"\xef\xbb\xbf"] {
+        std::fs::write(&file, [mark, &text].concat()).unwrap();
+        assert_eq!(authorized_keys(&file).unwrap(), keys);
+    }
+    let modes = |mode| std::fs::set_permissions(&file, PermissionsExt::from_mode(mode)).unwrap();
+    modes(0o666);
+    let refused = authorized_keys(&file).unwrap_err();
+    assert!(refused.message.contains("chmod o-w"), "{refused}");
+    assert_eq!(refused.code, ExitCode::Untrusted);
+    modes(0o664);
+    assert_eq!(authorized_keys(&file).unwrap(), keys);
+}
+
+#[test]
 fn codes_survive_being_spoken_and_typed() {
     for bits in [0, 1, 0x7fff_ffff, u32::MAX, 0x1234_5678] {
         let code = Code::new(bits);

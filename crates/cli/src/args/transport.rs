@@ -162,10 +162,9 @@ More of them help where the path's rate often falls at once, and bbr3 behind a s
 Wi-Fi each of them costs air.";
 
 const QUIC_HELP: &str = "\
-Speak QUIC instead of TCP-TACK, with TACK in it; both sides must. Keys, codes and known hosts are the
-same. A connection moves by itself when our address changes. Each stream is a connection of its own, and
-there is no 0-RTT. Never: going without encryption, --tun,
-and other strategies than TACK.";
+Speak QUIC instead of TCP-TACK, with TACK in it; both sides must. Keys, codes and known hosts are the same. A connection \
+moves by itself when our address changes. Each stream is a connection of its own, and there is no 0-RTT. Never: going \
+without encryption, --tun, and other strategies than TACK.";
 
 impl Transport {
     /// Which way, given what was said of real IP; here shows what does not go together.

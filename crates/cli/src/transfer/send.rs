@@ -21,7 +21,7 @@ use crate::transfer::known::Known;
 use crate::transfer::list::FileList;
 use crate::transfer::plan::MAX_RESUMED;
 use crate::transfer::scan::Scan;
-use crate::transfer::source::{Event, Source, Start, channels, hash_origin};
+use crate::transfer::source::{Event, Prefix, Source, Start, channels, hash_origin};
 use crate::transfer::wire::{FrameReader, FrameWriter, OPENING_LIMIT, unexpected};
 
 /// What was sent.
@@ -192,7 +192,7 @@ struct TreeSender<'a> {
 }
 
 /// The prefixes that the receiver kept: bytes and the state of their hash.
-type Kept = BTreeMap<u32, (u64, Option<blake3::Hasher>)>;
+type Kept = BTreeMap<u32, (u64, Option<Prefix>)>;
 
 impl TreeSender<'_> {
     /// Counts what the receiver has `stored`.
@@ -291,8 +291,7 @@ impl TreeSender<'_> {
     fn starts(&self, mut kept: Kept, unproved: &BTreeMap<u32, String>) -> Vec<Start> {
         let start = |(index, _, size): (u32, _, u64)| match kept.remove(&index) {
             Some((bytes, _)) if bytes == size => None,
-            Some((bytes, Some(h))) => Some(Start { index, resume: Some((bytes, Box::new(h))) }),
-            _ => Some(Start { index, resume: None }),
+            kept => Some(Start { index, resume: kept.and_then(|(_, proved)| proved) }),
         };
         self.list
             .files()

@@ -42,8 +42,17 @@ pub enum Event {
 pub struct Start {
     /// Position in the list.
     pub index: u32,
-    /// The prefix the receiver has, and the state of its hash.
-    pub resume: Option<(u64, Box<blake3::Hasher>)>,
+    /// What the receiver has of it.
+    pub resume: Option<Prefix>,
+}
+
+/// The beginning of a file as it was when the receiver was told its hash.
+#[derive(Debug)]
+pub struct Prefix {
+    /// Of that many bytes.
+    pub hasher: Box<blake3::Hasher>,
+    /// What follows is of this file and no other.
+    stamp: Stamp,
 }
 
 /// Opens the file of `entry` at `origin` and checks that it is still what was listed.
@@ -62,7 +71,11 @@ fn check_unchanged(entry: &Entry, file: &File) -> io::Result<()> {
         && Some(now.len()) == entry.file_size()
         && now.mtime() == entry.mtime.seconds
         && now.mtime_nsec() == i64::from(entry.mtime.nanos);
-    if same { Ok(()) } else { Err(io::Error::other("it changed while it was being sent")) }
+    if same { Ok(()) } else { Err(changed()) }
+}
+
+fn changed() -> io::Error {
+    io::Error::other("it changed while it was being sent")
 }
 
 /// Some file systems, as `/proc`, say of files that they have no bytes, and make some up for who reads them.
@@ -87,7 +100,7 @@ pub fn hash_origin(
     known: &Known,
     index: u32,
     bytes: u64,
-) -> Result<(blake3::Hash, Option<blake3::Hasher>), TransferError> {
+) -> Result<(blake3::Hash, Option<Prefix>), TransferError> {
     let (entry, size) = list.file(index).expect("the caller checked that it is a file");
     let origin = &origins[index as usize];
     let hashed = open(entry, origin).and_then(|mut file| {
@@ -101,7 +114,7 @@ pub fn hash_origin(
             known.learn_whole(stamp, hash);
         }
         // Only of a part need the state be kept: there are few of those.
-        Ok((hash, (bytes < size).then_some(hasher)))
+        Ok((hash, (bytes < size).then(|| Prefix { hasher: Box::new(hasher), stamp })))
     });
     hashed.map_err(TransferError::disk("read", origin))
 }
@@ -157,15 +170,19 @@ impl Source {
             Ok(file) => file,
             Err(e) => return Ok(Err(e)),
         };
-        let (offset, mut hasher) =
-            start.resume.map_or_else(|| (0, blake3::Hasher::new()), |(n, h)| (n, *h));
-        if let Err(e) = file.seek(io::SeekFrom::Start(offset)) {
-            return Ok(Err(e));
-        }
         let stamp = match file.metadata() {
             Ok(meta) => Stamp::of(&meta),
             Err(e) => return Ok(Err(e)),
         };
+        // Size and time may be as listed, and the rest of another file.
+        if start.resume.as_ref().is_some_and(|proved| proved.stamp != stamp) {
+            return Ok(Err(changed()));
+        }
+        let mut hasher = start.resume.map_or_else(blake3::Hasher::new, |proved| *proved.hasher);
+        let offset = hasher.count();
+        if let Err(e) = file.seek(io::SeekFrom::Start(offset)) {
+            return Ok(Err(e));
+        }
         self.event(Event::File { index: start.index, offset })?;
         let mut left = size - offset;
         let mut next_step = offset + STEP;
@@ -225,14 +242,24 @@ mod tests {
     }
 
     /// Shows `look` what is heard of a file; the last of it.
-    fn each_event(at: &Path, mut look: impl FnMut(&Event)) -> Option<Event> {
+    fn each_event(at: &Path, look: impl FnMut(&Event)) -> Option<Event> {
+        each_event_from(at, |_, _| None, look)
+    }
+
+    /// The same, of what follows upon that which was proved.
+    fn each_event_from(
+        at: &Path,
+        prove: impl FnOnce(&FileList, &[PathBuf]) -> Option<Prefix>,
+        mut look: impl FnMut(&Event),
+    ) -> Option<Event> {
         let found = scan(&[at.to_owned()], false).unwrap();
+        let resume = prove(&found.list, &found.origins);
         let (events, mut heard, _spent, spare) = channels();
         let (list, origins) = (Arc::new(found.list), Arc::new(found.origins));
         let source = Source { list, origins, known: Arc::default(), events, spare, given: 0 };
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(async {
-            let start = Start { index: 0, resume: None };
+            let start = Start { index: 0, resume };
             tokio::task::spawn_blocking(move || source.run(vec![start]));
             let mut last = None;
             while let Some(event) = heard.recv().await {
@@ -274,7 +301,7 @@ mod tests {
         let part = &film[..film.len() - 5];
         let (hash, state) = prove(part.len() as u64);
         assert_eq!(hash, blake3::hash(part));
-        assert_eq!(state.unwrap().count(), part.len() as u64);
+        assert_eq!(state.unwrap().hasher.count(), part.len() as u64);
         // Of what is known to be another it is not noticed: nobody reads it.
         known.learn_whole(sent, blake3::hash(b"other"));
         assert_eq!(prove(most).0, blake3::hash(b"other"));
@@ -286,6 +313,31 @@ mod tests {
         File::options().write(true).open(&at).unwrap().set_modified(modified).unwrap();
         assert_eq!(prove(most).0, blake3::hash(&other));
         assert_eq!(prove(most - 5).0, blake3::hash(&other[..film.len() - 5]));
+    }
+
+    #[test]
+    fn nothing_of_another_file_follows_upon_what_was_proved_of_one_of_its_size_and_time() {
+        let dir = tempfile::tempdir().unwrap();
+        let (at, other) = (dir.path().join("f"), dir.path().join("g"));
+        std::fs::write(&at, [1; 9_000]).unwrap();
+        let modified = std::fs::metadata(&at).unwrap().modified().unwrap();
+        let after = |meanwhile: &dyn Fn()| {
+            let prove = |list: &FileList, origins: &[PathBuf]| {
+                let (_, proved) = hash_origin(list, origins, &Known::default(), 0, 5_000).unwrap();
+                meanwhile();
+                proved
+            };
+            each_event_from(&at, prove, |_| {})
+        };
+        let Some(Event::End(whole)) = after(&|| {}) else { panic!("it is as it was") };
+        assert_eq!(whole, *blake3::hash(&[1; 9_000]).as_bytes());
+        let last = after(&|| {
+            std::fs::write(&other, [2; 9_000]).unwrap();
+            File::options().write(true).open(&other).unwrap().set_modified(modified).unwrap();
+            std::fs::rename(&other, &at).unwrap();
+        });
+        let Some(Event::Skip { reason, .. }) = last else { panic!("{last:?}") };
+        assert!(reason.contains("it changed while it was being sent"), "{reason}");
     }
 
     #[test]

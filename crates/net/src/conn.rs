@@ -4,7 +4,7 @@ use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::task::{Context, Poll, ready};
 
-use tack_tcp::{ConnId, ConnectionError, Host, Info, Remote, State, UseError};
+use tack_tcp::{ConnId, ConnectionError, Host, Info, Remote, State};
 use tack_units::Instant;
 use tokio::io::ReadBuf;
 use tokio::task::coop::poll_proceed;
@@ -139,11 +139,7 @@ impl Conn {
     }
 
     pub(crate) fn shutdown(&self) -> io::Result<()> {
-        match self.tell(Host::shutdown_write) {
-            // Ended before, in order or by us: nothing is left to shut down.
-            Ok(()) | Err(UseError::SendingEnded) => Ok(()),
-            Err(e) => Err(misused(e)),
-        }
+        self.tell(Host::shutdown_write).map_err(misused)
     }
 }
 

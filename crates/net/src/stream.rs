@@ -16,7 +16,7 @@ use crate::error::ended;
 /// A connection as a byte stream, used like tokio's `TcpStream`.
 ///
 /// * `shutdown` (of `AsyncWriteExt`) ends our direction after what was written; the peer reads an
-///   end of stream and may go on sending.
+///   end of stream and may go on sending. It fails once the connection has, as `write` does.
 /// * Dropping the stream delivers what was written and then ends our direction. If something
 ///   received was not read, or more arrives, the peer sees a reset, as from a kernel's TCP.
 /// * All operations are cancel safe in the sense of their `tokio::io` extension methods.

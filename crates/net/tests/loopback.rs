@@ -162,6 +162,23 @@ async fn an_aborted_stream_resets_the_peer_and_frees_the_endpoint() {
 }
 
 #[tokio::test]
+async fn what_was_written_to_a_stream_that_was_reset_cannot_be_ended_in_order() {
+    let (mut near, far) = pair().await;
+    near.write_all(&bytes(5_000)).await.unwrap();
+    far.abort();
+    soon(near.read(&mut [0; 1])).await.unwrap_err();
+    for _ in 0..2 {
+        let error = soon(near.shutdown()).await.unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
+    }
+    let (mut near, mut far) = pair().await;
+    near.shutdown().await.unwrap();
+    far.shutdown().await.unwrap();
+    soon(near.finished()).await.unwrap();
+    near.shutdown().await.expect("it ended in order, and stays so");
+}
+
+#[tokio::test]
 async fn nobody_there_is_a_timeout_and_nobody_listening_a_refusal() {
     let silent = UdpSocket::bind(loopback(), &SocketConfig::default()).unwrap();
     let limit = Duration::from_millis(200);

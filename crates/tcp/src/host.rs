@@ -342,12 +342,12 @@ impl Host {
         self.conn(conn).is_some_and(Connection::at_end)
     }
 
-    /// Ends our stream after what was written (half-close).
+    /// Ends our stream after what was written (half-close), if it has not ended before.
     ///
     /// # Errors
-    /// The id is unknown.
+    /// The id is unknown, or the connection ended with an error: the peer will not hear of the end.
     pub fn shutdown_write(&mut self, conn: ConnId, now: Instant) -> Result<(), UseError> {
-        self.with(conn, now, Connection::shutdown_write)
+        self.with(conn, now, Connection::end_stream)?
     }
 
     /// Ends the connection at once with RST. The id stays valid until [`Host::close`].

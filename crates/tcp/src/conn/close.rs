@@ -5,7 +5,7 @@ use core::time::Duration;
 use tack_units::Instant;
 
 use crate::conn::timers::Timer;
-use crate::conn::{Connection, ConnectionError, EventSet, State};
+use crate::conn::{Connection, ConnectionError, EventSet, State, UseError};
 use crate::seq::SeqNum;
 use crate::wire::{Flags, Header};
 
@@ -79,6 +79,15 @@ impl Connection {
             }
             _ => {}
         }
+    }
+
+    /// See [`crate::Host::shutdown_write`].
+    pub(crate) fn end_stream(&mut self) -> Result<(), UseError> {
+        if let Some(Err(error)) = self.ending.outcome {
+            return Err(error.into());
+        }
+        self.shutdown_write();
+        Ok(())
     }
 
     /// Our FIN was queued before the handshake ended.

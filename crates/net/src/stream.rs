@@ -18,7 +18,8 @@ use crate::error::ended;
 /// * `shutdown` (of `AsyncWriteExt`) ends our direction after what was written; the peer reads an
 ///   end of stream and may go on sending. It fails once the connection has, as `write` does.
 /// * Dropping the stream delivers what was written and then ends our direction. If something
-///   received was not read, or more arrives, the peer sees a reset, as from a kernel's TCP.
+///   received was not read, or more arrives, or the peer takes nothing for minutes
+///   ([`ConnConfig::max_retransmissions`](crate::ConnConfig)), it sees a reset, as from a kernel's TCP.
 /// * All operations are cancel safe in the sense of their `tokio::io` extension methods.
 #[derive(Debug)]
 pub struct TackStream {

@@ -208,7 +208,8 @@ pub struct ConnConfig {
     /// End the connection when data stays unacknowledged this long [RFC 9293 §3.9.1.8];
     /// `None`: after `max_retransmissions`.
     pub user_timeout: Option<Duration>,
-    /// Timeouts in a row after which the connection ends (R2 [RFC 9293 §3.8.3]).
+    /// Timeouts in a row after which the connection ends (R2 [RFC 9293 §3.8.3]). Also how often a window
+    /// that stays closed is probed for a connection that was given up: with the default for 8 minutes.
     pub max_retransmissions: u32,
     /// SYNs or SYN/ACKs sent before the attempt is given up.
     pub max_syn_transmissions: u32,

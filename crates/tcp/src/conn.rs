@@ -260,13 +260,7 @@ impl Connection {
     fn on_timer(&mut self, timer: Timer, now: Instant) {
         match timer {
             Timer::Handshake => self.on_handshake_timeout(now),
-            Timer::Persist => match self.send.on_persist_timer(self.config.max_retransmissions) {
-                PersistAction::Send => {}
-                PersistAction::Probe => self.agenda.owe(Owed::WindowProbe),
-                PersistAction::GiveUp => {
-                    self.fail(self.path.explain(ConnectionError::TimedOut), now);
-                }
-            },
+            Timer::Persist => self.on_persist(now),
             Timer::Keepalive => self.on_keepalive(now),
             Timer::User => self.fail(self.path.explain(ConnectionError::TimedOut), now),
             Timer::Pacing => {}
@@ -275,6 +269,16 @@ impl Connection {
                 self.send.release();
                 self.rcv.buffer.release();
             }
+        }
+    }
+
+    fn on_persist(&mut self, now: Instant) {
+        let orphaned = self.ending.is_orphaned();
+        match self.send.on_persist_timer(self.config.max_retransmissions, orphaned) {
+            PersistAction::Send => {}
+            PersistAction::Probe => self.agenda.owe(Owed::WindowProbe),
+            PersistAction::GiveUp if orphaned => self.abort(now),
+            PersistAction::GiveUp => self.fail(self.path.explain(ConnectionError::TimedOut), now),
         }
     }
 

@@ -356,8 +356,8 @@ impl Host {
     }
 
     /// Gives the connection up: the id is invalid from here on and no events follow. What was
-    /// written is still delivered and our stream ended, unless received data was not read: then
-    /// the peer is told by RST [RFC 9293 §3.6.1].
+    /// written is still delivered and our stream ended, unless received data was not read, or the peer's
+    /// window stays closed: then the peer is told by RST [RFC 9293 §3.6.1].
     pub fn close(&mut self, conn: ConnId, now: Instant) {
         let Some(index) = self.slots.find(conn) else { return };
         let Some(entry) = self.slots.at_mut(index) else { return };

@@ -57,7 +57,9 @@ impl Persist {
         *self = Persist::default();
     }
 
-    pub(crate) fn unanswered(&self) -> u32 {
-        self.unanswered
+    /// Probes that brought nothing: those without an answer. To an orphan an answer is nothing, either: as long
+    /// as the peer likes would be for ever.
+    pub(crate) fn in_vain(&self, orphaned: bool) -> u32 {
+        if orphaned { self.sent } else { self.unanswered }
     }
 }

@@ -244,9 +244,10 @@ impl SendHalf {
         self.recovery.poll_frequency(|| self.congestion.snapshot(), now)
     }
 
-    /// The persist timer fired; `most` probes may stay without an answer.
-    pub(crate) fn on_persist_timer(&mut self, most: u32) -> PersistAction {
-        if self.persist.unanswered() >= most {
+    /// The persist timer fired; `most` probes may stay without an answer, or with one where nobody waits for
+    /// the window to open.
+    pub(crate) fn on_persist_timer(&mut self, most: u32, orphaned: bool) -> PersistAction {
+        if self.persist.in_vain(orphaned) >= most {
             return PersistAction::GiveUp;
         }
         let open = self.snd.usable() > 0;

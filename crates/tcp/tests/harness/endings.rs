@@ -91,6 +91,29 @@ fn a_window_closed_for_minutes_is_probed_ever_more_rarely_and_opens_without_loss
 }
 
 #[test]
+fn a_window_that_stays_closed_holds_what_was_given_up_for_minutes_and_not_for_ever() {
+    for conn in both() {
+        let conn = conn.with(|it| {
+            it.recv_buffer = 50_000;
+            it.initial_recv_buffer = 50_000;
+        });
+        let pipes = path(Rate::from_mbps(50), Duration::from_millis(20), 2.0);
+        let mut bulk = Bulk::new(WorldConfig::new(5, pipes), conn.clone(), conn, 400_000);
+        bulk.reads = false;
+        bulk.run(Instant::from_secs(60));
+        let now = bulk.world.local(0);
+        bulk.world.ends[0].host.close(bulk.client, now);
+        bulk.run(Instant::from_secs(240));
+        assert!(!bulk.world.ends[0].host.is_idle(), "the reader may only be slow");
+        bulk.run(Instant::from_secs(600));
+        assert!(bulk.world.ends[0].host.is_idle());
+        let server = bulk.server.expect("accepted");
+        let closed = bulk.world.ends[1].host.closed(server);
+        assert_eq!(closed, Some(Err(ConnectionError::Reset)), "it is told");
+    }
+}
+
+#[test]
 fn a_lost_window_update_is_made_good_by_a_probe() {
     for conn in both() {
         let conn = conn.with(|it| {

@@ -183,7 +183,8 @@ pub struct ConnConfig {
     pub send_buffer: usize,
     /// Bound on the receive buffer in bytes, to which autotuning grows it.
     pub recv_buffer: usize,
-    /// Receive buffer offered at first. It is allocated only as data comes.
+    /// Receive buffer offered at first, at least what the scaled window can say: 1 KiB with the default
+    /// `recv_buffer`. It is allocated only as data comes.
     pub initial_recv_buffer: usize,
     /// Send short segments at once. Off: the Nagle algorithm [RFC 9293 §3.7.4].
     pub nodelay: bool,

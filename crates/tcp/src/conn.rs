@@ -47,7 +47,7 @@ pub(crate) use close::Reset;
 pub use error::{ConnectionError, UseError};
 pub(crate) use framing::{Framing, IpFraming};
 pub(crate) use mtu::PathLimits;
-pub(crate) use negotiate::{Offer, SynBits, default_mss};
+pub(crate) use negotiate::{Offer, SynBits, default_mss, initial_window};
 pub(crate) use path::Verdict;
 
 use crate::config::{ConnConfig, Keepalive};
@@ -189,7 +189,7 @@ impl Connection {
             state: StateCell::new(state),
             send: SendHalf::new(&config, iss, seed, path, offer.mss(), now),
             open: Opening::new(offer, passive),
-            rcv: Rcv::new(SeqNum(0), config.initial_recv_buffer, config.recv_buffer, now),
+            rcv: Rcv::new(SeqNum(0), initial_window(&config), config.recv_buffer, now),
             clock: Clock::new(clock_offset, micros),
             refresh: Refresh::default(),
             acks: Acknowledging::plain(AckStrategy::PLAIN.receiver(mss)),

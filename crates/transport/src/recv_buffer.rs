@@ -64,7 +64,8 @@ impl Inserted {
 impl RecvBuffer {
     /// An empty buffer that expects offset `start`, offering `initial` and later up to `max`.
     pub fn new(start: u64, initial: usize, max: usize) -> Self {
-        let max = max.max(1);
+        // What a connection may yet bring, with its window behind it, is a number.
+        let max = max.clamp(1, usize::MAX / 4);
         RecvBuffer {
             ring: Ring::default(),
             read: start,

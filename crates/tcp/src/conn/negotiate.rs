@@ -212,6 +212,12 @@ pub(crate) fn shift_for(bytes: usize) -> u8 {
     (0..14).find(|&shift| bytes >> shift <= usize::from(u16::MAX)).unwrap_or(14)
 }
 
+/// Receive buffer offered at first: no less than what the window field can say once it is scaled. A window of
+/// nothing brings nothing, and would never grow.
+pub(crate) fn initial_window(config: &ConnConfig) -> usize {
+    config.initial_recv_buffer.max(1 << shift_for(config.greatest_window()))
+}
+
 /// MSS that fits the interface: Ethernet's 1500 bytes over UDP, whose interface is not ours to
 /// know.
 pub(crate) fn default_mss(config: &HostConfig, ipv6: bool) -> u16 {

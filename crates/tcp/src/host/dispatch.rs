@@ -5,7 +5,9 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use tack_units::Instant;
 
 use crate::config::Encapsulation;
-use crate::conn::{Carriage, Connection, ConnectionError, Offer, Reset, SynBits, default_mss};
+use crate::conn::{
+    Carriage, Connection, ConnectionError, Offer, Reset, SynBits, default_mss, initial_window,
+};
 use crate::host::demux::Key;
 use crate::host::listener::LEAST_WINDOW;
 use crate::host::timewait::Verdict;
@@ -255,7 +257,7 @@ impl Host {
             seq: cookies::make(&self.secret, key, syn.seq, mss, now),
             ack: syn.seq.add(1),
             flags: Flags::SYN | Flags::ACK,
-            window: config.initial_recv_buffer.min(LEAST_WINDOW) as u16,
+            window: initial_window(config).min(LEAST_WINDOW) as u16,
             urgent: 0,
             options,
         };

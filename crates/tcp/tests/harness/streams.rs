@@ -21,6 +21,23 @@ fn streams_of_0_and_1_byte_end_cleanly() {
     }
 }
 
+#[test]
+fn a_receive_buffer_of_any_size_takes_a_stream() {
+    let initials = [0, 1, 1_000, usize::MAX];
+    for (max, initial) in
+        [1, 32 << 20, usize::MAX].into_iter().flat_map(|m| initials.map(|i| (m, i)))
+    {
+        for conn in [ConnConfig::default(), ConnConfig::plain()] {
+            let conn = conn.with(|it| (it.recv_buffer, it.initial_recv_buffer) = (max, initial));
+            let pipes = path(Rate::from_mbps(10), Duration::from_millis(10), 2.0);
+            let mut bulk = Bulk::new(WorldConfig::new(1, pipes), conn.clone(), conn, 3_000);
+            bulk.run(Instant::from_secs(120));
+            let read = (bulk.reader.read, bulk.reader.at_end);
+            assert_eq!(read, (3_000, true), "{initial} of {max} bytes");
+        }
+    }
+}
+
 /// Sequence numbers wrap twice and more.
 #[test]
 fn ten_gibibytes_cross_with_every_byte_in_place() {

@@ -173,3 +173,21 @@ async fn a_request_is_answered_after_its_end() {
     assert_eq!(answer, "HELLO");
     soon(serving).await.unwrap();
 }
+
+/// As of a plain stream: a server refuses an upload, says why and leaves.
+#[tokio::test]
+async fn what_came_before_a_reset_is_read_although_writing_failed() {
+    let (mut near, mut far) = pair().await;
+    soon(far.write_all(b"too long")).await.unwrap();
+    soon(far.shutdown()).await.unwrap();
+    let refused = tokio::spawn(async move {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        drop(far);
+    });
+    let upload = bytes(64 << 10);
+    while soon(near.write(&upload)).await.is_ok() {}
+    refused.await.unwrap();
+    let mut got = String::new();
+    soon(near.read_to_string(&mut got)).await.unwrap();
+    assert_eq!(got, "too long");
+}

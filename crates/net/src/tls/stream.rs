@@ -173,8 +173,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for TlsStream<S> {
                 return Poll::Ready(Ok(()));
             }
             if !this.writer_waits {
-                // Answers to the peer's key updates; a writer that waits sends them itself.
-                let _ = this.poll_drain(cx)?;
+                // Answers to the peer's key updates; a writer that waits sends them itself. Where they cannot
+                // leave, what the peer said before is still read, and its end or error after that.
+                let _ = this.poll_drain(cx);
             }
             if ready!(this.poll_fill(cx))? == 0 {
                 return Poll::Ready(Err(truncated()));

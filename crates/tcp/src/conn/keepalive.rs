@@ -62,7 +62,7 @@ impl Liveness {
 
     /// The keepalive timer fired.
     pub(crate) fn on_keepalive(&mut self, config: &Keepalive, now: Instant) -> KeepaliveAction {
-        let due = self.heard + config.idle + config.interval * self.probes;
+        let due = self.heard + config.idle + config.interval.saturating_mul(self.probes);
         if now < due {
             return KeepaliveAction::Wait(due);
         }
@@ -113,5 +113,8 @@ mod tests {
             assert_eq!(liveness.on_keepalive(&config, at(s)), KeepaliveAction::Probe(at(s + 1)));
         }
         assert_eq!(liveness.on_keepalive(&config, at(29)), KeepaliveAction::GiveUp);
+        // Told to be patient when probes are under way.
+        let config = Keepalive { interval: Duration::MAX, ..config };
+        assert!(matches!(liveness.on_keepalive(&config, at(30)), KeepaliveAction::Wait(_)));
     }
 }

@@ -206,8 +206,8 @@ pub struct ConnConfig {
     pub dscp: u8,
     /// Probe a silent peer.
     pub keepalive: Option<Keepalive>,
-    /// End the connection when data stays unacknowledged this long [RFC 9293 §3.9.1.8];
-    /// `None`: after `max_retransmissions`.
+    /// End the connection when data stays unacknowledged this long [RFC 9293 §3.9.1.8], sent or waiting
+    /// for a closed window to open; `None`: after `max_retransmissions`.
     pub user_timeout: Option<Duration>,
     /// Timeouts in a row after which the connection ends (R2 [RFC 9293 §3.8.3]). Also how often a window
     /// that stays closed is probed for a connection that was given up: with the default for 8 minutes.

@@ -52,9 +52,15 @@ impl Connection {
     }
 
     pub(crate) fn restart_user_timer(&mut self, now: Instant) {
-        match self.config.user_timeout {
-            Some(timeout) if !self.send.is_idle() => self.timers.set(Timer::User, now + timeout),
-            _ => self.timers.stop(Timer::User),
+        self.timers.stop(Timer::User);
+        if !self.send.is_idle() {
+            self.set_user_timer(now);
+        }
+    }
+
+    pub(crate) fn set_user_timer(&mut self, now: Instant) {
+        if let Some(timeout) = self.config.user_timeout {
+            self.timers.set(Timer::User, now + timeout);
         }
     }
 

@@ -208,6 +208,10 @@ impl Connection {
         let wait = self.send.on_stopped(limit, now);
         if let Some(wait) = wait.filter(|_| self.timers.get(Timer::Persist).is_none()) {
             self.timers.set(Timer::Persist, now + wait);
+            // What waits for the window is not acknowledged, either.
+            if self.timers.get(Timer::User).is_none() {
+                self.set_user_timer(now);
+            }
         }
     }
 

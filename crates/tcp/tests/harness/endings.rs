@@ -36,6 +36,34 @@ fn a_vanished_peer_ends_the_connection_after_the_user_timeout() {
 }
 
 #[test]
+fn a_window_that_stays_closed_for_the_user_timeout_ends_the_connection_and_a_slow_reader_does_not()
+{
+    for conn in both() {
+        let conn = conn.with(|it| {
+            it.recv_buffer = 50_000;
+            it.initial_recv_buffer = 50_000;
+            it.user_timeout = Some(Duration::from_secs(30));
+        });
+        let pipes = path(Rate::from_mbps(50), Duration::from_millis(20), 2.0);
+        let mut bulk = Bulk::new(WorldConfig::new(5, pipes), conn.clone(), conn, 1 << 20);
+        for second in (1..200).step_by(20) {
+            bulk.reads = false;
+            bulk.run(Instant::from_secs(second));
+            bulk.reads = true;
+            bulk.run(Instant::from_millis(second * 1_000 + 1));
+        }
+        let read = bulk.reader.read;
+        assert!((300_000..1_000_000).contains(&read), "{read} bytes, each of them progress");
+        bulk.reads = false;
+        bulk.run(Instant::from_secs(205));
+        assert_eq!(bulk.world.ends[0].host.closed(bulk.client), None);
+        bulk.run(Instant::from_secs(240));
+        let closed = bulk.world.ends[0].host.closed(bulk.client);
+        assert_eq!(closed, Some(Err(ConnectionError::TimedOut)));
+    }
+}
+
+#[test]
 fn a_vanished_peer_ends_the_connection_after_its_retransmissions() {
     for conn in both() {
         let conn = conn.with(|it| it.max_retransmissions = 6);

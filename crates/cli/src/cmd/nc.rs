@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tack_net::HostPort;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::time::timeout;
 
 use crate::args::nc::{NcConfig, Side};
 use crate::args::transport::{ClientSecurity, ServerSecurity};
@@ -151,6 +152,9 @@ fn close_stdout() {
     let _ = null.map(rustix::stdio::dup2_stdout);
 }
 
+/// How long what came is written out once nothing can be sent any more.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+
 /// Copies `input` to the peer and the peer to `output`; each direction ends by itself.
 /// `on_peer_end` is called when the peer's has; unless `patient`, ours ends with it.
 async fn copy_both<W: AsyncWrite + Unpin>(
@@ -171,8 +175,10 @@ async fn copy_both<W: AsyncWrite + Unpin>(
     });
     tokio::select! {
         done = &mut outward => {
-            done?;
-            return inward.await;
+            let Err(failure) = done else { return inward.await };
+            // What the peer said before it went lies here already.
+            let _ = timeout(LAST_WORDS, inward).await;
+            return Err(failure);
         }
         done = &mut inward => done?,
     }
@@ -202,4 +208,22 @@ async fn copy(
 
 fn failed(what: &'static str) -> impl Fn(io::Error) -> Failure {
     move |e| Failure::new(ExitCode::Failed, format!("cannot {what}: {e}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_the_peer_said_before_it_reset_is_written_out() {
+        for _ in 0..20 {
+            let (mut writer, peer) = tokio::io::duplex(64);
+            drop(peer);
+            let (said, mut got) = (vec![7; 5 * CHUNK], Vec::new());
+            let copied =
+                copy_both((&said[..], &mut writer), &b"x"[..], &mut got, true, || {}).await;
+            assert_eq!(copied.unwrap_err().code, ExitCode::Failed);
+            assert!(got == said, "{} bytes", got.len());
+        }
+    }
 }

@@ -96,16 +96,22 @@ fn keepalive_finds_a_silent_peer_gone_and_leaves_a_living_one_alone() {
     }
 }
 
+/// 400 kB towards a reader with room for 50 kB who does not read.
+fn unread(conn: ConnConfig) -> Bulk {
+    let conn = conn.with(|it| {
+        it.recv_buffer = 50_000;
+        it.initial_recv_buffer = 50_000;
+    });
+    let pipes = path(Rate::from_mbps(50), Duration::from_millis(20), 2.0);
+    let mut bulk = Bulk::new(WorldConfig::new(5, pipes), conn.clone(), conn, 400_000);
+    bulk.reads = false;
+    bulk
+}
+
 #[test]
 fn a_window_closed_for_minutes_is_probed_ever_more_rarely_and_opens_without_loss() {
     for conn in both() {
-        let conn = conn.with(|it| {
-            it.recv_buffer = 50_000;
-            it.initial_recv_buffer = 50_000;
-        });
-        let pipes = path(Rate::from_mbps(50), Duration::from_millis(20), 2.0);
-        let mut bulk = Bulk::new(WorldConfig::new(5, pipes), conn.clone(), conn, 400_000);
-        bulk.reads = false;
+        let mut bulk = unread(conn);
         bulk.run(Instant::from_secs(600));
         let info = bulk.info();
         assert_eq!((info.state, info.snd_wnd), (State::Established, 0));
@@ -121,13 +127,7 @@ fn a_window_closed_for_minutes_is_probed_ever_more_rarely_and_opens_without_loss
 #[test]
 fn a_window_that_stays_closed_holds_what_was_given_up_for_minutes_and_not_for_ever() {
     for conn in both() {
-        let conn = conn.with(|it| {
-            it.recv_buffer = 50_000;
-            it.initial_recv_buffer = 50_000;
-        });
-        let pipes = path(Rate::from_mbps(50), Duration::from_millis(20), 2.0);
-        let mut bulk = Bulk::new(WorldConfig::new(5, pipes), conn.clone(), conn, 400_000);
-        bulk.reads = false;
+        let mut bulk = unread(conn);
         bulk.run(Instant::from_secs(60));
         let now = bulk.world.local(0);
         bulk.world.ends[0].host.close(bulk.client, now);

@@ -66,10 +66,27 @@ fn sample(mut experiment: Experiment) {
 
 #[test]
 fn every_draw_is_a_scenario_that_the_limits_can_afford() {
-    let (tcp, mut quic, mut quinn) = (experiment(), experiment(), experiment());
-    contest(&mut quic, ["quic-tack", "tcp-l2"].map(|name| name.parse().unwrap()));
-    contest(&mut quinn, ["quic-tack", "quinn"].map(|name| name.parse().unwrap()));
-    [tcp, quic, quinn].iter().for_each(every_draw_can_be_afforded);
+    let of = |strategies| {
+        let mut experiment = experiment();
+        contest(&mut experiment, strategies);
+        experiment
+    };
+    let names = [["quic-tack", "tcp-l2"], ["quic-tack", "quinn"], ["tcp-l2", "tcp-l2"]];
+    let contests = names.map(|pair| of(pair.map(|name| name.parse().unwrap())));
+    [experiment()].iter().chain(&contests).for_each(every_draw_can_be_afforded);
+}
+
+#[test]
+fn a_strategy_against_itself_starts_a_moment_later_and_so_differs() {
+    let mut chance = experiment();
+    chance.limits.packets = 2_000.0;
+    contest(&mut chance, ["tcp-l2"; 2].map(|name| name.parse().unwrap()));
+    let draws = (0..8).map(|i| Draw::new(&chance, i, 7));
+    let names: Vec<&str> = chance.property.iter().map(|p| p.name.as_str()).collect();
+    let pairs: Vec<_> = draws.filter_map(|d| trial(&chance, &d, &names).unwrap().pair()).collect();
+    assert!(pairs.len() > 4, "{}", pairs.len());
+    assert!(pairs.iter().all(|pair| pair.tack.key != pair.tcp.key));
+    assert!(pairs.iter().any(|pair| pair.ratio("goodput").is_some_and(|ratio| ratio != 1.0)));
 }
 
 fn every_draw_can_be_afforded(experiment: &Experiment) {

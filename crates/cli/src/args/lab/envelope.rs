@@ -19,6 +19,9 @@ stands in the experiment's file.
 With --adversarial, the worst draws found for each property are changed a little (the path, the levels
 of its rate, where it is cut, the traffic), and the worse of them kept, for as many --draws.
 
+With --strategies, any two are held against each other; one against itself, begun 1.3 ms later, shows
+what chance alone breaks.
+
 With --shrink, the worst draws of each property are made small, and printed as scenario files that run
 both; --cases puts them into a directory.
 
@@ -30,6 +33,7 @@ Examples:
   tack lab envelope --draws 2000 --seed 42 --out envelope.jsonl
   tack lab envelope --draws 200 --only goodput --only acks
   tack lab envelope --draws 200 --strategies quic-tack,tcp-l2
+  tack lab envelope --draws 200 --strategies tcp-l2,tcp-l2
   tack lab envelope --draws 2000 --adversarial --only stall --shrink 1
   tack lab envelope --seed 42 --print 17 > case.toml && tack lab run case.toml
   tack lab envelope --draws 500 --shrink 2 --cases cases/ && tack lab run cases/acks-17.toml
@@ -84,7 +88,7 @@ pub struct EnvelopeArgs {
     pub merge: Vec<PathBuf>,
     /// Write what is printed, but for the worst draws, beside the experiment's file under this directory,
     /// and RESULTS.md from it
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["only", "adversarial", "packets", "shard"])]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["only", "adversarial", "packets", "shard", "strategies"])]
     pub bless: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]

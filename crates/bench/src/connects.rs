@@ -29,6 +29,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::contestant::{Role, write_keys};
 use crate::path::{Network, PathKind};
+use crate::rounds::in_turns;
 use table::Table;
 use who::Who;
 
@@ -79,7 +80,7 @@ pub(crate) struct ConnectsArgs {
 
     /// How often all that is done; every other time in reverse order. Shown are medians.
     #[arg(long, default_value_t = 1)]
-    rounds: usize,
+    rounds: u32,
 
     /// The command `tack`, for those through a tunnel. Default: beside this program.
     #[arg(long)]
@@ -133,21 +134,16 @@ pub(crate) fn run(args: &ConnectsArgs) -> Result<()> {
     write_keys(keys.path())?;
     let (chosen, loopback) = (Network::make(args.over)?, Network::make(PathKind::Loopback)?);
     let mut table = Table::default();
-    for round in 0..args.rounds {
-        let mut order = args.who.clone();
-        if round % 2 == 1 {
-            order.reverse();
+    in_turns(args.rounds, &args.who, |who| {
+        let network = if who.tunnel().is_some() { &loopback } else { &chosen };
+        for &phase in &args.phase {
+            let figures = measure::phase(phase, who, args, network, keys.path());
+            let figures = figures.with_context(|| format!("{phase:?} of {who}"))?;
+            eprintln!("{phase:?} {who}: {figures:?}");
+            table.add(phase, who, figures);
         }
-        for who in order {
-            let network = if who.tunnel().is_some() { &loopback } else { &chosen };
-            for &phase in &args.phase {
-                let figures = measure::phase(phase, who, args, network, keys.path());
-                let figures = figures.with_context(|| format!("{phase:?} of {who}"))?;
-                eprintln!("{phase:?} {who}: {figures:?}");
-                table.add(phase, who, figures);
-            }
-        }
-    }
+        Ok(())
+    })?;
     print!("{}", table.show(args));
     Ok(())
 }

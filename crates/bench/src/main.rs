@@ -25,6 +25,7 @@ mod process;
 mod quic;
 mod quic_tack;
 mod report;
+mod rounds;
 #[cfg(target_os = "linux")]
 mod siege;
 #[cfg(target_os = "linux")]
@@ -46,6 +47,7 @@ use clap::{Parser, Subcommand};
 use crate::contestant::{Contestant, Role, Share};
 use crate::path::{Network, PathKind};
 use crate::report::{Report, Run};
+use crate::rounds::Rounds;
 
 /// Compares tack-net with quinn: goodput and CPU seconds per gigabyte of both ends.
 #[derive(Debug, Parser)]
@@ -62,17 +64,8 @@ struct Args {
     #[arg(long, value_enum, default_values_t = [Contestant::Quinn, Contestant::QuicTack, Contestant::Tack])]
     only: Vec<Contestant>,
 
-    /// Seconds each transfer lasts.
-    #[arg(long, default_value_t = 3.0)]
-    seconds: f64,
-
-    /// Rounds; each measures every contestant once.
-    #[arg(long, default_value_t = 3)]
-    rounds: u32,
-
-    /// Print JSON instead of a table.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    rounds: Rounds,
 
     /// One end of a run; used by the program itself.
     #[arg(long, value_enum, hide = true)]
@@ -123,7 +116,7 @@ fn main() -> Result<()> {
     }
     match (args.role, args.address, &args.keys) {
         (Some(role), Some(address), Some(keys)) => {
-            let duration = Duration::from_secs_f64(args.seconds);
+            let duration = Duration::from_secs_f64(args.rounds.seconds);
             let contestant = *args.only.first().context("--role needs --only")?;
             end::run(contestant, role, address, keys, duration)
         }
@@ -145,32 +138,22 @@ fn compare(args: &Args) -> Result<()> {
             }
             Err(e) => return Err(e.context(format!("cannot make the path {kind}"))),
         };
-        for round in 0..args.rounds {
-            let mut order = args.only.clone();
-            if round % 2 == 1 {
-                order.reverse();
-            }
-            for contestant in order {
-                let run = measure(&network, contestant, args, keys.path())
-                    .with_context(|| format!("{contestant} on {kind}"))?;
-                eprintln!("{kind} {contestant}: {run}");
-                report.add(kind, contestant, run);
-            }
-        }
+        args.rounds.in_turns(&args.only, |contestant| {
+            let run = measure(&network, contestant, args.rounds.seconds, keys.path())
+                .with_context(|| format!("{contestant} on {kind}"))?;
+            eprintln!("{kind} {contestant}: {run}");
+            report.add(kind, contestant, run);
+            Ok(())
+        })?;
     }
-    if args.json {
-        println!("{}", serde_json::to_string_pretty(&report.summary())?);
-    } else {
-        print!("{report}");
-    }
-    Ok(())
+    args.rounds.show(&report, &report.summary())
 }
 
 /// One transfer between two processes.
 fn measure(
     network: &Network,
     contestant: Contestant,
-    args: &Args,
+    seconds: f64,
     keys: &std::path::Path,
 ) -> Result<Run> {
     let start = |role: Role, address: SocketAddr| -> Result<Child> {
@@ -178,7 +161,7 @@ fn measure(
         command.arg("--only").arg(contestant.to_string());
         command.arg("--role").arg(role.to_string());
         command.arg("--address").arg(address.to_string());
-        command.arg("--seconds").arg(args.seconds.to_string());
+        command.arg("--seconds").arg(seconds.to_string());
         command.arg("--keys").arg(keys);
         Ok(command.stdout(Stdio::piped()).stdin(Stdio::null()).spawn()?)
     };

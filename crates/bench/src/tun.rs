@@ -25,6 +25,7 @@ use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 
 use crate::contestant::{Role, display_as_argument};
+use crate::rounds::Rounds;
 use crate::{Ended, lines};
 use load::{Load, Machine};
 use stage::Stage;
@@ -61,17 +62,8 @@ pub(crate) struct TunArgs {
     #[arg(long, value_enum)]
     only: Vec<Contestant>,
 
-    /// Seconds each transfer lasts.
-    #[arg(long, default_value_t = 3.0)]
-    seconds: f64,
-
-    /// Rounds; each measures every contestant once.
-    #[arg(long, default_value_t = 3)]
-    rounds: u32,
-
-    /// Print JSON instead of a table.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    rounds: Rounds,
 
     /// One process of a run; used by the program itself.
     #[arg(long, value_enum, hide = true)]
@@ -112,30 +104,20 @@ struct Share {
 pub(crate) fn run(args: &TunArgs) -> Result<()> {
     if let Some(role) = args.role {
         let contestant = *args.only.first().context("--role needs --only")?;
-        return ends::run(contestant, role.into(), args.seconds);
+        return ends::run(contestant, role.into(), args.rounds.seconds);
     }
     let stage = Stage::build()?;
     let all = Contestant::value_variants();
     let chosen = if args.only.is_empty() { all } else { &args.only };
     let mut table = Table::default();
-    for round in 0..args.rounds {
-        let mut order = chosen.to_vec();
-        if round % 2 == 1 {
-            order.reverse();
-        }
-        for contestant in order {
-            let run = measure(&stage, contestant, args.seconds)
-                .with_context(|| contestant.to_string())?;
-            eprintln!("{contestant}: {run}");
-            table.add(contestant, run);
-        }
-    }
-    if args.json {
-        println!("{}", serde_json::to_string_pretty(&table.rows())?);
-    } else {
-        print!("{table}");
-    }
-    Ok(())
+    args.rounds.in_turns(chosen, |contestant| {
+        let run = measure(&stage, contestant, args.rounds.seconds)
+            .with_context(|| contestant.to_string())?;
+        eprintln!("{contestant}: {run}");
+        table.add(contestant, run);
+        Ok(())
+    })?;
+    args.rounds.show(&table, &table.rows())
 }
 
 /// One transfer between two processes.

@@ -171,9 +171,11 @@ impl View {
         for p in &self.properties {
             let what = property(&p.name).map_or("", |p| p.what);
             let broken = p.judged - p.held;
-            let held = p.share() * 100.0;
-            let _ =
-                writeln!(out, "{:<12} {:>7} {broken:>7} {held:>7.1}%  {what}", p.name, p.judged);
+            let held = match p.judged {
+                0 => "-".to_owned(),
+                _ => format!("{:.1}%", p.share() * 100.0),
+            };
+            let _ = writeln!(out, "{:<12} {:>7} {broken:>7} {held:>8}  {what}", p.name, p.judged);
         }
         let header = ["over TCP's", "draws", "5 %", "median", "95 %"];
         let [name, draws, low, mid, high] = header;

@@ -112,8 +112,12 @@ pub(crate) struct Streams {
     closed: [u64; 2],
     wanted: [bool; 2],
     flow: ConnectionFlow,
-    /// Streams with something to send, by priority.
+    /// Streams with something to send, by priority. The first in line has it, others had it when they came into line.
     turns: BTreeMap<Reverse<i32>, VecDeque<u64>>,
+    /// Whose turn it was last: when the connection's limit rises, those behind it have theirs first.
+    last_turn: u64,
+    /// Streams with bytes under way, of which each acknowledgment may ask for larger buffers.
+    flying: Vec<u64>,
     /// Streams with bytes to send that limits of the peer alone keep out of `turns`.
     held_back: BTreeSet<u64>,
     owed: BTreeSet<Owed>,
@@ -139,6 +143,8 @@ impl Streams {
             wanted: [false; 2],
             flow: ConnectionFlow::new(config, now),
             turns: BTreeMap::new(),
+            last_turn: 0,
+            flying: Vec::new(),
             held_back: BTreeSet::new(),
             owed: BTreeSet::new(),
             gone: BTreeMap::new(),
@@ -289,6 +295,7 @@ impl Streams {
     pub(crate) fn reset(&mut self, id: StreamId, code: u64) -> Result<(), UseError> {
         if self.sending(id)?.give_up(code) {
             self.owed.insert(Owed::Reset(id.0));
+            self.settle_line();
         }
         Ok(())
     }
@@ -300,6 +307,7 @@ impl Streams {
         if before != priority && core::mem::take(&mut stream.queued) {
             self.leave_line(Reverse(before), id.0);
             self.take_turn(id.0);
+            self.settle_line();
         }
         Ok(())
     }

@@ -117,6 +117,7 @@ impl Streams {
             && stream.on_stop(code)
         {
             self.owed.insert(Owed::Reset(id));
+            self.settle_line();
             self.events.insert(StreamEvent::Stopped(StreamId(id)));
         }
         Ok(())
@@ -152,7 +153,9 @@ impl Streams {
     pub(crate) fn on_max_data(&mut self, most: u64) {
         if self.flow.allow(most) {
             self.owed.remove(&Owed::DataBlocked);
-            let waiting: Vec<u64> = self.held_back.iter().copied().collect();
+            let behind = self.held_back.range(self.last_turn + 1..);
+            let before = self.held_back.range(..=self.last_turn);
+            let waiting: Vec<u64> = behind.chain(before).copied().collect();
             for id in waiting {
                 self.take_turn(id);
             }

@@ -38,10 +38,23 @@ impl Streams {
 
     /// Stream data waits that may leave.
     pub(crate) fn has_data(&self) -> bool {
-        let credit = self.flow.credit();
-        let has = |id: &u64| self.send.get(id).is_some_and(|stream| stream.has_data(credit));
-        // Whoever is first in line nearly always has some.
-        self.first_turn().is_some_and(|(_, id)| has(&id)) || self.turns.values().flatten().any(has)
+        self.first_turn().is_some()
+    }
+
+    /// Whoever is first in line and has nothing to send any more leaves it.
+    pub(super) fn settle_line(&mut self) {
+        while let Some((priority, id)) = self.first_turn() {
+            let credit = self.flow.credit();
+            let stream = self.send.get_mut(&id);
+            if stream.as_ref().is_some_and(|stream| stream.has_data(credit)) {
+                return;
+            }
+            if let Some(stream) = stream {
+                stream.queued = false;
+            }
+            self.end_turn(priority, false);
+            self.take_turn(id);
+        }
     }
 
     /// Bytes that wait and may leave, up to about `enough`; of very many streams it is taken for enough.
@@ -71,10 +84,8 @@ impl Streams {
 
     /// The peer's limits alone hold back what was written.
     pub(crate) fn is_blocked(&self) -> bool {
-        // Whoever came into line before the connection's limit was reached is in it yet.
-        let mut waiting = self.held_back.iter().chain(self.turns.values().flatten());
         let is_unsent = |id| self.send.get(id).is_some_and(|stream| stream.unsent() > 0);
-        !self.has_data() && waiting.any(is_unsent)
+        !self.has_data() && self.held_back.iter().any(is_unsent)
     }
 
     /// The peer is told once more which of its limits are in the way, of a few streams at least.
@@ -179,20 +190,16 @@ impl Streams {
             let Some((priority, id)) = self.first_turn() else { break };
             let credit = self.flow.credit();
             let room = end - out.len();
-            let Some(stream) = self.send.get_mut(&id) else {
-                self.end_turn(priority, false);
-                continue;
-            };
+            let Some(stream) = self.send.get_mut(&id) else { break };
             // No more than it takes: an application's write of nearly a packet should stay one.
             let header = Frame::stream_header_len(id, stream.next_offset(), room as u64);
             let room = (room - header) as u64;
-            let Some(part) = stream.next(room, credit) else {
-                stream.queued = false;
-                self.end_turn(priority, false);
-                self.take_turn(id);
-                continue;
-            };
+            let Some(part) = stream.next(room, credit) else { break };
             self.flow.on_sent(part.fresh);
+            self.last_turn = id;
+            if !core::mem::replace(&mut stream.flies, true) {
+                self.flying.push(id);
+            }
             again |= part.fresh < part.range.end - part.range.start;
             let (a, b) = stream.slices(&part.range);
             Frame::put_stream_header(id, part.range.start, part.fin, a.len() + b.len(), out);
@@ -204,6 +211,7 @@ impl Streams {
             if !back {
                 self.take_turn(id);
             }
+            self.settle_line();
             carried.extend([Carried::Part { id, range: part.range, fin: part.fin }]);
         }
         again
@@ -249,6 +257,7 @@ impl Streams {
                 } else if stream.take_writable() {
                     self.events.insert(StreamEvent::Writable(StreamId(id)));
                 }
+                self.settle_line();
             }
             Carried::Reset(id) => {
                 if let Some(stream) = self.send.remove(&id) {
@@ -256,6 +265,7 @@ impl Streams {
                     self.note_stopped(id, &stream);
                     self.events.insert(StreamEvent::GivenUp(StreamId(id)));
                     self.note_closed(id);
+                    self.settle_line();
                 }
             }
             Carried::Stop(_)
@@ -282,14 +292,18 @@ impl Streams {
         }
     }
 
-    /// Send buffers follow the congestion window.
+    /// Send buffers follow the congestion window: those of streams with bytes under way, for of others, which may
+    /// be thousands, none is too small.
     pub(crate) fn tune_sending(&mut self, window: u64, now: Instant) {
-        for (id, stream) in &mut self.send {
-            stream.tune(window, now);
+        let Streams { flying, send, events, .. } = self;
+        flying.retain(|id| {
+            let Some(stream) = send.get_mut(id) else { return false };
+            stream.flies = stream.tune(window, now);
             if stream.take_writable() {
-                self.events.insert(StreamEvent::Writable(StreamId(*id)));
+                events.insert(StreamEvent::Writable(StreamId(*id)));
             }
-        }
+            stream.flies
+        });
     }
 }
 
@@ -305,6 +319,7 @@ mod tests {
 
     use super::*;
     use crate::config::Config;
+    use crate::streams::SendStream;
     use crate::wire::Parameters;
 
     /// Limits of a peer, some of them in the way of what is written.
@@ -357,13 +372,65 @@ mod tests {
                     }
                     _ => {}
                 }
-                let waits = streams.send.values().any(|stream| stream.unsent() > 0);
-                let expected = waits && !streams.has_data();
+                let (credit, waits) = (streams.flow.credit(), |s: &SendStream| s.unsent() > 0);
+                let may_leave =
+                    |(id, s): (&u64, &SendStream)| streams.may_speak(*id) && s.has_data(credit);
+                assert_eq!(streams.has_data(), streams.send.iter().any(may_leave), "seed {seed}");
+                let expected = streams.send.values().any(waits) && !streams.has_data();
                 assert_eq!(streams.is_blocked(), expected, "seed {seed}");
                 *(if expected { &mut blocked } else { &mut free }) += 1;
                 out.clear();
             }
         }
         assert!(blocked > 1_000 && free > 1_000, "{blocked} and {free}");
+    }
+
+    /// A client with `count` streams, each of which has written `bytes`, that sends what the peer allows.
+    fn speaking(count: u64, bytes: usize, max_data: u64) -> (Streams, Vec<Carried>) {
+        let mut streams = Streams::new(Side::Client, &Config::default(), Instant::ZERO);
+        let max_stream_data_uni = 1 << 20;
+        let limits = Parameters {
+            max_streams_uni: count,
+            max_data,
+            max_stream_data_uni,
+            ..Parameters::default()
+        };
+        streams.on_parameters(&limits);
+        for _ in 0..count {
+            let id = streams.open(Dir::Uni, Instant::ZERO).unwrap();
+            assert_eq!(streams.write(id, &vec![7; bytes]), Ok(bytes));
+        }
+        let mut flying = Vec::new();
+        while streams.has_data() {
+            streams.put_data(1_200, &mut Vec::new(), &mut flying);
+        }
+        (streams, flying)
+    }
+
+    #[test]
+    fn streams_take_turns_also_where_the_limit_of_the_connection_lets_few_speak_at_a_time() {
+        const PACKETS: u64 = 10;
+        let (mut streams, mut flying) = speaking(40, 20_000, PACKETS * 1_150);
+        for round in 2..30 {
+            streams.on_max_data(round * PACKETS * 1_150);
+            while streams.has_data() {
+                streams.put_data(1_200, &mut Vec::new(), &mut flying);
+            }
+        }
+        let said = streams.send.values().map(|stream| 20_000 - stream.unsent());
+        let (least, most) = (said.clone().min().unwrap(), said.max().unwrap());
+        assert!(2 * least > most, "{least} and {most} bytes");
+    }
+
+    #[test]
+    fn an_acknowledgment_asks_only_streams_with_bytes_under_way_whether_buffers_suffice() {
+        let (mut streams, flying) = speaking(1_000, 100, 1 << 20);
+        assert_eq!(streams.flying.len(), 1_000);
+        flying.into_iter().for_each(|carried| streams.on_acked(carried));
+        streams.tune_sending(1 << 20, Instant::ZERO);
+        assert!(streams.flying.is_empty());
+        assert_eq!(streams.write(StreamId(2), b"more"), Ok(4));
+        streams.put_data(1_200, &mut Vec::new(), &mut Vec::new());
+        assert_eq!(streams.flying, [2]);
     }
 }

@@ -54,6 +54,8 @@ pub(crate) struct SendStream {
     pub(crate) priority: i32,
     /// It waits in a queue for its turn.
     pub(crate) queued: bool,
+    /// It is among those with bytes under way.
+    pub(crate) flies: bool,
 }
 
 /// A part of a stream that leaves.
@@ -79,6 +81,7 @@ impl SendStream {
             is_let_go: false,
             priority: 0,
             queued: false,
+            flies: false,
         }
     }
 
@@ -297,10 +300,11 @@ impl SendStream {
         self.buffer.take_writable()
     }
 
-    /// See [`SendBuffer::tune`].
-    pub(crate) fn tune(&mut self, window: u64, now: Instant) {
+    /// See [`SendBuffer::tune`]; false: nothing of it was under way.
+    pub(crate) fn tune(&mut self, window: u64, now: Instant) -> bool {
         let outstanding = self.held() - self.unsent();
         self.buffer.tune(window, outstanding, now);
+        outstanding > 0
     }
 }
 

@@ -108,6 +108,8 @@ pub(crate) struct Acks {
     /// When a TACK last had a PING.
     pinged: Option<Instant>,
     rtt_min: Duration,
+    /// The packet that told the frequency in force.
+    frequency_of: Option<u64>,
     sent: u64,
 }
 
@@ -128,6 +130,7 @@ impl Acks {
             longest: u64::from(BASE),
             pinged: None,
             rtt_min: Duration::ZERO,
+            frequency_of: None,
             sent: 0,
         }
     }
@@ -399,8 +402,12 @@ impl Acks {
         self.arrived.remove_below(self.floor);
     }
 
-    /// TACK_FREQUENCY came.
-    pub(crate) fn on_frequency(&mut self, frequency: &Frequency, now: Instant) {
+    /// TACK_FREQUENCY came in packet `number`; of two the one with the greater number holds.
+    pub(crate) fn on_frequency(&mut self, frequency: &Frequency, number: u64, now: Instant) {
+        if self.frequency_of.is_some_and(|newest| number < newest) {
+            return;
+        }
+        self.frequency_of = Some(number);
         self.rtt_min = frequency.rtt_min;
         if let Policy::Tack(receiver) = &mut self.policy {
             receiver.on_frequency(frequency, now);

@@ -279,7 +279,7 @@ impl Connection {
         // Of what the server has answered something is missing.
         let is_asking = space == SpaceId::Initial && self.has_flight_in_flight();
         let is_newest = open.number >= self.spaces[space as usize].acks.expected();
-        let origin = Origin { from, bytes: len, dcid: open.dcid };
+        let origin = Origin { from, number: open.number, bytes: len, dcid: open.dcid };
         let read = self.read_frames(kind, open.frames, &origin, now)?;
         if self.is_ending() {
             return Ok(());

@@ -24,6 +24,8 @@ use crate::wire::{Ack, ConnectionId, Frame, Loss, Reader, Report};
 pub(super) struct Origin {
     pub(super) from: SocketAddr,
     /// Of the packet.
+    pub(super) number: u64,
+    /// See `number`.
     pub(super) bytes: usize,
     pub(super) dcid: ConnectionId,
 }
@@ -97,7 +99,7 @@ impl Connection {
                 Frame::Stamp(stamp) => read.stamp = Some(stamp),
                 Frame::ImmediateAck => read.immediate = true,
                 Frame::Frequency(frequency) => {
-                    self.data_acks().on_frequency(&frequency, now);
+                    self.data_acks().on_frequency(&frequency, origin.number, now);
                 }
                 Frame::AckFrequency(frame) => {
                     if self.ours.min_ack_delay.is_some_and(|min| frame.request.max_ack_delay < min)

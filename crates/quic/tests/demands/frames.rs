@@ -1,11 +1,13 @@
 //! Frames: which may come where, and what they may say.
 
+use std::time::Duration;
+
 use tack_quic::streams::Dir;
-use tack_quic::wire::{Ack, Close, Frame, Loss};
+use tack_quic::wire::{Ack, Close, Frame, Loss, Parameters, Reader, TACK_VERSION};
 use tack_quic::{Config, code};
 
 use super::met::Met;
-use super::puppet::{DATA, HANDSHAKE, INITIAL};
+use super::puppet::{DATA, HANDSHAKE, INITIAL, emitted, id, usual};
 
 /// Frames that only 1-RTT packets may have [RFC 9000 §12.4].
 fn of_data() -> Vec<Frame<'static>> {
@@ -157,4 +159,46 @@ fn handshake_bytes_of_a_level_that_is_over_are_a_breach_but_their_repetition_is_
     let over = met.puppet.said(INITIAL);
     met.say(INITIAL, &[Frame::Crypto { offset: over, data: &[7; 100] }]);
     assert_eq!(met.breach(), Some(code::PROTOCOL_VIOLATION));
+}
+
+/// `Interval` of the last TACK_REPORT that the puppet heard.
+fn interval_in_force(met: &Met) -> Option<Duration> {
+    met.puppet.payloads.iter().rev().find_map(|(_, frames)| {
+        let mut reader = Reader::new(frames);
+        while let Ok(frame) = Frame::parse(&mut reader) {
+            if let Frame::Report(report) = frame {
+                return Some(report.interval);
+            }
+        }
+        None
+    })
+}
+
+#[test]
+fn of_two_frequencies_of_tack_the_one_in_the_newer_packet_holds_whichever_came_last() {
+    let tack = Some(TACK_VERSION);
+    let parameters = Parameters { initial_scid: Some(id(2)), tack, ..usual() };
+    let mut met = Met::server_with(Config::default(), emitted(&parameters));
+    met.exchange();
+    let ask = |millis| {
+        let mut frames = Vec::new();
+        let interval = Duration::from_millis(millis);
+        let frequency = tack::Frequency {
+            interval,
+            regime: tack::Regime::Steady,
+            rtt_min: interval,
+            rho_prime: 0.0,
+            bdp: 100_000,
+            segments_per_ack: 1,
+        };
+        Frame::Frequency(frequency).emit(&mut frames);
+        frames
+    };
+    let number = met.puppet.next(DATA);
+    for (number, millis) in [(number + 3, 30), (number + 1, 10), (number + 2, 20)] {
+        let packet = met.puppet.numbered(met.puppet.dcid, DATA, number, &ask(millis), &[]);
+        met.deliver(packet);
+    }
+    met.wait(Duration::from_millis(500));
+    assert_eq!(interval_in_force(&met), Some(Duration::from_millis(30)));
 }

@@ -202,6 +202,8 @@ pub struct Connection {
     number: u64,
     datagrams_in: Datagrams,
     datagrams_out: Datagrams,
+    /// Stream data waited while a packet left with datagrams alone: the next one is for it.
+    streams_waited: bool,
     events: VecDeque<Event>,
     counters: Counters,
     /// What whoever looks on was not told yet.

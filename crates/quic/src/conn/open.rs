@@ -211,6 +211,7 @@ impl Connection {
             number,
             datagrams_in: Datagrams::default(),
             datagrams_out: Datagrams::default(),
+            streams_waited: false,
             events: VecDeque::new(),
             counters: Counters::default(),
             seen: SeenLog::default(),

@@ -104,3 +104,27 @@ fn a_datagram_that_is_longer_than_the_one_before_it_leaves_in_a_burst_of_its_own
         assert!(pair.server().recv_datagram().as_ref() == Some(datagram));
     }
 }
+
+#[test]
+fn of_a_path_that_takes_fewer_datagrams_than_are_sent_streams_have_their_part() {
+    let config = Config { congestion: tack_cc::Algorithm::NewReno, ..Config::default() };
+    let mut pair = Pair::new(listen());
+    let id = pair.connect(config);
+    pair.run(Duration::from_secs(1));
+    pair.one_lost_in = Some(20);
+    let now = pair.now;
+    let stream = pair.client(id).open(Dir::Uni, now).unwrap();
+    let (mut of_stream, mut of_datagrams, mut buffer) = (0, 0, vec![0; 100_000]);
+    for _ in 0..200 {
+        pair.client(id).write(stream, &[1; 50_000]).unwrap();
+        let datagram = vec![2; pair.client(id).max_datagram()];
+        (0..500).for_each(|_| pair.client(id).send_datagram(&datagram).unwrap());
+        pair.run(Duration::from_millis(10));
+        while let Some(datagram) = pair.server().recv_datagram() {
+            of_datagrams += datagram.len();
+        }
+        of_stream += pair.server().read(stream, &mut buffer).ok().flatten().unwrap_or(0);
+    }
+    assert!(of_datagrams > 200_000, "{of_datagrams} bytes");
+    assert!(2 * of_stream > of_datagrams, "{of_stream} bytes beside {of_datagrams}");
+}

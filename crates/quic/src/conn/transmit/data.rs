@@ -208,12 +208,16 @@ impl Connection {
         let before = payload.frames.len();
         let left = room.saturating_sub(payload.len());
         self.streams.put_control(left, &mut payload.frames, &mut payload.carried);
-        self.put_datagrams(room, whole, payload);
+        if !(core::mem::take(&mut self.streams_waited) && self.streams.has_data()) {
+            self.put_datagrams(room, whole, payload);
+        }
         let left = room.saturating_sub(payload.len());
         let before_data = payload.frames.len();
         let again = self.streams.put_data(left, &mut payload.frames, &mut payload.carried);
         self.counters.data_packets_resent += u64::from(again);
-        payload.is_data |= payload.frames.len() > before_data;
+        let has_stream_data = payload.frames.len() > before_data;
+        self.streams_waited = payload.is_data && !has_stream_data && self.streams.has_data();
+        payload.is_data |= has_stream_data;
         self.has_sent_data |= payload.is_data;
         self.counters.data_packets_sent += u64::from(payload.is_data);
         payload.eliciting |= payload.frames.len() > before;

@@ -15,7 +15,8 @@ pub struct Config {
     pub initial_window: u64,
     /// Most that autotuning may make of it, bytes; if that is less than `initial_window`, nothing.
     pub max_window: u64,
-    /// Bytes of all streams that the peer may send at first, and the most of it.
+    /// Bytes of all streams that the peer may send at first, and the most of it; as many as fill a packet if fewer are
+    /// to begin with.
     pub initial_connection_window: u64,
     /// See `initial_connection_window`.
     pub max_connection_window: u64,
@@ -25,7 +26,7 @@ pub struct Config {
     pub max_streams_bidi: u64,
     /// See `max_streams_bidi`.
     pub max_streams_uni: u64,
-    /// The connection ends after so long a silence; `None`: never on our account. While bytes wait that the peer's
+    /// The connection ends after so long a silence, or three probe timeouts if those are longer; `None`: never on our account. While bytes wait that the peer's
     /// limits hold back it is asked for a sign of life after half of it: who does not read is not gone.
     pub idle_timeout: Option<Duration>,
     /// A peer from which nothing came for so long is asked for a sign of life, which keeps the
@@ -56,6 +57,8 @@ pub struct Config {
 
 /// No window is larger, bytes: what was read and a window beyond it is a number that can be told.
 const MOST_WINDOW: u64 = 1 << 61;
+/// No connection's window that may grow is smaller, bytes.
+const LEAST_WINDOW: u64 = 1_200;
 /// Streams of a direction, in all [RFC 9000 §4.6].
 pub(crate) const MOST_STREAMS: u64 = 1 << 60;
 
@@ -73,6 +76,9 @@ impl Config {
         // What the peer is told at first has to be taken.
         self.max_window = self.max_window.max(self.initial_window);
         self.max_connection_window = self.max_connection_window.max(self.initial_connection_window);
+        // It follows what arrives, which has to begin.
+        let least = LEAST_WINDOW.min(self.max_connection_window);
+        self.initial_connection_window = self.initial_connection_window.max(least);
         self.max_streams_bidi = self.max_streams_bidi.min(MOST_STREAMS);
         self.max_streams_uni = self.max_streams_uni.min(MOST_STREAMS);
         self

@@ -250,7 +250,8 @@ struct Begin {
 fn parameters(config: &Config) -> Parameters {
     let ms = |d: core::time::Duration| u64::try_from(d.as_millis()).unwrap_or(u64::MAX >> 2);
     Parameters {
-        max_idle_timeout_ms: config.idle_timeout.map_or(0, ms),
+        // 0 would say that silence ends nothing.
+        max_idle_timeout_ms: config.idle_timeout.map_or(0, |timeout| ms(timeout).max(1)),
         max_data: config.initial_connection_window,
         max_stream_data_bidi_local: config.initial_window,
         max_stream_data_bidi_remote: config.initial_window,

@@ -1,5 +1,7 @@
 //! What an application asks of a connection, at the edge of what can be said.
 
+use std::time::Duration;
+
 use tack_quic::streams::{Dir, StreamEvent, StreamId};
 use tack_quic::wire::{Frame, MAX_VARINT, Reader, Sender};
 use tack_quic::{Config, Event, UseError};
@@ -143,4 +145,15 @@ fn that_the_peer_knows_of_a_reset_is_told() {
     acknowledge(&mut met);
     let mut events = std::iter::from_fn(|| met.ours.poll_event());
     assert!(events.any(|event| event == Event::Stream(StreamEvent::GivenUp(id))));
+}
+
+#[test]
+fn that_no_silence_is_borne_is_told_for_zero_would_be_any() {
+    let told = |idle_timeout| {
+        let met = Met::server(Config { idle_timeout, ..Config::default() });
+        met.puppet.peer_parameters(Sender::Server).max_idle_timeout_ms
+    };
+    assert_eq!(told(Some(Duration::ZERO)), 1);
+    assert_eq!(told(Some(Duration::from_micros(10))), 1);
+    assert_eq!(told(None), 0);
 }

@@ -85,3 +85,11 @@ fn where_the_peer_has_gone_silence_ends_what_waits_for_it() {
     pair.run(Duration::from_secs(60));
     assert_eq!(pair.client(id).closed(), Some(&ConnectionError::TimedOut));
 }
+
+#[test]
+fn a_connection_s_window_that_begins_with_nothing_and_may_grow_does() {
+    let mut pair = Pair::new(listen(|config| config.initial_connection_window = 0));
+    let id = pair.connect(Config::default());
+    pair.run(Duration::from_secs(1));
+    pair.transfer(id, 300_000);
+}

@@ -18,6 +18,7 @@ use super::proxy::{Handshake, Output, Speech};
 use super::stream::{self, Stream, StreamError};
 use super::target::Target;
 use super::udp;
+use crate::relay::Broken;
 use crate::stop::Stop;
 use crate::terminal::say;
 
@@ -132,15 +133,18 @@ impl Streams {
             return self.at_once(program, target, early).await;
         }
         let mut stream = Stream::new(self.link.clone(), target)?;
-        let opened = self.stop.or(stream.open()).await.ok_or(StreamError::Stopped)?;
-        let bound = match opened {
-            Ok(bound) => bound,
-            Err(refusal) => {
+        let bound = match self.stop.or(stream.open()).await {
+            None => return Err(stream.break_off(StreamError::Stopped, &self.stop).await),
+            Some(Ok(bound)) => bound,
+            Some(Err(refusal)) => {
                 turn_away(&mut program, &speech.refused(&refusal)).await?;
                 return Err(refusal.into());
             }
         };
-        program.write_all(&speech.opened(bound)).await?;
+        if let Err(gone) = program.write_all(&speech.opened(bound)).await {
+            let gone = StreamError::Broken(Broken::Program(gone));
+            return Err(stream.break_off(gone, &self.stop).await);
+        }
         stream.run(program, &early, &self.stop).await?;
         Ok(())
     }

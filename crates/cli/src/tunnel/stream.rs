@@ -152,15 +152,20 @@ impl Stream {
             }
             Some(Err(error)) => {
                 program.abort();
-                let _ = stop.or_soon(LAST_WORD, self.end(&error)).await;
-                Err(error)
+                Err(self.break_off(error, stop).await)
             }
             None => {
                 program.abort();
-                let _ = stop.or_soon(LAST_WORD, self.carrier.part()).await;
-                Err(StreamError::Stopped)
+                Err(self.break_off(StreamError::Stopped, stop).await)
             }
         }
+    }
+
+    /// Ends it for this reason, which comes back. Were it only dropped, the server would wait for another
+    /// connection, and keep the target's.
+    pub async fn break_off(mut self, error: StreamError, stop: &Stop) -> StreamError {
+        let _ = stop.or_soon(LAST_WORD, self.end(&error)).await;
+        error
     }
 
     async fn carry(&mut self, program: &mut impl Connection) -> Result<(), StreamError> {
@@ -217,7 +222,7 @@ impl Stream {
     /// The other end is told that it is over, if it does not know.
     async fn end(&mut self, error: &StreamError) {
         match error {
-            StreamError::Broken(Broken::Reset) => self.carrier.part().await,
+            StreamError::Broken(Broken::Reset) | StreamError::Stopped => self.carrier.part().await,
             StreamError::Broken(Broken::Program(_)) => self.insist().await,
             _ => self.carrier.give_up(),
         }

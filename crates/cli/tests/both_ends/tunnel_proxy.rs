@@ -1,14 +1,16 @@
 //! What programs may say to the tunnel's proxy, in order or not.
 
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use rand::{Rng, RngExt};
 use rand_pcg::Pcg64;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::time::timeout;
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::time::{sleep, timeout};
 
+use crate::network::TRANSPORTS;
 use crate::support::{rng, run};
 use crate::tunnel::{Tunnel, tunnel};
 
@@ -121,6 +123,35 @@ fn a_program_that_still_speaks_when_it_is_turned_away_hears_why() {
         for (bytes, status) in [(post, "501"), (forbidden, "403"), (endless, "400")] {
             let heard = String::from_utf8(says(tunnel.locals[0], bytes, 100_000).await).unwrap();
             assert!(heard.starts_with(&format!("HTTP/1.1 {status}")), "{status}: {heard}");
+        }
+    });
+}
+
+#[test]
+fn a_program_that_is_gone_before_the_proxy_answers_holds_no_connection_to_its_target() {
+    run(async {
+        for over in TRANSPORTS {
+            // One connection fills the queue: the next is there when it was asked for twice, a second later.
+            let full = TcpSocket::new_v4().unwrap();
+            full.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+            let listener = full.listen(0).unwrap();
+            let at = listener.local_addr().unwrap();
+            let _filler = TcpStream::connect(at).await.unwrap();
+            let options = format!("-D 0{over}");
+            let tunnel = move || tunnel("any", &options);
+            let tunnel = tokio::task::spawn_blocking(tunnel).await.unwrap();
+            let mut program = TcpStream::connect(tunnel.locals[0]).await.unwrap();
+            let asked =
+                [&b"\x05\x01\x00\x05\x01\x00\x01\x7f\x00\x00\x01"[..], &at.port().to_be_bytes()];
+            program.write_all(&asked.concat()).await.unwrap();
+            sleep(Duration::from_millis(300)).await;
+            program.set_zero_linger().unwrap();
+            drop(program);
+            let _first = timeout(LIMIT, listener.accept()).await.unwrap().unwrap();
+            let (mut target, _) = timeout(LIMIT, listener.accept()).await.unwrap().unwrap();
+            let heard = timeout(LIMIT, target.read(&mut [0])).await;
+            let heard = heard.unwrap_or_else(|_| panic!("{over}: it is kept")).unwrap_err();
+            assert_eq!(heard.kind(), ErrorKind::ConnectionReset, "{over}");
         }
     });
 }

@@ -3,7 +3,7 @@
 //! The first byte tells which: 5, or a letter. Of SOCKS, CONNECT and UDP ASSOCIATE are spoken, and
 //! no authentication; who may use the proxy is who can reach its address.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use super::protocol::{Cause, Refusal, Wish};
 use super::target::{Host, Target, TargetError};
@@ -155,12 +155,20 @@ impl Handshake {
         if method != "CONNECT" {
             return Err(ProxyError::Method(shown(method)));
         }
-        // No port is no authority of CONNECT: port 0 says so.
-        let host = HostPort::parse(authority, 0).ok().filter(|host| host.port != 0);
-        let host = host.ok_or_else(|| ProxyError::Authority(shown(authority)))?;
-        let name = Host::parse(&host.name).map_err(|_| ProxyError::Authority(shown(authority)))?;
-        Ok(Output::Wants(Wish::Connect(Target::new(name, host.port)), Speech::Http, rest))
+        let target = target_of(authority);
+        let target = target.ok_or_else(|| ProxyError::Authority(shown(authority)))?;
+        Ok(Output::Wants(Wish::Connect(target), Speech::Http, rest))
     }
+}
+
+/// What CONNECT leads to; `None` also without a port.
+fn target_of(authority: &str) -> Option<Target> {
+    // wget writes addresses of IPv6 without brackets: since a port always follows, it is the last number.
+    let bare = authority.rsplit_once(':').filter(|(ip, _)| ip.parse::<Ipv6Addr>().is_ok());
+    let bracketed = bare.map(|(ip, port)| format!("[{ip}]:{port}"));
+    let host = HostPort::parse(bracketed.as_deref().unwrap_or(authority), 0).ok()?;
+    // No port is no authority of CONNECT: port 0 says so.
+    (host.port != 0).then_some(Target::new(Host::parse(&host.name).ok()?, host.port))
 }
 
 /// Bytes of a program as text for an error: short, and nothing that a terminal would obey.

@@ -48,6 +48,15 @@ fn a_request_means_the_same_however_it_is_cut() {
 }
 
 #[test]
+fn an_address_of_ipv6_without_brackets_is_what_stands_before_the_last_colon() {
+    for authority in ["fd00::3:443", "[fd00::3]:443", "fd00:0:0:0:0:0:0:3:443"] {
+        let asked = format!("CONNECT {authority} HTTP/1.1\r\n\r\n");
+        let (_, wants) = speak(asked.as_bytes(), 7).unwrap();
+        assert_eq!(wants.unwrap().0, connect("fd00::3", 443), "{authority}");
+    }
+}
+
+#[test]
 fn a_field_of_http_may_have_bytes_that_are_no_text() {
     let (_, wants) =
         speak(b"CONNECT example.org:443 HTTP/1.1\r\nUser-Agent: \xe9\r\n\r\n", 7).unwrap();
@@ -76,7 +85,9 @@ fn who_cannot_be_served_is_told_why_in_its_own_protocol() {
         assert!(told.starts_with(&format!("HTTP/1.1 {status}")), "{told}");
     };
     starts(b"GET http://example.org/ HTTP/1.1\r\n\r\n", "501");
-    for authority in ["example.org", "example.org:0", ":80", "a b:80", "a\\b:80", "[::1]"] {
+    for authority in
+        ["example.org", "example.org:0", ":80", "a b:80", "a\\b:80", "[::1]", "::80", "::1:0"]
+    {
         starts(format!("CONNECT {authority} HTTP/1.1\r\n\r\n").as_bytes(), "400");
     }
     starts(b"CONNECT a:80\r\n\r\n", "400");

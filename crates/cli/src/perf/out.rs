@@ -4,6 +4,9 @@ use std::cell::RefCell;
 use std::io::{self, ErrorKind, Write};
 use std::rc::Rc;
 
+use jiff::Zoned;
+use jiff::fmt::strtime::{BrokenDownTime, Config, PosixCustom};
+
 /// Most bytes that are kept of what was said, for a client that wants to see it.
 const MAX_HEARD: usize = 256 << 10;
 
@@ -83,9 +86,18 @@ impl Sink {
 
 fn now(format: &str) -> String {
     #[allow(clippy::disallowed_methods, reason = "lines are dated; nothing is decided by it")]
-    let now = jiff::Zoned::now();
+    let now = Zoned::now();
     // The format was tried before the test began.
-    jiff::fmt::strtime::format(format, &now).unwrap_or_default()
+    dated(format, &now).unwrap_or_default()
+}
+
+/// This moment in this format of strftime(3), in which `%c` and its like are those of the locale `C`.
+///
+/// # Errors
+/// There is no such format.
+pub fn dated(format: &str, moment: &Zoned) -> Result<String, jiff::Error> {
+    let config = Config::new().custom(PosixCustom::new());
+    BrokenDownTime::from(moment).to_string_with_config(&config, format)
 }
 
 #[cfg(test)]
@@ -119,6 +131,16 @@ mod tests {
         assert_eq!(rest, "run 7:  hello\n{}\n");
         assert_eq!(out.take_heard(), "hello\n");
         assert_eq!(out.take_heard(), "");
+    }
+
+    #[test]
+    fn dates_and_times_are_as_strftime_has_them() {
+        let moment = "2026-11-03T04:05:06[UTC]".parse().unwrap();
+        for (format, written) in
+            [("%c ", "Tue Nov  3 04:05:06 2026 "), ("%x %X", "11/03/26 04:05:06"), ("[%H]", "[04]")]
+        {
+            assert_eq!(dated(format, &moment).unwrap(), written);
+        }
     }
 
     struct Failing(ErrorKind);

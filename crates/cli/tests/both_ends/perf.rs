@@ -156,6 +156,8 @@ fn the_document_has_iperf3s_keys_and_a_tack_object() {
                 &start["test_start"],
                 &["protocol", "num_streams", "blksize", "omit", "duration", "bytes", "reverse"],
             );
+            let whole = ["omit", "duration"].map(|key| &start["test_start"][key]);
+            assert!(whole.iter().all(|seconds| seconds.is_u64()), "{whole:?}");
             assert_has(
                 &start["connected"][0],
                 &["socket", "local_host", "local_port", "remote_host", "remote_port"],

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use crate::perf::out::dated;
 use crate::units::RateUnit;
 
 /// Options of what is shown.
@@ -49,7 +50,7 @@ pub struct OutputArgs {
 
 /// Whether a moment can be written so.
 fn parse_timestamps(format: &str) -> Result<String, String> {
-    match jiff::fmt::strtime::format(format, &jiff::Zoned::default()) {
+    match dated(format, &jiff::Zoned::default()) {
         Ok(_) => Ok(format.to_owned()),
         Err(error) => Err(error.to_string()),
     }

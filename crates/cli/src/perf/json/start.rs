@@ -33,8 +33,8 @@ pub fn start(start: &Start, context: &Context) -> Value {
             "protocol": if start.lanes.iter().any(|lane| lane.tack) { "TACK" } else { "TCP" },
             "num_streams": params.streams,
             "blksize": params.block_bytes,
-            "omit": params.omit_seconds,
-            "duration": params.duration().map_or(0.0, |d| d.as_secs_f64()),
+            "omit": seconds(params.omit_seconds),
+            "duration": seconds(params.duration().map_or(0.0, |d| d.as_secs_f64())),
             "bytes": params.bytes().unwrap_or(0),
             "blocks": context.blocks,
             "reverse": u8::from(params.direction == Direction::Reverse),
@@ -42,7 +42,7 @@ pub fn start(start: &Start, context: &Context) -> Value {
             "tos": params.dscp << 2,
             "target_bitrate": target,
             "fqrate": 0,
-            "interval": context.interval,
+            "interval": seconds(context.interval),
         },
     });
     if let Some((host, port)) = &context.connecting_to {
@@ -55,6 +55,14 @@ pub fn start(start: &Start, context: &Context) -> Value {
         value["tcp_mss"] = mss.into();
     }
     value
+}
+
+/// Whole ones without a fraction, as iperf3 has them: what reads its numbers into integers refuses `10.0`.
+fn seconds(seconds: f64) -> Value {
+    match seconds.fract() == 0.0 && (0.0..f64::from(u32::MAX)).contains(&seconds) {
+        true => (seconds as u32).into(),
+        false => seconds.into(),
+    }
 }
 
 fn connected(lane: &Lane) -> Value {

@@ -7,6 +7,9 @@
 --
 -- A conversation is recognised by its SYN, which carries TACK-Permitted. Where the capture does
 -- not have it: the usual ports (preferences), or "Decode As".
+--
+-- What left in one call with segmentation offload, a capture on the machine that sent it has as one datagram. It is
+-- cut here as the kernel would have cut it.
 
 local tack = Proto("tack", "TCP-TACK over UDP")
 
@@ -342,19 +345,29 @@ local function take_in(stream, seq, bytes)
     end
 end
 
-local function add_stream(buffer, at, seq, is_syn, pinfo, root)
-    if not pinfo.visited then
-        local key = string.format("%s %s %d %d", tostring(pinfo.src), tostring(pinfo.dst),
-            buffer(0, 2):uint(), buffer(2, 2):uint())
-        if is_syn then
-            streams[key] = { next = (seq + 1) % 0x100000000, held = {}, count = 0,
-                left = ByteArray.new() }
-        end
-        local stream = streams[key]
-        if stream and not stream.plain and buffer:len() > at then
-            take_in(stream, seq, buffer(at):bytes())
-            records[pinfo.number] = whole_records(stream)
-        end
+local function key_of(buffer, pinfo)
+    return string.format("%s %s %d %d", tostring(pinfo.src), tostring(pinfo.dst),
+        buffer(0, 2):uint(), buffer(2, 2):uint())
+end
+
+local function take_text(buffer, at, seq, is_syn, pinfo)
+    if pinfo.visited then return end
+    local key = key_of(buffer, pinfo)
+    if is_syn then
+        streams[key] = { next = (seq + 1) % 0x100000000, held = {}, count = 0,
+            left = ByteArray.new() }
+    end
+    local stream = streams[key]
+    if stream and not stream.plain and buffer:len() > at then
+        take_in(stream, seq, buffer(at):bytes())
+    end
+end
+
+-- Once for a frame: TLS tells the records of one frame apart by where they stand in it.
+local function add_records(buffer, pinfo, root)
+    local stream = streams[key_of(buffer, pinfo)]
+    if not pinfo.visited and stream and not stream.plain then
+        records[pinfo.number] = whole_records(stream)
     end
     local whole = records[pinfo.number]
     if not whole then return end
@@ -376,9 +389,9 @@ local function dissect_short(buffer, pinfo, root)
     add_flags(tree, buffer(12, 2), buffer(13, 1):uint())
     tree:add(f.tsval, buffer(14, 4))
     local length = add_text(tree, buffer, 18)
-    pinfo.cols.info = string.format("%s data PKT.SEQ=%u Seq=%u Len=%d", ports,
-        buffer(8, 4):uint(), buffer(4, 4):uint(), length)
-    add_stream(buffer, 18, buffer(4, 4):uint(), false, pinfo, root)
+    take_text(buffer, 18, buffer(4, 4):uint(), false, pinfo)
+    return string.format("%s data PKT.SEQ=%u Seq=%u Len=%d", ports, buffer(8, 4):uint(),
+        buffer(4, 4):uint(), length)
 end
 
 local function dissect_whole(buffer, pinfo, root)
@@ -411,11 +424,11 @@ local function dissect_whole(buffer, pinfo, root)
         said = said .. string.format(" Len=%d", length)
     end
     if seen.permitted then said = said .. " TACK-Permitted" end
-    pinfo.cols.info = said
     if not seen.ack_type then
         local is_syn = has(buffer(13, 1):uint(), 0x02)
-        add_stream(buffer, header, buffer(4, 4):uint(), is_syn, pinfo, root)
+        take_text(buffer, header, buffer(4, 4):uint(), is_syn, pinfo)
     end
+    return said
 end
 
 -- Whether the bytes can be a segment: 0 no, 1 a short header, 2 a whole one.
@@ -427,17 +440,59 @@ local function form_of(buffer)
     return 0
 end
 
+local function number(raw, at)
+    local a, b, c, d = raw:byte(at + 1, at + 4)
+    return d and ((a * 256 + b) * 256 + c) * 256 + d
+end
+
+-- PKT.SEQ of the segment that begins at this byte of a datagram; nil if none does, or it has none.
+local function pkt_seq_at(raw, at)
+    local words = math.floor((raw:byte(at + 13) or 0) / 16)
+    if words == 1 then return number(raw, at + 8) end
+    local option, last = at + 20, at + words * 4
+    while option < last do
+        local kind, length, high, low = raw:byte(option + 1, option + 4)
+        if kind == 253 and (length == 8 or length == 12) and low and high * 256 + low == EXID then
+            return number(raw, option + 4)
+        end
+        if kind == 0 or kind ~= 1 and (length or 0) < 2 then return nil end
+        option = option + (kind == 1 and 1 or length)
+    end
+    return nil
+end
+
+-- How long each segment of a datagram is, but the last: until the same ports, with the next number.
+local function segment_size(buffer)
+    local raw = buffer:raw()
+    local first = pkt_seq_at(raw, 0)
+    local next = first and raw:find(raw:sub(1, 4), 20, true)
+    while next do
+        if pkt_seq_at(raw, next - 1) == (first + 1) % 0x100000000 then return next - 1 end
+        next = raw:find(raw:sub(1, 4), next + 1, true)
+    end
+    return buffer:len()
+end
+
 function tack.dissector(buffer, pinfo, root)
-    local form = form_of(buffer)
-    if form == 0 then
+    if form_of(buffer) == 0 then
         return 0
     end
     pinfo.cols.protocol = "TACK"
-    if form == 1 then
-        dissect_short(buffer, pinfo, root)
-    else
-        dissect_whole(buffer, pinfo, root)
+    local size, count, info = segment_size(buffer), 0, nil
+    for at = 0, buffer:len() - 1, size do
+        local segment = buffer(at, math.min(size, buffer:len() - at)):tvb()
+        local form = form_of(segment)
+        -- What is behind is cut off in the capture.
+        if form == 0 then break end
+        local said = form == 1 and dissect_short(segment, pinfo, root)
+            or dissect_whole(segment, pinfo, root)
+        info, count = info or said, count + 1
     end
+    if count > 1 then
+        info = string.format("%s, the first of %d in one datagram", info, count)
+    end
+    pinfo.cols.info = info
+    add_records(buffer, pinfo, root)
     return buffer:len()
 end
 

@@ -89,6 +89,68 @@ fn a_captured_transfer_is_decoded_as_we_read_it_and_nothing_is_malformed_or_spur
     assert!(kinds.iter().all(|&count| count > 0), "data, TACKs, loss IACKs: {kinds:?}");
 }
 
+/// Where the payload of UDP begins in a packet of `transfer.pcap`, behind Ethernet and IPv4.
+const PAYLOAD_AT: usize = 42;
+
+/// The capture where segments of one length, numbered one after the other, are one datagram, as a machine that sends
+/// with segmentation offload captures its own; and how many were joined to others.
+fn joined(capture: &[u8]) -> (Vec<u8>, usize) {
+    let (mut out, mut rest) = (capture[..24].to_vec(), &capture[24..]);
+    let (mut packets, mut joins) = (Vec::<Vec<u8>>::new(), 0);
+    let (mut last, mut size) = (None, 0);
+    while let Some((head, behind)) = rest.split_at_checked(16) {
+        let length = u32::from_le_bytes(head[8..12].try_into().unwrap()) as usize;
+        let (packet, behind) = behind.split_at(length);
+        rest = behind;
+        let payload = &packet[PAYLOAD_AT..];
+        let segment = Segment::parse_datagram(payload, Codepoints::Experimental).unwrap();
+        let number = segment.header.options.pkt_seq.map(|n| (payload[..4].to_vec(), n));
+        let follows = |(ports, n): &(Vec<u8>, u32)| number == Some((ports.clone(), n + 1));
+        match packets.last_mut() {
+            Some(burst) if last.as_ref().is_some_and(follows) && payload.len() <= size => {
+                burst.extend(payload);
+                joins += 1;
+            }
+            _ => {
+                packets.push(packet.to_vec());
+                size = payload.len();
+            }
+        }
+        // A shorter one is the last of its datagram.
+        last = number.filter(|_| payload.len() == size);
+    }
+    for mut packet in packets {
+        for at in [16, 38] {
+            let length = u16::try_from(packet.len() - if at == 16 { 14 } else { 34 }).unwrap();
+            packet[at..at + 2].copy_from_slice(&length.to_be_bytes());
+        }
+        let length = u32::try_from(packet.len()).unwrap().to_le_bytes();
+        out.extend([[0; 4], [0; 4], length, length].concat());
+        out.extend(packet);
+    }
+    (out, joins)
+}
+
+#[test]
+fn segments_that_left_in_one_call_are_decoded_one_by_one() {
+    if !is_installed("tshark") {
+        return;
+    }
+    let dir = tempdir().unwrap();
+    let (bytes, joins) = joined(&std::fs::read(docs("transfer.pcap")).unwrap());
+    assert!(joins > 20, "{joins} joined");
+    let file = dir.path().join("joined.pcap");
+    std::fs::write(&file, bytes).unwrap();
+    is_clean(&file);
+    for field in ["tack.seq", "tack.pkt_seq", "tack.len", "tls.record.length"] {
+        let [apart, together] = [&docs("transfer.pcap"), &file].map(|file| {
+            let rows = tshark(file, field, &[field]);
+            rows.iter().flat_map(|row| row.split(',')).map(str::to_owned).collect::<Vec<_>>()
+        });
+        assert!(apart.len() > 2 && apart == together, "{field}: {apart:?}\n{together:?}");
+    }
+}
+
 #[test]
 fn damaged_packets_are_shown_and_end_nothing() {
     if !is_installed("tshark") || !is_installed("editcap") {

@@ -133,24 +133,52 @@ async fn answer(mut stream: TcpStream) -> io::Result<()> {
     while !head.ends_with(b"\r\n\r\n") && head.len() < MAX_HEAD_BYTES {
         head.push(stream.read_u8().await?);
     }
-    let (status, body) = match asks_for_metrics(&head) {
-        true => ("200 OK", render(&super::passed(), &super::readings())),
-        false => ("404 Not Found", "metrics are at /metrics\n".to_owned()),
+    let asked = asked(&head);
+    let (status, body) = match asked {
+        Asked::Metrics { .. } => ("200 OK", render(&super::passed(), &super::readings())),
+        Asked::Other { .. } => ("404 Not Found", "metrics are at /metrics\n".to_owned()),
+        Asked::Change => {
+            ("405 Method Not Allowed\r\nAllow: GET, HEAD", "metrics are to be read\n".to_owned())
+        }
     };
-    let head = format!(
+    let mut answer = format!(
         "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\n\
          Content-Length: {}\r\nConnection: close\r\n\r\n",
         body.len()
     );
-    stream.write_all(&[head.as_bytes(), body.as_bytes()].concat()).await?;
+    // To HEAD the length is told, and that is all [RFC 9110 §9.3.2].
+    if !matches!(asked, Asked::Metrics { head: true } | Asked::Other { head: true }) {
+        answer.push_str(&body);
+    }
+    stream.write_all(answer.as_bytes()).await?;
     stream.shutdown().await
 }
 
+/// What a request is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Asked {
+    Metrics {
+        head: bool,
+    },
+    Other {
+        head: bool,
+    },
+    /// Neither GET nor HEAD.
+    Change,
+}
+
 /// Whatever follows a question mark: Prometheus sends the `params` of a job.
-fn asks_for_metrics(head: &[u8]) -> bool {
-    let target = head.strip_prefix(b"GET ").unwrap_or_default();
-    let path = target.split(|byte| b" ?".contains(byte)).next().unwrap_or_default();
-    [&b"/metrics"[..], b"/"].contains(&path)
+fn asked(request: &[u8]) -> Asked {
+    let mut words = request.split(|byte| b" ?".contains(byte));
+    let head = match words.next() {
+        Some(b"GET") => false,
+        Some(b"HEAD") => true,
+        _ => return Asked::Change,
+    };
+    match words.next() {
+        Some(b"/metrics" | b"/") => Asked::Metrics { head },
+        _ => Asked::Other { head },
+    }
 }
 
 /// The text.
@@ -269,16 +297,17 @@ mod tests {
 
     #[test]
     fn who_asks_with_parameters_is_answered_as_who_asks_without() {
-        for asked in ["/metrics", "/", "/metrics?x=1&y", "/?"] {
-            assert!(
-                asks_for_metrics(format!("GET {asked} HTTP/1.1\r\n\r\n").as_bytes()),
-                "{asked}"
-            );
+        for (method, head) in [("GET", false), ("HEAD", true)] {
+            let asked = |path| asked(format!("{method} {path} HTTP/1.1\r\n\r\n").as_bytes());
+            for path in ["/metrics", "/", "/metrics?x=1&y", "/?"] {
+                assert_eq!(asked(path), Asked::Metrics { head }, "{path}");
+            }
+            for other in ["/metric", "/metrics/x", ""] {
+                assert_eq!(asked(other), Asked::Other { head }, "{other}");
+            }
         }
-        for other in
-            ["GET /metric HTTP/1.1", "GET /metrics/x HTTP/1.1", "POST /metrics HTTP/1.1", ""]
-        {
-            assert!(!asks_for_metrics(other.as_bytes()), "{other}");
+        for other in ["POST /metrics HTTP/1.1", "GETS / HTTP/1.1", ""] {
+            assert_eq!(asked(other.as_bytes()), Asked::Change, "{other}");
         }
     }
 

@@ -267,9 +267,14 @@ fn a_capture_with_its_secrets_is_decrypted_and_one_without_is_not() {
 
 /// What `GET path` is answered at `at`.
 fn ask(at: SocketAddr, path: &str) -> String {
+    answered(at, &format!("GET {path}"))
+}
+
+/// What is answered at `at` to this method and path.
+fn answered(at: SocketAddr, request: &str) -> String {
     #[expect(clippy::disallowed_methods, reason = "a collector's HTTP client is the kernel's")]
     let mut stream = std::net::TcpStream::connect(at).unwrap();
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+    write!(stream, "{request} HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     answer
@@ -300,6 +305,9 @@ fn metrics_are_served_while_a_command_runs() {
         assert!(tacks > 0.0);
         assert!(value("tack_bytes_total{direction=\"received\"}") > 100_000.0);
         assert!(ask(free, "/other").starts_with("HTTP/1.1 404 "));
+        // What looks whether it is there, as balancers and scripts do.
+        let head = answered(free, "HEAD /metrics");
+        assert!(head.starts_with("HTTP/1.1 200 OK\r\n") && head.ends_with("\r\n\r\n"), "{head}");
         // The log has what is counted; it may have gone on since.
         let events = qlog_schema::events(&std::fs::read(home.path().join("in.sqlog")).unwrap());
         let events = events.unwrap();

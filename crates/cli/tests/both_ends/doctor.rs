@@ -74,9 +74,9 @@ fn mean(values: impl Iterator<Item = f64> + Clone) -> f64 {
     values.clone().sum::<f64>() / values.count() as f64
 }
 
-/// Half of what they lie apart.
+/// What they lie apart.
 fn spread(values: impl Iterator<Item = f64> + Clone) -> f64 {
-    (values.clone().fold(f64::MIN, f64::max) - values.fold(f64::MAX, f64::min)) / 2.0
+    values.clone().fold(f64::MIN, f64::max) - values.fold(f64::MAX, f64::min)
 }
 
 /// The verdict follows from the numbers that stand below it.

@@ -2,14 +2,15 @@
 //! on, an edited file runs only what it changed, and parts from several machines make one whole.
 //!
 //! Lines are appended and each at once: whatever ends the process, the file holds whole lines and
-//! at most one torn one, which is cut off on the next start. One process writes to a file at a time: the
+//! at most one torn one, which is cut off on the next start. One store writes to a file at a time: the
 //! lines of two would lie across each other.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
-use std::fs::{File, OpenOptions};
+use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -38,7 +39,7 @@ impl Kept for Record {
 #[derive(Debug)]
 pub struct Store<T: Kept> {
     /// `None`: nothing is kept.
-    file: Option<(PathBuf, File)>,
+    file: Option<(PathBuf, File, Claim)>,
     kept: BTreeMap<T::Run, T>,
 }
 
@@ -76,10 +77,14 @@ impl<T: Kept> Store<T> {
     /// The file is out of reach, another's or holds something else; it stays as it is then.
     pub fn open(path: &Path, resume: bool) -> Result<Store<T>, StoreError> {
         let io = |e| StoreError::Io(path.to_owned(), e);
+        // Before it is opened: closing it again would give the other store's lock away.
+        if std::fs::metadata(path).is_ok_and(|about| is_claimed(&about)) {
+            return Err(StoreError::Taken(path.to_owned()));
+        }
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false);
         let mut file = options.open(path).map_err(io)?;
-        take(&file).map_err(|Taken| StoreError::Taken(path.to_owned()))?;
+        let claim = take(&file).map_err(|Taken| StoreError::Taken(path.to_owned()))?;
         if !resume {
             file.set_len(0).map_err(io)?;
         }
@@ -95,7 +100,7 @@ impl<T: Kept> Store<T> {
         if whole > 0 && bytes[whole - 1] != b'\n' {
             file.write_all(b"\n").map_err(io)?;
         }
-        Ok(Store { file: Some((path.to_owned(), file)), kept: by_run(kept) })
+        Ok(Store { file: Some((path.to_owned(), file, claim)), kept: by_run(kept) })
     }
 
     /// One in memory.
@@ -118,8 +123,11 @@ impl<T: Kept> Store<T> {
     /// # Errors
     /// Those of the file.
     pub fn append(&mut self, result: T) -> io::Result<()> {
-        if let Some((_, file)) = &mut self.file {
-            file.write_all(&line(&result)?)?;
+        if let Some((path, file, _)) = &mut self.file {
+            let named = |e| named(path, e);
+            // Whoever read the file in this process gave its lock away with that.
+            lock(file).map_err(|Taken| io::Error::other(StoreError::Taken(path.clone())))?;
+            file.write_all(&line(&result)?).map_err(named)?;
         }
         self.kept.insert(result.run(), result);
         Ok(())
@@ -132,22 +140,23 @@ impl<T: Kept> Store<T> {
     /// # Errors
     /// Those of the file, which stays as it was then.
     pub fn arrange(&mut self, runs: &[T::Run]) -> io::Result<()> {
-        let Some((path, file)) = &mut self.file else { return Ok(()) };
+        let Some((path, file, claim)) = &mut self.file else { return Ok(()) };
         let own: BTreeSet<&T::Run> = runs.iter().collect();
         let others = self.kept.iter().filter(|(run, _)| !own.contains(run)).map(|(_, t)| t);
         let mut name = path.as_os_str().to_owned();
         name.push(".new");
         let new = PathBuf::from(name);
-        let out = File::create(&new)?;
-        take(&out).map_err(|Taken| io::Error::from(io::ErrorKind::ResourceBusy))?;
+        let named = |e| named(&new, e);
+        let out = File::create(&new).map_err(named)?;
+        let own = take(&out).map_err(|Taken| io::Error::other(StoreError::Taken(new.clone())))?;
         let mut out = io::BufWriter::new(out);
         for result in others.chain(runs.iter().filter_map(|run| self.kept.get(run))) {
-            out.write_all(&line(result)?)?;
+            out.write_all(&line(result)?).map_err(named)?;
         }
-        let out = out.into_inner().map_err(io::IntoInnerError::into_error)?;
-        out.sync_all()?;
-        std::fs::rename(&new, path)?;
-        *file = out;
+        let out = out.into_inner().map_err(|e| named(e.into_error()))?;
+        out.sync_all().map_err(named)?;
+        std::fs::rename(&new, path.as_path()).map_err(named)?;
+        (*file, *claim) = (out, own);
         Ok(())
     }
 }
@@ -155,10 +164,69 @@ impl<T: Kept> Store<T> {
 /// Another process has the file.
 struct Taken;
 
-/// Takes a file for this process, until it is closed or the process ends: what it forks has no part in it.
-/// Where files cannot be locked, as in some networks, nobody is kept out.
+/// An error of a file that says which.
+fn named(path: &Path, e: io::Error) -> io::Error {
+    io::Error::new(e.kind(), format!("{}: {e}", path.display()))
+}
+
+/// Takes a file for one store of this process, until its claim is dropped or the process ends.
+fn take(file: &File) -> Result<Claim, Taken> {
+    let claim = Claim::of(file)?;
+    lock(file)?;
+    Ok(claim)
+}
+
+/// A file's place in [`CLAIMED`]: the process, then device and number of the file.
+type Place = (u32, u64, u64);
+
+/// Files that stores of this process write to: a lock keeps out other processes alone. One that is forked
+/// has a copy of this, and no part in any of them.
+static CLAIMED: Mutex<BTreeSet<Place>> = Mutex::new(BTreeSet::new());
+
+fn claimed() -> MutexGuard<'static, BTreeSet<Place>> {
+    CLAIMED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn is_claimed(about: &Metadata) -> bool {
+    place(about).is_some_and(|place| claimed().contains(&place))
+}
+
+/// A file is one store's, until this is dropped.
+#[derive(Debug)]
+struct Claim(Option<Place>);
+
+impl Claim {
+    fn of(file: &File) -> Result<Claim, Taken> {
+        let place = file.metadata().ok().as_ref().and_then(place);
+        let Some(place) = place else { return Ok(Claim(None)) };
+        let is_new = claimed().insert(place);
+        if is_new { Ok(Claim(Some(place))) } else { Err(Taken) }
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        if let Some(place) = self.0 {
+            claimed().remove(&place);
+        }
+    }
+}
+
 #[cfg(unix)]
-fn take(file: &File) -> Result<(), Taken> {
+fn place(about: &Metadata) -> Option<Place> {
+    use std::os::unix::fs::MetadataExt;
+    Some((std::process::id(), about.dev(), about.ino()))
+}
+
+#[cfg(not(unix))]
+fn place(_: &Metadata) -> Option<Place> {
+    None
+}
+
+/// Keeps other processes out, until any handle of this process to the file is closed or it ends: what it
+/// forks has no part in it. Where files cannot be locked, as in some networks, nobody is kept out.
+#[cfg(unix)]
+fn lock(file: &File) -> Result<(), Taken> {
     use rustix::fs::{FlockOperation, fcntl_lock};
     use rustix::io::Errno;
 
@@ -169,7 +237,7 @@ fn take(file: &File) -> Result<(), Taken> {
 }
 
 #[cfg(not(unix))]
-fn take(_: &File) -> Result<(), Taken> {
+fn lock(_: &File) -> Result<(), Taken> {
     Ok(())
 }
 
@@ -236,4 +304,43 @@ pub fn read<T: DeserializeOwned>(text: &str) -> Result<Vec<T>, String> {
         }
     }
     Ok(items)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(run: &str) -> Record {
+        Record { run: run.to_owned(), ..Record::default() }
+    }
+
+    #[test]
+    fn a_file_is_one_stores_in_this_process_too_until_it_is_let_go() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("runs.jsonl");
+        let mut first = Store::<Record>::open(&path, true).unwrap();
+        let second = || Store::<Record>::open(&path, true).map(drop);
+        assert!(matches!(second(), Err(StoreError::Taken(_))));
+        first.append(record("b")).unwrap();
+        first.append(record("a")).unwrap();
+        // Which is another file, with the same name.
+        first.arrange(&["a".to_owned(), "b".to_owned()]).unwrap();
+        assert!(matches!(second(), Err(StoreError::Taken(_))));
+        drop(first);
+        let third = Store::<Record>::open(&path, true).unwrap();
+        assert_eq!(third.kept().len(), 2);
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn what_cannot_be_written_is_named() {
+        // Refuses every byte, as a full disk does.
+        let full = Path::new("/dev/full");
+        let claim = take(&File::open(full).unwrap()).unwrap_or(Claim(None));
+        let file = OpenOptions::new().write(true).open(full).unwrap();
+        let mut store = Store { file: Some((full.to_owned(), file, claim)), kept: BTreeMap::new() };
+        let e = store.append(record("a")).unwrap_err();
+        assert_eq!(e.kind(), io::ErrorKind::StorageFull);
+        assert!(e.to_string().starts_with("/dev/full: No space left"), "{e}");
+    }
 }

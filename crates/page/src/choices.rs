@@ -128,11 +128,20 @@ impl Choice {
                 if !(least..=most).contains(&value) {
                     return Err(wrong());
                 }
-                // To the nearest step: 0.07 / 0.01 is not 7.
+                // To the nearest step: 0.07 / 0.01 is not 7. What is added makes 0 of -0.
                 let per_one = (1.0 / step).round();
-                Ok(format!("{}", (value * per_one).round() / per_one))
+                Ok(format!("{}", (value * per_one).round() / per_one + 0.0))
             }
         }
+    }
+
+    /// What is to be said of an answer that [`Choice::checked`] took, where another number was asked for: 0 may mean
+    /// something else than a little.
+    pub(crate) fn rounded(&self, asked: &str, answer: &str) -> Option<String> {
+        let Kind::Number { step, .. } = self.kind else { return None };
+        let is_same = asked.parse::<f64>().ok() == answer.parse::<f64>().ok();
+        let Choice { label, .. } = self;
+        (!is_same).then(|| format!("{label}: `{asked}` is taken for {answer}, in steps of {step}"))
     }
 }
 

@@ -33,8 +33,9 @@ impl Settings {
         for part in link.trim_start_matches('#').split('&').filter(|part| !part.is_empty()) {
             let (key, answer) = part.split_once('=').unwrap_or((part, ""));
             match Choice::find(key).map(|choice| (choice, choice.checked(answer))) {
-                Some((choice, Ok(answer))) => {
-                    settings.answers.insert(choice.key, answer);
+                Some((choice, Ok(taken))) => {
+                    problems.extend(choice.rounded(answer, &taken));
+                    settings.answers.insert(choice.key, taken);
                 }
                 Some((_, Err(problem))) => problems.push(problem),
                 None => {

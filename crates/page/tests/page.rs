@@ -67,13 +67,16 @@ fn every_answer_of_the_form_makes_an_experiment_that_can_run() {
 
 #[test]
 fn a_link_that_asks_for_what_there_is_not_is_explained_and_the_rest_of_it_counts() {
-    let link = "#phy=g&rtt=20.4&preset=lab&stations=17&loss=x&colour=red&seed";
+    let link = "#phy=g&rtt=20.4&rate=0.4&ack_loss=7e-2&preset=lab&stations=17&loss=x&colour=red&seed=-0&seed";
     let (settings, problems) = Settings::from_link(link);
     assert_eq!((settings.get("phy"), settings.get("rtt")), ("g", "20"), "to the nearest step");
     assert_eq!((settings.get("preset"), settings.get("stations")), ("textbook", "1"));
+    assert_eq!((settings.get("ack_loss"), settings.get("seed")), ("0.07", "0"));
     assert_eq!(
         problems,
         [
+            "Round trip of the wire, ms: `20.4` is taken for 20, in steps of 1",
+            "Its rate, Mbit/s (0: no limit): `0.4` is taken for 0, in steps of 1",
             "Preset: there is no `lab`, only textbook, paper-a, paper-b",
             "Stations: `17` is no number from 1 to 16",
             "Loss to stations, %: `x` is no number from 0 to 10",

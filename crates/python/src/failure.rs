@@ -1,7 +1,9 @@
 //! Exceptions. Their classes are Python's (`_errors.py`), which can be pickled and have types.
 
 use std::fmt::Display;
+use std::path::Path;
 
+use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyType;
@@ -36,6 +38,19 @@ pub(crate) fn store_error(py: Python<'_>, what: impl Display) -> PyErr {
     match STORE_ERROR.import(py, MODULE, "StoreError") {
         Ok(class) => PyErr::from_type(class.clone(), (what.to_string(),)),
         Err(failed) => failed,
+    }
+}
+
+/// A file that cannot be written: Python's own exception for that, with the path.
+pub(crate) fn at_file(py: Python<'_>, path: &Path, e: &std::io::Error) -> PyErr {
+    let what = e.to_string();
+    match e.raw_os_error() {
+        Some(number) => {
+            let strerror = py.import("os").and_then(|os| os.call_method1("strerror", (number,)));
+            let what = strerror.and_then(|text| text.extract::<String>()).unwrap_or(what);
+            PyOSError::new_err((number, what, path.to_owned()))
+        }
+        None => PyOSError::new_err(format!("{}: {what}", path.display())),
     }
 }
 

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use pyo3::prelude::*;
 use tack_lab::svg::{Plot, stacked};
 
+use crate::failure;
+
 /// One picture, or several below each other.
 #[pyclass(frozen, module = "tack_lab")]
 pub(crate) struct Picture {
@@ -35,8 +37,9 @@ impl Picture {
     }
 
     /// Writes it as an SVG file.
-    fn save(&self, path: PathBuf) -> PyResult<()> {
-        Ok(std::fs::write(path, self.svg())?)
+    fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
+        let wrong = |e| failure::at_file(py, &path, &e);
+        std::fs::write(&path, self.svg()).map_err(wrong)
     }
 
     fn _repr_svg_(&self) -> String {

@@ -218,19 +218,22 @@ impl Plan {
     fn run(
         &self,
         py: Python<'_>,
-        jobs: usize,
+        jobs: isize,
         store: Option<PathBuf>,
         resume: bool,
         progress: Option<Py<PyAny>>,
         controllers: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Results> {
+        let jobs = usize::try_from(jobs).map_err(|_| {
+            PyValueError::new_err(format!("jobs is {jobs}, but must be at least 0"))
+        })?;
         if store.is_some() {
             self.check_kept()?;
         }
+        let bar = py.import("tack_lab._progress")?.call_method1("told", (progress,))?.unbind();
         let brought = self.brought(py, controllers)?;
         let kept = open(py, store.as_deref(), resume)?;
         let missing = kept.missing(&self.items);
-        let bar = py.import("tack_lab._progress")?.call_method1("told", (progress,))?.unbind();
         let done = self.items.len() - missing.len();
         let running = Running::new(&brought, Some(&bar), (done, self.items.len()), None);
         let records = running.run(py, Work { items: missing, jobs, store: kept })?;

@@ -107,3 +107,11 @@ def test_a_plan_of_another_version_is_refused(plan: lab.Plan) -> None:
 def test_series_are_kept_if_asked_for(plan: lab.Plan) -> None:
     kept = lab.loads(SCENARIO, series=True)
     assert set(kept.runs).isdisjoint(plan.runs), "runs with series are other runs to a store"
+
+
+def test_a_file_that_is_no_text_is_refused_with_its_name(tmp_path: Path) -> None:
+    path = tmp_path / "binary.toml"
+    path.write_bytes(b"name = \"\xff\"")
+    with pytest.raises(lab.FileError, match="binary.toml: not a text in UTF-8") as caught:
+        lab.load(path)
+    assert caught.value.file == str(path)

@@ -162,3 +162,13 @@ def test_metrics_have_units_and_meanings() -> None:
     assert lab.about_metric("goodput_bps") == ("bit/s", "application bytes delivered")
     assert lab.about_metric("group.goodput_bps") is not None
     assert lab.about_metric("nothing") is None
+
+
+def test_a_picture_that_cannot_be_saved_is_pythons_own_error_with_the_path(
+    results: lab.Results, tmp_path: Path
+) -> None:
+    path = tmp_path / "nowhere" / "it.svg"
+    picture = results.plot("goodput_bps", x="wan.delay_ms")
+    with pytest.raises(FileNotFoundError) as caught:
+        picture.save(path)
+    assert caught.value.filename == str(path) or caught.value.filename == path

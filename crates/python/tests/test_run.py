@@ -187,3 +187,36 @@ def test_a_server_of_the_command_goes_to_the_background(tmp_path: Path) -> None:
     finally:
         os.kill(pid, signal.SIGTERM)
     wait_for("the server's end", lambda: not pid_file.exists())
+
+
+def test_a_store_is_one_runs_in_a_process_and_reading_it_lets_nobody_else_in(
+    plan: lab.Plan, tmp_path: Path
+) -> None:
+    store = tmp_path / "runs.jsonl"
+    again = f"import tack_lab as lab; lab.load({str(tmp_path / 'it.toml')!r}).run(store={str(store)!r})"
+    (tmp_path / "it.toml").write_text(SCENARIO)
+    refused: List[str] = []
+
+    def look(done: int, total: int) -> None:
+        if done == total or refused:
+            return
+        with pytest.raises(lab.StoreError, match="runs.jsonl is that of another run") as caught:
+            plan.run(store=store, progress=False)
+        refused.append(str(caught.value))
+        # The store of this process has its lock still.
+        other = subprocess.run([sys.executable, "-c", again], capture_output=True, timeout=60)
+        refused.append(other.stderr.decode())
+
+    plan.run(store=store, progress=look)
+    assert "runs.jsonl is that of another run" in refused[1]
+    assert store.read_bytes() == plan.run(progress=False).jsonl()
+
+
+def test_what_is_no_number_of_threads_and_no_progress_is_refused(plan: lab.Plan) -> None:
+    for run in (plan.run, lambda **how: lab.sweep(plan, **how)):
+        with pytest.raises(ValueError, match="jobs is -3"):
+            run(jobs=-3)
+        with pytest.raises(TypeError, match="progress is of type int"):
+            run(progress=3)
+    with pytest.raises(ValueError, match="jobs is -3"):
+        lab.sweep(plan, object, jobs=-3)

@@ -72,8 +72,12 @@ def load(
 
     Raises FileError, which names file, line and key.
     """
-    text = Path(path).read_text(encoding="utf-8")
-    return loads(text, name=os.fspath(path), extent=extent, set=set, only=only, series=series)
+    name = os.fspath(path)
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except UnicodeDecodeError as wrong:
+        raise FileError(f"{name}: not a text in UTF-8: {wrong.reason}", name, None, "") from wrong
+    return loads(text, name=name, extent=extent, set=set, only=only, series=series)
 
 
 def loads(

@@ -19,6 +19,9 @@ def told(progress: Progress) -> Callable[[int, int], object]:
         return progress
     if progress is None:
         progress = sys.stderr is not None and sys.stderr.isatty()
+    if not isinstance(progress, bool):
+        kind = type(progress).__name__
+        raise TypeError(f"progress is of type {kind}, but must be True, False, None or a function")
     return Line() if progress else lambda done, total: None
 
 

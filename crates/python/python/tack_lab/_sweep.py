@@ -114,9 +114,12 @@ def sweep(
         raise ValueError(f"retries is {retries}, but must be at least 0")
     if limit_s is not None and not limit_s > 0:
         raise ValueError(f"limit_s is {limit_s}, but must be above 0")
+    if jobs is not None and jobs < 0:
+        raise ValueError(f"jobs is {jobs}, but must be at least 0")
     if workers is not None and workers < 1:
         raise ValueError(f"workers is {workers}, but must be at least 1")
     own = None if controllers is None else dict(controllers)
+    tell = told(progress)
     if executor is None:
         return plan.run(
             jobs=jobs or 0, store=store, resume=resume, progress=progress, controllers=own
@@ -128,7 +131,7 @@ def sweep(
             limit = max(_LIMIT_S, _LIMIT_PARTS * shard_s) if limit_s is None else limit_s
             settings = _Settings(jobs or 1, workers, shard_s, retries, limit, own)
             driver = _Driver(plan, kept, source, settings)
-            driver.run(told(progress))
+            driver.run(tell)
         return kept.finish(plan)
     finally:
         kept.close()

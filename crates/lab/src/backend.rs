@@ -10,7 +10,7 @@ use tack_tcp::PathFacts;
 use tack_units::Rate;
 
 use crate::formula;
-use crate::host::{Controllers, Host};
+use crate::host::{Controllers, GoOn, Host};
 use crate::item::{Backend, Item};
 use crate::metric;
 use crate::record::Record;
@@ -71,7 +71,7 @@ pub fn run_hosted(item: &Item, host: Host<'_>) -> Result<Record> {
         Backend::OpenLoopRelay => open_loop(&item.scenario, Mode::Relay),
         Backend::Formula => formula::figures(&item.scenario),
         Backend::Live if item.scenario.stack == Some(Stack::Simulated) => simulated(&mut record),
-        Backend::Live => live(&item.scenario, &mut record),
+        Backend::Live => live(&item.scenario, host.go_on, &mut record),
     };
     record.metrics = figures.with_context(|| format!("run {}", item.describe()))?;
     Ok(record)
@@ -132,12 +132,12 @@ fn simulated(item: &Item, running: Result<Running>, record: &mut Record) -> Resu
 
 /// In real time, again until the machine was quiet enough or it was tried often enough.
 #[cfg(target_os = "linux")]
-fn live(scenario: &Scenario, record: &mut Record) -> Result<Figures> {
+fn live(scenario: &Scenario, go_on: GoOn<'_>, record: &mut Record) -> Result<Figures> {
     if let Some(Stack::Rival(name)) = &scenario.stack {
-        return versus(scenario, name, record);
+        return versus(scenario, name, go_on, record);
     }
     for _ in 0..TRIES {
-        let run = crate::live::run(scenario, None)?;
+        let run = crate::live::run(scenario, None, go_on)?;
         record.void = run.void;
         if record.void.is_none() {
             return Ok(metric::of_live(scenario, &run.result, &run.extra));
@@ -148,9 +148,14 @@ fn live(scenario: &Scenario, record: &mut Record) -> Result<Figures> {
 
 /// Of a rival the same, but what goes wrong with the rival itself is not tried again.
 #[cfg(target_os = "linux")]
-fn versus(scenario: &Scenario, name: &str, record: &mut Record) -> Result<Figures> {
+fn versus(
+    scenario: &Scenario,
+    name: &str,
+    go_on: GoOn<'_>,
+    record: &mut Record,
+) -> Result<Figures> {
     for _ in 0..TRIES {
-        let run = crate::versus::run(scenario, name)?;
+        let run = crate::versus::run(scenario, name, go_on)?;
         (record.void, record.about) = (run.void, run.about);
         if !run.again {
             return Ok(run.figures);
@@ -160,7 +165,7 @@ fn versus(scenario: &Scenario, name: &str, record: &mut Record) -> Result<Figure
 }
 
 #[cfg(not(target_os = "linux"))]
-fn live(_: &Scenario, _: &mut Record) -> Result<Figures> {
+fn live(_: &Scenario, _: GoOn<'_>, _: &mut Record) -> Result<Figures> {
     bail!("real time needs Linux, not {TRIES} tries")
 }
 

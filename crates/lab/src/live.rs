@@ -30,10 +30,12 @@ use tack_link::{End, Link};
 use tack_units::Instant;
 
 use crate::emulate::{Emulated, EmulatedPath};
+use crate::host::GoOn;
 use crate::link::Hop;
 use crate::program::Program;
 use crate::result::{DirectionResult, FlowResult, RunResult, WanResult};
 use crate::scenario::{Direction, Flow, Scenario, Stack};
+use crate::simulate::Interrupted;
 use crate::traffic::start_after;
 use threads::Threads;
 use wire::{Counted, FlowCounts, Watched};
@@ -41,6 +43,8 @@ use wire::{Counted, FlowCounts, Watched};
 /// From the path's first moment to that of the flows: namespaces and sockets are made in it.
 const LEAD: Duration = Duration::from_secs(1);
 const FIRST_PORT: u16 = 5_001;
+/// How often it is asked whether to go on.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// What a run found.
 #[derive(Clone, Debug)]
@@ -94,7 +98,7 @@ enum Traffic {
 }
 
 impl Traffic {
-    fn start<L>(emulation: &Emulation<L>, scenario: &Scenario) -> Result<Traffic>
+    fn start<L>(emulation: &Emulation<L>, scenario: &Scenario, go_on: GoOn<'_>) -> Result<Traffic>
     where
         L: Link + Send + 'static,
     {
@@ -103,7 +107,7 @@ impl Traffic {
             Stack::Kernel => kernel::start(emulation, scenario, begin).map(Traffic::Threads),
             Stack::Command { server, client } => {
                 let server = Program::start(emulation.server(), server)?;
-                wait_until(begin, &emulation.clock());
+                wait_until(begin, &emulation.clock(), go_on)?;
                 Ok(Traffic::Programs(server, Program::start(emulation.client(), client)?))
             }
             Stack::Rival(name) => bail!("{name} is run by `versus`, which reads what it says"),
@@ -128,8 +132,13 @@ impl Traffic {
 /// as pcapng.
 ///
 /// # Errors
-/// No namespaces are to be had, this kernel lacks a controller, or some flow never came to send.
-pub fn run(scenario: &Scenario, capture: Option<Box<dyn Write + Send>>) -> Result<Live> {
+/// No namespaces are to be had, this kernel lacks a controller, some flow never came to send, or it was
+/// not to go on.
+pub fn run(
+    scenario: &Scenario,
+    capture: Option<Box<dyn Write + Send>>,
+    go_on: GoOn<'_>,
+) -> Result<Live> {
     let is_command = matches!(scenario.stack, Some(Stack::Command { .. }));
     let watched = |(entry, flow): (usize, &Flow)| Watched {
         sender: sender(flow),
@@ -142,12 +151,12 @@ pub fn run(scenario: &Scenario, capture: Option<Box<dyn Write + Send>>) -> Resul
     let times = (s(scenario.warmup_s), s(scenario.duration_s));
     let config = EmulationConfig { capture, ..Emulated::config() };
     let emulation = Emulation::new(Counted::new(path, entries, begin, times), config)?;
-    let traffic = Traffic::start(&emulation, scenario)?;
+    let traffic = Traffic::start(&emulation, scenario, go_on)?;
     let clock = emulation.clock();
     let late = clock.now().saturating_since(begin);
-    wait_until(begin + times.0, &clock);
+    wait_until(begin + times.0, &clock, go_on)?;
     let warm = emulation.passed();
-    wait_until(begin + times.1, &clock);
+    wait_until(begin + times.1, &clock, go_on)?;
     let passed = emulation.passed().since(&warm);
     traffic.finish()?;
     let report = emulation.finish()?;
@@ -216,8 +225,17 @@ fn together(flows: &[FlowCounts], seconds: f64) -> FlowResult {
 }
 
 #[expect(clippy::disallowed_methods, reason = "the flows run in real time meanwhile")]
-fn wait_until(at: Instant, clock: &Clock) {
-    std::thread::sleep(at.saturating_since(clock.now()));
+fn wait_until(at: Instant, clock: &Clock, go_on: GoOn<'_>) -> Result<(), Interrupted> {
+    loop {
+        let left = at.saturating_since(clock.now());
+        if !go_on() {
+            return Err(Interrupted);
+        }
+        if left.is_zero() {
+            return Ok(());
+        }
+        std::thread::sleep(left.min(LOOK_EVERY));
+    }
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 use tack_device::Netns;
 use tack_emu::{ipv4, ipv6};
 use tack_link::End;
@@ -49,54 +49,91 @@ impl Program {
         Ok(Program(netns.spawn(&mut shell)?))
     }
 
+    /// Starts a [`Program::shell`] where this process is.
+    pub(crate) fn here(mut shell: Command) -> io::Result<Program> {
+        Ok(Program(shell.spawn()?))
+    }
+
     /// The number of the shell, and of its group.
     pub(crate) fn id(&self) -> u32 {
         self.0.id()
     }
 
-    pub(crate) fn has_ended(&mut self) -> io::Result<bool> {
-        Ok(self.0.try_wait()?.is_some())
+    /// How it ended, if it has.
+    pub(crate) fn ended(&mut self) -> io::Result<Option<ExitStatus>> {
+        self.0.try_wait()
     }
 
     pub(crate) fn wait(&mut self) -> io::Result<ExitStatus> {
         self.0.wait()
     }
 
+    fn group(&self) -> Option<Pid> {
+        i32::try_from(self.0.id()).ok().and_then(Pid::from_raw)
+    }
+
     fn signal(&self, signal: Signal) {
-        if let Some(pid) = i32::try_from(self.0.id()).ok().and_then(Pid::from_raw) {
-            // Gone already is as good.
-            let _ = kill_process_group(pid, signal);
+        // Gone already is as good.
+        let _ = self.group().map(|group| kill_process_group(group, signal));
+    }
+
+    /// Whether the shell has ended, and all it started.
+    fn is_gone(&mut self) -> io::Result<bool> {
+        let others = |group| test_kill_process_group(group).is_ok();
+        Ok(self.0.try_wait()?.is_some() && !self.group().is_some_and(others))
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "another program is given time")]
+    fn goes_within(&mut self, patience: Duration) -> io::Result<bool> {
+        const STEP: Duration = Duration::from_millis(10);
+        let mut left = patience;
+        while !self.is_gone()? {
+            if left.is_zero() {
+                return Ok(false);
+            }
+            std::thread::sleep(STEP);
+            left = left.saturating_sub(STEP);
         }
+        Ok(true)
     }
 }
 
 impl Drop for Program {
     fn drop(&mut self) {
         self.signal(Signal::TERM);
-        if !ends_within(&mut self.0, PATIENCE).unwrap_or(false) {
+        if !self.goes_within(PATIENCE).unwrap_or(false) {
             self.signal(Signal::KILL);
             let _ = self.0.wait();
         }
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "another program is given time")]
-fn ends_within(child: &mut Child, patience: Duration) -> io::Result<bool> {
-    const STEP: Duration = Duration::from_millis(10);
-    let mut left = patience;
-    while child.try_wait()?.is_none() {
-        if left.is_zero() {
-            return Ok(false);
-        }
-        std::thread::sleep(STEP);
-        left = left.saturating_sub(STEP);
-    }
-    Ok(true)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_ignores_the_request_to_end_does_not_outlive_the_shell_that_started_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let pid = dir.path().join("pid");
+        let line = format!("(trap '' TERM; sleep 100) & echo $! > {}; wait", pid.display());
+        let program = Program::here(Program::shell(&line)).unwrap();
+        let read = || std::fs::read_to_string(&pid).ok().and_then(|t| t.trim().parse::<i32>().ok());
+        let stubborn = (0..500).find_map(|_| {
+            std::thread::park_timeout(Duration::from_millis(10));
+            read()
+        });
+        let stubborn = stubborn.expect("the shell ran");
+        // What it ignores it has to have said first.
+        std::thread::park_timeout(Duration::from_millis(100));
+        drop(program);
+        let is_dead = |_| {
+            std::thread::park_timeout(Duration::from_millis(10));
+            let stat = std::fs::read_to_string(format!("/proc/{stubborn}/stat"));
+            stat.is_err() || stat.is_ok_and(|s| s.contains(") Z "))
+        };
+        assert!((0..100).any(is_dead), "{stubborn} goes on");
+    }
 
     #[test]
     fn a_program_ends_with_all_it_started() {

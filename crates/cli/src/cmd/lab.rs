@@ -12,6 +12,7 @@ use std::io::{IsTerminal, stderr};
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
@@ -141,10 +142,14 @@ fn progress(quiet: bool) -> ProgressBar {
     bar
 }
 
+/// How long work may take to put away what would outlive the process: programs in their namespaces, files.
+const PUT_AWAY: std::time::Duration = std::time::Duration::from_secs(5);
+
 /// Does `work` on a thread; `None` as soon as the user, or who runs jobs for one, has it stop. What is under
-/// way then ends with the process.
+/// way then ends with the process, unless work asks whether to go on: it is given a moment to end.
 fn interruptible<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
+    stops: Option<&AtomicBool>,
 ) -> Result<Option<T>, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -152,11 +157,16 @@ fn interruptible<T: Send + 'static>(
         .map_err(|e| failed(format!("cannot start: {e}")))?;
     let done = runtime.block_on(async {
         let mut signals = StopSignals::new()?;
-        let work = tokio::task::spawn_blocking(work);
-        std::io::Result::Ok(tokio::select! {
-            done = work => Some(done),
-            () = signals.recv() => None,
-        })
+        let mut work = tokio::task::spawn_blocking(work);
+        tokio::select! {
+            done = &mut work => return std::io::Result::Ok(Some(done)),
+            () = signals.recv() => {}
+        }
+        if let Some(stops) = stops {
+            stops.store(true, Ordering::Relaxed);
+            let _ = tokio::time::timeout(PUT_AWAY, work).await;
+        }
+        Ok(None)
     });
     let done = done.map_err(|e| failed(format!("cannot start: {e}")))?;
     runtime.shutdown_background();

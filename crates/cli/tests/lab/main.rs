@@ -4,6 +4,8 @@ mod browser;
 mod own;
 mod page;
 mod report;
+#[cfg(target_os = "linux")]
+mod rivals;
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};

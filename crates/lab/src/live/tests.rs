@@ -19,7 +19,7 @@ flow = [
 fn live(stack: &str) -> Option<super::Live> {
     let scenario = Scenario::parse(&format!("stack = {stack}\n{PATH}")).unwrap();
     scenario.check_live().unwrap();
-    match run(&scenario, None) {
+    match run(&scenario, None, &|| true) {
         Ok(live) if live.void.is_some() => {
             println!("skipped, the machine is busy: {:?}", live.void)
         }
@@ -88,7 +88,7 @@ fn what_programs_send_is_counted() {
     let flow = "duration_s = 2.0\nwarmup_s = 1.0\nwan = { rate_mbps = 5.0, delay_ms = 5.0 }\n\
                 flow = [{ strategy = \"tcp-l2\", direction = \"up\" }]\n";
     let scenario = Scenario::parse(&format!("{line}{flow}")).unwrap_or_else(|e| panic!("{e}"));
-    match run(&scenario, None) {
+    match run(&scenario, None, &|| true) {
         Ok(live) => {
             let goodput = live.result.flows[0].goodput_bps;
             assert!((3e6..5e6).contains(&goodput), "{goodput}");

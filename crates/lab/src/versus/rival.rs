@@ -16,7 +16,8 @@
 //! seconds = "/end/sum_received/seconds"   # left out: from the client's start to its end
 //! ```
 //!
-//! The data goes from server to client. Commands are the shell's, and find in their environment
+//! The data goes from server to client. Commands are the shell's, and what they start is ended with them
+//! as long as it stays in their process group: no daemons. They find in their environment
 //! what [`crate::versus::run`] documents.
 
 use std::collections::BTreeMap;

@@ -3,8 +3,9 @@
 use core::time::Duration;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
+use std::io::{self, Read as _, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, ExitStatus};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 
 use anyhow::{Context, Result, bail};
@@ -18,11 +19,15 @@ use super::ends::{Ends, Passage};
 use super::load::{Asked, Load};
 use super::rival::{Client, Rival};
 use super::usage::{Usage, Watched};
+use crate::host::GoOn;
 use crate::program::Program;
 use crate::scenario::Scenario;
+use crate::simulate::Interrupted;
 
-/// How long a server may take to be ready.
+/// How long a server may take to be ready, and a program to say its version.
 const START_LIMIT: Duration = Duration::from_secs(10);
+/// How long it may take to prepare a run.
+const PREPARE_LIMIT: Duration = Duration::from_secs(120);
 /// How often both ends are looked at, at first and later: some are gone after some milliseconds.
 const FIRST_LOOK: Duration = Duration::from_millis(1);
 const LOOK: Duration = Duration::from_millis(50);
@@ -30,6 +35,11 @@ const LOOK: Duration = Duration::from_millis(50);
 const SAID_BYTES: usize = 300;
 /// Most that is read of a client's output: iperf3 tells of every interval.
 const MAX_OUTPUT_BYTES: u64 = 4 << 20;
+/// Most that a program may say before it is ended: disks are full soon.
+const MAX_SAID_BYTES: u64 = 64 << 20;
+/// Most of a version that is read, and shown.
+const MAX_VERSION_BYTES: u64 = 4_096;
+const MAX_VERSION_CHARS: usize = 100;
 
 /// What a run found.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -71,9 +81,9 @@ pub fn places() -> Vec<PathBuf> {
 /// `TACK_MESSAGE_BYTES`, `TACK_EVERY_MS`, `TACK_PATH_MBPS` (what the path carries, 0: no limit).
 ///
 /// # Errors
-/// The rival's file is wrong, or the machine or its privileges do not suffice. What goes wrong with
-/// the rival itself is a void run.
-pub fn run(scenario: &Scenario, name: &str) -> Result<Faced> {
+/// The rival's file is wrong, the machine or its privileges do not suffice, or the run was not to go on.
+/// What goes wrong with the rival itself is a void run.
+pub fn run(scenario: &Scenario, name: &str, go_on: GoOn<'_>) -> Result<Faced> {
     let rival = Rival::find(name).map_err(anyhow::Error::msg)?;
     let asked = Asked::of(scenario).map_err(|p| anyhow::anyhow!("`{}` {}", p.key, p.what))?;
     let missing = rival.missing(&places());
@@ -87,10 +97,13 @@ pub fn run(scenario: &Scenario, name: &str) -> Result<Faced> {
     let dir = tempfile::tempdir().context("a directory for the run")?;
     let ends = Ends::of(scenario)?;
     let environment = environment(scenario, &asked)?;
-    let stage = Stage { rival: &rival, dir: dir.path(), environment, ends: &ends };
+    let stage = Stage { rival: &rival, dir: dir.path(), environment, ends: &ends, go_on };
     let limit = Duration::from_secs_f64(scenario.duration_s);
-    let outcome = stage.play(client, limit);
-    let about = stage.about();
+    let outcome = match stage.play(client, limit) {
+        Err(e) if e.is::<Interrupted>() => return Err(e),
+        outcome => outcome,
+    };
+    let about = stage.about()?;
     let passage = ends.finish()?;
     let mut faced = match outcome {
         Ok(played) => faced(&asked, &played, &passage),
@@ -106,6 +119,7 @@ struct Stage<'a> {
     dir: &'a Path,
     environment: Vec<(&'static str, String)>,
     ends: &'a Ends,
+    go_on: GoOn<'a>,
 }
 
 /// What was seen of it.
@@ -133,17 +147,45 @@ impl Stage<'_> {
     /// What it wrote last, for a message.
     fn said(&self, log: &str) -> String {
         let read = |kind: &str| {
-            let bytes = fs::read(self.dir.join(format!("{log}.{kind}"))).unwrap_or_default();
-            let tail = bytes.len().saturating_sub(SAID_BYTES);
-            String::from_utf8_lossy(&bytes[tail..]).trim().replace('\n', " ")
+            let bytes = tail(&self.dir.join(format!("{log}.{kind}"))).unwrap_or_default();
+            String::from_utf8_lossy(&bytes).trim().replace('\n', " ")
         };
         let (err, out) = (read("err"), read("out"));
         if err.is_empty() { out } else { err }
     }
 
+    /// Whether the run may go on, and this program has not said too much.
+    fn check(&self, log: &str) -> Result<()> {
+        if !(self.go_on)() {
+            return Err(Interrupted.into());
+        }
+        let bytes =
+            |kind| fs::metadata(self.dir.join(format!("{log}.{kind}"))).map_or(0, |m| m.len());
+        if bytes("out").max(bytes("err")) > MAX_SAID_BYTES {
+            bail!("the {log} said more than {MAX_SAID_BYTES} bytes");
+        }
+        Ok(())
+    }
+
+    /// Runs a command outside of the path to its end.
+    fn finish(&self, line: &str, log: &str, limit: Duration) -> Result<ExitStatus> {
+        let clock = Clock::start();
+        let mut program = Program::here(self.shell(line, log)?)?;
+        loop {
+            if let Some(status) = program.ended()? {
+                return Ok(status);
+            }
+            self.check(log)?;
+            if clock.now().saturating_since(tack_units::Instant::ZERO) > limit {
+                bail!("{log} did not end within {} s: {}", limit.as_secs(), self.said(log));
+            }
+            pause();
+        }
+    }
+
     fn prepare(&self) -> Result<()> {
         let Some(line) = &self.rival.prepare else { return Ok(()) };
-        let status = self.shell(line, "prepare")?.status().context("prepare")?;
+        let status = self.finish(line, "prepare", PREPARE_LIMIT)?;
         if !status.success() {
             bail!("prepare ended with {status}: {}", self.said("prepare"));
         }
@@ -157,9 +199,10 @@ impl Stage<'_> {
         let mut server = Program::of(self.ends.netns(End::B), command)?;
         let ready = &self.rival.server.listens;
         while !self.ends.is(ready)? {
-            if server.has_ended()? {
+            if server.ended()?.is_some() {
                 bail!("the server ended early: {}", self.said("server"));
             }
+            self.check("server")?;
             if clock.now().saturating_since(tack_units::Instant::ZERO) > START_LIMIT {
                 let limit = START_LIMIT.as_secs();
                 bail!(
@@ -216,9 +259,12 @@ impl Stage<'_> {
             look = (look * 2).min(LOOK);
             receiver.look();
             sender.look();
-            if clock.now().saturating_since(tack_units::Instant::ZERO) > limit {
+            let is_over = clock.now().saturating_since(tack_units::Instant::ZERO) > limit;
+            let wrong = self.check("client").and_then(|()| self.check("server"));
+            if is_over || wrong.is_err() {
                 drop(client);
                 let _ = waits.join();
+                wrong?;
                 let limit = limit.as_secs_f64();
                 bail!("the client did not end within {limit} s: {}", self.said("client"));
             }
@@ -233,22 +279,47 @@ impl Stage<'_> {
     }
 
     /// Who it is, for the report.
-    fn about(&self) -> BTreeMap<String, String> {
-        let output = self.shell(&self.rival.version, "version").and_then(|mut command| {
-            command.status()?;
-            let text = fs::read_to_string(self.dir.join("version.out"))?;
-            let text = if text.trim().is_empty() { self.said("version") } else { text };
-            Ok(text)
-        });
-        let version = output.unwrap_or_default();
-        let version = version.lines().next().unwrap_or_default().trim();
-        let version = if version.is_empty() { "unknown" } else { version };
-        BTreeMap::from([
+    fn about(&self) -> Result<BTreeMap<String, String>> {
+        let version = match self.finish(&self.rival.version, "version", START_LIMIT) {
+            Err(e) if e.is::<Interrupted>() => return Err(e),
+            Err(_) => String::new(),
+            Ok(_) => {
+                let out = head(&self.dir.join("version.out")).unwrap_or_default();
+                first_line(&out).or_else(|| first_line(&self.said("version"))).unwrap_or_default()
+            }
+        };
+        let version = if version.is_empty() { "unknown".to_owned() } else { version };
+        Ok(BTreeMap::from([
             ("who".to_owned(), self.rival.title.clone()),
             ("encryption".to_owned(), self.rival.encryption.clone()),
-            ("version".to_owned(), version.to_owned()),
-        ])
+            ("version".to_owned(), version),
+        ]))
     }
+}
+
+/// The last of a file.
+fn tail(path: &Path) -> io::Result<Vec<u8>> {
+    let mut file = File::open(path)?;
+    let bytes = file.metadata()?.len();
+    file.seek(SeekFrom::Start(bytes.saturating_sub(SAID_BYTES as u64)))?;
+    let mut out = Vec::new();
+    file.take(SAID_BYTES as u64).read_to_end(&mut out)?;
+    Ok(out)
+}
+
+/// The first of a file, whatever is in it.
+fn head(path: &Path) -> io::Result<String> {
+    let mut out = Vec::new();
+    File::open(path)?.take(MAX_VERSION_BYTES).read_to_end(&mut out)?;
+    Ok(String::from_utf8_lossy(&out).into_owned())
+}
+
+/// The first line that says something, as far as a table has room, without what a terminal would obey.
+fn first_line(text: &str) -> Option<String> {
+    let clean = |line: &str| -> String {
+        line.trim().chars().filter(|c| !c.is_control()).take(MAX_VERSION_CHARS).collect()
+    };
+    text.lines().map(clean).find(|line| !line.is_empty())
 }
 
 /// What commands may ask for.
@@ -321,7 +392,11 @@ fn faced(asked: &Asked, played: &Played, passage: &Passage) -> Faced {
     if bytes == 0 || asked.load != Load::Paced && bytes < wanted {
         return Faced::void(format!("{bytes} of {wanted} bytes arrived"));
     }
-    let seconds = played.seconds.max(1e-6);
+    // Some count whole seconds, and nothing takes none.
+    if played.seconds <= 0.0 {
+        return Faced::void(format!("{bytes} bytes arrived in no time, by what the client said"));
+    }
+    let seconds = played.seconds;
     let gigabytes = bytes as f64 / 1e9;
     let (sender, receiver) = (&played.sender, &played.receiver);
     let cpu = |usage: &Usage| usage.cpu.as_secs_f64() / gigabytes;

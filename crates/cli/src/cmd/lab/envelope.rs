@@ -126,9 +126,10 @@ impl Work<'_> {
         self.done.progress().reset_eta();
         let (work, jobs) = (Arc::clone(&self.done), self.args.how.jobs);
         let (experiment, names) = (self.experiment.clone(), self.names.to_vec());
-        let outcome = interruptible(move || {
-            run(&missing, jobs, &*work, |draw| trial(&experiment, draw, &names))
-        })?;
+        let outcome = interruptible(
+            move || run(&missing, jobs, &*work, |draw| trial(&experiment, draw, &names)),
+            None,
+        )?;
         let kept = self.args.out.as_deref().map(|p| format!("{} has what is done", p.display()));
         why_stopped(outcome, kept).map_or(Ok(()), Err)?;
         self.take(draws).map(drop)
@@ -178,9 +179,10 @@ fn shrunk(
     let (dir, prints) = (args.cases.clone(), !args.json);
     let done = Arc::new(Cases { cases: Mutex::default(), dir, prints, bar });
     let (sink, jobs, experiment) = (Arc::clone(&done), args.how.jobs, experiment.clone());
-    let outcome = interruptible(move || {
-        run(&work, jobs, &*sink, |(name, draw)| shrink(&experiment, draw, name))
-    })?;
+    let outcome = interruptible(
+        move || run(&work, jobs, &*sink, |(name, draw)| shrink(&experiment, draw, name)),
+        None,
+    )?;
     done.bar.finish_and_clear();
     outcome.ok_or_else(|| Failure::new(ExitCode::Interrupted, "stopped"))?.map_err(failed)?;
     let cases = std::mem::take(&mut *done.cases.lock().unwrap_or_else(PoisonError::into_inner));

@@ -6,6 +6,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use indicatif::ProgressBar;
 use serde_json::json;
@@ -70,11 +71,14 @@ fn execute(
     bar.set_position((own.len() - missing.len()) as u64);
     bar.reset_eta();
     let (work, jobs) = (Arc::clone(&recorder), how.jobs);
-    let done = interruptible(move || {
-        // Ctrl-C leaves what is under way to the end of the process.
-        let host = Host { controllers: &Controllers::new(), go_on: &|| true };
+    let stops = Arc::new(AtomicBool::new(false));
+    let told = Arc::clone(&stops);
+    let work = move || {
+        let go_on = || !told.load(Ordering::Relaxed);
+        let host = Host { controllers: &Controllers::new(), go_on: &go_on };
         run_items(missing, jobs, &*work, host)
-    })?;
+    };
+    let done = interruptible(work, Some(&stops))?;
     recorder.progress().finish_and_clear();
     let records = recorder.end();
     let have = own.iter().filter(|item| records.contains_key(&item.id)).count();
@@ -169,7 +173,7 @@ fn record(args: &RunArgs, loaded: &Loaded) -> Result<ExitCode, Failure> {
     };
     let recordings = Recordings { packets: open(&args.pcap)?, series: open(&args.series)? };
     let scenario = item.scenario.clone();
-    let done = interruptible(move || simulate_recorded(&scenario, recordings))?;
+    let done = interruptible(move || simulate_recorded(&scenario, recordings), None)?;
     let Some(result) = done else {
         return Err(Failure::new(ExitCode::Interrupted, "stopped; recordings are incomplete"));
     };

@@ -12,7 +12,7 @@ fn versus(text: &str) -> Option<Faced> {
     let mut scenario = Scenario::parse(scenario).unwrap();
     let name = file.display().to_string();
     scenario.stack = Some(Stack::Rival(name.clone()));
-    match run(&scenario, &name) {
+    match run(&scenario, &name, &|| true) {
         Ok(faced) => Some(faced),
         Err(e) if e.to_string().contains("namespace") => {
             crate::skipped::skipped(e);
@@ -59,6 +59,8 @@ fn whatever_goes_wrong_with_a_rival_is_told_and_voids_the_run() {
         ("cat file", "echo refused >&2; exit 7; cat file", "exit status: 7: refused"),
         ("cat file", "head -c 2999 file", "2999 of 3000 bytes arrived"),
         ("0.5", "\\\"soon\\\"", "there is no number at /seconds"),
+        ("0.5", "0", "3000 bytes arrived in no time"),
+        ("cat file", "yes; cat file", "the client said more than"),
         ("cat file", "sleep 20; cat file", "did not end within 5 s"),
         ("client.file", "client.paced", "no client for the workload file"),
     ] {
@@ -70,12 +72,46 @@ fn whatever_goes_wrong_with_a_rival_is_told_and_voids_the_run() {
     }
 }
 
+#[test]
+fn a_run_that_is_not_to_go_on_ends_at_once_wherever_it_is() {
+    let scenario = format!("duration_s = 60.0\nveth = true\nflow = [{FILE_OF_A_MB}]\n");
+    let scenario = Scenario::parse(&scenario).unwrap();
+    for (from, to) in [
+        ("touch ready", "touch ready; sleep 60"),
+        (SERVER, "sleep 60"),
+        ("cat file", "sleep 60; cat file"),
+        ("echo 1.2", "sleep 60; echo 1.2"),
+    ] {
+        assert!(FILE.contains(from), "{from}");
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("rival.toml");
+        fs::write(&file, FILE.replacen(from, to, 1)).unwrap();
+        let (clock, name) = (Clock::start(), file.display().to_string());
+        let seconds = || clock.now().saturating_since(tack_units::Instant::ZERO).as_secs();
+        match run(&scenario, &name, &|| seconds() < 2) {
+            Err(e) if e.to_string().contains("namespace") => return crate::skipped::skipped(e),
+            Err(e) => assert!(e.is::<Interrupted>(), "{to}: {e:#}"),
+            Ok(faced) => panic!("{to}: {faced:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_version_is_one_line_that_a_terminal_can_be_shown() {
+    let Some(faced) =
+        versus(&FILE.replacen("echo 1.2", "printf '\\\\n\\\\033[31m1.2\\\\377\\\\n'", 1))
+    else {
+        return;
+    };
+    assert_eq!(faced.about["version"], "[31m1.2\u{fffd}");
+}
+
 /// One of the repository's rivals over a veth pair, if it is installed.
 fn real(name: &str, load: &str) {
     let scenario = format!("duration_s = 30.0\nwarmup_s = 28.0\nveth = true\nflow = [{load}]\n");
     let mut scenario = Scenario::parse(&scenario).unwrap();
     scenario.stack = Some(Stack::Rival(name.to_owned()));
-    match run(&scenario, name) {
+    match run(&scenario, name, &|| true) {
         Err(e) if e.to_string().contains("namespace") => crate::skipped::skipped(e),
         Err(e) => panic!("{name}: {e:#}"),
         Ok(Faced { void: Some(void), .. }) if void.contains("not installed") => {
@@ -154,7 +190,7 @@ fn counted_twice(name: &str, path: &str) -> Option<(f64, f64)> {
     let mut tries = 0;
     let faced = loop {
         tries += 1;
-        match run(&scenario, &own) {
+        match run(&scenario, &own, &|| true) {
             Err(e) if e.to_string().contains("namespace") => {
                 crate::skipped::skipped(e);
                 return None;

@@ -1,0 +1,49 @@
+//! Rivals of one's own, and runs in real time that are interrupted.
+
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::{run, tack};
+
+/// Ctrl-C reaches the command alone: what it started is in groups of its own.
+#[test]
+fn an_interrupted_run_in_real_time_leaves_neither_programs_nor_files() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::create_dir(dir.path().join("tmp")).unwrap();
+    let rival = "title = \"slow\"\nencryption = \"none\"\nprograms = [\"sh\"]\ninstall = \"true\"\n\
+                 version = \"echo 1\"\n[server]\ncommand = \"ip link add up0 type dummy; sleep 61\"\n\
+                 listens = \"device:up0\"\n[client.file]\ncommand = \"echo $$ >$OUT/pid; sleep 62\"\n\
+                 bytes = \"/bytes\"\n";
+    std::fs::write(dir.path().join("slow.toml"), rival).unwrap();
+    let text = "id = \"x\"\nbackend = \"live\"\n[base]\nveth = true\nduration_s = 60.0\n\
+                stack = { rival = \"slow.toml\" }\n\
+                flow = [{ strategy = \"tack\", app = { kind = \"file\", bytes = 9 } }]\n";
+    std::fs::write(dir.path().join("x.toml"), text).unwrap();
+    let mut command = tack(dir.path(), "run x.toml --quiet");
+    command.env("OUT", dir.path()).env("TMPDIR", dir.path().join("tmp"));
+    let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+    let pid = dir.path().join("pid");
+    let read = || std::fs::read_to_string(&pid).ok().and_then(|t| t.trim().parse::<u32>().ok());
+    let client = loop {
+        std::thread::park_timeout(Duration::from_millis(20));
+        if let Some(client) = read() {
+            break client;
+        }
+        if child.try_wait().unwrap().is_some() {
+            let out = child.wait_with_output().unwrap();
+            let told = String::from_utf8_lossy(&out.stderr);
+            assert!(told.contains("namespace"), "{told}");
+            return println!("skipped: {told}");
+        }
+    };
+    let interrupt = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    assert!(interrupt.unwrap().success());
+    let out = child.wait_with_output().unwrap();
+    assert_eq!(out.status.code(), Some(130), "{}", String::from_utf8_lossy(&out.stderr));
+    let stat = std::fs::read_to_string(format!("/proc/{client}/stat"));
+    assert!(stat.is_err() || stat.is_ok_and(|s| s.contains(") Z ")), "the client goes on");
+    let left = std::fs::read_dir(dir.path().join("tmp")).unwrap().count();
+    assert_eq!(left, 0, "files of the run are left");
+}

@@ -47,3 +47,34 @@ fn an_interrupted_run_in_real_time_leaves_neither_programs_nor_files() {
     let left = std::fs::read_dir(dir.path().join("tmp")).unwrap().count();
     assert_eq!(left, 0, "files of the run are left");
 }
+
+#[test]
+fn a_rival_of_ones_own_runs_beside_those_of_the_repository() {
+    let dir = tempfile::tempdir().unwrap();
+    let own = RIVALS_FILE.replace("SAYS", "echo '{\\\"bytes\\\": 1000000000}'");
+    std::fs::write(dir.path().join("mine.toml"), &own).unwrap();
+    std::fs::write(dir.path().join("tack.toml"), &own).unwrap();
+    let out =
+        run(dir.path(), "versus bulk --rival mine.toml --only veth,mine --set seeds=1 --json");
+    let told = String::from_utf8_lossy(&out.stderr);
+    if !out.status.success() && told.contains("namespace") {
+        return println!("skipped: {told}");
+    }
+    let all: Value = serde_json::from_slice(&out.stdout).unwrap_or_else(|e| panic!("{e}: {told}"));
+    let rows = all["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 1, "{all}");
+    assert!(rows[0]["variant"] == "mine" && rows[0]["goodput"].is_number(), "{all}");
+    for (line, why) in [
+        ("tack.toml", "there is a rival `tack`"),
+        ("mine.toml --rival mine.toml", "there is a rival `mine`"),
+        ("nowhere.toml", "nowhere.toml: "),
+    ] {
+        let out = run(dir.path(), &format!("versus bulk --rival {line}"));
+        let told = String::from_utf8_lossy(&out.stderr);
+        assert!(out.status.code() == Some(2) && told.contains(why), "{line}: {told}");
+    }
+}
+
+const RIVALS_FILE: &str = "title = \"mine\"\nencryption = \"none\"\nprograms = [\"sh\"]\ninstall = \"true\"\n\
+                           version = \"echo 1\"\n[server]\ncommand = \"ip link add up0 type dummy; sleep 61\"\n\
+                           listens = \"device:up0\"\n[client.file]\ncommand = \"SAYS\"\nbytes = \"/bytes\"\n";

@@ -4,18 +4,21 @@ use std::path::PathBuf;
 
 use clap::Args;
 use tack_lab::bundle;
+use tack_lab::versus::rival::{RIVALS, Rival};
 
-use super::FigureArgs;
+use super::{FigureArgs, FigureFile, files};
 use crate::exit::Failure;
 
 const AFTER: &str = "\
 Needs root, or `unshare -Urn`, and leaves the machine's own network alone. Rivals that are not
 installed are named with what installs them, and left out; `script/rivals` installs all.
-A rival is a file: `--set stack.rival=FILE.toml` runs one of your own (experiments/rivals has examples).
+A rival is a file: `--rival FILE.toml` runs one of your own beside them, called FILE (experiments/rivals has
+examples; `--short` runs it where `--only` names it).
 
 Examples:
   tack lab versus --list                      who could take part, and what is missing
   tack lab versus bulk --only veth,tack,quinn
+  tack lab versus bulk --rival mine.toml --only veth,tack,mine
   tack lab versus --short                     whether it works at all
   tack lab versus --out versus/ --report versus.html";
 
@@ -29,6 +32,9 @@ pub struct VersusArgs {
     /// Only tell who could take part
     #[arg(long, conflicts_with = "which")]
     pub list: bool,
+    /// A rival of your own, beside those of the repository
+    #[arg(long = "rival", value_name = "FILE.toml", conflicts_with = "list")]
+    pub rivals: Vec<String>,
     /// Write what is shown as Markdown
     #[arg(long, value_name = "FILE.md")]
     pub document: Option<PathBuf>,
@@ -38,8 +44,28 @@ pub struct VersusArgs {
 }
 
 impl VersusArgs {
-    /// The names of the files that were asked for.
-    pub fn files(&self) -> Result<Vec<String>, Failure> {
+    /// The files that were asked for, each with a variant more for every rival of the user's own.
+    pub fn files(&self) -> Result<Vec<FigureFile>, Failure> {
+        let mut files = files(&self.names()?)?;
+        let mut known: Vec<&str> = RIVALS.iter().map(|(name, _)| *name).collect();
+        for path in &self.rivals {
+            Rival::find(path).map_err(Failure::usage)?;
+            let name = bundle::stem(path);
+            if known.contains(&name) {
+                let why =
+                    format!("--rival {path}: there is a rival `{name}`: name the file otherwise");
+                return Err(Failure::usage(why));
+            }
+            known.push(name);
+            let (name, path) = (toml::Value::from(name), toml::Value::from(path.as_str()));
+            let more =
+                format!("\n[[variant]]\nname = {name}\nset = {{ stack = {{ rival = {path} }} }}\n");
+            files.iter_mut().for_each(|file| file.text.push_str(&more));
+        }
+        Ok(files)
+    }
+
+    fn names(&self) -> Result<Vec<String>, Failure> {
         if self.which.is_empty() {
             return Ok(vec!["versus".to_owned()]);
         }

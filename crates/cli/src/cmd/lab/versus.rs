@@ -8,7 +8,7 @@ use tack_lab::versus::rival::{RIVALS, Rival};
 
 use super::experiment::{self, Papers};
 use super::{failed, typed};
-use crate::args::lab::{VersusArgs, files as named};
+use crate::args::lab::VersusArgs;
 use crate::exit::{ExitCode, Failure};
 use crate::terminal::print;
 
@@ -21,7 +21,7 @@ pub(super) fn versus(args: &VersusArgs) -> Result<ExitCode, Failure> {
     let (command, setting) = (typed(), setting());
     let document = args.document.as_deref().map(|path| (path, setting.as_str()));
     let papers = Papers { bless: None, document };
-    experiment::show(&named(&files)?, &args.figure, papers, &command)
+    experiment::show(&files, &args.figure, papers, &command)
 }
 
 /// What figures of real time belong to: the sources in whose directory the command is run, the day, and the

@@ -48,7 +48,8 @@ impl Backend {
         }
         for (key, is_there) in [("stack", scenario.stack.is_some()), ("veth", scenario.veth)] {
             if !is_live && is_there {
-                let what = "is for real time: say backend = \"live\" at the top";
+                let what = "is for real time: say backend = \"live\" at the top of an experiment, \
+                            a file with an id whose [base] has this";
                 return Err(Problem::new(key, what));
             }
         }

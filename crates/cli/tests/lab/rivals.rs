@@ -78,3 +78,16 @@ fn a_rival_of_ones_own_runs_beside_those_of_the_repository() {
 const RIVALS_FILE: &str = "title = \"mine\"\nencryption = \"none\"\nprograms = [\"sh\"]\ninstall = \"true\"\n\
                            version = \"echo 1\"\n[server]\ncommand = \"ip link add up0 type dummy; sleep 61\"\n\
                            listens = \"device:up0\"\n[client.file]\ncommand = \"SAYS\"\nbytes = \"/bytes\"\n";
+
+#[test]
+fn what_is_not_simulated_is_not_recorded_from_a_simulation() {
+    let dir = tempfile::tempdir().unwrap();
+    let text = "id = \"x\"\nbackend = \"live\"\n[base]\nduration_s = 1.0\nwan.rate_mbps = 5.0\n\
+                stack = { rival = \"iperf3-cubic\" }\n\
+                flow = [{ strategy = \"tack\", app = { kind = \"file\", bytes = 9 } }]\n";
+    std::fs::write(dir.path().join("x.toml"), text).unwrap();
+    let out = run(dir.path(), "run x.toml --pcap x.pcap");
+    let told = String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.code() == Some(2) && told.contains("record a simulated run"), "{told}");
+    assert!(!dir.path().join("x.pcap").exists());
+}

@@ -14,7 +14,7 @@ use tack_lab::backend::record_of;
 use tack_lab::claim::Finding;
 use tack_lab::experiment::{Experiment, Extent};
 use tack_lab::host::{Controllers, Host};
-use tack_lab::item::{Item, Plan, distinct};
+use tack_lab::item::{Backend, Item, Plan, distinct};
 use tack_lab::output::write_csv;
 use tack_lab::plan::experiment_or_scenario;
 #[cfg(feature = "png")]
@@ -22,6 +22,7 @@ use tack_lab::png::png;
 use tack_lab::record::Record;
 use tack_lab::recorder::run_items;
 use tack_lab::reproduce::{Loaded, Report, findings_text};
+use tack_lab::scenario::Stack;
 use tack_lab::store::merge;
 use tack_lab::svg::{Plot, stacked};
 use tack_lab::{Recordings, bundle, html, results, simulate_recorded};
@@ -166,6 +167,18 @@ fn record(args: &RunArgs, loaded: &Loaded) -> Result<ExitCode, Failure> {
         );
         return Err(Failure::usage(why));
     };
+    let is_simulated = match item.backend {
+        Backend::Sim | Backend::SimAndIdeal | Backend::SimAndResponse => true,
+        Backend::Live => item.scenario.stack == Some(Stack::Simulated),
+        Backend::OpenLoop | Backend::OpenLoopRelay | Backend::Formula => false,
+    };
+    if !is_simulated {
+        let why = format!(
+            "--pcap and --series record a simulated run, which that of {} is not: its `backend` is another",
+            args.file.display()
+        );
+        return Err(Failure::usage(why));
+    }
     let open = |path: &Option<PathBuf>| -> Result<Option<Box<dyn Write + Send>>, Failure> {
         let Some(path) = path else { return Ok(None) };
         let file = File::create(path).map_err(|e| at(path, e))?;

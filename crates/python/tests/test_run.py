@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import List, Tuple
+from typing import Any, List, Tuple
 
 import pytest
 import tack_lab as lab
@@ -213,10 +213,11 @@ def test_a_store_is_one_runs_in_a_process_and_reading_it_lets_nobody_else_in(
 
 
 def test_what_is_no_number_of_threads_and_no_progress_is_refused(plan: lab.Plan) -> None:
+    number: Any = 3
     for run in (plan.run, lambda **how: lab.sweep(plan, **how)):
         with pytest.raises(ValueError, match="jobs is -3"):
             run(jobs=-3)
         with pytest.raises(TypeError, match="progress is of type int"):
-            run(progress=3)
+            run(progress=number)
     with pytest.raises(ValueError, match="jobs is -3"):
         lab.sweep(plan, object, jobs=-3)

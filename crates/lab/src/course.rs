@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use tack_sim::{FlowId, FlowSample};
 use tack_units::Instant;
 
+use crate::metric::base;
 use crate::scenario::{Flow, Scenario};
 use crate::setup::Setup;
 use crate::stats::{mean, quantile};
@@ -16,6 +17,11 @@ pub(crate) const SERIES: [&str; 6] =
     ["cwnd_bytes", "rtt_min_us", "srtt_us", "blocked_bytes", "pacing_bps", "goodput_bps"];
 /// What is known as a distribution over time.
 pub(crate) const DISTRIBUTIONS: [&str; 1] = ["blocked"];
+/// The unit of a distribution, whichever group it is of; `None`: there is no such one.
+pub(crate) fn unit(name: &str) -> Option<&'static str> {
+    DISTRIBUTIONS.contains(&base(name)).then_some("bytes")
+}
+
 /// Points of a series that are kept.
 const POINTS: usize = 200;
 /// Steps of a distribution: every 5 %.
@@ -58,31 +64,34 @@ impl<'a> Course<'a> {
         }
     }
 
-    /// Samples of a flow, from its start on.
+    /// Samples of a flow, of the whole run.
     fn flow(&self, flow: usize) -> Samples<'a> {
         self.id(flow).map_or(&[], |id| self.setup.sim.flow_series(id).samples())
     }
 
-    /// The flows of the first kind: those under test.
-    fn under_test(&self) -> Vec<usize> {
-        self.scenario.groups().into_iter().next().map_or(Vec::new(), |g| g.1)
+    fn all(&self) -> Vec<usize> {
+        (0..self.flows.len()).collect()
     }
 
-    /// The samples of some flows after the warm-up.
+    /// The samples of some flows after the warm-up, while each was there.
     fn measured(&self, flows: &[usize]) -> impl Iterator<Item = &'a FlowSample> + '_ {
-        let all: Vec<Samples<'a>> = flows.iter().map(|i| self.flow(*i)).collect();
+        let there = |i: &usize| {
+            let life = self.setup.life(*i);
+            self.flow(*i).iter().filter(move |(at, _)| life.contains(at))
+        };
+        let all: Vec<_> = flows.iter().map(there).collect();
         let all = all.into_iter().flatten();
         all.filter(|(at, _)| seconds(*at) >= self.scenario.warmup_s).map(|(_, sample)| sample)
     }
 
-    /// Quantiles over time: of the flows under test, and where there are several kinds of each. What was
-    /// nothing all the time has none.
+    /// Quantiles over time: of all flows, and where there are several kinds of each. What was nothing all
+    /// the time has none.
     pub(crate) fn samples(&self) -> BTreeMap<String, Vec<f64>> {
         let groups = self.scenario.groups();
         let kinds = groups.iter().filter(|_| groups.len() > 1);
         let kinds = kinds.map(|(name, flows)| (format!("{name}.blocked"), flows.clone()));
         let mut out = BTreeMap::new();
-        for (name, flows) in kinds.chain([("blocked".to_owned(), self.under_test())]) {
+        for (name, flows) in kinds.chain([("blocked".to_owned(), self.all())]) {
             let mut blocked: Vec<f64> = self.measured(&flows).filter_map(blocked).collect();
             if blocked.iter().any(|b| *b != 0.0) {
                 let at = |n: u32| quantile(&mut blocked, f64::from(n) / f64::from(STEPS));
@@ -92,15 +101,12 @@ impl<'a> Course<'a> {
         out
     }
 
-    /// Figures of the course: of the flows under test, and where there are several kinds of each.
-    /// Latencies are of all.
+    /// Figures of the course: of all flows, and where there are several kinds of each.
     pub(crate) fn figures(&self) -> BTreeMap<String, f64> {
-        let mut out = self.figures_of(&self.under_test());
-        let all: Vec<usize> = (0..self.flows.len()).collect();
-        out.extend(self.latencies(&all));
+        let mut out = self.figures_of(&self.all());
         let groups = self.scenario.groups();
         for (name, members) in groups.iter().filter(|_| groups.len() > 1) {
-            let own = self.figures_of(members).into_iter().chain(self.latencies(members));
+            let own = self.figures_of(members).into_iter();
             out.extend(own.map(|(metric, v)| (format!("{name}.{metric}"), v)));
         }
         out.extend(self.settling());
@@ -118,6 +124,7 @@ impl<'a> Course<'a> {
         }
         let least = mean(self.measured(flows).filter_map(|s| s.rtt_min.map(us)));
         out.extend(least.map(|us| ("rtt_min_mean_us".to_owned(), us)));
+        out.extend(self.latencies(flows));
         out
     }
 
@@ -183,8 +190,11 @@ impl<'a> Course<'a> {
             let samples = self.flow(*first);
             let step = samples.len().div_ceil(POINTS).max(1);
             let thin: Vec<&(Instant, FlowSample)> = samples.iter().step_by(step).collect();
+            // Before and after it a flow delivers nothing, and has no window that is anything's.
+            let life = self.setup.life(*first);
             let line = |value: &dyn Fn(&FlowSample) -> Option<f64>| -> Vec<(f64, f64)> {
-                thin.iter().filter_map(|(at, s)| Some((seconds(*at), value(s)?))).collect()
+                let there = thin.iter().filter(|(at, _)| life.contains(at));
+                there.filter_map(|(at, s)| Some((seconds(*at), value(s)?))).collect()
             };
             out.insert(of("cwnd_bytes"), line(&|s| Some(s.cwnd as f64)));
             out.insert(of("rtt_min_us"), line(&|s| s.rtt_min.map(us)));

@@ -129,12 +129,12 @@ pub const METRICS: &[Metric] = &[
     is(
         "present_goodput_bps",
         "bit/s",
-        "goodput while the flow was there, from its start to its stop; the sum of the flows that were",
+        "goodput while the flow was there, from its start until its last byte was read; the sum of the \
+         flows that were",
     )
     .by(Flows(|scenario, flows| {
         let there = flows.iter().filter(|f| f.present_s > 0.0);
-        let rate = |f: &FlowResult| f.goodput_bps * measured_s(scenario) / f.present_s;
-        there.map(rate).reduce(|sum, rate| sum + rate)
+        there.map(|f| f.goodput_bps / presence(scenario, f)).reduce(|sum, rate| sum + rate)
     })),
     is("data_packets_per_s", "1/s", "packets with text").by(Sum(data_rate)),
     is("ack_packets_per_s", "1/s", "packets that only acknowledge")
@@ -200,8 +200,8 @@ pub const METRICS: &[Metric] = &[
     is("lost_packets", "packets", "packets with text that did not arrive, from the warm-up on").by(
         Flows(|scenario, flows| Some(sum(flows, |f| f.data_lost_per_s) * measured_s(scenario))),
     ),
-    is("cwnd_segments", "segments", "mean congestion window, of 1448 bytes")
-        .by(Mean(|f| Some(f.cwnd_mean_bytes / f64::from(TEXT_BYTES)))),
+    is("cwnd_segments", "segments", "mean congestion window while the flow was there, of 1448 bytes")
+        .by(Mean(|f| Some(f.cwnd_mean_bytes / f64::from(TEXT_BYTES)).filter(|w| *w > 0.0))),
     is(
         "round_ms",
         "ms",
@@ -209,7 +209,8 @@ pub const METRICS: &[Metric] = &[
     )
     .by(Flows(|scenario, flows| {
         let segment = scenario.flow.first()?.segment_bytes.map_or(TEXT_BYTES, u32::from);
-        ratio(flows, |f| f.cwnd_mean_bytes * 1e3 / f64::from(segment), data_rate)
+        let rate = |f: &FlowResult| data_rate(f) / presence(scenario, f);
+        ratio(flows, |f| f.cwnd_mean_bytes * 1e3 / f64::from(segment), rate)
     })),
     is(
         "events_per_packet",
@@ -219,10 +220,14 @@ pub const METRICS: &[Metric] = &[
     .by(Ratio(|f| f.loss_episodes_per_s + f.timeouts_per_s, data_rate)),
     is("lost_per_event", "packets", "packets with text that did not arrive, per window reduction")
         .by(Ratio(|f| f.data_lost_per_s, |f| f.loss_episodes_per_s + f.timeouts_per_s)),
-    is("window", "segments", "goodput over one mean smoothed round trip").by(Mean(|f| {
-        let segments = f.goodput_bps / 8.0 * f.srtt_mean_us / 1e6 / f64::from(TEXT_BYTES);
-        Some(segments).filter(|s| *s > 0.0)
-    })),
+    is("window", "segments", "goodput over one mean smoothed round trip").by(Flows(
+        |scenario, flows| {
+            mean(flows, |f| {
+                let bytes = f.goodput_bps / presence(scenario, f) / 8.0 * f.srtt_mean_us / 1e6;
+                Some(bytes / f64::from(TEXT_BYTES)).filter(|s| *s > 0.0)
+            })
+        },
+    )),
     is("rtt_p50_us", "us", "median of the smoothed round trip, the mean of the flows")
         .by(Mean(|f| f.rtt_p50_us)),
     is("srtt_mean_us", "us", "mean smoothed round trip, the mean of the flows")
@@ -324,18 +329,31 @@ pub const METRICS: &[Metric] = &[
     is("window_formula", "segments", "mean window by the published formula for periodic losses"),
     is("window_ideal", "segments", "the same for these losses, reductions at once"),
     is("window_expected", "segments", "the same with reductions a round trip after their loss"),
-    is("settle_up_s", "s", "from a rise of the path's rate until the pacing rate is within 5 %"),
-    is("settle_down_s", "s", "from a fall of the path's rate until the pacing rate is within 5 %"),
+    is(
+        "settle_up_s",
+        "s",
+        "from a rise of the path's rate until the first flow's pacing rate is within 5 %",
+    ),
+    is(
+        "settle_down_s",
+        "s",
+        "from a fall of the path's rate until the first flow's pacing rate is within 5 %",
+    ),
     is(
         "regain_s",
         "s",
-        "after the first outage, from the least window to a quarter of that before",
+        "after the first outage, from the first flow's least window to a quarter of that before",
     ),
 ];
 
 /// From the end of the warm-up on.
 fn measured_s(scenario: &Scenario) -> f64 {
     scenario.duration_s - scenario.warmup_s
+}
+
+/// How much of the measured time a flow was there; all of it where that is not known.
+fn presence(scenario: &Scenario, flow: &FlowResult) -> f64 {
+    if flow.present_s > 0.0 { flow.present_s / measured_s(scenario) } else { 1.0 }
 }
 
 fn delivered(flow: &FlowResult) -> f64 {
@@ -403,27 +421,30 @@ fn transfer_s(scenario: &Scenario, flow: &FlowResult) -> f64 {
     flow.completed_at_s.unwrap_or(scenario.duration_s) - flow.started_at_s
 }
 
-/// The sum of what each flow has by its own entry of the scenario; `None` if one has none.
+/// The sum of what each flow has by its own entry of the scenario, given how much of the measured time
+/// it was there; `None` if one has none.
 fn by_entry(
     scenario: &Scenario,
     flows: &[FlowResult],
-    of: fn(&Flow, &FlowResult) -> Option<f64>,
+    of: fn(&Flow, &FlowResult, f64) -> Option<f64>,
 ) -> Option<f64> {
-    scenario.flows().zip(flows).map(|(entry, flow)| of(&entry, flow)).sum()
+    let entries = scenario.flows().zip(flows);
+    entries.map(|(entry, flow)| of(&entry, flow, presence(scenario, flow))).sum()
 }
 
-/// The strategy's own formula at what the run measured: goodput, RTTmin, and as the send window
-/// the median round trip's worth of goodput.
-fn formula(entry: &Flow, flow: &FlowResult) -> Option<f64> {
+/// The strategy's own formula at what the run measured while the flow was there: goodput, RTTmin, and as
+/// the send window the median round trip's worth of goodput.
+fn formula(entry: &Flow, flow: &FlowResult, presence: f64) -> Option<f64> {
     let Strategy::Tcp(mut ack) = entry.strategy else { return None };
     if let Some(params) = ack.tack_mut() {
         *params = entry.tack_params(*params);
     }
     let time = |us: f64| Duration::from_secs_f64(us / 1e6);
-    let bw = Rate::from_bps(flow.goodput_bps as u64);
+    let bw = Rate::from_bps((flow.goodput_bps / presence) as u64);
     let window = bw.bytes_in(time(flow.rtt_p50_us?));
     let mss = if ack.tack().is_some() { TACK_TEXT_BYTES } else { TEXT_BYTES };
-    Some(ack.frequency(&PathFacts { bw, rtt_min: time(flow.rtt_min_us?), window, mss }))
+    let rtt_min = time(flow.rtt_min_us?);
+    Some(ack.frequency(&PathFacts { bw, rtt_min, window, mss }) * presence)
 }
 
 /// Every figure that these flows of a run have.
@@ -454,7 +475,7 @@ fn sum(flows: &[FlowResult], of: impl Fn(&FlowResult) -> f64) -> f64 {
 }
 
 /// [TON Eq. 4] at what was delivered and the least round trip.
-fn eq4(entry: &Flow, flow: &FlowResult) -> Option<f64> {
+fn eq4(entry: &Flow, flow: &FlowResult, _: f64) -> Option<f64> {
     let text_bytes = match entry.strategy {
         Strategy::Tcp(ack) => ack.tack().map(|_| TACK_TEXT_BYTES)?,
         Strategy::Quic(stock) if stock.acks == StockAcks::Eq4 => QUIC_TEXT_BYTES,

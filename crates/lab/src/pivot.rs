@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 
+use crate::course;
 use crate::draw::{Word, Words};
 use crate::item::Plan;
 use crate::metric;
@@ -86,7 +87,7 @@ impl Quantity<'_> {
 
     /// Factor and unit of what is shown: Mbit/s, ms, per cent.
     pub fn shown(&self) -> (f64, String) {
-        let own = match metric::unit(self.metric).unwrap_or("") {
+        let own = match metric::unit(self.metric).or(course::unit(self.metric)).unwrap_or("") {
             "bit/s" => (1e-6, "Mbit/s"),
             "B/s" => (1e-3, "kB/s"),
             "us" => (1e-3, "ms"),

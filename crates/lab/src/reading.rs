@@ -92,7 +92,10 @@ impl FlowReading {
         match placed {
             Placed::Udp { src, dst, header_bytes } => {
                 let got = setup.sim.world().host(*dst).open_loop_from(*src);
+                let traffic = |data_packets| Traffic { data_packets, ..Traffic::default() };
                 FlowReading {
+                    departed: traffic(setup.sim.world().host(*src).open_loop_to(*dst)),
+                    arrived: traffic(got.packets),
                     app_bytes: got.ip_bytes - got.packets * u64::from(*header_bytes),
                     data_packets: got.packets,
                     ..FlowReading::default()
@@ -173,7 +176,7 @@ impl Period<'_> {
         result.started_at_s = started.as_secs_f64();
         result.present_s = self.present(index).as_secs_f64();
         if let Placed::Flow(id) = self.setup.flows[index].placed {
-            self.sender(id, &mut result);
+            self.sender(index, id, &mut result);
             let is_whole = |bytes| after.app_bytes >= bytes;
             result.completed_at_s = result
                 .completed_at_s
@@ -194,11 +197,14 @@ impl Period<'_> {
         result
     }
 
-    /// How long a flow was there in the measured time.
+    /// How long a flow was there in the measured time. One that was to leave before is not, whatever of
+    /// it was under way.
     fn present(&self, index: usize) -> Duration {
-        let times = self.setup.flows[index].times;
-        let until = times.stop.map_or(self.after.now, |stop| stop.min(self.after.now));
-        until.saturating_since(times.start.max(self.before.now))
+        if self.setup.flows[index].times.stop.is_some_and(|stop| stop <= self.before.now) {
+            return Duration::ZERO;
+        }
+        let life = self.setup.life(index);
+        life.end.min(self.after.now).saturating_since(life.start.max(self.before.now))
     }
 
     /// What is seen of a video.
@@ -213,7 +219,7 @@ impl Period<'_> {
     }
 
     /// What the sender of a flow tells.
-    fn sender(&self, id: FlowId, result: &mut FlowResult) {
+    fn sender(&self, index: usize, id: FlowId, result: &mut FlowResult) {
         let (from, to) = self.setup.sim.flow(id);
         let us = |d: Duration| d.as_secs_f64() * 1e6;
         if let Some(info) = &from.info {
@@ -230,8 +236,9 @@ impl Period<'_> {
             result.completed_at_s = to.last_read_at.map(since_zero);
         }
         let samples: Vec<&FlowSample> = {
-            let all = self.setup.sim.flow_series(id).samples().iter();
-            all.filter(|(at, _)| *at >= self.before.now).map(|(_, sample)| sample).collect()
+            let (life, all) = (self.setup.life(index), self.setup.sim.flow_series(id).samples());
+            let there = all.iter().filter(|(at, _)| *at >= self.before.now && life.contains(at));
+            there.map(|(_, sample)| sample).collect()
         };
         result.cwnd_mean_bytes = mean(samples.iter().map(|s| s.cwnd as f64)).unwrap_or(0.0);
         let mut rtts: Vec<f64> = samples.iter().filter_map(|s| s.srtt.map(us)).collect();

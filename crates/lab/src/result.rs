@@ -10,7 +10,8 @@ pub use crate::playout::VideoResult;
 pub struct FlowResult {
     /// Application bytes delivered in order, bit/s.
     pub goodput_bps: f64,
-    /// How much of the measured time the flow was there, from its start to its stop, seconds.
+    /// How much of the measured time the flow was there, from its start until its last byte was read,
+    /// seconds.
     pub present_s: f64,
     /// IP packets with application data, per second, as they left the data sender.
     pub data_packets_per_s: f64,
@@ -30,9 +31,9 @@ pub struct FlowResult {
     pub loss_episodes_per_s: f64,
     /// Data packets that did not arrive.
     pub data_lost_per_s: f64,
-    /// Mean congestion window of the data sender, bytes; 0 without samples.
+    /// Mean congestion window of the data sender while the flow was there, bytes; 0 without samples.
     pub cwnd_mean_bytes: f64,
-    /// Mean smoothed round trip of the data sender, microseconds; 0 without samples.
+    /// Mean smoothed round trip of the same, microseconds; 0 without samples.
     pub srtt_mean_us: f64,
     /// 95th percentile of the data's one-way delay above the least of the run, microseconds;
     /// `None` without data, and for UDP.

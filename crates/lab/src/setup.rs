@@ -1,11 +1,13 @@
 //! A scenario set up, and what must hold of it whatever it is.
 
+use core::ops::Range;
 use core::time::Duration;
 use std::io::Write;
 
 use anyhow::{Result, ensure};
 use tack_link::wlan::Wlan;
 use tack_sim::{LinkId, Simulation};
+use tack_units::Instant;
 
 use crate::host::Controllers;
 use crate::link::Hop;
@@ -52,6 +54,19 @@ impl Setup {
 
     pub(crate) fn wlan(&self) -> Option<&Wlan> {
         self.sim.world().link(self.wlan?).wlan()
+    }
+
+    /// From a flow's start until its last byte was read; what goes on has no end.
+    pub(crate) fn life(&self, flow: usize) -> Range<Instant> {
+        let Planted { placed, times, .. } = &self.flows[flow];
+        let end = match placed {
+            Placed::Udp { .. } => times.stop,
+            Placed::Flow(id) => {
+                let (from, to) = self.sim.flow(*id);
+                to.at_end.then(|| from.last_read_at.max(to.last_read_at).or(times.stop)).flatten()
+            }
+        };
+        times.start..end.unwrap_or(Instant::MAX)
     }
 
     /// A flow with data to send, room and a living path never stands still.

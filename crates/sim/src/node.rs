@@ -153,6 +153,11 @@ impl Node {
         Some((self.guests.get_mut(&flow)?, payload))
     }
 
+    /// Data packets of open-loop traffic for `dst` that left.
+    pub fn open_loop_to(&self, dst: HostId) -> u64 {
+        self.open_loop.sent_to(dst)
+    }
+
     /// What arrived of `src`'s open-loop traffic.
     pub fn open_loop_from(&self, src: HostId) -> Received {
         self.open_loop.received_from(src)

@@ -54,6 +54,8 @@ pub struct Received {
 #[derive(Debug)]
 pub(crate) struct OpenLoop {
     sources: Vec<Source>,
+    /// Data packets that left, by whom they were for.
+    sent: BTreeMap<HostId, u64>,
     /// When each source's next packet is due.
     sendings: BTreeSet<(Instant, usize)>,
     rule: AckRule,
@@ -128,6 +130,7 @@ impl OpenLoop {
     pub(crate) fn new() -> Self {
         OpenLoop {
             sources: Vec::new(),
+            sent: BTreeMap::new(),
             sendings: BTreeSet::new(),
             rule: AckRule::None,
             ack_ip_bytes: DEFAULT_ACK_IP_BYTES,
@@ -165,6 +168,10 @@ impl OpenLoop {
 
     pub(crate) fn received_from(&self, src: HostId) -> Received {
         self.peers.get(&src).map_or(Received::default(), |peer| peer.received)
+    }
+
+    pub(crate) fn sent_to(&self, dst: HostId) -> u64 {
+        self.sent.get(&dst).copied().unwrap_or(0)
     }
 
     pub(crate) fn handle(&mut self, packet: &Packet, now: Instant) {
@@ -216,6 +223,7 @@ impl OpenLoop {
         self.sendings.remove(&(at, index));
         let source = &mut self.sources[index];
         let (dst, ip_bytes) = source.send();
+        *self.sent.entry(dst).or_default() += 1;
         self.sendings.extend(source.next_at().map(|at| (at, index)));
         Some(open(dst, ip_bytes, PacketKind::Data))
     }

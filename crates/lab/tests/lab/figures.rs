@@ -71,7 +71,10 @@ flow = [{ strategy = "tack", group = "a" }, { strategy = "tcp-l2", group = "b" }
     let samples: &BTreeMap<_, _> = &records.first_key_value().unwrap().1.samples;
     let most = |name: &str| samples[name].last().copied().unwrap();
     assert!(most("a.blocked") > 0.0 && most("b.blocked") > 0.0, "{samples:?}");
-    assert_eq!(samples["blocked"], samples["a.blocked"], "those under test are the first");
+    assert_eq!(most("blocked"), most("a.blocked").max(most("b.blocked")), "of all flows");
+    let metrics = &records.first_key_value().unwrap().1.metrics;
+    let most = |group: &str| metrics[&format!("{group}blocked_max_bytes")];
+    assert_eq!(most(""), most("a.").max(most("b.")));
 }
 
 /// In a dumbbell: its own link comes on top of both access links, not instead of one.
@@ -125,6 +128,60 @@ flow = [
     assert!(metrics["cut.delivered"] < 5e6 && metrics["whole.delivered"] == 5e3, "{metrics:?}");
     assert_eq!(metrics.get("cut.completion"), None, "what is missing is not complete");
     assert!(metrics["whole.completion"] < 1.0, "{metrics:?}");
+}
+
+#[test]
+fn a_flow_that_joins_and_leaves_is_described_by_the_time_in_which_it_was_there() {
+    let text = r#"
+id = "visit"
+series = true
+[base]
+duration_s = 12.0
+warmup_s = 1.0
+wan = { rate_mbps = 2.0, delay_ms = 20.0, buffer_bdp = 10.0 }
+flow = [
+    { strategy = "tack", cc = "cubic", group = "visit", start_s = 2.0, stop_s = 3.0 },
+    { strategy = "tack", cc = "cubic", group = "again", start_s = 6.0, stop_s = 7.0 },
+]
+"#;
+    let records = run(&load(text));
+    let record = records.first_key_value().unwrap().1;
+    let figure = |name: &str| record.metrics[&format!("visit.{name}")];
+    let end = figure("completion");
+    assert!(end > 3.1, "what was written is still under way when it stops: {end}");
+    let rate = figure("present_goodput_bps");
+    assert!((1.5e6..2e6).contains(&rate), "no more than the path carries: {rate}");
+    let series = &record.series["visit.cwnd_bytes"];
+    let (first, last) = (series[0].0, series[series.len() - 1].0);
+    assert!(first >= 2.0 && last <= end, "{first} {last} {end}");
+    // What it had acknowledged is what was in flight, round trip by round trip.
+    let flight = rate / 8.0 * figure("srtt_mean_us") / 1e6 / 1448.0;
+    assert!((figure("window") / flight - 1.0).abs() < 1e-9);
+    let round_ms = figure("round_ms");
+    assert!((figure("srtt_mean_us") / 1e3 / round_ms - 1.0).abs() < 0.5, "{round_ms}");
+    let presence = figure("goodput_bps") / rate;
+    let while_there = (rate / 8.0 / 2.0 / 1440.0).min(4e6 / figure("rtt_min_us"));
+    let formula = figure("formula_per_s") / presence;
+    assert!((formula / while_there - 1.0).abs() < 1e-3, "{formula} {while_there}");
+}
+
+/// A third of what is offered fits.
+#[test]
+fn what_udp_sends_and_loses_is_counted() {
+    let text = r#"
+id = "udp"
+[base]
+duration_s = 5.0
+warmup_s = 1.0
+wan = { rate_mbps = 2.0, delay_ms = 20.0, buffer_packets = 10 }
+flow = [{ strategy = "udp", app = { kind = "cbr", mbps = 6.0 } }]
+"#;
+    let records = run(&load(text));
+    let metrics = &records.first_key_value().unwrap().1.metrics;
+    assert!((metrics["data"] - 2547.5).abs() < 2.0, "6 Mbit/s of 1472 bytes: {metrics:?}");
+    assert!((metrics["data_loss"] - 2.0 / 3.0).abs() < 0.02, "{metrics:?}");
+    let lost = metrics["queue_drops"] / metrics["data"];
+    assert!((metrics["data_loss"] - lost).abs() < 0.02, "{metrics:?}");
 }
 
 /// Its handshake takes all of the run.

@@ -61,12 +61,12 @@ impl Loaded {
         let plan = plan(&experiment, extent, text)?;
         let wrong = |p: Problem, at: String| ScenarioError::of(text, p.of(&at));
         for (i, claim) in experiment.claim.iter().enumerate() {
-            let found = claim.check(&plan.axes);
+            let found = claim.check(&plan.axes).and_then(|()| check_at(&claim.at, &plan));
             let found = found.and_then(|()| check_groups(&claim.quantity().metrics(), &plan));
             found.map_err(|p| wrong(p, format!("claim.{i}")))?;
         }
         for (i, view) in experiment.view.iter().enumerate() {
-            let found = view.check(&plan.axes);
+            let found = view.check(&plan.axes).and_then(|()| check_at(&view.at, &plan));
             let found = found.and_then(|()| check_groups(&view.all_metrics(), &plan));
             found.map_err(|p| wrong(p, format!("view.{i}")))?;
         }
@@ -201,6 +201,21 @@ pub fn interval_name(figure: &str) -> String {
     let (stem, unit) = figure.rsplit_once('_').unwrap_or((figure, ""));
     let is_unit = ["bps", "us", "s", "bytes"].contains(&unit);
     if is_unit { format!("{stem}_ci95_{unit}") } else { format!("{figure}_ci95") }
+}
+
+/// Whether some run has the seed, or the draw, that is asked for: no axis of the file has either.
+fn check_at(at: &Words, plan: &Plan) -> Result<(), Problem> {
+    for axis in ["seed", "draw"] {
+        let Some(word) = at.get(axis) else { continue };
+        let mut there: Vec<&Word> = plan.items.iter().filter_map(|i| i.key.get(axis)).collect();
+        there.dedup();
+        if !there.contains(&word) {
+            let there: Vec<String> = there.iter().take(20).map(ToString::to_string).collect();
+            let what = format!("has {axis} = {word}, which never runs: {}", there.join("; "));
+            return Err(Problem::new("at", what));
+        }
+    }
+    Ok(())
 }
 
 /// Whether every `GROUP.NAME` is of a group that some run of the plan has.

@@ -70,9 +70,11 @@ const DASHES: [&str; 5] = ["", "7 3", "2 3", "9 3 2 3", "14 4"];
 const HATCHES: [&str; 5] = ["", "M0 8L8 0", "M0 0L8 8", "M4 0V8", "M0 4H8"];
 const WIDTH: f64 = 640.0;
 const HEIGHT: f64 = 380.0;
-/// Of the frame: left, top, bottom; the legend lies under it.
+/// Of the frame: left, with numbers of five letters beside it, top, bottom, right; the legend lies under it.
 const MARGIN: (f64, f64, f64, f64) = (66.0, 34.0, 56.0, 18.0);
 const LEGEND_ROW: f64 = 18.0;
+/// Of a number beside an axis.
+const LETTER: f64 = 7.0;
 
 /// As XML has it, which has no control characters.
 pub(crate) fn escaped(text: &str) -> String {
@@ -124,13 +126,16 @@ impl Plot {
     }
 
     fn scales(&self) -> (Scale, Scale) {
-        let (left, top, bottom, right) = MARGIN;
-        let xs = (left, WIDTH - right);
-        let ys = (HEIGHT - bottom, top);
-        let x = match &self.x.categories {
-            Some(names) => {
-                Scale { from: -0.5, to: names.len() as f64 - 0.5, log: false, pixels: xs }
-            }
+        let y = self.y_scale();
+        // The axis' name stands left of its numbers, however long they are.
+        let letters = y.ticks().into_iter().map(|v| tick(v).chars().count()).max().unwrap_or(0);
+        let left = MARGIN.0 + LETTER * letters.saturating_sub(5) as f64;
+        (self.x_scale((left, WIDTH - MARGIN.3)), y)
+    }
+
+    fn x_scale(&self, pixels: (f64, f64)) -> Scale {
+        match &self.x.categories {
+            Some(names) => Scale { from: -0.5, to: names.len() as f64 - 0.5, log: false, pixels },
             None => {
                 let (mut from, mut to) = self.span(&self.x, |p| (p.0, p.0));
                 if self.x.log {
@@ -143,18 +148,22 @@ impl Plot {
                     let room = (to - from) * 0.03;
                     (from, to) = (from - room, to + room);
                 }
-                Scale { from, to, log: self.x.log, pixels: xs }
+                Scale { from, to, log: self.x.log, pixels }
             }
-        };
+        }
+    }
+
+    fn y_scale(&self) -> Scale {
+        let pixels = (HEIGHT - MARGIN.2, MARGIN.1);
         let half = |p: &(f64, f64, Option<f64>)| p.2.unwrap_or(0.0);
         let (low, high) = self.span(&self.y, |p| {
             let low = p.1 - half(p);
             (if self.y.log && low <= 0.0 { p.1 } else { low }, p.1 + half(p))
         });
-        let y = if self.y.log {
+        if self.y.log {
             let room =
                 if self.has_zeros() { math::pow(high / low * 2.0, 0.1).min(10.0) } else { 1.0 };
-            Scale { from: low * 0.8 / room, to: high * 1.25, log: true, pixels: ys }
+            Scale { from: low * 0.8 / room, to: high * 1.25, log: true, pixels }
         } else {
             // From zero, unless all lies far above it.
             let zero = self.is_bars() || low > 0.0 && low < 0.6 * high;
@@ -163,9 +172,8 @@ impl Plot {
             let room = ((high - low) * 0.06).max(high.abs() * 1e-3).max(1e-9);
             let from = if zero && low >= 0.0 { 0.0 } else { low - room };
             let to = if high <= 0.0 && self.is_bars() { 0.0 } else { high + room };
-            Scale { from, to, log: false, pixels: ys }
-        };
-        (x, y)
+            Scale { from, to, log: false, pixels }
+        }
     }
 
     /// The picture as a document of its own, or as part of one.
@@ -228,8 +236,8 @@ impl Plot {
     }
 
     fn frame(&self, out: &mut String, x: &Scale, y: &Scale) {
-        let (left, top, bottom, right) = MARGIN;
-        let (far, base) = (WIDTH - right, HEIGHT - bottom);
+        let (left, far) = x.pixels;
+        let (base, top) = y.pixels;
         let (size, title) = fitted(&self.title, WIDTH, (9.0, 14.0));
         let bold = format!("text-anchor=\"middle\" font-size=\"{size}\" font-weight=\"bold\"");
         text(out, (WIDTH / 2.0, 20), &bold, &title);

@@ -12,6 +12,8 @@
 //! paper = { rich = [[0.002, 92.7], [0.1, 90.8]] }   # points beside ours, by line (or panel line)
 //! ```
 
+mod heading;
+
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
@@ -24,6 +26,9 @@ use crate::scenario::Problem;
 use crate::stats::{self, Estimate};
 use crate::svg::{Axis, Line, Plot, Style};
 use crate::table::Table;
+
+use heading::headings;
+pub(crate) use heading::{heading, short};
 
 /// How it looks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -279,7 +284,7 @@ impl View {
             }
         }
         header.push("flows".to_owned());
-        header.extend(shown.iter().map(|of| heading(of.metric, &of.shown().1)));
+        header.extend(headings(&shown));
         header.push("runs".to_owned());
         if !grouped {
             header.remove(keys);
@@ -409,7 +414,7 @@ impl View {
             row[0].clone_from(&line.name);
         }
         let over_runs = self.is_over_runs();
-        let unit = if over_runs { of.shown().1 } else { self.unit.clone().unwrap_or_default() };
+        let unit = of.shown().1;
         let whole = if over_runs { "share of the runs" } else { "share of the time" };
         let x_label = self.x_label.clone().unwrap_or_else(|| heading(&self.metric, &unit));
         let header = [&x_label, "p10", "p50", "p90", "max"].map(str::to_owned).to_vec();
@@ -479,21 +484,4 @@ fn prefix(row: &mut [String], panel: &str) {
     if let Some(first) = row.first_mut().filter(|_| !panel.is_empty()) {
         *first = format!("{panel} {first}").trim().to_owned();
     }
-}
-
-/// What an axis is called beside others: the last part of its dotted key, or all of it where two would be
-/// called the same, as `flow.0.cc` and `flow.1.cc`.
-pub(crate) fn short<'a>(axis: &'a str, axes: &[(String, Vec<Word>)]) -> &'a str {
-    let last = |axis: &'a str| axis.rsplit_once('.').map_or(axis, |parts| parts.1);
-    let is_twin = |other: &str| other != axis && other.rsplit('.').next() == Some(last(axis));
-    if axes.iter().any(|(other, _)| is_twin(other)) { axis } else { last(axis) }
-}
-
-/// A figure as a heading: its name in words, and its unit.
-pub(crate) fn heading(metric: &str, unit: &str) -> String {
-    let name =
-        metric.rsplit_once('_').filter(|(_, u)| ["bps", "us", "s", "bytes", "bdp"].contains(u));
-    let name = name.map_or(metric, |parts| parts.0).replace('_', " ");
-    let name = name.strip_suffix(" per").unwrap_or(&name).to_owned();
-    if unit.is_empty() { name } else { format!("{name}, {unit}") }
 }

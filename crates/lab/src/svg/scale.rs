@@ -40,10 +40,12 @@ impl Scale {
 /// A number beside an axis.
 pub(super) fn tick(v: f64) -> String {
     let a = v.abs();
+    let trimmed = |text: &str| text.trim_end_matches('0').trim_end_matches('.').to_owned();
     if a >= 1e6 || (a > 0.0 && a < 1e-3) {
-        return format!("{v:.0e}");
+        let text = format!("{v:.2e}");
+        let (mantissa, power) = text.split_once('e').unwrap_or((&text, "0"));
+        return format!("{}e{power}", trimmed(mantissa));
     }
-    let text = format!("{v:.3}");
-    let text = text.trim_end_matches('0').trim_end_matches('.').to_owned();
+    let text = trimmed(&format!("{v:.3}"));
     if text == "-0" { "0".to_owned() } else { text }
 }

@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 
 use tack_lab::claim::Verdict;
+use tack_lab::experiment::Extent;
+use tack_lab::plan::experiment_or_scenario;
 use tack_lab::record::Record;
+use tack_lab::reproduce::Loaded;
 use tack_lab::svg::{Axis, Line, Plot, Style};
 use tack_lab::table::Table;
 
@@ -123,6 +126,49 @@ fn a_picture_of_zeros_of_one_point_or_of_none_is_a_picture_on_any_axes() {
     assert_eq!(zeros(&[(1.0, 1300.0), (2.0, 2e5)]), 0);
     let flat = plot(&[(1.0, 0.0), (2.0, 0.0)], false).svg();
     assert!(flat.contains(">0.25<") && !flat.contains("e-9"), "zeros have an axis of ones: {flat}");
+}
+
+#[test]
+fn numbers_beside_an_axis_are_exact_and_its_name_stands_clear_of_them() {
+    let millions = plot(&[(1.0, 0.0), (2.0, 7.4e6)], false).svg();
+    assert!(millions.contains(">2e6<"), "{millions}");
+    let halves = plot(&[(1.0, 0.0), (2.0, 1e7)], false).svg();
+    assert!(halves.contains(">2.5e6<") && halves.contains(">7.5e6<"), "{halves}");
+    let small = plot(&[(1.0, 0.0), (2.0, 1e-3)], false).svg();
+    assert!(small.contains(">2.5e-4<"), "{small}");
+    // A letter is 7 wide, and the name's line 16 from the edge.
+    let long = plot(&[(1.0, 0.0), (2.0, 170_000.0)], false).svg();
+    let end = |line: &str| line.split("x=\"").nth(1)?.split('"').next()?.parse::<f64>().ok();
+    let place = long.lines().flat_map(|line| line.split("<text")).find(|t| t.contains(">150000<"));
+    assert!(place.and_then(end).unwrap() - 6.0 * 7.0 > 22.0, "{long}");
+}
+
+#[test]
+fn two_figures_beside_each_other_have_two_names_and_a_distribution_its_unit() {
+    let views = "[[view]]\nmetrics = [\"goodput\", \"goodput_bps\", \"utilisation\"]\n\
+                 [[view]]\nkind = \"cdf\"\nmetric = \"b.blocked\"\n";
+    let loaded = load(&format!("{PAIRS}{views}"));
+    let mut made = records(&loaded, "goodput_bps", |_| 1e6);
+    for record in made.values_mut() {
+        record.samples = BTreeMap::from([("b.blocked".to_owned(), vec![5.0; 21])]);
+    }
+    let shown = loaded.report(&made).unwrap().shown;
+    let header = shown[0].table.header.join("|");
+    assert!(header.contains("goodput, Mbit/s|goodput_bps, Mbit/s|utilisation, %"), "{header}");
+    assert_eq!(shown[1].plots[0].x.label, "b.blocked, bytes");
+}
+
+#[test]
+fn a_seed_that_no_run_has_is_refused_and_one_that_some_has_is_shown() {
+    let at = |seed: u32| {
+        let view = format!("[[view]]\nmetrics = [\"goodput_bps\"]\nat = {{ seed = {seed} }}\n");
+        let text = format!("{PAIRS}[extent.usual]\nseeds = 2\n{view}");
+        let experiment = experiment_or_scenario(&text, "test").unwrap();
+        Loaded::of(experiment, &text, Extent::Usual).map(|_| ()).map_err(|e| e.to_string())
+    };
+    assert_eq!(at(2), Ok(()));
+    let refused = at(7).unwrap_err();
+    assert!(refused.contains("`view.0.at` has seed = 7, which never runs: 1; 2"), "{refused}");
 }
 
 #[test]

@@ -1,0 +1,34 @@
+//! What axes and figures are called above columns and beside pictures.
+
+use crate::draw::Word;
+use crate::pivot::Quantity;
+
+/// What an axis is called beside others: the last part of its dotted key, or all of it where two would be
+/// called the same, as `flow.0.cc` and `flow.1.cc`.
+pub(crate) fn short<'a>(axis: &'a str, axes: &[(String, Vec<Word>)]) -> &'a str {
+    let last = |axis: &'a str| axis.rsplit_once('.').map_or(axis, |parts| parts.1);
+    let is_twin = |other: &str| other != axis && other.rsplit('.').next() == Some(last(axis));
+    if axes.iter().any(|(other, _)| is_twin(other)) { axis } else { last(axis) }
+}
+
+/// Figures as headings; of `goodput` and `goodput_bps` beside each other, their whole names.
+pub(super) fn headings(shown: &[Quantity<'_>]) -> Vec<String> {
+    let short = |of: &Quantity<'_>| heading(of.metric, &of.shown().1);
+    let all: Vec<String> = shown.iter().map(short).collect();
+    let is_twin = |name: &String| all.iter().filter(|other| *other == name).count() > 1;
+    let whole = |(of, name): (&Quantity<'_>, &String)| match (is_twin(name), of.shown().1) {
+        (false, _) => name.clone(),
+        (true, unit) if unit.is_empty() => of.metric.to_owned(),
+        (true, unit) => format!("{}, {unit}", of.metric),
+    };
+    shown.iter().zip(&all).map(whole).collect()
+}
+
+/// A figure as a heading: its name in words, and its unit.
+pub(crate) fn heading(metric: &str, unit: &str) -> String {
+    let name =
+        metric.rsplit_once('_').filter(|(_, u)| ["bps", "us", "s", "bytes", "bdp"].contains(u));
+    let name = name.map_or(metric, |parts| parts.0).replace('_', " ");
+    let name = name.strip_suffix(" per").unwrap_or(&name).to_owned();
+    if unit.is_empty() { name } else { format!("{name}, {unit}") }
+}

@@ -3,6 +3,7 @@
 
 use std::fmt::Write as _;
 
+use crate::bundle;
 use crate::claim::Verdict;
 use crate::reproduce::{Loaded, Report, findings_table, tally_of};
 use crate::svg::escaped;
@@ -83,13 +84,17 @@ fn section(out: &mut String, loaded: &Loaded, report: &Report) {
     let seeds: std::collections::BTreeSet<u64> =
         loaded.plan.items.iter().map(|i| i.scenario.seed).collect();
     let seeds: Vec<String> = seeds.iter().map(u64::to_string).collect();
+    // A file of the user's own has no such name: the page's head says what made it.
+    let bundled = bundle::find(&experiment.id).iter().any(|(_, text)| *text == loaded.text);
+    let command = format!("; <code>tack lab reproduce {id}</code>");
     let _ = writeln!(
         out,
-        "<p>{} runs, seeds {}; extent {}; <code>tack lab reproduce {id}</code></p>\n\
+        "<p>{} runs, seeds {}; extent {}{}</p>\n\
          <details><summary>The file</summary><pre>{}</pre></details>",
         loaded.plan.items.len(),
         seeds.join(", "),
         loaded.extent.name(),
+        if bundled { &command } else { "" },
         escaped(&loaded.text)
     );
 }

@@ -22,7 +22,7 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 use std::io::Write;
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use tack_device::Clock;
 use tack_emu::{Emulation, EmulationConfig, Passed};
 use tack_link::path::Path;
@@ -117,14 +117,18 @@ impl Traffic {
         }
     }
 
-    fn finish(self) -> Result<()> {
-        match self {
-            Traffic::Threads(threads) => Ok(threads.finish()?),
-            Traffic::Programs(server, client) => {
-                drop((client, server));
-                Ok(())
+    /// Ends it. Returns which command had failed by itself before, and how.
+    fn finish(self) -> Result<Option<String>> {
+        let (mut server, mut client) = match self {
+            Traffic::Threads(threads) => return Ok(threads.finish().map(|()| None)?),
+            Traffic::Programs(server, client) => (server, client),
+        };
+        for (name, program) in [("client", &mut client), ("server", &mut server)] {
+            if let Some(status) = program.ended()?.filter(|status| !status.success()) {
+                return Ok(Some(format!("the {name}'s command ended with {status}")));
             }
         }
+        Ok(None)
     }
 }
 
@@ -158,7 +162,7 @@ pub fn run(
     let warm = emulation.passed();
     wait_until(begin + times.1, &clock, go_on)?;
     let passed = emulation.passed().since(&warm);
-    traffic.finish()?;
+    let failed = traffic.finish()?;
     let report = emulation.finish()?;
     let us = |d: Duration| d.as_secs_f64() * 1e6;
     let extra = BTreeMap::from([
@@ -169,7 +173,11 @@ pub fn run(
     if late > LEAD / 10 && !is_command {
         void.get_or_insert(format!("the flows were made {:.1} s late", late.as_secs_f64()));
     }
-    let result = result(scenario, &report.link, &passed)?;
+    let result = result(scenario, &report.link, &passed);
+    let result = match failed {
+        Some(why) => result.context(why)?,
+        None => result?,
+    };
     Ok(Live { result, extra, void })
 }
 

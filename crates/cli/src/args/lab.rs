@@ -89,7 +89,7 @@ fn within(limits: &[(&str, f64, f64, f64)]) -> Result<(), Failure> {
     match limits.iter().find(|(_, value, least, most)| !(*least..=*most).contains(value)) {
         None => Ok(()),
         Some((flag, value, least, most)) => {
-            Err(Failure::usage(format!("{flag} {value}: from {least} to {most} can run")))
+            Err(Failure::usage(format!("{flag} {value:?}: from {least} to {most} can run")))
         }
     }
 }

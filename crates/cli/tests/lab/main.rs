@@ -113,6 +113,13 @@ fn mistakes_are_explained_and_end_with_status_2() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("bad.toml"), SWEEP.replace("5.0", "-5.0")).unwrap();
     std::fs::write(dir.path().join("many.toml"), SWEEP).unwrap();
+    let one = "duration_s = 1.0\nwan = { rate_mbps = 1.0, delay_ms = 5.0 }\n";
+    let tack = "flow = [{ strategy = \"tack\" }]\n";
+    let formula = format!("id = \"f\"\nbackend = \"formula\"\n[base]\n{one}{tack}");
+    std::fs::write(dir.path().join("formula.toml"), formula).unwrap();
+    std::fs::write(dir.path().join("one.toml"), format!("{one}{tack}")).unwrap();
+    let own = tack.replace("tack\"", "tack\", controller = \"mine\"");
+    std::fs::write(dir.path().join("own.toml"), format!("{one}{own}")).unwrap();
     for (line, words) in [
         ("compare --rtt 80", ["`80`", "80ms"]),
         ("compare --wifi n,z", ["--wifi z", "b, g, n, ac or ax"]),
@@ -124,6 +131,14 @@ fn mistakes_are_explained_and_end_with_status_2() {
         ("airtime --l 2 --period-ms 20", ["--l", "--period-ms"]),
         ("run bad.toml", ["bad.toml, line 11", "wan.delay_ms"]),
         ("run many.toml --pcap x.pcapng", ["--pcap", "asks for 12"]),
+        ("run formula.toml --pcap x.pcapng", ["--pcap", "another `backend`"]),
+        ("run one.toml --pcap -", ["./-", "files"]),
+        ("run many.toml --set zz=1", ["--set zz=1: `zz` unknown field", "warmup_s"]),
+        ("run many.toml --set extent.usual.draws=1", ["--set extent.usual.draws=1", "unknown"]),
+        ("run many.toml --set wan.loss=2", ["--set wan.loss=2: `wan.loss`", "between 0 and 1"]),
+        ("run many.toml --set wan.delay_ms=abc", ["--set wan.delay_ms=", "expected a number"]),
+        ("run own.toml", ["own: `controller`", "docs/python.md"]),
+        ("airtime --seconds 1e300", ["--seconds is 1e300,", "100000"]),
     ] {
         let line = line.replace("--seconds -1", "--seconds=-1");
         let out = run(dir.path(), &line);

@@ -90,7 +90,7 @@ impl ScenarioError {
         let line = e.span().map(|s| line_at(text, s.start));
         let key = e.span().and_then(|s| key_in(text, &s).or_else(|| key_at(text, s.start)));
         let key = key.unwrap_or_default();
-        ScenarioError { line, key, what: e.message().replace('\n', " ") }
+        ScenarioError { line, key, what: plainly(e.message()) }
     }
 }
 
@@ -100,11 +100,25 @@ pub(super) fn of_table(e: &toml::de::Error) -> Problem {
     let within = whole.lines().last().and_then(|l| l.strip_prefix("in `")?.strip_suffix('`'));
     let unknown = e.message().strip_prefix("unknown field `").and_then(|m| m.split_once('`'));
     let parts = within.into_iter().chain(unknown.map(|u| u.0));
-    // What toml says of a number where a variant's name should be is as strange as it is wrong.
-    let what = e
-        .message()
-        .replace("invalid type: unit variant, expected string only", "wanted string or table");
-    Problem::new(parts.collect::<Vec<_>>().join("."), what.replace('\n', " "))
+    Problem::new(parts.collect::<Vec<_>>().join("."), plainly(e.message()))
+}
+
+/// What toml says in words of Rust, in those of a file.
+fn plainly(message: &str) -> String {
+    const WORDS: [(&str, &str); 6] = [
+        // What it says of a number where a variant's name should be is as strange as it is wrong.
+        ("invalid type: unit variant, expected string only", "wanted string or table"),
+        (
+            "invalid type: map, expected a sequence",
+            "is one table, but must be a list of them: [[…]]",
+        ),
+        ("expected a tuple of size 2", "expected a list of two values"),
+        ("expected f64", "expected a number"),
+        ("expected u64", "expected a whole number from 0 on"),
+        ("expected u32", "expected a whole number from 0 on"),
+    ];
+    let plain = WORDS.iter().fold(message.replace('\n', " "), |m, (from, to)| m.replace(from, to));
+    plain.trim().to_owned()
 }
 
 fn line_at(text: &str, offset: usize) -> usize {

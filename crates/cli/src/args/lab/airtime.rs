@@ -81,7 +81,7 @@ impl AirtimeArgs {
         let mut experiment = OpenLoop::new(self.wlan(mode)?, mode);
         ensure!(
             (0.0..=1e6).contains(&self.period_ms),
-            "--period-ms is {}, but must lie between 0 and 1000000",
+            "--period-ms is {:?}, but must lie between 0 and 1000000",
             self.period_ms
         );
         experiment.ack = self.ack_rule(mode)?;
@@ -91,7 +91,7 @@ impl AirtimeArgs {
         {
             ensure!(
                 (0.0..=1e5).contains(&value),
-                "{flag} is {value}, but must lie between 0 and 100000"
+                "{flag} is {value:?}, but must lie between 0 and 100000"
             );
         }
         experiment.wired_delay = Duration::from_secs_f64(self.wired_delay_ms / 1e3);

@@ -1,10 +1,12 @@
 //! `tack lab run` and `tack lab reproduce`.
 
+use std::fmt::Display;
 use std::path::PathBuf;
 
 use clap::{ArgAction, Args};
 use tack_lab::bundle;
 use tack_lab::experiment::{Experiment, Extent, keep_only};
+use tack_lab::scenario::ScenarioError;
 use toml::Value;
 
 use super::{HowArgs, parse_shard};
@@ -86,6 +88,24 @@ impl ChangeArgs {
             }
         }
         Ok(left)
+    }
+
+    /// What is wrong with `file` as it is to run: its own line, or the change that brought it.
+    pub fn wrong(&self, file: impl Display, e: &ScenarioError) -> Failure {
+        let bare = ["base.", "sweep."].iter().find_map(|table| e.key.strip_prefix(table));
+        let bare = bare.unwrap_or(&e.key);
+        let is_new = e.what.starts_with("unknown field");
+        let brought = |key: &str| {
+            let is_part = |whole: &str, part: &str| {
+                part.strip_prefix(whole)
+                    .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+            };
+            is_part(key, bare) || is_new && !bare.is_empty() && is_part(bare, key)
+        };
+        Failure::usage(match self.set.iter().find(|(key, _)| brought(key)) {
+            Some((key, value)) => format!("--set {key}={value}: `{bare}` {}", e.what),
+            None => format!("{file}, {e}"),
+        })
     }
 
     /// Of each whether `--only` leaves anything of it.

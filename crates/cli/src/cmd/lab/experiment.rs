@@ -53,11 +53,12 @@ fn execute(
     if !args.merge.is_empty() {
         return merged(items, path, args);
     }
-    let controllers = items.iter().flat_map(|item| item.scenario.controllers());
-    if let Some(name) = controllers.min() {
+    let controller = |item: &Item| item.scenario.controllers().min().map(str::to_owned);
+    if let Some((item, name)) = items.iter().find_map(|item| Some((item, controller(item)?))) {
         let why = format!(
-            "`controller` is \"{name}\", which a program of Python's brings: docs/python.md; the names \
-             that a command knows are those of `cc`"
+            "{}: `controller` is \"{name}\", which a program of Python's brings: docs/python.md; the \
+             names that a command knows are those of `cc`",
+            item.scenario.name
         );
         return Err(Failure::usage(why));
     }
@@ -119,7 +120,7 @@ fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
 /// `tack lab run`.
 pub(super) fn run_file(args: &RunArgs) -> Result<ExitCode, Failure> {
     let text = std::fs::read_to_string(&args.file).map_err(|e| at(&args.file, e))?;
-    let wrong = |e| Failure::usage(format!("{}, {e}", args.file.display()));
+    let wrong = |e| args.change.wrong(args.file.display(), &e);
     let stem = args.file.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();
     let mut experiment = [experiment_or_scenario(&text, &stem).map_err(wrong)?];
     args.change.apply(&mut experiment, args.store.extent())?;
@@ -151,11 +152,23 @@ pub(super) fn run_file(args: &RunArgs) -> Result<ExitCode, Failure> {
     let whole = vec![(loaded, report)];
     write_page(args.store.report.as_deref(), &whole, &typed())?;
     if args.json {
-        return print_json(&whole[0].0.json(&whole[0].1, &outcome.records));
+        print_json(&whole[0].0.json(&whole[0].1, &outcome.records))?;
+        return any_figures(&items, &outcome);
     }
     print(whole[0].1.text().as_bytes())?;
     say(format_args!("{} runs in {}", items.len(), path.display()));
-    Ok(ExitCode::Success)
+    any_figures(&items, &outcome)
+}
+
+/// Success, unless every run is void.
+fn any_figures(items: &[Item], outcome: &Outcome) -> Result<ExitCode, Failure> {
+    let is_void = |item: &Item| outcome.records.get(&item.id).is_some_and(|r| r.void.is_some());
+    if !items.iter().all(is_void) {
+        return Ok(ExitCode::Success);
+    }
+    let is_live = items.iter().any(|item| item.backend == Backend::Live);
+    let remedy = if is_live { ": leave the machine alone, or try `chrt -r 1`" } else { "" };
+    Err(failed(format!("no run gave figures{remedy}")))
 }
 
 fn record(args: &RunArgs, loaded: &Loaded) -> Result<ExitCode, Failure> {
@@ -177,6 +190,10 @@ fn record(args: &RunArgs, loaded: &Loaded) -> Result<ExitCode, Failure> {
             "--pcap and --series record a simulated run, which that of {} is not: its `backend` is another",
             args.file.display()
         );
+        return Err(Failure::usage(why));
+    }
+    for path in args.pcap.iter().chain(&args.series).filter(|path| *path == Path::new("-")) {
+        let why = format!("recordings go to files: ./{} is one of that name", path.display());
         return Err(Failure::usage(why));
     }
     let open = |path: &Option<PathBuf>| -> Result<Option<Box<dyn Write + Send>>, Failure> {
@@ -227,7 +244,7 @@ fn load<'a>(
     args: &FigureArgs,
 ) -> Result<Vec<(&'a String, Loaded)>, Failure> {
     let extent = args.store.extent();
-    let wrong = |file: &FigureFile, e| Failure::usage(format!("{}, {e}", file.path));
+    let wrong = |file: &FigureFile, e| args.change.wrong(&file.path, &e);
     let read = |file: &FigureFile| {
         experiment_or_scenario(&file.text, bundle::stem(&file.path)).map_err(|e| wrong(file, e))
     };
@@ -316,11 +333,7 @@ pub(super) fn show(
     } else {
         print(summary(&whole).as_bytes())?;
     }
-    if items.iter().all(|i| outcome.records.get(&i.id).is_some_and(|r| r.void.is_some())) {
-        let why = "no run gave figures: leave the machine alone, or try `chrt -r 1`";
-        return Err(failed(why));
-    }
-    Ok(ExitCode::Success)
+    any_figures(&items, &outcome)
 }
 
 fn summary(whole: &[(Loaded, Report)]) -> String {

@@ -187,7 +187,7 @@ fn record(args: &RunArgs, loaded: &Loaded) -> Result<ExitCode, Failure> {
     };
     if !is_simulated {
         let why = format!(
-            "--pcap and --series record a simulated run, which that of {} is not: its `backend` is another",
+            "--pcap and --series record simulated runs, and {} has another `backend`",
             args.file.display()
         );
         return Err(Failure::usage(why));

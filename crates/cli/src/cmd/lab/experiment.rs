@@ -192,9 +192,8 @@ fn record(args: &RunArgs, loaded: &Loaded) -> Result<ExitCode, Failure> {
         );
         return Err(Failure::usage(why));
     }
-    for path in args.pcap.iter().chain(&args.series).filter(|path| *path == Path::new("-")) {
-        let why = format!("recordings go to files: ./{} is one of that name", path.display());
-        return Err(Failure::usage(why));
+    if args.pcap.iter().chain(&args.series).any(|path| path == Path::new("-")) {
+        return Err(Failure::usage("recordings go to files: ./- is one of that name"));
     }
     let open = |path: &Option<PathBuf>| -> Result<Option<Box<dyn Write + Send>>, Failure> {
         let Some(path) = path else { return Ok(None) };

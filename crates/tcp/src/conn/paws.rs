@@ -73,8 +73,13 @@ impl Clock {
         if older as i32 <= 0 {
             return true;
         }
-        let stale = self.ticks(1 << 31).mul_f64(0.9);
-        self.ticks(older) <= TOLERANCE || now.saturating_since(at) > stale
+        self.ticks(older) <= TOLERANCE || now.saturating_since(at) > self.stamps_last()
+    }
+
+    /// How long a stamp of the peer's can be compared with later ones: until its clock has gone half way round,
+    /// and a tenth less, since it may be faster than ours.
+    pub(crate) fn stamps_last(&self) -> Duration {
+        self.ticks(1 << 31).mul_f64(0.9)
     }
 
     /// An acceptable segment came. `in_order`: it starts at or before the last ACK sent
@@ -92,8 +97,7 @@ impl Clock {
 
     /// TS.Recent is young enough to be compared with.
     fn is_fresh(&self, now: Instant) -> bool {
-        let stale = self.ticks(1 << 31).mul_f64(0.9);
-        self.recent.is_some_and(|(_, at)| now.saturating_since(at) <= stale)
+        self.recent.is_some_and(|(_, at)| now.saturating_since(at) <= self.stamps_last())
     }
 
     /// The peer's SYN brought this.

@@ -1,5 +1,9 @@
 //! SND.*: what we have sent, what the peer has taken, how much it will take.
 
+use core::time::Duration;
+
+use tack_units::Instant;
+
 use crate::conn::acceptable::{FIRST_BYTE, ISN_OFFSET};
 use crate::seq::SeqNum;
 use tack_transport::SendBuffer;
@@ -27,8 +31,24 @@ pub(crate) struct WindowSource {
     pub(crate) seq: u64,
     /// SND.WL2
     pub(crate) ack: u64,
-    /// Its TSval.
-    pub(crate) stamp: Option<u32>,
+    /// Its TSval, and how that compares with the one before.
+    pub(crate) stamp: Option<Stamp>,
+}
+
+/// The TSval of a segment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stamp {
+    pub(crate) val: u32,
+    pub(crate) at: Instant,
+    /// How long such a stamp can be compared with: the peer's clock comes round.
+    pub(crate) lasts: Duration,
+}
+
+impl Stamp {
+    fn is_newer(self, old: Stamp) -> bool {
+        let ahead = self.val.wrapping_sub(old.val) as i32 > 0;
+        ahead || self.at.saturating_since(old.at) > self.lasts
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,13 +138,13 @@ impl Snd {
     /// Takes the window of a segment, as its right edge, if it is the newest seen. Returns whether
     /// it grew.
     ///
-    /// With timestamps the newest segment has the newest stamp; without, the rule of
-    /// [RFC 9293 §3.10.7.4] by SND.WL1 and SND.WL2. Stamps are preferred because the body of a TACK
-    /// travels at an old sequence number.
+    /// With timestamps the newest segment has the newest stamp, or comes after so long a silence that no older
+    /// one is under way; without, the rule of [RFC 9293 §3.10.7.4] by SND.WL1 and SND.WL2. Stamps are preferred
+    /// because the body of a TACK travels at an old sequence number.
     pub(crate) fn offer_window(&mut self, edge: u64, from: WindowSource) -> bool {
         let wnd = edge.saturating_sub(self.una);
         let newest = match (from.stamp, self.latest.stamp) {
-            (Some(new), Some(old)) if new != old => new.wrapping_sub(old) as i32 > 0,
+            (Some(new), Some(old)) if new.val != old.val => new.is_newer(old),
             (Some(_), Some(_)) if from.ack == self.latest.ack => wnd >= self.wnd,
             (Some(_), Some(_)) => from.ack > self.latest.ack,
             (Some(_), None) => true,

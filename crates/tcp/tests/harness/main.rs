@@ -13,6 +13,7 @@ mod endings;
 mod handshake;
 mod hostile;
 mod icmp;
+mod idle;
 mod ip;
 mod kernel_ways;
 mod many;

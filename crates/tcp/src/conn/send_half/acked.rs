@@ -10,7 +10,7 @@ use crate::conn::arrives::Arriving;
 use crate::conn::paws::Clock;
 use crate::conn::recovery_mode::{Heard, News};
 use crate::conn::send_half::SendHalf;
-use crate::conn::snd::WindowSource;
+use crate::conn::snd::{Stamp, WindowSource};
 use crate::wire::body::{self, BodyError, Context};
 use crate::wire::{AckType, Flags};
 use tack_strategies::AckSeen;
@@ -73,7 +73,7 @@ impl SendHalf {
         let window = self.snd.scaled(a.seg.header.window);
         let same_window = a.ack + window == self.snd.una() + self.snd.wnd();
         let was_shut = self.snd.wnd() == 0;
-        let window_grew = self.take_window(a, window);
+        let window_grew = self.take_window(a, window, clock, now);
         if self.snd.is_untouched() && a.body.is_none() {
             return self.on_nothing_acked(a, window_grew, now);
         }
@@ -145,8 +145,9 @@ impl SendHalf {
     }
 
     /// SND.WND, as a right edge: SEG.ACK may be ahead of SND.UNA, which follows, or behind it.
-    fn take_window(&mut self, a: &Arriving<'_>, window: u64) -> bool {
-        let stamp = a.seg.header.options.timestamps.map(|ts| ts.val);
+    fn take_window(&mut self, a: &Arriving<'_>, window: u64, clock: &Clock, now: Instant) -> bool {
+        let lasts = clock.stamps_last();
+        let stamp = a.seg.header.options.timestamps.map(|ts| Stamp { val: ts.val, at: now, lasts });
         self.snd.offer_window(a.ack + window, WindowSource { seq: a.seq, ack: a.ack, stamp })
     }
 

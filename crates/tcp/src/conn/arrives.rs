@@ -219,8 +219,8 @@ impl Connection {
             self.challenge(now);
             return false;
         }
-        if place == AckPlace::Old {
-            // Overtaken: its text counts, its acknowledgment is known.
+        if place == AckPlace::Old && a.body.is_none() {
+            // Overtaken: its text counts, its acknowledgment is known. What a body says may be news.
             return true;
         }
         self.take_ack(a, now);

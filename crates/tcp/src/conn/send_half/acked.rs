@@ -206,7 +206,8 @@ impl SendHalf {
 
     /// Congestion control and the send buffer follow what was acknowledged.
     fn adapt(&mut self, acked: &Acked, a: &Arriving<'_>, una_before: u64, now: Instant) {
-        let ece = a.seg.header.flags.has(Flags::ECE);
+        // One that was overtaken may be older than the answer to our CWR.
+        let ece = a.seg.header.flags.has(Flags::ECE) && a.ack >= una_before;
         if ece {
             self.congestion.note_echo();
         }

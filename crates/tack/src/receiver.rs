@@ -240,7 +240,11 @@ impl Receiver {
     pub fn poll(&mut self, buffer: Buffer<'_>, max_holes: usize, now: Instant) -> Option<Feedback> {
         let feedback = match self.poll_reason(max_holes, now) {
             // It is the TACK that the packets before were waiting for.
-            Some(IackReason::Loss { gaps }) if self.tells_loss_by_tack() => {
+            Some(IackReason::Window) if self.tells_by_tack() && self.schedule.owes() => {
+                self.schedule_anew().demand(now);
+                Feedback::Tack(self.tack(buffer, max_holes, now))
+            }
+            Some(IackReason::Loss { gaps }) if self.tells_by_tack() => {
                 self.schedule_anew().demand(now);
                 // Where every hole is listed, those are of packets, too.
                 let lost = if self.params.rbb == RbbPolicy::Every { Vec::new() } else { gaps };
@@ -367,7 +371,7 @@ impl Receiver {
     /// When the next TACK is due.
     fn due(&self) -> Option<Instant> {
         let anew = || {
-            let by_schedule = self.schedule.due().map(|at| match self.tells_loss_by_tack() {
+            let by_schedule = self.schedule.due().map(|at| match self.tells_by_tack() {
                 true => self.loss.settled_soon(at),
                 false => at,
             });
@@ -376,9 +380,9 @@ impl Receiver {
         self.due.unwrap_or_else(anew)
     }
 
-    /// A loss is told by a TACK with the rest of what is known, not by an IACK beside the TACKs. The paper's
-    /// policies have the paper's IACKs.
-    fn tells_loss_by_tack(&self) -> bool {
+    /// A loss is told by a TACK with the rest of what is known, not by an IACK beside the TACKs, and so is a window where
+    /// packets wait for a TACK anyway. The paper's policies have the paper's IACKs.
+    fn tells_by_tack(&self) -> bool {
         let together = matches!(self.params.rbb, RbbPolicy::Every | RbbPolicy::OnDemand);
         together && self.params.loss_iacks
     }

@@ -253,6 +253,11 @@ impl Schedule {
         self.at_once.get_or_insert(now);
     }
 
+    /// Packets wait for a TACK.
+    pub(super) fn owes(&self) -> bool {
+        self.oldest.is_some()
+    }
+
     /// When the next TACK is due; `None` while nothing waits for one.
     pub(super) fn due(&self) -> Option<Instant> {
         let by_rules = self.by_rules()?;

@@ -256,13 +256,28 @@ fn a_zero_window_and_its_end_are_told_at_once() {
     h.poll_tack(at(0));
     h.window = 0;
     h.arrive(2, 1_448..2_896, at(1));
-    assert_eq!(h.poll_reason(at(1)), IackReason::Window);
+    assert_eq!(h.poll_tack(at(1)).window, 0);
     h.resize(1_000, at(2));
     assert_eq!(h.poll(at(2)), None, "silly");
     h.resize(4_000, at(3));
     match h.poll(at(3)) {
         Some(Feedback::Iack(iack)) => assert_eq!((iack.cum_ack, iack.window), (2_896, 4_000)),
         other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_window_is_told_by_the_tack_that_packets_wait_for_or_with_the_policies_of_the_paper_by_an_iack()
+{
+    for (rbb, by_tack) in [(RbbPolicy::OnDemand, true), (RbbPolicy::Rich, false)] {
+        let mut h = Host::steady(Params { rbb, ..Params::DEFAULT });
+        h.window = 0;
+        h.arrive(1, 0..1_448, at(0));
+        let said = h.poll(at(0));
+        assert_eq!(matches!(said, Some(Feedback::Tack(_))), by_tack, "{said:?}");
+        assert_eq!(h.poll(at(1)), None, "the window is told");
+        let tacks = (2..60).filter(|ms| h.poll(at(*ms)).is_some()).count();
+        assert_eq!(tacks, usize::from(!by_tack), "{rbb:?}");
     }
 }
 

@@ -11,6 +11,9 @@
 //! while the sender is blocked, and two per buffer otherwise.
 //!
 //! Deviation: the paper speaks of an abrupt change only; the thresholds are ours.
+//!
+//! Deviation: where packets wait for a TACK, that tells of the window, and not an IACK beside it. At windows of two or
+//! three segments, which each TACK finds used up, there were twice as many acknowledgments as TCP sends.
 
 /// The window as the host offers it now.
 #[derive(Clone, Copy, Debug)]

@@ -180,7 +180,12 @@ impl Cubic {
 }
 
 impl Controller for Cubic {
-    fn on_sent(&mut self, bytes: u64, _in_flight: u64, _app_limited: bool, _now: Instant) {
+    fn on_sent(&mut self, bytes: u64, in_flight: u64, _app_limited: bool, now: Instant) {
+        // What leaves after a rest may fill the window before anything is acknowledged.
+        if let (true, Some(epoch)) = (in_flight <= bytes, &mut self.epoch) {
+            epoch.began += now - self.last_ack;
+            self.last_ack = self.last_ack.max(now);
+        }
         self.window.on_sent(bytes);
     }
 
@@ -302,6 +307,30 @@ mod tests {
         assert_eq!(cubic.window.ssthresh(), Some(70_000));
         cubic.on_loss(&loss(LossKind::Spurious, 0, 99_000));
         assert_eq!((cubic.window(), cubic.past.w_max), (100_000, 120.0));
+    }
+
+    #[test]
+    fn a_rest_does_not_move_the_curve_though_the_window_is_full_right_after_it() {
+        let run = |rest: Duration| {
+            let mut cubic = Cubic::new(&Config::new(1_000));
+            cubic.window.set_cwnd(1_000_000);
+            cubic.on_loss(&loss(LossKind::CongestionExperienced, 0, 1_000_000));
+            let mut now = Instant::from_secs(1);
+            let rounds = |cubic: &mut Cubic, now: &mut Instant| {
+                for _ in 0..100 {
+                    *now += Duration::from_millis(10);
+                    cubic.on_ack(&AckSample { now: *now, acked_bytes: 70_000, ..ack() });
+                }
+            };
+            rounds(&mut cubic, &mut now);
+            now += rest;
+            for sent in 1..=700 {
+                cubic.on_sent(1_000, sent * 1_000, false, now);
+            }
+            rounds(&mut cubic, &mut now);
+            cubic.window()
+        };
+        assert_eq!(run(Duration::ZERO), run(Duration::from_secs(60)));
     }
 
     #[test]

@@ -24,9 +24,10 @@
 //! competitor, and fill the buffer together.
 //!
 //! Deviation: where a receiver tells rates (TACK), slow start ends at the window that keeps `1/delta` segments waiting, and
-//! no step leads further down than to a queue that is empty by twice as many. Its few reports come a quarter of a round
-//! trip late: slow start had passed its end twofold, momentum then led down to an eighth of the path, and a flow alone
-//! on 40 Mbit/s x 150 ms had four fifths of it.
+//! so does momentum that passed its target; no step leads further down than to a queue that is empty by twice as many. Its
+//! few reports come a quarter of a round trip late: slow start had passed its end twofold, momentum then led down to an
+//! eighth of the path, and a flow alone on 40 Mbit/s x 150 ms had four fifths of it; momentum that led up, on a route
+//! of 200 ms that had been one of 20, lost ten windows before steps of two segments had led down again.
 //!
 //! Paced at `2 cwnd / RTTstanding`, as bursts would wait and look like a queue. In default mode loss
 //! means nothing [§2.2]; a timeout starts over.
@@ -147,6 +148,11 @@ impl Velocity {
             (self.v, self.rounds) = (1.0, 0);
         }
         (self.up, self.began_at) = (up, cwnd);
+    }
+
+    /// It goes up faster than a step of `1/delta` segments per round.
+    fn has_momentum_up(&self) -> bool {
+        self.up && self.v > 1.0
     }
 
     /// The next step, in segments, for `acked` of them: never more than doubles the window.
@@ -286,10 +292,12 @@ impl Copa {
         if self.slow_start && below {
             self.cwnd += if ack.cwnd_limited { acked } else { 0.0 };
         } else {
-            if self.slow_start {
-                self.slow_start = false;
+            let passed = !below && self.velocity.has_momentum_up();
+            if self.slow_start || passed {
                 let goal = self.held(self.told.interval()).map(|held| held + self.weight);
                 self.cwnd = self.cwnd.min(goal.unwrap_or(f64::INFINITY));
+            }
+            if core::mem::take(&mut self.slow_start) {
                 self.velocity = Velocity { up: false, ..Velocity::at_rest(self.cwnd) };
             }
             // A window nobody uses says nothing about the path.
@@ -376,6 +384,7 @@ impl Inspect for Copa {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sample::tests::ack;
 
     #[test]
     fn random_samples_have_the_extreme_of_the_window_up_to_a_grain_of_it() {
@@ -416,6 +425,31 @@ mod tests {
             })
             .into();
         assert_eq!(seen, [1.0, 1.0, 2.0, 4.0, 8.0, 1.0]);
+    }
+
+    #[test]
+    fn momentum_that_passes_its_target_ends_at_what_a_receiver_tells_of_the_path() {
+        for (source, left) in [(RateSource::Receiver, 502), (RateSource::Sender, 900)] {
+            let mut copa = Copa::new(&Config::new(1_000), Instant::ZERO);
+            let hear = |copa: &mut Copa, now_ms, rtt_ms| {
+                let rate = Some(RateSample {
+                    delivery_rate: Some(Rate::from_mbps(20)),
+                    app_limited: false,
+                    source,
+                    prior_delivered: 0,
+                    interval: Duration::ZERO,
+                });
+                let rtt = Some(Duration::from_millis(rtt_ms));
+                let now = Instant::from_millis(now_ms);
+                let sample = AckSample { now, rtt, srtt: rtt, rate, ..ack() };
+                copa.on_ack(&AckSample { acked_bytes: 1_000, delivered: 1_000, ..sample });
+            };
+            hear(&mut copa, 0, 200);
+            (copa.slow_start, copa.cwnd) = (false, 900.0);
+            copa.velocity = Velocity { v: 64.0, ..Velocity::at_rest(900.0) };
+            hear(&mut copa, 1_000, 360);
+            assert_eq!(copa.cwnd.round() as u64, left, "{source:?}");
+        }
     }
 
     #[test]

@@ -55,7 +55,7 @@ impl Vegas {
     /// In slow start.
     pub(crate) fn new(config: &Config) -> Self {
         Vegas {
-            window: CongestionWindow::new(config),
+            window: CongestionWindow::new(config).keeping_queues_short(),
             base_rtt: None,
             rounds: Rounds::default(),
             least: None,

@@ -46,6 +46,8 @@ pub(crate) struct CongestionWindow {
     /// The first slow start is over.
     has_avoided: bool,
     arrivals: Arrivals,
+    /// It grows until something is lost.
+    fills_queues: bool,
     /// Lost in the recovery that ended the first slow start, where no queue was seen.
     lost_at_first: Option<u64>,
 }
@@ -106,8 +108,14 @@ impl CongestionWindow {
             after_rto: false,
             has_avoided: false,
             arrivals: Arrivals::new(config.initial_window),
+            fills_queues: true,
             lost_at_first: None,
         }
+    }
+
+    /// The same for an algorithm that keeps queues short itself.
+    pub(crate) fn keeping_queues_short(self) -> Self {
+        Self { fills_queues: false, ..self }
     }
 
     pub(crate) fn cwnd(&self) -> u64 {
@@ -177,7 +185,8 @@ impl CongestionWindow {
             // Few TACKs tell that a queue is gone, each of them for all that it covers.
             srtt = srtt.map(|srtt| ack.rtt.map_or(srtt, |rtt| srtt.min(rtt)));
         }
-        self.acks = Withheld::told(ack, srtt);
+        let queue = ack.queue().filter(|_| self.fills_queues).unwrap_or(self.acks.queue);
+        self.acks = Withheld { queue, ..Withheld::told(ack, srtt) };
         self.arrivals.on_ack(ack);
         self.cwnd_limited = ack.cwnd_limited;
         if ack.acked_bytes > 0 {

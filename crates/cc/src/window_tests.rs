@@ -75,6 +75,24 @@ fn of_few_segments_a_reduction_leaves_the_nearest_number_to_a_flow_of_tacks() {
 }
 
 #[test]
+fn what_stands_in_a_queue_needs_no_segment_beyond_it() {
+    let beyond = |queued| {
+        let mut window = acknowledged_every(10, 12, Pacing::Always);
+        let (rtt, queued) = (Some(SRTT), Some(queued));
+        window.on_ack(&AckSample {
+            rtt,
+            srtt: rtt,
+            rtt_min: rtt,
+            queued,
+            ack_interval: SRTT / 4,
+            ..ack()
+        });
+        (window.window() - window.cwnd()) / MSS
+    };
+    assert_eq!([0, 8, 4, 2].map(|n| beyond(SRTT.checked_div(n).unwrap_or_default())), [2, 1, 1, 1]);
+}
+
+#[test]
 fn a_recovery_leaves_a_third_segment_in_flight_where_a_tack_waits_for_two() {
     let left = |interval_ms, ssthresh| {
         let mut window = acknowledged_every(interval_ms, 9, Pacing::Always);

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! paced      max(cwnd * interval/srtt, 2 MSS) - MSS      as bdp * (1 + 1/beta) [TON §VIII]
+//! queued     less what stands in a queue, by a segment at most
 //! unpaced    half of that
 //! recovery   one segment at least, of a window of two or more
 //! ```
@@ -10,6 +11,10 @@
 //! interval in the mean. A pacer lets what a TACK allows leave over the next interval, which is
 //! another half. And where losses are repaired, plain TCP acknowledges each segment; under TACK a window of two
 //! would stand still until both have arrived, so three are in flight.
+//!
+//! Whose window grows until something is lost has a queue before that, which keeps the path busy while a pair waits: a segment
+//! more would stand in it, too, and behind a few packets of buffer it is what overflows. Plain TCP's acknowledgments wait for
+//! a pair as well, and nothing is allowed beyond its window.
 
 use core::time::Duration;
 
@@ -23,12 +28,15 @@ pub(crate) struct Withheld {
     pub(crate) interval: Duration,
     /// Losses are being repaired.
     pub(crate) in_recovery: bool,
+    /// How long data waits on its way, for those who fill queues until something is lost.
+    pub(crate) queue: Duration,
 }
 
 impl Withheld {
     /// As `ack` tells, on a path of this smoothed round trip.
     pub(crate) fn told(ack: &AckSample, srtt: Option<Duration>) -> Withheld {
-        Withheld { srtt, interval: ack.ack_interval, in_recovery: ack.in_recovery }
+        let (interval, in_recovery) = (ack.ack_interval, ack.in_recovery);
+        Withheld { srtt, interval, in_recovery, queue: Duration::ZERO }
     }
 
     /// Bytes of a paced window `cwnd`; none for plain TCP.
@@ -42,6 +50,7 @@ impl Withheld {
         // receiver's word: no more than with the least beta, which is 2.
         let covered = ((cwnd as f64 * part) as u64).max(2 * mss).min(cwnd / 2);
         let third = if self.in_recovery { cwnd.saturating_sub(mss).min(mss) } else { 0 };
-        covered.saturating_sub(mss).max(third)
+        let queued = cwnd as f64 * self.queue.min(srtt).div_duration_f64(srtt);
+        covered.saturating_sub(mss + mss.min(queued as u64)).max(third)
     }
 }

@@ -298,7 +298,7 @@ impl Connection {
             ecn,
         };
         self.spaces[space as usize].acks.on_packet(&packet, now);
-        self.apply_ack(space, &read, now)?;
+        self.apply_acks(space, &read, now)?;
         if is_asking && read.eliciting {
             self.say_flight_again(now);
         }

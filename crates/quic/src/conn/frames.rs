@@ -41,8 +41,26 @@ pub(super) struct Read {
     /// It had nothing but what probes a path: the peer has not moved by it [RFC 9000 §9.1].
     pub(super) only_probes: bool,
     ack: Option<Ack>,
+    /// ACK frames behind the first.
+    further: Vec<Ack>,
     report: Option<Report>,
     loss: Option<Loss>,
+}
+
+impl Read {
+    /// A report is of one ACK frame, and of the only one in its packet (`docs/quic-tack.md`).
+    fn check_reports(&self) -> Result<(), Violation> {
+        let is_alone = self.ack.is_some() && self.further.is_empty();
+        if self.has_report() && !is_alone {
+            let reason = "a report of TACK without exactly one acknowledgment";
+            return Err(Violation::of_protocol(reason));
+        }
+        Ok(())
+    }
+
+    fn has_report(&self) -> bool {
+        self.report.is_some() || self.loss.is_some()
+    }
 }
 
 impl Connection {
@@ -87,12 +105,15 @@ impl Connection {
                 Frame::Crypto { offset, data } => self.on_crypto(space, offset, data, now)?,
                 Frame::Close(close) => self.on_close(&close, now),
                 Frame::Ack(ack) if read.ack.is_none() => read.ack = Some(ack),
-                Frame::Ack(_) => {}
+                Frame::Ack(ack) => read.further.push(ack),
                 Frame::Report(_) | Frame::Loss(_) | Frame::Frequency(_) | Frame::Stamp(_)
                     if !self.is_tack() =>
                 {
                     let reason = "a frame of TACK that was not negotiated";
                     return Err(Violation::new(code::FRAME_ENCODING_ERROR, reason));
+                }
+                Frame::Report(_) | Frame::Loss(_) if read.has_report() => {
+                    return Err(Violation::of_protocol("a second report of TACK in a packet"));
                 }
                 Frame::Report(report) => read.report = Some(report),
                 Frame::Loss(loss) => read.loss = Some(loss),
@@ -111,6 +132,7 @@ impl Connection {
                 frame => self.on_frame(frame, origin, now)?,
             }
         }
+        read.check_reports()?;
         self.counters.data_packets_received += u64::from(read.is_data);
         Ok(read)
     }
@@ -191,22 +213,30 @@ impl Connection {
         Ok(())
     }
 
-    /// Applies the acknowledgment that a packet carried.
-    pub(super) fn apply_ack(
+    /// Applies the acknowledgments that a packet carried.
+    pub(super) fn apply_acks(
         &mut self,
         space: SpaceId,
         read: &Read,
         now: Instant,
     ) -> Result<(), Violation> {
-        let Some(ack) = &read.ack else {
-            let alone = read.report.is_some() || read.loss.is_some();
-            let reason = "a report without an acknowledgment";
-            return if alone { Err(Violation::of_protocol(reason)) } else { Ok(()) };
-        };
+        let (report, loss) = (read.report.as_ref(), read.loss);
+        read.ack
+            .iter()
+            .chain(&read.further)
+            .try_for_each(|ack| self.apply_ack(space, ack, (report, loss), now))
+    }
+
+    fn apply_ack(
+        &mut self,
+        space: SpaceId,
+        ack: &Ack,
+        (report, loss): (Option<&Report>, Option<Loss>),
+        now: Instant,
+    ) -> Result<(), Violation> {
         let exponent = self.peer.as_ref().map_or(3, |peer| peer.ack_delay_exponent);
         let delay_us = u64::try_from(u128::from(ack.delay) << exponent).unwrap_or(u64::MAX);
         let delay = Duration::from_micros(delay_us);
-        let (report, loss) = (read.report.as_ref(), read.loss);
         let (next, largest_before) = self.recovery.next_number(space);
         let heard = Heard { ack, delay, report, loss };
         let acked = self.recovery.on_ack(space, &heard, now)?;

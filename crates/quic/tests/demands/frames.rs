@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tack_quic::streams::Dir;
-use tack_quic::wire::{Ack, Close, Frame, Loss, Parameters, Reader, TACK_VERSION};
+use tack_quic::wire::{Ack, Close, Frame, Loss, Parameters, Reader, Report, TACK_VERSION};
 use tack_quic::{Config, code};
 
 use super::met::Met;
@@ -88,6 +88,74 @@ fn an_acknowledgment_of_a_packet_that_was_never_sent_is_a_breach() {
         let ack = Ack { delay: 0, ranges: Vec::from([never_sent]), ecn: None };
         met.say(space, &[Frame::Ack(ack)]);
         assert_eq!(met.breach(), Some(code::PROTOCOL_VIOLATION), "space {space}");
+    }
+}
+
+fn ack(range: std::ops::Range<u64>) -> Frame<'static> {
+    Frame::Ack(Ack { delay: 0, ranges: Vec::from([range]), ecn: None })
+}
+
+#[test]
+fn so_is_one_in_a_second_ack_frame_of_a_packet() {
+    for space in [INITIAL, HANDSHAKE, DATA] {
+        let mut met = match space {
+            DATA => Met::server(Config::default()),
+            _ => Met::server_in_handshake(),
+        };
+        let next = met.puppet.heard[space];
+        met.say(space, &[ack(0..next), ack(next + 5..next + 6)]);
+        assert_eq!(met.breach(), Some(code::PROTOCOL_VIOLATION), "space {space}");
+    }
+}
+
+#[test]
+fn all_ack_frames_of_a_packet_count() {
+    let mut met = Met::server(Config::default());
+    let acknowledgment = met.puppet.acknowledgment();
+    met.say(DATA, &[acknowledgment]);
+    let first = met.puppet.heard[DATA];
+    let stream = met.ours.open(Dir::Uni, met.now).unwrap();
+    met.ours.write(stream, &[7; 5_000]).unwrap();
+    met.listen();
+    let end = met.puppet.heard[DATA];
+    assert!(end > first + 2 && met.ours.info().in_flight > 5_000);
+    met.say(DATA, &[ack(first + 1..end), ack(first..first + 1)]);
+    assert_eq!((met.breach(), met.ours.info().in_flight), (None, 0));
+}
+
+#[test]
+fn a_report_of_tack_has_one_ack_frame_and_no_other_report_beside_it() {
+    let loss = || Frame::Loss(Loss { unsettled: 0 });
+    let report = || {
+        let mut tack = tack::Receiver::new(tack::Params::DEFAULT, 1);
+        tack.on_rtt_update(tack_units::Instant::ZERO);
+        let queued = &tack::Ranges::new();
+        let buffer =
+            tack::Buffer { rcv_nxt: 1, queued, delivered: 0, window: u64::MAX, capacity: u64::MAX };
+        match tack.poll(buffer, 8, tack_units::Instant::ZERO) {
+            Some(tack::Feedback::Tack(tack)) => Frame::Report(Report::of(&tack)),
+            other => panic!("{other:?}"),
+        }
+    };
+    let cases: [(&str, Vec<Frame<'static>>, bool); 9] = [
+        ("a report alone", vec![report()], false),
+        ("a loss alone", vec![loss()], false),
+        ("a report and its acknowledgment", vec![report(), ack(0..1)], true),
+        ("a loss and its acknowledgment", vec![ack(0..1), loss()], true),
+        ("a report of two", vec![ack(0..1), report(), ack(0..1)], false),
+        ("a loss of two", vec![ack(0..1), ack(0..1), loss()], false),
+        ("two reports", vec![ack(0..1), report(), report()], false),
+        ("two losses", vec![ack(0..1), loss(), loss()], false),
+        ("a report and a loss", vec![ack(0..1), loss(), report()], false),
+    ];
+    for (case, frames, is_sound) in cases {
+        let tack = Some(TACK_VERSION);
+        let parameters = Parameters { initial_scid: Some(id(2)), tack, ..usual() };
+        let mut met = Met::server_with(Config::default(), emitted(&parameters));
+        met.exchange();
+        met.say(DATA, &frames);
+        let expected = if is_sound { None } else { Some(code::PROTOCOL_VIOLATION) };
+        assert_eq!(met.breach(), expected, "{case}");
     }
 }
 

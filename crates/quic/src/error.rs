@@ -102,6 +102,11 @@ pub enum ConnectionError {
     /// The server speaks no version that is spoken here.
     #[error("the server speaks no version of QUIC that is spoken here")]
     VersionMismatch,
+    /// A packet that shows the server the token of so many bytes that it asks for has no room for a handshake.
+    #[error(
+        "the server asks for a token of {0} bytes, beside which a packet has no room for a handshake"
+    )]
+    RetryToken(usize),
 }
 
 /// Why a call on a stream or connection is refused.

@@ -20,6 +20,7 @@ pub use ack::{Ack, EcnCounts};
 pub use error::ParseError;
 pub use frame::{Close, Frame};
 pub(crate) use head::{Form, Head};
+pub(crate) use header::MAX_CID_LEN;
 pub use header::{ConnectionId, Header, LongKind, PacketNumber, Protected, Version};
 pub(crate) use hello::Hello;
 pub use parameters::{Parameters, TACK_VERSION};

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use rustls::Side;
 use tack_units::Instant;
 
-use super::acks::Packet;
+use super::acks::{LEAST_ROOM, Packet};
 use super::frames::Origin;
 use super::mtu::BASE;
 use super::space::SpaceId;
@@ -14,7 +14,7 @@ use crate::error::{ConnectionError, Violation};
 use crate::protection::{self, OpenError, initial_keys, is_valid_retry};
 use crate::secret::CID_LEN;
 use crate::seen::{DropReason, PacketKind, SeenPacket, What};
-use crate::wire::{ConnectionId, Form, Head, Header, Protected, Version};
+use crate::wire::{ConnectionId, Form, Head, Header, MAX_CID_LEN, Protected, Version};
 
 /// Packets that may wait for their keys.
 const MAX_HELD: usize = 8;
@@ -359,11 +359,21 @@ impl Connection {
         self.token = token.to_vec();
         self.retry_scid = Some(scid);
         self.remote_cids.replace_first(scid);
+        if !self.has_room_for_hello() {
+            // No close would reach a server that wants to see the token first.
+            return self.enter_over(ConnectionError::RetryToken(self.token.len()));
+        }
         self.initial_keys = Some(initial_keys(version, &scid, self.side));
         // What was said early was not read either [RFC 9000 §17.2.3].
         self.recovery.repeat_all(SpaceId::Initial);
         self.recovery.repeat_all(SpaceId::Data);
         self.read_fates(now);
+    }
+
+    /// An Initial packet holds more than the server's token, whichever ID the server is called by.
+    fn has_room_for_hello(&self) -> bool {
+        let grown = MAX_CID_LEN - self.remote_cids.current().as_bytes().len();
+        usize::from(BASE) > self.overhead(SpaceId::Initial) + grown + LEAST_ROOM
     }
 
     /// The server does not speak our version [RFC 9000 §6.2].

@@ -4,7 +4,7 @@
 use super::ParseError;
 use super::read::{Reader, put_varint};
 
-const MAX_CID_LEN: usize = 20;
+pub(crate) const MAX_CID_LEN: usize = 20;
 const LONG: u8 = 0x80;
 const FIXED: u8 = 0x40;
 const KEY_PHASE: u8 = 0x04;

@@ -86,6 +86,31 @@ fn a_retry_is_heeded_once_if_it_is_whole_and_names_another_id() {
 }
 
 #[test]
+fn a_retry_s_token_of_any_length_leaves_room_for_the_handshake_or_ends_the_connection_at_once() {
+    let (mut spoke, mut ended) = (0, 0);
+    for len in (900..1_300).step_by(7).chain([1, 500, 2_000, 60_000]) {
+        let scid = ConnectionId::new(&[5; 20]).unwrap();
+        let mut met = Met::client_with(Config::default(), |it| it.retry_scid = Some(scid));
+        let token = vec![7; len];
+        let mut retry = Vec::new();
+        put_retry(Version::V1, &met.puppet.dcid, &scid, &met.original, &token, &mut retry);
+        met.deliver(retry);
+        match met.ours.closed() {
+            Some(error) => {
+                assert_eq!(*error, ConnectionError::RetryToken(len));
+                assert!(!met.listen(), "{len}: whom would it tell?");
+                ended += 1;
+            }
+            None => {
+                assert!(met.listen(), "{len}: it says its hello again");
+                spoke += 1;
+            }
+        }
+    }
+    assert!(spoke > 10 && ended > 10, "{spoke} {ended}");
+}
+
+#[test]
 fn a_retry_after_a_packet_of_the_server_is_dropped() {
     let mut met = Met::client_with(Config::default(), |_| {});
     met.exchange();

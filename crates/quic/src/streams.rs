@@ -19,7 +19,7 @@ mod send;
 use core::cmp::Reverse;
 use core::ops::Range;
 use core::time::Duration;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 
 use rustls::Side;
 use tack::Ranges;
@@ -112,8 +112,11 @@ pub(crate) struct Streams {
     closed: [u64; 2],
     wanted: [bool; 2],
     flow: ConnectionFlow,
-    /// Streams with something to send, by priority. The first in line has it, others had it when they came into line.
-    turns: BTreeMap<Reverse<i32>, VecDeque<u64>>,
+    /// Streams with something to send, by priority and turn. The first in line has it, others had it when they came
+    /// into line.
+    turns: BTreeMap<(Reverse<i32>, u64), u64>,
+    /// The last turn that was given.
+    turns_given: u64,
     /// Whose turn it was last: when the connection's limit rises, those behind it have theirs first.
     last_turn: u64,
     /// Streams with bytes under way, of which each acknowledgment may ask for larger buffers.
@@ -143,6 +146,7 @@ impl Streams {
             wanted: [false; 2],
             flow: ConnectionFlow::new(config, now),
             turns: BTreeMap::new(),
+            turns_given: 0,
             last_turn: 0,
             flying: Vec::new(),
             held_back: BTreeSet::new(),
@@ -304,8 +308,10 @@ impl Streams {
         let stream = self.sending(id)?;
         let before = core::mem::replace(&mut stream.priority, priority);
         // Whoever waits stands among those of its priority.
-        if before != priority && core::mem::take(&mut stream.queued) {
-            self.leave_line(Reverse(before), id.0);
+        if before != priority
+            && let Some(turn) = stream.turn.take()
+        {
+            self.turns.remove(&(Reverse(before), turn));
             self.take_turn(id.0);
             self.settle_line();
         }

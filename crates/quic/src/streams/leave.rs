@@ -30,10 +30,17 @@ impl Streams {
         } else if credit == 0 && stream.unsent() > 0 {
             self.owed.insert(Owed::DataBlocked);
         }
-        if !stream.queued && stream.has_data(credit) {
-            stream.queued = true;
-            self.turns.entry(Reverse(stream.priority)).or_default().push_back(id);
+        if stream.turn.is_none() && stream.has_data(credit) {
+            self.stand_last(id);
         }
+    }
+
+    /// The stream is the last of its priority to have its turn.
+    fn stand_last(&mut self, id: u64) {
+        let Some(stream) = self.send.get_mut(&id) else { return };
+        self.turns_given += 1;
+        stream.turn = Some(self.turns_given);
+        self.turns.insert((Reverse(stream.priority), self.turns_given), id);
     }
 
     /// Stream data waits that may leave.
@@ -43,17 +50,12 @@ impl Streams {
 
     /// Whoever is first in line and has nothing to send any more leaves it.
     pub(super) fn settle_line(&mut self) {
-        while let Some((priority, id)) = self.first_turn() {
+        while let Some(id) = self.first_turn() {
             let credit = self.flow.credit();
-            let stream = self.send.get_mut(&id);
-            if stream.as_ref().is_some_and(|stream| stream.has_data(credit)) {
+            if self.send.get(&id).is_some_and(|stream| stream.has_data(credit)) {
                 return;
             }
-            if let Some(stream) = stream {
-                stream.queued = false;
-            }
-            self.end_turn(priority, false);
-            self.take_turn(id);
+            self.end_turn();
         }
     }
 
@@ -61,7 +63,7 @@ impl Streams {
     pub(crate) fn waiting(&self, enough: u64) -> u64 {
         let credit = self.flow.credit();
         let mut waiting = 0_u64;
-        for (i, id) in self.turns.values().flatten().enumerate() {
+        for (i, id) in self.turns.values().enumerate() {
             if waiting >= enough || i == MAX_EARLY {
                 return waiting.max(enough);
             }
@@ -73,7 +75,7 @@ impl Streams {
 
     /// What leaves next has left before and needs a packet with more room than this.
     pub(crate) fn repairs_more_than(&self, room: u64) -> bool {
-        let stream = self.first_turn().and_then(|(_, id)| self.send.get(&id));
+        let stream = self.first_turn().and_then(|id| self.send.get(&id));
         stream.is_some_and(|stream| stream.first_lost() > room)
     }
 
@@ -187,7 +189,7 @@ impl Streams {
     ) -> bool {
         let (end, mut again) = (out.len() + room, false);
         while end >= out.len() + LEAST_ROOM {
-            let Some((priority, id)) = self.first_turn() else { break };
+            let Some(id) = self.first_turn() else { break };
             let credit = self.flow.credit();
             let room = end - out.len();
             let Some(stream) = self.send.get_mut(&id) else { break };
@@ -205,41 +207,25 @@ impl Streams {
             Frame::put_stream_header(id, part.range.start, part.fin, a.len() + b.len(), out);
             out.extend_from_slice(a);
             out.extend_from_slice(b);
-            let back = stream.has_data(self.flow.credit());
-            stream.queued = back;
-            self.end_turn(priority, back);
-            if !back {
-                self.take_turn(id);
-            }
+            self.end_turn();
             self.settle_line();
             carried.extend([Carried::Part { id, range: part.range, fin: part.fin }]);
         }
         again
     }
 
-    fn first_turn(&self) -> Option<(Reverse<i32>, u64)> {
-        let (priority, queue) = self.turns.first_key_value()?;
-        Some((*priority, *queue.front().expect("an empty queue is taken out")))
+    fn first_turn(&self) -> Option<u64> {
+        self.turns.first_key_value().map(|(_, id)| *id)
     }
 
-    /// Whose turn it was among those of `priority` is the last of them now, or not in line any more.
-    fn end_turn(&mut self, priority: Reverse<i32>, stays: bool) {
-        let Some(queue) = self.turns.get_mut(&priority) else { return };
-        match stays {
-            true => queue.rotate_left(1),
-            false => drop(queue.pop_front()),
-        }
-        if queue.is_empty() {
-            self.turns.remove(&priority);
-        }
-    }
-
-    /// A stream waits no more among those of `priority`.
-    pub(super) fn leave_line(&mut self, priority: Reverse<i32>, id: u64) {
-        let Some(queue) = self.turns.get_mut(&priority) else { return };
-        queue.retain(|waits| *waits != id);
-        if queue.is_empty() {
-            self.turns.remove(&priority);
+    /// Whose turn it was is the last among those of its priority now, or not in line any more.
+    fn end_turn(&mut self) {
+        let Some((_, id)) = self.turns.pop_first() else { return };
+        let Some(stream) = self.send.get_mut(&id) else { return };
+        stream.turn = None;
+        match stream.has_data(self.flow.credit()) {
+            true => self.stand_last(id),
+            false => self.take_turn(id),
         }
     }
 

@@ -52,8 +52,8 @@ pub(crate) struct SendStream {
     pub(crate) is_let_go: bool,
     /// Greater ones go first.
     pub(crate) priority: i32,
-    /// It waits in a queue for its turn.
-    pub(crate) queued: bool,
+    /// The number of its turn, for which it waits.
+    pub(crate) turn: Option<u64>,
     /// It is among those with bytes under way.
     pub(crate) flies: bool,
 }
@@ -80,7 +80,7 @@ impl SendStream {
             stopped: None,
             is_let_go: false,
             priority: 0,
-            queued: false,
+            turn: None,
             flies: false,
         }
     }
@@ -281,7 +281,7 @@ impl SendStream {
         if let Some(reset) = &mut self.reset {
             reset.final_size = 0;
         }
-        self.queued = false;
+        self.turn = None;
     }
 
     /// Everything has arrived, the end included.

@@ -11,6 +11,7 @@
 //! ```
 
 mod ack_loss;
+mod answer;
 mod app_limited;
 mod bytes;
 mod figures;
@@ -193,6 +194,7 @@ impl<L: Records> Sender<L> {
         if let (true, Some(timing), Some(rtt)) = (few, timing, acked.rtt)
             && timing.delay >= self.params.flush
         {
+            self.timer.on_waited_for();
             self.timer.on_missed(now - rtt - (timing.delay / 2).max(timing.queued));
         }
     }
@@ -339,7 +341,8 @@ impl<L: Records> Sender<L> {
     fn after_data(&mut self, acked: Acked, receipts: Receipts, now: Instant) -> Acked {
         let acked = self.after(acked, receipts, now);
         if acked.acked_bytes > 0 {
-            self.timer.on_told_by_data();
+            let last = acked.newest_sent_at.filter(|_| self.sent.is_empty());
+            self.timer.on_told_by_data(last.map(|at| now - at));
         }
         acked
     }
@@ -467,6 +470,7 @@ impl<L: Records> Sender<L> {
         self.return_path = ReturnPath::default();
         self.delivery_rate = None;
         self.rho = 0.0;
+        self.timer.on_path_change();
         self.frequency.on_path_change();
     }
 }

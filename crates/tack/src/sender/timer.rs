@@ -12,6 +12,9 @@
 //! Where data comes in return, a receiver that has `L` segments waits for its own data to say so, half an RTTmin at
 //! most. A request whose last packet is paced late has its response as late, after the timer of the first ones.
 //!
+//! In a dialogue an answer acknowledges: less than `L` segments are probed for once it has been out for longer than it
+//! ever is ([`Answer`]) and 10 ms, if that is sooner.
+//!
 //! A TACK that covers less than `L` segments says how long the receiver waited for more. What left so early that it
 //! should have come in half of that time, other packets in the queue included, and did not, is lost: the probe leaves at
 //! once.
@@ -57,6 +60,7 @@ use core::time::Duration;
 use tack_units::Instant;
 
 use super::Timeout;
+use super::answer::Answer;
 use super::patience::Patience;
 use crate::pace::Pace;
 
@@ -69,6 +73,8 @@ const MAX_RTO: Duration = Duration::from_secs(60);
 const GRANULARITY: Duration = Duration::from_millis(1);
 /// How late a receiver's flush timer may fire in practice before a probe is sent in vain.
 const PROBE_SLACK: Duration = Duration::from_millis(5);
+/// How much later than it ever was an answer may come before that: applications are as late as their hosts are busy.
+const ANSWER_SLACK: Duration = Duration::from_millis(10);
 /// No receiver holds a TACK back longer [RFC 9293 §3.8.6.3], whatever interval it claims.
 const MAX_ACK_DELAY: Duration = Duration::from_millis(500);
 /// RTOs for which others may arrive while the lowest outstanding does not.
@@ -130,6 +136,9 @@ pub(super) struct Timer {
     by_timer: bool,
     /// So many times more that the receiver may wait for data in return before it says what arrived.
     dialogue: u32,
+    answer: Answer,
+    /// The silence that the last progress ended had no probe.
+    unprobed: bool,
     /// Since when `L` segments are outstanding.
     full_since: Option<Instant>,
     /// Probes sent since the last progress, and when the last of them was.
@@ -159,6 +168,8 @@ impl Timer {
             paced_at: now,
             by_timer: false,
             dialogue: 0,
+            answer: Answer::default(),
+            unprobed: false,
             full_since: None,
             probes: 0,
             probed_at: now,
@@ -209,6 +220,7 @@ impl Timer {
 
     /// Something new arrived at the peer.
     pub(super) fn on_progress(&mut self, now: Instant) {
+        self.unprobed = self.probes == 0 && self.backoff == 0;
         if self.probes == 0 {
             self.before_probe.confirm(now - self.quiet_since(), now);
         }
@@ -225,9 +237,23 @@ impl Timer {
         self.others = true;
     }
 
-    /// Data in return has told of it: after [`Self::on_progress`].
-    pub(super) fn on_told_by_data(&mut self) {
+    /// Data in return has told of it: after [`Self::on_progress`]. `all`: of everything outstanding, so long after the last
+    /// of it left.
+    pub(super) fn on_told_by_data(&mut self, all: Option<Duration>) {
         self.dialogue = DIALOGUE;
+        if let Some(time) = all.filter(|_| self.unprobed) {
+            self.answer.on_sample(time);
+        }
+    }
+
+    /// A TACK has told of less than `L` segments, whose receiver waited until its timer: after [`Self::on_progress`].
+    pub(super) fn on_waited_for(&mut self) {
+        self.answer.on_none();
+    }
+
+    /// What answers took is the old path's.
+    pub(super) fn on_path_change(&mut self) {
+        self.answer = Answer::default();
     }
 
     /// The receiver waited in vain for what left before then: after [`Self::on_progress`].
@@ -272,6 +298,8 @@ impl Timer {
                 rto.min(answered + PROBE_SLACK)
             }
             0 => {
+                let answer = self.answer.at_most().filter(|_| self.full_since.is_none());
+                let wait = answer.map_or(wait, |answer| wait.min(answer + ANSWER_SLACK));
                 let due = if self.missed { quiet } else { rto.min(quiet + wait) };
                 due.max(quiet + self.before_probe.borne(quiet))
             }
@@ -304,6 +332,7 @@ impl Timer {
         self.by_timer = true;
         if is_probe && self.probes == 0 {
             self.probe_for = self.quiet_since();
+            self.answer.on_probe();
         }
         self.last_sent = now;
         if self.probes == 0 || !is_probe {

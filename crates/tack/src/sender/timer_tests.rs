@@ -93,13 +93,52 @@ fn where_data_in_return_tells_what_arrived_a_probe_waits_half_a_round_trip_for_i
     t.on_sent(true, at(0));
     t.set_full(true, at(0));
     let dialogue = path(400, 0);
-    t.on_told_by_data();
+    t.on_told_by_data(None);
     assert_eq!(t.rto(dialogue), ms(400 + 1 + 200));
     for n in 0..DIALOGUE {
         assert_eq!(t.held_back(true, dialogue), ms(200));
         t.on_progress(at(2_000 + u64::from(n)));
     }
     assert_eq!(t.held_back(true, dialogue), ms(100), "TACKs alone have told since");
+}
+
+/// A dialogue with a round trip of 20 ms, in which each lone packet has its answer after `ms`; until when it went on.
+fn dialogue(t: &mut Timer, p: Path, answers_ms: impl IntoIterator<Item = u64>) -> u64 {
+    let mut now = 0;
+    for answer in answers_ms {
+        t.on_sent(true, at(now));
+        if t.deadline(p) <= at(now + answer) {
+            assert_eq!(t.on_timeout(p, t.deadline(p)), Timeout::Probe);
+        }
+        now += answer;
+        t.on_progress(at(now));
+        t.on_told_by_data(Some(ms(answer)));
+    }
+    now
+}
+
+#[test]
+fn a_lone_packet_whose_answer_is_late_is_probed_for_before_the_receiver_s_patience_ends() {
+    let (mut t, p) = (Timer::new(at(0)), path(20, 1));
+    let now = dialogue(&mut t, p, [22; 30]);
+    t.on_sent(true, at(now));
+    let waited = t.deadline(p) - at(now);
+    assert!(waited > ms(22 + 10) && waited < ms(22 + 15), "{waited:?}");
+    t.set_full(true, at(now));
+    assert_eq!(t.deadline(p), at(now + 40 + 10 + 5), "a TACK comes for that");
+    t.set_full(false, at(now));
+    t.on_waited_for();
+    let patient = t.deadline(p) - at(now);
+    assert!(patient >= ms(40 + 25 + 5), "the receiver gave up on the answer before: {patient:?}");
+}
+
+#[test]
+fn answers_that_become_slower_are_learnt_after_a_few_probes() {
+    let (mut t, p) = (Timer::new(at(0)), path(20, 1));
+    let slower: Vec<u64> = [22; 30].into_iter().chain([45; 30]).collect();
+    let now = dialogue(&mut t, p, slower);
+    t.on_sent(true, at(now));
+    assert!(t.deadline(p) > at(now + 45), "{:?}", t.deadline(p) - at(now));
 }
 
 #[test]
@@ -281,7 +320,7 @@ fn in_a_dialogue_whose_answers_are_lost_a_probe_comes_no_later_each_time() {
     // A request is answered by data; then answers are lost, and each probe finds that the request had arrived.
     t.on_sent(true, at(0));
     t.on_progress(at(20));
-    t.on_told_by_data();
+    t.on_told_by_data(None);
     for n in 1..20 {
         let begun = at(n * 400);
         t.on_sent(true, begun);
@@ -293,6 +332,6 @@ fn in_a_dialogue_whose_answers_are_lost_a_probe_comes_no_later_each_time() {
         let answer = deadline + ms(20);
         t.on_probe_in_vain(answer);
         t.on_progress(answer);
-        t.on_told_by_data();
+        t.on_told_by_data(None);
     }
 }

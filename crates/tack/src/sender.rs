@@ -191,11 +191,15 @@ impl<L: Records> Sender<L> {
     /// Whether the receiver waited for more than came until its timer sent this TACK.
     fn look_for_missed(&mut self, timing: Option<Timing>, acked: &Acked, now: Instant) {
         let few = (1..self.quota()).contains(&acked.acked_bytes);
-        if let (true, Some(timing), Some(rtt)) = (few, timing, acked.rtt)
-            && timing.delay >= self.params.flush
+        if let (true, Some(timing), Some(rtt), Some(sent_at)) =
+            (few, timing, acked.rtt, acked.newest_sent_at)
         {
-            self.timer.on_waited_for();
-            self.timer.on_missed(now - rtt - (timing.delay / 2).max(timing.queued));
+            // What is timed came before what this TACK is for where data in return has acknowledged since the last.
+            let waited = timing.delay.min((now - sent_at).saturating_sub(rtt));
+            if waited >= self.params.flush {
+                self.timer.on_waited_for();
+                self.timer.on_missed(now - rtt - (waited / 2).max(timing.queued));
+            }
         }
     }
 

@@ -241,6 +241,11 @@ fn what_the_receiver_waited_for_in_vain_is_probed_for_at_once() {
     assert!(missed.deadline() > Some(at(200)), "and after it a timeout, in its time");
     assert!(after(&told(2 * MSS, 0)).deadline() > Some(at(80)), "it waited for nothing");
     assert!(after(&told(MSS, 35)).deadline() > Some(at(80)), "they are behind others in a queue");
+    // What is timed arrived 200 ms before the first, and was acknowledged by data in return.
+    let timing = Some(Timing { departure_us: 800_000, delay: ms(240), queued: ms(0) });
+    let mut s = sender(2);
+    s.on_tack(&Tack { timing, ..tack(1, MSS, 1) }, 1_080_000, at(80));
+    assert_eq!(s.deadline(), Some(at(80)));
     // What left later may be on its way.
     let mut s = sender(3);
     s.on_sent(3 * MSS..4 * MSS, at(25));

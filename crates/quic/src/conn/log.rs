@@ -166,9 +166,17 @@ impl Log {
 
     /// What the oldest packets in flight carried that ask for an acknowledgment.
     pub(super) fn oldest(&self, packets: usize) -> Load {
-        let all = self.packets.range(0..u64::MAX);
-        let eliciting = all.filter(|(_, p)| p.sent.eliciting && !p.lost);
-        eliciting.take(packets).flat_map(|(_, p)| p.sent.carried.iter().cloned()).collect()
+        self.asking().take(packets).flat_map(|p| p.sent.carried.iter().cloned()).collect()
+    }
+
+    /// More packets in flight ask for one.
+    pub(super) fn has_more_than(&self, packets: usize) -> bool {
+        self.asking().nth(packets).is_some()
+    }
+
+    fn asking(&self) -> impl Iterator<Item = &Logged> {
+        let all = self.packets.range(0..u64::MAX).map(|(_, p)| p);
+        all.filter(|p| p.sent.eliciting && !p.lost)
     }
 }
 

@@ -305,10 +305,12 @@ impl Recovery {
     }
 
     /// What the oldest packets in flight carried goes once more, with a probe. A TACK answers it, which tells all
-    /// that is missing: of those one is enough.
+    /// that is missing: of many one is enough. Of two the second may be what is missing, and need not be told first.
     pub(crate) fn repeat_oldest(&mut self, space: SpaceId) {
         let by_tack = space == SpaceId::Data && self.is_tack();
-        let carried = self.logs[space as usize].oldest(if by_tack { 1 } else { REPEATED });
+        let log = &self.logs[space as usize];
+        let one = by_tack && log.has_more_than(REPEATED);
+        let carried = log.oldest(if one { 1 } else { REPEATED });
         if !carried.is_empty() {
             self.fates.push_back(Fate { space, became: Became::Repeated, bytes: 0, carried });
         }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use tack_quic::streams::Dir;
 use tack_quic::wire::{Close, ConnectionId, Frame, Version, put_retry, put_version_negotiation};
 use tack_quic::{Config, ConnectionError, Endpoint, Listen, code};
 use tack_units::Instant;
@@ -244,4 +245,31 @@ fn a_first_packet_to_a_short_id_or_in_a_small_datagram_is_no_connection() {
         endpoint.handle(home(), 0, &mut packet, Instant::ZERO);
         assert_eq!(endpoint.connections().count(), usize::from(is_taken), "{id_len} {len}");
     }
+}
+
+#[test]
+fn reserved_bits_that_are_set_under_protection_are_a_breach() {
+    for (space, bit) in [(INITIAL, 0x04), (HANDSHAKE, 0x08), (DATA, 0x08), (DATA, 0x10)] {
+        let mut met = match space {
+            DATA => Met::server(Config::default()),
+            _ => Met::server_in_handshake(),
+        };
+        let packet = met.puppet.with_first_bits(space, bit);
+        met.deliver(packet);
+        assert_eq!(met.breach(), Some(code::PROTOCOL_VIOLATION), "{bit:#x} in space {space}");
+    }
+}
+
+#[test]
+fn what_a_client_says_in_1rtt_packets_is_read_once_its_handshake_is_done() {
+    let mut met = Met::server_in_handshake();
+    let mut frames = Vec::new();
+    Frame::Stream { id: 2, offset: 0, fin: true, data: b"text" }.emit(&mut frames);
+    let early = met.puppet.packet(DATA, frames);
+    met.deliver(early);
+    assert_eq!(met.ours.accept_stream(Dir::Uni), None, "the client's Finished is not here");
+    met.exchange();
+    let stream = met.ours.accept_stream(Dir::Uni).expect("it was kept");
+    let mut out = [0; 9];
+    assert_eq!(met.ours.read(stream, &mut out), Ok(Some(4)));
 }

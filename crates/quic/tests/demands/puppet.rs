@@ -146,6 +146,39 @@ impl Puppet {
         out
     }
 
+    /// A PING behind a first byte with bits that it should not have.
+    pub(crate) fn with_first_bits(&mut self, space: usize, bits: u8) -> Vec<u8> {
+        let keys = &self.keys[space].as_ref().expect("the handshake is that far").local;
+        let number = self.next[space] as u32;
+        self.next[space] += 1;
+        let mut head = vec![if space == DATA { 0x43 } else { 0xc3 | (space as u8) << 5 } | bits];
+        let mut payload = vec![1, 0, 0, 0];
+        // Of a client a datagram with Initial packets is full-sized.
+        payload.resize(if space == INITIAL { 1_200 } else { 4 }, 0);
+        if space != DATA {
+            head.extend_from_slice(&self.version.number().to_be_bytes());
+            head.push(self.dcid.as_bytes().len() as u8);
+        }
+        head.extend_from_slice(self.dcid.as_bytes());
+        if space != DATA {
+            head.push(self.scid.as_bytes().len() as u8);
+            head.extend_from_slice(self.scid.as_bytes());
+            head.extend((space == INITIAL).then_some(0));
+            let length = 4 + payload.len() + keys.packet.tag_len();
+            head.extend_from_slice(&(0x4000 | length as u16).to_be_bytes());
+        }
+        let number_at = head.len();
+        head.extend_from_slice(&number.to_be_bytes());
+        let tag = keys.packet.encrypt_in_place(number.into(), &head, &mut payload).unwrap();
+        let mut packet = [&head[..], &payload, tag.as_ref()].concat();
+        let sample_at = number_at + 4;
+        let sample = packet[sample_at..sample_at + keys.header.sample_len()].to_vec();
+        let (first, rest) = packet.split_first_mut().expect("a first byte");
+        let numbers = &mut rest[number_at - 1..number_at + 3];
+        keys.header.encrypt_in_place(&sample, first, numbers).unwrap();
+        packet
+    }
+
     /// What it says from now on is of another version, and so is what it hears.
     pub(crate) fn go_on_in(&mut self, version: Version, original: &ConnectionId) {
         self.keys[INITIAL] = Some(initial_keys(version, original, self.side));

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use tack_quic::Config;
 use tack_quic::streams::Dir;
-use tack_quic::wire::{Ack, Frame, Reader};
+use tack_quic::wire::{Ack, Frame, Parameters, Reader, TACK_VERSION};
 
 use super::met::Met;
-use super::puppet::{DATA, HANDSHAKE, INITIAL};
+use super::puppet::{DATA, HANDSHAKE, INITIAL, emitted, id, usual};
 
 fn of(first: u64, end: u64) -> Frame<'static> {
     #[allow(clippy::single_range_in_vec_init, reason = "a list of one range is meant")]
@@ -122,4 +122,66 @@ fn a_server_says_its_flight_again_to_a_client_that_asks_before_its_timer_would_a
     let mut met = Met::server_in_handshake();
     met.say(INITIAL, &[of(0, met.puppet.heard[INITIAL]), Frame::Ping]);
     assert_eq!((flights(&met, INITIAL), flights(&met, HANDSHAKE)), (1, 2));
+}
+
+#[test]
+fn what_a_peer_says_it_waited_is_taken_off_a_round_trip_but_not_below_the_least() {
+    let parameters = Parameters { initial_scid: Some(id(2)), ..usual() };
+    let mut met = Met::server_with(Config::default(), emitted(&parameters));
+    met.exchange();
+    let stream = met.ours.open(Dir::Uni, met.now).unwrap();
+    let mut smoothed = Duration::ZERO;
+    // Milliseconds: until it is acknowledged, of them waited, and what counts.
+    for (took, waited, counts) in [(40, 0, 40), (45, 20, 45), (70, 20, 50), (70, 60, 45)] {
+        met.ours.write(stream, b"text").unwrap();
+        met.listen();
+        met.now += Duration::from_millis(took);
+        let Frame::Ack(ack) = met.puppet.acknowledgment() else { panic!("it is one") };
+        // In units of 8 us.
+        met.say(DATA, &[Frame::Ack(Ack { delay: waited * 1_000 / 8, ..ack })]);
+        let counts = Duration::from_millis(counts);
+        let is_first = smoothed.is_zero();
+        smoothed = if is_first { counts } else { smoothed * 7 / 8 + counts / 8 };
+        let srtt = met.ours.info().srtt.expect("it was acknowledged");
+        assert!(srtt.abs_diff(smoothed) < Duration::from_micros(9), "{took} {waited}: {srtt:?}");
+    }
+}
+
+/// Bytes of the STREAM frames of ours that the puppet heard, in the order in which they came.
+fn lengths(met: &Met) -> Vec<usize> {
+    let mut lengths = Vec::new();
+    for (_, frames) in &met.puppet.payloads {
+        let mut reader = Reader::new(frames);
+        while let Ok(frame) = Frame::parse(&mut reader) {
+            if let Frame::Stream { data, .. } = frame {
+                lengths.push(data.len());
+            }
+        }
+    }
+    lengths
+}
+
+/// The second may be what is missing, and nothing behind it shows that.
+#[test]
+fn a_probe_by_tack_repeats_both_of_two_packets_and_one_of_many() {
+    for (bytes, packets) in [(1_500, 2), (6_000, 5)] {
+        let tack = Some(TACK_VERSION);
+        let parameters = Parameters { initial_scid: Some(id(2)), tack, ..usual() };
+        let mut met = Met::server_with(Config::default(), emitted(&parameters));
+        met.exchange();
+        let acknowledgment = met.puppet.acknowledgment();
+        met.say(DATA, &[acknowledgment]);
+        let stream = met.ours.open(Dir::Uni, met.now).unwrap();
+        met.ours.write(stream, &vec![7; bytes]).unwrap();
+        met.wait(Duration::from_millis(4));
+        let first = lengths(&met);
+        assert_eq!(first.len(), packets, "{first:?}");
+        let before = met.ours.info().probes;
+        while met.ours.info().probes == before {
+            met.wait(Duration::from_millis(5));
+        }
+        let again: usize = lengths(&met)[packets..].iter().sum();
+        let expected = if packets == 2 { bytes } else { first[0] };
+        assert_eq!(again, expected, "of {packets}");
+    }
 }

@@ -46,6 +46,13 @@ impl Conn {
         SocketAddr::new(ip, state.host.local_port(self.id).unwrap_or(self.local.port()))
     }
 
+    pub(crate) fn datagram_ports(&self) -> (u16, u16) {
+        match self.local.port() {
+            0 => (self.local_addr().port(), self.peer.port),
+            ours => (ours, self.peer.path.port()),
+        }
+    }
+
     pub(crate) fn info(&self) -> Info {
         let info = self.handle.0.lock().host.info(self.id);
         info.expect("the host knows a connection until it is given up, which is when this drops")

@@ -49,7 +49,7 @@ impl TackListener {
             let Some(peer) = state.host.remote(id) else { continue };
             state.settle(&self.handle.0);
             drop(state);
-            let conn = Conn::new(self.handle.clone(), id, self.local_addr(), peer);
+            let conn = Conn::new(self.handle.clone(), id, self.local, peer);
             return Poll::Ready(Ok((TackStream::new(conn), peer.path)));
         }
         state.waiters.park(Key::Listener(self.port), cx);

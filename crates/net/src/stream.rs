@@ -41,6 +41,12 @@ impl TackStream {
         self.conn.local_addr()
     }
 
+    /// The UDP ports of our end and of the peer's, between which datagrams go; over a device, where there are none,
+    /// the TCP ports.
+    pub fn datagram_ports(&self) -> (u16, u16) {
+        self.conn.datagram_ports()
+    }
+
     /// Everything the connection tells about itself: state, RTT, rates, ACKs by kind.
     pub fn info(&self) -> Info {
         self.conn.info()

@@ -166,7 +166,14 @@ impl Connection for NetConn {
 
     fn addresses(&self) -> Option<(SocketAddr, SocketAddr)> {
         Some(whichever!(self,
-            tack => (tack.local_addr(), tack.peer_addr()),
+            tack => {
+                // The ports that firewalls see: those inside of datagrams are nobody's but ours.
+                let (mut ours, mut theirs) = (tack.local_addr(), tack.peer_addr());
+                let (near, far) = tack.datagram_ports();
+                ours.set_port(near);
+                theirs.set_port(far);
+                (ours, theirs)
+            },
             quic => (quic.local_addr(), quic.peer_addr())))
     }
 

@@ -287,6 +287,17 @@ fn a_test_without_an_end_goes_on_until_it_is_stopped() {
 }
 
 #[test]
+fn the_port_that_a_client_chose_is_the_one_in_its_report() {
+    let home = tempdir().unwrap();
+    let (_server, port) = server(home.path(), "");
+    let ours = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let report = json(&ask(home.path(), &port, &format!("--cport {ours} -n 1K -J -P 2")));
+    for stream in report["start"]["connected"].as_array().unwrap() {
+        assert_eq!(stream["local_port"], ours, "the UDP port, not what is inside of it");
+    }
+}
+
+#[test]
 fn what_cannot_be_had_is_refused_with_the_reason() {
     let home = tempdir().unwrap();
     let (_server, port) = server(home.path(), "-B 127.0.0.1");

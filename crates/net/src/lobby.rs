@@ -17,6 +17,10 @@ use crate::budget::{Budget, Peer};
 use crate::tls::TlsError;
 
 /// What strangers may make a listener hold.
+///
+/// One too many of a peer is turned away with a reset, which is [`TlsError::Reset`] there: a client that
+/// opens hundreds of streams at once begins a few at a time, or its server has higher limits. They bound
+/// handshakes alone, not streams that were accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HandshakeLimits {

@@ -116,7 +116,7 @@ impl SecureListener {
         SecureListener { listener, acceptor, lobby: Lobby::new() }
     }
 
-    /// Other limits.
+    /// Other limits: by default 32 handshakes of one peer at once.
     #[must_use]
     pub fn limits(self, limits: HandshakeLimits) -> SecureListener {
         SecureListener { lobby: self.lobby.limits(limits), ..self }

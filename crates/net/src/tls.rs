@@ -144,6 +144,12 @@ pub enum TlsError {
     /// A handshake that was under way had to make room for another.
     #[error("too many handshakes at once")]
     Displaced,
+    /// The other side reset the stream in the handshake. A server turns away so whoever is one too many of its
+    /// address: see [`HandshakeLimits`](crate::HandshakeLimits), which a server may raise, or begin fewer at once.
+    #[error(
+        "{0} in the handshake; a server that has too many of them at once from one address does so"
+    )]
+    Reset(io::Error),
     /// The protocol was violated, or a certificate is not valid.
     #[error(transparent)]
     Protocol(rustls::Error),
@@ -168,7 +174,9 @@ impl TlsError {
     pub fn is_verdict(&self) -> bool {
         use rustls::Error as E;
         match self {
-            TlsError::Io(_) | TlsError::TimedOut(_) | TlsError::Displaced => false,
+            TlsError::Io(_) | TlsError::Reset(_) | TlsError::TimedOut(_) | TlsError::Displaced => {
+                false
+            }
             TlsError::Refused(alert) => is_about_trust(*alert),
             TlsError::Protocol(violation) => !matches!(
                 violation,
@@ -187,7 +195,7 @@ impl TlsError {
     /// What a stream reports it as.
     pub(crate) fn kind(&self) -> io::ErrorKind {
         match self {
-            TlsError::Io(e) | TlsError::File { source: e, .. } => e.kind(),
+            TlsError::Io(e) | TlsError::Reset(e) | TlsError::File { source: e, .. } => e.kind(),
             TlsError::TimedOut(_) => io::ErrorKind::TimedOut,
             TlsError::Refused(_) => io::ErrorKind::ConnectionAborted,
             _ => io::ErrorKind::InvalidData,

@@ -121,6 +121,10 @@ async fn a_stranger_who_is_silent_delays_nobody_and_more_of_his_are_turned_away(
     let mut fourth = soon(TackStream::connect_plain(at)).await.unwrap();
     let turned_away = soon(fourth.read(&mut [0; 1])).await.unwrap_err();
     assert_eq!(turned_away.kind(), std::io::ErrorKind::ConnectionReset);
+    let told = soon(SecureStream::connect(&host, &pinned(&identity))).await.unwrap_err();
+    assert!(matches!(told, ConnectError::Tls(TlsError::Reset(_))), "{told:?}");
+    assert_eq!(told.kind(), std::io::ErrorKind::ConnectionReset);
+    assert!(told.to_string().contains("too many of them at once from one address"), "{told}");
     accepting.abort();
 }
 

@@ -1,6 +1,7 @@
 //! From a plain stream to an encrypted one.
 
 use std::fmt;
+use std::io::ErrorKind;
 #[cfg(feature = "quic")]
 use std::sync::Mutex;
 use std::sync::{Arc, OnceLock, PoisonError};
@@ -207,7 +208,12 @@ impl Connector {
         let mut tls = TlsStream::new(stream, Session::new(Side::Client(conn)));
         let limit = self.limit;
         let shaken = timeout(limit, tls.handshake()).await;
-        let shaken = shaken.map_err(|_| TlsError::TimedOut(limit))?;
+        let shaken = match shaken.map_err(|_| TlsError::TimedOut(limit))? {
+            Err(TlsError::Io(e)) if e.kind() == ErrorKind::ConnectionReset => {
+                Err(TlsError::Reset(e))
+            }
+            shaken => shaken,
+        };
         let Some(verdict) = verdict else { return shaken.map(|()| tls) };
         let mut verdict = verdict.lock().unwrap_or_else(PoisonError::into_inner);
         match (shaken, verdict.error.take()) {

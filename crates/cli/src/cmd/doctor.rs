@@ -1,11 +1,12 @@
 //! `tack doctor`.
 
-use tack_net::{AckStrategy, ConnConfig};
+use tack_net::{AckStrategy, ConnConfig, HostPort};
 
 use crate::args::doctor::DoctorConfig;
 use crate::doctor::{Findings, Sample, numbers, verdict};
 use crate::exit::{ExitCode, Failure};
 use crate::net::{NetDial, Way};
+use crate::perf::PerfError;
 use crate::perf::client::{self, Observer};
 use crate::perf::params::{Direction, TestParams, Until};
 use crate::perf::report::{Interval, Start};
@@ -33,7 +34,7 @@ pub async fn run(config: DoctorConfig, stop: Stop) -> Result<ExitCode, Failure> 
         let mut found = Findings::default();
         for with_tack in [true, false, false, true] {
             let dial = if with_tack { &tack } else { &plain };
-            let sample = one(dial, direction, config.run_seconds, &stop).await?;
+            let sample = one(dial, &config.host, direction, config.run_seconds, &stop).await?;
             let samples = if with_tack { &mut found.tack } else { &mut found.plain };
             samples.push(sample);
         }
@@ -49,6 +50,7 @@ pub async fn run(config: DoctorConfig, stop: Stop) -> Result<ExitCode, Failure> 
 
 async fn one(
     dial: &NetDial,
+    host: &HostPort,
     direction: Direction,
     seconds: f64,
     stop: &Stop,
@@ -60,7 +62,15 @@ async fn one(
         ..TestParams::default()
     };
     let interval = std::time::Duration::from_millis(250);
-    let report = client::run(dial, &params, Some(interval), &mut Silent, stop).await?;
+    let report = client::run(dial, &params, Some(interval), &mut Silent, stop).await;
+    let report = report.map_err(|error| match error {
+        // It names the host.
+        PerfError::Dial(failure) => failure,
+        error => {
+            let failure = Failure::from(error);
+            Failure { message: format!("{host}: {failure}"), ..failure }
+        }
+    })?;
     if report.interrupted.is_some() {
         return Err(Failure::interrupted());
     }

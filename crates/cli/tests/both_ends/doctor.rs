@@ -31,6 +31,27 @@ fn both_ways_are_measured_and_judged_with_the_numbers_behind() {
     draining.unwrap().join().unwrap();
 }
 
+#[test]
+fn what_the_measuring_fails_of_is_said_with_the_host() {
+    let home = tempdir().unwrap();
+    let mut server =
+        Listening(tack(home.path(), "perf -s -p 0 -B 127.0.0.1 --open").spawn().unwrap());
+    let mut lines = BufReader::new(server.0.stdout.take().unwrap()).lines();
+    let port = lines.find_map(|line| {
+        let line = line.unwrap();
+        Some(line.strip_prefix("Server listening on ")?.split(' ').next()?.to_owned())
+    });
+    let port = port.unwrap();
+    let line = format!("perf -c 127.0.0.1 -p {port} -t 60 -b 1M");
+    let _busy = Listening(tack(home.path(), &line).spawn().unwrap());
+    assert!(lines.any(|line| line.unwrap().contains("connected to")));
+    let line = format!("doctor 127.0.0.1 -p {port} -t 4");
+    let asked = tack(home.path(), &line).output().unwrap();
+    let said = String::from_utf8(asked.stderr).unwrap();
+    let told = format!("tack: 127.0.0.1:{port}: the server refused the test");
+    assert!(said.contains(&told), "{said}");
+}
+
 /// What one run says of itself.
 #[derive(Debug)]
 struct Run {

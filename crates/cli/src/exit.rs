@@ -61,12 +61,14 @@ pub struct Failure {
     pub message: String,
     /// A host said that nobody listens there.
     pub is_refusal: bool,
+    /// Whoever answered proved to be another than the server that was meant, before anything was said to it.
+    pub is_impostor: bool,
 }
 
 impl Failure {
     /// A failure with this status and message.
     pub fn new(code: ExitCode, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), is_refusal: false }
+        Self { code, message: message.into(), is_refusal: false, is_impostor: false }
     }
 
     /// The user stopped it before anything was under way.

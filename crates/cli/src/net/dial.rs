@@ -246,7 +246,8 @@ impl NetDial {
                 let untrusted = each().any(Missed::is_verdict);
                 let code = if untrusted { ExitCode::Untrusted } else { ExitCode::Failed };
                 let is_refusal = each().any(Missed::is_refusal) && !each().any(Missed::is_silence);
-                Failure { is_refusal, ..Failure::new(code, why) }
+                let is_impostor = each().any(Missed::is_impostor);
+                Failure { is_refusal, is_impostor, ..Failure::new(code, why) }
             }
         }
     }
@@ -260,7 +261,8 @@ impl NetDial {
             }
             _ => "",
         };
-        Failure::new(code, format!("no secure connection to {}: {error}{hint}", self.host))
+        let why = format!("no secure connection to {}: {error}{hint}", self.host);
+        Failure { is_impostor: is_impostor(error), ..Failure::new(code, why) }
     }
 
     /// The server's address: the one that answered, or until then the first.
@@ -303,6 +305,17 @@ async fn meet(
     met
 }
 
+/// Whether it is our judgement that the server is another one.
+fn is_impostor(error: &TlsError) -> bool {
+    use tack_net::tls::ProtocolError::InvalidCertificate;
+    matches!(
+        error,
+        TlsError::KeyChanged { .. }
+            | TlsError::PinMismatch { .. }
+            | TlsError::Protocol(InvalidCertificate(_))
+    )
+}
+
 /// What came of an address.
 #[derive(Debug, thiserror::Error)]
 enum Missed {
@@ -322,6 +335,11 @@ impl Missed {
     /// It is the last word on the server there.
     fn is_verdict(&self) -> bool {
         matches!(self, Missed::Met(ConnectError::Tls(e)) if e.is_verdict())
+    }
+
+    /// Another server than the one that was meant is there.
+    fn is_impostor(&self) -> bool {
+        matches!(self, Missed::Met(ConnectError::Tls(e)) if is_impostor(e))
     }
 
     /// The host said that nobody listens there.

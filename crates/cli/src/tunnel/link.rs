@@ -34,6 +34,9 @@ const LATE: Duration = Duration::from_secs(2);
 const MOST_ASKS: usize = 256;
 /// Connections that were found dead together count once, and so do ways that lead nowhere.
 const RESPITE: Duration = Duration::from_secs(5);
+/// Another server in the place of ours is asked again for so long, which is as long as ours keeps streams: in the
+/// network that a machine roams to somebody else may have its address. It was told nothing but that we are there.
+const IMPOSTOR: Duration = Duration::from_secs(600);
 /// Streams that ask for a sign of life in quiet times: over QUIC each does so for itself.
 const SENTRIES: (usize, usize) = (1, 8);
 
@@ -173,6 +176,8 @@ pub struct Keeper {
     sought: Option<tack_units::Instant>,
     away: bool,
     refusals: Refusals,
+    /// Since when another server answers in the place of ours.
+    impostor: Option<tack_units::Instant>,
     clock: Clock,
     network: Network,
 }
@@ -204,6 +209,7 @@ impl Keeper {
             sought: None,
             away: false,
             refusals: Refusals::default(),
+            impostor: None,
             clock,
             network,
         };
@@ -297,6 +303,7 @@ impl Keeper {
         match done {
             Ok((dial, conn, instance)) => {
                 self.refusals = Refusals::default();
+                self.impostor = None;
                 if std::mem::take(&mut self.away) {
                     say(format_args!("tack: connected to {} again", self.server.host.host()));
                 }
@@ -307,7 +314,9 @@ impl Keeper {
                 self.keep(conn, instance);
             }
             // It will say the same again.
-            Err(failure) if failure.code == ExitCode::Untrusted => return Err(failure),
+            Err(failure) if failure.code == ExitCode::Untrusted && !self.may_pass(&failure) => {
+                return Err(failure);
+            }
             Err(failure) => {
                 if !std::mem::replace(&mut self.away, true) {
                     say(format_args!("tack: {failure}; trying again"));
@@ -323,6 +332,23 @@ impl Keeper {
             }
         }
         Ok(())
+    }
+
+    /// Whether who answered is another than our server, and has not been there for too long.
+    fn may_pass(&mut self, failure: &Failure) -> bool {
+        if !failure.is_impostor {
+            return false;
+        }
+        let now = self.clock.now();
+        let since = *self.impostor.get_or_insert_with(|| {
+            say(format_args!(
+                "tack: {failure}; trying again for {} minutes",
+                IMPOSTOR.as_secs() / 60
+            ));
+            self.away = true;
+            now
+        });
+        now - since < IMPOSTOR
     }
 
     /// Has a new connection looked after until somebody takes it.

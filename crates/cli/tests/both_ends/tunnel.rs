@@ -375,6 +375,42 @@ fn a_server_that_comes_back_is_found_again() {
     });
 }
 
+/// As in the network that a machine roams to, where somebody else has the server's address.
+#[test]
+fn another_server_in_the_place_of_ours_is_told_of_and_ours_is_found_when_it_is_back() {
+    run(async {
+        for over in TRANSPORTS {
+            let web = web("127.0.0.1:0", b"here".to_vec()).await;
+            let options = format!("-L 0:{web}{over}");
+            let mut tunnel =
+                tokio::task::spawn_blocking(move || tunnel("any", &options)).await.unwrap();
+            let url = format!("http://{}/", tunnel.locals[0]);
+            assert_eq!(curl(&[&url]).await.unwrap(), b"here");
+            drop(tunnel.server.take());
+            let elsewhere = tempdir().unwrap();
+            let (other, _) = serve(elsewhere.path(), tunnel.port, "any", over);
+            let asking = url.clone();
+            let asked = tokio::spawn(async move { curl(&["--max-time", "50", &asking]).await });
+            let tunnel = tokio::task::spawn_blocking(move || {
+                let told = tunnel.hears("trying again for 10 minutes");
+                assert!(
+                    told.contains("was required") || told.contains("not the one seen"),
+                    "{told}"
+                );
+                tunnel
+            });
+            let mut tunnel = tunnel.await.unwrap();
+            drop(other);
+            let (server, _) = serve(tunnel.home.path(), tunnel.port, "any", over);
+            tunnel.server = Some(server);
+            let fetched =
+                async { while curl(&["--max-time", "5", &url]).await.as_deref() != Ok(b"here") {} };
+            timeout(LIMIT, fetched).await.expect("within a minute");
+            drop(asked);
+        }
+    });
+}
+
 #[test]
 fn datagrams_find_their_way_there_and_back() {
     run(async {

@@ -18,6 +18,7 @@ pub mod notices;
 pub mod observe;
 pub mod perf;
 pub mod progress;
+pub mod random;
 pub mod relay;
 pub mod stop;
 pub mod terminal;

@@ -6,7 +6,7 @@
 //! carrier  the endpoint that is opened for a way          conn     one connection
 //! dial     opens them, at the address that answers first   accept   takes them in
 //! sockets  from which it does                            whom     a host, and where it was
-//! network  which one this machine is in
+//! network  which one this machine is in             other_way   what a silent server speaks
 //! ```
 
 mod accept;
@@ -15,6 +15,7 @@ mod conn;
 mod dial;
 mod network;
 mod origin;
+mod other_way;
 mod own_address;
 mod refusals;
 mod sockets;

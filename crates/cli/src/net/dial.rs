@@ -12,7 +12,7 @@ use tokio::time::timeout;
 
 use super::carrier::Carrier;
 use super::sockets::Sockets;
-use super::{NetConn, Network, Origin, Way, Whom, settle};
+use super::{NetConn, Network, Origin, Way, Whom, other_way, settle};
 use crate::admission::{self, Code, Welcome};
 use crate::conn::Dial;
 use crate::exit::{ExitCode, Failure};
@@ -159,6 +159,11 @@ impl NetDial {
                 how = network.changed() => {
                     tracing::info!(how, "meeting the server anew");
                     self.sockets.forget();
+                }
+                () = other_way::answers(self.sockets.way(), self.sockets.origin(), addresses.clone()) => {
+                    let advice = other_way::advice(self.sockets.way());
+                    let why = format!("cannot connect to {}: {advice}", self.host);
+                    return Err(Failure::new(ExitCode::Failed, why));
                 }
             }
         };

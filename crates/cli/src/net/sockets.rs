@@ -33,6 +33,10 @@ impl Sockets {
         &self.way
     }
 
+    pub(super) fn origin(&self) -> &Origin {
+        &self.origin
+    }
+
     /// That for `peer`'s family, if it was opened.
     pub(super) fn opened(&self, peer: SocketAddr) -> Option<Carrier> {
         let opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);

@@ -18,6 +18,7 @@ use crate::perf::engine::Engine;
 use crate::perf::params::{ParamsError, TestParams};
 use crate::perf::pump::Movement;
 use crate::perf::report::{Interval, Lane, Report, Start};
+use crate::random::random;
 use crate::stop::Stop;
 use tack_net::budget::{Budget, Peer};
 
@@ -290,11 +291,5 @@ async fn gather<A: Accept>(
 }
 
 fn new_cookie() -> Result<Cookie, PerfError> {
-    let mut cookie = [0; 16];
-    let flags = rustix::rand::GetRandomFlags::empty();
-    let filled = rustix::rand::getrandom(&mut cookie[..], flags).map_err(std::io::Error::from);
-    match filled.map_err(PerfError::connection("no random numbers"))? {
-        16 => Ok(cookie),
-        _ => Err(PerfError::Protocol("the system gave too few random numbers")),
-    }
+    random().map_err(PerfError::connection("no random numbers"))
 }

@@ -23,6 +23,7 @@ use std::io;
 use std::net::SocketAddr;
 
 use super::target::{Host, MAX_TARGET_BYTES, Target, TargetError};
+use crate::random::random;
 use crate::transfer::name::printable;
 
 const MAGIC: &[u8; 3] = b"tkt";
@@ -248,15 +249,6 @@ impl fmt::Debug for Name {
     /// Not the whole of it: who knows it may go on with the stream.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:02x}{:02x}…", self.0[0], self.0[1])
-    }
-}
-
-fn random<const N: usize>() -> io::Result<[u8; N]> {
-    let mut bytes = [0; N];
-    // So few come at once or not at all.
-    match rustix::rand::getrandom(&mut bytes[..], rustix::rand::GetRandomFlags::empty())? {
-        n if n == N => Ok(bytes),
-        _ => Err(io::Error::other("the system gave too few random numbers")),
     }
 }
 

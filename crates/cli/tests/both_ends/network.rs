@@ -323,6 +323,24 @@ fn whoever_encrypts_and_whoever_does_not_are_told_of_each_other() {
 }
 
 #[test]
+fn whoever_speaks_quic_and_whoever_does_not_are_told_of_each_other() {
+    let home = tempdir().unwrap();
+    fs::write(home.path().join("f"), "f").unwrap();
+    for (over, told) in [("", "leave out --quic"), (" --quic", "give --quic as well")] {
+        let (_receiver, send) =
+            listen(home.path(), &format!("recv in -p 0 -B 127.0.0.1 --open{over}"), "f");
+        let other = match over {
+            "" => format!("{send} --quic"),
+            over => send.replace(over, ""),
+        };
+        let asked = tack(home.path(), &other).output().unwrap();
+        let said = String::from_utf8_lossy(&asked.stderr).into_owned();
+        assert_eq!(asked.status.code(), Some(1), "{said}");
+        assert!(said.contains(told), "{other}: {said}");
+    }
+}
+
+#[test]
 fn what_quic_cannot_do_is_said_and_nothing_is_sent() {
     let home = tempdir().unwrap();
     fs::write(home.path().join("f"), "f").unwrap();

@@ -10,7 +10,9 @@ use crate::dial::{Reach, any_addr_like, resolve};
 use crate::lobby::{HandshakeLimits, Lobby};
 use crate::race::first_of;
 use crate::tls::{Acceptor, Connector, TlsError, TlsStream};
-use crate::{ConnectError, Endpoint, HostPort, ListenError, TackListener, TackStream};
+use crate::{
+    ConnectError, ConnectionError, Endpoint, HostPort, ListenError, TackListener, TackStream,
+};
 
 /// An encrypted stream over TACK.
 pub type SecureStream = TlsStream<TackStream>;
@@ -33,7 +35,7 @@ impl Endpoint {
         connector: &Connector,
     ) -> Result<SecureStream, ConnectError> {
         let at: HostPort = host.parse()?;
-        let stream = self.connect_plain((at.name.as_str(), at.port)).await?;
+        let stream = self.connect_plain((at.name.as_str(), at.port)).await;
         secure(stream, &at, connector).await
     }
 
@@ -73,15 +75,21 @@ impl SecureStream {
         let stream = first_of(addresses, |peer| async move {
             Endpoint::bind(any_addr_like(peer))?.connect_plain(peer).await
         });
-        secure(stream.await?, &at, connector).await
+        secure(stream.await.map_err(ConnectError::from), &at, connector).await
     }
 }
 
 async fn secure(
-    stream: TackStream,
+    stream: Result<TackStream, ConnectError>,
     host: &HostPort,
     connector: &Connector,
 ) -> Result<SecureStream, ConnectError> {
+    // Of a server that turned it away this may be heard as soon as that it answered.
+    let turned_away = |e| TlsError::Reset(io::Error::new(io::ErrorKind::ConnectionReset, e));
+    let stream = stream.map_err(|e| match e {
+        ConnectError::Failed(reset @ ConnectionError::Reset) => turned_away(reset).into(),
+        e => e,
+    })?;
     let host = host.to_string();
     let stream = connector.connect(&host, stream).await?;
     if !stream.is_first_use() {

@@ -235,8 +235,10 @@ impl Streams {
     pub(crate) fn open(&mut self, dir: Dir, now: Instant) -> Result<StreamId, UseError> {
         let opened = &mut self.ours[dir as usize];
         if opened.next >= opened.most {
-            self.wanted[dir as usize] = true;
-            self.owed.insert(Owed::StreamsBlocked(dir));
+            // The peer is told once of a limit: whoever asks again with each acknowledgment would be answered by the next.
+            if !core::mem::replace(&mut self.wanted[dir as usize], true) {
+                self.owed.insert(Owed::StreamsBlocked(dir));
+            }
             return Err(UseError::Limit);
         }
         let id = StreamId::new(self.side, dir, opened.next);

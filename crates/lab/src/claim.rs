@@ -485,8 +485,10 @@ fn left_of(
     let mut agrees = !times.is_empty();
     for (quantile, factor) in times {
         let q = quantile_of(quantile).unwrap_or(0.5);
-        let of = |at: &Words| results.pooled(name, at, q).unwrap_or(0.0);
-        let (own, others) = (of(at), of(&other));
+        let of = |at: &Words| results.pooled(name, at, q);
+        let Some((own, others)) = of(at).zip(of(&other)) else {
+            return (format!("no run has {name}"), false);
+        };
         // Nothing of it at all is any number of times less than something.
         agrees &= others > 0.0 && others >= factor * own;
         let ratio =

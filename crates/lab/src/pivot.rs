@@ -235,13 +235,23 @@ impl<'a> Results<'a> {
         sums.into_iter().map(|(run, (sum, n))| (run, sum / n)).collect()
     }
 
+    /// The same of a distribution over time.
+    pub(crate) fn lacking_pooled(&self, name: &str, at: &Words) -> String {
+        let has = |r: &Record| r.samples.contains_key(name) || is_silent(r, name);
+        self.have(at, |(_, record)| has(record))
+    }
+
     /// What has to stand behind a figure that not all runs with all of `at` have, such as ` (7 of 8)`: the time
     /// at which a file was complete says nothing of the run in which it never was. Runs that are void are not
     /// counted: they are told apart.
     pub(crate) fn lacking(&self, of: &Quantity<'_>, at: &Words) -> String {
+        self.have(at, |(i, record)| self.value(of, i, record).is_some())
+    }
+
+    fn have(&self, at: &Words, has: impl Fn((usize, &Record)) -> bool) -> String {
         let runs = self.select(at).into_iter().filter(|(_, record)| record.void.is_none());
-        let has = |(i, record): (usize, &Record)| usize::from(self.value(of, i, record).is_some());
-        let (have, all) = runs.map(has).fold((0, 0), |(have, all), has| (have + has, all + 1));
+        let (have, all) =
+            runs.map(has).fold((0, 0), |(have, all), has| (have + u32::from(has), all + 1));
         if have < all { format!(" ({have} of {all})") } else { String::new() }
     }
 
@@ -261,15 +271,7 @@ impl<'a> Results<'a> {
     pub fn pooled(&self, name: &str, at: &Words, q: f64) -> Option<f64> {
         let runs = self.select(at);
         let pooled = runs.iter().flat_map(|(_, r)| r.samples.get(name).into_iter().flatten());
-        // A run of such flows in which there was nothing of it was zero all the time.
-        let group = name.rsplit_once('.').map(|parts| parts.0);
-        let has_it = |i: usize| {
-            let groups = || self.plan.items[i].scenario.groups();
-            group.is_none_or(|group| groups().iter().any(|(name, _)| name == group))
-        };
-        let is_silent = |r: &Record| !r.samples.contains_key(name) && r.void.is_none();
-        let silent = runs.iter().filter(|(i, r)| is_silent(r) && has_it(*i));
-        let zeros = silent.flat_map(|_| [0.0; 21]);
+        let zeros = runs.iter().filter(|(_, r)| is_silent(r, name)).flat_map(|_| [0.0; 21]);
         quantile(&mut pooled.copied().chain(zeros).collect::<Vec<f64>>(), q)
     }
 
@@ -278,6 +280,12 @@ impl<'a> Results<'a> {
         let all = self.plan.items.iter().zip(&self.records);
         all.filter_map(|(item, r)| Some((&item.key, r.void.as_deref()?))).collect()
     }
+}
+
+/// Whether a run's flows can have of a distribution, and had nothing all the time: then it has a median of
+/// it, and keeps nothing else.
+fn is_silent(record: &Record, name: &str) -> bool {
+    !record.samples.contains_key(name) && record.get(&format!("{name}_p50_bytes")).is_some()
 }
 
 /// Short names of values, joined.

@@ -401,10 +401,9 @@ impl View {
             let cells = [0.1, 0.5, 0.9, 1.0].map(|q| quantile(q).map_or("-".to_owned(), number));
             rows.push(core::iter::once(name.clone()).chain(cells).collect::<Vec<_>>());
             lines.push(Line { name, points, style: Style::Plain });
-            lacking.push(if self.is_over_runs() {
-                results.lacking(&of, &at)
-            } else {
-                String::new()
+            lacking.push(match self.is_over_runs() {
+                true => results.lacking(&of, &at),
+                false => results.lacking_pooled(&self.metric, &at),
             });
         }
         let own = lines.len();

@@ -97,6 +97,32 @@ fn a_distribution_is_of_the_group_that_is_asked_for_and_of_runs_that_have_it() {
     assert_eq!(row[1..], ["5.00", "5.00", "5.00", "5.00"]);
 }
 
+#[test]
+fn a_distribution_that_is_not_known_of_a_run_is_none_and_not_nothing() {
+    let view = "[[view]]\nkind = \"cdf\"\nmetric = \"b.blocked\"\nlines = \"flow.0.cc\"\n";
+    let claim = "[[claim]]\nwhat = \"x\"\npaper = \"y\"\nmetric = \"b.blocked\"\nat = { \"flow.0.cc\" = \"bbr\" }\n\
+                 expect = { form = \"left-of\", than = { \"flow.0.cc\" = \"cubic\" }, times = { p50 = 2.0 } }\n";
+    let loaded = load(&format!("{PAIRS}{view}{claim}"));
+    let mut made = records(&loaded, "goodput_bps", |_| 1e6);
+    let of = |record: &Record, cc: &str| record.key["flow.0.cc"].to_string() == cc;
+    for record in made.values_mut().filter(|record| of(record, "cubic")) {
+        record.samples = BTreeMap::from([("b.blocked".to_owned(), vec![5.0; 21])]);
+    }
+    let report = loaded.report(&made).unwrap();
+    let rows = &report.shown[0].table.rows;
+    assert_eq!(rows[0], ["bbr (0 of 2)", "-", "-", "-", "-"]);
+    assert_eq!(rows[1], ["cubic", "5.00", "5.00", "5.00", "5.00"]);
+    assert_eq!(report.findings[0].verdict, Verdict::Differs);
+    assert!(report.findings[0].ours.contains("no run has b.blocked"), "{:?}", report.findings);
+    // Flows that can have it and had nothing say so by their median.
+    for record in made.values_mut().filter(|record| of(record, "bbr")) {
+        record.metrics.insert("b.blocked_p50_bytes".to_owned(), 0.0);
+    }
+    let report = loaded.report(&made).unwrap();
+    assert_eq!(report.shown[0].table.rows[0], ["bbr", "0", "0", "0", "0"]);
+    assert_eq!(report.findings[0].verdict, Verdict::Agrees);
+}
+
 fn plot(points: &[(f64, f64)], log: bool) -> Plot {
     let points = points.iter().map(|(x, y)| (*x, *y, None)).collect();
     let axis = || Axis { label: "a".to_owned(), log, categories: None };

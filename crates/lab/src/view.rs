@@ -13,6 +13,7 @@
 //! ```
 
 mod heading;
+mod usual;
 
 use std::collections::BTreeMap;
 
@@ -29,6 +30,7 @@ use crate::table::Table;
 
 use heading::headings;
 pub(crate) use heading::{heading, short};
+use usual::{USUAL, others};
 
 /// How it looks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -84,17 +86,6 @@ pub struct View {
     /// Points of the paper by line; `PANEL LINE` where there are panels.
     pub paper: BTreeMap<String, Vec<(Word, f64)>>,
 }
-
-/// Columns of a table that names none.
-const USUAL: [&str; 7] = [
-    "goodput_bps",
-    "data_packets_per_s",
-    "ack_packets_per_s",
-    "retransmissions",
-    "queue_drops",
-    "rtt_p50_us",
-    "rtt_p95_us",
-];
 
 /// A view of results: a table, and a picture of it if it has one.
 #[derive(Clone, Debug, PartialEq)]
@@ -227,7 +218,14 @@ impl View {
     /// What it shows of `results`.
     pub fn show(&self, results: &Results<'_>) -> Shown {
         match self.kind {
-            Kind::Table => Shown { table: self.rows(results), plots: Vec::new() },
+            Kind::Table => {
+                let names = if self.metrics.is_empty() { others(results) } else { Vec::new() };
+                let table = match names.is_empty() {
+                    true => self.rows(results),
+                    false => View { metrics: names, ..self.clone() }.rows(results),
+                };
+                Shown { table, plots: Vec::new() }
+            }
             _ => self.picture(results),
         }
     }

@@ -123,6 +123,24 @@ fn a_distribution_that_is_not_known_of_a_run_is_none_and_not_nothing() {
     assert_eq!(report.findings[0].verdict, Verdict::Agrees);
 }
 
+#[test]
+fn a_table_that_names_no_columns_has_those_that_runs_have() {
+    let loaded = load(PAIRS);
+    let mut made = records(&loaded, "completion", |_| 2.0);
+    for record in made.values_mut() {
+        record.metrics.insert("goodput".to_owned(), 3e6);
+    }
+    let table = &loaded.report(&made).unwrap().shown[0].table;
+    let kept = table.header[table.header.len() - 3..].join("|");
+    assert_eq!(kept, "goodput, Mbit/s|completion, s|runs");
+    assert_eq!(table.rows[0][table.header.len() - 3..], ["3.00", "2.00", "1"]);
+    // Where nothing came of any run, the usual ones say that it lacks them.
+    let made = records(&load(PAIRS), "flows", |_| 1.0);
+    let none = made.into_iter().map(|(run, it)| (run, Record { metrics: BTreeMap::new(), ..it }));
+    let table = &loaded.report(&none.collect()).unwrap().shown[0].table;
+    assert!(table.header.iter().any(|name| name == "goodput, Mbit/s"), "{:?}", table.header);
+}
+
 fn plot(points: &[(f64, f64)], log: bool) -> Plot {
     let points = points.iter().map(|(x, y)| (*x, *y, None)).collect();
     let axis = || Axis { label: "a".to_owned(), log, categories: None };

@@ -279,10 +279,11 @@ pub const METRICS: &[Metric] = &[
     is(
         "utilisation",
         "share",
-        "IP-level bytes out of the bottleneck, server to client, over its rate",
+        "IP-level bytes out of the bottleneck, server to client, over its mean rate; none of a trace",
     )
     .by(Run(|scenario, run| {
-        let mbps = scenario.wan.as_ref()?.down().rate_mbps?;
+        let down = scenario.wan.as_ref()?.down();
+        let mbps = down.mean_mbps(scenario.warmup_s, scenario.duration_s)?;
         Some(run.wan?.down.delivered_bps / mbps / 1e6)
     })),
     is(

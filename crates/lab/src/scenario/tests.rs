@@ -380,3 +380,26 @@ fn late_hosts_and_other_routes_mean_what_they_say_and_name_their_mistakes() {
         assert!(words.iter().all(|word| error.contains(word)), "{to}: {error}");
     }
 }
+
+#[test]
+fn the_mean_of_a_rate_in_steps_is_over_the_time_that_is_asked_for() {
+    let mean = |steps: &[(f64, f64)], every: Option<f64>, from, to| {
+        let way = WanDirection {
+            rate_steps: Some(steps.to_vec()),
+            rate_steps_every_s: every,
+            ..WanDirection::default()
+        };
+        way.mean_mbps(from, to).unwrap()
+    };
+    let steps = [(0.0, 20.0), (3.0, 10.0), (8.0, 0.0)];
+    assert_eq!(mean(&steps, None, 1.0, 6.0), (2.0 * 20.0 + 3.0 * 10.0) / 5.0);
+    assert_eq!(mean(&steps, None, 4.0, 6.0), 10.0);
+    assert_eq!(mean(&steps, None, 0.0, 80.0), (3.0 * 20.0 + 5.0 * 10.0) / 80.0);
+    assert_eq!(mean(&[(5.0, 4.0)], None, 0.0, 1.0), 4.0, "the first holds before its time");
+    let each = (3.0 * 20.0 + 5.0 * 10.0) / 10.0;
+    assert!((mean(&steps, Some(10.0), 0.0, 30.0) - each).abs() < 1e-9);
+    assert!((mean(&steps, Some(10.0), 13.0, 18.0) - 10.0).abs() < 1e-9);
+    let plain =
+        |rate_mbps| WanDirection { rate_mbps, ..WanDirection::default() }.mean_mbps(1.0, 2.0);
+    assert_eq!([plain(Some(7.0)), plain(None)], [Some(7.0), None]);
+}

@@ -341,6 +341,24 @@ impl WanDirection {
         })
     }
 
+    /// The mean rate from one moment to another, Mbit/s; `None` where nothing limits it, or a trace does.
+    pub(crate) fn mean_mbps(&self, from_s: f64, to_s: f64) -> Option<f64> {
+        let Some(steps) = &self.rate_steps else { return self.rate_mbps };
+        // Megabits of one cycle until a moment of it: the first step holds before its time, too.
+        let within = |until_s: f64| {
+            let ends = steps.iter().skip(1).map(|step| step.0.min(until_s)).chain([until_s]);
+            let add = |(sum, from): (f64, f64), ((_, mbps), end): (&(f64, f64), f64)| {
+                (sum + mbps * (end - from), end)
+            };
+            steps.iter().zip(ends).fold((0.0, 0.0), add).0
+        };
+        let until = |s: f64| match self.rate_steps_every_s {
+            Some(every) => (s / every).floor() * within(every) + within(s % every),
+            None => within(s),
+        };
+        Some((until(to_s) - until(from_s)) / (to_s - from_s))
+    }
+
     /// Rate times `base_rtt`, in packets; `None` without a constant rate.
     fn bdp_packets(&self, base_rtt: Duration) -> Option<f64> {
         let packet = f64::from(self.packet_bytes.unwrap_or(DEFAULT_PACKET_BYTES));

@@ -121,7 +121,8 @@ impl Loaded {
                 runs.iter().flat_map(|(_, r)| r.metrics.keys()).collect();
             let figure = |name: &String| {
                 let values: Vec<f64> = runs.iter().filter_map(|(_, r)| r.get(name)).collect();
-                Some((name.clone(), Estimate::of(&values)?))
+                let estimate = Estimate::of(&values)?;
+                Some((name.clone(), Figure { estimate, runs: values.len() }))
             };
             let figures = names.into_iter().filter_map(figure).collect();
             Means { runs: runs.len(), figures, key }
@@ -141,9 +142,12 @@ impl Loaded {
                 out.insert(short(axis, &self.plan.axes).to_owned(), value);
             }
             out.insert("seeds".to_owned(), json!(means.runs));
-            for (name, e) in means.figures {
-                out.extend(e.ci95.map(|half| (interval_name(&name), json!(half))));
-                out.insert(name, json!(e.mean));
+            for (name, Figure { estimate, runs }) in means.figures {
+                out.extend(estimate.ci95.map(|half| (interval_name(&name), json!(half))));
+                if runs < means.runs {
+                    out.insert(count_name(&name), json!(runs));
+                }
+                out.insert(name, json!(estimate.mean));
             }
             Value::Object(out)
         };
@@ -192,8 +196,22 @@ pub struct Means {
     pub key: Words,
     /// How many runs it has.
     pub runs: usize,
-    /// Of the runs that have it, by name.
-    pub figures: BTreeMap<String, Estimate>,
+    /// By name.
+    pub figures: BTreeMap<String, Figure>,
+}
+
+/// A figure's mean over the runs that have it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Figure {
+    /// The mean, and its interval.
+    pub estimate: Estimate,
+    /// How many have it.
+    pub runs: usize,
+}
+
+/// What is called in how many runs a figure is, where it is not in all: `completion_runs`.
+pub fn count_name(figure: &str) -> String {
+    format!("{figure}_runs")
 }
 
 /// What half of a figure's 95 % interval is called, its unit the last: `goodput_ci95_bps`.

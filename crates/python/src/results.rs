@@ -11,7 +11,7 @@ use tack_lab::claim::Finding;
 use tack_lab::html;
 use tack_lab::item::Item;
 use tack_lab::record::Record;
-use tack_lab::reproduce::{Loaded, Report, interval_name};
+use tack_lab::reproduce::{Loaded, Means, Report, count_name, interval_name};
 use tack_lab::view::View;
 
 use crate::failure;
@@ -94,10 +94,14 @@ impl Results {
         columns.whole("runs", means.iter().map(|m| m.runs as u64));
         let names: BTreeSet<&String> = means.iter().flat_map(|m| m.figures.keys()).collect();
         for name in names {
-            let of = |m: &tack_lab::reproduce::Means| m.figures.get(name).copied();
-            columns.figure(name, name, means.iter().map(|m| Some(of(m)?.mean)));
+            let of = |m: &Means| m.figures.get(name).copied();
+            columns.figure(name, name, means.iter().map(|m| Some(of(m)?.estimate.mean)));
             let interval = interval_name(name);
-            columns.figure(&interval, name, means.iter().map(|m| of(m)?.ci95));
+            columns.figure(&interval, name, means.iter().map(|m| of(m)?.estimate.ci95));
+            let have = |m: &Means| of(m).map_or(0, |figure| figure.runs);
+            if means.iter().any(|m| have(m) < m.runs) {
+                columns.whole(&count_name(name), means.iter().map(|m| have(m) as u64));
+            }
         }
         columns.table(py)
     }

@@ -141,6 +141,19 @@ fn a_table_that_names_no_columns_has_those_that_runs_have() {
     assert!(table.header.iter().any(|name| name == "goodput, Mbit/s"), "{:?}", table.header);
 }
 
+#[test]
+fn a_mean_says_how_many_runs_have_it_where_not_all_do() {
+    let loaded = load(&format!("{PAIRS}[extent]\nshort.seeds = 3\n"));
+    let mut made = records(&loaded, "goodput_bps", |_| 1e6);
+    for record in made.values_mut().filter(|record| record.key["seed"].to_string() != "2") {
+        record.metrics.insert("completion".to_owned(), 4.0);
+    }
+    for row in loaded.rows(&made) {
+        let counts = ["seeds", "completion_runs", "goodput_bps_runs"].map(|key| row.get(key));
+        assert_eq!(counts, [Some(&3.into()), Some(&2.into()), None], "{row}");
+    }
+}
+
 fn plot(points: &[(f64, f64)], log: bool) -> Plot {
     let points = points.iter().map(|(x, y)| (*x, *y, None)).collect();
     let axis = || Axis { label: "a".to_owned(), log, categories: None };

@@ -133,6 +133,9 @@ fn mistakes_are_explained_and_end_with_status_2() {
         ("run many.toml --pcap x.pcapng", ["--pcap", "asks for 12"]),
         ("run formula.toml --pcap x.pcapng", ["--pcap", "another `backend`"]),
         ("run one.toml --pcap -", ["./-", "files"]),
+        ("run one.toml --report -", ["./-", "files"]),
+        ("run one.toml --out -", ["./-", "files"]),
+        ("acks --report -", ["./-", "files"]),
         ("run many.toml --set zz=1", ["--set zz=1: `zz` unknown field", "warmup_s"]),
         ("run many.toml --set extent.usual.draws=1", ["--set extent.usual.draws=1", "unknown"]),
         ("run many.toml --set wan.loss=2", ["--set wan.loss=2: `wan.loss`", "between 0 and 1"]),
@@ -148,7 +151,9 @@ fn mistakes_are_explained_and_end_with_status_2() {
             assert!(message.contains(word), "{line}: {message} lacks {word}");
         }
     }
-    assert!(!dir.path().join("bad.jsonl").exists(), "a mistake changes nothing");
+    for name in ["bad.jsonl", "-"] {
+        assert!(!dir.path().join(name).exists(), "a mistake changes nothing");
+    }
 }
 
 #[allow(clippy::disallowed_methods, reason = "it waits for another process")]

@@ -106,11 +106,21 @@ fn merged(items: &[Item], path: Option<&Path>, args: &StoreArgs) -> Result<Outco
 /// Refuses a file that cannot be written, before the work whose results go there.
 fn can_write(path: Option<&Path>) -> Result<(), Failure> {
     let Some(path) = path else { return Ok(()) };
+    is_a_file(path)?;
     // Where there can be no such directory, the file says why.
     let _ = path.parent().map(std::fs::create_dir_all);
     let is_new = !path.exists();
     OpenOptions::new().append(true).create(true).open(path).map_err(|e| at(path, e))?;
     if is_new { std::fs::remove_file(path).map_err(|e| at(path, e)) } else { Ok(()) }
+}
+
+/// Refuses what elsewhere is standard output.
+fn is_a_file(path: &Path) -> Result<(), Failure> {
+    if path != Path::new("-") {
+        return Ok(());
+    }
+    let why = "`-` is not standard output here, which has tables or JSON: what goes to files may go to ./-";
+    Err(Failure::usage(why))
 }
 
 fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
@@ -126,6 +136,7 @@ pub(super) fn run_file(args: &RunArgs) -> Result<ExitCode, Failure> {
     args.change.apply(&mut experiment, args.store.extent())?;
     let [experiment] = experiment;
     let loaded = Loaded::of(experiment, &text, args.store.extent()).map_err(wrong)?;
+    args.out.iter().try_for_each(|out| is_a_file(out))?;
     can_write(args.store.report.as_deref())?;
     if args.pcap.is_some() || args.series.is_some() {
         return record(args, &loaded);
@@ -192,9 +203,7 @@ fn record(args: &RunArgs, loaded: &Loaded) -> Result<ExitCode, Failure> {
         );
         return Err(Failure::usage(why));
     }
-    if args.pcap.iter().chain(&args.series).any(|path| path == Path::new("-")) {
-        return Err(Failure::usage("recordings go to files: ./- is one of that name"));
-    }
+    args.pcap.iter().chain(&args.series).try_for_each(|path| is_a_file(path))?;
     let open = |path: &Option<PathBuf>| -> Result<Option<Box<dyn Write + Send>>, Failure> {
         let Some(path) = path else { return Ok(None) };
         let file = File::create(path).map_err(|e| at(path, e))?;
@@ -286,6 +295,7 @@ pub(super) fn show(
         return Err(Failure::usage(why));
     }
     let all = load(files, args)?;
+    args.out.iter().try_for_each(|out| is_a_file(out))?;
     can_write(args.store.report.as_deref())?;
     can_write(papers.document.map(|document| document.0))?;
     let plans: Vec<&Plan> = all.iter().map(|(_, loaded)| &loaded.plan).collect();

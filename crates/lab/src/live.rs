@@ -23,7 +23,7 @@ use std::collections::BTreeMap;
 use std::io::Write;
 
 use anyhow::{Context, Result, bail, ensure};
-use tack_device::Clock;
+use tack_device::{Clock, Netns};
 use tack_emu::{Emulation, EmulationConfig, Passed};
 use tack_link::path::Path;
 use tack_link::{End, Link};
@@ -91,6 +91,13 @@ fn starts(scenario: &Scenario, begin: Instant) -> Vec<Start> {
     entries.zip(scenario.flows()).enumerate().map(start).collect()
 }
 
+/// Starts a command of a file's. What it says is not among the results that this process prints.
+fn program(netns: &Netns, line: &str) -> Result<Program> {
+    let mut shell = Program::shell(line);
+    shell.stdout(std::io::stderr());
+    Program::of(netns, shell).with_context(|| line.to_owned())
+}
+
 /// What sends.
 enum Traffic {
     Threads(Threads),
@@ -106,9 +113,9 @@ impl Traffic {
         match scenario.stack.as_ref().unwrap_or(&Stack::Ours) {
             Stack::Kernel => kernel::start(emulation, scenario, begin).map(Traffic::Threads),
             Stack::Command { server, client } => {
-                let server = Program::start(emulation.server(), server)?;
+                let server = program(emulation.server(), server)?;
                 wait_until(begin, &emulation.clock(), go_on)?;
-                Ok(Traffic::Programs(server, Program::start(emulation.client(), client)?))
+                Ok(Traffic::Programs(server, program(emulation.client(), client)?))
             }
             Stack::Rival(name) => bail!("{name} is run by `versus`, which reads what it says"),
             Stack::Ours | Stack::Simulated => {

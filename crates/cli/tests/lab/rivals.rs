@@ -56,6 +56,22 @@ fn an_interrupted_run_in_real_time_leaves_neither_programs_nor_files() {
 }
 
 #[test]
+fn what_the_commands_of_a_file_say_is_not_among_the_results() {
+    let dir = tempfile::tempdir().unwrap();
+    let text = "id = \"x\"\nbackend = \"live\"\n[base]\nduration_s = 0.5\n\
+                wan = { rate_mbps = 10.0, delay_ms = 1.0 }\nflow = [{ strategy = \"tcp-l2\" }]\n\
+                stack = { command = { server = \"echo one\", client = \"echo to $TACK_SERVER\" } }\n";
+    std::fs::write(dir.path().join("x.toml"), text).unwrap();
+    let out = run(dir.path(), "run x.toml --json");
+    let told = String::from_utf8_lossy(&out.stderr);
+    if !told.contains("nothing was acknowledged") {
+        return skipped(&told);
+    }
+    assert!(told.contains("one\n") && told.contains("to 10.77.0.2\n"), "{told}");
+    assert_eq!(String::from_utf8_lossy(&out.stdout), "");
+}
+
+#[test]
 fn a_rival_of_ones_own_runs_beside_those_of_the_repository() {
     let dir = tempfile::tempdir().unwrap();
     let own = RIVALS_FILE.replace("SAYS", "echo '{\\\"bytes\\\": 1000000000}'");

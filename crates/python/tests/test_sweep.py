@@ -14,7 +14,7 @@ from typing import Any, Callable, List, Optional
 import pytest
 import tack_lab as lab
 from conftest import SCENARIO
-from processes import busiest, descendants, wait_for
+from processes import busiest, command, descendants, wait_for
 from tack_lab._sweep import Shard, run_shard
 
 SCRIPT = Path(__file__).resolve().parents[1] / "examples" / "sweep.py"
@@ -316,6 +316,30 @@ def survives(
     printed = ended(start(file, store, *args, on=on))
     assert store.read_bytes() == whole.jsonl()
     assert printed == whole.text()
+
+
+@pytest.mark.parametrize("how", ["fork", "spawn", "forkserver"])
+def test_a_pools_processes_end_when_their_driver_is_killed(tmp_path: Path, how: str) -> None:
+    store = tmp_path / "runs.jsonl"
+    (tmp_path / "sweep.toml").write_text(SWEEP)
+    script = tmp_path / "driver.py"
+    script.write_text(
+        "import multiprocessing, sys, tack_lab as lab\n"
+        "from concurrent.futures import ProcessPoolExecutor\n"
+        "if __name__ == '__main__':\n"
+        "    how = multiprocessing.get_context(sys.argv[3])\n"
+        "    with ProcessPoolExecutor(2, how) as pool:\n"
+        "        lab.sweep(lab.load(sys.argv[1]), pool, store=sys.argv[2], shard_s=0.5, progress=False)\n"
+    )
+    line = [sys.executable, str(script), str(tmp_path / "sweep.toml"), str(store), how]
+    driver = subprocess.Popen(line)
+    wait_for("the first records", lambda: lines(store) or driver.poll() is not None, 120)
+    workers = [pid for pid in descendants(driver.pid) if command(pid)]
+    driver.kill()
+    driver.wait()
+    assert len(workers) >= 2
+    # What is ended and not yet reaped has no command.
+    wait_for("the workers' end", lambda: not any(command(pid) for pid in workers), 20)
 
 
 def test_processes_survive_the_end_of_a_worker_and_of_the_driver(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ depend on who ran what: a run's identity has all that its figures depend on.
 from __future__ import annotations
 
 import math
+import multiprocessing
 import os
 import threading
 import time
@@ -64,9 +65,12 @@ def run_shard(
     seconds: float,
     controllers: Optional[Dict[str, Callable[..., Any]]],
     ticket: str,
+    ends_with_driver: bool = False,
 ) -> Shard:
     """Runs a shard, on a worker. The ticket makes calls differ, for executors that take equal ones for one."""
     del ticket
+    if ends_with_driver:
+        _end_with_driver()
     began = time.monotonic()
     lines, failed = b"", None
     try:
@@ -78,6 +82,27 @@ def run_shard(
         told = "".join(traceback.format_exception(type(error), error, error.__traceback__))
         failed = RunError(f"on a worker: {told}")
     return Shard(lines, time.monotonic() - began, failed)
+
+
+#: The process that ends with its driver: what is forked from it is another.
+_watched = 0
+
+
+def _end_with_driver() -> None:
+    """A pool's process waits for work for ever: when its driver is killed, nobody tells it."""
+    global _watched
+    driver, parent = multiprocessing.parent_process(), os.getppid()
+    if driver is None or _watched == os.getpid():
+        return
+    _watched = os.getpid()
+
+    def watch() -> None:
+        # The pipe that tells is held open by processes forked later, and not every system says who the parent is.
+        while driver.is_alive() and os.getppid() == parent:
+            driver.join(_LISTEN_S)
+        os._exit(1)
+
+    threading.Thread(target=watch, name="driver", daemon=True).start()
 
 
 def sweep(
@@ -287,8 +312,9 @@ class _Driver:
         ticket, settings = uuid.uuid4().hex, self._settings
         args = (self._plan, lot.runs, settings.jobs, settings.shard_s * _PATIENCE, settings.controllers)
         lot.executor = self._source.executor
+        is_pool = isinstance(lot.executor, ProcessPoolExecutor)
         try:
-            future = lot.executor.submit(run_shard, *args, ticket)
+            future = lot.executor.submit(run_shard, *args, ticket, is_pool)
         except Exception as refused:
             self._again.appendleft(lot)
             self._refuse(refused)

@@ -365,6 +365,7 @@ metrics = ["goodput", "acks", "cpu_s_per_gb", "sender_rss_mb"]
         let figure = |key| number(row, key);
         assert!(figure("goodput") > 1e6 && figure("acks") > 5.0, "{row}");
         assert!(figure("cpu_s_per_gb") > 0.0 && figure("sender_rss_mb") > 0.5, "{row}");
+        assert!(row["data"].is_null(), "super-packets are no packets: {row}");
     }
     let who = run(dir.path(), "versus --list");
     let who = String::from_utf8_lossy(&who.stdout).into_owned();

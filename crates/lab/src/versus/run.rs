@@ -406,13 +406,15 @@ fn faced(asked: &Asked, played: &Played, passage: &Passage) -> Faced {
         ("completion".to_owned(), seconds),
         ("acks".to_owned(), passage.acks as f64),
         ("acks_per_mb".to_owned(), passage.acks as f64 / (gigabytes * 1e3)),
-        ("data".to_owned(), passage.data as f64),
         ("cpu_s_per_gb".to_owned(), cpu(sender) + cpu(receiver)),
         ("sender_cpu_s_per_gb".to_owned(), cpu(sender)),
         ("receiver_cpu_s_per_gb".to_owned(), cpu(receiver)),
         ("sender_rss_mb".to_owned(), megabytes(sender)),
         ("receiver_rss_mb".to_owned(), megabytes(receiver)),
     ]);
+    if let Some(data) = passage.data {
+        figures.insert("data".to_owned(), data as f64);
+    }
     if let Some((air, ran_s)) = passage.airtime {
         figures.insert("ack_airtime".to_owned(), air.acks * ran_s / seconds);
     }

@@ -239,8 +239,10 @@ impl Receiver {
     /// the host's MSS).
     pub fn poll(&mut self, buffer: Buffer<'_>, max_holes: usize, now: Instant) -> Option<Feedback> {
         let feedback = match self.poll_reason(max_holes, now) {
-            // It is the TACK that the packets before were waiting for.
-            Some(IackReason::Window) if self.tells_by_tack() && self.schedule.owes() => {
+            // It is the TACK that the packets before were waiting for; one that lists holes would be longer than the IACK.
+            Some(IackReason::Window)
+                if self.tells_by_tack() && self.schedule.owes() && buffer.queued.is_empty() =>
+            {
                 self.schedule_anew().demand(now);
                 Feedback::Tack(self.tack(buffer, max_holes, now))
             }

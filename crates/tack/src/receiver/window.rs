@@ -12,8 +12,9 @@
 //!
 //! Deviation: the paper speaks of an abrupt change only; the thresholds are ours.
 //!
-//! Deviation: where packets wait for a TACK, that tells of the window, and not an IACK beside it. At windows of two or
-//! three segments, which each TACK finds used up, there were twice as many acknowledgments as TCP sends.
+//! Deviation: where packets wait for a TACK and none is missing, that tells of the window, and not an IACK beside it. At
+//! windows of two or three segments, which each TACK finds used up, there were twice as many acknowledgments as TCP
+//! sends. A TACK with holes is longer: on 50 kbit/s back its round trips were a quarter longer, too.
 
 /// The window as the host offers it now.
 #[derive(Clone, Copy, Debug)]

@@ -1,24 +1,31 @@
 //! `tack doctor` over the loopback.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Lines};
+use std::path::Path;
+use std::process::ChildStdout;
 
 use tempfile::tempdir;
 
 use crate::support::{Listening, succeeded, tack};
 
-#[test]
-fn both_ways_are_measured_and_judged_with_the_numbers_behind() {
-    let home = tempdir().unwrap();
-    let mut server =
-        Listening(tack(home.path(), "perf -s -p 0 -B 127.0.0.1 --open").spawn().unwrap());
+/// A server that measures, its port, and what else it says.
+fn measuring(home: &Path) -> (Listening, String, Lines<BufReader<ChildStdout>>) {
+    let mut server = Listening(tack(home, "perf -s -p 0 -B 127.0.0.1 --open").spawn().unwrap());
     let mut lines = BufReader::new(server.0.stdout.take().unwrap()).lines();
     let port = lines.find_map(|line| {
         let line = line.unwrap();
         Some(line.strip_prefix("Server listening on ")?.split(' ').next()?.to_owned())
     });
+    (server, port.unwrap(), lines)
+}
+
+#[test]
+fn both_ways_are_measured_and_judged_with_the_numbers_behind() {
+    let home = tempdir().unwrap();
+    let (server, port, lines) = measuring(home.path());
     // Whatever else it says must find a reader.
     let draining = std::thread::Builder::new().spawn(move || lines.map_while(Result::ok).count());
-    let line = format!("doctor 127.0.0.1 -p {} -t 4", port.unwrap());
+    let line = format!("doctor 127.0.0.1 -p {port} -t 4");
     let asked = tack(home.path(), &line).output().unwrap();
     succeeded(&asked);
     let said = String::from_utf8(asked.stdout).unwrap();
@@ -34,14 +41,7 @@ fn both_ways_are_measured_and_judged_with_the_numbers_behind() {
 #[test]
 fn what_the_measuring_fails_of_is_said_with_the_host() {
     let home = tempdir().unwrap();
-    let mut server =
-        Listening(tack(home.path(), "perf -s -p 0 -B 127.0.0.1 --open").spawn().unwrap());
-    let mut lines = BufReader::new(server.0.stdout.take().unwrap()).lines();
-    let port = lines.find_map(|line| {
-        let line = line.unwrap();
-        Some(line.strip_prefix("Server listening on ")?.split(' ').next()?.to_owned())
-    });
-    let port = port.unwrap();
+    let (_server, port, mut lines) = measuring(home.path());
     let line = format!("perf -c 127.0.0.1 -p {port} -t 60 -b 1M");
     let _busy = Listening(tack(home.path(), &line).spawn().unwrap());
     assert!(lines.any(|line| line.unwrap().contains("connected to")));

@@ -354,16 +354,21 @@ fn two_hundred_streams_at_once_keep_their_bytes_apart() {
     });
 }
 
+/// A tunnel to a page that says `here`, and where it is on this side.
+async fn to_a_page(over: &str) -> (Tunnel, String) {
+    let web = web("127.0.0.1:0", b"here".to_vec()).await;
+    let options = format!("-L 0:{web}{over}");
+    let tunnel = tokio::task::spawn_blocking(move || tunnel("any", &options)).await.unwrap();
+    let url = format!("http://{}/", tunnel.locals[0]);
+    assert_eq!(curl(&[&url]).await.unwrap(), b"here");
+    (tunnel, url)
+}
+
 #[test]
 fn a_server_that_comes_back_is_found_again() {
     run(async {
         for over in TRANSPORTS {
-            let web = web("127.0.0.1:0", b"here".to_vec()).await;
-            let options = format!("-L 0:{web}{over}");
-            let mut tunnel =
-                tokio::task::spawn_blocking(move || tunnel("any", &options)).await.unwrap();
-            let url = format!("http://{}/", tunnel.locals[0]);
-            assert_eq!(curl(&[&url]).await.unwrap(), b"here");
+            let (mut tunnel, url) = to_a_page(over).await;
             // Killed: its peers hear nothing.
             drop(tunnel.server.take());
             let (server, _) = serve(tunnel.home.path(), tunnel.port, "any", over);
@@ -380,12 +385,7 @@ fn a_server_that_comes_back_is_found_again() {
 fn another_server_in_the_place_of_ours_is_told_of_and_ours_is_found_when_it_is_back() {
     run(async {
         for over in TRANSPORTS {
-            let web = web("127.0.0.1:0", b"here".to_vec()).await;
-            let options = format!("-L 0:{web}{over}");
-            let mut tunnel =
-                tokio::task::spawn_blocking(move || tunnel("any", &options)).await.unwrap();
-            let url = format!("http://{}/", tunnel.locals[0]);
-            assert_eq!(curl(&[&url]).await.unwrap(), b"here");
+            let (mut tunnel, url) = to_a_page(over).await;
             drop(tunnel.server.take());
             let elsewhere = tempdir().unwrap();
             let (other, _) = serve(elsewhere.path(), tunnel.port, "any", over);

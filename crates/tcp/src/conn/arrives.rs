@@ -219,8 +219,9 @@ impl Connection {
             self.challenge(now);
             return false;
         }
-        if place == AckPlace::Old && a.body.is_none() {
-            // Overtaken: its text counts, its acknowledgment is known. What a body says may be news.
+        let may_be_news = a.body.is_some() && self.send.is_overtaken(a, &self.clock, now);
+        if place == AckPlace::Old && !may_be_news {
+            // Its text counts, its acknowledgment is known; what the body of one that was overtaken says may be news.
             return true;
         }
         self.take_ack(a, now);

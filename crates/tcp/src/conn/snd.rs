@@ -163,6 +163,11 @@ impl Snd {
         grew
     }
 
+    /// Whether a segment with this stamp left before the newest seen.
+    pub(crate) fn is_overtaken(&self, stamp: Option<Stamp>) -> bool {
+        stamp.zip(self.latest.stamp).is_some_and(|(new, latest)| !new.is_newer(latest))
+    }
+
     /// Takes the window of a SYN, which is never scaled [RFC 7323 §2.2].
     pub(crate) fn offer_unscaled_window(&mut self, window: u16, seq: u64) {
         self.wnd = u64::from(window);

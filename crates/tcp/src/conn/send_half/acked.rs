@@ -144,10 +144,14 @@ impl SendHalf {
         }
     }
 
+    /// Whether an acknowledgment of less than is known was overtaken. One that left last contradicts what is known.
+    pub(crate) fn is_overtaken(&self, a: &Arriving<'_>, clock: &Clock, now: Instant) -> bool {
+        self.snd.is_overtaken(stamp_of(a, clock, now))
+    }
+
     /// SND.WND, as a right edge: SEG.ACK may be ahead of SND.UNA, which follows, or behind it.
     fn take_window(&mut self, a: &Arriving<'_>, window: u64, clock: &Clock, now: Instant) -> bool {
-        let lasts = clock.stamps_last();
-        let stamp = a.seg.header.options.timestamps.map(|ts| Stamp { val: ts.val, at: now, lasts });
+        let stamp = stamp_of(a, clock, now);
         self.snd.offer_window(a.ack + window, WindowSource { seq: a.seq, ack: a.ack, stamp })
     }
 
@@ -242,4 +246,9 @@ impl SendHalf {
         }
         shut
     }
+}
+
+fn stamp_of(a: &Arriving<'_>, clock: &Clock, now: Instant) -> Option<Stamp> {
+    let lasts = clock.stamps_last();
+    a.seg.header.options.timestamps.map(|ts| Stamp { val: ts.val, at: now, lasts })
 }

@@ -209,6 +209,7 @@ fn resent_in_twenty_seconds(
 fn slow_and_sparse_flows_resend_nothing_where_nothing_is_lost() {
     let mut random = Pcg32::seed_from_u64(20_261_127);
     let mut log = |from: f64, to: f64| from * math::pow(to / from, random.random());
+    let mut often = Vec::new();
     for draw in 0..120 {
         let (mbps, rtt) = (log(0.3, 200.0), Duration::from_secs_f64(log(0.0003, 0.6)));
         let rate = Rate::from_bps((mbps * 1e6) as u64);
@@ -230,10 +231,11 @@ fn slow_and_sparse_flows_resend_nothing_where_nothing_is_lost() {
         let algorithm = controllers[draw / 3 % 3];
         let resent = resent_in_twenty_seconds(rate, rtt, &app, algorithm, draw as u64);
         let case = format!("draw {draw}: {mbps:.2} Mbit/s, {rtt:?}, {algorithm}, {app:?}");
-        // A timer is wrong about others' requests now and then: of 3 000 such draws one flow in 1 300 resends more than
-        // twice in these twenty seconds.
-        assert!(resent.iter().all(|resent| *resent <= 2), "{case}: {resent:?}");
+        often.extend(resent.into_iter().filter(|resent| *resent > 2).map(|n| (n, case.clone())));
     }
+    // A timer is wrong about others' requests now and then: of 1 500 such draws one flow in 1 000 resends more than
+    // twice in these twenty seconds. These are 480.
+    assert!(often.len() <= 1 && often.iter().all(|(n, _)| *n <= 3), "{often:?}");
 }
 
 /// Their receivers took the probes for packets, waited for the next of what seemed a brisk flow, and so brought about

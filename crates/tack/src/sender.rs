@@ -53,7 +53,7 @@ use return_path::ReturnPath;
 use rtt::Rtt;
 use rtt_min::RttMin;
 use tail_probe::{Probed, TailProbe};
-use timer::{Path, Timer};
+use timer::{GRANULARITY, Path, Timer};
 
 /// Why a timer of the sender fired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -196,7 +196,8 @@ impl<L: Records> Sender<L> {
         {
             // What is timed came before what this TACK is for where data in return has acknowledged since the last.
             let waited = timing.delay.min((now - sent_at).saturating_sub(rtt));
-            if waited >= self.params.flush {
+            // Stamps are rounded, to a microsecond or the millisecond of a host's clock.
+            if timing.delay >= self.params.flush && waited + GRANULARITY >= self.params.flush {
                 self.timer.on_waited_for();
                 self.timer.on_missed(now - rtt - (waited / 2).max(timing.queued));
             }

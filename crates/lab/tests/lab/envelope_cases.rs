@@ -50,9 +50,10 @@ fn what_once_broke_a_property_holds_it() {
             }
         }
     }
-    // Broken again, by 4 % of its bar, since probes in dialogues leave sooner: to be mended, and nothing beside it.
+    // Broken, by 3 % of its bar: eight runs had 18.0 to 21.9 Mbit/s, whose spread excused the mean, and all have 20.5 since
+    // a queue needs no segment beyond it; the end of a response is lost in one of 14. To be mended, and nothing beside it.
     let again = |(stem, _, excess): &(String, String, f64)| {
-        stem == "goodput-ends-of-responses-lost" && *excess < 0.06
+        stem == "goodput-ends-of-responses-lost" && *excess < 0.04
     };
     broken.retain(|case| !again(case));
     assert_eq!(broken, []);

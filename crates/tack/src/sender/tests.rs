@@ -239,6 +239,11 @@ fn what_the_receiver_waited_for_in_vain_is_probed_for_at_once() {
     assert_eq!(missed.deadline(), Some(at(80)));
     assert_eq!(missed.on_timeout(at(80)), Some(Timeout::Probe));
     assert!(missed.deadline() > Some(at(200)), "and after it a timeout, in its time");
+    // Nor do stamps that are a microsecond off hide it.
+    let mut s = sender(2);
+    s.on_sent(2 * MSS..3 * MSS, at(10));
+    s.on_tack(&told(MSS, 0), 80_001, at(80));
+    assert_eq!(s.deadline(), Some(at(80)));
     assert!(after(&told(2 * MSS, 0)).deadline() > Some(at(80)), "it waited for nothing");
     assert!(after(&told(MSS, 35)).deadline() > Some(at(80)), "they are behind others in a queue");
     // What is timed arrived 200 ms before the first, and was acknowledged by data in return.

@@ -70,7 +70,7 @@ const MIN_RTO: Duration = Duration::from_millis(200);
 /// [RFC 6298 §2.5].
 const MAX_RTO: Duration = Duration::from_secs(60);
 /// G: timers of both hosts are this coarse.
-const GRANULARITY: Duration = Duration::from_millis(1);
+pub(super) const GRANULARITY: Duration = Duration::from_millis(1);
 /// How late a receiver's flush timer may fire in practice before a probe is sent in vain.
 const PROBE_SLACK: Duration = Duration::from_millis(5);
 /// How much later than it ever was an answer may come before that: applications are as late as their hosts are busy.

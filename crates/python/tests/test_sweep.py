@@ -7,6 +7,8 @@ import pickle
 import signal
 import subprocess
 import sys
+import threading
+import time
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Callable, List, Optional
@@ -162,26 +164,79 @@ class Never:
         return Future()
 
 
+class Stopping(ProcessPoolExecutor):
+    """A pool whose second shard stops its process."""
+
+    def __init__(self, told: Path) -> None:
+        super().__init__(2)
+        self.told, self.count = told, 0
+
+    def submit(self, function: Callable[..., Any], /, *args: Any, **more: Any) -> "Future[Any]":
+        self.count += 1
+        if self.count == 2:
+            return super().submit(_stand_still, self.told, function, *args)
+        return super().submit(function, *args)
+
+
+def _stand_still(told: Path, function: Callable[..., Any], *args: Any) -> Any:
+    told.write_text(str(os.getpid()))
+    os.kill(os.getpid(), signal.SIGSTOP)
+    return function(*args)
+
+
 def test_a_worker_that_stands_still_is_left_and_its_shard_run_by_another(tmp_path: Path) -> None:
     made: List[Any] = []
-    stopped: List[int] = []
 
     def make() -> Any:
-        made.append(ProcessPoolExecutor(2))
+        made.append(Stopping(tmp_path / "stopped"))
         return made[-1]
-
-    def stop_one(done: int, total: int) -> None:
-        if 0 < done < total and not stopped:
-            stopped.append(busiest(list(made[0]._processes)))
-            os.kill(stopped[0], signal.SIGSTOP)
 
     plan = lab.loads(SWEEP)
     whole = plan.run(progress=False)
     store = tmp_path / "runs.jsonl"
-    swept = lab.sweep(plan, make, store=store, shard_s=0.3, limit_s=6.0, progress=stop_one)
-    assert stopped and len(made) == 1, "no other pool is made of it"
+    swept = lab.sweep(plan, make, store=store, shard_s=0.3, limit_s=6.0)
+    assert len(made) == 1, "no other pool is made of it"
     assert swept.jsonl() == store.read_bytes() == whole.jsonl()
-    wait_for("the end of the one that stood still", lambda: stopped[0] not in descendants(os.getpid()))
+    stopped = int((tmp_path / "stopped").read_text())
+    wait_for("the end of the one that stood still", lambda: stopped not in descendants(os.getpid()))
+
+
+def test_a_pool_whose_queue_stands_still_with_a_worker_is_made_anew(
+    plan: lab.Plan, results: lab.Results
+) -> None:
+    made: List[Any] = []
+    stopped: List[int] = []
+
+    def make() -> Any:
+        pool = ProcessPoolExecutor(2)
+        made.append(pool)
+        if len(made) == 1:
+            # One of those that wait for work has the queue's lock.
+            for nap in [pool.submit(time.sleep, 0.3) for _ in range(2)]:
+                nap.result()
+            stopped.extend(pool._processes)
+            for pid in stopped:
+                os.kill(pid, signal.SIGSTOP)
+        return pool
+
+    assert lab.sweep(plan, make, limit_s=5.0).jsonl() == results.jsonl()
+    assert len(made) == 2 and len(stopped) == 2
+    wait_for("the end of those that stood still", lambda: not {*stopped} & {*descendants(os.getpid())})
+
+
+def test_threads_that_stand_still_end_the_sweep(plan: lab.Plan) -> None:
+    go_on = threading.Event()
+
+    class Held(ThreadPoolExecutor):
+        def submit(self, function: Callable[..., Any], /, *args: Any, **more: Any) -> "Future[Any]":
+            return super().submit(go_on.wait)
+
+    with Held(1) as executor:
+        try:
+            with pytest.raises(lab.WorkerLost, match="the executor stands still with a worker; give"):
+                lab.sweep(plan, executor, limit_s=0.3)
+        finally:
+            go_on.set()
 
 
 def test_what_an_executor_does_not_take_at_once_it_is_offered_again(

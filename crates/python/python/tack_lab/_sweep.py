@@ -187,7 +187,8 @@ class _Source:
         if self.hangs and isinstance(self.executor, Executor):
             # To be waited for by nobody; processes are ended, where the pool tells them.
             processes: Any = getattr(self.executor, "_processes", None) or {}
-            self.executor.shutdown(wait=False)
+            # What it has not begun comes back at once.
+            self.executor.shutdown(wait=False, cancel_futures=True)
             for process in list(processes.values()):
                 process.kill()
             return
@@ -197,7 +198,7 @@ class _Source:
                 return
 
     def renew(self, broken: BaseException) -> None:
-        """Another executor like the one that broke."""
+        """Another executor like the one that broke, or stands still."""
         old = self.executor
         if self._make is not None:
             self._shut()
@@ -206,13 +207,17 @@ class _Source:
             # A pool ends with any of its processes. What it was made of is in these attributes since there
             # are pools; a function as executor needs none of them.
             inner: Any = old
+            # Since Python 3.11.
+            most = getattr(inner, "_max_tasks_per_child", None)
+            more = {} if most is None else {"max_tasks_per_child": most}
             self.executor = ProcessPoolExecutor(
-                inner._max_workers, inner._mp_context, inner._initializer, inner._initargs
+                inner._max_workers, inner._mp_context, inner._initializer, inner._initargs, **more
             )
             self._is_ours = True
         else:
+            how = "broke" if isinstance(broken, BrokenExecutor) else "stands still"
             raise WorkerLost(
-                "the executor broke with a worker; give a function that makes one, and it is made anew"
+                f"the executor {how} with a worker; give a function that makes one, and it is made anew"
             ) from broken
 
     def workers(self) -> int:
@@ -260,6 +265,8 @@ class _Driver:
         self._lots: Dict[str, _Lot] = {}
         #: How often submitting failed in a row, and before when it is not tried again.
         self._refused, self._pause_until = 0, 0.0
+        #: When the executor last gave something back, or was made.
+        self._heard = time.monotonic()
         self._woken = threading.Event()
         self._all_tell = True
         #: Of the runs that came back: how many, and their workers' time.
@@ -354,20 +361,29 @@ class _Driver:
 
     def _give_up(self) -> None:
         """What is overdue is lost, unless nobody has begun it."""
-        now, limit_s = time.monotonic(), self._settings.limit_s
+        now, limit_s, executor = time.monotonic(), self._settings.limit_s, self._source.executor
+        late = TimeoutError(f"it was not back within {limit_s:g} s")
+        is_still = False
         for ticket in [ticket for ticket, lot in self._lots.items() if lot.until <= now]:
-            if _is_queued(self._lots[ticket].executor, self._flying[ticket]):
+            is_current = self._lots[ticket].executor is executor
+            if is_current and _is_queued(executor, self._flying[ticket]):
                 self._lots[ticket].until = now + limit_s
                 continue
             future, lot = self._flying.pop(ticket), self._lots.pop(ticket)
             with suppress(Exception):
                 future.cancel()
             self._source.hangs = True
-            self._lose(lot, TimeoutError(f"it was not back within {limit_s:g} s"))
+            is_still |= is_current and self._heard + limit_s <= now
+            self._lose(lot, late)
+        if is_still and isinstance(executor, Executor):
+            # Who stopped had what all of a pool share, such as its queue: whatever is sent there waits for ever.
+            self._source.renew(late)
+            self._heard = now
 
     def _take(self, ticket: str) -> None:
         """What came of a shard: records, or nothing and it is run again."""
         future, lot = self._flying.pop(ticket), self._lots.pop(ticket)
+        self._heard = time.monotonic()
         try:
             shard: Shard = future.result()
         except Exception as lost:

@@ -54,7 +54,7 @@ pub use gate::Gate;
 pub use iproute::ConfigureError;
 pub use mtu::{UDP_IPV4_OVERHEAD, UDP_IPV6_OVERHEAD, max_payload_bytes, path_mtu};
 #[cfg(target_os = "linux")]
-pub use netns::{Netns, NetnsError};
+pub use netns::{Netns, NetnsError, NetnsId};
 pub use prefix::{Prefix, PrefixError};
 pub use recv::{Datagrams, Message, RecvBatch};
 #[cfg(target_os = "linux")]

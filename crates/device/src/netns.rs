@@ -1,9 +1,10 @@
 //! Network namespaces: a machine of one's own for a test or an emulator.
 
 use std::ffi::OsStr;
-use std::fs::File;
+use std::fs::{self, File, Metadata};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::unix::fs::MetadataExt;
 use std::process::{Child, Command};
 use std::thread;
 
@@ -18,6 +19,24 @@ use crate::sys;
 #[derive(Debug)]
 pub struct Netns {
     file: File,
+}
+
+/// Which namespace it is, among those that there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NetnsId {
+    device: u64,
+    inode: u64,
+}
+
+impl NetnsId {
+    fn of(file: &Metadata) -> NetnsId {
+        NetnsId { device: file.dev(), inode: file.ino() }
+    }
+
+    /// That of a process, which is its first thread's; `None`: it has ended, or is somebody else's.
+    pub fn of_process(process: u32) -> Option<NetnsId> {
+        fs::metadata(format!("/proc/{process}/ns/net")).ok().map(|file| NetnsId::of(&file))
+    }
 }
 
 /// Why there is no namespace, or it cannot be used.
@@ -83,6 +102,14 @@ impl Netns {
         Ok(on_a_thread(inside)??)
     }
 
+    /// Which one it is.
+    ///
+    /// # Errors
+    /// The kernel does not tell.
+    pub fn id(&self) -> io::Result<NetnsId> {
+        Ok(NetnsId::of(&self.file.metadata()?))
+    }
+
     /// Starts a process inside. Dropping the [`Child`] does not end it.
     ///
     /// # Errors
@@ -129,7 +156,7 @@ impl Netns {
         let path = format!("/proc/sys/{}", name.replace('.', "/"));
         let value = value.as_ref().as_encoded_bytes();
         // Which namespace's parameter a path names depends on who opens it.
-        Ok(self.enter(|| std::fs::write(path, value))??)
+        Ok(self.enter(|| fs::write(path, value))??)
     }
 }
 

@@ -6,8 +6,8 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
-use tack_device::Netns;
+use rustix::process::{Pid, Signal, kill_process, kill_process_group, test_kill_process_group};
+use tack_device::{Netns, NetnsId};
 use tack_emu::{ipv4, ipv6};
 use tack_link::End;
 
@@ -23,8 +23,18 @@ pub fn with_addresses(command: &mut Command) -> &mut Command {
         .env("TACK_SERVER6", ipv6(End::B).to_string())
 }
 
-/// A shell command and all it started; asked to end, then ended, when dropped.
-pub struct Program(Child);
+/// A shell command and all it started; asked to end, then ended, when dropped. In a namespace that is
+/// whatever runs there: a program can leave its group, and not its namespace.
+pub struct Program {
+    shell: Child,
+    netns: Option<NetnsId>,
+}
+
+/// Every process that /proc tells of.
+pub(crate) fn processes() -> impl Iterator<Item = u32> {
+    let all = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    all.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
 
 impl Program {
     /// Starts it in a namespace, with the addresses of both ends in its environment.
@@ -44,32 +54,38 @@ impl Program {
         shell
     }
 
-    /// Starts a [`Program::shell`] in a namespace.
+    /// Starts a [`Program::shell`] in a namespace, which is this program's alone.
     pub(crate) fn of(netns: &Netns, mut shell: Command) -> Result<Program> {
-        Ok(Program(netns.spawn(&mut shell)?))
+        let id = netns.id()?;
+        Ok(Program { shell: netns.spawn(&mut shell)?, netns: Some(id) })
     }
 
     /// Starts a [`Program::shell`] where this process is.
     pub(crate) fn here(mut shell: Command) -> io::Result<Program> {
-        Ok(Program(shell.spawn()?))
+        Ok(Program { shell: shell.spawn()?, netns: None })
     }
 
     /// The number of the shell, and of its group.
     pub(crate) fn id(&self) -> u32 {
-        self.0.id()
+        self.shell.id()
+    }
+
+    /// Which namespace it is in, if that is its own.
+    pub(crate) fn netns(&self) -> Option<NetnsId> {
+        self.netns
     }
 
     /// How it ended, if it has.
     pub(crate) fn ended(&mut self) -> io::Result<Option<ExitStatus>> {
-        self.0.try_wait()
+        self.shell.try_wait()
     }
 
     pub(crate) fn wait(&mut self) -> io::Result<ExitStatus> {
-        self.0.wait()
+        self.shell.wait()
     }
 
     fn group(&self) -> Option<Pid> {
-        i32::try_from(self.0.id()).ok().and_then(Pid::from_raw)
+        pid(self.shell.id())
     }
 
     fn signal(&self, signal: Signal) {
@@ -80,7 +96,7 @@ impl Program {
     /// Whether the shell has ended, and all it started.
     fn is_gone(&mut self) -> io::Result<bool> {
         let others = |group| test_kill_process_group(group).is_ok();
-        Ok(self.0.try_wait()?.is_some() && !self.group().is_some_and(others))
+        Ok(self.shell.try_wait()?.is_some() && !self.group().is_some_and(others))
     }
 
     #[expect(clippy::disallowed_methods, reason = "another program is given time")]
@@ -98,13 +114,34 @@ impl Program {
     }
 }
 
+fn pid(process: u32) -> Option<Pid> {
+    i32::try_from(process).ok().and_then(Pid::from_raw)
+}
+
+/// Ends whatever is still in a namespace.
+fn clear(netns: NetnsId) {
+    /// What is started while the others are looked for is met by the next look.
+    const LOOKS: u32 = 100;
+    for _ in 0..LOOKS {
+        let inside = |process: &u32| NetnsId::of_process(*process) == Some(netns);
+        let left: Vec<Pid> = processes().filter(inside).filter_map(pid).collect();
+        if left.is_empty() {
+            return;
+        }
+        for process in left {
+            let _ = kill_process(process, Signal::KILL);
+        }
+    }
+}
+
 impl Drop for Program {
     fn drop(&mut self) {
         self.signal(Signal::TERM);
         if !self.goes_within(PATIENCE).unwrap_or(false) {
             self.signal(Signal::KILL);
-            let _ = self.0.wait();
+            let _ = self.shell.wait();
         }
+        self.netns.into_iter().for_each(clear);
     }
 }
 
@@ -133,6 +170,30 @@ mod tests {
             stat.is_err() || stat.is_ok_and(|s| s.contains(") Z "))
         };
         assert!((0..100).any(is_dead), "{stubborn} goes on");
+    }
+
+    #[test]
+    fn what_left_its_group_ends_with_the_program_too() {
+        let netns = match Netns::new() {
+            Ok(netns) => netns,
+            Err(e) => return crate::skipped::skipped(e),
+        };
+        let dir = tempfile::tempdir().unwrap();
+        let pid = dir.path().join("pid");
+        let line =
+            format!("setsid sh -c 'echo $$ > {}; exec sleep 101' & exec sleep 102", pid.display());
+        let program = Program::start(&netns, &line).unwrap();
+        let read = || std::fs::read_to_string(&pid).ok().and_then(|t| t.trim().parse::<u32>().ok());
+        let daemon = (0..500).find_map(|_| {
+            std::thread::park_timeout(Duration::from_millis(10));
+            read()
+        });
+        let daemon = daemon.expect("the shell ran");
+        assert_eq!(NetnsId::of_process(daemon), program.netns());
+        drop(program);
+        let stat = std::fs::read_to_string(format!("/proc/{daemon}/stat"));
+        assert!(stat.is_err() || stat.is_ok_and(|s| s.contains(") Z ")), "{daemon} goes on");
+        assert_ne!(NetnsId::of_process(std::process::id()), None, "and nobody else");
     }
 
     #[test]

@@ -25,7 +25,7 @@ pub(crate) fn unit(name: &str) -> Option<&'static str> {
 /// Points of a series that are kept.
 const POINTS: usize = 200;
 /// Steps of a distribution: every 5 %.
-const STEPS: u32 = 20;
+pub(crate) const STEPS: u32 = 20;
 /// How near to its goal a rate that settles must come.
 const SETTLED: f64 = 0.05;
 /// Application bytes of a full packet.

@@ -237,8 +237,7 @@ impl<'a> Results<'a> {
 
     /// The same of a distribution over time.
     pub(crate) fn lacking_pooled(&self, name: &str, at: &Words) -> String {
-        let has = |r: &Record| r.samples.contains_key(name) || is_silent(r, name);
-        self.have(at, |(_, record)| has(record))
+        self.have(at, |(_, record)| record.distribution(name).is_some())
     }
 
     /// What has to stand behind a figure that not all runs with all of `at` have, such as ` (7 of 8)`: the time
@@ -269,10 +268,9 @@ impl<'a> Results<'a> {
 
     /// The `q` quantile of a distribution over the time of all runs with all of `at`.
     pub fn pooled(&self, name: &str, at: &Words, q: f64) -> Option<f64> {
-        let runs = self.select(at);
-        let pooled = runs.iter().flat_map(|(_, r)| r.samples.get(name).into_iter().flatten());
-        let zeros = runs.iter().filter(|(_, r)| is_silent(r, name)).flat_map(|_| [0.0; 21]);
-        quantile(&mut pooled.copied().chain(zeros).collect::<Vec<f64>>(), q)
+        let runs = self.select(at).into_iter();
+        let all = runs.filter_map(|(_, record)| record.distribution(name));
+        quantile(&mut all.flatten().collect::<Vec<f64>>(), q)
     }
 
     /// Runs without figures, and why.
@@ -280,12 +278,6 @@ impl<'a> Results<'a> {
         let all = self.plan.items.iter().zip(&self.records);
         all.filter_map(|(item, r)| Some((&item.key, r.void.as_deref()?))).collect()
     }
-}
-
-/// Whether a run's flows can have of a distribution, and had nothing all the time: then it has a median of
-/// it, and keeps nothing else.
-fn is_silent(record: &Record, name: &str) -> bool {
-    !record.samples.contains_key(name) && record.get(&format!("{name}_p50_bytes")).is_some()
 }
 
 /// Short names of values, joined.

@@ -4,8 +4,12 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::course;
 use crate::draw::Words;
 use crate::stats::standard_error;
+
+/// What the name of a distribution's median has behind its own.
+const MEDIAN: &str = "_p50_bytes";
 
 /// One run of a plan, or several of them together.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
@@ -50,6 +54,21 @@ impl Record {
     /// A figure; `None` where the run has none.
     pub fn get(&self, name: &str) -> Option<f64> {
         self.metrics.get(name).copied()
+    }
+
+    /// The quantiles 0, 5, … 100 % of a distribution over a single run's time. Where it was nothing all the
+    /// time the run keeps its median alone, and here are zeros; `None`: its flows have none.
+    pub fn distribution(&self, name: &str) -> Option<Vec<f64>> {
+        let zeros =
+            || self.get(&format!("{name}{MEDIAN}")).map(|_| vec![0.0; course::STEPS as usize + 1]);
+        self.samples.get(name).cloned().or_else(zeros)
+    }
+
+    /// Every distribution over a single run's time, by its name.
+    pub fn distributions(&self) -> BTreeMap<&str, Vec<f64>> {
+        let names = self.metrics.keys().filter_map(|name| name.strip_suffix(MEDIAN));
+        let own = names.filter(|name| course::unit(name).is_some());
+        own.filter_map(|name| Some((name, self.distribution(name)?))).collect()
     }
 
     /// Standard error of a figure's mean; 0 of a single run, which says nothing of it.

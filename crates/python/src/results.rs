@@ -124,15 +124,15 @@ impl Results {
     /// A row per quantile of each distribution over the time of each run.
     fn quantiles(&self, py: Python<'_>) -> PyResult<Table> {
         let rows = self.each().flat_map(|(item, record)| {
-            record.samples.iter().flat_map(move |(name, values)| {
+            record.distributions().into_iter().flat_map(move |(name, values)| {
                 let last = values.len().saturating_sub(1).max(1) as f64;
-                let points = values.iter().enumerate();
-                points.map(move |(i, value)| (item, name, i as f64 / last, *value))
+                let points = values.into_iter().enumerate();
+                points.map(move |(i, value)| (item, name, i as f64 / last, value))
             })
         });
         let rows: Vec<_> = rows.collect();
         let mut columns = self.keys(rows.iter().map(|row| row.0));
-        columns.text("figure", rows.iter().map(|row| Some(row.1.clone())));
+        columns.text("figure", rows.iter().map(|row| Some(row.1.to_owned())));
         columns.figure("quantile", "", rows.iter().map(|row| Some(row.2)));
         columns.figure("value", "", rows.iter().map(|row| Some(row.3)));
         columns.table(py)

@@ -90,16 +90,26 @@ def test_duckdb_asks_a_table(results: lab.Results) -> None:
     assert len(means) == 4
 
 
-def test_series_and_quantiles_are_long_tables() -> None:
+def test_series_are_a_long_table() -> None:
     results = lab.loads(SCENARIO, set={"seeds": 1}, series=True).run(progress=False)
     series = results.series()
     assert set(series.column("figure")) >= {"cwnd_bytes", "srtt_us"}
     assert max(series.column("time_s")) <= 0.6
-    quantiles = results.quantiles()
-    if len(quantiles):
-        assert min(quantiles.column("quantile")) == 0 and max(quantiles.column("quantile")) == 1
     picture = results.plot("cwnd_bytes", kind="series", lines="flow.0.strategy", at={"wan.delay_ms": 5})
     xml.fromstring(picture.svg)
+
+
+def test_a_run_in_which_nothing_ever_waited_has_quantiles_too_and_they_are_zeros() -> None:
+    quiet = 'duration_s = 1.0\nwan = { rate_mbps = 10.0, delay_ms = 5.0 }\nflow = [{ strategy = "tack" }]\n'
+    results = lab.loads(quiet + "sweep = { 'wan.loss' = [0.0, 0.02] }\n").run(progress=False)
+    rows = results.quantiles().rows()
+    steps = [n / 20 for n in range(21)]
+    for loss, most in ((0.0, lambda most: most == 0), (0.02, lambda most: most > 0)):
+        own = [row for row in rows if row["wan.loss"] == loss]
+        assert [row["quantile"] for row in own] == steps and {row["figure"] for row in own} == {"blocked"}
+        assert most(own[-1]["value"]), own
+    udp = lab.loads(quiet.replace("tack", "udp")).run(progress=False)
+    assert len(udp.quantiles()) == 0, "nothing is known of what waits"
 
 
 def test_findings_say_what_agrees_with_a_paper_and_why_not() -> None:

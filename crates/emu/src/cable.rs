@@ -8,8 +8,18 @@ use tack_link::End;
 use crate::emulation::{EmulationError, INTERFACE, addresses, count_of, tune};
 use crate::passed::index;
 
-/// Where `/proc/net/dev` has the packets that an interface sent.
+/// Where `/proc/net/dev` has the bytes and the packets that an interface sent.
+const TX_BYTES: usize = 8;
 const TX_PACKETS: usize = 9;
+
+/// What an end of a cable has sent. What leaves as one with segmentation offload counts as one, with one header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sent {
+    /// Packets.
+    pub packets: u64,
+    /// Their bytes, those of the link's headers included.
+    pub bytes: u64,
+}
 
 /// A client and a server as in [`Emulation`](crate::Emulation), with the same addresses, interface and
 /// kernel parameters, and a veth pair instead of a modelled path.
@@ -36,18 +46,20 @@ impl Cable {
         &self.netns[index(end)]
     }
 
-    /// Packets that `end` has sent. What leaves as one with segmentation offload counts as one.
+    /// What `end` has sent.
     ///
     /// # Errors
     /// The kernel does not tell.
-    pub fn sent(&self, end: End) -> Result<u64, EmulationError> {
+    pub fn sent(&self, end: End) -> Result<Sent, EmulationError> {
         // Which namespace it tells of depends on who reads it.
         let text = self.netns(end).enter(|| fs::read_to_string("/proc/thread-self/net/dev"))?;
         let text = text.map_err(NetnsError::System)?;
-        let count = count_of(&text, INTERFACE, TX_PACKETS).ok_or_else(|| {
+        let count = |at| count_of(&text, INTERFACE, at);
+        let sent = count(TX_PACKETS).zip(count(TX_BYTES));
+        let (packets, bytes) = sent.ok_or_else(|| {
             NetnsError::System(std::io::Error::other(format!("/proc/net/dev has no {INTERFACE}")))
         })?;
-        Ok(count)
+        Ok(Sent { packets, bytes })
     }
 }
 
@@ -71,7 +83,7 @@ mod tests {
         let ended =
             cable.netns(End::A).spawn(bash.args(["-c", datagrams])).unwrap().wait().unwrap();
         assert!(ended.success());
-        let sent = || cable.sent(End::A).unwrap() - before;
+        let sent = || cable.sent(End::A).unwrap().packets - before.packets;
         // They wait until a neighbour has answered who it is.
         for _ in 0..200 {
             if sent() >= 8 {
@@ -81,5 +93,7 @@ mod tests {
         }
         // Beside the eight, a neighbour is asked for, and kernels greet new links.
         assert!((8..30).contains(&sent()), "{}", sent());
+        let bytes = cable.sent(End::A).unwrap().bytes - before.bytes;
+        assert!((8 * 44..3_000).contains(&bytes), "{bytes}");
     }
 }

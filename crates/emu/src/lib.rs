@@ -31,7 +31,7 @@ mod relay;
 mod report;
 
 #[cfg(target_os = "linux")]
-pub use cable::Cable;
+pub use cable::{Cable, Sent};
 #[cfg(target_os = "linux")]
 pub use emulation::{Emulation, EmulationConfig, EmulationError, INTERFACE, ipv4, ipv6};
 pub use lateness::{Lateness, LatenessBound};

@@ -29,6 +29,8 @@ pub(super) struct Passage {
     pub(super) acks: u64,
     /// Packets that the sender's end sent; `None` on a cable.
     pub(super) data: Option<u64>,
+    /// Bytes that came to the receiver's end, or on a cable left the sender's, with all headers.
+    pub(super) bytes: u64,
     /// Who used the air, and over how many seconds.
     pub(super) airtime: Option<(AirtimeShares, f64)>,
     /// 99.9 % and the greatest lateness of an emulated path, µs.
@@ -93,6 +95,7 @@ impl Ends {
                 Ok(Passage {
                     acks: account.up.data_packets + account.up.ack_packets,
                     data: Some(account.down.data_packets + account.down.ack_packets),
+                    bytes: (account.down.mbps * 1e6 / 8.0 * account.ran_s).round() as u64,
                     airtime: account.airtime.map(|shares| (shares, account.ran_s)),
                     late_us: Some((late.p999 as f64, late.max as f64)),
                     void: account.void,
@@ -100,7 +103,8 @@ impl Ends {
             }
             Ends::Veth(cable) => {
                 // Data crosses it in super-packets, which nobody has counted.
-                Ok(Passage { acks: cable.sent(End::A)?, ..Passage::default() })
+                let (acks, bytes) = (cable.sent(End::A)?.packets, cable.sent(End::B)?.bytes);
+                Ok(Passage { acks, bytes, ..Passage::default() })
             }
         }
     }

@@ -16,9 +16,9 @@
 //! seconds = "/end/sum_received/seconds"   # left out: from the client's start to its end
 //! ```
 //!
-//! The data goes from server to client. Commands are the shell's, and what they start is ended with them
-//! as long as it stays in their process group: no daemons. They find in their environment
-//! what [`crate::versus::run`] documents.
+//! The data goes from server to client, and no more can arrive than the path carried. Commands are the
+//! shell's, and what server and client start is ended with them, daemons as well. They find in their
+//! environment what [`crate::versus::run`] documents.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

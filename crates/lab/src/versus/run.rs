@@ -31,6 +31,8 @@ const PREPARE_LIMIT: Duration = Duration::from_secs(120);
 /// How often both ends are looked at, at first and later: some are gone after some milliseconds.
 const FIRST_LOOK: Duration = Duration::from_millis(1);
 const LOOK: Duration = Duration::from_millis(50);
+/// How much longer than it was there a client may say that it took: some count whole seconds.
+const WHOLE_S: f64 = 1.0;
 /// What of a program's complaints is repeated.
 const SAID_BYTES: usize = 300;
 /// Most that is read of a client's output: iperf3 tells of every interval.
@@ -126,6 +128,8 @@ struct Stage<'a> {
 struct Played {
     received_bytes: u64,
     seconds: f64,
+    /// From the client's start to its end.
+    wall_s: f64,
     latency_ms: Option<(f64, f64)>,
     sender: Usage,
     receiver: Usage,
@@ -212,7 +216,7 @@ impl Stage<'_> {
             }
             pause();
         }
-        let mut sender = Watched::new(server.id());
+        let mut sender = Watched::new(server.id(), server.netns());
         let command = self.shell(&client.command, "client")?;
         let (wall, receiver) =
             self.receive(self.ends.netns(End::A), command, limit, &mut sender)?;
@@ -222,11 +226,14 @@ impl Stage<'_> {
         if fs::metadata(&path)?.len() > MAX_OUTPUT_BYTES {
             bail!("the client said more than {MAX_OUTPUT_BYTES} bytes");
         }
-        let said = fs::read_to_string(&path).context("the client's output")?;
+        let said = fs::read(&path).context("the client's output")?;
+        let said = String::from_utf8_lossy(&said);
         let read = read(client, &said, self.dir)?;
-        let seconds = read.seconds.unwrap_or(wall.as_secs_f64());
+        let wall_s = wall.as_secs_f64();
+        let seconds = read.seconds.unwrap_or(wall_s);
         let Read { received_bytes, latency_ms, .. } = read;
-        Ok(Played { received_bytes, seconds, latency_ms, sender: sender.usage(), receiver })
+        let sender = sender.usage();
+        Ok(Played { received_bytes, seconds, wall_s, latency_ms, sender, receiver })
     }
 
     /// Runs the client to its end: how long it took, and what it used.
@@ -239,7 +246,7 @@ impl Stage<'_> {
     ) -> Result<(Duration, Usage)> {
         let clock = Clock::start();
         let mut client = Program::of(netns, command)?;
-        let mut receiver = Watched::new(client.id());
+        let mut receiver = Watched::new(client.id(), client.netns());
         let pid = i32::try_from(client.id()).ok().and_then(Pid::from_raw).context("its number")?;
         let (ended, end) = channel();
         let waits = std::thread::Builder::new().name("client".to_owned()).spawn(move || {
@@ -266,7 +273,11 @@ impl Stage<'_> {
                 let _ = waits.join();
                 wrong?;
                 let limit = limit.as_secs_f64();
-                bail!("the client did not end within {limit} s: {}", self.said("client"));
+                let server = self.said("server");
+                bail!(
+                    "the client did not end within {limit} s: {}; the server: {server}",
+                    self.said("client")
+                );
             }
         };
         receiver.look();
@@ -392,6 +403,9 @@ fn faced(asked: &Asked, played: &Played, passage: &Passage) -> Faced {
     if bytes == 0 || asked.load != Load::Paced && bytes < wanted {
         return Faced::void(format!("{bytes} of {wanted} bytes arrived"));
     }
+    if let Some(why) = disbelieved(played, passage) {
+        return Faced::void(why);
+    }
     // Some count whole seconds, and nothing takes none.
     if played.seconds <= 0.0 {
         return Faced::void(format!("{bytes} bytes arrived in no time, by what the client said"));
@@ -427,6 +441,18 @@ fn faced(asked: &Asked, played: &Played, passage: &Passage) -> Faced {
         figures.insert("latency_p99_us".to_owned(), p99 * 1e3);
     }
     Faced { figures, ..Faced::default() }
+}
+
+/// What a client cannot have seen, of all it said.
+fn disbelieved(played: &Played, passage: &Passage) -> Option<String> {
+    let Played { received_bytes: bytes, seconds, wall_s, .. } = played;
+    let carried = passage.bytes;
+    // What was compressed, or written in advance, the path has not carried; and some count in other units.
+    if *bytes > carried {
+        return Some(format!("{bytes} bytes arrived, by what the client said, of {carried} sent"));
+    }
+    let is_longer = *seconds > wall_s + WHOLE_S;
+    is_longer.then(|| format!("the client said {seconds} s, and was there for {wall_s:.3} s"))
 }
 
 #[expect(clippy::disallowed_methods, reason = "another program is given time")]

@@ -22,24 +22,28 @@ fn versus(text: &str) -> Option<Faced> {
     }
 }
 
-/// Sends nothing: bash listens on a UDP port by asking itself.
+/// What the server sends nobody reads: the client has a copy.
 const FILE: &str = r#"
 title = "a copy"
 encryption = "none"
 programs = ["bash"]
 install = "apt-get install bash"
 version = "echo 1.2; echo more"
-prepare = "truncate -s $TACK_BYTES file; touch ready"
+prepare = '''
+truncate -s $TACK_BYTES file
+echo 'while sleep 0.02; do head -c 9000 /dev/zero >/dev/udp/$TACK_CLIENT/9; done 2>/dev/null' >send
+touch ready
+'''
 [server]
-command = "ip link add ready0 type veth peer name ready1; exec sleep 9"
+command = "ip link add ready0 type veth peer name ready1; echo up >&2; exec bash send"
 listens = "device:ready0"
 [client.file]
-command = "cat file >received; echo '{\"seconds\": 0.5}'"
+command = "cat file >received; sleep .4; echo '{\"seconds\": 0.5}'"
 received = "received"
 seconds = "/seconds"
 "#;
 
-const SERVER: &str = "ip link add ready0 type veth peer name ready1; exec sleep 9";
+const SERVER: &str = "ip link add ready0 type veth peer name ready1; echo up >&2; exec bash send";
 
 #[test]
 fn a_rival_is_prepared_started_read_and_stopped() {
@@ -60,8 +64,10 @@ fn whatever_goes_wrong_with_a_rival_is_told_and_voids_the_run() {
         ("cat file", "head -c 2999 file", "2999 of 3000 bytes arrived"),
         ("0.5", "\\\"soon\\\"", "there is no number at /seconds"),
         ("0.5", "0", "3000 bytes arrived in no time"),
+        ("-s $TACK_BYTES", "-s 90000000", "90000000 bytes arrived, by what the client said, of "),
+        ("0.5", "500", "the client said 500 s, and was there for 0."),
         ("cat file", "yes; cat file", "the client said more than"),
-        ("cat file", "sleep 20; cat file", "did not end within 5 s"),
+        ("cat file", "sleep 20; cat file", "did not end within 5 s: ; the server: up"),
         ("client.file", "client.paced", "no client for the workload file"),
     ] {
         assert!(FILE.contains(from), "{from}");

@@ -171,11 +171,7 @@ async fn messages(dialer: &Dialer, ask: &Ask, ended: &Cell<Option<Instant>>) -> 
     let every = Duration::from_secs_f64(ask.every_ms / 1e3);
     let bytes = usize::try_from(ask.message_bytes)?;
     ensure!(bytes > 0 && !every.is_zero(), "messages have a length and a time between them");
-    let (latencies, ended) = exchange(stream, bytes, every, ended).await;
-    if let Err(e) = ended {
-        eprintln!("messages: {e:#}");
-    }
-    Ok(latencies)
+    exchange(stream, bytes, every, ended).await
 }
 
 /// What the share `q` of sorted values does not exceed.

@@ -62,13 +62,16 @@ impl Timetable {
 }
 
 /// Exchanges messages of `bytes` each every so often until `end` says when it was over, and waits for those
-/// that are under way. Milliseconds of every message that was due, and what ended it early.
+/// that are under way. Milliseconds of every message that was due.
+///
+/// # Errors
+/// What ended it before `end`: those that would have been due later, and slow, are not known.
 pub(crate) async fn exchange(
     mut stream: Stream,
     bytes: usize,
     every: Duration,
     end: &Cell<Option<Instant>>,
-) -> (Vec<f64>, Result<()>) {
+) -> Result<Vec<f64>> {
     let message = Bytes::from(vec![0x61; bytes]);
     let mut answers = vec![0; bytes.max(4_096)];
     let (mut table, mut came) = (Timetable::new(Instant::now(), every), 0_u64);
@@ -95,7 +98,17 @@ pub(crate) async fn exchange(
         }
     };
     let now = Instant::now();
-    (table.finish(end.get().unwrap_or(now), now), ended)
+    let end = end.get().filter(|end| *end <= table.due(table.sent));
+    match (ended, end) {
+        (Err(e), None) => Err(e.context("the messages ended before the file")),
+        (ended, end) => {
+            // Who did not come back by then has waited so long.
+            if let Err(e) = ended {
+                eprintln!("messages: {e:#}");
+            }
+            Ok(table.finish(end.unwrap_or(now), now))
+        }
+    }
 }
 
 async fn send(stream: &mut Stream, message: &Bytes) -> Result<()> {
@@ -168,11 +181,25 @@ mod tests {
         };
         let end = Cell::new(Some(Instant::now() + STILL * 2));
         let client = exchange(Stream::plain(near), 100, EVERY, &end);
-        let (_, (latencies, ended)) = tokio::join!(server, client);
-        ended.unwrap();
+        let (_, latencies) = tokio::join!(server, client);
+        let latencies = latencies.unwrap();
         // A client that waits for each answer would have one slow message here, not 15 and more.
         let slow = latencies.iter().filter(|ms| **ms > 100.0).count();
         assert!(slow >= 15, "{latencies:?}");
         assert_eq!(latencies.len(), 60);
+    }
+
+    #[tokio::test]
+    async fn messages_that_end_before_the_file_have_no_latency() {
+        let (near, mut far) = duplex(64 << 10);
+        let server = async {
+            let mut bytes = [0; 100];
+            far.read_exact(&mut bytes).await.unwrap();
+            far.write_all(&bytes).await.unwrap();
+            drop(far);
+        };
+        let end = Cell::new(None);
+        let (_, ended) = tokio::join!(server, exchange(Stream::plain(near), 100, EVERY, &end));
+        assert!(format!("{:#}", ended.unwrap_err()).contains("ended before the file"));
     }
 }

@@ -1,5 +1,6 @@
 //! Rivals of one's own, and runs in real time that are interrupted.
 
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -7,10 +8,11 @@ use serde_json::Value;
 
 use super::{run, tack};
 
-/// Only namespaces may be missing, and where everything must run not even they.
+/// Only namespaces and iperf3 may be missing, and where everything must run not even they.
 fn skipped(told: &str) {
     assert!(
-        told.contains("namespace") && std::env::var_os("TACK_INTEROP_REQUIRED").is_none(),
+        (told.contains("namespace") || told.contains("not installed"))
+            && std::env::var_os("TACK_INTEROP_REQUIRED").is_none(),
         "{told}"
     );
 }
@@ -74,13 +76,14 @@ fn what_the_commands_of_a_file_say_is_not_among_the_results() {
 #[test]
 fn a_rival_of_ones_own_runs_beside_those_of_the_repository() {
     let dir = tempfile::tempdir().unwrap();
-    let own = RIVALS_FILE.replace("SAYS", "echo '{\\\"bytes\\\": 1000000000}'");
+    let rivals = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments/rivals");
+    let own = std::fs::read(rivals.join("iperf3-cubic.toml")).unwrap();
     std::fs::write(dir.path().join("mine.toml"), &own).unwrap();
     std::fs::write(dir.path().join("tack.toml"), &own).unwrap();
     let out =
         run(dir.path(), "versus bulk --rival mine.toml --only veth,mine --set seeds=1 --json");
     let told = String::from_utf8_lossy(&out.stderr);
-    if !out.status.success() && told.contains("namespace") {
+    if !out.status.success() && (told.contains("namespace") || told.contains("not installed")) {
         return skipped(&told);
     }
     let all: Value = serde_json::from_slice(&out.stdout).unwrap_or_else(|e| panic!("{e}: {told}"));
@@ -98,9 +101,18 @@ fn a_rival_of_ones_own_runs_beside_those_of_the_repository() {
     }
 }
 
-const RIVALS_FILE: &str = "title = \"mine\"\nencryption = \"none\"\nprograms = [\"sh\"]\ninstall = \"true\"\n\
-                           version = \"echo 1\"\n[server]\ncommand = \"ip tuntap add up0 mode tun; sleep 61\"\n\
-                           listens = \"device:up0\"\n[client.file]\ncommand = \"SAYS\"\nbytes = \"/bytes\"\n";
+#[test]
+fn a_rival_of_ones_own_is_listed_with_what_it_lacks() {
+    let dir = tempfile::tempdir().unwrap();
+    let own = "title = \"of my own\"\nencryption = \"none\"\nprograms = [\"tack-nothing\"]\n\
+               install = \"make it\"\nversion = \"echo 1\"\n[server]\ncommand = \"true\"\n\
+               listens = \"udp:9\"\n[client.file]\ncommand = \"true\"\nbytes = \"/bytes\"\n";
+    std::fs::write(dir.path().join("mine.toml"), own).unwrap();
+    let out = run(dir.path(), "versus --list --rival mine.toml");
+    let told = String::from_utf8_lossy(&out.stdout);
+    let line = told.lines().find(|line| line.trim_start().starts_with("mine ")).unwrap_or_default();
+    assert!(line.contains("of my own") && line.contains("without tack-nothing: make it"), "{told}");
+}
 
 #[test]
 fn what_is_not_simulated_is_not_recorded_from_a_simulation() {

@@ -12,8 +12,8 @@ use crate::exit::Failure;
 const AFTER: &str = "\
 Needs root, or `unshare -Urn`, and leaves the machine's own network alone. Rivals that are not
 installed are named with what installs them, and left out; `script/rivals` installs all.
-A rival is a file: `--rival FILE.toml` runs one of your own beside them, called FILE (experiments/rivals has
-examples; `--short` runs it where `--only` names it).
+A rival is a file: `--rival FILE.toml` runs one of your own beside them, called FILE.
+experiments/rivals has examples; `--short` runs it where `--only` names it.
 
 Examples:
   tack lab versus --list                      who could take part, and what is missing
@@ -33,7 +33,7 @@ pub struct VersusArgs {
     #[arg(long, conflicts_with = "which")]
     pub list: bool,
     /// A rival of your own, beside those of the repository
-    #[arg(long = "rival", value_name = "FILE.toml", conflicts_with = "list")]
+    #[arg(long = "rival", value_name = "FILE.toml")]
     pub rivals: Vec<String>,
     /// Write what is shown as Markdown
     #[arg(long, value_name = "FILE.md")]
@@ -47,9 +47,21 @@ impl VersusArgs {
     /// The files that were asked for, each with a variant more for every rival of the user's own.
     pub fn files(&self) -> Result<Vec<FigureFile>, Failure> {
         let mut files = files(&self.names()?)?;
+        for (name, path, _) in self.own()? {
+            let (name, path) = (toml::Value::from(name), toml::Value::from(path));
+            let more =
+                format!("\n[[variant]]\nname = {name}\nset = {{ stack = {{ rival = {path} }} }}\n");
+            files.iter_mut().for_each(|file| file.text.push_str(&more));
+        }
+        Ok(files)
+    }
+
+    /// The user's own rivals: name, path, and what the file says.
+    pub fn own(&self) -> Result<Vec<(&str, &str, Rival)>, Failure> {
         let mut known: Vec<&str> = RIVALS.iter().map(|(name, _)| *name).collect();
+        let mut own = Vec::new();
         for path in &self.rivals {
-            Rival::find(path).map_err(Failure::usage)?;
+            let rival = Rival::find(path).map_err(Failure::usage)?;
             let name = bundle::stem(path);
             if known.contains(&name) {
                 let why =
@@ -57,12 +69,9 @@ impl VersusArgs {
                 return Err(Failure::usage(why));
             }
             known.push(name);
-            let (name, path) = (toml::Value::from(name), toml::Value::from(path.as_str()));
-            let more =
-                format!("\n[[variant]]\nname = {name}\nset = {{ stack = {{ rival = {path} }} }}\n");
-            files.iter_mut().for_each(|file| file.text.push_str(&more));
+            own.push((name, path.as_str(), rival));
         }
-        Ok(files)
+        Ok(own)
     }
 
     fn names(&self) -> Result<Vec<String>, Failure> {

@@ -15,7 +15,7 @@ use crate::terminal::print;
 /// Runs the files, or tells who could take part.
 pub(super) fn versus(args: &VersusArgs) -> Result<ExitCode, Failure> {
     if args.list {
-        return list();
+        return list(args);
     }
     let files = args.files()?;
     let (command, setting) = (typed(), setting());
@@ -45,10 +45,15 @@ fn setting() -> String {
     )
 }
 
-fn list() -> Result<ExitCode, Failure> {
+fn list(args: &VersusArgs) -> Result<ExitCode, Failure> {
     let places = places();
-    let row = |(name, text): &(&str, &str)| {
+    let parsed = |(name, text): &(&'static str, &str)| {
         let rival = Rival::parse(text).map_err(|e| failed(format!("{name}, {e}")))?;
+        Ok((*name, rival))
+    };
+    let mut rivals = RIVALS.iter().map(parsed).collect::<Result<Vec<_>, Failure>>()?;
+    rivals.extend(args.own()?.into_iter().map(|(name, _, rival)| (name, rival)));
+    let row = |(name, rival): (&str, Rival)| {
         let missing = rival.missing(&places);
         let there = if missing.is_empty() {
             "installed".to_owned()
@@ -56,10 +61,10 @@ fn list() -> Result<ExitCode, Failure> {
             format!("without {}: {}", missing.join(", "), rival.install)
         };
         let loads: Vec<String> = rival.client.keys().map(ToString::to_string).collect();
-        Ok(vec![(*name).to_owned(), rival.title, rival.encryption, loads.join(", "), there])
+        vec![name.to_owned(), rival.title, rival.encryption, loads.join(", "), there]
     };
     let header = ["rival", "who", "encryption", "workloads", ""].map(str::to_owned).to_vec();
-    let rows = RIVALS.iter().map(row).collect::<Result<_, Failure>>()?;
+    let rows = rivals.into_iter().map(row).collect();
     let table = Table { title: String::new(), keys: 5, header, rows };
     print(table.text().as_bytes())
 }

@@ -299,6 +299,10 @@ def test_a_function_that_makes_executors_is_asked_again_when_one_breaks(
     assert len(made) == 2
 
 
+def test_a_class_of_executors_is_what_makes_one(plan: lab.Plan, results: lab.Results) -> None:
+    assert lab.sweep(plan, ThreadPoolExecutor).jsonl() == results.jsonl()
+
+
 def _end_once(path: str) -> None:
     """Ends the first process that is begun with it."""
     try:

@@ -166,7 +166,8 @@ class _Source:
     """Where executors come from. One that breaks with a worker is made anew."""
 
     def __init__(self, executor: Any) -> None:
-        has_submit = callable(getattr(executor, "submit", None))
+        # A class has it too, and makes what has it.
+        has_submit = not isinstance(executor, type) and callable(getattr(executor, "submit", None))
         if not has_submit and not callable(executor):
             kind = type(executor).__name__
             raise TypeError(f"executor is of type {kind}, which has no `submit` and makes nothing that has")

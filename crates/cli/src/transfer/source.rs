@@ -74,6 +74,12 @@ fn check_unchanged(entry: &Entry, file: &File) -> io::Result<()> {
     if same { Ok(()) } else { Err(changed()) }
 }
 
+/// Stricter: who wrote in it meanwhile may have put its time back.
+fn check_untouched(since: Stamp, file: &File) -> io::Result<()> {
+    let same = Stamp::of(&file.metadata()?) == since;
+    if same { Ok(()) } else { Err(changed()) }
+}
+
 fn changed() -> io::Error {
     io::Error::other("it changed while it was being sent")
 }
@@ -207,7 +213,7 @@ impl Source {
                 next_step = hasher.count() + STEP;
             }
         }
-        if let Err(e) = check_unchanged(entry, &file).and_then(|()| is_at_its_end(&mut file)) {
+        if let Err(e) = check_untouched(stamp, &file).and_then(|()| is_at_its_end(&mut file)) {
             return Ok(Err(e));
         }
         let hash = hasher.finalize();
@@ -233,6 +239,8 @@ pub fn channels() -> Channels {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::FileExt;
+
     use super::*;
     use crate::transfer::scan::scan;
 
@@ -355,6 +363,23 @@ mod tests {
             }
         });
         assert_eq!((given, largest), (5_000_000, CHUNK));
+    }
+
+    #[test]
+    fn a_file_that_is_written_in_under_way_has_changed_though_its_time_is_put_back() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = dir.path().join("f");
+        let file = File::create(&at).unwrap();
+        file.set_len(100 * CHUNK as u64).unwrap();
+        let modified = file.metadata().unwrap().modified().unwrap();
+        let last = last_event(&at, || {
+            // Its head has been read, its tail has not.
+            file.write_all_at(&[1], 0).unwrap();
+            file.write_all_at(&[1], 100 * CHUNK as u64 - 1).unwrap();
+            file.set_modified(modified).unwrap();
+        });
+        let Some(Event::Skip { reason, .. }) = last else { panic!("{last:?}") };
+        assert!(reason.contains("it changed while it was being sent"), "{reason}");
     }
 
     #[test]

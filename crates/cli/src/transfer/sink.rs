@@ -312,7 +312,7 @@ impl Sink {
     /// Makes the folders, before any file.
     pub fn make_dirs(&self) -> Result<(), TransferError> {
         let dirs = self.list.entries().iter().filter(|e| e.kind == Kind::Dir);
-        dirs.into_iter().try_for_each(|dir| self.store.make_dir(&dir.path))
+        dirs.into_iter().try_for_each(|dir| self.store.make_dir(&dir.path, dir.mode))
     }
 
     /// Makes links and gives folders their modes and times, after every file. Deepest first: a

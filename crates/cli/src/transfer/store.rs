@@ -1,6 +1,7 @@
 //! The receiving directory. Every path is walked from it component by component without following
 //! symbolic links, so nothing a sender names, and nothing that lies there already, leads out.
 
+mod dirs;
 mod partials;
 
 use std::ffi::OsStr;
@@ -22,9 +23,6 @@ use crate::transfer::frame::SenderId;
 use crate::transfer::list::Mtime;
 use crate::transfer::name::{PARTIAL_DIR, RelPath};
 use crate::transfer::partial::{Partial, partial_name};
-
-/// Folders are made by whoever comes first and owed their modes by all.
-const EVERYBODY: SenderId = [0; 32];
 
 const DIR_FLAGS: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
@@ -256,39 +254,6 @@ impl Store {
         }
     }
 
-    /// Makes the folder `path`; its parent is there. A folder that exists is left as it is.
-    pub fn make_dir(&self, path: &RelPath) -> Result<(), TransferError> {
-        let made = (|| {
-            let parent = self.parent_of(path)?;
-            let there = rustix::fs::statat(&parent, path.file_name(), AtFlags::SYMLINK_NOFOLLOW);
-            if matches!(there, Err(Errno::NOENT)) {
-                // First: a folder that is there without the mark would keep the mode it is made with.
-                self.mark_unfinished(path)?;
-                self.calls.ask_os(Call::Make)?;
-                match rustix::fs::mkdirat(&parent, path.file_name(), Mode::RWXU) {
-                    Ok(()) | Err(Errno::EXIST) => {}
-                    Err(e) => return Err(e),
-                }
-            }
-            // Opened once more to be sure that it is a folder and no link to one.
-            rustix::fs::openat(&parent, path.file_name(), DIR_FLAGS, Mode::empty()).map(drop)
-        })();
-        made.map_err(TransferError::disk("create the folder", self.show(path)))
-    }
-
-    /// Remembers across interruptions that we made this folder and owe it its mode and time.
-    fn mark_unfinished(&self, path: &RelPath) -> rustix::io::Result<()> {
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        self.calls.ask_os(Call::Make)?;
-        rustix::fs::openat(
-            &self.partial,
-            partial_name(&EVERYBODY, path, "dir"),
-            flags,
-            Mode::RUSR | Mode::WUSR,
-        )
-        .map(drop)
-    }
-
     /// Makes a symbolic link, replacing what is there only if `overwrite`. The target has been
     /// checked by the list.
     pub fn make_link(
@@ -321,36 +286,6 @@ impl Store {
             })
         })();
         made.map_err(TransferError::disk("create the link", self.show(path)))
-    }
-
-    /// Sets a folder's mode and time, once nothing more is created in it, and waits until its names
-    /// are on the disk. A folder that was there before any transfer made it keeps its own mode and
-    /// time unless `overwrite`.
-    pub fn finish_dir(
-        &self,
-        path: &RelPath,
-        mode: u32,
-        mtime: Mtime,
-        overwrite: bool,
-    ) -> Result<(), TransferError> {
-        let marker = partial_name(&EVERYBODY, path, "dir");
-        let fail = |e| TransferError::disk("set the mode of", self.show(path))(e);
-        let parent = self.parent_of(path).map_err(fail)?;
-        let dir = rustix::fs::openat(&parent, path.file_name(), DIR_FLAGS, Mode::empty());
-        let dir = dir.map_err(fail)?;
-        let ours = rustix::fs::statat(&self.partial, &marker, AtFlags::SYMLINK_NOFOLLOW).is_ok();
-        if ours || overwrite {
-            self.calls.ask_os(Call::Attributes).map_err(fail)?;
-            rustix::fs::fchmod(&dir, self.permissions(mode, Mode::RUSR | Mode::XUSR))
-                .map_err(fail)?;
-            rustix::fs::futimens(&dir, &timestamps(mtime)).map_err(fail)?;
-        }
-        if self.durability == Durability::Synced {
-            self.sync_names(&dir).map_err(TransferError::disk("write", self.show(path)))?;
-        }
-        // Only now: whoever is cut off before owes it still.
-        let _ = self.remove_partial(&marker);
-        Ok(())
     }
 
     /// Removes the place for partial files if none is left and no other session needs it. Nothing

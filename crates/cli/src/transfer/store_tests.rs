@@ -27,7 +27,7 @@ fn write(store: &Store, p: &str, bytes: &[u8], overwrite: bool) -> Result<(), Tr
 #[test]
 fn a_placed_file_has_its_bytes_mode_and_time_and_no_partial_is_left() {
     let (dir, store) = temporary();
-    store.make_dir(&path("d")).unwrap();
+    store.make_dir(&path("d"), 0o755).unwrap();
     write(&store, "d/f", b"hello", false).unwrap();
     let at = dir.path().join("in/d/f");
     assert_eq!(std::fs::read(&at).unwrap(), b"hello");
@@ -57,7 +57,7 @@ fn a_link_that_lies_in_the_way_is_never_followed() {
     let outside = dir.path().join("outside");
     std::fs::create_dir(&outside).unwrap();
     symlink(&outside, dir.path().join("in/d")).unwrap();
-    assert!(store.make_dir(&path("d")).is_err());
+    assert!(store.make_dir(&path("d"), 0o755).is_err());
     assert!(write(&store, "d/f", b"x", true).is_err());
     assert!(store.make_link(&ME, &path("d/l"), b"x", MTIME, true).is_err());
     assert!(store.present(&path("d/f")).is_err());
@@ -155,7 +155,7 @@ fn a_folder_that_was_there_keeps_its_mode() {
     std::fs::create_dir(&theirs).unwrap();
     std::fs::set_permissions(&theirs, std::fs::Permissions::from_mode(0o700)).unwrap();
     for name in ["theirs", "ours"] {
-        store.make_dir(&path(name)).unwrap();
+        store.make_dir(&path(name), 0o755).unwrap();
         store.finish_dir(&path(name), 0o755, MTIME, false).unwrap();
     }
     let mode = |name: &str| {
@@ -165,10 +165,37 @@ fn a_folder_that_was_there_keeps_its_mode() {
 }
 
 #[test]
+fn what_was_left_out_of_a_folder_that_nobody_may_write_in_comes_later() {
+    let (dir, store) = temporary();
+    let mode_of = |name: &str| {
+        std::fs::metadata(dir.path().join("in").join(name)).unwrap().permissions().mode() & 0o777
+    };
+    for name in ["locked", "theirs"] {
+        store.make_dir(&path(name), 0o555).unwrap();
+        store.finish_dir(&path(name), 0o555, MTIME, false).unwrap();
+    }
+    let theirs = dir.path().join("in/theirs");
+    std::fs::set_permissions(theirs, std::fs::Permissions::from_mode(0o500)).unwrap();
+    let locked = 0o555 & !umask().as_raw_mode();
+    assert_eq!((mode_of("locked"), mode_of("theirs")), (locked, 0o500));
+    for name in ["locked", "theirs"] {
+        store.make_dir(&path(name), 0o555).unwrap();
+    }
+    assert_eq!((mode_of("locked"), mode_of("theirs")), (locked | 0o200, 0o500));
+    write(&store, "locked/late", b"late", false).unwrap();
+    // Cut off here, another transfer gives it its mode.
+    store.make_dir(&path("locked"), 0o555).unwrap();
+    for name in ["locked", "theirs"] {
+        store.finish_dir(&path(name), 0o555, MTIME, false).unwrap();
+    }
+    assert_eq!((mode_of("locked"), mode_of("theirs")), (locked, 0o500));
+}
+
+#[test]
 fn what_arrives_can_be_read_by_whoever_owns_it_whatever_its_sender_says() {
     // Else it could not be compared with what is sent once more, and each later transfer would fail.
     let (dir, store) = temporary();
-    store.make_dir(&path("d")).unwrap();
+    store.make_dir(&path("d"), 0o755).unwrap();
     let partial = store.open_partial(&ME, &path("d/f"), 0).unwrap();
     assert!(store.place(&partial, &path("d/f"), 0o020, MTIME, false).unwrap());
     store.finish_dir(&path("d"), 0o030, MTIME, false).unwrap();
@@ -248,7 +275,7 @@ fn every_change_asks_first_those_of_opening_trying_and_removing_too() {
     assert_eq!((counted("make"), counted("remove")), (5, 2));
     store.make_link(&ME, &path("l"), b"f", MTIME, false).unwrap();
     assert_eq!((counted("attributes"), counted("remove"), counted("rename")), (1, 3, 1));
-    store.make_dir(&path("d")).unwrap();
+    store.make_dir(&path("d"), 0o755).unwrap();
     store.finish_dir(&path("d"), 0o755, MTIME, false).unwrap();
     assert_eq!((counted("attributes"), counted("remove")), (2, 4));
     store.tidy();

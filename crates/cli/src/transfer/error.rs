@@ -2,6 +2,8 @@
 
 use std::{fmt, io};
 
+use rustix::io::Errno;
+
 use crate::exit::{ExitCode, Failure};
 use crate::transfer::frame::{Code, FrameError};
 use crate::transfer::list::ListError;
@@ -10,6 +12,9 @@ use crate::units::bytes_text;
 
 /// How many files an error message names.
 const MAX_TEXT_NAMES: usize = 5;
+
+/// What gives a file its name.
+pub const PLACING: &str = "put in place";
 
 /// Why a transfer ended without success.
 #[derive(Debug, thiserror::Error)]
@@ -136,6 +141,14 @@ pub enum TransferError {
         /// The first few, with reasons.
         reasons: Vec<String>,
     },
+    /// Some files have no name where they are to be.
+    #[error("{} not stored: {}", was_or_were(*.count), .reasons.join("; "))]
+    Unplaced {
+        /// How many.
+        count: usize,
+        /// The first few, with reasons.
+        reasons: Vec<String>,
+    },
     /// More of a stream is to come that is not known.
     #[error("the stream is not known here: its receiver was started anew, or has given it up")]
     Gone,
@@ -238,6 +251,34 @@ impl TransferError {
         Self::Incomplete { count: reasons.len(), reasons: first_few(reasons) }
     }
 
+    /// Counts another file that could not be stored, and names it if it is among the first few.
+    pub fn unplaced(before: Option<Self>, why: &Self) -> Self {
+        let (mut count, mut reasons) = match before {
+            Some(Self::Unplaced { count, reasons }) => (count, reasons),
+            _ => (0, Vec::new()),
+        };
+        count += 1;
+        match count {
+            ..=MAX_TEXT_NAMES => reasons.push(why.to_string()),
+            _ => {
+                reasons.truncate(MAX_TEXT_NAMES);
+                reasons.push(format!("and {} more", count - MAX_TEXT_NAMES));
+            }
+        }
+        Self::Unplaced { count, reasons }
+    }
+
+    /// Whether a name cannot be given in one place: nothing that hinders what is stored elsewhere.
+    pub fn is_of_one_place(&self) -> bool {
+        use io::ErrorKind::{CrossesDevices, InvalidFilename, InvalidInput, PermissionDenied};
+        let kinds = [CrossesDevices, InvalidFilename, InvalidInput, PermissionDenied];
+        let is_such = |e: &io::Error| {
+            // The last is a name that is no text, where names have to be.
+            kinds.contains(&e.kind()) || e.raw_os_error() == Some(Errno::ILSEQ.raw_os_error())
+        };
+        matches!(self, Self::Disk { doing: PLACING, source, .. } if is_such(source))
+    }
+
     /// Whether it was only the connection that failed, after it had been one: another one goes on.
     pub fn may_be_resumed_at_once(&self) -> bool {
         match self {
@@ -266,7 +307,7 @@ impl TransferError {
             Self::NotLetIn(_) | Self::Moved => return None,
             Self::Silent { during, .. } if *during != "opening" => return None,
             Self::Disk { .. } if self.is_full() => Code::Refused,
-            Self::Disk { .. } | Self::Incomplete { .. } => Code::Io,
+            Self::Disk { .. } | Self::Incomplete { .. } | Self::Unplaced { .. } => Code::Io,
             Self::Silent { .. } | Self::TooSlow { .. } => Code::Busy,
             Self::List(ListError::NoMemory) => Code::Busy,
             Self::NotOurs | Self::Version { .. } => Code::Protocol,

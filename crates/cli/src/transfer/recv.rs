@@ -212,9 +212,16 @@ struct Course {
     listed: (usize, u64),
     /// Bytes that are here, in files that are not yet complete as well.
     here: u64,
+    /// The files that are here and have no name.
+    unplaced: Option<TransferError>,
 }
 
 impl Course {
+    fn is_unplaced(&mut self, why: &TransferError) {
+        tracing::info!(%why, "going on with the others");
+        self.unplaced = Some(TransferError::unplaced(self.unplaced.take(), why));
+    }
+
     fn standing(&self) -> Standing {
         let (files, bytes) = self.listed;
         if files == 0 {
@@ -276,6 +283,10 @@ impl<C: Connection> TreeReceiver<'_, C> {
 
         self.store_files(sink, resumed).await?;
         self.busy(sink, |sink| sink.finish_tree()).await?;
+        // Now that all the others are here. The same command tries these again, and sends nothing twice.
+        if let Some(unplaced) = self.course.unplaced.take() {
+            return Err(unplaced);
+        }
         let Received { files, bytes, .. } = self.course.done;
         self.framed.writer.send(&Frame::Done { files, bytes }).await?;
         Ok(std::mem::take(&mut self.course.done))
@@ -338,7 +349,16 @@ impl<C: Connection> TreeReceiver<'_, C> {
             let Some(hashed) = hashed else { continue };
             let mut kept = (None, false);
             if hashed.agrees_with(&proof) {
-                kept = self.busy(sink, move |sink| sink.keep(index, bytes, hashed)).await?;
+                let keeping = self.busy(sink, move |sink| sink.keep(index, bytes, hashed)).await;
+                if let Err(error) = &keeping
+                    && error.is_of_one_place()
+                {
+                    self.course.is_unplaced(error);
+                    keep.push(index);
+                    self.course.done.kept += bytes;
+                    continue;
+                }
+                kept = keeping?;
             }
             match kept {
                 (_, false) => {
@@ -442,6 +462,7 @@ impl<C: Connection> TreeReceiver<'_, C> {
 
     async fn reply(&mut self, reply: Reply, list: &FileList) -> Result<(), TransferError> {
         match reply {
+            Reply::Unplaced(error) => self.course.is_unplaced(&error),
             Reply::Buffer(buffer) => self.framed.reader.recycle(buffer),
             Reply::Stored(index) => {
                 let (_, size) = list.file(index).expect("the disk stores listed files");
@@ -468,3 +489,7 @@ pub(crate) fn busy(exhausted: Exhausted) -> TransferError {
 fn list_name(list: &FileList, index: u32) -> String {
     list.file(index).map(|(entry, _)| entry.path.to_string()).unwrap_or_default()
 }
+
+#[cfg(test)]
+#[path = "recv_tests.rs"]
+mod tests;

@@ -40,6 +40,8 @@ pub enum Job {
 pub enum Reply {
     /// The file is in its place.
     Stored(u32),
+    /// The file is complete, and has no name for this reason. What comes after it is none the worse.
+    Unplaced(TransferError),
     /// A buffer to use again.
     Buffer(Vec<u8>),
 }
@@ -134,8 +136,12 @@ impl Sink {
                     let _ = replies.send(Reply::Buffer(bytes));
                 }
                 Job::End(hash) => {
-                    let index = self.finish(writing.take(), &hash)?;
-                    let _ = replies.send(Reply::Stored(index));
+                    let reply = match self.finish(writing.take(), &hash) {
+                        Ok(index) => Reply::Stored(index),
+                        Err(error) if error.is_of_one_place() => Reply::Unplaced(error),
+                        Err(error) => return Err(error),
+                    };
+                    let _ = replies.send(reply);
                 }
             }
         }

@@ -6,6 +6,7 @@ mod partials;
 
 use std::ffi::OsStr;
 use std::fs::File;
+use std::io::{Error, ErrorKind};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,7 +19,7 @@ use rustix::io::Errno;
 use rustix::rand::GetRandomFlags;
 
 use crate::transfer::calls::{Call, Calls, FileSystem};
-use crate::transfer::error::TransferError;
+use crate::transfer::error::{PLACING, TransferError};
 use crate::transfer::frame::SenderId;
 use crate::transfer::list::Mtime;
 use crate::transfer::name::{PARTIAL_DIR, RelPath};
@@ -190,7 +191,7 @@ impl Store {
         mtime: Mtime,
         overwrite: bool,
     ) -> Result<bool, TransferError> {
-        let fail = |e| TransferError::disk("put in place", self.show(path))(e);
+        let fail = |e| TransferError::disk("complete", self.show(path))(e);
         let file = &partial.file;
         self.calls.ask_os(Call::Attributes).map_err(fail)?;
         rustix::fs::fchmod(file, self.permissions(mode, Mode::RUSR)).map_err(fail)?;
@@ -204,11 +205,13 @@ impl Store {
             // Somebody who heeds no lock has been here.
             return Err(fail(Errno::STALE));
         }
+        let fail = |e| TransferError::disk(PLACING, self.show(path))(e);
         let parent = self.parent_of(path).map_err(fail)?;
         let new = path.file_name();
         match self.rename(&partial.name, &parent, new, overwrite) {
             Ok(()) => Ok(true),
             Err(Errno::EXIST) => Ok(false),
+            Err(Errno::XDEV) => Err(TransferError::disk(PLACING, self.show(path))(crossing())),
             Err(e) => Err(fail(e)),
         }
     }
@@ -405,6 +408,12 @@ fn umask() -> Mode {
         rustix::process::umask(mask);
         mask
     })
+}
+
+/// Nothing moves from one file system to another.
+fn crossing() -> Error {
+    let why = "another file system is mounted there; receive into it directly";
+    Error::new(ErrorKind::CrossesDevices, why)
 }
 
 fn timestamps(mtime: Mtime) -> Timestamps {

@@ -28,7 +28,8 @@
 //!
 //! The receiver never tells a hash of what it holds: only whether the sender's proof was right.
 //! `NOOP` is sent by whoever has been silent for ten seconds; sixty seconds without a byte end the
-//! transfer. `ERROR code, text` ends it from either side.
+//! transfer. `ERROR code, text` ends it from either side; it comes in the place of DONE where a file could be given no
+//! name, once all others have theirs.
 //!
 //! A stream (`-`), and a talk of `tack nc`, outlive the connections that carry them ([`passage`]):
 //!

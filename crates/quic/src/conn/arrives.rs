@@ -326,8 +326,8 @@ impl Connection {
             return;
         }
         let data = self.draw().to_le_bytes();
-        let patience = self.three_pto();
-        self.path.move_to(from, data, patience, now);
+        let pto = self.recovery.pto_interval();
+        self.path.move_to(from, data, pto, now);
         self.path.on_received(len);
         self.remote_cids.advance();
         self.counters.moves += 1;

@@ -158,6 +158,8 @@ pub(crate) struct LocalCids {
     first: ConnectionId,
     active: BTreeMap<u64, ConnectionId>,
     next: u64,
+    /// One past the greatest number that the peer was told.
+    told: u64,
     /// What the peer keeps at a time.
     limit: u64,
     to_tell: BTreeSet<u64>,
@@ -173,6 +175,7 @@ impl LocalCids {
             first,
             active: BTreeMap::from([(0, first)]),
             next: 1,
+            told: 1,
             limit: 2,
             to_tell: BTreeSet::new(),
             changes: vec![CidChange::Issued(first)],
@@ -209,7 +212,7 @@ impl LocalCids {
         sequence: u64,
         used: &ConnectionId,
     ) -> Result<(), Violation> {
-        if sequence >= self.next {
+        if sequence >= self.told {
             return Err(Violation::of_protocol("a connection ID is retired that was not issued"));
         }
         if self.active.get(&sequence) == Some(used) {
@@ -227,6 +230,7 @@ impl LocalCids {
     pub(crate) fn take_untold(&mut self) -> Option<(u64, ConnectionId, [u8; 16])> {
         let sequence = self.to_tell.pop_first()?;
         let cid = *self.active.get(&sequence)?;
+        self.told = self.told.max(sequence + 1);
         Some((sequence, cid, self.secret.reset_token(&cid)))
     }
 

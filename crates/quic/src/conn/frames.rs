@@ -198,7 +198,7 @@ impl Connection {
         if small {
             // It is there; now whether the path takes full-sized datagrams [RFC 9000 §8.2.1].
             let data = self.draw().to_le_bytes();
-            self.path.probe(data, self.three_pto(), now);
+            self.path.probe(data, self.recovery.pto_interval(), now);
         }
     }
 

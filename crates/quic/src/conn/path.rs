@@ -9,6 +9,11 @@ use super::mtu::BASE;
 
 /// What may be sent to an address that is not validated, in what came from it.
 const AMPLIFICATION: u64 = 3;
+/// A path of which nothing is known takes no longer to answer, as far as can be said: the probe timeout of
+/// kInitialRtt [RFC 9000 §8.2.4, RFC 9002 §6.2.2].
+const INITIAL_PTO: Duration = Duration::from_millis(3 * 333);
+/// Probe timeouts in which a path has to answer [RFC 9000 §8.2.4].
+const PATIENCE: u32 = 3;
 /// Responses that wait; a peer that asks for more at once gets the last ones.
 pub(super) const MAX_RESPONSES: usize = 4;
 
@@ -60,7 +65,16 @@ struct Challenge {
     /// It is given up then.
     until: Instant,
     again_at: Option<Instant>,
+    /// From the next time that it leaves to the one after that.
     every: Duration,
+}
+
+impl Challenge {
+    /// The path that is known has this probe timeout. Another one may take far longer.
+    fn new(data: [u8; 8], pto: Duration, now: Instant) -> Challenge {
+        let until = now + PATIENCE * pto.max(INITIAL_PTO);
+        Challenge { data, owed: true, small: false, until, again_at: None, every: pto }
+    }
 }
 
 impl Path {
@@ -107,12 +121,13 @@ impl Path {
         self.former = None;
     }
 
-    /// The peer writes from elsewhere: it is asked whether it is there, with `data`.
+    /// The peer writes from elsewhere: it is asked whether it is there, with `data`. The path to where it was has
+    /// the probe timeout `pto`.
     pub(crate) fn move_to(
         &mut self,
         remote: SocketAddr,
         data: [u8; 8],
-        patience: Duration,
+        pto: Duration,
         now: Instant,
     ) {
         let (from, was_validated) = (self.remote, self.is_validated);
@@ -121,24 +136,15 @@ impl Path {
             Some(former) if !was_validated => Some(former),
             _ => Some(Former { remote: from, is_validated: was_validated }),
         };
-        let challenge = Challenge {
-            data,
-            owed: true,
-            small: false,
-            until: now + patience,
-            again_at: None,
-            every: patience / 3,
-        };
         let responses = core::mem::take(&mut self.responses);
         *self = Path { former, responses, ..Path::new(remote, false) };
-        self.challenge = Some(challenge);
+        self.challenge = Some(Challenge::new(data, pto, now));
     }
 
-    /// We write from elsewhere: the peer is asked whether it hears us there, with `data`.
-    pub(crate) fn probe(&mut self, data: [u8; 8], patience: Duration, now: Instant) {
-        let (until, every) = (now + patience, patience / 3);
-        self.challenge =
-            Some(Challenge { data, owed: true, small: false, until, again_at: None, every });
+    /// We write from elsewhere: the peer is asked whether it hears us there, with `data`. `pto` as of
+    /// [`Self::move_to`].
+    pub(crate) fn probe(&mut self, data: [u8; 8], pto: Duration, now: Instant) {
+        self.challenge = Some(Challenge::new(data, pto, now));
         self.former = None;
     }
 
@@ -180,10 +186,14 @@ impl Path {
         Some(self.responses.remove(at).data)
     }
 
-    /// The next response that goes elsewhere: the peer asks whether we would hear it there.
-    pub(crate) fn take_response_elsewhere(&mut self) -> Option<Response> {
-        let at = self.responses.iter().position(|response| response.to != self.remote)?;
-        Some(self.responses.remove(at))
+    /// The responses that go elsewhere, to one place: the peer asks whether we would hear it there. They go
+    /// together, for one packet may have asked several times, and what came from there is not counted.
+    pub(crate) fn take_responses_elsewhere(&mut self) -> Vec<Response> {
+        let elsewhere = self.responses.iter().map(|response| response.to);
+        let Some(to) = elsewhere.into_iter().find(|to| *to != self.remote) else {
+            return Vec::new();
+        };
+        self.responses.extract_if(.., |response| response.to == to).collect()
     }
 
     /// The challenge that is owed leaves now, in a `small` datagram or in a full-sized one.
@@ -191,6 +201,7 @@ impl Path {
         let challenge = self.challenge.as_mut().filter(|challenge| challenge.owed)?;
         (challenge.owed, challenge.small) = (false, small);
         challenge.again_at = Some(now + challenge.every);
+        challenge.every *= 2;
         Some(challenge.data)
     }
 
@@ -241,7 +252,7 @@ mod tests {
     fn a_path_that_does_not_answer_is_left_for_the_one_that_did() {
         let mut path = Path::new(address(1), true);
         let second = Duration::from_secs(1);
-        path.move_to(address(2), [7; 8], 3 * second, Instant::ZERO);
+        path.move_to(address(2), [7; 8], second, Instant::ZERO);
         assert_eq!(path.take_challenge(false, Instant::ZERO), Some([7; 8]));
         assert_eq!(path.take_challenge(false, Instant::ZERO), None);
         assert_eq!(path.deadline(), Some(Instant::ZERO + second));
@@ -256,7 +267,7 @@ mod tests {
     fn a_path_that_gave_no_bytes_to_ask_again_with_is_left_in_time_as_well() {
         let mut path = Path::new(address(1), true);
         let second = Duration::from_secs(1);
-        path.move_to(address(2), [7; 8], 3 * second, Instant::ZERO);
+        path.move_to(address(2), [7; 8], second, Instant::ZERO);
         path.take_challenge(true, Instant::ZERO);
         path.on_timeout(Instant::ZERO + second);
         assert!(path.owes());

@@ -138,14 +138,15 @@ impl Connection {
         if self.one_rtt.is_none() || self.is_ending() || !self.may_answer() {
             return None;
         }
-        let response = self.path.take_response_elsewhere()?;
+        let responses = self.path.take_responses_elsewhere();
+        let to = responses.first()?.to;
         let mut payload = Payload::new(SpaceId::Data);
         // Without an ID to spare the peer had better not go there.
         payload.to = Some(self.remote_cids.elsewhere()?);
-        payload.put(&Frame::PathResponse(response.data));
-        let least = if response.full { FULL } else { 0 };
+        responses.iter().for_each(|response| payload.put(&Frame::PathResponse(response.data)));
+        let least = if responses.iter().any(|response| response.full) { FULL } else { 0 };
         self.seal(payload, least, out, now);
-        Some(Datagram { to: response.to, ecn: 0, is_data: false })
+        Some(Datagram { to, ecn: 0, is_data: false })
     }
 
     /// Answers to challenges have to leave when the window is full as well, for it may be full of what was lost

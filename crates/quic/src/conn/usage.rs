@@ -200,7 +200,7 @@ impl Connection {
             return Err(UseError::Unmovable);
         }
         let data = self.draw().to_le_bytes();
-        self.path.probe(data, self.three_pto(), now);
+        self.path.probe(data, self.recovery.pto_interval(), now);
         self.counters.moves += 1;
         self.begin_path(now);
         Ok(())

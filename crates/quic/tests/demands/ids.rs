@@ -82,6 +82,11 @@ fn an_id_is_retired_only_if_it_was_issued_and_not_by_a_packet_to_it() {
     assert_eq!(breach(&[Frame::RetireConnectionId(99)]), violation);
     assert_eq!(breach(&[Frame::RetireConnectionId(0)]), violation);
     assert_eq!(breach(&[Frame::RetireConnectionId(1), Frame::RetireConnectionId(1)]), None);
+    // Who guesses what takes its place makes none of it in vain [RFC 9000 §19.16].
+    let guessed: Vec<Frame<'_>> = (1..100).map(Frame::RetireConnectionId).collect();
+    let mut met = Met::server(Config::default());
+    met.say(DATA, &guessed);
+    assert_eq!(met.breach(), violation);
 }
 
 #[test]

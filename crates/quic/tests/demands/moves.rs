@@ -81,6 +81,26 @@ fn an_answer_elsewhere_is_no_longer_than_three_times_what_came() {
 }
 
 #[test]
+fn several_questions_in_one_packet_from_elsewhere_get_three_times_its_bytes_in_all() {
+    for padding in [0, 400] {
+        let mut met = server();
+        met.sent.clear();
+        met.at = elsewhere(1, 9);
+        let mut frames = Vec::new();
+        (0..4).for_each(|n| Frame::PathChallenge([n; 8]).emit(&mut frames));
+        frames.resize(frames.len() + padding, 0);
+        let packet = met.puppet.packet(DATA, frames);
+        let came = packet.len();
+        met.deliver(packet);
+        met.listen();
+        assert!((0..4).all(|n| met.heard(|frame| *frame == Frame::PathResponse([n; 8]))));
+        let to_there = met.sent.iter().filter(|(to, _)| *to == met.at);
+        let went: usize = to_there.map(|(_, len)| len).sum();
+        assert!(went <= 3 * came, "{went} for {came}");
+    }
+}
+
+#[test]
 fn a_client_that_has_moved_gets_three_times_what_came_until_it_has_answered() {
     let mut met = server();
     let stream = met.ours.open(Dir::Uni, met.now).unwrap();
@@ -134,6 +154,26 @@ fn an_answer_that_was_not_asked_for_moves_nobody() {
     met.at = home();
     met.wait(Duration::from_secs(5));
     assert_eq!(met.ours.remote(), home());
+}
+
+#[test]
+fn a_client_whose_new_path_takes_far_longer_than_its_old_one_is_waited_for() {
+    // From a LAN to a satellite: a second is dozens of the probe timeouts that the server knows.
+    let mut met = server();
+    met.listen();
+    met.wait(Duration::from_millis(30));
+    let acknowledgment = met.puppet.acknowledgment();
+    met.say(DATA, &[acknowledgment]);
+    met.sent.clear();
+    met.at = elsewhere(7, 9);
+    met.say_bytes(DATA, [&[1], &[0; 1_100][..]].concat());
+    let asked = challenge(&met).expect("it is asked");
+    met.wait(Duration::from_secs(1));
+    met.say(DATA, &[Frame::PathResponse(asked)]);
+    met.wait(Duration::from_secs(10));
+    assert_eq!(met.ours.remote(), met.at);
+    let questions = met.sent.iter().filter(|(_, len)| *len >= 1_200).count();
+    assert!(questions < 10, "{questions}");
 }
 
 #[test]

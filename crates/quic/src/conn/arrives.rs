@@ -329,6 +329,7 @@ impl Connection {
         let pto = self.recovery.pto_interval();
         self.path.move_to(from, data, pto, now);
         self.path.on_received(len);
+        self.recovery.on_move(now);
         self.remote_cids.advance();
         self.counters.moves += 1;
     }

@@ -267,8 +267,12 @@ impl Connection {
         Ok(())
     }
 
-    /// Congestion control follows what became of packets, but for a probe that was too long.
+    /// Congestion control follows what became of packets, but for a probe that was too long, and for those of
+    /// another path.
     pub(super) fn adapt(&mut self, mut acked: Acked, now: Instant) -> Acked {
+        let [arrived, lost] = self.recovery.of_former_path();
+        acked.acked_bytes = acked.acked_bytes.saturating_sub(arrived);
+        acked.lost_bytes = acked.lost_bytes.saturating_sub(lost);
         let state = self.recovery.path_state(&acked);
         let is_lost = |number| self.recovery.tells_lost(number);
         self.mtu.excuse(&mut acked, is_lost, state.in_recovery, now);
@@ -308,7 +312,7 @@ impl Connection {
             }
             for carried in carried.into_each() {
                 match became {
-                    Became::Arrived => self.on_carried_arrived(space, carried),
+                    Became::Arrived(_) => self.on_carried_arrived(space, carried),
                     Became::Lost(..) | Became::Repeated => self.on_carried_lost(space, carried),
                 }
             }
@@ -322,7 +326,7 @@ impl Connection {
     /// What became of a packet of so many bytes may have been for its length.
     fn note_length(&mut self, became: Became, bytes: u32) {
         match became {
-            Became::Arrived => self.mtu.on_arrived(bytes),
+            Became::Arrived(_) => self.mtu.on_arrived(bytes),
             Became::Lost(number, _) => {
                 let (next, _) = self.recovery.next_number(SpaceId::Data);
                 self.mtu.on_lost(number, bytes, next);

@@ -26,7 +26,7 @@ pub(crate) struct Mtu {
     probe: Option<Probe>,
     /// A probe was lost.
     doubtful: bool,
-    /// A probe's loss began an episode of which congestion control has not heard.
+    /// A probe's loss, or one of another path, began an episode of which congestion control has not heard.
     withheld: bool,
     /// Round trips in which datagrams longer than [`BASE`] were lost, since one arrived. What is short may pass
     /// all the while: no timeout tells of such a path.
@@ -89,7 +89,7 @@ impl Mtu {
         now: Instant,
     ) {
         self.withheld &= in_recovery && !acked.recovery_started;
-        if acked.lost_bytes == 0 {
+        if acked.lost_bytes == 0 && !acked.recovery_started {
             return;
         }
         let probe = self.probe.take_if(|probe| is_lost(probe.number));
@@ -97,14 +97,15 @@ impl Mtu {
         match probe {
             Some(probe) if acked.lost_bytes == u64::from(probe.size) => {
                 self.search.on_loss(now);
-                self.withheld |= acked.recovery_started;
-                (acked.lost_bytes, acked.recovery_started) = (0, false);
+                acked.lost_bytes = 0;
             }
             Some(probe) => self.search.try_again(probe.size, now),
             None => {}
         }
         if acked.lost_bytes > 0 {
             acked.recovery_started |= core::mem::take(&mut self.withheld);
+        } else {
+            self.withheld |= core::mem::take(&mut acked.recovery_started);
         }
     }
 

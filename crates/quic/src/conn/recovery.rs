@@ -9,6 +9,7 @@
 //! flight, but its acknowledgments and losses say nothing to the controller: of a handful of packets,
 //! half of them held up by cryptography, there is no rate to be learned.
 
+mod former;
 mod plain;
 mod reordering;
 mod tack_mode;
@@ -20,6 +21,7 @@ use tack::{Acked, Packets};
 use tack_transport::{PathState, RateEstimator, RttEstimator};
 use tack_units::Instant;
 
+use former::Former;
 use reordering::Reordering;
 
 pub(crate) use super::log::Sent;
@@ -53,7 +55,8 @@ pub(crate) struct Fate {
 /// Which fate that is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Became {
-    Arrived,
+    /// The packet of this number has.
+    Arrived(u64),
     /// So is the packet of this number.
     Lost(u64, LossReason),
     /// What it carried goes once more, whatever becomes of the packet.
@@ -118,6 +121,9 @@ pub(crate) struct Recovery {
     /// Packets with an ECN mark that arrived since [`Self::take_marked`], of those from a number on.
     marked: u64,
     marked_from: u64,
+    /// The path before the one that there is, and the one that 1-RTT packets left last.
+    former: Former,
+    moved: Former,
 }
 
 impl Recovery {
@@ -146,6 +152,8 @@ impl Recovery {
             probes: 0,
             marked: 0,
             marked_from: 0,
+            former: Former::default(),
+            moved: Former::default(),
         }
     }
 
@@ -417,6 +425,7 @@ impl Recovery {
         self.latest = Duration::ZERO;
         (self.pto_count, self.episode, self.lost_at, self.timed_since) = (0, None, None, None);
         self.reordering = Reordering::default();
+        self.leave_former_path();
         (self.marked, self.marked_from) = (0, self.logs[SpaceId::Data as usize].next);
         if let Some(tack) = &mut self.tack {
             tack.on_path_change();

@@ -202,6 +202,7 @@ impl Connection {
         let data = self.draw().to_le_bytes();
         self.path.probe(data, self.recovery.pto_interval(), now);
         self.counters.moves += 1;
+        self.recovery.on_move(now);
         self.begin_path(now);
         Ok(())
     }
@@ -410,7 +411,11 @@ impl Connection {
             }
             Expired::Rto { lost_bytes } => {
                 self.counters.timeouts += 1;
-                self.congestion.on_timeout(lost_bytes, self.recovery.in_flight(), now);
+                let [_, former] = self.recovery.of_former_path();
+                if lost_bytes > former {
+                    let (lost, in_flight) = (lost_bytes - former, self.recovery.in_flight());
+                    self.congestion.on_timeout(lost, in_flight, now);
+                }
                 self.suspect_packet_size(now);
                 self.ecn.on_timeout(self.timeouts_in_a_row);
                 self.read_fates(now);

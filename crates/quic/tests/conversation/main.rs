@@ -8,6 +8,7 @@ mod end;
 mod ours;
 mod path;
 mod quinn;
+mod roaming;
 mod seeds;
 mod speech;
 mod tls;
@@ -28,6 +29,7 @@ use end::End;
 use ours::Ours;
 use path::Path;
 use quinn::{Quinn, is_quinn_s};
+use roaming::Roaming;
 use seeds::seeds;
 use speech::Script;
 use trouble::Trouble;
@@ -283,4 +285,28 @@ fn what_is_lost_is_probed_for_though_both_ends_keep_the_connection_alive_meanwhi
 #[test]
 fn a_client_that_was_asleep_until_the_handshake_was_over_owes_nothing_of_it() {
     run_all(32_168..32_169, |seed| converse_in_trouble(seed, HOURS));
+}
+
+/// A conversation with a client that goes from near to far and back.
+fn converse_roaming(seed: u64) {
+    let mut rng = Pcg64::seed_from_u64(seed);
+    let (streams, most) = (rng.random_range(1..12), rng.random_range(1..60_000));
+    let script = Script { seed, streams, most, quits: 0.0 };
+    let mut ours = |seed| {
+        let congestion = *Algorithm::ALL.choose(&mut rng).unwrap();
+        let config = if seed % 2 == 0 { plain() } else { full() };
+        Box::new(Ours::new(Config { congestion, ..config }, seed))
+    };
+    let [client, server] = [ours(seed), ours(seed + (1 << 40))];
+    let ends: [Box<dyn End>; 2] = match seed % 5 {
+        0 => [client, Box::new(Quinn::new(true, seed))],
+        1 => [Box::new(Quinn::new(false, seed)), server],
+        _ => [client, server],
+    };
+    World::new(script, Roaming::of(seed), ends).run();
+}
+
+#[test]
+fn what_was_said_arrives_though_the_client_goes_from_near_to_far_and_back() {
+    run_all(seeds(120), converse_roaming);
 }

@@ -3,12 +3,14 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use tack::{Regime, Timing};
+use tack_cc::Algorithm;
 use tack_quic::streams::Dir;
-use tack_quic::wire::{Frame, Parameters, Reader};
+use tack_quic::wire::{Frame, Loss, Parameters, Reader, Report, TACK_VERSION};
 use tack_quic::{Config, UseError, code};
 
 use super::met::Met;
-use super::puppet::{DATA, home, id};
+use super::puppet::{DATA, emitted, home, id, usual};
 
 fn elsewhere(host: u8, port: u16) -> SocketAddr {
     ([192, 0, 2, host], port).into()
@@ -22,7 +24,14 @@ fn spare_id(sequence: u64) -> Frame<'static> {
 
 /// A server of ours whose client has given it other IDs.
 fn server() -> Met {
-    let mut met = Met::server(Config::default());
+    server_of(Config::default(), None)
+}
+
+fn server_of(config: Config, tack: Option<u64>) -> Met {
+    let parameters = Parameters { initial_scid: Some(id(2)), tack, ..usual() };
+    let mut met = Met::server_with(config, emitted(&parameters));
+    met.exchange();
+    assert!(met.ours.is_established(), "{:?}", met.ours.closed());
     (1..4).for_each(|sequence| met.say(DATA, &[spare_id(sequence)]));
     met
 }
@@ -252,4 +261,61 @@ fn a_server_that_closes_says_so_where_little_came_from() {
     assert!(met.heard(|frame| matches!(frame, Frame::Close(close) if close.code == 3)));
     let went: usize = met.sent.iter().filter(|(to, _)| *to == met.at).map(|(_, len)| len).sum();
     assert!(went <= 3 * 140, "{went}");
+}
+
+/// A server of ours that sent to where its client was, for 20 ms, and nothing of that has arrived; then the client
+/// is elsewhere, and has answered there.
+fn moved_away(congestion: Algorithm, tack: Option<u64>) -> Met {
+    let mut met = server_of(Config { congestion, ..Config::default() }, tack);
+    let stream = met.ours.open(Dir::Uni, met.now).unwrap();
+    met.ours.write(stream, &[7; 400_000]).unwrap();
+    met.at = elsewhere(7, 9);
+    met.wait(Duration::from_millis(20));
+    assert!(met.ours.info().in_flight > 5_000);
+    met.say_bytes(DATA, [&[1], &[0; 1_100][..]].concat());
+    let asked = challenge(&met).expect("it is asked");
+    met.say(DATA, &[Frame::PathResponse(asked)]);
+    met.wait(Duration::from_millis(10));
+    met
+}
+
+#[test]
+fn what_was_lost_on_the_path_that_was_left_says_nothing_of_the_new_one() {
+    for congestion in Algorithm::ALL {
+        for tack in [None, Some(TACK_VERSION)] {
+            let mut met = moved_away(*congestion, tack);
+            let before = met.ours.info();
+            assert_eq!(before.is_tack, tack.is_some());
+            let acknowledgment = met.puppet.acknowledgment();
+            let loss = tack.map(|_| Frame::Loss(Loss { unsettled: 0 }));
+            let told: Vec<Frame<'_>> = [acknowledgment].into_iter().chain(loss).collect();
+            met.say(DATA, &told);
+            let after = met.ours.info();
+            let case = format!("{congestion:?}, TACK: {tack:?}\n{before:?}\n{after:?}");
+            assert!(after.lost_packets > before.lost_packets, "{case}");
+            assert!(after.congestion.cwnd >= before.congestion.cwnd, "{case}");
+            assert_eq!(after.congestion.ssthresh, before.congestion.ssthresh, "{case}");
+        }
+    }
+}
+
+#[test]
+fn a_tack_that_times_what_left_by_another_path_tells_no_round_trip_of_this_one() {
+    let mut met = moved_away(Algorithm::Cubic, Some(TACK_VERSION));
+    // At 20 ms it was found to have moved, and it is 30 now.
+    for (counter, departure_us, rtt) in [(1, 19_000, None), (2, 24_000, Some(6))] {
+        let report = Report {
+            counter,
+            duplicates: 0,
+            unsettled: 0,
+            rho: 0.0,
+            interval: Duration::from_millis(5),
+            regime: Regime::Startup,
+            timing: Some(Timing { departure_us, delay: Duration::ZERO, queued: Duration::ZERO }),
+            delivery_rate: None,
+        };
+        let acknowledgment = met.puppet.acknowledgment();
+        met.say(DATA, &[acknowledgment, Frame::Report(report)]);
+        assert_eq!(met.ours.info().rtt_min, rtt.map(Duration::from_millis));
+    }
 }

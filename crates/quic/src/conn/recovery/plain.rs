@@ -59,6 +59,7 @@ impl Recovery {
     ) -> Acked {
         let mut acked = Acked { prior_in_flight: self.in_flight(), ..Acked::default() };
         self.take_late(space, heard, &mut acked, now);
+        let former = self.former;
         let log = &mut self.logs[space as usize];
         let mut newly: Vec<u64> = Vec::new();
         for range in heard.ack.ranges.iter().rev() {
@@ -72,7 +73,7 @@ impl Recovery {
             if logged.sent.eliciting {
                 eliciting = true;
                 let bytes = u64::from(logged.sent.bytes);
-                if space == SpaceId::Data {
+                if space == SpaceId::Data && !former.has(space, number) {
                     let (sent_at, snapshot) = (logged.at, logged.snapshot);
                     let departure = Departure { xmit: number, sent_at, snapshot };
                     self.rate.on_delivered(bytes, departure, now);
@@ -80,7 +81,7 @@ impl Recovery {
                 acked.acked_bytes += bytes;
             }
             let Sent { bytes, carried, .. } = logged.sent;
-            self.fates.push_back(Fate { space, became: Became::Arrived, bytes, carried });
+            self.fates.push_back(Fate { space, became: Became::Arrived(number), bytes, carried });
         }
         if let Some((number, at)) = newest {
             if !self.peer_may_be_blocked {
@@ -88,7 +89,8 @@ impl Recovery {
                 // [RFC 9002 §6.2.1].
                 self.pto_count = 0;
             }
-            if eliciting && number == heard.ack.largest() {
+            let is_newest = number == heard.ack.largest();
+            if eliciting && is_newest && !former.has(space, number) {
                 acked.rtt = Some(self.on_rtt(space, now.saturating_since(at), heard.delay, now));
             }
             self.lost_at.take_if(|lost_at| at > *lost_at);
@@ -100,6 +102,7 @@ impl Recovery {
     /// What was taken for lost and has arrived. An episode of nothing else was none.
     fn take_late(&mut self, space: SpaceId, heard: &Heard<'_>, acked: &mut Acked, now: Instant) {
         let (patience, rtt) = (REMEMBERED * self.pto_interval(), self.loss_rtt());
+        let former = self.former;
         let log = &mut self.logs[space as usize];
         log.forget_lost(patience, now);
         let ranges = heard.ack.ranges.iter();
@@ -110,12 +113,14 @@ impl Recovery {
             self.reordering.on_spurious(reason, rtt, now);
             self.marked += u64::from(logged.sent.marked && number >= self.marked_from);
             let Sent { bytes, carried, .. } = logged.sent;
-            let departure =
-                Departure { xmit: number, sent_at: logged.at, snapshot: logged.snapshot };
-            self.rate.on_delivered(u64::from(bytes), departure, now);
+            if !former.has(space, number) {
+                let (sent_at, snapshot) = (logged.at, logged.snapshot);
+                let departure = Departure { xmit: number, sent_at, snapshot };
+                self.rate.on_delivered(u64::from(bytes), departure, now);
+            }
             acked.acked_bytes += u64::from(bytes);
             acked.needless += 1;
-            self.fates.push_back(Fate { space, became: Became::Arrived, bytes, carried });
+            self.fates.push_back(Fate { space, became: Became::Arrived(number), bytes, carried });
         }
         self.episode_needless += acked.needless;
         if acked.needless > 0 && self.episode_needless >= self.episode_lost {

@@ -1,5 +1,7 @@
 //! Loss recovery of 1-RTT packets by TACK (`docs/quic-tack.md`). Packet `n` is PKT.SEQ `n + 1`.
 
+use core::time::Duration;
+
 use tack::{Acked, Frequency, Params, RbbPolicy, Timeout};
 use tack_cc::Snapshot;
 use tack_units::{Instant, Rate};
@@ -39,17 +41,27 @@ impl Recovery {
         heard: &Heard<'_>,
         now: Instant,
     ) -> Result<Acked, Violation> {
+        let is_former = match heard.report {
+            Some(report) => self.is_of_former_path(report, now),
+            None => self.former.has(SpaceId::Data, heard.ack.largest()),
+        };
         let Some(tack) = &mut self.tack else { return Ok(Acked::default()) };
         let oldest = tack.settled_below();
         let acked = match (heard.report, heard.loss) {
             (Some(report), _) => {
-                tack.on_tack(&report.tack(heard.ack, oldest), now.as_micros() as u32, now)
+                let mut told = report.tack(heard.ack, oldest);
+                if is_former {
+                    (told.timing, told.delivery_rate) = (None, None);
+                }
+                tack.on_tack(&told, now.as_micros() as u32, now)
             }
             (None, Some(loss)) => tack.on_iack(&loss.iack(heard.ack, oldest), now),
             (None, None) => {
                 let ranges = heard.ack.ranges.iter().rev();
                 let ranges = ranges.map(|range| range.start + 1..range.end + 1);
-                tack.on_ranges(ranges, heard.delay, now)
+                // What was waited all the time makes no sample.
+                let delay = if is_former { Duration::MAX } else { heard.delay };
+                tack.on_ranges(ranges, delay, now)
             }
         };
         self.read_fates()?;
@@ -66,7 +78,8 @@ impl Recovery {
                     let logged = log.remove(pkt_seq - 1);
                     let marked = logged.as_ref().is_some_and(|logged| logged.sent.marked);
                     self.marked += u64::from(marked && pkt_seq > self.marked_from);
-                    (Became::Arrived, logged.map(|logged| (logged.sent.bytes, logged.sent.carried)))
+                    let became = Became::Arrived(pkt_seq - 1);
+                    (became, logged.map(|logged| (logged.sent.bytes, logged.sent.carried)))
                 }
                 // It may be late only, and then what it carried has arrived.
                 tack::Fate::Lost(pkt_seq) => {

@@ -177,8 +177,8 @@ pub struct Connection {
     has_finished_again: bool,
     /// How often a server has said its flight again because it was asked to.
     flights_again: u8,
-    /// Packets that came before their keys, and the ECN field of each.
-    held: Vec<(PacketKind, Vec<u8>, u8)>,
+    /// Packets that came before their keys, the ECN field of each, and when.
+    held: Vec<(PacketKind, Vec<u8>, u8, Instant)>,
     /// Since when nothing came, or left that asks for an answer.
     idle_since: Instant,
     /// A packet came since one left that asks for an answer.

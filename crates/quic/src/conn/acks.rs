@@ -65,6 +65,8 @@ pub(crate) struct Packet {
     pub(crate) is_early: bool,
     /// ECN field of its IP header.
     pub(crate) ecn: u8,
+    /// How long it lay here before there were keys to open it.
+    pub(crate) lay: Duration,
 }
 
 /// An acknowledgment to send.
@@ -171,7 +173,7 @@ impl Acks {
         let pkt_seq = packet.number + 1;
         let expected = self.expected();
         if packet.number >= expected {
-            self.largest_at = now;
+            self.largest_at = now - packet.lay;
         }
         self.arrived.insert(pkt_seq..pkt_seq + 1);
         if self.arrived.len() > MAX_RANGES
@@ -193,7 +195,8 @@ impl Acks {
             Policy::Plain(_) => {}
             Policy::Tack(receiver) => {
                 let buffer = buffer(self.floor, &self.arrived, self.delivered);
-                if !packet.eliciting || packet.is_early {
+                // What lay here says nothing of time either.
+                if !packet.eliciting || packet.is_early || !packet.lay.is_zero() {
                     if packet.eliciting {
                         self.early_due.get_or_insert(now + EARLY_DELAY);
                     }

@@ -22,6 +22,14 @@ const RESET_TOKEN_LEN: usize = 16;
 /// A shorter datagram is no stateless reset [RFC 9000 §10.3].
 const LEAST_RESET: usize = 21;
 
+/// How a datagram came: from where, with which ECN field, and when.
+#[derive(Clone, Copy, Debug)]
+struct Came {
+    from: SocketAddr,
+    ecn: u8,
+    at: Instant,
+}
+
 /// A packet without protection.
 struct Open<'a> {
     kind: PacketKind,
@@ -60,7 +68,7 @@ impl Connection {
         }
         let is_reset = self.is_reset_by(datagram);
         let before = self.counters.packets_received;
-        self.handle_packets((from, ecn), datagram, head, now);
+        self.handle_packets(Came { from, ecn, at: now }, datagram, head, now);
         if is_reset && self.counters.packets_received == before {
             return self.enter_over(ConnectionError::Reset);
         }
@@ -79,9 +87,9 @@ impl Connection {
         if self.held.is_empty() || !self.has_keys_for_held() {
             return;
         }
-        for (_, mut packet, ecn) in core::mem::take(&mut self.held) {
+        for (_, mut packet, ecn, at) in core::mem::take(&mut self.held) {
             let head = Protected::parse(&packet, CID_LEN).ok().map(|first| Head::of(&first));
-            self.handle_packets((from, ecn), &mut packet, head, now);
+            self.handle_packets(Came { from, ecn, at }, &mut packet, head, now);
         }
     }
 
@@ -115,7 +123,7 @@ impl Connection {
 
     fn handle_packets(
         &mut self,
-        (from, ecn): (SocketAddr, u8),
+        came: Came,
         datagram: &mut [u8],
         first: Option<Head>,
         now: Instant,
@@ -132,7 +140,7 @@ impl Connection {
             if head.dcid != first.dcid || is_small && head.is_initial() {
                 self.drop_packet(head.end, DropReason::Header, now);
             } else {
-                self.handle_packet((from, ecn), packet, &head, now);
+                self.handle_packet(came, packet, &head, now);
             }
             at += head.end;
             if at < datagram.len() {
@@ -142,17 +150,11 @@ impl Connection {
         }
     }
 
-    fn handle_packet(
-        &mut self,
-        (from, ecn): (SocketAddr, u8),
-        packet: &mut [u8],
-        head: &Head,
-        now: Instant,
-    ) {
+    fn handle_packet(&mut self, came: Came, packet: &mut [u8], head: &Head, now: Instant) {
         let len = packet.len();
-        match self.open_packet(ecn, packet, head, now) {
+        match self.open_packet(came, packet, head, now) {
             Ok(Ok(open)) => {
-                if let Err(violation) = self.on_packet(from, ecn, len, &open, now) {
+                if let Err(violation) = self.on_packet(came, len, &open, now) {
                     self.fail(violation, now);
                 }
             }
@@ -175,7 +177,7 @@ impl Connection {
     /// Takes protection off; or why it is to be dropped, or was dealt with.
     fn open_packet<'a>(
         &mut self,
-        ecn: u8,
+        came: Came,
         packet: &'a mut [u8],
         head: &Head,
         now: Instant,
@@ -204,7 +206,7 @@ impl Connection {
         let expected = self.spaces[space as usize].acks.expected();
         if !self.has_keys(kind) {
             if self.expects_keys(kind) && self.held.len() < MAX_HELD {
-                self.held.push((kind, packet.to_vec(), ecn));
+                self.held.push((kind, packet.to_vec(), came.ecn, came.at));
             }
             return Ok(Err(DropReason::KeyUnavailable));
         }
@@ -238,8 +240,7 @@ impl Connection {
     /// The packet is the peer's.
     fn on_packet(
         &mut self,
-        from: SocketAddr,
-        ecn: u8,
+        Came { from, ecn, at }: Came,
         len: usize,
         open: &Open<'_>,
         now: Instant,
@@ -296,6 +297,7 @@ impl Connection {
             immediate: read.immediate,
             is_early: kind == PacketKind::ZeroRtt,
             ecn,
+            lay: now - at,
         };
         self.spaces[space as usize].acks.on_packet(&packet, now);
         self.apply_acks(space, &read, now)?;

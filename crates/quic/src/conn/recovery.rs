@@ -112,6 +112,8 @@ pub(crate) struct Recovery {
     fates: VecDeque<Fate>,
     /// The handshake is confirmed [RFC 9001 §4.1.2].
     confirmed: bool,
+    /// The first 1-RTT packet that left since.
+    confirmed_from: u64,
     /// The peer is a server that may yet be held back by its limit before an address is validated.
     peer_may_be_blocked: bool,
     /// What 1-RTT acknowledgments may wait, as the peer says.
@@ -146,6 +148,7 @@ impl Recovery {
             tack: None,
             fates: VecDeque::new(),
             confirmed: false,
+            confirmed_from: 0,
             peer_may_be_blocked: is_client,
             max_ack_delay: Duration::from_millis(25),
             lost_packets: 0,
@@ -257,6 +260,7 @@ impl Recovery {
     /// The handshake is confirmed: 1-RTT packets are probed for from now on.
     pub(crate) fn confirm(&mut self) {
         self.confirmed = true;
+        (self.confirmed_from, _) = self.next_number(SpaceId::Data);
         self.peer_may_be_blocked = false;
     }
 

@@ -287,6 +287,11 @@ fn a_client_that_was_asleep_until_the_handshake_was_over_owes_nothing_of_it() {
     run_all(32_168..32_169, |seed| converse_in_trouble(seed, HOURS));
 }
 
+#[test]
+fn what_lay_for_half_a_minute_until_there_were_keys_makes_no_probes_rare() {
+    run_all(72_620..72_621, |seed| converse_in_trouble(seed, SECONDS));
+}
+
 /// A conversation with a client that goes from near to far and back.
 fn converse_roaming(seed: u64) {
     let mut rng = Pcg64::seed_from_u64(seed);

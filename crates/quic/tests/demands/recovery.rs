@@ -147,6 +147,42 @@ fn what_a_peer_says_it_waited_is_taken_off_a_round_trip_but_not_below_the_least(
     }
 }
 
+#[test]
+fn what_lay_until_there_were_keys_makes_no_round_trip_long() {
+    // A server keeps what it cannot read yet, and says how long.
+    for tack in [None, Some(TACK_VERSION)] {
+        let parameters = Parameters { initial_scid: Some(id(2)), tack, ..usual() };
+        let mut met = Met::server_with(Config::default(), emitted(&parameters));
+        for packet in met.puppet.speak() {
+            met.deliver(packet);
+        }
+        met.listen();
+        let mut frames = Vec::new();
+        Frame::Ping.emit(&mut frames);
+        let early = met.puppet.packet(DATA, frames);
+        met.deliver(early);
+        met.wait(Duration::from_secs(3));
+        met.exchange();
+        met.wait(Duration::from_millis(30));
+        let lay = |delay| (2_990_000 / 8..3_040_000 / 8).contains(&delay);
+        let says = |frame: &Frame<'_>| matches!(frame, Frame::Ack(ack) if lay(ack.delay));
+        assert!(met.heard(says), "{tack:?}: {:?}", met.ours.closed());
+    }
+    // A client takes it off, also where what tells it confirms the handshake.
+    let mut met = Met::client_with(Config::default(), |_| {});
+    met.exchange();
+    let stream = met.ours.open(Dir::Uni, met.now).unwrap();
+    met.ours.write(stream, b"text").unwrap();
+    met.listen();
+    let before = met.ours.info().srtt;
+    met.now += Duration::from_secs(3);
+    let Frame::Ack(ack) = met.puppet.acknowledgment() else { panic!("it is one") };
+    let ack = Frame::Ack(Ack { delay: 2_950_000 / 8, ..ack });
+    met.say(DATA, &[ack, Frame::HandshakeDone]);
+    let after = met.ours.info().srtt;
+    assert!(after.is_none_or(|srtt| srtt < Duration::from_millis(51)), "{before:?}, {after:?}");
+}
+
 /// Bytes of the STREAM frames of ours that the puppet heard, in the order in which they came.
 fn lengths(met: &Met) -> Vec<usize> {
     let mut lengths = Vec::new();

@@ -168,8 +168,16 @@ mod tests {
                 }
                 let (immediate, ecn) = (rng.random_bool(0.03), 0);
                 let (eliciting, stamp, is_early) = (true, None, false);
-                let packet =
-                    Packet { number, eliciting, bytes: 1_200, stamp, immediate, is_early, ecn };
+                let packet = Packet {
+                    number,
+                    eliciting,
+                    bytes: 1_200,
+                    stamp,
+                    immediate,
+                    is_early,
+                    ecn,
+                    lay: Duration::ZERO,
+                };
                 plain.on_packet(&packet, number, false, false, now);
                 naive.on_packet(immediate, &request, now);
                 assert_eq!(plain.due(), naive.due(), "seed {seed}");

@@ -14,6 +14,7 @@ fn with_hostile_gaps(mut acks: Acks, packets: u64) -> Acks {
             immediate: false,
             is_early: false,
             ecn: [2, 3][i as usize % 2],
+            lay: Duration::ZERO,
         };
         acks.on_packet(&packet, Instant::from_secs(1));
     }
@@ -69,7 +70,16 @@ fn of_more_holes_than_a_tack_has_room_for_some_are_forgotten_each_time_it_is_hea
     let arrive = |acks: &mut Acks, number, now: Instant| {
         let stamp = Some(now.as_micros() as u32);
         let (eliciting, immediate, is_early) = (true, false, false);
-        let packet = Packet { number, eliciting, bytes: 1_400, stamp, immediate, is_early, ecn: 0 };
+        let packet = Packet {
+            number,
+            eliciting,
+            bytes: 1_400,
+            stamp,
+            immediate,
+            is_early,
+            ecn: 0,
+            lay: Duration::ZERO,
+        };
         acks.on_packet(&packet, now);
     };
     // Every second one is lost.
@@ -104,7 +114,16 @@ fn a_tack_of_some_ranges_asks_to_be_heard_once_per_round_trip_and_one_of_many_ea
             now += rtt / 8 * u32::from(immediate);
             let stamp = Some(now.as_micros() as u32);
             let (eliciting, is_early, bytes, ecn) = (true, false, 1_400, 0);
-            let packet = Packet { number, eliciting, bytes, stamp, immediate, is_early, ecn };
+            let packet = Packet {
+                number,
+                eliciting,
+                bytes,
+                stamp,
+                immediate,
+                is_early,
+                ecn,
+                lay: Duration::ZERO,
+            };
             acks.on_packet(&packet, now);
             while let Some(told) = acks.poll(1_300, 3, now).filter(|_| immediate) {
                 tacks += 1;
@@ -125,7 +144,16 @@ fn full_packets_are_as_long_as_the_longest_once_two_were_longer_than_before() {
     let mut arrive = |bytes: u64| {
         let stamp = Some(now.as_micros() as u32);
         let (eliciting, immediate, is_early) = (true, false, false);
-        let packet = Packet { number: next, eliciting, bytes, stamp, immediate, is_early, ecn: 0 };
+        let packet = Packet {
+            number: next,
+            eliciting,
+            bytes,
+            stamp,
+            immediate,
+            is_early,
+            ecn: 0,
+            lay: Duration::ZERO,
+        };
         next += 1;
         acks.on_packet(&packet, now);
         acks.poll(1_000, 3, now + Duration::from_micros(1)).is_some()
@@ -150,7 +178,16 @@ fn tacks_wait_for_data_that_carries_acknowledgments_and_not_for_what_goes_once()
             let stamp = Some(now.as_micros() as u32);
             let (eliciting, bytes, immediate, is_early, ecn) = (true, 1_200, false, false, 0);
             acks.on_packet(
-                &Packet { number, eliciting, bytes, stamp, immediate, is_early, ecn },
+                &Packet {
+                    number,
+                    eliciting,
+                    bytes,
+                    stamp,
+                    immediate,
+                    is_early,
+                    ecn,
+                    lay: Duration::ZERO,
+                },
                 now,
             );
         };

@@ -91,7 +91,8 @@ impl Recovery {
             }
             let is_newest = number == heard.ack.largest();
             if eliciting && is_newest && !former.has(space, number) {
-                acked.rtt = Some(self.on_rtt(space, now.saturating_since(at), heard.delay, now));
+                let rtt = now.saturating_since(at);
+                acked.rtt = self.on_rtt((space, number), rtt, heard.delay, now);
             }
             self.lost_at.take_if(|lost_at| at > *lost_at);
         }
@@ -135,21 +136,33 @@ impl Recovery {
         self.rtt.srtt().unwrap_or(INITIAL_RTT).max(self.latest)
     }
 
-    /// A sample as it is, and as it counts: what the peer waited taken off [RFC 9002 §5.3].
-    fn on_rtt(&mut self, space: SpaceId, rtt: Duration, delay: Duration, now: Instant) -> Duration {
-        self.latest = rtt;
-        self.rtt.sample_min(rtt, now);
+    /// A sample as it is, and as it counts: what the peer waited taken off [RFC 9002 §5.3]. What left before the
+    /// handshake was confirmed may have lain there until there were keys: `None` where only what the peer says
+    /// could tell how long a round trip takes.
+    fn on_rtt(
+        &mut self,
+        (space, number): (SpaceId, u64),
+        rtt: Duration,
+        delay: Duration,
+        now: Instant,
+    ) -> Option<Duration> {
+        let may_have_lain = !self.confirmed || number < self.confirmed_from;
         let delay = match space {
-            SpaceId::Data if self.confirmed => delay.min(self.max_ack_delay),
-            SpaceId::Data => delay,
+            SpaceId::Data if may_have_lain => delay,
+            SpaceId::Data => delay.min(self.max_ack_delay),
             // These are acknowledged at once, whatever they say.
             SpaceId::Initial | SpaceId::Handshake => Duration::ZERO,
         };
-        let least = self.rtt.min().unwrap_or(rtt);
+        let least = self.rtt.min().unwrap_or(rtt).min(rtt);
         let counts = if rtt >= least + delay { rtt - delay } else { rtt };
+        if delay > self.max_ack_delay && counts == rtt {
+            return None;
+        }
+        self.latest = rtt;
+        self.rtt.sample_min(rtt, now);
         self.rtt.smooth(counts);
         self.timed_since.get_or_insert(now);
-        counts
+        Some(counts)
     }
 
     pub(super) fn on_loss_time(&mut self, space: SpaceId, now: Instant) -> Acked {

@@ -12,8 +12,9 @@ use super::world::{Act, Fate};
 
 /// Where the client begins, and where else it may be.
 const HOSTS: u8 = 4;
-/// The nearest and the farthest of them, as powers of ten of microseconds, one way.
-const NEAR_TO_FAR: std::ops::Range<f64> = 2.0..5.6;
+/// How far the nearest of them is, one way, and how often as far as that is doubled the farthest.
+const NEAREST: Duration = Duration::from_micros(100);
+const DOUBLINGS: u32 = 12;
 
 /// See the [module's text](self).
 #[derive(Debug)]
@@ -33,8 +34,7 @@ impl Roaming {
     pub(crate) fn of(seed: u64) -> Roaming {
         let mut rng = Pcg64::seed_from_u64(seed);
         let mut path = |host: u8| {
-            let micros = 10_f64.powf(rng.random_range(NEAR_TO_FAR));
-            let delay = Duration::from_micros(micros as u64);
+            let delay = NEAREST * (1 << rng.random_range(0..=DOUBLINGS));
             Path { delay, rebind: 0.0, ..Path::of(&mut rng) }.by(seed + u64::from(host))
         };
         let paths = (0..HOSTS).map(&mut path).collect();

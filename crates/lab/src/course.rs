@@ -192,9 +192,9 @@ impl<'a> Course<'a> {
             let thin: Vec<&(Instant, FlowSample)> = samples.iter().step_by(step).collect();
             // Before and after it a flow delivers nothing, and has no window that is anything's.
             let life = self.setup.life(*first);
+            let there: Vec<_> = thin.iter().filter(|(at, _)| life.contains(at)).collect();
             let line = |value: &dyn Fn(&FlowSample) -> Option<f64>| -> Vec<(f64, f64)> {
-                let there = thin.iter().filter(|(at, _)| life.contains(at));
-                there.filter_map(|(at, s)| Some((seconds(*at), value(s)?))).collect()
+                there.iter().filter_map(|(at, s)| Some((seconds(*at), value(s)?))).collect()
             };
             out.insert(of("cwnd_bytes"), line(&|s| Some(s.cwnd as f64)));
             out.insert(of("rtt_min_us"), line(&|s| s.rtt_min.map(us)));
@@ -202,12 +202,12 @@ impl<'a> Course<'a> {
             out.insert(of("blocked_bytes"), line(&blocked));
             let pacing = |s: &FlowSample| s.pacing_rate.map(|r| r.as_bps() as f64);
             out.insert(of("pacing_bps"), line(&pacing));
-            let rate = |pair: &[&(Instant, FlowSample)]| {
+            let rate = |pair: &[&&(Instant, FlowSample)]| {
                 let over = seconds(pair[1].0) - seconds(pair[0].0);
                 let bytes = pair[1].1.delivered.saturating_sub(pair[0].1.delivered);
                 (seconds(pair[1].0), bytes as f64 * 8.0 / over.max(1e-9))
             };
-            out.insert(of("goodput_bps"), thin.windows(2).map(rate).collect());
+            out.insert(of("goodput_bps"), there.windows(2).map(rate).collect());
         }
         out.retain(|_, line| !line.is_empty());
         out

@@ -230,7 +230,6 @@ fn together(flows: &[FlowCounts], seconds: f64) -> FlowResult {
         data_packets_per_s: data as f64 / seconds,
         ack_packets_per_s: sum(|c| c.acks) as f64 / seconds,
         ack_bytes_per_s: sum(|c| c.ack_bytes) as f64 / seconds,
-        data_loss: lost / (data as f64).max(1.0),
         data_lost_per_s: lost / seconds,
         delivered_bytes: whole(|c| c.acked),
         data_packets: whole(|c| c.data),

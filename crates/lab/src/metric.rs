@@ -102,7 +102,8 @@ pub const METRICS: &[Metric] = &[
     is(
         "eq4_rate",
         "1/s",
-        "acknowledgments by [TON Eq. 4] with what was delivered after the warm-up as bw",
+        "acknowledgments by [TON Eq. 4] with what was delivered after the warm-up as bw, as if it was there all \
+         the time",
     )
     .by(Flows(|scenario, flows| by_entry(scenario, flows, eq4))),
     is(
@@ -196,7 +197,7 @@ pub const METRICS: &[Metric] = &[
         Some(sum(flows, bare) / took)
     })),
     is("data_loss", "share", "packets with text that did not arrive, of those that left")
-        .by(Mean(|f| Some(f.data_loss))),
+        .by(Ratio(|f| f.data_lost_per_s, data_rate)),
     is("lost_packets", "packets", "packets with text that did not arrive, from the warm-up on").by(
         Flows(|scenario, flows| Some(sum(flows, |f| f.data_lost_per_s) * measured_s(scenario))),
     ),

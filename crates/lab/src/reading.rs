@@ -29,7 +29,7 @@ struct FlowReading {
     app_bytes: u64,
     data_packets: u64,
     ack_packets: u64,
-    /// Of the connecting end.
+    /// Of the ends that send data.
     timeouts: u64,
     loss_episodes: u64,
     /// Of both ends together.
@@ -92,25 +92,26 @@ impl FlowReading {
         match placed {
             Placed::Udp { src, dst, header_bytes } => {
                 let got = setup.sim.world().host(*dst).open_loop_from(*src);
+                let left = setup.sim.world().host(*src).open_loop_to(*dst);
                 let traffic = |data_packets| Traffic { data_packets, ..Traffic::default() };
                 FlowReading {
-                    departed: traffic(setup.sim.world().host(*src).open_loop_to(*dst)),
+                    departed: traffic(left),
                     arrived: traffic(got.packets),
                     app_bytes: got.ip_bytes - got.packets * u64::from(*header_bytes),
-                    data_packets: got.packets,
+                    data_packets: left,
                     ..FlowReading::default()
                 }
             }
             Placed::Flow(id) => {
                 let (from, to) = setup.sim.flow(*id);
-                let counters = from.info.as_ref().map(|i| i.counters);
-                let guest = from.guest.as_ref();
-                let loss_episodes = counters.map(|c| c.loss_episodes);
                 FlowReading {
-                    timeouts: counters.map_or(0, |c| c.timeouts),
-                    loss_episodes: loss_episodes
-                        .or(guest.map(|g| g.congestion_events))
-                        .unwrap_or(0),
+                    timeouts: of_senders(&from, &to, |side| {
+                        Some(side.info.as_ref()?.counters.timeouts)
+                    }),
+                    loss_episodes: of_senders(&from, &to, |side| {
+                        let own = side.info.as_ref().map(|i| i.counters.loss_episodes);
+                        own.or(side.guest.as_ref().map(|g| g.congestion_events))
+                    }),
                     // Request-response data goes both ways: what both applications read counts.
                     app_bytes: from.received + to.received,
                     data_packets: data_sent(&from) + data_sent(&to),
@@ -161,7 +162,6 @@ impl Period<'_> {
             data_packets_per_s: per_s(before.data_packets, after.data_packets),
             ack_packets_per_s: per_s(before.ack_packets, after.ack_packets),
             ack_bytes_per_s: departed.ack_bytes as f64 / time,
-            data_loss: lost_share(departed.data_packets, arrived.data_packets),
             data_lost_per_s: per_s(arrived.data_packets, departed.data_packets),
             timeouts_per_s: per_s(before.timeouts, after.timeouts),
             loss_episodes_per_s: per_s(before.loss_episodes, after.loss_episodes),
@@ -222,15 +222,13 @@ impl Period<'_> {
     fn sender(&self, index: usize, id: FlowId, result: &mut FlowResult) {
         let (from, to) = self.setup.sim.flow(id);
         let us = |d: Duration| d.as_secs_f64() * 1e6;
-        if let Some(info) = &from.info {
-            result.retransmissions = info.counters.retransmissions;
-            result.timeouts = info.counters.timeouts;
-            result.rtt_min_us = info.rtt_min.map(us);
-        }
-        if let Some(guest) = &from.guest {
-            result.retransmissions = guest.resent;
-            result.rtt_min_us = guest.rtt_min.map(us);
-        }
+        result.timeouts = self.after.flows[index].timeouts;
+        result.retransmissions = of_senders(&from, &to, |side| {
+            let own = side.info.as_ref().map(|i| i.counters.retransmissions);
+            own.or(side.guest.as_ref().map(|g| g.resent))
+        });
+        let guest = from.guest.as_ref().and_then(|g| g.rtt_min);
+        result.rtt_min_us = from.info.as_ref().and_then(|i| i.rtt_min).or(guest).map(us);
         if to.at_end {
             let since_zero = |at: Instant| at.saturating_since(Instant::ZERO).as_secs_f64();
             result.completed_at_s = to.last_read_at.map(since_zero);
@@ -259,8 +257,15 @@ fn direction(before: &Counters, after: &Counters, time: Duration) -> DirectionRe
     }
 }
 
-fn lost_share(departed: u64, arrived: u64) -> f64 {
-    departed.saturating_sub(arrived) as f64 / (departed as f64).max(1.0)
+/// The sum over the ends whose applications sent something: of a dialogue, both. What only acknowledges sends
+/// nothing again, and a stack of others counts its lost acknowledgments, too.
+fn of_senders(
+    from: &SideReport<'_>,
+    to: &SideReport<'_>,
+    of: impl Fn(&SideReport<'_>) -> Option<u64>,
+) -> u64 {
+    let back = Some(to).filter(|to| to.written > 0);
+    [Some(from), back].into_iter().flatten().filter_map(of).sum()
 }
 
 fn data_sent(side: &SideReport<'_>) -> u64 {

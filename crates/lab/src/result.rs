@@ -19,8 +19,6 @@ pub struct FlowResult {
     pub ack_packets_per_s: f64,
     /// IP-level bytes of packets without data, per second, as they left their sender.
     pub ack_bytes_per_s: f64,
-    /// Share of the data packets that did not arrive, those under way at the end among them.
-    pub data_loss: f64,
     /// Segments sent again.
     pub retransmissions: u64,
     /// Retransmission timeouts.
@@ -29,9 +27,10 @@ pub struct FlowResult {
     pub timeouts_per_s: f64,
     /// Loss episodes that began, timeouts apart, from the end of the warm-up.
     pub loss_episodes_per_s: f64,
-    /// Data packets that did not arrive.
+    /// Data packets that did not arrive, those under way at the end among them.
     pub data_lost_per_s: f64,
-    /// Mean congestion window of the data sender while the flow was there, bytes; 0 without samples.
+    /// Mean congestion window of the data sender (of a dialogue, of who asks) while the flow was there, bytes; 0
+    /// without samples.
     pub cwnd_mean_bytes: f64,
     /// Mean smoothed round trip of the same, microseconds; 0 without samples.
     pub srtt_mean_us: f64,

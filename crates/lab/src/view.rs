@@ -28,8 +28,8 @@ use crate::stats::{self, Estimate};
 use crate::svg::{Axis, Line, Plot, Style};
 use crate::table::Table;
 
-use heading::headings;
 pub(crate) use heading::{heading, short};
+use heading::{headings, legend};
 use usual::{USUAL, others};
 
 /// How it looks.
@@ -293,16 +293,20 @@ impl View {
 
     fn picture(&self, results: &Results<'_>) -> Shown {
         let (mut plots, above) = (Vec::new(), self.heading());
+        let legend = self.lines.as_ref().map_or(String::new(), |axis| legend(axis, results));
         let mut table: Option<Table> = None;
         for panel in results.combinations(&self.panels, &self.at) {
             let name = label(&panel, &self.panels);
             let mut at = self.at.clone();
             at.extend(panel);
-            let (plot, mut rows) = match self.kind {
+            let (mut plot, mut rows) = match self.kind {
                 Kind::Cdf => self.cdf(results, &at),
                 Kind::Series => self.series(results, &at),
                 _ => self.curves(results, &at, &name),
             };
+            for line in plot.lines.iter_mut().filter(|l| !matches!(l.style, Style::Paper { .. })) {
+                line.name.insert_str(0, &legend);
+            }
             let parts = [above.as_str(), name.as_str()].into_iter().filter(|part| !part.is_empty());
             let title = parts.collect::<Vec<_>>().join(": ");
             plots.push(Plot { title, ..plot });
@@ -387,15 +391,16 @@ impl View {
         let of = self.quantity();
         for (name, at) in self.each_line(results, at) {
             let mut runs = if self.is_over_runs() { results.samples(&of, &at) } else { Vec::new() };
+            // Between two of a few runs there is nothing.
+            let few = (1..=50).contains(&runs.len()).then(|| steps(&mut runs));
             let mut quantile = |q: f64| match self.is_over_runs() {
                 true => stats::quantile(&mut runs, q),
                 false => results.pooled(&self.metric, &at, q).map(|v| v * factor),
             };
             let points = (0..=50).map(|n| f64::from(n) / 50.0);
-            let points: Vec<(f64, f64, Option<f64>)> = points
-                .filter_map(|q| Some((quantile(q)?, q, None)))
-                .filter(|p| !self.log_x || p.0 > 0.0)
-                .collect();
+            let points = points.filter_map(|q| Some((quantile(q)?, q, None)));
+            let mut points: Vec<(f64, f64, Option<f64>)> = few.unwrap_or_else(|| points.collect());
+            points.retain(|p| !self.log_x || p.0 > 0.0);
             let cells = [0.1, 0.5, 0.9, 1.0].map(|q| quantile(q).map_or("-".to_owned(), number));
             rows.push(core::iter::once(name.clone()).chain(cells).collect::<Vec<_>>());
             lines.push(Line { name, points, style: Style::Plain });
@@ -471,6 +476,14 @@ impl View {
         };
         (plot, Table { title: String::new(), keys: 1, header, rows })
     }
+}
+
+/// The share of the samples that is no greater, which rises at each.
+fn steps(samples: &mut [f64]) -> Vec<(f64, f64, Option<f64>)> {
+    samples.sort_by(f64::total_cmp);
+    let share = |n: usize| n as f64 / samples.len() as f64;
+    let at = |(n, x): (usize, &f64)| [(*x, share(n), None), (*x, share(n + 1), None)];
+    samples.iter().enumerate().flat_map(at).collect()
 }
 
 fn plan_name(results: &Results<'_>) -> String {

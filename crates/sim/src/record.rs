@@ -68,10 +68,10 @@ pub struct FlowSample {
     pub srtt: Option<Duration>,
     /// Sender's least RTT.
     pub rtt_min: Option<Duration>,
-    /// Stream bytes the far application read so far.
+    /// Stream bytes the applications read so far: of a dialogue, requests and responses.
     pub delivered: u64,
-    /// Bytes the receiver holds and its application cannot read, for want of earlier ones; `None`: its stack does
-    /// not say.
+    /// Bytes that either end holds and its application cannot read, for want of earlier ones; `None`: the far end's
+    /// stack does not say.
     pub blocked: Option<u64>,
 }
 
@@ -98,8 +98,8 @@ impl FlowSample {
                 .and_then(|i| i.srtt)
                 .or(guest.map(|g| g.srtt).filter(|srtt| !srtt.is_zero())),
             rtt_min: info.and_then(|i| i.rtt_min).or(guest.and_then(|g| g.rtt_min)),
-            delivered: to.received,
-            blocked: to.ours.as_ref().map(|i| i.recv_blocked),
+            delivered: from.received + to.received,
+            blocked: to.ours.as_ref().map(|i| i.recv_blocked + info.map_or(0, |i| i.recv_blocked)),
         }
     }
 }

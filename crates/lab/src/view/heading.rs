@@ -1,7 +1,7 @@
 //! What axes and figures are called above columns and beside pictures.
 
 use crate::draw::Word;
-use crate::pivot::Quantity;
+use crate::pivot::{Quantity, Results};
 
 /// What an axis is called beside others: the last part of its dotted key, or all of it where two would be
 /// called the same, as `flow.0.cc` and `flow.1.cc`.
@@ -9,6 +9,20 @@ pub(crate) fn short<'a>(axis: &'a str, axes: &[(String, Vec<Word>)]) -> &'a str 
     let last = |axis: &'a str| axis.rsplit_once('.').map_or(axis, |parts| parts.1);
     let is_twin = |other: &str| other != axis && other.rsplit('.').next() == Some(last(axis));
     if axes.iter().any(|(other, _)| is_twin(other)) { axis } else { last(axis) }
+}
+
+/// What stands before the values of an axis in a legend: names speak for themselves, numbers do not, nor does `bbr` where
+/// each of two flows has it.
+pub(super) fn legend(axis: &str, results: &Results<'_>) -> String {
+    let axes = &results.plan.axes;
+    let values = axes.iter().find(|(name, _)| name == axis).map_or(&[][..], |(_, words)| words);
+    let named = short(axis, axes);
+    let is_clear = values.iter().all(|word| matches!(word, Word::Text(_)));
+    if is_clear && (named != axis || !axis.contains('.')) {
+        String::new()
+    } else {
+        format!("{named} ")
+    }
 }
 
 /// Figures as headings; of `goodput` and `goodput_bps` beside each other, their whole names.

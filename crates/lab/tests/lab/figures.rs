@@ -198,3 +198,84 @@ flow = [{ strategy = "quic-tack" }]
     let metrics = &records.first_key_value().unwrap().1.metrics;
     assert_eq!(metrics.get("rtt_p50_us"), None, "{metrics:?}");
 }
+
+/// The client asks for 30 kB and thinks: what it asks is a hundredth of what it gets.
+const DIALOGUE: &str = r#"
+id = "dialogue"
+series = true
+[base]
+duration_s = 10.0
+warmup_s = 1.0
+wan = { rate_mbps = 20.0, delay_ms = 10.0, down.loss = 0.03 }
+flow = [
+    { strategy = "STRATEGY", direction = "up", app = { kind = "request-response", request_bytes = 200, response_bytes = 30_000, think_ms = 10.0 } },
+]
+"#;
+
+#[test]
+fn what_is_sent_again_of_a_dialogue_is_that_of_responses_too() {
+    for strategy in ["tack", "tcp-l2", "quic-tack"] {
+        let records = run(&load(&DIALOGUE.replace("STRATEGY", strategy)));
+        let record = records.first_key_value().unwrap().1;
+        let (resent, lost) = (record.metrics["resent"], record.metrics["lost_packets"]);
+        assert!(lost > 20.0 && resent > 0.8 * lost, "{strategy}: {resent} of {lost}");
+        let line = &record.series["goodput_bps"];
+        let mean = line.iter().map(|(_, rate)| rate).sum::<f64>() / line.len() as f64;
+        let whole = record.metrics["goodput"];
+        assert!((mean / whole - 1.0).abs() < 0.05, "{strategy}: {mean} {whole}");
+        if strategy != "quic-tack" {
+            assert!(record.metrics["events_per_packet"] > 0.0, "{strategy}");
+            assert!(record.metrics["blocked_max_bytes"] > 0.0, "{strategy}");
+        }
+    }
+}
+
+/// One loses a third of its packets, the other none.
+#[test]
+fn the_loss_of_unlike_flows_is_that_of_all_their_packets() {
+    let text = r#"
+id = "unlike"
+[base]
+duration_s = 5.0
+warmup_s = 1.0
+wan = { rate_mbps = 20.0, delay_ms = 10.0, buffer_packets = 10 }
+flow = [
+    { strategy = "udp", group = "burst", app = { kind = "cbr", mbps = 30.0 }, stop_s = 1.5 },
+    { strategy = "udp", group = "even", app = { kind = "cbr", mbps = 10.0 }, start_s = 2.0, delay_ms = 5.0 },
+]
+"#;
+    let records = run(&load(text));
+    let metrics = &records.first_key_value().unwrap().1.metrics;
+    let [all, burst, even] = ["", "burst.", "even."].map(|g| metrics[&format!("{g}data_loss")]);
+    assert!(burst > 0.3 && even < 0.02, "{burst} {even}");
+    let left = metrics["data_packets_per_s"] * metrics["measured"];
+    assert!((all - metrics["lost_packets"] / left).abs() < 1e-9, "{all} {metrics:?}");
+    // Half a second of 30 Mbit/s and three of 10, less what is no text.
+    assert!((left - 45e6 / 8.0 / 1472.0).abs() < 4.0, "{left}");
+}
+
+#[test]
+fn a_goodput_over_time_is_that_of_a_flow_while_it_was_there() {
+    let text = r#"
+id = "visitor"
+series = true
+[base]
+duration_s = 10.0
+wan = { rate_mbps = 10.0, delay_ms = 10.0 }
+flow = [
+    { strategy = "tack", group = "host", cc = "cubic" },
+    { strategy = "tack", group = "visitor", cc = "cubic", start_s = 4.0, stop_s = 6.0 },
+]
+"#;
+    let records = run(&load(text));
+    let record = records.first_key_value().unwrap().1;
+    let line = &record.series["visitor.goodput_bps"];
+    let (first, last) = (line[0].0, line[line.len() - 1].0);
+    assert!(
+        first > 4.0 && last > 5.9 && last <= record.metrics["visitor.completion"],
+        "{first} {last}"
+    );
+    let mean = line.iter().map(|(_, rate)| rate).sum::<f64>() / line.len() as f64;
+    let present = record.metrics["visitor.present_goodput_bps"];
+    assert!((mean / present - 1.0).abs() < 0.1, "{mean} {present}");
+}

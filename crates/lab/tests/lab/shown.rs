@@ -98,6 +98,42 @@ fn a_distribution_is_of_the_group_that_is_asked_for_and_of_runs_that_have_it() {
 }
 
 #[test]
+fn a_legend_says_what_numbers_are_of_and_which_of_two_flows_has_a_controller() {
+    let views = "[[view]]\nkind = \"bars\"\nmetric = \"jain\"\nx = \"flow.0.cc\"\nlines = \"flow.1.cc\"\n\
+                 [[view]]\nkind = \"bars\"\nmetric = \"jain\"\nx = \"flow.0.cc\"\nlines = \"wan.loss\"\n\
+                 [[view]]\nkind = \"bars\"\nmetric = \"jain\"\nx = \"wan.loss\"\nlines = \"case\"\n";
+    let axes = "\"wan.loss\" = [0.01, 0.1]\n[[case]]\nname = \"near\"\nset = {}\n";
+    let loaded = load(&format!("{PAIRS}{axes}{views}"));
+    let shown = loaded.report(&records(&loaded, "jain", |_| 0.5)).unwrap().shown;
+    let names = |n: usize| {
+        let lines = &shown[n].plots[0].lines;
+        lines.iter().map(|line| line.name.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(names(0), ["flow.1.cc bbr", "flow.1.cc cubic"]);
+    assert_eq!(names(1), ["loss 0.01", "loss 0.1"]);
+    assert_eq!(names(2), ["near"]);
+}
+
+#[test]
+fn a_distribution_over_few_runs_rises_at_each_and_nowhere_else() {
+    let view = "[[view]]\nkind = \"cdf\"\nmetric = \"jain\"\n";
+    let loaded = load(&format!("{PAIRS}{view}"));
+    let of_pair = |record: &Record| {
+        let is = |axis: &str| f64::from(u8::from(record.key[axis].to_string() == "cubic"));
+        1.0 + is("flow.0.cc") + 2.0 * is("flow.1.cc")
+    };
+    let mut made = records(&loaded, "jain", |_| 0.0);
+    for record in made.values_mut() {
+        let jain = of_pair(record);
+        record.metrics.insert("jain".to_owned(), jain);
+    }
+    let points = &loaded.report(&made).unwrap().shown[0].plots[0].lines[0].points;
+    let steps = (0..4)
+        .flat_map(|n| [n, n + 1].map(|below| (f64::from(n) + 1.0, f64::from(below) / 4.0, None)));
+    assert_eq!(*points, steps.collect::<Vec<_>>());
+}
+
+#[test]
 fn a_distribution_that_is_not_known_of_a_run_is_none_and_not_nothing() {
     let view = "[[view]]\nkind = \"cdf\"\nmetric = \"b.blocked\"\nlines = \"flow.0.cc\"\n";
     let claim = "[[claim]]\nwhat = \"x\"\npaper = \"y\"\nmetric = \"b.blocked\"\nat = { \"flow.0.cc\" = \"bbr\" }\n\

@@ -55,7 +55,8 @@ pub struct Sprout {
 
 /// Ticks in which what is sent now is to arrive.
 const LOOK_AHEAD: u32 = 5;
-/// A round trip this much longer than the least shows a queue.
+/// A round trip this much longer than the least shows a queue, if the receiver does not tell that its packet waited for
+/// less: acknowledgments that wait, or are longer than those of the handshake, are no queue of data.
 const QUEUE: Duration = Duration::from_millis(5);
 /// Longer silence is one observation of this length.
 const LONGEST: Duration = Duration::from_millis(400);
@@ -115,7 +116,8 @@ impl Controller for Sprout {
         if let Some(rtt) = ack.rtt.filter(|rtt| !rtt.is_zero()) {
             let least = self.rtt_min.map_or(rtt, |least| least.min(rtt));
             self.rtt_min = Some(least);
-            self.queued |= rtt > least.saturating_add(QUEUE);
+            let longer = rtt.saturating_sub(least);
+            self.queued |= ack.queued.map_or(longer, |told| longer.min(told)) > QUEUE;
         }
         match self.since {
             None => self.since = Some((ack.now, ack.delivered)),
@@ -158,5 +160,40 @@ impl Inspect for Sprout {
             rtt_min: self.rtt_min,
             ..Snapshot::new(name, "forecasting", self.window(), self.pacing_rate())
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::tests::ack;
+
+    const MSS: u64 = 1_000;
+
+    /// The window in segments after three seconds over 300 ms, all of it acknowledged four times per round trip, each of
+    /// which took so much longer; the receiver tells for how long the data waited.
+    fn after(longer_ms: u64, queued_ms: Option<u64>) -> u64 {
+        let mut sprout = Sprout::new(&Config { initial_window: 10 * MSS, ..Config::new(1_000) });
+        let rtt = |ms| Some(Duration::from_millis(ms));
+        sprout.on_ack(&AckSample { rtt: rtt(300), ..ack() });
+        let queued = queued_ms.map(Duration::from_millis);
+        let mut delivered = 0;
+        for quarter in 1..=40 {
+            let now = Instant::from_millis(quarter * 75);
+            let acked_bytes = sprout.window() / 4;
+            delivered += acked_bytes;
+            let rtt = rtt(300 + longer_ms);
+            sprout.on_ack(&AckSample { now, acked_bytes, delivered, rtt, queued, ..ack() });
+        }
+        sprout.window() / MSS
+    }
+
+    #[test]
+    fn a_slow_way_back_is_no_queue_where_the_receiver_tells_that_the_data_did_not_wait() {
+        let full = after(12, None);
+        assert_eq!(after(50, Some(50)), full);
+        let clear = after(12, Some(0));
+        assert!(clear > 5 * full, "{clear} segments, {full} behind a queue");
+        assert_eq!(after(0, Some(12)), clear, "others waited, and not the one that is timed");
     }
 }

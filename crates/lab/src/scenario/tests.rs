@@ -129,6 +129,20 @@ fn mistakes_name_their_line_their_key_and_the_remedy() {
             9,
             ["wifi.scan_every_s", "between 0.001 and 60"],
         ),
+        ("delay_ms = 40.0", "reordering_ms = 5.0", 11, ["wan.reordering_ms", "needs reordering,"]),
+        (
+            "delay_ms = 40.0",
+            "down.jitter_time_ms = 5.0",
+            11,
+            ["wan.down.jitter_time_ms", "needs jitter_ms"],
+        ),
+        // Of use to `down`, which loses.
+        (
+            "delay_ms = 40.0",
+            "loss_burst = 3.0\nup.loss_burst = 2.0",
+            12,
+            ["wan.up.loss_burst", "needs loss"],
+        ),
         // Apart in numbers, and not in the nanoseconds that links count in.
         (
             "delay_ms = 40.0",

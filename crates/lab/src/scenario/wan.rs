@@ -168,7 +168,8 @@ impl Wan {
         for (name, direction, own) in
             [("down", self.down(), &self.down), ("up", self.up(), &self.up)]
         {
-            direction.check().map_err(|p| {
+            let own_keys = own.clone().unwrap_or_default();
+            direction.check().and(own_keys.say_something([&direction; 2])).map_err(|p| {
                 let owned = own.as_ref().is_some_and(|d| d.has(&p.key));
                 let key =
                     if owned { format!("wan.{name}.{}", p.key) } else { format!("wan.{}", p.key) };
@@ -179,7 +180,11 @@ impl Wan {
                 return Err(Problem::new("wan.rate_mbps", what));
             }
         }
-        Ok(())
+        // What both share is of use where it is to one of them.
+        WanDirection::default()
+            .over(self)
+            .say_something([&self.down(), &self.up()])
+            .map_err(|p| Problem::new(format!("wan.{}", p.key), p.what))
     }
 }
 
@@ -258,6 +263,22 @@ impl WanDirection {
         }
         self.check_queue()?;
         self.capacity().map(|_| ())
+    }
+
+    /// Keys that only say more of another one say nothing where none of `ways` has that one.
+    fn say_something(&self, ways: [&WanDirection; 2]) -> Result<(), Problem> {
+        let burst = self.loss_burst.filter(|mean| *mean > 1.0);
+        let any = |has: fn(&WanDirection) -> Option<f64>| ways.iter().any(|way| has(way).is_some());
+        for (key, given, of, has) in [
+            ("loss_burst", burst, "loss", any(|way| way.loss)),
+            ("jitter_time_ms", self.jitter_time_ms, "jitter_ms", any(|way| way.jitter_ms)),
+            ("reordering_ms", self.reordering_ms, "reordering", any(|way| way.reordering)),
+        ] {
+            if given.is_some() && !has {
+                return Err(Problem::new(key, format!("needs {of}, of which it says more")));
+            }
+        }
+        Ok(())
     }
 
     fn check_cycle(&self) -> Result<(), Problem> {

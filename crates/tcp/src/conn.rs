@@ -213,6 +213,7 @@ impl Connection {
         if !self.send.fall_back(&self.config, reason, now) {
             return;
         }
+        self.clock.coarsen(now);
         // Plain TCP has all of its own tries.
         self.liveness.on_progress();
         let strategy = self.send.strategy(&self.config);

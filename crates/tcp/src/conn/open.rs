@@ -234,6 +234,7 @@ impl Connection {
                 self.rcv.buffer.allow_for_tacks(params.beta);
             }
             None => {
+                self.clock.coarsen(now);
                 let strategy = self.send.strategy(&self.config);
                 self.acks = Acknowledging::plain(strategy.receiver(mss));
             }

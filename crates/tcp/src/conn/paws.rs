@@ -2,7 +2,8 @@
 //!
 //! The clock ticks in microseconds on connections whose first SYN offered TACK or answered such an
 //! offer: TSval is the departure time TACK's one-way delays are made of, and t0* comes back as a
-//! copy of it. Otherwise it ticks in milliseconds, as [RFC 7323 §5.4] recommends. Microseconds wrap
+//! copy of it. Otherwise it ticks in milliseconds, as [RFC 7323 §5.4] recommends, and from where it is once
+//! TACK was declined or given up: a peer that does not speak it compares stamps over weeks. Microseconds wrap
 //! after 71 minutes, so a TS.Recent older than half of that says nothing.
 
 use core::time::Duration;
@@ -17,6 +18,8 @@ pub(crate) struct Clock {
     /// Random per 4-tuple, so that clocks of different connections cannot be compared.
     offset: u32,
     micros: bool,
+    /// Since when it ticks as it does.
+    since: Instant,
     /// Both ends agreed to use timestamps.
     agreed: bool,
     /// TS.Recent and when it was taken.
@@ -32,7 +35,16 @@ const TOLERANCE: Duration = Duration::from_millis(200);
 
 impl Clock {
     pub(crate) fn new(offset: u32, micros: bool) -> Clock {
-        Clock { offset, micros, agreed: false, recent: None }
+        Clock { offset, micros, since: Instant::ZERO, agreed: false, recent: None }
+    }
+
+    /// TACK does not govern: the clock goes on from where it is in milliseconds.
+    pub(crate) fn coarsen(&mut self, now: Instant) {
+        if self.micros {
+            let val = self.val(now);
+            (self.micros, self.since) = (false, now);
+            self.offset = self.offset.wrapping_add(val.wrapping_sub(self.val(now)));
+        }
     }
 
     /// Both SYNs carried timestamps.
@@ -110,12 +122,13 @@ impl Clock {
         self.recent.filter(|_| self.agreed).map(|(val, _)| val)
     }
 
-    /// Time since the echoed stamp, `None` if it is no stamp of ours from the last minutes.
+    /// Time since the echoed stamp, `None` if it is no stamp of ours from the last minutes, or of other ticks.
     pub(crate) fn rtt(&self, ts: Option<Timestamps>, now: Instant) -> Option<Duration> {
         let ts = ts.filter(|ts| self.agreed && ts.ecr != 0)?;
         let ticks = self.val(now).wrapping_sub(ts.ecr);
         let rtt = self.ticks(ticks);
-        (ticks as i32 >= 0 && rtt < Duration::from_secs(300)).then_some(rtt)
+        let most = Duration::from_secs(300).min(now.saturating_since(self.since));
+        (ticks as i32 >= 0 && rtt <= most).then_some(rtt)
     }
 
     /// Milliseconds are too coarse to replace the sender's own measurement.
@@ -163,5 +176,22 @@ mod tests {
         assert_eq!(rtt, Some(Duration::from_micros(50)));
         let future = Timestamps { val: 0, ecr: clock.val(Instant::from_secs(1)) };
         assert_eq!(clock.rtt(Some(future), Instant::ZERO), None);
+    }
+
+    #[test]
+    fn a_clock_that_becomes_coarse_goes_on_and_times_nothing_by_what_it_said_before() {
+        let at = Instant::from_micros;
+        let mut clock = Clock::new(u32::MAX - 9_000, true);
+        clock.agree(true);
+        let (syn, changed) = (at(700), at(10_900));
+        let before = clock.val(syn);
+        let last = clock.val(changed);
+        clock.coarsen(changed);
+        clock.coarsen(at(50_000));
+        assert_eq!(clock.val(changed), last);
+        assert_eq!(clock.val(at(25_000)), last.wrapping_add(15));
+        let echo = |val| Some(Timestamps { val: 0, ecr: val });
+        assert_eq!(clock.rtt(echo(before), at(25_000)), None);
+        assert_eq!(clock.rtt(echo(last), at(30_900)), Some(Duration::from_millis(20)));
     }
 }

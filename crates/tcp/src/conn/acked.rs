@@ -32,7 +32,8 @@ impl Connection {
         self.counters.needless += progress.needless;
         self.counters.loss_episodes += u64::from(progress.loss_began);
         self.counters.bytes_acked += progress.text_bytes;
-        if progress.alive {
+        // As long as the peer likes to refuse would be for ever, where nobody waits.
+        if progress.took || progress.refused && !self.ending.is_orphaned() {
             self.liveness.on_progress();
         }
         if progress.advanced {

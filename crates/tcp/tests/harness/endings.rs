@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use tack_tcp::wire::Flags;
+use tack_tcp::wire::{AckType, Flags};
 use tack_tcp::{ConnConfig, ConnectionError, Keepalive, State};
 use tack_units::{Instant, Rate};
 
@@ -138,6 +138,42 @@ fn a_window_that_stays_closed_holds_what_was_given_up_for_minutes_and_not_for_ev
         let server = bulk.server.expect("accepted");
         let closed = bulk.world.ends[1].host.closed(server);
         assert_eq!(closed, Some(Err(ConnectionError::Reset)), "it is told");
+    }
+}
+
+/// The window is taken back from what is in flight: each time that goes again it is refused again.
+#[test]
+fn a_peer_that_takes_its_window_back_holds_what_was_given_up_for_minutes_and_not_for_ever() {
+    for (conn, gives_up) in
+        both().into_iter().flat_map(|conn| [(conn.clone(), true), (conn, false)])
+    {
+        let tack = conn.ack.tack().is_some();
+        let mut raw = Raw::connected(conn);
+        raw.write(&[7; 1_000]);
+        let id = raw.conn();
+        if gives_up {
+            let now = raw.now;
+            raw.host.close(id, now);
+        }
+        let (began, mut held_until) = (raw.now, None);
+        while raw.now < began + Duration::from_secs(3_600) {
+            for sent in raw.wait(Duration::from_secs(1)) {
+                if !sent.payload.is_empty() && sent.header.options.ack_type.is_none() {
+                    let mut refusal = raw.header();
+                    refusal.window = 0;
+                    refusal.options.ack_type = tack.then_some(AckType::WindowIack);
+                    raw.send(refusal, &[]);
+                }
+            }
+            if raw.host.is_idle() {
+                held_until.get_or_insert(raw.now - began);
+            }
+        }
+        let minutes = held_until.map(|held| held.as_secs() / 60);
+        assert!(
+            if gives_up { matches!(minutes, Some(4..30)) } else { minutes.is_none() },
+            "{minutes:?}"
+        );
     }
 }
 

@@ -26,8 +26,10 @@ pub(crate) struct Progress {
     pub(crate) fin_acked: bool,
     /// A waiting writer has room again.
     pub(crate) writable: bool,
-    /// The peer works: it took something, or refuses what it cannot take.
-    pub(crate) alive: bool,
+    /// The peer took something.
+    pub(crate) took: bool,
+    /// It refuses what it cannot take.
+    pub(crate) refused: bool,
     /// There is more window, and some of it may be used.
     pub(crate) window_opened: bool,
     /// Retransmissions that turned out to be needless.
@@ -111,7 +113,8 @@ impl SendHalf {
             fin_acked: advanced && self.snd.fin_is_acked(),
             // Also behind a hole, where nothing is freed but the buffer may have grown.
             writable: self.snd.buffer.take_writable(),
-            alive: advanced || acked.acked_bytes > 0 || refused,
+            took: advanced || acked.acked_bytes > 0,
+            refused,
             window_opened,
             needless: acked.needless,
             loss_began: acked.recovery_started,

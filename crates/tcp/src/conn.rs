@@ -18,6 +18,7 @@ mod compact;
 mod ecn;
 mod error;
 mod framing;
+mod full_size;
 mod info;
 mod keepalive;
 mod mtu;

@@ -10,6 +10,7 @@ use core::time::Duration;
 
 use tack_units::Instant;
 
+use crate::conn::full_size::FullSize;
 use crate::conn::rcv::Rcv;
 use crate::conn::sack_gen::SackGenerator;
 use crate::wire::{AckType, SackBlocks};
@@ -37,6 +38,8 @@ struct TackReceiver {
     receiver: tack::Receiver,
     /// Highest PKT.SEQ received, near which others are expanded.
     highest_seen: u64,
+    /// What the receiver counts by.
+    full: FullSize,
 }
 
 /// An arriving segment with text or FIN, as acknowledgment policies see it.
@@ -80,8 +83,9 @@ impl Acknowledging {
         if let Some(rtt) = handshake {
             receiver.on_handshake(rtt);
         }
-        let policy =
-            AckPolicy::Tack(Box::new(TackReceiver { receiver, highest_seen: first_pkt_seq }));
+        let full = FullSize::new(params.mss);
+        let side = TackReceiver { receiver, highest_seen: first_pkt_seq, full };
+        let policy = AckPolicy::Tack(Box::new(side));
         Acknowledging { policy, sack: SackGenerator::default() }
     }
 
@@ -169,6 +173,10 @@ impl Acknowledging {
                 }
                 let pkt_seq = tack::PktSeq(wire).expand(side.highest_seen);
                 side.highest_seen = side.highest_seen.max(pkt_seq);
+                let has_more = !a.push && !a.fin && a.new_bytes == len;
+                if let Some(mss) = has_more.then(|| side.full.on_text(len)).flatten() {
+                    side.receiver.set_mss(mss);
+                }
                 let arrival = tack::Arrival {
                     pkt_seq,
                     bytes: len,

@@ -274,3 +274,23 @@ fn probing_can_be_turned_off() {
     bulk.run(Instant::from_secs(60));
     assert_eq!((bulk.reader.read, bulk.info().path_mtu), (0, 1_500));
 }
+
+/// The receiver counted them by the MSS agreed on, so that where the path takes less it waited for a third.
+#[test]
+fn two_full_segments_of_a_narrow_path_are_acknowledged() {
+    for mtu in [1_500, 1_420, 1_400, 1_280, 600] {
+        let mut bulk = transfer(false, true, Narrow::telling(mtu), 100_000);
+        bulk.writer.ends = false;
+        bulk.run(Instant::from_secs(4));
+        assert_eq!(bulk.reader.read, 100_000);
+        let acks = |bulk: &Bulk| bulk.server_info().counters.acks_sent.total();
+        let (before, acks_before) = (bulk.info(), acks(&bulk));
+        assert_eq!(before.path_mtu, mtu);
+        for n in 0..50 {
+            bulk.writer.len += 2 * u64::from(mtu - 60);
+            bulk.run(Instant::from_millis(4_200 + 200 * n));
+        }
+        let (probes, acks) = (bulk.info().counters.probes, acks(&bulk));
+        assert_eq!((probes - before.counters.probes, acks - acks_before), (0, 50), "{mtu}");
+    }
+}

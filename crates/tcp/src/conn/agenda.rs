@@ -93,12 +93,14 @@ impl Agenda {
 
     /// What has its turn now, in order.
     pub(crate) fn turns(&self, state: State) -> Turns {
-        let possible = match state {
-            State::Closed => Owed::Reset as u16,
-            State::SynSent | State::SynReceived => Owed::Reset as u16 | Owed::Syn as u16,
-            _ => u16::MAX,
+        let (always, possible) = match state {
+            State::Closed => (0, Owed::Reset as u16),
+            State::SynSent => (0, Owed::Reset as u16 | Owed::Syn as u16),
+            // A peer that began anew learns from the acknowledgment that we have not.
+            State::SynReceived => (0, Owed::Reset as u16 | Owed::Syn as u16 | Owed::Ack as u16),
+            _ => (ALWAYS, u16::MAX),
         };
-        Turns((self.noted | ALWAYS) & possible & !(Owed::LossProbe as u16))
+        Turns((self.noted | always) & possible & !(Owed::LossProbe as u16))
     }
 }
 
@@ -125,11 +127,13 @@ mod tests {
         let mut agenda = Agenda::default();
         let always = [Owed::Feedback, Owed::Data, Owed::Ack];
         assert!(agenda.turns(State::Established).eq(always));
+        assert_eq!(agenda.turns(State::SynReceived).count(), 0);
         for owed in IN_ORDER.into_iter().rev() {
             agenda.owe(owed);
         }
         assert!(agenda.turns(State::Established).eq(IN_ORDER));
         assert!(agenda.turns(State::SynSent).eq([Owed::Reset, Owed::Syn]));
+        assert!(agenda.turns(State::SynReceived).eq([Owed::Reset, Owed::Syn, Owed::Ack]));
         assert!(agenda.turns(State::Closed).eq([Owed::Reset]));
     }
 

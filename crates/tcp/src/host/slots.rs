@@ -85,6 +85,14 @@ impl Slots {
         self.slots.iter().filter_map(|slot| slot.entry.as_deref())
     }
 
+    /// Slots whose handshakes began at the listening `port`.
+    pub(crate) fn half_open(&self, port: u16) -> Vec<u32> {
+        let began = |slot: &Slot| {
+            slot.entry.as_ref().is_some_and(|e| e.half_open && e.listener == Some(port))
+        };
+        (0..).zip(&self.slots).filter(|(_, slot)| began(slot)).map(|(index, _)| index).collect()
+    }
+
     pub(crate) fn id(&self, index: u32) -> ConnId {
         ConnId { index, generation: self.slots[index as usize].generation }
     }

@@ -345,3 +345,39 @@ fn a_round_trip_is_not_taken_from_what_the_peer_sent_after_a_timeout() {
         assert_eq!(raw.info().counters.acks_sent.loss, u64::from(!known), "{pkt_seq}");
     }
 }
+
+/// A client that died before it heard anything comes back with the same ports and a number of its own.
+#[test]
+fn a_handshake_that_was_left_does_not_keep_the_next_one_of_the_same_ports_out() {
+    for config in [ConnConfig::default(), ConnConfig::plain()] {
+        let mut raw = Raw::new(ListenConfig::default().with(|it| it.conn = config));
+        raw.speak_tack();
+        raw.syn();
+        // All SYN/ACKs have gone to nobody.
+        raw.wait(Duration::from_secs(10));
+        raw.seq = raw.seq.add(1 << 20);
+        let answers = raw.send(raw.syn_header(), &[]);
+        assert_eq!(answers.len(), 1, "{answers:?}");
+        let challenge = &answers[0].header;
+        assert_eq!(challenge.flags, Flags::ACK);
+        // [RFC 9293 §3.10.7.3]: the number that it acknowledges was never sent.
+        let reset = Header { seq: challenge.ack, flags: Flags::RST, ..raw.header() };
+        assert!(raw.send(reset, &[]).is_empty());
+        assert_eq!(raw.syn().header.ack, raw.seq.add(1), "and the next SYN is answered");
+    }
+}
+
+#[test]
+fn who_listens_anew_does_not_get_handshakes_that_began_before() {
+    let mut raw = Raw::new(ListenConfig::default());
+    let answer = raw.syn();
+    let now = raw.now;
+    raw.host.close_listener(PORT, now);
+    raw.host.listen(PORT, ListenConfig::default()).expect("free");
+    assert!(raw.drain().iter().all(|sent| sent.header.flags.has(Flags::RST)));
+    raw.seq = raw.seq.add(1);
+    raw.ack = answer.header.seq.add(1);
+    let answers = raw.send(raw.header(), &[]);
+    assert!(answers.iter().all(|sent| sent.header.flags.has(Flags::RST)), "{answers:?}");
+    assert!(raw.host.accept(PORT).is_none() && raw.host.is_idle());
+}

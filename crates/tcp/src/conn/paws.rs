@@ -4,7 +4,8 @@
 //! offer: TSval is the departure time TACK's one-way delays are made of, and t0* comes back as a
 //! copy of it. Otherwise it ticks in milliseconds, as [RFC 7323 §5.4] recommends, and from where it is once
 //! TACK was declined or given up: a peer that does not speak it compares stamps over weeks. Microseconds wrap
-//! after 71 minutes, so a TS.Recent older than half of that says nothing.
+//! after 71 minutes, so a TS.Recent older than half of that says nothing. Nor does a stamp in microseconds that seems
+//! older than any segment can be: a machine that slept has a clock that stood, and to it the other's came round.
 
 use core::time::Duration;
 
@@ -22,8 +23,41 @@ pub(crate) struct Clock {
     since: Instant,
     /// Both ends agreed to use timestamps.
     agreed: bool,
-    /// TS.Recent and when it was taken.
-    recent: Option<(u32, Instant)>,
+    /// TS.Recent.
+    recent: Option<Stamp>,
+}
+
+/// A TSval of the peer's, and when it came.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stamp {
+    pub(crate) val: u32,
+    at: Instant,
+    /// In microseconds, not in milliseconds.
+    micros: bool,
+}
+
+impl Stamp {
+    /// It left no earlier than `before`, as far as stamps can tell: nothing that did is under way any more.
+    pub(crate) fn follows(self, before: Stamp) -> bool {
+        let behind = before.val.wrapping_sub(self.val);
+        let impossible = self.micros && self.ticks(behind) > SEGMENT_LIFETIME;
+        behind as i32 <= 0 || impossible || self.at.saturating_since(before.at) > self.lasts()
+    }
+
+    /// How long it can be compared with later ones: until the peer's clock has gone half way round, and a tenth less,
+    /// since it may be faster than ours.
+    fn lasts(self) -> Duration {
+        self.ticks(1 << 31).mul_f64(0.9)
+    }
+
+    fn ticks(self, ticks: u32) -> Duration {
+        duration(ticks, self.micros)
+    }
+}
+
+fn duration(ticks: u32, micros: bool) -> Duration {
+    let ticks = u64::from(ticks);
+    if micros { Duration::from_micros(ticks) } else { Duration::from_millis(ticks) }
 }
 
 /// How much older than TS.Recent a segment may be.
@@ -32,6 +66,9 @@ pub(crate) struct Clock {
 /// TS.Recent and would have them dropped: with microseconds at any reordering. A sequence number
 /// wraps within 200 ms only beyond 80 Gbit/s, so protection is not lost.
 const TOLERANCE: Duration = Duration::from_millis(200);
+
+/// No segment is under way for longer: what TIME-WAIT waits for.
+const SEGMENT_LIFETIME: Duration = Duration::from_secs(60);
 
 impl Clock {
     pub(crate) fn new(offset: u32, micros: bool) -> Clock {
@@ -60,7 +97,7 @@ impl Clock {
 
     /// What our segments carry now, in a SYN or once agreed.
     pub(crate) fn stamp(&self, now: Instant) -> Timestamps {
-        Timestamps { val: self.val(now), ecr: self.recent.map_or(0, |(val, _)| val) }
+        Timestamps { val: self.val(now), ecr: self.recent.map_or(0, |recent| recent.val) }
     }
 
     /// The option of an ordinary segment.
@@ -68,9 +105,9 @@ impl Clock {
         self.agreed.then(|| self.stamp(now))
     }
 
-    pub(crate) fn ticks(&self, ticks: u32) -> Duration {
-        let ticks = u64::from(ticks);
-        if self.micros { Duration::from_micros(ticks) } else { Duration::from_millis(ticks) }
+    /// A TSval that comes now.
+    pub(crate) fn arrived(&self, ts: Timestamps, now: Instant) -> Stamp {
+        Stamp { val: ts.val, at: now, micros: self.micros }
     }
 
     /// The segment is not an old duplicate [RFC 7323 §5.3, R1].
@@ -78,55 +115,38 @@ impl Clock {
     /// Deviation: a segment without the option passes, as in Linux, although §3.2 would drop it: a
     /// path that begins to strip options must not end the connection.
     pub(crate) fn admits(&self, timestamps: Option<Timestamps>, now: Instant) -> bool {
-        let (true, Some(ts), Some((recent, at))) = (self.agreed, timestamps, self.recent) else {
+        let (true, Some(ts), Some(recent)) = (self.agreed, timestamps, self.recent) else {
             return true;
         };
-        let older = recent.wrapping_sub(ts.val);
-        if older as i32 <= 0 {
-            return true;
-        }
-        self.ticks(older) <= TOLERANCE || now.saturating_since(at) > self.stamps_last()
-    }
-
-    /// How long a stamp of the peer's can be compared with later ones: until its clock has gone half way round,
-    /// and a tenth less, since it may be faster than ours.
-    pub(crate) fn stamps_last(&self) -> Duration {
-        self.ticks(1 << 31).mul_f64(0.9)
+        let stamp = self.arrived(ts, now);
+        stamp.follows(recent) || stamp.ticks(recent.val.wrapping_sub(ts.val)) <= TOLERANCE
     }
 
     /// An acceptable segment came. `in_order`: it starts at or before the last ACK sent
     /// [RFC 7323 §4.3].
     pub(crate) fn on_accepted(&mut self, ts: Option<Timestamps>, in_order: bool, now: Instant) {
         let (true, true, Some(ts)) = (self.agreed, in_order, ts) else { return };
-        let newer = match self.recent {
-            Some((recent, _)) => ts.val.wrapping_sub(recent) as i32 >= 0,
-            None => true,
-        };
-        if newer || self.admits(Some(ts), now) && !self.is_fresh(now) {
-            self.recent = Some((ts.val, now));
+        let stamp = self.arrived(ts, now);
+        if self.recent.is_none_or(|recent| stamp.follows(recent)) {
+            self.recent = Some(stamp);
         }
-    }
-
-    /// TS.Recent is young enough to be compared with.
-    fn is_fresh(&self, now: Instant) -> bool {
-        self.recent.is_some_and(|(_, at)| now.saturating_since(at) <= self.stamps_last())
     }
 
     /// The peer's SYN brought this.
     pub(crate) fn on_syn(&mut self, ts: Option<Timestamps>, now: Instant) {
-        self.recent = ts.map(|ts| (ts.val, now));
+        self.recent = ts.map(|ts| self.arrived(ts, now));
     }
 
     /// TS.Recent, for TIME-WAIT.
     pub(crate) fn recent(&self) -> Option<u32> {
-        self.recent.filter(|_| self.agreed).map(|(val, _)| val)
+        self.recent.filter(|_| self.agreed).map(|recent| recent.val)
     }
 
     /// Time since the echoed stamp, `None` if it is no stamp of ours from the last minutes, or of other ticks.
     pub(crate) fn rtt(&self, ts: Option<Timestamps>, now: Instant) -> Option<Duration> {
         let ts = ts.filter(|ts| self.agreed && ts.ecr != 0)?;
         let ticks = self.val(now).wrapping_sub(ts.ecr);
-        let rtt = self.ticks(ticks);
+        let rtt = duration(ticks, self.micros);
         let most = Duration::from_secs(300).min(now.saturating_since(self.since));
         (ticks as i32 >= 0 && rtt <= most).then_some(rtt)
     }
@@ -154,6 +174,28 @@ mod tests {
         assert!(clock.admits(ts(9_800_000), Instant::ZERO));
         assert!(!clock.admits(ts(9_799_999), Instant::ZERO));
         assert!(clock.admits(None, Instant::ZERO));
+    }
+
+    #[test]
+    fn what_seems_older_than_a_segment_lives_is_of_a_clock_that_went_on_while_ours_stood() {
+        let (minute, at) = (60_000_000u32, Instant::from_secs(1));
+        let mut clock = Clock::new(0, true);
+        clock.agree(true);
+        clock.on_accepted(ts(minute), true, at);
+        for (older, admitted) in [(1, false), (59, false), (61, true), (2_100, true)] {
+            assert_eq!(
+                clock.admits(ts(minute.wrapping_sub(older * 1_000_000)), at),
+                admitted,
+                "{older}"
+            );
+        }
+        let slept = minute.wrapping_add(50 * minute);
+        clock.on_accepted(ts(slept), true, at);
+        assert_eq!(clock.recent(), Some(slept));
+        let mut coarse = Clock::new(0, false);
+        coarse.agree(true);
+        coarse.on_accepted(ts(minute), true, at);
+        assert!(!coarse.admits(ts(1), at), "nobody sleeps for weeks");
     }
 
     #[test]

@@ -1,10 +1,7 @@
 //! SND.*: what we have sent, what the peer has taken, how much it will take.
 
-use core::time::Duration;
-
-use tack_units::Instant;
-
 use crate::conn::acceptable::{FIRST_BYTE, ISN_OFFSET};
+use crate::conn::paws::Stamp;
 use crate::seq::SeqNum;
 use tack_transport::SendBuffer;
 
@@ -31,24 +28,8 @@ pub(crate) struct WindowSource {
     pub(crate) seq: u64,
     /// SND.WL2
     pub(crate) ack: u64,
-    /// Its TSval, and how that compares with the one before.
+    /// Its TSval, and when it came.
     pub(crate) stamp: Option<Stamp>,
-}
-
-/// The TSval of a segment.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Stamp {
-    pub(crate) val: u32,
-    pub(crate) at: Instant,
-    /// How long such a stamp can be compared with: the peer's clock comes round.
-    pub(crate) lasts: Duration,
-}
-
-impl Stamp {
-    fn is_newer(self, old: Stamp) -> bool {
-        let ahead = self.val.wrapping_sub(old.val) as i32 > 0;
-        ahead || self.at.saturating_since(old.at) > self.lasts
-    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -144,7 +125,7 @@ impl Snd {
     pub(crate) fn offer_window(&mut self, edge: u64, from: WindowSource) -> bool {
         let wnd = edge.saturating_sub(self.una);
         let newest = match (from.stamp, self.latest.stamp) {
-            (Some(new), Some(old)) if new.val != old.val => new.is_newer(old),
+            (Some(new), Some(old)) if new.val != old.val => new.follows(old),
             (Some(_), Some(_)) if from.ack == self.latest.ack => wnd >= self.wnd,
             (Some(_), Some(_)) => from.ack > self.latest.ack,
             (Some(_), None) => true,
@@ -165,7 +146,9 @@ impl Snd {
 
     /// Whether a segment with this stamp left before the newest seen.
     pub(crate) fn is_overtaken(&self, stamp: Option<Stamp>) -> bool {
-        stamp.zip(self.latest.stamp).is_some_and(|(new, latest)| !new.is_newer(latest))
+        let overtaken =
+            |(new, latest): (Stamp, Stamp)| new.val == latest.val || !new.follows(latest);
+        stamp.zip(self.latest.stamp).is_some_and(overtaken)
     }
 
     /// Takes the window of a SYN, which is never scaled [RFC 7323 §2.2].

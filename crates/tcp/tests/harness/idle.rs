@@ -52,3 +52,24 @@ fn rest<const N: usize>(ways: [(ConnConfig, ConnConfig); N], strip: Option<Strip
         }
     }
 }
+
+/// A machine that sleeps has a clock that stands, and the connection does not notice: the other's stamps have gone far, half
+/// way round and more after 36 minutes.
+#[test]
+fn after_any_sleep_of_one_machine_both_ends_believe_each_other() {
+    let ways = [ConnConfig::plain(), ConnConfig::default()];
+    for minutes in [1, 20, 34, 37, 55, 70, 73, 110, 145, 24 * 60] {
+        for (conn, sleeper) in ways.iter().flat_map(|conn| [(conn, 0), (conn, 1)]) {
+            let pipes = path(Rate::from_mbps(100), Duration::from_millis(20), 1.0);
+            let config = WorldConfig::new(1, pipes);
+            let mut bulk = Bulk::new(config, conn.clone(), conn.clone(), 1_000_000);
+            bulk.writer.ends = false;
+            bulk.run(Instant::from_secs(5));
+            bulk.world.ends[1 - sleeper].clock.offset += Duration::from_secs(60 * minutes);
+            bulk.writer.len += 4_000_000;
+            bulk.run(Instant::from_secs(8));
+            let mode = bulk.info().mode;
+            assert_eq!(bulk.reader.read, 5_000_000, "{minutes} minutes, {mode:?}, end {sleeper}");
+        }
+    }
+}

@@ -7,10 +7,10 @@ use tack_units::Instant;
 
 use crate::conn::acceptable::FIRST_BYTE;
 use crate::conn::arrives::Arriving;
-use crate::conn::paws::Clock;
+use crate::conn::paws::{Clock, Stamp};
 use crate::conn::recovery_mode::{Heard, News};
 use crate::conn::send_half::SendHalf;
-use crate::conn::snd::{Stamp, WindowSource};
+use crate::conn::snd::WindowSource;
 use crate::wire::body::{self, BodyError, Context};
 use crate::wire::{AckType, Flags};
 use tack_strategies::AckSeen;
@@ -252,6 +252,5 @@ impl SendHalf {
 }
 
 fn stamp_of(a: &Arriving<'_>, clock: &Clock, now: Instant) -> Option<Stamp> {
-    let lasts = clock.stamps_last();
-    a.seg.header.options.timestamps.map(|ts| Stamp { val: ts.val, at: now, lasts })
+    a.seg.header.options.timestamps.map(|ts| clock.arrived(ts, now))
 }

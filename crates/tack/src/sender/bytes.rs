@@ -9,8 +9,8 @@
 //!
 //! A segment's PKT.SEQ is replaced by that of its latest transmission [TON §V-A]. By SEQ a segment
 //! is found in O(log N); by PKT.SEQ in O(1), through a ring of the ranges that each transmission
-//! carried. Both are trimmed as `una` advances, so memory is bounded by what is outstanding and
-//! what was sent again meanwhile.
+//! carried. Both are trimmed as `una` advances, and the ring is no longer than a few times the segments: memory
+//! is bounded by what is outstanding.
 
 use core::ops::Range;
 use std::collections::VecDeque;
@@ -22,6 +22,12 @@ use crate::{Params, Ranges};
 use super::Sender;
 use super::log::{Newest, Receipts, Records, Segment};
 use super::transmissions::Transmissions;
+
+/// Transmissions remembered for each segment that is outstanding, and beyond. An honest peer tells of a loss within
+/// a few round trips; one that has all but the lowest sent again and again would grow the list for ever. What is
+/// forgotten is found by its hole.
+const PER_SEGMENT: usize = 8;
+const SPARE: usize = 1_024;
 
 /// A segment not yet acknowledged, for handing over to plain TCP on fallback.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -96,6 +102,7 @@ impl Bytes {
             });
             self.nxt = range.end;
         }
+        self.transmissions.keep(PER_SEGMENT * self.segments.len() + SPARE);
         (pkt_seq, again)
     }
 

@@ -255,6 +255,24 @@ fn a_peer_that_tells_of_single_bytes_makes_no_list_longer_than_the_segments() {
 }
 
 #[test]
+fn a_peer_that_has_all_but_the_lowest_sent_again_for_ever_makes_no_list_longer() {
+    let mut s = Bytes::new(1, 0);
+    for i in 0..100 {
+        s.on_sent(i * 1_000..i * 1_000 + 1_000, 0, at(i));
+    }
+    for round in 0..1_000 {
+        s.lose_packets(2..s.next_pkt_seq(), any);
+        while let Some(lost) = s.first_lost() {
+            s.on_sent(lost, 0, at(round));
+        }
+        assert!(s.remembered() <= PER_SEGMENT * 100 + SPARE);
+    }
+    assert_eq!(s.next_pkt_seq(), 100 + 99 * 1_000 + 1);
+    assert_eq!(s.lose_hole(0..1_000, s.next_pkt_seq() - 1, any), 1_000, "the hole tells");
+    s.check();
+}
+
+#[test]
 fn memory_is_bounded_by_what_is_outstanding() {
     let mut s = Bytes::new(1, 0);
     for i in 0..100_000u64 {

@@ -104,6 +104,14 @@ impl Transmissions {
         }
     }
 
+    /// Drops what is dead from the front, and the oldest beyond `most`, whatever they carry.
+    pub(super) fn keep(&mut self, most: usize) {
+        while self.entries.len() > most || self.entries.front().is_some_and(|e| e.start == DEAD) {
+            self.entries.pop_front();
+            self.first += 1;
+        }
+    }
+
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.entries.len()

@@ -40,6 +40,10 @@ struct Candidate {
     arrived: Instant,
 }
 
+/// What left so long before another is not under way any more: one of the clocks stood, as a machine's does that sleeps,
+/// or was set.
+const LIFETIME: Duration = Duration::from_secs(60);
+
 /// Longest wait that is believed: a clock that was set looks like one.
 const MOST_QUEUED: Duration = Duration::from_secs(60);
 
@@ -113,7 +117,8 @@ impl OneWayDelay {
             self.candidate = Some(Candidate { owd, departure_us, arrived: now });
         }
         let after = departure_us.wrapping_sub(self.last_departure_us) as i32;
-        if pause > WRAP {
+        let before = Duration::from_micros(u64::from(after.min(0).unsigned_abs()));
+        if pause > WRAP || before > LIFETIME {
             self.last_departure_us = departure_us;
             self.departed += pause;
         } else if first || after > 0 {
@@ -191,6 +196,19 @@ mod tests {
             let near = Duration::from_secs(minutes * 60).abs_diff(before);
             assert!(near < Duration::from_millis(5), "{minutes} min: {before:?}");
             let after = owd.on_arrival(stamp(700), stamp(2_700), at(2_700));
+            assert_eq!(after - before, Duration::from_micros(700), "{minutes} min");
+        }
+    }
+
+    #[test]
+    fn departures_go_on_after_any_sleep_of_ours() {
+        for minutes in [1, 20, 37, 55, 70, 72, 100, 1_000] {
+            let mut owd = OneWayDelay::new(true, TAU);
+            owd.on_arrival(5, 1_000, Instant::from_millis(1));
+            // Our clock stood, the sender's went on.
+            let stamp = |us: u32| (minutes * 60_000_000u64) as u32 + us;
+            let before = owd.on_arrival(stamp(0), 2_000, Instant::from_millis(2));
+            let after = owd.on_arrival(stamp(700), 2_700, Instant::from_micros(2_700));
             assert_eq!(after - before, Duration::from_micros(700), "{minutes} min");
         }
     }

@@ -3,9 +3,8 @@
 //! Both ends agreed on an MSS, but where the path takes less only the sender learns of that. Two of its segments
 //! were then less than two for the receiver, which waited for a third: each lone pair was probed for.
 //!
-//! A segment without PSH has more behind it, and is as long as any may be: at least where no window cuts it, or what
-//! is left of one that left once more in parts. So a length counts once a second one in a row is as long. Not so if a
-//! probe of the path is as long, or an application's writes are short.
+//! A segment without PSH has more behind it, and is as long as any may be: whatever is shorter has PSH, sent again or
+//! not. Probes of the path are longer, and a box on the way may cut: a length counts once a second one in a row is the same.
 
 /// Options that some segments have and others not, in bytes: within this, lengths are the same.
 const OPTIONS: u64 = 24;

@@ -52,7 +52,8 @@ impl SuperPacket {
             (pkt_seq, _) => pkt_seq.is_none(),
         };
         let plain = numbered && options.ack_type.is_none() && options.sack.as_slice().is_empty();
-        let last = [Flags::FIN, Flags::SYN, Flags::POLL].iter().any(|&f| header.flags.has(f));
+        let last =
+            [Flags::FIN, Flags::SYN, Flags::PSH, Flags::POLL].iter().any(|&f| header.flags.has(f));
         (framing.offload && plain && !last && text > 0).then(|| SuperPacket {
             next_seq: header.seq.add(text as u32),
             next_pkt_seq: options.pkt_seq.map(|number| number.wrapping_add(1)),

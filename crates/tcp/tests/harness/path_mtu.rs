@@ -132,6 +132,37 @@ fn lost_probes_do_not_slow_the_sender_down() {
     }
 }
 
+/// Several are lost at the end, and leave again together, where no hole tells that they are old.
+#[test]
+fn messages_that_are_sent_again_are_no_full_segments() {
+    for ip in [None, Some(false)] {
+        let mut config = WorldConfig { ip, ..config(false) };
+        config.pipes[0].blackouts.push(Instant::from_millis(4_000)..Instant::from_millis(4_070));
+        config.hosts.iter_mut().for_each(|host| host.ip.segmentation_offload = ip.is_some());
+        let nodelay = || conn(true).with(|it| it.nodelay = true);
+        let mut bulk = Bulk::new(config, nodelay(), nodelay(), 0);
+        bulk.writer.ends = false;
+        let mut acks = |from, until| {
+            let count = |bulk: &Bulk| bulk.server_info().counters.acks_sent.total();
+            bulk.run(Instant::from_millis(from));
+            let before = count(&bulk);
+            for at in (from..until).step_by(5) {
+                bulk.writer.len += 700;
+                bulk.run(Instant::from_millis(at));
+            }
+            count(&bulk) - before
+        };
+        let before = acks(500, 4_000);
+        let _lost = acks(4_000, 4_050);
+        let after = acks(5_000, 8_500);
+        let resent = bulk.info().counters.retransmissions;
+        assert!(
+            resent >= 5 && after <= before + 5,
+            "{ip:?}: {resent} resent, {before} and {after}"
+        );
+    }
+}
+
 /// A transfer over a path one way of which is dark for seconds: packet size, and probes of it, in the end.
 fn one_way_dark(pipe: usize, tack: bool) -> (u16, u64) {
     let mut config = config(false);

@@ -248,7 +248,9 @@ impl SendHalf {
         if span.fin {
             flags = flags | Flags::FIN;
         }
-        if range.end >= self.snd.buffer.end() && span.len > 0 {
+        // To a receiver of TACK what has more behind it is full-sized, so that whatever is short must say so.
+        let is_short = self.is_tack() && span.len < self.payload_in(next.form, 0);
+        if span.len > 0 && (range.end >= self.snd.buffer.end() || is_short) {
             flags = flags | Flags::PSH;
         }
         if next.marked {

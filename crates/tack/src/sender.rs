@@ -19,6 +19,7 @@ mod frequency;
 mod log;
 mod needless;
 mod once_per_rtt;
+mod overdue;
 mod packets;
 mod patience;
 mod recovery;
@@ -37,7 +38,7 @@ use core::time::Duration;
 use tack_units::{Instant, Rate, math};
 
 use crate::Params;
-use crate::feedback::{Acked, Frequency, Iack, IackReason, MAX_HOLES, Tack, Timing};
+use crate::feedback::{Acked, Frequency, Iack, IackReason, MAX_HOLES, Tack};
 use crate::quota::quota;
 
 use ack_loss::{AckLoss, Age};
@@ -53,7 +54,7 @@ use return_path::ReturnPath;
 use rtt::Rtt;
 use rtt_min::RttMin;
 use tail_probe::{Probed, TailProbe};
-use timer::{GRANULARITY, Path, Timer};
+use timer::{Path, Timer};
 
 /// Why a timer of the sender fired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -167,6 +168,7 @@ impl<L: Records> Sender<L> {
         }
         acked.lost_sent_at = lost.get().filter(|_| acked.lost_bytes > 0);
         self.lose_gaps(&tack.lost, &mut acked, now);
+        self.lose_overdue(tack, &mut acked, now);
         match self.tail_probe.on_tack(tack.cum_ack, largest, tack.duplicates, &self.ack_loss) {
             Some(Probed::Loss(bytes)) => acked.lost_bytes += bytes,
             Some(Probed::InVain) => self.timer.on_probe_in_vain(now),
@@ -186,22 +188,6 @@ impl<L: Records> Sender<L> {
         let acked = self.after(acked, receipts, now);
         self.look_for_missed(tack.timing, &acked, now);
         acked
-    }
-
-    /// Whether the receiver waited for more than came until its timer sent this TACK.
-    fn look_for_missed(&mut self, timing: Option<Timing>, acked: &Acked, now: Instant) {
-        let few = (1..self.quota()).contains(&acked.acked_bytes);
-        if let (true, Some(timing), Some(rtt), Some(sent_at)) =
-            (few, timing, acked.rtt, acked.newest_sent_at)
-        {
-            // What is timed came before what this TACK is for where data in return has acknowledged since the last.
-            let waited = timing.delay.min((now - sent_at).saturating_sub(rtt));
-            // Stamps are rounded, to a microsecond or the millisecond of a host's clock.
-            if timing.delay >= self.params.flush && waited + GRANULARITY >= self.params.flush {
-                self.timer.on_waited_for();
-                self.timer.on_missed(now - rtt - (waited / 2).max(timing.queued));
-            }
-        }
     }
 
     /// What lies between the holes that a TACK lists has arrived.

@@ -258,6 +258,30 @@ fn what_the_receiver_waited_for_in_vain_is_probed_for_at_once() {
     assert!(s.deadline() > Some(at(80)));
 }
 
+#[test]
+fn the_last_packets_are_lost_with_others_if_they_should_have_come_while_the_receiver_waited() {
+    // Four left at 0 ms, and the last ones so many ms later. The third is lost; the fourth arrived 10 ms before the TACK left.
+    let lost = |behind: &[u64], holes: bool, rate: Option<Rate>| {
+        let mut s = sender(4);
+        for (i, ms) in (4..).zip(behind) {
+            s.on_sent(i * MSS..(i + 1) * MSS, at(*ms));
+        }
+        let timing = Some(Timing { departure_us: 0, delay: ms(10), queued: ms(30) });
+        let hole = holes.then_some(2 * MSS..3 * MSS).into_iter().collect();
+        let cum_ack = if holes { 2 * MSS } else { 4 * MSS };
+        let tack = Tack { timing, rcv_high: 4 * MSS, holes: hole, ..tack(1, cum_ack, 4) };
+        s.on_tack(&Tack { delivery_rate: rate, ..tack }, 80_000, at(80)).lost_bytes / MSS
+    };
+    let rate = Rate::from_bytes_over(MSS, ms(2));
+    assert_eq!(lost(&[0], true, rate), 2);
+    assert_eq!(lost(&[1, 4], true, rate), 3);
+    assert_eq!(lost(&[], true, rate), 1, "there are none");
+    assert_eq!(lost(&[0], false, rate), 0, "nothing is known to be lost");
+    assert_eq!(lost(&[6], true, rate), 1, "it may be on its way");
+    assert_eq!(lost(&[0, 0, 0], true, rate), 1, "the path brings two in half of the time");
+    assert_eq!(lost(&[0], true, None), 1, "nobody knows what it brings");
+}
+
 /// Twenty packets timed out; two left again, and the peer tells the first of the many holes that it has.
 fn after_a_fade() -> (Sender, Instant) {
     let mut s = sender(20);

@@ -41,7 +41,7 @@ pub(super) struct Read {
     /// It had nothing but what probes a path: the peer has not moved by it [RFC 9000 §9.1].
     pub(super) only_probes: bool,
     ack: Option<Ack>,
-    /// ACK frames behind the first.
+    /// ACK frames behind the first, until all are united in that.
     further: Vec<Ack>,
     report: Option<Report>,
     loss: Option<Loss>,
@@ -56,6 +56,24 @@ impl Read {
             return Err(Violation::of_protocol(reason));
         }
         Ok(())
+    }
+
+    /// As many ACK frames as there are say what one says: what they tell is found out by one walk through what is in
+    /// flight, and nothing is lost for what stands in the next of them. The delay and the marks are those of the largest.
+    fn unite_acks(&mut self) {
+        if self.further.is_empty() {
+            return;
+        }
+        let all: Vec<Ack> = self.ack.take().into_iter().chain(self.further.drain(..)).collect();
+        let mut ranges: Vec<_> = all.iter().flat_map(|ack| ack.ranges.iter().cloned()).collect();
+        ranges.sort_unstable_by_key(|range| core::cmp::Reverse(range.end));
+        ranges.dedup_by(|below, above| {
+            let joins = below.end >= above.start;
+            above.start = if joins { above.start.min(below.start) } else { above.start };
+            joins
+        });
+        let newest = all.into_iter().max_by_key(Ack::largest);
+        self.ack = newest.map(|ack| Ack { ranges, ..ack });
     }
 
     fn has_report(&self) -> bool {
@@ -133,6 +151,7 @@ impl Connection {
             }
         }
         read.check_reports()?;
+        read.unite_acks();
         self.counters.data_packets_received += u64::from(read.is_data);
         Ok(read)
     }
@@ -213,7 +232,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Applies the acknowledgments that a packet carried.
+    /// Applies what a packet acknowledged.
     pub(super) fn apply_acks(
         &mut self,
         space: SpaceId,
@@ -221,10 +240,7 @@ impl Connection {
         now: Instant,
     ) -> Result<(), Violation> {
         let (report, loss) = (read.report.as_ref(), read.loss);
-        read.ack
-            .iter()
-            .chain(&read.further)
-            .try_for_each(|ack| self.apply_ack(space, ack, (report, loss), now))
+        read.ack.as_ref().map_or(Ok(()), |ack| self.apply_ack(space, ack, (report, loss), now))
     }
 
     fn apply_ack(

@@ -124,6 +124,29 @@ fn all_ack_frames_of_a_packet_count() {
 }
 
 #[test]
+fn as_many_ack_frames_as_a_packet_holds_are_one_acknowledgment_and_what_another_tells_is_not_lost()
+{
+    let mut met = Met::server(Config::default());
+    let acknowledgment = met.puppet.acknowledgment();
+    met.say(DATA, &[acknowledgment]);
+    let first = met.puppet.heard[DATA];
+    let stream = met.ours.open(Dir::Uni, met.now).unwrap();
+    met.ours.write(stream, &[7; 9_000]).unwrap();
+    met.listen();
+    let end = met.puppet.heard[DATA];
+    assert!(end > first + 5);
+    let before = met.ours.info();
+    let mut frames: Vec<_> = (0..300).map(|_| ack(end - 1..end)).collect();
+    frames.extend((first..end).map(|number| ack(number..number + 1)));
+    frames.push(ack(first + 1..first + 4));
+    met.say(DATA, &frames);
+    let after = met.ours.info();
+    assert_eq!((met.breach(), after.in_flight), (None, 0));
+    assert_eq!(after.lost_packets, before.lost_packets);
+    assert_eq!(after.counters.acks_received, before.counters.acks_received + 1);
+}
+
+#[test]
 fn a_report_of_tack_has_one_ack_frame_and_no_other_report_beside_it() {
     let loss = || Frame::Loss(Loss { unsettled: 0 });
     let report = || {

@@ -10,6 +10,9 @@ use crate::protection::{OpenError, Opened, SealKeys, open_payload, unprotect};
 
 /// An update is begun so many packets before a key is worn out.
 const MARGIN: u64 = 1 << 16;
+/// Where none may begin the connection ends so many packets before: its CONNECTION_CLOSE needs the key as well, and goes
+/// again for the 1st, 2nd, 4th, ... packet that comes after it [RFC 9001 §6.6].
+const FAREWELL: u64 = 1 + u64::BITS as u64;
 
 /// See the [module's text](self).
 pub(crate) struct OneRtt {
@@ -79,7 +82,8 @@ impl OneRtt {
 
     /// The key cannot be used any more, and no other may be.
     pub(crate) fn is_worn_out(&self) -> bool {
-        self.sealed >= self.current.local.confidentiality_limit()
+        let limit = self.current.local.confidentiality_limit();
+        self.sealed >= limit.saturating_sub(FAREWELL)
             || self.forged >= self.current.remote.integrity_limit()
     }
 

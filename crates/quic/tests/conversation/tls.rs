@@ -3,6 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use rcgen::{CertificateParams, KeyPair, PKCS_ED25519};
+use rustls::crypto::CryptoProvider;
 use rustls::crypto::ring::default_provider;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, RootCertStore, ServerConfig, version::TLS13};
@@ -59,8 +60,13 @@ pub(crate) fn client() -> Arc<ClientConfig> {
 }
 
 pub(crate) fn server() -> Arc<ServerConfig> {
+    server_by(default_provider())
+}
+
+/// With this cryptography.
+pub(crate) fn server_by(provider: CryptoProvider) -> Arc<ServerConfig> {
     let Identity { certificate, key } = identity();
-    let config = ServerConfig::builder_with_provider(default_provider().into())
+    let config = ServerConfig::builder_with_provider(provider.into())
         .with_protocol_versions(&[&TLS13])
         .unwrap()
         .with_no_client_auth()

@@ -24,6 +24,8 @@ pub mod code {
     pub const CONNECTION_ID_LIMIT_ERROR: u64 = 0x09;
     /// Any other breach.
     pub const PROTOCOL_VIOLATION: u64 = 0x0a;
+    /// A Retry's token that is not good any more.
+    pub const INVALID_TOKEN: u64 = 0x0b;
     /// The application closed before the handshake was done [RFC 9000 §10.2.3].
     pub const APPLICATION_ERROR: u64 = 0x0c;
     /// More of the handshake out of order than is kept.

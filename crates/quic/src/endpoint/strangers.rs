@@ -10,10 +10,12 @@ use tack_units::Instant;
 use super::Endpoint;
 use super::token::{self, Shown};
 use crate::conn::{Accept, Connection};
+use crate::error::code;
+use crate::protection::{SealKeys, initial_keys, seal};
 use crate::secret::CID_LEN;
 use crate::wire::{
-    ConnectionId, Header, LongKind, Protected, Version, invariant_cids, put_retry,
-    put_version_negotiation,
+    Close, ConnectionId, Frame, Header, LongKind, PacketNumber, Protected, Version, invariant_cids,
+    put_retry, put_version_negotiation,
 };
 
 /// A client's first datagram is no shorter [RFC 9000 §14.1].
@@ -72,11 +74,15 @@ impl Endpoint {
         if dcid.as_bytes().len() < LEAST_MADE_UP {
             return None;
         }
+        let shown = token::read(&self.secret, token, version, from, &dcid, now);
+        if shown == Some(Shown::Late) {
+            self.refuse_token(from, version, (dcid, scid));
+            return None;
+        }
         if self.incoming >= listen.max_connections || self.arrived.len() >= listen.max_waiting {
             self.counters.refused += 1;
             return None;
         }
-        let shown = token::read(&self.secret, token, version, from, &dcid, now);
         if shown.is_none() && self.handshakes.len() >= listen.max_handshakes {
             self.retry(from, version, (dcid, scid), now);
             return None;
@@ -89,7 +95,7 @@ impl Endpoint {
         let until = now + listen.handshake_time;
         let (original_dcid, retry_scid) = match shown {
             Some(Shown::Retry(original)) => (original, Some(dcid)),
-            Some(Shown::Before) | None => (dcid, None),
+            Some(Shown::Before | Shown::Late) | None => (dcid, None),
         };
         let accept = Accept {
             remote: from,
@@ -147,13 +153,32 @@ impl Endpoint {
         }
     }
 
+    /// The client came back too late, and would wait in vain for another Retry [RFC 9000 §8.1.3].
+    fn refuse_token(
+        &mut self,
+        from: SocketAddr,
+        version: Version,
+        (dcid, scid): (ConnectionId, ConnectionId),
+    ) {
+        let mut frames = Vec::new();
+        let reason = b"the token is too old";
+        Frame::Close(Close { code: code::INVALID_TOKEN, frame_type: Some(0), reason })
+            .emit(&mut frames);
+        let keys = initial_keys(version, &dcid, Side::Server);
+        let kind = LongKind::Initial;
+        let header = Header::Long { version, kind, dcid: scid, scid: dcid, token: &[] };
+        let (number, mut packet) = (PacketNumber::in_bytes(0, 1), Vec::new());
+        seal(SealKeys::from(&keys.local), &header, 0, number, &frames, &mut packet);
+        self.reply(from, packet);
+    }
+
     pub(super) fn negotiate(&mut self, from: SocketAddr, datagram: &[u8]) {
         if self.listen.is_none() || datagram.len() < LEAST_INITIAL {
             return;
         }
         let Some((dcid, scid)) = invariant_cids(datagram) else { return };
         let mut packet = Vec::new();
-        put_version_negotiation(&scid, &dcid, &mut packet);
+        put_version_negotiation(scid, dcid, &mut packet);
         if self.reply(from, packet) {
             self.counters.negotiations += 1;
         }

@@ -33,6 +33,8 @@ const LIFE: Duration = Duration::from_secs(24 * 60 * 60);
 pub(super) enum Shown {
     /// That it got our Retry; its packet before that went to this ID.
     Retry(ConnectionId),
+    /// That it got our Retry, too long ago. It heeds no other [RFC 9000 §17.2.5.2].
+    Late,
     /// That it was connected from this address before.
     Before,
 }
@@ -72,7 +74,7 @@ fn bound(kind: u8, version: Version, port: u16, ours: &ConnectionId) -> Vec<u8> 
 }
 
 /// What a client at `address` shows with `token`, in a packet of `version` to `ours`; `None`: it is not ours,
-/// not the client's, or too old.
+/// not the client's, or of a connection too long ago.
 pub(super) fn read(
     secret: &Secret,
     token: &[u8],
@@ -94,10 +96,10 @@ pub(super) fn read(
     let (issued, original) = rest.split_at_checked(ISSUED_LEN)?;
     let issued = Instant::from_nanos(u64::from_be_bytes(issued.try_into().ok()?));
     let life = if kind == OF_RETRY { RETRY_LIFE } else { LIFE };
-    if issued > now || now.saturating_since(issued) > life {
-        return None;
-    }
+    let is_good = issued <= now && now.saturating_since(issued) <= life;
     match kind {
+        OF_RETRY if !is_good => Some(Shown::Late),
+        _ if !is_good => None,
         OF_RETRY => ConnectionId::new(original).map(Shown::Retry),
         _ => Some(Shown::Before),
     }
@@ -138,8 +140,8 @@ mod tests {
         let token = of_retry(&secret, V, at(1, 5), &id(1), &id(2), AT(100));
         let read = |from, ours, s| read(&secret, &token, V, from, &ours, AT(s));
         assert_eq!(read(at(1, 5), id(2), 115), Some(Shown::Retry(id(1))));
-        assert_eq!(read(at(1, 5), id(2), 116), None, "too old");
-        assert_eq!(read(at(1, 5), id(2), 99), None, "not issued yet");
+        assert_eq!(read(at(1, 5), id(2), 116), Some(Shown::Late), "too old");
+        assert_eq!(read(at(1, 5), id(2), 99), Some(Shown::Late), "not issued yet");
         assert_eq!(read(at(1, 6), id(2), 101), None, "another port");
         assert_eq!(read(at(2, 5), id(2), 101), None, "another address");
         assert_eq!(read(at(1, 5), id(3), 101), None, "another ID");

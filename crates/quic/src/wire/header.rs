@@ -189,17 +189,21 @@ impl<'a> Protected<'a> {
             );
         }
         let number = u32::from_be_bytes(reader.array("version")?);
+        let version = Version::from_number(number);
+        if version.is_none() && number != 0 {
+            // Its connection IDs may be longer than ours [RFC 8999 §5.1].
+            return Err(ParseError::Version(number));
+        }
         let dcid = ConnectionId::parse(&mut reader)?;
         let scid = ConnectionId::parse(&mut reader)?;
-        if number == 0 {
+        let Some(version) = version else {
             let versions = reader.rest();
             if versions.is_empty() || !versions.len().is_multiple_of(4) {
                 return Err(ParseError::Truncated { what: "version list" });
             }
             let header = Header::VersionNegotiation { dcid, scid, versions };
             return Ok(Protected { header, number_at: None, end: datagram.len() });
-        }
-        let version = Version::from_number(number).ok_or(ParseError::Version(number))?;
+        };
         if first & FIXED == 0 {
             return Err(ParseError::FixedBit);
         }

@@ -126,7 +126,7 @@ fn a_retry_after_a_packet_of_the_server_is_dropped() {
 fn a_version_negotiation_is_heeded_unless_it_names_our_version_or_comes_late() {
     let negotiation = |met: &Met| {
         let mut packet = Vec::new();
-        put_version_negotiation(&met.puppet.dcid, &met.original, &mut packet);
+        put_version_negotiation(met.puppet.dcid.as_bytes(), met.original.as_bytes(), &mut packet);
         packet
     };
     let mut met = Met::client_with(Config::default(), |_| {});

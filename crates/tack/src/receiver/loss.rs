@@ -117,6 +117,8 @@ impl LossDetector {
 
     pub(super) fn set_rtt_min(&mut self, rtt_min: Duration) {
         self.settling.rtt_min = rtt_min;
+        // What a near path took is too much of a far one.
+        self.settling.steps = self.settling.steps.min(self.settling.most_steps());
     }
 
     /// A late packet: takes its number out of the gap it is in. False if it is in none.

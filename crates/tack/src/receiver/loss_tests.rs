@@ -109,6 +109,28 @@ fn the_settling_time_adapts_to_reordering_and_back() {
 }
 
 #[test]
+fn what_a_near_path_took_to_settle_is_not_what_a_far_one_takes() {
+    let mut d = detector();
+    d.set_rtt_min(ms(1));
+    for round in 0..30 {
+        let (p, now) = (1 + 3 * round, at(100 * round));
+        d.on_arrival(p, 0, now);
+        d.on_arrival(p + 2, 0, now);
+        assert!(!d.poll(ROOM, now + ms(50)).is_empty());
+        d.on_arrival(p + 1, 0, now + ms(50));
+    }
+    let mut settled_after = |rtt_min: u64, p: u64| {
+        d.set_rtt_min(ms(rtt_min));
+        d.on_arrival(p, 0, at(9_000 + p));
+        let wait = d.deadline().unwrap() - at(9_000 + p);
+        d.poll(ROOM, at(9_000 + p) + wait);
+        wait
+    };
+    assert_eq!(settled_after(1, 100), ms(4), "4 RTTmin, which is less than 50 ms");
+    assert_eq!(settled_after(200, 200), ms(400), "2 RTTmin");
+}
+
+#[test]
 fn holes_older_than_a_pending_gap_are_settled() {
     let mut d = detector();
     assert_eq!(d.settled_below(), None);

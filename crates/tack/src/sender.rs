@@ -453,15 +453,16 @@ impl<L: Records> Sender<L> {
         self.frequency.poll(&self.params, estimates, now)
     }
 
-    /// The peer is reached another way from now on: what is known of the path's times and rate is of the
+    /// The peer is reached another way from now on: what is known of the path's times, rate and loss is of the
     /// old one. What is outstanding stays so.
-    pub fn on_path_change(&mut self) {
+    pub fn on_path_change(&mut self, now: Instant) {
         self.rtt = Rtt::default();
         self.rtt_min = RttMin::new(self.params.tau);
         self.return_path = ReturnPath::default();
         self.delivery_rate = None;
         self.rho = 0.0;
-        self.timer.on_path_change();
+        self.ack_loss.on_path_change();
+        self.timer.on_path_change(now);
         self.frequency.on_path_change();
     }
 }

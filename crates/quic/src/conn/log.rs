@@ -30,6 +30,8 @@ pub(super) struct Logged {
     pub(super) snapshot: Snapshot,
     /// It was declared lost, and is remembered because it may be late only.
     pub(super) lost: bool,
+    /// It is in flight on the path that was left, see [`Log::leave_path`].
+    pub(super) former: bool,
 }
 
 /// Packets by their numbers, which ascend: they leave in this order and are settled nearly in it.
@@ -106,6 +108,8 @@ pub(super) struct Log {
     /// Packets that ask for an acknowledgment, and their bytes.
     pub(super) eliciting: usize,
     pub(super) in_flight: u64,
+    /// Those of them that went by the path that was left and are not lost.
+    pub(super) former: u64,
     /// The last number that was left out.
     pub(super) skipped: Option<u64>,
     /// Packets to a plain peer that were taken for lost and may be late only.
@@ -138,13 +142,31 @@ impl Log {
             self.eliciting -= 1;
             self.in_flight -= u64::from(logged.sent.bytes);
         }
+        if logged.former {
+            self.former -= u64::from(logged.sent.bytes);
+        }
         Some(logged)
+    }
+
+    /// Of packets with these numbers what is in flight is not on the path that there is now. What went by others before
+    /// them counts again: whoever moves and moves and acknowledges nothing gets no more than a window or two.
+    pub(super) fn leave_path(&mut self, numbers: Range<u64>) {
+        self.former = 0;
+        for (number, slot) in &mut self.packets.ring {
+            let Some(logged) = slot else { continue };
+            let is_in_flight = logged.sent.eliciting && !logged.lost;
+            logged.former = is_in_flight && numbers.contains(number);
+            self.former += u64::from(logged.sent.bytes) * u64::from(logged.former);
+        }
     }
 
     /// The packet is lost, but may be late only; its bytes, and what it carried.
     pub(super) fn note_lost(&mut self, number: u64) -> Option<(u32, Load)> {
         let logged = self.packets.get_mut(number)?;
         logged.lost = true;
+        if core::mem::take(&mut logged.former) {
+            self.former -= u64::from(logged.sent.bytes);
+        }
         Some((logged.sent.bytes, logged.sent.carried.clone()))
     }
 
@@ -194,7 +216,7 @@ mod tests {
             let carried: Load = [Carried::NewCid(number)].into_iter().collect();
             let sent = Sent { eliciting: true, marked: false, bytes: 1, carried };
             let snapshot = Snapshot::at(Instant::ZERO);
-            log.push(Logged { sent, at: Instant::ZERO, snapshot, lost: false });
+            log.push(Logged { sent, at: Instant::ZERO, snapshot, lost: false, former: false });
         }
         assert!(log.note_lost(0).is_some_and(|(_, load)| !load.is_empty()));
         let repeated: Vec<Carried> = log.oldest(1).into_each().collect();
@@ -214,6 +236,7 @@ mod tests {
             at: Instant::ZERO,
             snapshot: Snapshot::at(Instant::ZERO),
             lost: false,
+            former: false,
         };
         let (mut packets, mut map, mut next) = (Packets::default(), BTreeMap::new(), 0);
         for _ in 0..20_000 {

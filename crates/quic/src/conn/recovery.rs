@@ -178,7 +178,7 @@ impl Recovery {
             assert_eq!(pkt_seq, log.next + 1, "both count alike");
         }
         let snapshot = self.rate.on_sent(in_flight, now);
-        log.push(Logged { sent, at: now, snapshot, lost: false });
+        log.push(Logged { sent, at: now, snapshot, lost: false, former: false });
         if space != SpaceId::Data {
             self.waiting_since = now;
         }
@@ -333,13 +333,11 @@ impl Recovery {
         self.logs[space as usize].eliciting > 0
     }
 
-    /// Bytes in flight, of all spaces.
+    /// Bytes in flight on this path, of all spaces.
     pub(crate) fn in_flight(&self) -> u64 {
-        let data = match &self.tack {
-            Some(tack) => tack.in_flight(),
-            None => self.logs[SpaceId::Data as usize].in_flight,
-        };
-        self.handshake_in_flight() + data
+        let log = &self.logs[SpaceId::Data as usize];
+        let data = self.tack.as_ref().map_or(log.in_flight, |tack| tack.in_flight());
+        self.handshake_in_flight() + data.saturating_sub(log.former)
     }
 
     /// Those of the handshake.
@@ -424,7 +422,7 @@ impl Recovery {
     }
 
     /// The peer is reached another way: its round trip is not known. Full packets are of `mss` bytes.
-    pub(crate) fn on_path_change(&mut self, mss: u32) {
+    pub(crate) fn on_path_change(&mut self, mss: u32, now: Instant) {
         self.rtt = RttEstimator::default();
         self.latest = Duration::ZERO;
         (self.pto_count, self.episode, self.lost_at, self.timed_since) = (0, None, None, None);
@@ -432,7 +430,7 @@ impl Recovery {
         self.leave_former_path();
         (self.marked, self.marked_from) = (0, self.logs[SpaceId::Data as usize].next);
         if let Some(tack) = &mut self.tack {
-            tack.on_path_change();
+            tack.on_path_change(now);
         }
         self.set_mss(mss);
     }

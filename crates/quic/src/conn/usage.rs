@@ -224,7 +224,7 @@ impl Connection {
         let control = open::control(&self.config, mss, seed, now);
         self.congestion = self.congestion.handed_over(Congestion::new(control, mss, now));
         self.ecn.begin_path(self.config.ecn);
-        self.recovery.on_path_change(mss);
+        self.recovery.on_path_change(mss, now);
     }
 
     /// A peer from which nothing came for so long is asked for a sign of life; `None`: it is not. As

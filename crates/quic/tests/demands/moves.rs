@@ -300,6 +300,47 @@ fn what_was_lost_on_the_path_that_was_left_says_nothing_of_the_new_one() {
 }
 
 #[test]
+fn what_is_in_flight_on_the_path_that_was_left_takes_no_room_in_the_window_of_the_new_one() {
+    for tack in [None, Some(TACK_VERSION)] {
+        let mut met = moved_away(Algorithm::Cubic, tack);
+        let went = |met: &Met| -> usize {
+            met.sent.iter().filter(|(to, _)| *to == met.at).map(|(_, len)| len).sum()
+        };
+        met.wait(Duration::from_millis(400));
+        let info = met.ours.info();
+        assert!(info.in_flight <= went(&met) as u64, "{} of {}", info.in_flight, went(&met));
+        assert!(info.in_flight + 1_452 > info.congestion.cwnd, "{tack:?}: {info:?}");
+        // All of it, in order or not, ends at nothing.
+        let acknowledgment = met.puppet.acknowledgment();
+        let all = met.puppet.heard[DATA];
+        met.say(DATA, &[acknowledgment]);
+        met.wait(Duration::from_millis(400));
+        let last = met.puppet.heard[DATA];
+        assert!(last > all, "{tack:?}");
+    }
+}
+
+#[test]
+fn who_moves_and_moves_and_acknowledges_nothing_has_little_more_than_a_window_in_flight() {
+    for tack in [None, Some(TACK_VERSION)] {
+        let mut met = server_of(Config::default(), tack);
+        let stream = met.ours.open(Dir::Uni, met.now).unwrap();
+        met.ours.write(stream, &[7; 400_000]).unwrap();
+        let packets = |met: &Met| met.ours.info().counters.packets_sent;
+        for n in 0..40 {
+            let before = packets(&met);
+            met.at = elsewhere(1 + n % 2, 9);
+            met.wait(Duration::from_millis(20));
+            met.say_bytes(DATA, [&[1], &[0; 1_100][..]].concat());
+            let asked = challenge(&met).expect("it is asked");
+            met.say(DATA, &[Frame::PathResponse(asked)]);
+            let more = packets(&met) - before;
+            assert!(n < 4 || more < 6, "{tack:?}: {more} packets at the {n}th move");
+        }
+    }
+}
+
+#[test]
 fn a_tack_that_times_what_left_by_another_path_tells_no_round_trip_of_this_one() {
     let mut met = moved_away(Algorithm::Cubic, Some(TACK_VERSION));
     // At 20 ms it was found to have moved, and it is 30 now.

@@ -28,6 +28,8 @@ pub(super) struct AckLoss {
     seen: u64,
     expected: f64,
     received: f64,
+    /// Nothing has come by this path: what is missing before the next one was lost on the one that was left.
+    is_anew: bool,
 }
 
 impl AckLoss {
@@ -49,7 +51,10 @@ impl AckLoss {
         }
         self.newest = counter;
         self.seen = self.seen.checked_shl(ahead).unwrap_or(0) | 1;
-        self.expected += f64::from(ahead);
+        self.expected += if self.is_anew { 1.0 } else { f64::from(ahead) };
+        if core::mem::take(&mut self.is_anew) {
+            self.seen = u64::MAX;
+        }
         self.received += 1.0;
         if self.expected > LONG_RUN {
             let factor = LONG_RUN / 2.0 / self.expected;
@@ -57,6 +62,12 @@ impl AckLoss {
             self.received *= factor;
         }
         Age::Newest
+    }
+
+    /// They come by another way from now on.
+    pub(super) fn on_path_change(&mut self) {
+        (self.expected, self.received) = (0.0, 0.0);
+        (self.seen, self.is_anew) = (u64::MAX, self.newest > 0);
     }
 
     /// Every TACK after this one has arrived, as far as is known.
@@ -95,6 +106,23 @@ mod tests {
             assert_eq!(loss.on_tack(late), Age::Stale);
         }
         assert!((loss.rho_prime() - 4.0 / 99.0).abs() < 1e-9, "a duplicate counts once");
+    }
+
+    #[test]
+    fn what_was_lost_on_the_path_that_was_left_is_not_lost_on_the_new_one() {
+        let mut loss = AckLoss::default();
+        for counter in (1..=100).filter(|c| c % 10 != 0) {
+            loss.on_tack(counter);
+        }
+        loss.on_path_change();
+        assert!(!loss.is_lossy());
+        for counter in 150..170 {
+            assert_eq!(loss.on_tack(counter), Age::Newest);
+        }
+        assert_eq!(loss.on_tack(149), Age::Stale);
+        assert_eq!(loss.rho_prime(), 0.0);
+        loss.on_tack(171);
+        assert!((loss.rho_prime() - 1.0 / 22.0).abs() < 1e-9, "{}", loss.rho_prime());
     }
 
     #[test]

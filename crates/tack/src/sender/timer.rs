@@ -251,9 +251,15 @@ impl Timer {
         self.answer.on_none();
     }
 
-    /// What answers took is the old path's.
-    pub(super) fn on_path_change(&mut self) {
+    /// What answers took, which silences were borne and how often nothing was heard is the old path's: the new one has a
+    /// whole timeout from now on.
+    pub(super) fn on_path_change(&mut self, now: Instant) {
         self.answer = Answer::default();
+        (self.patience, self.before_probe) = (Patience::default(), Patience::default());
+        (self.waiting_since, self.silent_since, self.stuck_since) = (now, now, now);
+        (self.timed_out, self.alone) = (None, false);
+        (self.probes, self.backoff) = (0, 0);
+        self.full_since = self.full_since.map(|_| now);
     }
 
     /// The receiver waited in vain for what left before then: after [`Self::on_progress`].

@@ -46,6 +46,25 @@ fn a_timeout_comes_when_others_arrive_for_long_but_never_the_lowest() {
 }
 
 #[test]
+fn the_timeout_of_another_path_is_whole_and_knows_nothing_of_the_silences_of_the_old_one() {
+    let (old, unknown) = (path(40, 0), Path { srtt: None, usual_rtt: None, ..path(0, 0) });
+    let mut t = Timer::new(at(0));
+    t.on_sent(true, at(0));
+    let mut now = at(0);
+    for _ in 0..6 {
+        now = t.deadline(old);
+        t.on_timeout(old, now);
+    }
+    t.on_needless(now);
+    assert!(t.timeout(unknown) > now + 4 * INITIAL_RTO, "nothing was heard for long");
+    let moved = now + ms(700);
+    t.on_path_change(moved);
+    t.on_sent(false, moved + ms(100));
+    assert_eq!(t.timeout(unknown), moved + INITIAL_RTO);
+    assert_eq!(t.patience.borne(moved), ms(0));
+}
+
+#[test]
 fn what_timed_out_twice_while_others_arrived_leaves_alone_until_it_has_arrived() {
     let p = path(40, 0);
     let mut t = Timer::new(at(0));

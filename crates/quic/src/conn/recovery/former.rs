@@ -30,7 +30,13 @@ impl Recovery {
 
     /// It is.
     pub(super) fn leave_former_path(&mut self) {
-        self.former = self.moved;
+        let before = core::mem::replace(&mut self.former, self.moved);
+        self.logs[SpaceId::Data as usize].leave_path(before.below..self.former.below);
+    }
+
+    /// Bytes in flight on the path that was left.
+    pub(super) fn former_in_flight(&self) -> u64 {
+        self.logs[SpaceId::Data as usize].former
     }
 
     /// Bytes of such packets of which it is about to be told that they have arrived, and that they are lost.

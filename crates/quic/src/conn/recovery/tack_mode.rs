@@ -45,6 +45,7 @@ impl Recovery {
             Some(report) => self.is_of_former_path(report, now),
             None => self.former.has(SpaceId::Data, heard.ack.largest()),
         };
+        let before = self.former_in_flight();
         let Some(tack) = &mut self.tack else { return Ok(Acked::default()) };
         let oldest = tack.settled_below();
         let acked = match (heard.report, heard.loss) {
@@ -65,7 +66,9 @@ impl Recovery {
             }
         };
         self.read_fates()?;
-        Ok(acked)
+        let prior_in_flight = acked.prior_in_flight.saturating_sub(before);
+        let in_flight = acked.in_flight.saturating_sub(self.former_in_flight());
+        Ok(Acked { prior_in_flight, in_flight, ..acked })
     }
 
     /// Hands on what the mechanism says of packets.

@@ -86,6 +86,9 @@ impl SizeSearch {
         let fell = self.size > most;
         if fell {
             self.set(most);
+        } else if self.high > most {
+            // What does not pass is not tried any more, and half of the way to it may not be either.
+            self.high = 0;
         }
         fell
     }
@@ -215,6 +218,22 @@ mod tests {
         assert_eq!((search.size(), search.wanted(now)), (1_300, None));
         search.on_timeout(now);
         assert_eq!(search.wanted(now + SizeSearch::AGAIN), None, "a pause begins nothing");
+    }
+
+    #[test]
+    fn nothing_beyond_a_limit_is_tried_where_what_does_not_pass_lies_beyond_it_too() {
+        let now = Instant::from_secs(1);
+        let mut search = SizeSearch::new(1_200, 1_452, 1);
+        search.begin(now);
+        search.on_loss(now);
+        search.limit(1_300);
+        let mut tried = 0;
+        while let Some(size) = search.wanted(now) {
+            assert!(size <= 1_300 && tried < 50, "{size} is tried");
+            search.on_passed(size, now);
+            tried += 1;
+        }
+        assert!(search.size() + SizeSearch::RESOLUTION > 1_300, "{}", search.size());
     }
 
     #[test]

@@ -3,8 +3,8 @@
 //! One line per host: its name, a space, the fingerprint of its key. Lines that are empty or begin
 //! with `#` are left alone.
 
-use std::fs::{self, OpenOptions};
-use std::io::{self, Write};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use super::{Fingerprint, TlsError};
@@ -84,10 +84,22 @@ impl KnownHosts {
             fs::create_dir_all(dir).map_err(|e| self.at(e))?;
         }
         let mut options = OpenOptions::new();
-        options.append(true).create(true);
+        options.append(true).create(true).read(true);
         let mut file = options.open(&self.path).map_err(|e| self.at(e))?;
-        file.write_all(format!("{host} {key}\n").as_bytes()).map_err(|e| self.at(e))
+        // An editor may have left the last line without an end: both would be one then.
+        let end = if ends_amid_a_line(&mut file).map_err(|e| self.at(e))? { "\n" } else { "" };
+        file.write_all(format!("{end}{host} {key}\n").as_bytes()).map_err(|e| self.at(e))
     }
+}
+
+fn ends_amid_a_line(file: &mut File) -> io::Result<bool> {
+    if file.seek(SeekFrom::End(0))? == 0 {
+        return Ok(false);
+    }
+    let mut last = [0];
+    file.seek(SeekFrom::End(-1))?;
+    file.read_exact(&mut last)?;
+    Ok(last != *b"\n")
 }
 
 #[cfg(test)]
@@ -107,6 +119,17 @@ mod tests {
         assert_eq!(hosts.look_up("a:1").unwrap(), Known::Key(a, 1));
         assert_eq!(hosts.look_up("b:1").unwrap(), Known::Key(b, 2));
         assert_eq!(hosts.look_up("a:2").unwrap(), Known::No);
+    }
+
+    #[test]
+    fn a_host_is_remembered_behind_a_last_line_without_an_end() {
+        let dir = tempfile::tempdir().unwrap();
+        let hosts = KnownHosts::new(dir.path().join("known_hosts"));
+        let [a, b] = [(); 2].map(|()| ServerIdentity::generate(&["h"]).unwrap().fingerprint());
+        fs::write(hosts.path(), format!("a:1 {a}")).unwrap();
+        hosts.remember("b:1", b).unwrap();
+        assert_eq!(hosts.look_up("a:1").unwrap(), Known::Key(a, 1));
+        assert_eq!(hosts.look_up("b:1").unwrap(), Known::Key(b, 2));
     }
 
     #[test]

@@ -168,10 +168,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for TlsStream<S> {
         let before = buf.filled().len();
         this.session.read_plain(buf);
         loop {
-            this.decrypt(buf).map_err(TlsError::from)?;
+            let decrypted = this.decrypt(buf);
+            // What was said before a record that is none is read first; the failure stays.
             if buf.filled().len() > before || buf.remaining() == 0 || this.session.peer_closed() {
                 return Poll::Ready(Ok(()));
             }
+            decrypted.map_err(TlsError::from)?;
             if !this.writer_waits {
                 // Answers to the peer's key updates; a writer that waits sends them itself. Where they cannot
                 // leave, what the peer said before is still read, and its end or error after that.

@@ -276,3 +276,19 @@ async fn a_server_sees_the_key_that_its_client_shows_and_none_of_others() {
     let (_, accepted) = shake(&server, &known, "h:1", 1 << 16).await;
     assert_eq!(accepted.unwrap().peer_fingerprint(), Some(key));
 }
+
+#[tokio::test]
+async fn what_was_said_before_a_record_that_is_none_is_read_before_the_failure() {
+    let (mut client, mut server) = pair(1 << 16).await;
+    client.write_all(b"said").await.unwrap();
+    client.flush().await.unwrap();
+    let mut forged = vec![23, 3, 3, 0, 32];
+    forged.resize(5 + 32, 0);
+    client.get_mut_for_tests().write_all(&forged).await.unwrap();
+    let mut got = [0; 16];
+    assert_eq!(server.read(&mut got).await.unwrap(), 4);
+    assert_eq!(got[..4], *b"said");
+    for _ in 0..2 {
+        assert_eq!(server.read(&mut got).await.unwrap_err().kind(), io::ErrorKind::InvalidData);
+    }
+}

@@ -59,7 +59,7 @@ pub use prefix::{Prefix, PrefixError};
 pub use recv::{Datagrams, Message, RecvBatch};
 #[cfg(target_os = "linux")]
 pub use redirected::original_destination;
-pub use socket::{SendOutcome, SocketConfig, Transmit, UdpSocket};
+pub use socket::{SendOutcome, SocketConfig, Transmit, UdpSocket, is_ours};
 pub use started::{Started, set_started, started};
 #[cfg(target_os = "linux")]
 pub use timer::{Timer, sharpen_timers};

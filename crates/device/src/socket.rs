@@ -86,6 +86,10 @@ pub struct UdpSocket {
     refused: AtomicU64,
     /// IP may split what is too large for an interface.
     fragments: AtomicBool,
+    /// It may not, ever.
+    whole: bool,
+    /// Segmentation offload failed where quinn-udp does not see it.
+    unsegmented: AtomicBool,
     /// Codepoint of what leaves.
     dscp: AtomicU8,
 }
@@ -117,8 +121,17 @@ impl UdpSocket {
             local,
             refused: AtomicU64::new(0),
             fragments: AtomicBool::new(false),
+            whole: false,
+            unsegmented: AtomicBool::new(false),
             dscp: AtomicU8::new(0),
         })
+    }
+
+    /// The same, and IP never splits what leaves, as QUIC has it [RFC 9000 §14]: what is too large for an
+    /// interface is [`SendOutcome::TooBig`].
+    #[must_use]
+    pub fn without_fragments(self) -> UdpSocket {
+        UdpSocket { whole: true, ..self }
     }
 
     /// The bound address.
@@ -133,9 +146,14 @@ impl UdpSocket {
         cfg!(target_os = "linux") || dscp == 0
     }
 
+    /// The codepoint of what is sent.
+    pub fn dscp(&self) -> u8 {
+        self.dscp.load(Ordering::Relaxed)
+    }
+
     /// Datagrams one system call can carry now; 1 without segmentation offload.
     pub fn max_segments(&self) -> usize {
-        self.state.max_gso_segments()
+        if self.unsegmented.load(Ordering::Relaxed) { 1 } else { self.state.max_gso_segments() }
     }
 
     /// Datagrams that the kernel refused to send so far.
@@ -150,10 +168,13 @@ impl UdpSocket {
 
     /// Sends a burst: in one system call where the kernel can split it, else one by one.
     pub fn send(&self, transmit: &Transmit<'_>) -> SendOutcome {
-        let mut offset = 0;
+        let (mut offset, mut one_by_one) = (0, false);
         while offset < transmit.bytes.len() {
             let rest = &transmit.bytes[offset..];
-            let step = self.step_bytes(rest.len(), transmit.segment_bytes);
+            let step = match one_by_one {
+                true => rest.len().min(transmit.segment_bytes.max(1)),
+                false => self.step_bytes(rest.len(), transmit.segment_bytes),
+            };
             match self.send_step(transmit, &rest[..step]) {
                 Ok(()) => offset += step,
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
@@ -161,6 +182,10 @@ impl UdpSocket {
                 }
                 // Offload has just been found broken and switched off: once more, one by one.
                 Err(_) if step > transmit.segment_bytes && self.max_segments() == 1 => {}
+                // Offload takes no segments that IP would have to split.
+                Err(e) if quinn_udp::is_msg_size_err(&e) && step > transmit.segment_bytes => {
+                    one_by_one = true;
+                }
                 Err(e) if quinn_udp::is_msg_size_err(&e) && self.allow_fragments(step) => {}
                 Err(e) => {
                     let lost = rest.len().div_ceil(transmit.segment_bytes.max(1));
@@ -185,7 +210,7 @@ impl UdpSocket {
     /// try again.
     fn allow_fragments(&self, len: usize) -> bool {
         let fits = len + crate::UDP_IPV4_OVERHEAD <= usize::from(u16::MAX);
-        if !fits || self.fragments.swap(true, Ordering::Relaxed) {
+        if self.whole || !fits || self.fragments.swap(true, Ordering::Relaxed) {
             return false;
         }
         #[cfg(target_os = "linux")]
@@ -206,12 +231,16 @@ impl UdpSocket {
     }
 
     fn send_step(&self, transmit: &Transmit<'_>, bytes: &[u8]) -> io::Result<()> {
+        let segmented = bytes.len() > transmit.segment_bytes;
         #[cfg(target_os = "linux")]
         if let dscp @ 1.. = self.dscp.load(Ordering::Relaxed) {
             let ecn = transmit.ecn.map_or(0, |ecn| EcnCodepoint::from(ecn) as u8);
-            return marked::send(self.socket.as_fd(), transmit, bytes, dscp << 2 | ecn);
+            let sent = marked::send(self.socket.as_fd(), transmit, bytes, dscp << 2 | ecn);
+            if segmented && sent.as_ref().is_err_and(marked::is_without_offload) {
+                self.unsegmented.store(true, Ordering::Relaxed);
+            }
+            return sent;
         }
-        let segmented = bytes.len() > transmit.segment_bytes;
         self.state.try_send(
             UdpSockRef::from(&self.socket),
             &quinn_udp::Transmit {
@@ -237,6 +266,14 @@ impl UdpSocket {
             .fill(|buffers, meta| self.state.recv(UdpSockRef::from(&self.socket), buffers, meta))?;
         Ok(filled == offered)
     }
+}
+
+/// Whether `address` is still one of this machine's, as far as the calling thread's network namespace tells.
+pub fn is_ours(address: IpAddr) -> bool {
+    let at = SocketAddr::new(address.to_canonical(), 0);
+    let tried = Socket::new(Domain::for_address(at), Type::DGRAM, Some(Protocol::UDP))
+        .and_then(|socket| socket.bind(&at.into()));
+    !tried.is_err_and(|e| e.kind() == io::ErrorKind::AddrNotAvailable)
 }
 
 /// quinn-udp asks the kernel for receive timestamps, and with them its control buffer is 8 bytes

@@ -103,6 +103,7 @@ impl Endpoint {
         if state.closed {
             return Err(ConnectError::EndpointClosed);
         }
+        state.forget_address_if_gone(peer.path);
         let id = state.host.connect(peer, config, shared.clock.now())?;
         state.settle(shared);
         drop(state);

@@ -38,6 +38,7 @@ impl Key {
 
 impl Machine for Host {
     type Key = Key;
+    const MOVES: bool = false;
 
     fn wake(&mut self, event: &Event, waiters: &mut Waiters<Key>) {
         let conn = |what| Key::Conn(event.conn, what);

@@ -54,6 +54,16 @@ impl Link {
         }
     }
 
+    /// What it marks datagrams with.
+    #[cfg(feature = "quic")]
+    pub(crate) fn dscp(&self) -> u8 {
+        match self {
+            Link::Udp(socket) => socket.dscp(),
+            #[cfg(all(target_os = "linux", feature = "tun"))]
+            Link::Tun(_) => 0,
+        }
+    }
+
     /// What connections assume of their path when nothing else is known, by the way out alone.
     pub(crate) fn narrow_mss(&self, peer: SocketAddr) -> Option<u16> {
         match self {

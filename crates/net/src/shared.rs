@@ -11,7 +11,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::Waker;
 
-use tack_device::{Clock, RecvBatch, SendOutcome, UdpSocket};
+use tack_device::{Clock, RecvBatch, SendOutcome, UdpSocket, is_ours};
 use tack_tcp::Host;
 use tack_transport::{Ecn, Figures, Transmit};
 use tack_units::Instant;
@@ -38,6 +38,8 @@ const MAX_LOCAL_ADDRESSES: usize = 4_096;
 pub(crate) trait Machine: tack_transport::Endpoint + fmt::Debug + Send + 'static {
     /// What a task may wait for; all of one connection is a range.
     type Key: Ord + Copy + fmt::Debug + Send + 'static;
+    /// Its connections go on from another address of ours.
+    const MOVES: bool;
 
     /// Wakes whom `event` concerns.
     fn wake(&mut self, event: &Self::Event, waiters: &mut Waiters<Self::Key>);
@@ -384,9 +386,22 @@ impl<M: Machine> State<M> {
             SendOutcome::Lost | SendOutcome::TooBig => {
                 self.io.datagrams_refused += transmit.segments as u64;
                 tracing::debug!(to = %transmit.to, ?outcome, "not sent");
+                if M::MOVES && outcome == SendOutcome::Lost {
+                    self.forget_address_if_gone(transmit.to);
+                }
             }
         }
         true
+    }
+
+    /// Where `peer` was answered from an address that is no longer ours, nothing would reach it from there: the
+    /// kernel chooses again.
+    pub(crate) fn forget_address_if_gone(&mut self, peer: SocketAddr) {
+        if let Some(local) = &mut self.local
+            && local.get(&peer).is_some_and(|ours| !is_ours(*ours))
+        {
+            local.remove(&peer);
+        }
     }
 
     /// A burst waits for the socket to take more.
@@ -400,6 +415,7 @@ impl<M: Machine> State<M> {
     pub(crate) fn exchange(&mut self, link: Link) -> io::Result<()> {
         let local = link.local_addr();
         let wildcard = link.is_wildcard();
+        link.set_dscp(self.way.link().dscp());
         self.way = Arc::new(Way::new(link)?);
         self.gather = Gather::default();
         // What a peer was answered from may be no address of ours any more.

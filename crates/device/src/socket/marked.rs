@@ -56,6 +56,11 @@ pub(super) fn send(
     Ok(())
 }
 
+/// The device, or what is on the way to it, does not segment: some say so, others that it failed.
+pub(super) fn is_without_offload(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EIO | libc::EINVAL))
+}
+
 /// Also as an IPv6 socket writes it.
 fn is_ipv4(ip: IpAddr) -> bool {
     match ip {
@@ -66,8 +71,8 @@ fn is_ipv4(ip: IpAddr) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use nix::cmsg_space;
     use nix::sys::socket::{ControlMessageOwned, recvmsg, setsockopt, sockopt};
+    use nix::{cmsg_space, setsockopt_impl, sockopt_impl};
 
     use std::net::SocketAddr;
 
@@ -115,5 +120,24 @@ mod tests {
             assert_eq!(octets(from, at, 46, Some(Ecn::Ect0)), [46 << 2 | 2; 3], "{from}");
             assert_eq!(octets(from, at, 8, None), [8 << 2; 3], "{from}");
         }
+    }
+
+    sockopt_impl!(NoChecksum, SetOnly, libc::SOL_SOCKET, libc::SO_NO_CHECK, bool);
+
+    #[test]
+    fn where_the_kernel_does_not_segment_datagrams_with_a_codepoint_leave_one_by_one() {
+        #[expect(clippy::disallowed_methods, reason = "sockets as the kernel makes them")]
+        let [sender, receiver] =
+            [(); 2].map(|()| std::net::UdpSocket::bind("127.0.0.1:0").unwrap());
+        // Without checksums it refuses to, whatever the device.
+        setsockopt(&sender, NoChecksum, &true).unwrap();
+        let sender = UdpSocket::from_std(sender).unwrap();
+        assert!(sender.set_dscp(8));
+        let (to, bytes) = (receiver.local_addr().unwrap(), [7; 2_500]);
+        let burst = Transmit { to, from: None, ecn: None, bytes: &bytes, segment_bytes: 1_000 };
+        assert_eq!(sender.send(&burst), SendOutcome::Sent);
+        receiver.set_read_timeout(Some(std::time::Duration::from_secs(5))).unwrap();
+        let lengths = [(); 3].map(|()| receiver.recv(&mut [0; 4_096]).unwrap());
+        assert_eq!((lengths, sender.max_segments()), ([1_000, 1_000, 500], 1));
     }
 }

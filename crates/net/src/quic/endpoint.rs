@@ -133,7 +133,8 @@ impl Builder {
         if tapped.is_some() {
             quic.look();
         }
-        let handle = start(Link::Udp(socket), quic, Clock::start(), false, tapped)?;
+        let link = Link::Udp(socket.without_fragments());
+        let handle = start(link, quic, Clock::start(), false, tapped)?;
         let (socket, connect_timeout) = (self.socket, self.connect_timeout);
         let door = Arc::new(Door(handle.clone()));
         Ok(Endpoint { handle, _door: door, socket, connect_timeout })
@@ -224,7 +225,7 @@ impl Endpoint {
     fn rebind_to(&self, socket: UdpSocket) -> io::Result<()> {
         let shared = &self.handle.0;
         let mut state = shared.lock();
-        state.exchange(Link::Udp(socket))?;
+        state.exchange(Link::Udp(socket.without_fragments()))?;
         let now = shared.clock.now();
         let all: Vec<_> = state.host.connections().collect();
         for id in all {
@@ -352,6 +353,7 @@ impl Endpoint {
         if state.closed {
             return Err(ConnectError::EndpointClosed);
         }
+        state.forget_address_if_gone(peer);
         let id = state.host.connect(peer, name, tls, config, shared.clock.now());
         let id = id.map_err(TlsError::from)?;
         state.host.hold(id);
@@ -437,5 +439,22 @@ impl From<ConnectionError> for ConnectError {
             _ => None,
         };
         tls.map_or(ConnectError::Quic(error), ConnectError::Tls)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_socket_that_another_takes_the_place_of_hands_its_codepoint_on() {
+        let loopback: SocketAddr = "127.0.0.1:0".parse().unwrap();
+        let endpoint = Endpoint::client(loopback).unwrap();
+        let dscp = || endpoint.handle.0.lock().way.link().dscp();
+        if !endpoint.set_dscp(46) {
+            return;
+        }
+        endpoint.rebind(loopback).unwrap();
+        assert_eq!(dscp(), 46);
     }
 }

@@ -57,6 +57,7 @@ pub(super) fn close_all(endpoint: &mut Endpoint, code: u64, reason: &[u8], now: 
 
 impl Machine for Endpoint {
     type Key = Key;
+    const MOVES: bool = true;
 
     fn wake(&mut self, (conn, event): &(ConnId, Event), waiters: &mut Waiters<Key>) {
         let mut wake = |what| waiters.wake(Key::Conn(*conn, what));

@@ -4,6 +4,8 @@
 mod dropped;
 mod early;
 mod ends;
+#[cfg(target_os = "linux")]
+mod narrow;
 mod stock;
 mod strangers;
 mod streams;

@@ -10,7 +10,7 @@ use tokio::io::ReadBuf;
 use tokio::task::coop::poll_proceed;
 
 use crate::error::{ended, misused};
-use crate::handle::Handle;
+use crate::handle::{Handle, wait};
 use crate::host::{Key, What};
 
 /// A connection's place in its endpoint, given up on drop.
@@ -71,13 +71,10 @@ impl Conn {
         Poll::Pending
     }
 
-    pub(crate) fn poll_finished(&self, cx: &mut Context<'_>) -> Poll<Result<(), ConnectionError>> {
-        let mut state = self.handle.0.lock();
-        if let Some(how) = state.host.closed(self.id) {
-            return Poll::Ready(how);
-        }
-        state.waiters.park(Key::Conn(self.id, What::State), cx);
-        Poll::Pending
+    /// Waits for the end of everything; any number of tasks may.
+    pub(crate) async fn finished(&self) -> Result<(), ConnectionError> {
+        let ended = Key::Conn(self.id, What::State);
+        wait(&self.handle, ended, |state| state.host.closed(self.id)).await
     }
 
     pub(crate) fn poll_read(

@@ -7,7 +7,8 @@ use std::task::Poll;
 
 use tack_tcp::Host;
 
-use crate::shared::{Machine, Shared};
+use crate::shared::{Machine, Shared, State};
+use crate::waiters::Ticket;
 
 /// Keeps an endpoint's driver running.
 pub(crate) struct Handle<M: Machine = Host>(pub(crate) Arc<Shared<M>>);
@@ -38,6 +39,43 @@ impl<M: Machine> Drop for Handle<M> {
 impl<M: Machine> fmt::Debug for Handle<M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Handle").finish_non_exhaustive()
+    }
+}
+
+/// What `look` says as soon as it says something: asked now, and whenever `key` happened. Any number of tasks
+/// may wait for the same.
+pub(crate) async fn wait<M: Machine, T>(
+    handle: &Handle<M>,
+    key: M::Key,
+    mut look: impl FnMut(&mut State<M>) -> Option<T>,
+) -> T {
+    let mut waiting = Waiting { handle, key, ticket: None };
+    poll_fn(|cx| {
+        let mut state = handle.0.lock();
+        let found = look(&mut state);
+        state.settle(&handle.0);
+        if let Some(found) = found {
+            return Poll::Ready(found);
+        }
+        let ticket = *waiting.ticket.get_or_insert_with(|| state.waiters.ticket());
+        state.waiters.park_as((key, ticket), cx);
+        Poll::Pending
+    })
+    .await
+}
+
+/// A task that waits; one that is cancelled is forgotten.
+struct Waiting<'a, M: Machine> {
+    handle: &'a Handle<M>,
+    key: M::Key,
+    ticket: Option<Ticket>,
+}
+
+impl<M: Machine> Drop for Waiting<'_, M> {
+    fn drop(&mut self) {
+        if let Some(ticket) = self.ticket {
+            self.handle.0.lock().waiters.leave((self.key, ticket));
+        }
     }
 }
 

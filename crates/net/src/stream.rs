@@ -1,6 +1,5 @@
 //! One connection as a byte stream, whole or in two halves.
 
-use std::future::poll_fn;
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -75,7 +74,7 @@ impl TackStream {
     /// # Errors
     /// How the connection ended, if not so.
     pub async fn finished(&self) -> io::Result<()> {
-        poll_fn(|cx| self.conn.poll_finished(cx)).await.map_err(ended)
+        self.conn.finished().await.map_err(ended)
     }
 
     /// Looks on from beside whoever uses the stream.
@@ -176,7 +175,7 @@ impl OwnedWriteHalf {
     /// # Errors
     /// As there.
     pub async fn finished(&self) -> io::Result<()> {
-        poll_fn(|cx| self.conn.poll_finished(cx)).await.map_err(ended)
+        self.conn.finished().await.map_err(ended)
     }
 }
 

@@ -13,7 +13,6 @@ pub(crate) type Ticket = u64;
 pub(crate) struct Waiters<K> {
     wakers: BTreeMap<(K, Ticket), Waker>,
     idle: Vec<Waker>,
-    #[cfg(feature = "quic")]
     tickets: Ticket,
 }
 
@@ -27,12 +26,7 @@ pub(crate) fn park(slot: &mut Option<Waker>, cx: &Context<'_>) {
 
 impl<K: Ord + Copy> Waiters<K> {
     pub(crate) fn new() -> Waiters<K> {
-        Waiters {
-            wakers: BTreeMap::new(),
-            idle: Vec::new(),
-            #[cfg(feature = "quic")]
-            tickets: 0,
-        }
+        Waiters { wakers: BTreeMap::new(), idle: Vec::new(), tickets: 0 }
     }
 
     /// The one task that waits for `what`: of several, the last to ask is woken.
@@ -49,14 +43,12 @@ impl<K: Ord + Copy> Waiters<K> {
     }
 
     /// A ticket that nobody has.
-    #[cfg(feature = "quic")]
     pub(crate) fn ticket(&mut self) -> Ticket {
         self.tickets += 1;
         self.tickets
     }
 
     /// Somebody waits no more.
-    #[cfg(feature = "quic")]
     pub(crate) fn leave(&mut self, who: (K, Ticket)) {
         self.wakers.remove(&who);
     }

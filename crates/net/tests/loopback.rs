@@ -448,3 +448,20 @@ async fn a_host_that_was_away_reads_what_came_before_it_takes_anything_for_lost(
     );
     assert_eq!(peer.join().unwrap(), 70_000);
 }
+
+#[tokio::test]
+async fn the_end_of_a_stream_is_told_to_all_who_wait_for_it() {
+    let (mut near, mut far) = pair().await;
+    near.shutdown().await.unwrap();
+    let near = std::sync::Arc::new(near);
+    let waiting = [(); 3].map(|()| {
+        let near = near.clone();
+        tokio::spawn(async move { near.finished().await })
+    });
+    // All of them wait before it ends.
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    far.shutdown().await.unwrap();
+    for task in waiting {
+        soon(task).await.unwrap().unwrap();
+    }
+}

@@ -1,10 +1,8 @@
 //! One connection: its streams, its datagrams, its end.
 
-use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Weak};
-use std::task::Poll;
 use std::time::Duration;
 
 use tack_quic::streams::{Dir, StreamId};
@@ -13,10 +11,9 @@ use tack_quic::{ConnId, ConnectionError, Early, Info, UseError};
 use super::error::{closed, ended, refused};
 use super::machine::{Key, What};
 use super::{RecvStream, SendStream, Version};
-use crate::handle::Handle;
+use crate::handle::{Handle, wait};
 use crate::shared::State;
 use crate::tls::Fingerprint;
-use crate::waiters::Ticket;
 
 type Quic = tack_quic::Endpoint;
 
@@ -329,41 +326,5 @@ impl Drop for Place {
         state.settle(shared);
         // It may have been the last one somebody waits for.
         state.wake_driver();
-    }
-}
-
-/// See [`Place::wait`].
-pub(super) async fn wait<T>(
-    handle: &Handle<Quic>,
-    key: Key,
-    mut look: impl FnMut(&mut State<Quic>) -> Option<T>,
-) -> T {
-    let mut waiting = Waiting { handle, key, ticket: None };
-    poll_fn(|cx| {
-        let mut state = handle.0.lock();
-        let found = look(&mut state);
-        state.settle(&handle.0);
-        if let Some(found) = found {
-            return Poll::Ready(found);
-        }
-        let ticket = *waiting.ticket.get_or_insert_with(|| state.waiters.ticket());
-        state.waiters.park_as((key, ticket), cx);
-        Poll::Pending
-    })
-    .await
-}
-
-/// A task that waits; one that is cancelled is forgotten.
-struct Waiting<'a> {
-    handle: &'a Handle<Quic>,
-    key: Key,
-    ticket: Option<Ticket>,
-}
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        if let Some(ticket) = self.ticket {
-            self.handle.0.lock().waiters.leave((self.key, ticket));
-        }
     }
 }

@@ -12,11 +12,10 @@ use tack_quic::{Config, ConnectionError, EndpointCounters, Listen, code};
 use tokio::time::sleep;
 
 use super::Connection;
-use super::connection::wait;
 use super::machine::{Key, close_all};
 use crate::dial::{Reach, refused, resolve};
 use crate::driver::start;
-use crate::handle::{Handle, wait_delivered, wait_idle};
+use crate::handle::{Handle, wait, wait_delivered, wait_idle};
 use crate::link::Link;
 use crate::passed::IoCounters;
 use crate::race::first_of;

@@ -10,6 +10,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use tack_net::budget::{Budget, Peer};
 use tack_net::quic::wire::{Frame, Reader};
 use tack_net::quic::{SeenPacket, What};
 use tack_net::wire::{AckType, Segment};
@@ -23,6 +24,8 @@ use super::said::{lost, said};
 
 /// Most bytes of a request's head.
 const MAX_HEAD_BYTES: usize = 8 << 10;
+/// Most who ask at once, and of one address.
+const MOST_ASKING: (usize, usize) = (64, 16);
 /// Time to ask and be answered.
 const LIMIT: Duration = Duration::from_secs(5);
 
@@ -110,14 +113,22 @@ fn direction_name(direction: Direction) -> &'static str {
     }
 }
 
-/// Answers whoever asks, for ever.
+/// Answers whoever asks, for ever. Who is silent makes room for others: each holds a file descriptor, of which
+/// the command needs its own.
 pub async fn serve(listener: TcpListener) {
+    let places = Budget::new(MOST_ASKING.0, MOST_ASKING.1);
     loop {
         match listener.accept().await {
             Ok((stream, peer)) => {
+                let Ok(place) = places.take_or_replace(Peer::of(Some(peer)), 1) else { continue };
                 tokio::spawn(async move {
-                    let answered = timeout(LIMIT, answer(stream)).await;
-                    tracing::debug!(%peer, ?answered, "metrics");
+                    tokio::select! {
+                        biased;
+                        answered = timeout(LIMIT, answer(stream)) => {
+                            tracing::debug!(%peer, ?answered, "metrics");
+                        }
+                        () = place.revoked() => tracing::debug!(%peer, "metrics: it made room"),
+                    }
                 });
             }
             Err(error) => {
@@ -309,6 +320,26 @@ mod tests {
         for other in ["POST /metrics HTTP/1.1", "GETS / HTTP/1.1", ""] {
             assert_eq!(asked(other.as_bytes()), Asked::Change, "{other}");
         }
+    }
+
+    #[tokio::test]
+    async fn who_connects_and_says_nothing_makes_room_and_keeps_nobody_from_an_answer() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let at = listener.local_addr().unwrap();
+        let serving = tokio::spawn(serve(listener));
+        let mut silent = Vec::new();
+        for _ in 0..40 {
+            silent.push(TcpStream::connect(at).await.unwrap());
+        }
+        let mut asking = TcpStream::connect(at).await.unwrap();
+        asking.write_all(b"GET /other HTTP/1.1\r\n\r\n").await.unwrap();
+        let mut said = String::new();
+        asking.read_to_string(&mut said).await.unwrap();
+        assert!(said.starts_with("HTTP/1.1 404"), "{said}");
+        // Well before its time is over.
+        let hung_up = timeout(LIMIT / 2, silent[0].read(&mut [0])).await;
+        assert!(matches!(hung_up, Ok(Ok(0) | Err(_))), "{hung_up:?}");
+        serving.abort();
     }
 
     #[test]

@@ -6,7 +6,7 @@
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::process::{Command, Stdio};
 
 use tack_device::Prefix;
@@ -185,16 +185,31 @@ fn nft(args: &[&str], input: &str) -> io::Result<()> {
 /// It was not redirected: somebody connected to our port itself.
 pub fn destination(program: &TcpStream) -> io::Result<Target> {
     let original = tack_device::original_destination(program)?;
-    if original == program.local_addr()? {
+    if is_same(original, program.local_addr()?) {
         let why = "a connection that was made to the port of --transparent itself";
         return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
     }
     Ok(original.into())
 }
 
+/// A socket of both families writes IPv4 as IPv6, and a link-local address with its link.
+fn is_same(one: SocketAddr, other: SocketAddr) -> bool {
+    one.port() == other.port() && one.ip().to_canonical() == other.ip().to_canonical()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_connection_to_the_port_itself_is_known_however_its_address_is_written() {
+        let same = |one: &str, other: &str| is_same(one.parse().unwrap(), other.parse().unwrap());
+        assert!(same("10.0.0.1:1081", "[::ffff:10.0.0.1]:1081"));
+        assert!(same("[fe80::1]:1081", "[fe80::1%2]:1081"));
+        assert!(
+            !same("10.0.0.1:80", "[::ffff:10.0.0.1]:1081") && !same("10.0.0.2:1", "10.0.0.1:1")
+        );
+    }
 
     #[test]
     fn rules_spare_the_server_and_what_is_near_or_redirect_only_what_is_asked_for() {

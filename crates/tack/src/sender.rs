@@ -301,6 +301,9 @@ impl<L: Records> Sender<L> {
         acked.newest_sent_at = receipts.newest.map(|newest| newest.sent_at);
         if acked.acked_bytes > 0 || receipts.bytes > 0 {
             self.timer.on_progress(now);
+            if let Some(sent_at) = acked.newest_sent_at {
+                self.timer.on_age(now - sent_at);
+            }
         }
         // Where long ones may not pass at all, the short ones that do tell nothing of a queue.
         if receipts.longest >= u64::from(self.params.mss) * 3 / 4 {
@@ -365,6 +368,7 @@ impl<L: Records> Sender<L> {
             alpha: self.interval(),
             segments_per_ack: self.params.segments_per_ack,
             flush: self.params.flush,
+            drain: self.delivery_rate.and_then(|rate| rate.time_for(self.sent.in_flight())),
             lossy: self.loses_acks(),
         }
     }

@@ -15,6 +15,10 @@
 //! In a dialogue an answer acknowledges: less than `L` segments are probed for once it has been out for longer than it
 //! ever is ([`Answer`]) and 10 ms, if that is sooner.
 //!
+//! Where acknowledgments tell rates, the last transmission's is due as long after it as that of the newest that has arrived,
+//! and by what the path takes for all that is outstanding. In a queue that is an end of a file that is found lost
+//! a round trip sooner than by twice what is usual: the probe leaves a quarter of that later, or twice RTTVAR.
+//!
 //! A TACK that covers less than `L` segments says how long the receiver waited for more. What left so early that it
 //! should have come in half of that time, other packets in the queue included, and did not, is lost: the probe leaves at
 //! once.
@@ -104,6 +108,8 @@ pub(super) struct Path {
     pub(super) segments_per_ack: u32,
     /// The receiver's flush timer.
     pub(super) flush: Duration,
+    /// What the path takes for what is outstanding; `None` while nobody knows its rate.
+    pub(super) drain: Option<Duration>,
     /// TACKs are lost on the way back.
     pub(super) lossy: bool,
 }
@@ -126,6 +132,8 @@ pub(super) struct Timer {
     patience: Patience,
     before_probe: Patience,
     last_sent: Instant,
+    /// From the departure of the newest that is known to have arrived until that was known.
+    age: Option<Duration>,
     /// What left last is acknowledged as soon as it arrives.
     answered_at_once: bool,
     /// The receiver waited for more than came, and nothing left since that could still come.
@@ -162,6 +170,7 @@ impl Timer {
             patience: Patience::default(),
             before_probe: Patience::default(),
             last_sent: now,
+            age: None,
             answered_at_once: false,
             missed: false,
             pace: Pace::default(),
@@ -232,6 +241,11 @@ impl Timer {
         self.dialogue = self.dialogue.saturating_sub(1);
     }
 
+    /// The newest of it left so long ago.
+    pub(super) fn on_age(&mut self, age: Duration) {
+        self.age = Some(age);
+    }
+
     /// Of that, something was of full size.
     pub(super) fn on_full_sized(&mut self) {
         self.others = true;
@@ -260,6 +274,7 @@ impl Timer {
         (self.timed_out, self.alone) = (None, false);
         (self.probes, self.backoff) = (0, 0);
         self.full_since = self.full_since.map(|_| now);
+        self.age = None;
     }
 
     /// The receiver waited in vain for what left before then: after [`Self::on_progress`].
@@ -296,17 +311,19 @@ impl Timer {
     fn unless_stuck(&self, path: Path) -> Instant {
         let rto = self.timeout(path);
         let usual = path.usual_rtt.unwrap_or(INITIAL_RTO / 2);
-        let wait = 2 * usual + self.held_back(self.full_since.is_some(), path) + PROBE_SLACK;
+        let held_back = self.held_back(self.full_since.is_some(), path);
+        let wait = 2 * usual + held_back + PROBE_SLACK;
         let quiet = self.quiet_since();
         match self.probes {
             0 if self.answered_at_once => {
                 let answered = (self.last_sent + 2 * usual).max(self.waiting_since + usual);
-                rto.min(answered + PROBE_SLACK)
+                rto.min(answered + PROBE_SLACK).min(self.overdue(usual, path).unwrap_or(rto))
             }
             0 => {
                 let answer = self.answer.at_most().filter(|_| self.full_since.is_none());
                 let wait = answer.map_or(wait, |answer| wait.min(answer + ANSWER_SLACK));
-                let due = if self.missed { quiet } else { rto.min(quiet + wait) };
+                let overdue = self.overdue(usual, path).map_or(rto, |due| rto.min(due + held_back));
+                let due = if self.missed { quiet } else { overdue.min(quiet + wait) };
                 due.max(quiet + self.before_probe.borne(quiet))
             }
             1 if self.backoff == 0 && path.lossy => {
@@ -314,6 +331,12 @@ impl Timer {
             }
             _ => rto,
         }
+    }
+
+    /// When the last transmission should long have arrived and be acknowledged, if that is not held back.
+    fn overdue(&self, usual: Duration, path: Path) -> Option<Instant> {
+        let due = (self.last_sent + self.age?).max(self.quiet_since()) + path.drain?;
+        Some(due + (usual / 4).max(2 * path.rttvar) + PROBE_SLACK)
     }
 
     fn timeout(&self, path: Path) -> Instant {

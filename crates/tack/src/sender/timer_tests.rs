@@ -19,6 +19,7 @@ fn path(srtt: u64, rttvar: u64) -> Path {
         alpha: ms(srtt / 4),
         segments_per_ack: 2,
         flush: ms(25),
+        drain: None,
         lossy: false,
     }
 }
@@ -353,4 +354,37 @@ fn in_a_dialogue_whose_answers_are_lost_a_probe_comes_no_later_each_time() {
         t.on_progress(answer);
         t.on_told_by_data(None);
     }
+}
+
+#[test]
+fn an_end_that_is_overdue_is_probed_for_before_twice_the_usual_round_trip() {
+    let told = |age| {
+        let mut t = Timer::new(at(0));
+        t.on_sent(true, at(0));
+        t.on_sent(false, at(2));
+        t.set_full(true, at(2));
+        t.on_progress(at(100));
+        t.on_age(ms(age));
+        t
+    };
+    let p = path(40, 1);
+    let usual = at(100 + 2 * 40 + 10 + 5);
+    assert_eq!(told(100).deadline(p), usual, "nobody knows what the path takes");
+    let p = Path { drain: Some(ms(5)), ..p };
+    // 102 ms for the last one, 5 to come out, 10 held back, a quarter of what is usual and what timers are late by.
+    assert_eq!(told(100).deadline(p), at(102 + 5 + 10 + 10 + 5));
+    assert_eq!(
+        told(20).deadline(p),
+        at(100 + 5 + 10 + 10 + 5),
+        "what was long due is not long overdue"
+    );
+    assert_eq!(told(160).deadline(p), at(162 + 5 + 10 + 10 + 5));
+    assert_eq!(told(500).deadline(p), usual);
+    assert_eq!(told(100).deadline(Path { rttvar: ms(9), ..p }), at(102 + 5 + 10 + 18 + 5));
+    let mut last = told(100);
+    last.expect_answer();
+    assert_eq!(last.deadline(p), at(102 + 5 + 10 + 5), "which nobody holds back");
+    let mut moved = told(100);
+    moved.on_path_change(at(100));
+    assert_eq!(moved.deadline(p), usual);
 }

@@ -100,6 +100,8 @@ pub struct Sender<L = Bytes> {
     retransmissions: u64,
     needless: Needless,
     return_path: ReturnPath,
+    /// The largest PKT.SEQ that a TACK told, and since when it is there, by the way back later.
+    newest_arrived: (u64, Instant),
     /// rho of the newest TACK.
     rho: f64,
 }
@@ -121,6 +123,7 @@ impl<L: Records> Sender<L> {
             retransmissions: 0,
             needless: Needless::default(),
             return_path: ReturnPath::default(),
+            newest_arrived: (0, now),
             rho: 0.0,
             params,
         }

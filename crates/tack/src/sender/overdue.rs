@@ -1,9 +1,11 @@
 //! What should have come while the receiver waited: nothing behind it shows a hole.
 //!
-//! A TACK says how long ago the packet that it times had arrived, by `dt*`. What left soon after that packet and is not there
-//! yet is lost, unless a queue of others came in between: half of the wait is left for that.
+//! A TACK says how long ago the packet that it times had arrived, by `dt*`, and a later one that nothing came since. What
+//! left soon after that packet and is not there yet is lost, unless a queue of others came in between: half of the wait is
+//! left for that.
 
 use core::cell::Cell;
+use core::time::Duration;
 
 use tack_units::Instant;
 
@@ -32,22 +34,27 @@ impl<L: Records> Sender<L> {
     /// Where a TACK tells a loss, the last packets are lost as well if all of them are overdue: a queue that overflows at the
     /// end of a file drops some of its last ones, too, and each waited for a probe after the repair of the others.
     pub(super) fn lose_overdue(&mut self, tack: &Tack, acked: &mut Acked, now: Instant) {
-        let newest = self.sent.when_sent(tack.largest_pkt_seq);
-        let (Some(timing), Some(rtt), Some(rate), Some(newest)) =
-            (tack.timing, acked.rtt, tack.delivery_rate, newest)
-        else {
-            return;
-        };
-        let half = timing.delay / 2;
-        let due = |sent_at: Instant| sent_at <= newest.sent_at + half;
+        let largest = tack.largest_pkt_seq;
+        let Some(newest) = self.sent.when_sent(largest) else { return };
+        if self.newest_arrived.0 != largest {
+            let timed = tack.timing.zip(acked.rtt).map(|(timing, rtt)| (timing.delay, rtt));
+            let is_newest = |(delay, rtt)| now - newest.sent_at + GRANULARITY >= rtt + delay;
+            let ago =
+                timed.filter(|timed| is_newest(*timed)).map_or(Duration::ZERO, |(delay, _)| delay);
+            self.newest_arrived = (largest, now - ago);
+        }
+        let half = (now - self.newest_arrived.1) / 2;
         // Packets that the path brings in that time, as far as is known: they come one behind the other.
-        let most = rate.bytes_in(half) / u64::from(self.params.mss);
-        let (first, next) = (tack.largest_pkt_seq + 1, self.sent.next_pkt_seq());
-        let is_timed = now - newest.sent_at + GRANULARITY >= rtt + timing.delay;
+        let brought =
+            tack.delivery_rate.or(self.delivery_rate).map_or(0, |rate| rate.bytes_in(half));
+        let most = brought / u64::from(self.params.mss);
+        let (first, next) = (largest + 1, self.sent.next_pkt_seq());
         let few = next - first <= most;
-        let all_due =
-            |sent: &L| (first..next).filter_map(|n| sent.when_sent(n)).all(|p| due(p.sent_at));
-        if acked.lost_bytes > 0 && is_timed && few && all_due(&self.sent) {
+        let all_due = |sent: &L| {
+            let times = (first..next).filter_map(|n| sent.when_sent(n));
+            times.map(|p| p.sent_at).all(|sent_at| sent_at <= newest.sent_at + half)
+        };
+        if acked.lost_bytes > 0 && few && all_due(&self.sent) {
             let (guard, lost) = (self.guard(), Cell::new(acked.lost_sent_at));
             let allows = |s: &Segment| guard.judges(s, &lost, now);
             acked.lost_bytes += self.sent.lose_packets(first..next, allows);

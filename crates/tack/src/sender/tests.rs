@@ -280,6 +280,14 @@ fn the_last_packets_are_lost_with_others_if_they_should_have_come_while_the_rece
     assert_eq!(lost(&[6], true, rate), 1, "it may be on its way");
     assert_eq!(lost(&[0, 0, 0], true, rate), 1, "the path brings two in half of the time");
     assert_eq!(lost(&[0], true, None), 1, "nobody knows what it brings");
+    // Nor did anything come until the next TACK, which times nothing.
+    let mut s = sender(5);
+    let told = Tack { rcv_high: 4 * MSS, delivery_rate: rate, ..tack(1, 2 * MSS, 4) };
+    let unsettled = Tack { holes_complete: false, ..told.clone() };
+    assert_eq!(s.on_tack(&unsettled, 0, at(70)).lost_bytes, 0);
+    let hole = core::iter::once(2 * MSS..3 * MSS).collect();
+    let told = Tack { counter: 2, holes: hole, ..told };
+    assert_eq!(s.on_tack(&told, 0, at(80)).lost_bytes, 2 * MSS);
 }
 
 /// Twenty packets timed out; two left again, and the peer tells the first of the many holes that it has.

@@ -268,13 +268,7 @@ impl Host {
             self.abort(id, now);
             self.close(id, now);
         }
-        // Whoever listens here next has counted none of them.
-        for index in self.slots.half_open(port) {
-            if let Some(entry) = self.slots.at_mut(index) {
-                entry.conn.abort(now);
-            }
-            self.settle(index, now);
-        }
+        self.abort_half_open(port, now);
     }
 
     /// Takes as much of `data` as the send buffer has room for (0: wait for

@@ -16,6 +16,16 @@ impl Host {
         }
     }
 
+    /// Ends the handshakes that began at the listening `port`: whoever listens there next has counted none of them.
+    pub(super) fn abort_half_open(&mut self, port: u16, now: Instant) {
+        for index in self.slots.half_open(port) {
+            if let Some(entry) = self.slots.at_mut(index) {
+                entry.conn.abort(now);
+            }
+            self.settle(index, now);
+        }
+    }
+
     /// A connection changed and has nothing to send.
     pub(super) fn settle_sent(&mut self, index: u32, now: Instant) {
         self.settle_state(index, now);

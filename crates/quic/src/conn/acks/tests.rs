@@ -1,22 +1,27 @@
 use super::*;
 use crate::wire::Frame;
 
+/// One that asks for acknowledgment, stamped as it arrives.
+fn packet(number: u64, bytes: u64, now: Instant) -> Packet {
+    Packet {
+        number,
+        eliciting: true,
+        bytes,
+        stamp: Some(now.as_micros() as u32),
+        immediate: false,
+        is_early: false,
+        ecn: 0,
+        lay: Duration::ZERO,
+    }
+}
+
 /// Packet numbers of a peer that leaves out nearly as many as it may between two.
 fn with_hostile_gaps(mut acks: Acks, packets: u64) -> Acks {
     for i in 0..packets {
         let number = i * ((1 << 31) - 1);
         let stamp = matches!(acks.policy, Policy::Tack(_)).then_some(i as u32);
-        let packet = Packet {
-            number,
-            eliciting: true,
-            bytes: 40,
-            stamp,
-            immediate: false,
-            is_early: false,
-            ecn: [2, 3][i as usize % 2],
-            lay: Duration::ZERO,
-        };
-        acks.on_packet(&packet, Instant::from_secs(1));
+        let (now, ecn) = (Instant::from_secs(1), [2, 3][i as usize % 2]);
+        acks.on_packet(&Packet { stamp, ecn, ..packet(number, 40, now) }, now);
     }
     acks
 }
@@ -67,21 +72,7 @@ fn of_more_holes_than_a_tack_has_room_for_some_are_forgotten_each_time_it_is_hea
     let (mut now, rtt) = (Instant::from_secs(1), Duration::from_millis(40));
     let mut acks = Acks::tack(tack::Params::DEFAULT, now);
     acks.on_handshake(rtt);
-    let arrive = |acks: &mut Acks, number, now: Instant| {
-        let stamp = Some(now.as_micros() as u32);
-        let (eliciting, immediate, is_early) = (true, false, false);
-        let packet = Packet {
-            number,
-            eliciting,
-            bytes: 1_400,
-            stamp,
-            immediate,
-            is_early,
-            ecn: 0,
-            lay: Duration::ZERO,
-        };
-        acks.on_packet(&packet, now);
-    };
+    let arrive = |acks: &mut Acks, number, now| acks.on_packet(&packet(number, 1_400, now), now);
     // Every second one is lost.
     (0..500).for_each(|i| arrive(&mut acks, 2 * i, now));
     let room = 600;
@@ -112,19 +103,7 @@ fn a_tack_of_some_ranges_asks_to_be_heard_once_per_round_trip_and_one_of_many_ea
         for number in (0..lost).map(|i| 2 * i).chain(2 * lost..2 * lost + 12) {
             let immediate = number >= 2 * lost;
             now += rtt / 8 * u32::from(immediate);
-            let stamp = Some(now.as_micros() as u32);
-            let (eliciting, is_early, bytes, ecn) = (true, false, 1_400, 0);
-            let packet = Packet {
-                number,
-                eliciting,
-                bytes,
-                stamp,
-                immediate,
-                is_early,
-                ecn,
-                lay: Duration::ZERO,
-            };
-            acks.on_packet(&packet, now);
+            acks.on_packet(&Packet { immediate, ..packet(number, 1_400, now) }, now);
             while let Some(told) = acks.poll(1_300, 3, now).filter(|_| immediate) {
                 tacks += 1;
                 asked += usize::from(told.ping);
@@ -142,20 +121,8 @@ fn full_packets_are_as_long_as_the_longest_once_two_were_longer_than_before() {
     let mut acks = Acks::tack(params, now);
     let mut next = 0;
     let mut arrive = |bytes: u64| {
-        let stamp = Some(now.as_micros() as u32);
-        let (eliciting, immediate, is_early) = (true, false, false);
-        let packet = Packet {
-            number: next,
-            eliciting,
-            bytes,
-            stamp,
-            immediate,
-            is_early,
-            ecn: 0,
-            lay: Duration::ZERO,
-        };
+        acks.on_packet(&packet(next, bytes, now), now);
         next += 1;
-        acks.on_packet(&packet, now);
         acks.poll(1_000, 3, now + Duration::from_micros(1)).is_some()
     };
     // Two of 1 200 bytes, and the one long packet is a probe.
@@ -174,23 +141,7 @@ fn tacks_wait_for_data_that_carries_acknowledgments_and_not_for_what_goes_once()
     for is_data in [false, true] {
         let mut acks = Acks::tack(tack::Params { mss: 1_200, ..tack::Params::DEFAULT }, now);
         acks.on_handshake(rtt);
-        let arrive = |acks: &mut Acks, number| {
-            let stamp = Some(now.as_micros() as u32);
-            let (eliciting, bytes, immediate, is_early, ecn) = (true, 1_200, false, false, 0);
-            acks.on_packet(
-                &Packet {
-                    number,
-                    eliciting,
-                    bytes,
-                    stamp,
-                    immediate,
-                    is_early,
-                    ecn,
-                    lay: Duration::ZERO,
-                },
-                now,
-            );
-        };
+        let arrive = |acks: &mut Acks, number| acks.on_packet(&packet(number, 1_200, now), now);
         arrive(&mut acks, 0);
         // As HANDSHAKE_DONE does.
         assert!(acks.piggyback(500, 3, is_data, now).is_some());

@@ -468,6 +468,7 @@ impl<L: Records> Sender<L> {
         self.return_path = ReturnPath::default();
         self.delivery_rate = None;
         self.rho = 0.0;
+        self.newest_arrived.1 = now;
         self.ack_loss.on_path_change();
         self.timer.on_path_change(now);
         self.frequency.on_path_change();

@@ -43,18 +43,16 @@ impl<L: Records> Sender<L> {
                 timed.filter(|timed| is_newest(*timed)).map_or(Duration::ZERO, |(delay, _)| delay);
             self.newest_arrived = (largest, now - ago);
         }
+        if acked.lost_bytes == 0 {
+            return;
+        }
         let half = (now - self.newest_arrived.1) / 2;
         // Packets that the path brings in that time, as far as is known: they come one behind the other.
-        let brought =
-            tack.delivery_rate.or(self.delivery_rate).map_or(0, |rate| rate.bytes_in(half));
-        let most = brought / u64::from(self.params.mss);
+        let rate = tack.delivery_rate.or(self.delivery_rate);
+        let most = rate.map_or(0, |rate| rate.bytes_in(half)) / u64::from(self.params.mss);
         let (first, next) = (largest + 1, self.sent.next_pkt_seq());
-        let few = next - first <= most;
-        let all_due = |sent: &L| {
-            let times = (first..next).filter_map(|n| sent.when_sent(n));
-            times.map(|p| p.sent_at).all(|sent_at| sent_at <= newest.sent_at + half)
-        };
-        if acked.lost_bytes > 0 && few && all_due(&self.sent) {
+        let is_due = |n| self.sent.when_sent(n).is_none_or(|p| p.sent_at <= newest.sent_at + half);
+        if next - first <= most && (first..next).all(is_due) {
             let (guard, lost) = (self.guard(), Cell::new(acked.lost_sent_at));
             let allows = |s: &Segment| guard.judges(s, &lost, now);
             acked.lost_bytes += self.sent.lose_packets(first..next, allows);

@@ -288,6 +288,11 @@ fn the_last_packets_are_lost_with_others_if_they_should_have_come_while_the_rece
     let hole = core::iter::once(2 * MSS..3 * MSS).collect();
     let told = Tack { counter: 2, holes: hole, ..told };
     assert_eq!(s.on_tack(&told, 0, at(80)).lost_bytes, 2 * MSS);
+    // On another path the wait begins anew.
+    let mut s = sender(5);
+    s.on_tack(&unsettled, 0, at(70));
+    s.on_path_change(at(79));
+    assert_eq!(s.on_tack(&told, 0, at(80)).lost_bytes, MSS);
 }
 
 /// Twenty packets timed out; two left again, and the peer tells the first of the many holes that it has.

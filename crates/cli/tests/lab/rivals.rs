@@ -102,7 +102,7 @@ fn a_rival_of_ones_own_runs_beside_those_of_the_repository() {
 }
 
 #[test]
-fn a_rival_of_ones_own_is_listed_with_what_it_lacks() {
+fn a_rival_of_ones_own_is_listed_with_what_it_lacks_and_a_run_of_it_says_so() {
     let dir = tempfile::tempdir().unwrap();
     let own = "title = \"of my own\"\nencryption = \"none\"\nprograms = [\"tack-nothing\"]\n\
                install = \"make it\"\nversion = \"echo 1\"\n[server]\ncommand = \"true\"\n\
@@ -112,6 +112,13 @@ fn a_rival_of_ones_own_is_listed_with_what_it_lacks() {
     let told = String::from_utf8_lossy(&out.stdout);
     let line = told.lines().find(|line| line.trim_start().starts_with("mine ")).unwrap_or_default();
     assert!(line.contains("of my own") && line.contains("without tack-nothing: make it"), "{told}");
+    let out = run(dir.path(), "versus bulk --rival mine.toml --only veth,mine --set seeds=1");
+    let told = String::from_utf8_lossy(&out.stderr);
+    if told.contains("namespace") {
+        return skipped(&told);
+    }
+    let why = "no run gave figures: tack-nothing not installed: `make it`";
+    assert!(!out.status.success() && told.contains(why), "{told}");
 }
 
 #[test]

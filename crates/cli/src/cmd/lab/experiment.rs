@@ -171,15 +171,17 @@ pub(super) fn run_file(args: &RunArgs) -> Result<ExitCode, Failure> {
     any_figures(&items, &outcome)
 }
 
-/// Success, unless every run is void.
+/// Success, unless every run is void: then the first one's reason.
 fn any_figures(items: &[Item], outcome: &Outcome) -> Result<ExitCode, Failure> {
-    let is_void = |item: &Item| outcome.records.get(&item.id).is_some_and(|r| r.void.is_some());
-    if !items.iter().all(is_void) {
+    let void = |item: &Item| outcome.records.get(&item.id)?.void.as_deref();
+    let why: Option<Vec<&str>> = items.iter().map(void).collect();
+    let Some(first) = why.as_deref().map(|why| why.first()) else {
         return Ok(ExitCode::Success);
-    }
+    };
     let is_live = items.iter().any(|item| item.backend == Backend::Live);
-    let remedy = if is_live { ": leave the machine alone, or try `chrt -r 1`" } else { "" };
-    Err(failed(format!("no run gave figures{remedy}")))
+    let remedy = if is_live { " (a busy machine: leave it alone, or try `chrt -r 1`)" } else { "" };
+    let why = first.map_or(String::new(), |why| format!(": {why}{remedy}"));
+    Err(failed(format!("no run gave figures{why}")))
 }
 
 fn record(args: &RunArgs, loaded: &Loaded) -> Result<ExitCode, Failure> {

@@ -5,7 +5,7 @@
 //! encryption = "none"
 //! programs = ["iperf3"]                   # looked for in PATH and where `script/rivals` puts them
 //! install = "apt-get install iperf3"      # what is said where one is missing
-//! version = "iperf3 --version"            # the first line of what it prints goes into the report
+//! version = "iperf3 --version"            # its first line is shown; where it fails, the rival is not there
 //! prepare = "truncate -s $TACK_BYTES file"   # a shell command in the run's own directory
 //! [server]                                # in the server's namespace; ended with SIGTERM
 //! command = "iperf3 -s -1"
@@ -225,6 +225,13 @@ impl Rival {
     pub fn missing(&self, places: &[PathBuf]) -> Vec<&str> {
         let is_there = |name: &&String| places.iter().any(|dir| dir.join(name).is_file());
         self.programs.iter().filter(|name| !is_there(name)).map(String::as_str).collect()
+    }
+
+    /// Who it is, for the report.
+    pub fn about(&self, version: String) -> BTreeMap<String, String> {
+        let named = [("who", self.title.clone()), ("encryption", self.encryption.clone())];
+        let named = named.into_iter().chain([("version", version)]);
+        named.map(|(key, value)| (key.to_owned(), value)).collect()
     }
 }
 

@@ -101,17 +101,22 @@ pub fn run(scenario: &Scenario, name: &str, go_on: GoOn<'_>) -> Result<Faced> {
     let environment = environment(scenario, &asked)?;
     let stage = Stage { rival: &rival, dir: dir.path(), environment, ends: &ends, go_on };
     let limit = Duration::from_secs_f64(scenario.duration_s);
-    let outcome = match stage.play(client, limit) {
-        Err(e) if e.is::<Interrupted>() => return Err(e),
-        outcome => outcome,
+    let void = |e: anyhow::Error| {
+        if e.is::<Interrupted>() { Err(e) } else { Ok(Faced::void(format!("{e:#}"))) }
     };
-    let about = stage.about()?;
-    let passage = ends.finish()?;
-    let mut faced = match outcome {
-        Ok(played) => faced(&asked, &played, &passage),
-        Err(e) => Faced::void(format!("{e:#}")),
+    let version = match stage.version() {
+        Ok(version) => version,
+        Err(e) => return void(e),
     };
-    faced.about = about;
+    let mut faced = match stage.play(client, limit).map_err(void) {
+        Ok(played) => faced(&asked, &played, &ends.finish()?),
+        Err(void) => {
+            let void = void?;
+            ends.finish()?;
+            void
+        }
+    };
+    faced.about = rival.about(version);
     Ok(faced)
 }
 
@@ -289,22 +294,17 @@ impl Stage<'_> {
         Ok((took, receiver.usage()))
     }
 
-    /// Who it is, for the report.
-    fn about(&self) -> Result<BTreeMap<String, String>> {
-        let version = match self.finish(&self.rival.version, "version", START_LIMIT) {
-            Err(e) if e.is::<Interrupted>() => return Err(e),
-            Err(_) => String::new(),
-            Ok(_) => {
-                let out = head(&self.dir.join("version.out")).unwrap_or_default();
-                first_line(&out).or_else(|| first_line(&self.said("version"))).unwrap_or_default()
-            }
-        };
-        let version = if version.is_empty() { "unknown".to_owned() } else { version };
-        Ok(BTreeMap::from([
-            ("who".to_owned(), self.rival.title.clone()),
-            ("encryption".to_owned(), self.rival.encryption.clone()),
-            ("version".to_owned(), version),
-        ]))
+    /// Which it is, in a line. What cannot say that is not there, or not whole.
+    fn version(&self) -> Result<String> {
+        let Rival { version, install, .. } = self.rival;
+        let status = self.finish(version, "version", START_LIMIT)?;
+        if !status.success() {
+            let said = self.said("version");
+            bail!("not installed: `{version}` ended with {status}: {said}: `{install}`");
+        }
+        let out = head(&self.dir.join("version.out")).unwrap_or_default();
+        let line = first_line(&out).or_else(|| first_line(&self.said("version")));
+        Ok(line.unwrap_or_else(|| "unknown".to_owned()))
     }
 }
 

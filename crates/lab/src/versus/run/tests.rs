@@ -58,6 +58,7 @@ fn a_rival_is_prepared_started_read_and_stopped() {
 fn whatever_goes_wrong_with_a_rival_is_told_and_voids_the_run() {
     for (from, to, told) in [
         ("[\"bash\"]", "[\"tack-nothing\"]", "tack-nothing not installed: `apt-get install bash`"),
+        ("echo 1.2", "echo built without >&2; exit 3", "not installed: `echo built without"),
         ("touch ready", "echo no room >&2; exit 3", "prepare ended with exit status: 3: no room"),
         (SERVER, "echo taken >&2; exit 1", "the server ended early"),
         ("cat file", "echo refused >&2; exit 7; cat file", "exit status: 7: refused"),

@@ -75,6 +75,7 @@ pub mod passage;
 pub mod patience;
 pub mod pipe;
 pub mod plan;
+pub mod received;
 pub mod recv;
 pub mod scan;
 pub mod send;

@@ -5,13 +5,9 @@ use std::collections::BTreeMap;
 use crate::transfer::error::TransferError;
 use crate::transfer::frame::Frame;
 use crate::transfer::list::FileList;
-use crate::transfer::name::printable;
-use crate::transfer::recv::Received;
+use crate::transfer::received::Received;
 use crate::transfer::sink::{Job, Proved};
 use crate::transfer::wire::unexpected;
-
-/// Most skipped files whose reasons are kept.
-const MAX_SKIPPED: usize = 1000;
 
 /// Parts to go on with.
 pub(super) type Resumed = BTreeMap<u32, Box<Proved>>;
@@ -21,13 +17,6 @@ pub(super) struct Ledger<'a> {
     pub(super) list: &'a FileList,
     pub(super) resumed: Resumed,
     pub(super) next: u32,
-}
-
-/// Takes down why the sender left a file out.
-pub(super) fn note_skipped(done: &mut Received, reason: &str) {
-    if done.skipped.len() < MAX_SKIPPED {
-        done.skipped.push(printable(reason.as_bytes()));
-    }
 }
 
 impl Ledger<'_> {
@@ -52,7 +41,7 @@ impl Ledger<'_> {
             }
             Frame::Skip { index, reason } => {
                 self.next = self.next.max(index.saturating_add(1));
-                note_skipped(done, &reason);
+                done.note_skipped(&reason);
                 Ok(None)
             }
             other => Err(unexpected(&other, "FILE, DATA, END, SKIP or FINISHED")),

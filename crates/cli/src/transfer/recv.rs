@@ -15,32 +15,16 @@ use crate::transfer::disk::{CHUNKS_AHEAD, blocking};
 use crate::transfer::error::{Standing, TransferError};
 use crate::transfer::frame::SenderId;
 use crate::transfer::frame::{Frame, What};
-use crate::transfer::ledger::{Ledger, Resumed, note_skipped};
+use crate::transfer::ledger::{Ledger, Resumed};
 use crate::transfer::list::FileList;
 use crate::transfer::plan::Held;
+use crate::transfer::received::Received;
 use crate::transfer::send::Framed;
 use crate::transfer::sessions::Sessions;
 use crate::transfer::sink::{Job, Reply, Sink};
 use crate::transfer::store::Store;
 use crate::transfer::wire::{OPENING_LIMIT, unexpected};
 use tack_net::budget::{Budget, Exhausted, Peer};
-
-/// What was received.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Received {
-    /// Files that are now here, those that were here before included.
-    pub files: u32,
-    /// Their bytes.
-    pub bytes: u64,
-    /// Of these, bytes that were here already.
-    pub kept: u64,
-    /// Files that the sender could not read, with its reasons.
-    pub skipped: Vec<String>,
-    /// Who sent them.
-    pub sender: SenderId,
-    /// Whether it has shown that it knows that all are here.
-    pub is_known_there: bool,
-}
 
 impl<C: AsyncRead + AsyncWrite> Framed<C> {
     /// The receiver's opening; the sender must speak our version and send a tree.
@@ -340,7 +324,7 @@ impl<C: Connection> TreeReceiver<'_, C> {
                 Frame::Proof { index: i, hash } if i == index => hash,
                 // What is here of it stays, for another attempt.
                 Frame::Skip { index: i, reason } if i == index => {
-                    note_skipped(&mut self.course.done, &reason);
+                    self.course.done.note_skipped(&reason);
                     continue;
                 }
                 other => return Err(unexpected(&other, "the PROOF of what is held")),

@@ -16,20 +16,36 @@ use ratatui::widgets::{Block, Cell, Paragraph, Row, Sparkline, Table, Wrap};
 use super::state::{DIRECTIONS, Endpoint, KINDS, Reading, State};
 use crate::units::{bytes_text, scaled_bits};
 
-/// The least rows of the curves, frame included.
+/// The least rows of the curves, frame included, where there is room.
 const LEAST_CURVE: u16 = 5;
-/// What fits where names of endpoints still have room: beyond it, how long queues are is told below only.
-const WIDE: u16 = 90;
+/// What each endpoint has a figure of, and how wide.
+const COLUMNS: [(&str, u16); 7] = [
+    ("conns", 5),
+    ("sent", 12),
+    ("received", 12),
+    ("ACKs/s out", 10),
+    ("in", 6),
+    ("RTT", 7),
+    ("queue", 7),
+];
+/// What gives way to the endpoints' names, in this order: the rates never do.
+const GIVE_WAY: [usize; 5] = [6, 5, 4, 3, 0];
+/// Room for a name: `127.0.0.1:9826`.
+const NAME: u16 = 14;
 
 /// Draws everything.
 pub fn draw(frame: &mut Frame<'_>, state: &State) {
+    let height = frame.area().height;
     let list = u16::try_from(state.endpoints.len()).unwrap_or(8).min(8) + 3;
+    // In a low terminal figures and keys are worth more than a picture.
+    let list = list.min(height.saturating_sub(1));
+    let least_curve = LEAST_CURVE.min(height.saturating_sub(list + 1));
     // As tall as all kinds of packets are, where there is room; the curves have what is left.
     let details = KINDS.len() as u16 + 3;
-    let left = frame.area().height.saturating_sub(list + 1 + LEAST_CURVE);
+    let left = height.saturating_sub(list + 1 + least_curve);
     let parts = [
         Constraint::Length(list),
-        Constraint::Min(LEAST_CURVE),
+        Constraint::Min(least_curve),
         Constraint::Length(details.min(left)),
         Constraint::Length(1),
     ];
@@ -54,36 +70,28 @@ fn dim() -> Style {
 }
 
 fn endpoints(frame: &mut Frame<'_>, area: Rect, state: &State) {
-    let mut columns = vec![
-        ("conns", 5),
-        ("sent", 12),
-        ("received", 12),
-        ("ACKs/s out", 10),
-        ("in", 6),
-        ("RTT", 7),
-        ("queue", 7),
-    ];
-    if area.width < WIDE {
-        columns.pop();
-    }
+    let columns = shown(area.width);
     let style = |index| match index == state.selected && state.endpoints.len() > 1 {
         true => Style::new().add_modifier(Modifier::REVERSED),
         false => Style::new(),
     };
     let rows = state.endpoints.iter().enumerate().map(|(index, endpoint)| {
         let mut cells = vec![endpoint.name.clone()];
-        cells.extend(endpoint.reading().into_iter().flat_map(summary).take(columns.len()));
+        if let Some(reading) = endpoint.reading() {
+            let mut figures = summary(reading);
+            cells.extend(columns.iter().map(|&column| std::mem::take(&mut figures[column])));
+        }
         Row::new(cells).style(style(index))
     });
-    let figures = columns.iter().map(|&(_, width)| Constraint::Length(width));
+    let figures = columns.iter().map(|&column| Constraint::Length(COLUMNS[column].1));
     let widths = [Constraint::Fill(1)].into_iter().chain(figures);
-    let head = ["endpoint"].into_iter().chain(columns.iter().map(|&(name, _)| name));
+    let head = ["endpoint"].into_iter().chain(columns.iter().map(|&column| COLUMNS[column].0));
     let block = Block::bordered().title(" tack top ");
     let inner = block.inner(area);
     let table = Table::new(rows, widths).header(Row::new(head).style(dim())).block(block);
     frame.render_widget(table, area);
     // Why there are no figures takes the room of all of them.
-    let figures = columns.iter().map(|&(_, width)| width + 1).sum::<u16>().min(inner.width);
+    let figures = width_of(&columns).min(inner.width);
     let first = inner.y.saturating_add(1);
     for ((index, endpoint), y) in state.endpoints.iter().enumerate().zip(first..inner.bottom()) {
         if let Some(why) = why_not(endpoint) {
@@ -92,6 +100,23 @@ fn endpoints(frame: &mut Frame<'_>, area: Rect, state: &State) {
             frame.render_widget(Paragraph::new(why).style(style(index)), room);
         }
     }
+}
+
+/// Which columns there is room for.
+fn shown(width: u16) -> Vec<usize> {
+    let mut columns: Vec<usize> = (0..COLUMNS.len()).collect();
+    for least in GIVE_WAY {
+        if width_of(&columns) + NAME + 2 <= width {
+            break;
+        }
+        columns.retain(|&column| column != least);
+    }
+    columns
+}
+
+/// Of columns, each with what sets it apart.
+fn width_of(columns: &[usize]) -> u16 {
+    columns.iter().map(|&column| COLUMNS[column].1 + 1).sum()
 }
 
 /// Why there are no figures.
@@ -292,6 +317,15 @@ mod tests {
         let screen = drawn(&state, 80, 24).join("\n");
         assert!(screen.contains(" sent - ─") && screen.contains(" most 100 Mbits/s ─"), "{screen}");
         assert_eq!(screen.matches("no answer: connection refused").count(), 3, "{screen}");
+    }
+
+    #[test]
+    fn in_a_small_terminal_who_and_how_fast_and_the_keys_come_before_curves() {
+        let screen = drawn(&busy(), 44, 8).join("\n");
+        for part in ["here:1", "there:2", "100 Mbits/s", "0.00 bits/s", "q quit"] {
+            assert!(screen.contains(part), "no {part}:\n{screen}");
+        }
+        assert!(shown(60).len() < shown(80).len() && shown(80).len() < shown(90).len());
     }
 
     #[test]

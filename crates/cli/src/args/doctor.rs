@@ -10,8 +10,8 @@ use tack_cc::Algorithm;
 use tack_net::HostPort;
 
 const AFTER: &str = "\
-Needs `tack perf -s` at HOST. Both mechanisms run with the same congestion control, alternately, each
-way: TACK, plain, plain, TACK. The path carries as much as it can for half a minute.
+Needs `tack perf -s` at HOST. Both mechanisms run with the same congestion control, alternately,
+each way: TACK, plain, plain, TACK. The path carries as much as it can for half a minute.
 
 Examples:
   tack perf -s                    at the other end

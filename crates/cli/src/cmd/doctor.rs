@@ -8,8 +8,9 @@ use crate::exit::{ExitCode, Failure};
 use crate::net::{NetDial, Way};
 use crate::perf::PerfError;
 use crate::perf::client::{self, Observer};
+use crate::perf::json::interruption;
 use crate::perf::params::{Direction, TestParams, Until};
-use crate::perf::report::{Interval, Start};
+use crate::perf::report::{Interrupted, Interval, Start};
 use crate::stop::Stop;
 use crate::terminal::say;
 
@@ -21,8 +22,23 @@ pub async fn run(config: DoctorConfig, stop: Stop) -> Result<ExitCode, Failure> 
     let base = ConnConfig::default().with(|it| it.congestion = config.congestion);
     let plain = base.clone().with(|it| it.ack = AckStrategy::PLAIN);
     let (connector, code) = (config.security.connector()?, config.security.code.clone());
-    let tack = NetDial::open(&Way::Udp, &config.host, base, connector, code).await?;
+    let tack = stop.or(NetDial::open(&Way::Udp, &config.host, base, connector, code)).await;
+    let tack = tack.unwrap_or_else(|| Err(Failure::interrupted()))?;
     let plain = tack.beside(plain);
+    let measured = measure(&config, &tack, &plain, &stop).await;
+    // However it ended, the other side should know.
+    for dial in [&tack, &plain] {
+        dial.settle(&stop).await;
+    }
+    measured
+}
+
+async fn measure(
+    config: &DoctorConfig,
+    tack: &NetDial,
+    plain: &NetDial,
+    stop: &Stop,
+) -> Result<ExitCode, Failure> {
     say(format_args!(
         "Measuring the path to {} for {:.0} s, as fast as it goes.",
         config.host,
@@ -33,17 +49,14 @@ pub async fn run(config: DoctorConfig, stop: Stop) -> Result<ExitCode, Failure> 
     {
         let mut found = Findings::default();
         for with_tack in [true, false, false, true] {
-            let dial = if with_tack { &tack } else { &plain };
-            let sample = one(dial, &config.host, direction, config.run_seconds, &stop).await?;
+            let dial = if with_tack { tack } else { plain };
+            let sample = one(dial, &config.host, direction, config.run_seconds, stop).await?;
             let samples = if with_tack { &mut found.tack } else { &mut found.plain };
             samples.push(sample);
         }
         let lines: Vec<String> =
             verdict(towards, &found).into_iter().chain(numbers(&found)).collect();
         crate::terminal::print(format!("{}\n", lines.join("\n")).as_bytes())?;
-    }
-    for dial in [&tack, &plain] {
-        dial.settle(&stop).await;
     }
     Ok(ExitCode::Success)
 }
@@ -71,8 +84,13 @@ async fn one(
             Failure { message: format!("{host}: {failure}"), ..failure }
         }
     })?;
-    if report.interrupted.is_some() {
-        return Err(Failure::interrupted());
+    match report.interrupted {
+        Some(Interrupted::Here) => return Err(Failure::interrupted()),
+        Some(there) => {
+            let why = format!("{host}: {}", interruption(there, true));
+            return Err(Failure::new(ExitCode::Failed, why));
+        }
+        None => {}
     }
     Sample::of(&report)
         .ok_or_else(|| Failure::new(ExitCode::Failed, "the other side did not say what it counted"))

@@ -52,6 +52,22 @@ fn what_the_measuring_fails_of_is_said_with_the_host() {
     assert!(said.contains(&told), "{said}");
 }
 
+#[test]
+fn a_server_that_is_told_to_end_has_failed_the_measuring_and_nobody_stopped_it_here() {
+    let home = tempdir().unwrap();
+    let (server, port, mut lines) = measuring(home.path());
+    let mut asking = tack(home.path(), &format!("doctor 127.0.0.1 -p {port} -t 60"));
+    let asking = asking.spawn().unwrap();
+    assert!(lines.any(|line| line.unwrap().contains("connected to")));
+    let pid = rustix::process::Pid::from_child(&server.0);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    let asked = asking.wait_with_output().unwrap();
+    let said = String::from_utf8(asked.stderr).unwrap();
+    assert_eq!(asked.status.code(), Some(1), "{said}");
+    let told = format!("tack: 127.0.0.1:{port}: the server has terminated");
+    assert!(said.contains(&told), "{said}");
+}
+
 /// What one run says of itself.
 #[derive(Debug)]
 struct Run {

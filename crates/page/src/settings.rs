@@ -8,6 +8,9 @@ use crate::choices::{CHOICES, Choice};
 /// Longest link that is read, bytes. One with every answer has a tenth of it.
 const MAX_LINK_BYTES: usize = 4_096;
 
+/// Most that is said to be wrong with a link: more than there are questions is no longer read by anybody.
+const MAX_PROBLEMS: usize = 16;
+
 /// An answer to each of [`CHOICES`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
@@ -42,6 +45,11 @@ impl Settings {
                     problems.push(format!("the link asks for `{key}`, which is not on this page"))
                 }
             }
+        }
+        if problems.len() > MAX_PROBLEMS {
+            let more = problems.len() - MAX_PROBLEMS;
+            problems.truncate(MAX_PROBLEMS);
+            problems.push(format!("and {more} more of the link cannot be used"));
         }
         (settings, problems)
     }

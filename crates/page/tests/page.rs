@@ -84,6 +84,9 @@ fn a_link_that_asks_for_what_there_is_not_is_explained_and_the_rest_of_it_counts
             "Seed: `` is no number from 0 to 1000000",
         ]
     );
+    let (settings, problems) = Settings::from_link(&("k&".repeat(1_000) + "phy=g"));
+    assert_eq!((settings.get("phy"), problems.len()), ("g", 17), "nobody reads a thousand");
+    assert_eq!(problems[16], "and 984 more of the link cannot be used");
     let (settings, problems) = Settings::from_link(&"phy=g&".repeat(10_000));
     assert!(settings == Settings::default() && problems[0].contains("longer"), "{problems:?}");
 }

@@ -38,6 +38,8 @@ const FIGURES = [
 
 const state = {
   choices: [], file: "", link: "", result: "",
+  // Of the newest question to the worker: its number, and what the form had then.
+  ask: 0, asked: {},
   // Of the run that is shown.
   run: 0, frame: 0, settling: false, opening: null, of: [], slices: [], at: 0, follows: true,
 };
@@ -90,16 +92,23 @@ function makeForm(choices) {
   }
 }
 
-const link = () => state.choices.map(({ key }) => `${key}=${$("set-" + key).value}`).join("&");
+const inForm = () => Object.fromEntries(state.choices.map(({ key }) => [key, $("set-" + key).value]));
+const link = () => Object.entries(inForm()).map(([key, answer]) => `${key}=${answer}`).join("&");
 
 // Asks what a link stands for, and runs that.
 function settle(link) {
   relieve();
-  worker.postMessage({ link });
+  state.ask += 1;
+  state.asked = inForm();
+  worker.postMessage({ link, ask: state.ask });
 }
 
 function settled({ answers, problems, link, file }) {
-  for (const [key, answer] of Object.entries(answers)) $("set-" + key).value = answer;
+  for (const [key, answer] of Object.entries(answers)) {
+    const field = $("set-" + key);
+    // What was typed since is the next question: a slice may take seconds, and the answer waits for its end.
+    if (field.value === state.asked[key]) field.value = answer;
+  }
   $("problems").replaceChildren(...problems.map((text) => make("p", null, {}, text)));
   state.link = link;
   if (location.hash.slice(1) !== link) history.replaceState(null, "", "#" + link);
@@ -271,7 +280,7 @@ function told({ data }) {
     $("run").disabled = false;
     settle(location.hash.slice(1));
   } else if (data.settings) {
-    settled(data.settings);
+    if (data.ask === state.ask) settled(data.settings);
   } else if (data.failed !== undefined) {
     // Of an older run, nobody asks any more.
     if (data.run === undefined || data.run === state.run) ended("It failed: " + data.failed);
@@ -322,7 +331,10 @@ function drawAll() {
   draw();
 }
 window.addEventListener("resize", drawAll);
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);
+// Paper has colours of its own.
+for (const media of ["(prefers-color-scheme: dark)", "print"]) {
+  matchMedia(media).addEventListener("change", drawAll);
+}
 
 for (const { name, label } of GROUPS) {
   const entry = make("span", $("legend"));

@@ -77,7 +77,7 @@ onmessage = async ({ data }) => {
     if (data.wasm !== undefined) {
       postMessage({ ready: call("choices") });
     } else if (data.link !== undefined) {
-      postMessage({ settings: call("settings", data.link) });
+      postMessage({ settings: call("settings", data.link), ask: data.ask });
     } else {
       wanted = data.run;
       if (wanted) await run(wanted, data.file);

@@ -96,6 +96,12 @@ impl Browser {
         );
     }
 
+    /// Shows pages as a `screen` has them or as they are printed, in a `light` or a `dark` scheme.
+    pub(crate) fn media(&mut self, media: &str, scheme: &str) {
+        let features = json!([{ "name": "prefers-color-scheme", "value": scheme }]);
+        self.ask("Emulation.setEmulatedMedia", json!({ "media": media, "features": features }));
+    }
+
     /// The value of an expression, or of its promise.
     pub(crate) fn eval(&mut self, expression: &str) -> Value {
         let how = json!({ "expression": expression, "awaitPromise": true, "returnByValue": true });

@@ -36,6 +36,21 @@ const ENDED: &str = "new Promise((done, fail) => {
     look();
 })";
 
+/// Waits until the link has a setting.
+const HASH_HAS: &str = "new Promise(done => { const look = () =>
+    location.hash.includes('KEY') ? done() : setTimeout(look, 1); look(); })";
+
+/// The brightest opaque point of a chart, of 255, and how much of the file is out of sight, pixels.
+const SEEN: &str = "new Promise(drawn => requestAnimationFrame(() => setTimeout(() => {
+    const canvas = document.getElementById('chart-0');
+    const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+    let brightest = 0;
+    for (let i = 0; i < data.length; i += 4)
+        if (data[i + 3] > 250) brightest = Math.max(brightest, Math.min(...data.slice(i, i + 3)));
+    const file = document.getElementById('file');
+    drawn([brightest, file.scrollHeight - file.clientHeight]);
+}, 100)))";
+
 /// What is too wide, and which pictures are blank.
 const LOOK: &str = "(() => {
     const room = document.documentElement.clientWidth + 1;
@@ -46,7 +61,9 @@ const LOOK: &str = "(() => {
         return new Set(new Uint32Array(image.data.buffer)).size < 2;
     });
     const nameless = [...document.querySelectorAll('input, select')].filter(e => !e.labels.length);
-    return [...wide, ...blank, ...nameless].map(e => e.tagName + '#' + e.id);
+    // A word without end is wider than what it stands in.
+    const page = document.documentElement.scrollWidth > room ? [document.body] : [];
+    return [...page, ...wide, ...blank, ...nameless].map(e => e.tagName + '#' + e.id);
 })()";
 
 fn made() -> Option<PathBuf> {
@@ -87,6 +104,12 @@ fn text(browser: &mut Browser, id: &str) -> String {
     found.as_str().unwrap().to_owned()
 }
 
+/// The two numbers of [`SEEN`].
+fn seen(browser: &mut Browser) -> (i64, i64) {
+    let found = browser.eval(SEEN);
+    (found[0].as_i64().unwrap(), found[1].as_i64().unwrap())
+}
+
 #[test]
 fn the_page_gives_the_commands_bytes_on_screens_of_any_width() {
     let Some(page) = made() else { return };
@@ -123,10 +146,12 @@ fn the_form_the_slider_and_the_keyboard_do_what_they_say() {
     let Some(page) = made() else { return };
     let dir = tempfile::tempdir().unwrap();
     let Some(mut browser) = Browser::start(dir.path()) else { return };
-    browser
-        .open(&format!("file://{}#phy=g&seconds=1&rtt=5&colour=red", page.display()), (360, 800));
+    let without_end = "x".repeat(2_000);
+    let link = format!("phy=g&seconds=1&rtt=5&colour=red&{without_end}");
+    browser.open(&format!("file://{}#{link}", page.display()), (360, 800));
     browser.eval(ENDED);
     assert!(text(&mut browser, "problems").contains("`colour`, which is not on this page"));
+    assert_eq!(browser.eval(LOOK), Value::Array(Vec::new()), "a word that is too long");
     let before = text(&mut browser, "json");
     browser.eval(
         "{ const phy = document.getElementById('set-phy'); phy.value = 'n';
@@ -134,9 +159,7 @@ fn the_form_the_slider_and_the_keyboard_do_what_they_say() {
            document.getElementById('run').click(); }",
     );
     // The run begins as the link changes.
-    let hash = "new Promise(done => { const look = () =>
-        location.hash.includes('phy=n&') ? done() : setTimeout(look, 1); look(); })";
-    browser.eval(hash);
+    browser.eval(&HASH_HAS.replace("KEY", "phy=n&"));
     browser.eval(ENDED);
     assert!(text(&mut browser, "json") != before && text(&mut browser, "file").contains("\"n\""));
     assert_eq!(text(&mut browser, "problems"), "", "what was wrong with the link is history");
@@ -154,6 +177,17 @@ fn the_form_the_slider_and_the_keyboard_do_what_they_say() {
     browser.eval("document.getElementById('stop').click()");
     browser.eval(ENDED);
     assert_eq!(text(&mut browser, "status"), "Stopped.");
+    // What is typed into one field while the answer to another is on its way stays.
+    browser.eval("location.hash = '#phy=ac&seconds=60&stations=16&traffic=both'");
+    browser.eval(&says("Both are running"));
+    browser.eval(
+        "{ const [rtt, rate] = ['rtt', 'rate'].map(key => document.getElementById('set-' + key));
+           rtt.value = 30; rtt.dispatchEvent(new Event('change', { bubbles: true }));
+           rate.value = 250; }",
+    );
+    browser.eval(&HASH_HAS.replace("KEY", "rtt=30&"));
+    assert_eq!(browser.eval("document.getElementById('set-rate').value"), "250");
+    browser.eval("document.getElementById('stop').click()");
     // So does one that waits for a flow that stands still, and the next one runs.
     browser.eval(&format!("location.hash = '#{STANDS_STILL}'"));
     browser.eval(&says("All has run"));
@@ -162,4 +196,19 @@ fn the_form_the_slider_and_the_keyboard_do_what_they_say() {
     browser.eval("location.hash = '#phy=g&seconds=1&rtt=5'");
     browser.eval(&says("Done"));
     assert!(browser.console().is_empty(), "{:?}", browser.console());
+}
+
+#[test]
+fn paper_has_dark_ink_and_the_whole_setting_whatever_the_screen_has() {
+    let Some(page) = made() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let Some(mut browser) = Browser::start(dir.path()) else { return };
+    browser.media("screen", "dark");
+    browser.open(&format!("file://{}#phy=g&seconds=1&rtt=5", page.display()), (1_280, 900));
+    browser.eval(ENDED);
+    let (ink, hidden) = seen(&mut browser);
+    assert!(ink > 200 && hidden > 0, "of a dark screen: ink {ink}, {hidden} px of the file hidden");
+    browser.media("print", "dark");
+    let (ink, hidden) = seen(&mut browser);
+    assert!(ink < 200 && hidden <= 0, "of paper: ink {ink}, {hidden} px of the file hidden");
 }

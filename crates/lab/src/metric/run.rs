@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Of, base, figures, finite};
+use super::{Of, figures, finite};
 use crate::result::{FlowResult, RunResult};
 use crate::scenario::{Flow, Scenario};
 
@@ -81,6 +81,6 @@ pub(crate) fn of_live(
     extra: &BTreeMap<String, f64>,
 ) -> BTreeMap<String, f64> {
     let mut all = of_run(scenario, run, extra);
-    all.retain(|name, _| LIVE.contains(&base(name)));
+    all.retain(|name, _| LIVE.contains(&super::base(name)));
     all
 }

@@ -69,6 +69,7 @@ def test_values_are_set_by_dotted_keys_as_on_the_command_line() -> None:
         ({"seeds": 0}, ValueError, r"set\[\"seeds\"\]: `seeds` must be a number from 1 on"),
         ({"wan.delay": 3}, lab.FileError, "delay"),
         ({1: 3}, TypeError, "a key that is no text: 1"),
+        ([("seeds", 2)], TypeError, "set is of type list, but must be a mapping"),
     ],
 )
 def test_a_wrong_value_is_refused_with_its_key(

@@ -277,6 +277,13 @@ def test_results_of_another_file_stay_in_a_store(plan: lab.Plan, tmp_path: Path)
         ({"workers": 0}, ValueError, "workers is 0, but must be at least 1"),
         ({"retries": -1}, ValueError, "retries is -1, but must be at least 0"),
         ({"limit_s": 0.0}, ValueError, "limit_s is 0.0, but must be above 0"),
+        ({"shard_s": "60"}, TypeError, "shard_s is of type str, but must be a number"),
+        ({"limit_s": float("nan")}, ValueError, "limit_s is nan, but must be above 0"),
+        # Of these two the sweep would never have ended.
+        ({"workers": float("nan")}, TypeError, "workers is of type float, but must be a whole number"),
+        ({"retries": float("nan")}, TypeError, "retries is of type float, but must be a whole number"),
+        ({"jobs": 1.5}, TypeError, "jobs is of type float, but must be a whole number"),
+        ({"controllers": 7}, TypeError, "controllers is of type int, but must be a mapping"),
     ],
 )
 def test_a_sweep_that_cannot_be_is_refused_with_why(
@@ -284,6 +291,16 @@ def test_a_sweep_that_cannot_be_is_refused_with_why(
 ) -> None:
     with pytest.raises(error, match=words):
         lab.sweep(plan, **change)
+
+
+def test_a_plan_that_is_none_is_refused_with_its_type() -> None:
+    with pytest.raises(TypeError, match="plan is of type str, but must be what load, loads or figure gives"):
+        lab.sweep(SCENARIO)  # type: ignore[arg-type]
+
+
+def test_a_shard_may_be_without_end(plan: lab.Plan, results: lab.Results) -> None:
+    with ThreadPoolExecutor(2) as threads:
+        assert lab.sweep(plan, threads, shard_s=float("inf")).jsonl() == results.jsonl()
 
 
 def test_a_function_that_makes_executors_is_asked_again_when_one_breaks(

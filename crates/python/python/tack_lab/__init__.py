@@ -14,6 +14,7 @@ import os
 from pathlib import Path
 from typing import Any, Mapping, Optional, Sequence, Union
 
+from . import _checks
 from ._controller import Controller
 from ._errors import FileError, LabError, RunError, StoreError, WorkerLost
 from ._native import (
@@ -90,12 +91,8 @@ def loads(
     series: bool = False,
 ) -> Plan:
     """Plans the text of a file, which messages call `name`; the rest is as in `load`."""
-    if isinstance(only, str):
-        raise TypeError(f"only must be a list of names: [{only!r}]")
-    changes = None if set is None else dict(set)
-    return Plan._parse(
-        text, name, extent=extent, set=changes, only=list(only), series=series
-    )
+    changes, chosen = _checks.mapping("set", set), _checks.names("only", only)
+    return Plan._parse(text, name, extent=extent, set=changes, only=chosen, series=series)
 
 
 def figure(

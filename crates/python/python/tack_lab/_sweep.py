@@ -24,6 +24,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Callable, Deque, Dict, List, Mapping, Optional, Union
 
+from . import _checks
 from ._errors import LabError, RunError, WorkerLost
 from ._native import Plan, Results, Store
 from ._progress import Progress, told
@@ -133,17 +134,17 @@ def sweep(
                  (20 times shard_s, but an hour at least). It has to be longer than the longest run.
     progress, controllers: as in `Plan.run`.
     """
-    if not shard_s > 0:
-        raise ValueError(f"shard_s is {shard_s}, but must be above 0")
-    if retries < 0:
-        raise ValueError(f"retries is {retries}, but must be at least 0")
-    if limit_s is not None and not limit_s > 0:
-        raise ValueError(f"limit_s is {limit_s}, but must be above 0")
-    if jobs is not None and jobs < 0:
-        raise ValueError(f"jobs is {jobs}, but must be at least 0")
-    if workers is not None and workers < 1:
-        raise ValueError(f"workers is {workers}, but must be at least 1")
-    own = None if controllers is None else dict(controllers)
+    if not isinstance(plan, Plan):
+        raise TypeError(f"plan is of type {type(plan).__name__}, but must be what load, loads or figure gives")
+    _checks.above_0("shard_s", shard_s)
+    _checks.whole("retries", retries, 0)
+    if limit_s is not None:
+        _checks.above_0("limit_s", limit_s)
+    if jobs is not None:
+        _checks.whole("jobs", jobs, 0)
+    if workers is not None:
+        _checks.whole("workers", workers, 1)
+    own = _checks.mapping("controllers", controllers)
     tell = told(progress)
     if executor is None:
         return plan.run(
@@ -313,7 +314,9 @@ class _Driver:
         size = math.ceil(len(self._queue) / (_AHEAD * workers))
         if self._made:
             per_shard = self._settings.shard_s * self._made / max(self._seconds, 1e-9)
-            size = max(min(size, math.floor(per_shard)), math.ceil(per_shard / _LEAST_PART), 1)
+            # Of a shard without end it is all that is left, which can be counted.
+            most, least = (min(part, len(self._queue)) for part in (per_shard, per_shard / _LEAST_PART))
+            size = max(min(size, math.floor(most)), math.ceil(least), 1)
         return _Lot([self._queue.popleft() for _ in range(min(size, len(self._queue)))])
 
     def _send(self, lot: _Lot) -> None:

@@ -32,7 +32,7 @@ use crate::wire::Parameters;
 use flow::ConnectionFlow;
 pub use id::{Dir, StreamId};
 use recv::RecvStream;
-pub(crate) use send::SendStream;
+pub(crate) use send::{SendStream, Turn};
 
 /// What happened to a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -114,7 +114,7 @@ pub(crate) struct Streams {
     flow: ConnectionFlow,
     /// Streams with something to send, by priority and turn. The first in line has it, others had it when they came
     /// into line.
-    turns: BTreeMap<(Reverse<i32>, u64), u64>,
+    turns: BTreeMap<(Reverse<i32>, Turn), u64>,
     /// The last turn that was given.
     turns_given: u64,
     /// Whose turn it was last: when the connection's limit rises, those behind it have theirs first.

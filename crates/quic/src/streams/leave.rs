@@ -4,7 +4,7 @@ use core::cmp::Reverse;
 
 use tack_units::Instant;
 
-use super::{Carried, Dir, Owed, StreamEvent, StreamId, Streams};
+use super::{Carried, Dir, Owed, StreamEvent, StreamId, Streams, Turn};
 use crate::config::MOST_STREAMS;
 use crate::wire::Frame;
 
@@ -35,12 +35,13 @@ impl Streams {
         }
     }
 
-    /// The stream is the last of its priority to have its turn.
+    /// The stream is the last of its priority to have its turn, or, with repairs, of those that have some.
     fn stand_last(&mut self, id: u64) {
         let Some(stream) = self.send.get_mut(&id) else { return };
         self.turns_given += 1;
-        stream.turn = Some(self.turns_given);
-        self.turns.insert((Reverse(stream.priority), self.turns_given), id);
+        let turn = Turn { is_new: !stream.repairs(), number: self.turns_given };
+        stream.turn = Some(turn);
+        self.turns.insert((Reverse(stream.priority), turn), id);
     }
 
     /// Stream data waits that may leave.
@@ -198,7 +199,9 @@ impl Streams {
             let room = (room - header) as u64;
             let Some(part) = stream.next(room, credit) else { break };
             self.flow.on_sent(part.fresh);
-            self.last_turn = id;
+            if part.fresh > 0 {
+                self.last_turn = id;
+            }
             if !core::mem::replace(&mut stream.flies, true) {
                 self.flying.push(id);
             }
@@ -267,6 +270,9 @@ impl Streams {
             Carried::Part { id, range, fin } => {
                 if let Some(stream) = self.send.get_mut(&id) {
                     stream.on_lost(range, fin);
+                    if let Some(turn) = stream.turn.take_if(|turn| turn.is_new) {
+                        self.turns.remove(&(Reverse(stream.priority), turn));
+                    }
                     self.take_turn(id);
                 }
             }
@@ -406,6 +412,26 @@ mod tests {
         let said = streams.send.values().map(|stream| 20_000 - stream.unsent());
         let (least, most) = (said.clone().min().unwrap(), said.max().unwrap());
         assert!(2 * least > most, "{least} and {most} bytes");
+    }
+
+    #[test]
+    fn what_was_lost_goes_before_what_others_have_to_say_for_the_first_time() {
+        let (mut streams, mut flying) = speaking(40, 20_000, 40 * 1_150);
+        streams.on_max_data(1 << 20);
+        let (first, urgent) = (StreamId(2), StreamId(14));
+        streams.set_priority(urgent, 1).unwrap();
+        streams.on_lost(flying.swap_remove(0));
+        flying.clear();
+        while streams.has_data() {
+            streams.put_data(1_200, &mut Vec::new(), &mut flying);
+        }
+        let part = |carried: &Carried| match carried {
+            Carried::Part { id, range, .. } => (*id, range.start),
+            _ => panic!("{carried:?}"),
+        };
+        let before = flying.iter().map(part).take_while(|part| *part != (first.0, 0));
+        assert_eq!(before.clone().find(|(id, _)| *id != urgent.0), None);
+        assert!(before.count() > 10, "of greater priority, though new");
     }
 
     #[test]

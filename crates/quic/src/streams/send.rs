@@ -52,10 +52,17 @@ pub(crate) struct SendStream {
     pub(crate) is_let_go: bool,
     /// Greater ones go first.
     pub(crate) priority: i32,
-    /// The number of its turn, for which it waits.
-    pub(crate) turn: Option<u64>,
+    /// For which it waits.
+    pub(crate) turn: Option<Turn>,
     /// It is among those with bytes under way.
     pub(crate) flies: bool,
+}
+
+/// A place in line: what was lost goes before what is new [RFC 9000 §13.3].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Turn {
+    pub(crate) is_new: bool,
+    pub(crate) number: u64,
 }
 
 /// A part of a stream that leaves.
@@ -186,6 +193,11 @@ impl SendStream {
     /// Bytes of the first range that is to be sent again; 0: none is.
     pub(crate) fn first_lost(&self) -> u64 {
         self.lost.first().map_or(0, |lost| lost.end - lost.start)
+    }
+
+    /// What goes next has left before, or is an end without a byte, which takes no room.
+    pub(crate) fn repairs(&self) -> bool {
+        !self.lost.is_empty() || self.fin == Fin::Pending && self.nxt == self.buffer.end()
     }
 
     fn fresh_end(&self, credit: u64) -> u64 {

@@ -96,7 +96,8 @@ pub const METRICS: &[Metric] = &[
             Some(sum(flows, |f| f.retransmissions as f64) / data.max(1.0))
         },
     )),
-    is("timeouts", "", "retransmission timeouts").by(Sum(|f| f.timeouts as f64)),
+    is("timeouts", "", "retransmission timeouts")
+        .by(Flows(|_, flows| flows.iter().map(|f| f.timeouts.map(|n| n as f64)).sum())),
     is("ack_rate", "1/s", "acknowledgments after the warm-up").by(Sum(|f| f.ack_packets_per_s)),
     is("iack_rate", "1/s", "of them, IACKs").by(Sum(|f| f.iacks_per_s)),
     is(
@@ -145,7 +146,8 @@ pub const METRICS: &[Metric] = &[
     is("iacks_per_s", "1/s", "instant acknowledgments of TACK").by(Sum(|f| f.iacks_per_s)),
     is("data_lost_per_s", "1/s", "packets with text that did not arrive")
         .by(Sum(|f| f.data_lost_per_s)),
-    is("timeouts_per_s", "1/s", "retransmission timeouts").by(Sum(|f| f.timeouts_per_s)),
+    is("timeouts_per_s", "1/s", "retransmission timeouts")
+        .by(Flows(|_, flows| flows.iter().map(|f| f.timeouts_per_s).sum())),
     is("retransmissions", "segments", "segments sent again, the whole run")
         .by(Sum(|f| f.retransmissions as f64)),
     is("acks_per_packet", "", "acknowledgments per packet with text")
@@ -218,9 +220,9 @@ pub const METRICS: &[Metric] = &[
         "",
         "window reductions, losses and timeouts alike, per packet with text",
     )
-    .by(Ratio(|f| f.loss_episodes_per_s + f.timeouts_per_s, data_rate)),
+    .by(Ratio(FlowResult::reductions_per_s, data_rate)),
     is("lost_per_event", "packets", "packets with text that did not arrive, per window reduction")
-        .by(Ratio(|f| f.data_lost_per_s, |f| f.loss_episodes_per_s + f.timeouts_per_s)),
+        .by(Ratio(|f| f.data_lost_per_s, FlowResult::reductions_per_s)),
     is("window", "segments", "goodput over one mean smoothed round trip").by(Flows(
         |scenario, flows| {
             mean(flows, |f| {

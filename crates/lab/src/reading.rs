@@ -29,8 +29,8 @@ struct FlowReading {
     app_bytes: u64,
     data_packets: u64,
     ack_packets: u64,
-    /// Of the ends that send data.
-    timeouts: u64,
+    /// Of the ends that send data; `None` of a stack that has none.
+    timeouts: Option<u64>,
     loss_episodes: u64,
     /// Of both ends together.
     departed: Traffic,
@@ -96,6 +96,7 @@ impl FlowReading {
                 let traffic = |data_packets| Traffic { data_packets, ..Traffic::default() };
                 FlowReading {
                     departed: traffic(left),
+                    timeouts: Some(0),
                     arrived: traffic(got.packets),
                     app_bytes: got.ip_bytes - got.packets * u64::from(*header_bytes),
                     data_packets: left,
@@ -105,8 +106,11 @@ impl FlowReading {
             Placed::Flow(id) => {
                 let (from, to) = setup.sim.flow(*id);
                 FlowReading {
-                    timeouts: of_senders(&from, &to, |side| {
-                        Some(side.info.as_ref()?.counters.timeouts)
+                    timeouts: has_timeouts(&from).then(|| {
+                        of_senders(&from, &to, |side| {
+                            let own = side.info.as_ref().map(|i| i.counters.timeouts);
+                            own.or_else(|| side.guest.as_ref()?.timeouts)
+                        })
                     }),
                     loss_episodes: of_senders(&from, &to, |side| {
                         let own = side.info.as_ref().map(|i| i.counters.loss_episodes);
@@ -163,7 +167,7 @@ impl Period<'_> {
             ack_packets_per_s: per_s(before.ack_packets, after.ack_packets),
             ack_bytes_per_s: departed.ack_bytes as f64 / time,
             data_lost_per_s: per_s(arrived.data_packets, departed.data_packets),
-            timeouts_per_s: per_s(before.timeouts, after.timeouts),
+            timeouts_per_s: after.timeouts.map(|after| per_s(before.timeouts.unwrap_or(0), after)),
             loss_episodes_per_s: per_s(before.loss_episodes, after.loss_episodes),
             delivered_bytes: after.app_bytes,
             data_packets: after.departed.data_packets,
@@ -266,6 +270,11 @@ fn of_senders(
 ) -> u64 {
     let back = Some(to).filter(|to| to.written > 0);
     [Some(from), back].into_iter().flatten().filter_map(of).sum()
+}
+
+/// Whether an end says how often its retransmission timer expired, or is to say it once there is a connection.
+fn has_timeouts(side: &SideReport<'_>) -> bool {
+    side.guest.as_ref().is_none_or(|guest| guest.timeouts.is_some())
 }
 
 fn data_sent(side: &SideReport<'_>) -> u64 {

@@ -21,10 +21,10 @@ pub struct FlowResult {
     pub ack_bytes_per_s: f64,
     /// Segments sent again.
     pub retransmissions: u64,
-    /// Retransmission timeouts.
-    pub timeouts: u64,
+    /// Retransmission timeouts; `None` of a stack that has none, or does not tell.
+    pub timeouts: Option<u64>,
     /// Retransmission timeouts from the end of the warm-up.
-    pub timeouts_per_s: f64,
+    pub timeouts_per_s: Option<f64>,
     /// Loss episodes that began, timeouts apart, from the end of the warm-up.
     pub loss_episodes_per_s: f64,
     /// Data packets that did not arrive, those under way at the end among them.
@@ -64,6 +64,13 @@ pub struct FlowResult {
     pub rtt_min_us: Option<f64>,
     /// What is seen of a video.
     pub video: Option<VideoResult>,
+}
+
+impl FlowResult {
+    /// Times per second that the sender had to do with less, after losses and timeouts alike.
+    pub(crate) fn reductions_per_s(&self) -> f64 {
+        self.loss_episodes_per_s + self.timeouts_per_s.unwrap_or(0.0)
+    }
 }
 
 /// How the wireless medium's time went, in shares of the measured time.

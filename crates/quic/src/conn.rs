@@ -246,6 +246,8 @@ pub struct Counters {
     pub loss_acks_received: u64,
     /// Retransmission timeouts, of TACK.
     pub timeouts: u64,
+    /// Loss episodes, persistent congestion of plain QUIC's among them; timeouts apart.
+    pub loss_episodes: u64,
     /// Generations of keys that followed the first, by whichever side.
     pub key_updates: u64,
     /// Times that the peer was found elsewhere, or this side moved.

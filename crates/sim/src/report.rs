@@ -57,8 +57,10 @@ pub struct GuestInfo {
     pub rtt_min: Option<Duration>,
     /// Packets with stream data that had been sent before; of a stack that does not tell, packets declared lost.
     pub resent: u64,
-    /// Times that congestion control was told of congestion.
+    /// Times that congestion control was told of congestion, timeouts apart.
     pub congestion_events: u64,
+    /// Retransmission timeouts, if it has any: QUIC probes instead [RFC 9002 §6.2].
+    pub timeouts: Option<u64>,
     /// Acknowledgments that TACK sent at once, of what was lost or marked.
     pub iacks: u64,
     /// Why the connection failed, in the stack's own words.

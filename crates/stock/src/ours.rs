@@ -234,7 +234,10 @@ impl Guest for Stack {
     }
 
     fn info(&self) -> Option<GuestInfo> {
-        let info = self.conn.as_ref()?.info();
+        let conn = self.conn.as_ref()?;
+        let info = conn.info();
+        // Plain QUIC has none, which is known when the handshake is done.
+        let may_have_timeouts = info.is_tack || conn.is_handshaking();
         Some(GuestInfo {
             cwnd: info.congestion.cwnd,
             pacing_rate: info.congestion.pacing_rate,
@@ -242,7 +245,8 @@ impl Guest for Stack {
             srtt: info.srtt.unwrap_or_default(),
             rtt_min: info.rtt_min,
             resent: info.counters.data_packets_resent,
-            congestion_events: 0,
+            congestion_events: info.counters.loss_episodes,
+            timeouts: may_have_timeouts.then_some(info.counters.timeouts),
             iacks: match info.is_tack {
                 true => info.counters.loss_acks_sent + info.counters.ce_acks_sent,
                 false => 0,

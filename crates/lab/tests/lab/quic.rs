@@ -18,6 +18,22 @@ fn run(links: &str, strategy: &str, seconds: f64) -> (Scenario, RunResult) {
 }
 
 #[test]
+fn of_quic_losses_are_counted_as_of_tcp_and_timeouts_where_a_stack_has_them() {
+    let links = "[wan]\ndelay_ms = 20.0\nrate_mbps = 10.0\nloss = 0.01\noutages = [[4.0, 5.0]]\n";
+    for (strategy, has_timeouts) in
+        [("tcp-l2", true), ("tack", true), ("quic-tack", true), ("quic", false), ("quinn", false)]
+    {
+        let (scenario, result) = run(links, strategy, 6.0);
+        let figures = figures(&scenario, &result.flows);
+        let timeouts = figures.get("timeouts").zip(figures.get("timeouts_per_s"));
+        println!("{strategy}: {timeouts:?}, {} events", figures["events_per_packet"]);
+        assert_eq!(timeouts.is_some(), has_timeouts, "{strategy}");
+        assert!(timeouts.is_none_or(|(all, rate)| *all > 0.0 && *rate > 0.0), "{strategy}");
+        assert!(figures["events_per_packet"] > 0.001, "{strategy}");
+    }
+}
+
+#[test]
 fn words_of_our_quic_name_it() {
     for word in ["quic-tack", "quic", "quic-quinn", "quic-noq"] {
         assert_eq!(word.parse::<Strategy>().unwrap().to_string(), word);

@@ -269,6 +269,7 @@ impl Connection {
             let acked = self.adapt(acked, now);
             if self.recovery.take_persistent() {
                 self.congestion.on_timeout(acked.lost_bytes, acked.in_flight, now);
+                self.counters.loss_episodes += 1;
             }
             if acked.acked_bytes > 0 {
                 self.timeouts_in_a_row = 0;
@@ -293,6 +294,7 @@ impl Connection {
         let is_lost = |number| self.recovery.tells_lost(number);
         self.mtu.excuse(&mut acked, is_lost, state.in_recovery, now);
         self.congestion.on_acked(&acked, &state, now);
+        self.counters.loss_episodes += u64::from(acked.recovery_started);
         acked
     }
 

@@ -40,6 +40,7 @@ files! {
     "measures/files.toml",
     "measures/limits.toml",
     "measures/links.toml",
+    "measures/neighbours.toml",
     "measures/quic.toml",
     "measures/whole-file.toml",
     "tack/T-1.toml",

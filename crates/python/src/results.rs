@@ -56,8 +56,8 @@ impl Results {
         let mut columns = Columns::default();
         columns.text("run", rows.clone().map(|item| Some(item.id.clone())));
         // A swept seed is a column of every run's already.
-        for (axis, _) in self.loaded.plan.axes.iter().filter(|(axis, _)| axis != "seed") {
-            columns.words(axis, rows.clone().map(|item| item.key.get(axis).cloned()).collect());
+        for axis in self.loaded.plan.axes.iter().filter(|(name, _)| name != "seed") {
+            columns.words(axis, rows.clone().map(|item| item.key.get(&axis.0).cloned()).collect());
         }
         columns.whole("seed", rows.map(|item| item.scenario.seed));
         columns
@@ -88,8 +88,8 @@ impl Results {
     fn means(&self, py: Python<'_>) -> PyResult<Table> {
         let means = self.loaded.means(&self.records);
         let mut columns = Columns::default();
-        for (axis, _) in &self.loaded.plan.axes {
-            columns.words(axis, means.iter().map(|m| m.key.get(axis).cloned()).collect());
+        for axis in &self.loaded.plan.axes {
+            columns.words(axis, means.iter().map(|m| m.key.get(&axis.0).cloned()).collect());
         }
         columns.whole("runs", means.iter().map(|m| m.runs as u64));
         let names: BTreeSet<&String> = means.iter().flat_map(|m| m.figures.keys()).collect();
@@ -184,7 +184,8 @@ impl Results {
         words.insert("metric".to_owned(), metric.into());
         words.insert("kind".to_owned(), kind.into());
         let view = View::deserialize(toml::Value::Table(words))
-            .map_err(|e| wrong(e.message().replace('\n', " ")))?;
+            // With the key of a value that is wrong, which stands on a line of its own.
+            .map_err(|e| wrong(e.to_string().trim_end().replace('\n', " ")))?;
         let shown = self.loaded.show(&view, &self.records).map_err(wrong)?;
         if shown.plots.is_empty() {
             return Err(wrong(format!("no run has `{metric}` there")));

@@ -63,9 +63,9 @@ impl Columns {
         }
     }
 
-    /// Values of an axis: numbers, if all are.
-    pub(crate) fn words(&mut self, name: &str, words: Vec<Option<Word>>) {
-        if words.iter().flatten().all(|word| matches!(word, Word::Number(_))) {
+    /// Values of an axis: numbers, if all of the plan are. A table without rows has the types of others.
+    pub(crate) fn words(&mut self, (name, all): &(String, Vec<Word>), words: Vec<Option<Word>>) {
+        if all.iter().all(|word| matches!(word, Word::Number(_))) {
             let number = |word: &Option<Word>| match word {
                 Some(Word::Number(v)) => Some(*v),
                 _ => None,

@@ -43,6 +43,7 @@ fn read(key: &str, value: &Bound<'_, PyAny>, depth: usize) -> PyResult<Value> {
         for pair in mapping.items()?.iter() {
             let (name, item): (Bound<'_, PyAny>, Bound<'_, PyAny>) = pair.extract()?;
             let name: String = name.extract().map_err(|_| {
+                let key = if key.is_empty() { "set" } else { key };
                 PyTypeError::new_err(format!("`{key}` has a key that is no text: {name}"))
             })?;
             let within = if key.is_empty() { name.clone() } else { format!("{key}.{name}") };

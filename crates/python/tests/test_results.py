@@ -99,6 +99,15 @@ def test_series_are_a_long_table() -> None:
     xml.fromstring(picture.svg)
 
 
+def test_a_table_without_rows_has_the_types_of_one_with_some() -> None:
+    empty, full = (
+        pyarrow.table(lab.loads(SCENARIO, series=series).run(progress=False).series())
+        for series in (False, True)
+    )
+    assert empty.num_rows == 0 < full.num_rows
+    assert pyarrow.concat_tables([empty, full]) == full
+
+
 def test_a_run_in_which_nothing_ever_waited_has_quantiles_too_and_they_are_zeros() -> None:
     quiet = 'duration_s = 1.0\nwan = { rate_mbps = 10.0, delay_ms = 5.0 }\nflow = [{ strategy = "tack" }]\n'
     results = lab.loads(quiet + "sweep = { 'wan.loss' = [0.0, 0.02] }\n").run(progress=False)
@@ -140,6 +149,7 @@ def test_pictures_are_the_labs_own_and_notebooks_show_them(results: lab.Results,
         ({"metric": "goodput_bps"}, "`x` is missing: one of wan.delay_ms"),
         ({"metric": "goodput_bps", "x": "wifi.phy"}, "`x` names `wifi.phy`, which is no axis"),
         ({"metric": "goodput_bps", "x": "wan.delay_ms", "line": "a"}, "unknown field `line`"),
+        ({"metric": "goodput_bps", "x": 5}, "invalid type: integer `5`, expected a string in `x`"),
         ({"metric": "goodput_bps", "kind": "table"}, "no picture: see means"),
         ({"metric": "cwnd_bytes", "kind": "series"}, "series = true"),
         (

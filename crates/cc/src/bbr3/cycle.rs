@@ -67,6 +67,8 @@ pub(super) struct Cycle {
     down_at: Instant,
     wait: Duration,
     rounds: u64,
+    /// Rounds that a Reno flow takes, with the least flight since Down began that was wanted.
+    reno_rounds: u64,
     samples: Samples,
     /// Loss of a probe has not been counted yet.
     unjudged: bool,
@@ -88,6 +90,7 @@ impl Cycle {
             down_at: now,
             wait: WAIT,
             rounds: 0,
+            reno_rounds: MAX_ROUNDS,
             samples: Samples::Other,
             unjudged: false,
             plateau: FullPipe::default(),
@@ -110,6 +113,7 @@ impl Cycle {
             Phase::Down => {
                 self.down_at = now;
                 self.rounds = u64::from(dice & 1);
+                self.reno_rounds = MAX_ROUNDS;
                 self.wait = WAIT + Duration::from_millis(u64::from(dice >> 1) % 1_000);
                 self.samples = Samples::Stopping;
             }
@@ -128,9 +132,12 @@ impl Cycle {
         self.rounds = self.rounds.saturating_add(1);
     }
 
-    /// `segments`: of the flight that is wanted.
-    pub(super) fn is_time_to_probe(&self, segments: u64, now: Instant) -> bool {
-        let as_reno = self.rounds >= segments.min(MAX_ROUNDS);
+    /// `segments`: of the flight that is wanted. Where it grows without a probe there is room, and the probe does not
+    /// wait for that: a receiver's rates, told four times a round trip, grow by a twentieth in a round, as far ahead
+    /// of the rounds as these go on.
+    pub(super) fn is_time_to_probe(&mut self, segments: u64, now: Instant) -> bool {
+        self.reno_rounds = self.reno_rounds.min(segments);
+        let as_reno = self.rounds >= self.reno_rounds;
         as_reno || now.saturating_since(self.down_at) > self.wait
     }
 
@@ -199,11 +206,23 @@ mod tests {
             assert!(!cycle.is_time_to_probe(100, Instant::from_secs(2)), "{dice}");
             assert!(cycle.is_time_to_probe(100, Instant::from_millis(3_001)), "{dice}");
             (0..20).for_each(|_| cycle.on_round());
-            assert!(cycle.is_time_to_probe(20, Instant::ZERO));
             assert!(!cycle.is_time_to_probe(22, Instant::ZERO));
-            (0..43).for_each(|_| cycle.on_round());
+            assert!(cycle.is_time_to_probe(20, Instant::ZERO));
+            cycle.enter(Phase::Down, dice, Rate::ZERO, Instant::ZERO);
+            (0..63).for_each(|_| cycle.on_round());
             assert!(cycle.is_time_to_probe(10_000, Instant::ZERO));
         }
+    }
+
+    #[test]
+    fn a_flight_that_grows_without_a_probe_does_not_put_the_probe_off() {
+        let mut cycle = Cycle::new(Instant::ZERO);
+        cycle.enter(Phase::Down, 0, Rate::ZERO, Instant::ZERO);
+        let rounds = (20..60).position(|segments| {
+            cycle.on_round();
+            cycle.is_time_to_probe(segments, Instant::ZERO)
+        });
+        assert_eq!(rounds, Some(19));
     }
 
     #[test]

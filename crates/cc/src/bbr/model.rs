@@ -210,8 +210,7 @@ impl Model {
         if round_started {
             self.end_short_term_round(stance, ack.now);
             self.extra_acked.on_round();
-            let dry = self.source == RateSource::Receiver && ack.ran_dry();
-            if let Some(bandwidth) = self.bandwidth.get().filter(|_| !lower_bound && !dry) {
+            if let Some(bandwidth) = self.bandwidth.get().filter(|_| !lower_bound) {
                 self.full_pipe.on_round(bandwidth);
             }
         }

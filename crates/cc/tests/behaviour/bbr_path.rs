@@ -2,9 +2,7 @@
 
 use core::time::Duration;
 
-use tack_cc::{
-    AckSample, Algorithm, Config, CongestionControl, Controller, RateSample, RateSource,
-};
+use tack_cc::{Algorithm, Config};
 use tack_units::{Instant, Rate};
 
 use crate::pipe::{Feedback, MSS, Path, Trace};
@@ -285,49 +283,4 @@ fn where_a_path_is_won_a_few_times_a_second_bursts_grow_to_what_it_takes_at_once
     shares.sort_by(f64::total_cmp);
     let mean = shares.iter().sum::<f64>() / shares.len() as f64;
     assert!(mean >= 0.75 && shares[4] >= 0.5, "of what the path carries: {shares:.2?}");
-}
-
-#[test]
-fn a_window_that_arrives_as_a_whole_doubles_though_a_round_trip_is_five_rtt_min() {
-    let (rtt_min, rtt) = (Duration::from_millis(1), Duration::from_millis(5));
-    let config = Config::new(MSS as u32);
-    let mut bbr = CongestionControl::new(Algorithm::Bbr, config, Instant::ZERO);
-    let (mut delivered, mut windows) = (0, Vec::new());
-    for access in 1..6 {
-        let window = bbr.window();
-        let prior_delivered = delivered;
-        delivered += window;
-        // One lucky access; of the first window the receiver tells no rate yet.
-        let rtt = if access == 1 { rtt_min } else { rtt };
-        let told = Rate::from_bytes_over(window, rtt).filter(|_| access > 1);
-        let rate = told.map(|rate| RateSample {
-            delivery_rate: Some(rate),
-            app_limited: false,
-            source: RateSource::Receiver,
-            prior_delivered,
-            interval: rtt,
-        });
-        bbr.on_ack(&AckSample {
-            now: Instant::ZERO + Duration::from_millis(5) * access,
-            acked_bytes: window,
-            lost_bytes: 0,
-            delivered,
-            prior_in_flight: window,
-            in_flight: 0,
-            rtt: Some(rtt),
-            srtt: Some(rtt),
-            queued: Some(rtt - rtt_min),
-            rtt_min: Some(rtt_min),
-            rate,
-            newest_sent_at: None,
-            lost_sent_at: None,
-            ack_interval: rtt_min / 4,
-            cwnd_limited: true,
-            in_recovery: false,
-            ece: false,
-        });
-        windows.push(bbr.window());
-    }
-    let doubles = windows[..5].windows(2).all(|w| w[1] == 2 * w[0]);
-    assert!(doubles, "after each access: {windows:?}");
 }

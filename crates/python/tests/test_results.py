@@ -100,12 +100,14 @@ def test_series_are_a_long_table() -> None:
 
 
 def test_a_table_without_rows_has_the_types_of_one_with_some() -> None:
+    import pyarrow as pa
+
     empty, full = (
-        pyarrow.table(lab.loads(SCENARIO, series=series).run(progress=False).series())
+        pa.table(lab.loads(SCENARIO, series=series).run(progress=False).series())
         for series in (False, True)
     )
     assert empty.num_rows == 0 < full.num_rows
-    assert pyarrow.concat_tables([empty, full]) == full
+    assert pa.concat_tables([empty, full]) == full
 
 
 def test_a_run_in_which_nothing_ever_waited_has_quantiles_too_and_they_are_zeros() -> None:

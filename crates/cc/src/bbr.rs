@@ -188,9 +188,12 @@ impl Bbr {
         let by_receiver = self.is_receiver_based();
         let intervals = self.model.clock.interval().saturating_mul(INTERVALS_PER_PHASE);
         let (gain, drained) = (self.pacing_gain(), self.target(1.0));
+        // What leaves at once has no gain: a probe that is over before the next of it has probed nothing.
+        let quantum = self.pacing_rate.and_then(|rate| rate.time_for(self.send_quantum()));
+        let least = rtt_min.max(quantum.unwrap_or(Duration::ZERO));
         let flight = Flight {
             // Told at the end of an interval, a phase must not last one more.
-            phase: if by_receiver { intervals.max(rtt_min) / 8 * 7 } else { rtt_min },
+            phase: if by_receiver { intervals.max(least) / 8 * 7 } else { rtt_min },
             in_flight: ack.prior_in_flight,
             lost: ack.lost_bytes > 0,
             // Most phases probe for nothing.
@@ -307,6 +310,10 @@ impl Controller for Bbr {
     fn on_sent(&mut self, bytes: u64, in_flight: u64, app_limited: bool, now: Instant) {
         if in_flight <= bytes {
             self.model.on_idle_end(now);
+            // A window that arrived as a whole leaves nothing in flight either, and nobody paused, beyond hosts.
+            if self.app_limited || !self.model.is_beyond_hosts() {
+                self.model.on_pause(0);
+            }
             if self.app_limited {
                 self.idle_restart = true;
                 if self.state == State::ProbeRtt && self.probe_rtt.is_over(now) {

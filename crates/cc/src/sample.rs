@@ -93,6 +93,13 @@ pub struct AckSample {
 }
 
 impl AckSample {
+    /// Next to nothing of a full window is in flight any more: a pipe that runs dry is not full, whatever its
+    /// packets waited for. Where neighbours keep a channel busy RTTmin is one lucky access, and a window arrives as a
+    /// whole at the next.
+    pub(crate) fn ran_dry(&self) -> bool {
+        self.cwnd_limited && self.in_flight <= self.prior_in_flight / 4
+    }
+
     /// How long the packet of `rtt` waited on the data path, as far as anybody can tell: where the receiver
     /// does not, a queue of acknowledgments passes for one of data.
     pub(crate) fn queue(&self) -> Option<Duration> {

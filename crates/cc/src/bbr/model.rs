@@ -22,6 +22,10 @@ use crate::sample::{AckSample, RateSample, RateSource};
 /// Packets that came faster than a round trip delivered by more than this were too few to fill it.
 const PROVEN: f64 = 1.25;
 
+/// Hosts take whole windows at once, too; where a round trip is shorter than this, nobody can tell theirs from a
+/// channel's.
+const OF_HOSTS: Duration = Duration::from_micros(500);
+
 /// The estimators, and the totals they share.
 #[derive(Clone, Debug)]
 pub(crate) struct Model {
@@ -135,7 +139,6 @@ impl Model {
         self.clock.skip(now);
         self.delivered_marks.restart(self.delivered, now);
         self.extra_acked.restart(now);
-        self.on_pause(0);
     }
 
     pub(crate) fn on_ack(&mut self, ack: &AckSample, stance: &Stance) -> News {
@@ -210,7 +213,8 @@ impl Model {
         if round_started {
             self.end_short_term_round(stance, ack.now);
             self.extra_acked.on_round();
-            if let Some(bandwidth) = self.bandwidth.get().filter(|_| !lower_bound) {
+            let dry = self.runs_dry(ack);
+            if let Some(bandwidth) = self.bandwidth.get().filter(|_| !lower_bound && !dry) {
                 self.full_pipe.on_round(bandwidth);
             }
         }
@@ -220,6 +224,16 @@ impl Model {
             self.extra_acked.on_ack(ack.acked_bytes, bandwidth, limits, ack.now);
         }
         News { round_started, verdict }
+    }
+
+    /// A window arrived as a whole, and not for the hosts: products of RTTmin are no bound to Startup's.
+    pub(super) fn runs_dry(&self, ack: &AckSample) -> bool {
+        self.source == RateSource::Receiver && self.is_beyond_hosts() && ack.ran_dry()
+    }
+
+    /// See [`OF_HOSTS`].
+    pub(super) fn is_beyond_hosts(&self) -> bool {
+        self.min_rtt.get().is_some_and(|rtt_min| rtt_min >= OF_HOSTS)
     }
 
     /// Of `1/f`, what the inflight cap allows for: it counts in RTTmin, intervals grow with the round trip.

@@ -71,7 +71,10 @@ impl Bbr {
     fn grown(&self, cwnd: u64, acked: u64) -> u64 {
         let full = self.model.full_pipe.reached();
         let cap = if full { self.inflight_cap() } else { self.startup_cap() };
-        let started = self.model.delivered() >= self.config.initial_window.saturating_mul(2);
+        // A receiver tells the first rate with its second interval: of nothing known no window is a multiple.
+        let known = self.model.bandwidth().is_some() || !self.model.is_beyond_hosts();
+        let enough = self.config.initial_window.saturating_mul(2);
+        let started = known && self.model.delivered() >= enough;
         let grown = cwnd.saturating_add(acked);
         if self.model.full_pipe.reached() {
             grown.min(cap)
@@ -138,8 +141,12 @@ impl Bbr {
         let wanted = if self.model.full_pipe.reached() {
             self.inflight_cap()
         } else {
-            let growth = ack.acked_bytes as f64 * (self.growth().per_round() - 1.0);
-            self.grown(self.cwnd, growth as u64)
+            let growth = (ack.acked_bytes as f64 * (self.growth().per_round() - 1.0)) as u64;
+            if self.model.runs_dry(ack) {
+                self.cwnd.saturating_add(growth)
+            } else {
+                self.grown(self.cwnd, growth)
+            }
         };
         let few = self.model.few_packets.flight().unwrap_or(u64::MAX);
         self.cwnd = self.overflow.bound(wanted).max(self.min_cwnd()).min(few);

@@ -2,7 +2,9 @@
 
 use core::time::Duration;
 
-use tack_cc::{Algorithm, Config};
+use tack_cc::{
+    AckSample, Algorithm, Config, CongestionControl, Controller, RateSample, RateSource,
+};
 use tack_units::{Instant, Rate};
 
 use crate::pipe::{Feedback, MSS, Path, Trace};
@@ -283,4 +285,73 @@ fn where_a_path_is_won_a_few_times_a_second_bursts_grow_to_what_it_takes_at_once
     shares.sort_by(f64::total_cmp);
     let mean = shares.iter().sum::<f64>() / shares.len() as f64;
     assert!(mean >= 0.75 && shares[4] >= 0.5, "of what the path carries: {shares:.2?}");
+}
+
+/// Windows, pacing rates and told rates of a flow of which each flight arrives as a whole after `rtt`, but the first
+/// after `rtt_min`.
+fn of_whole_windows(rtt_min: Duration, rtt: Duration) -> Vec<(u64, Rate, Option<Rate>)> {
+    let config = Config::new(MSS as u32);
+    let mut bbr = CongestionControl::new(Algorithm::Bbr, config, Instant::ZERO);
+    let (mut now, mut delivered, mut seen) = (Instant::ZERO, 0, Vec::new());
+    for access in 1..=6 {
+        let window = bbr.window();
+        let prior_delivered = delivered;
+        bbr.on_sent(window, window, false, now);
+        delivered += window;
+        // Of the first window the receiver tells no rate yet.
+        let rtt = if access == 1 { rtt_min } else { rtt };
+        now += rtt;
+        let told = Rate::from_bytes_over(window, rtt).filter(|_| access > 1);
+        let rate = told.map(|rate| RateSample {
+            delivery_rate: Some(rate),
+            app_limited: false,
+            source: RateSource::Receiver,
+            prior_delivered,
+            interval: rtt,
+        });
+        bbr.on_ack(&AckSample {
+            now,
+            acked_bytes: window,
+            lost_bytes: 0,
+            delivered,
+            prior_in_flight: window,
+            in_flight: 0,
+            rtt: Some(rtt),
+            srtt: Some(rtt),
+            queued: Some(rtt - rtt_min),
+            rtt_min: Some(rtt_min),
+            rate,
+            newest_sent_at: None,
+            lost_sent_at: None,
+            ack_interval: rtt_min / 4,
+            cwnd_limited: true,
+            in_recovery: false,
+            ece: false,
+        });
+        seen.push((bbr.window(), bbr.pacing_rate().unwrap_or(Rate::ZERO), told));
+    }
+    seen
+}
+
+#[test]
+fn a_window_that_arrives_as_a_whole_doubles_though_a_round_trip_is_five_rtt_min() {
+    let seen = of_whole_windows(Duration::from_millis(1), Duration::from_millis(5));
+    assert!(seen.windows(2).all(|w| w[1].0 == 2 * w[0].0), "after each access: {seen:?}");
+}
+
+#[test]
+fn a_window_that_arrives_as_a_whole_is_no_pause_of_the_application() {
+    let seen = of_whole_windows(Duration::from_millis(1), Duration::from_millis(5));
+    let gain = |(_, pace, told): &(u64, Rate, Option<Rate>)| {
+        told.map(|told| pace.as_bps() as f64 / told.as_bps() as f64)
+    };
+    let gains: Vec<f64> = seen.iter().filter_map(gain).collect();
+    assert!(gains.iter().all(|gain| *gain > 2.8), "of what is told: {gains:.2?}");
+}
+
+#[test]
+fn windows_that_hosts_take_as_a_whole_do_not_grow_without_bound() {
+    let seen = of_whole_windows(Duration::from_micros(20), Duration::from_micros(100));
+    let (first, last) = (seen[0].0, seen[5].0);
+    assert!(last <= 4 * first, "after each wake-up: {seen:?}");
 }

@@ -30,6 +30,7 @@ mod session;
 mod stream;
 #[cfg(test)]
 mod tests;
+mod today;
 mod trust;
 
 use std::io;

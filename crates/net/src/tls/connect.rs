@@ -18,6 +18,7 @@ use tokio::time::timeout;
 
 use super::secrets::{Secrets, Told};
 use super::session::{Session, Side};
+use super::today::Today;
 #[cfg(feature = "quic")]
 use super::trust::Verdict;
 use super::trust::{AnyClient, KeyVerifier};
@@ -50,7 +51,7 @@ impl Acceptor {
     /// # Errors
     /// Key and certificate do not belong together, or are of a kind we do not speak.
     pub fn new(identity: &ServerIdentity) -> Result<Acceptor, TlsError> {
-        let mut config = ServerConfig::builder_with_provider(provider())
+        let mut config = ServerConfig::builder_with_details(provider(), Arc::new(Today))
             .with_protocol_versions(&[&TLS13])?
             .with_client_cert_verifier(Arc::new(AnyClient::new()))
             .with_single_cert(identity.chain.clone(), identity.key.clone_key())?;
@@ -253,8 +254,8 @@ impl Connector {
     }
 
     fn config(&self, verifier: Option<KeyVerifier>) -> Result<Arc<ClientConfig>, TlsError> {
-        let builder =
-            ClientConfig::builder_with_provider(provider()).with_protocol_versions(&[&TLS13])?;
+        let builder = ClientConfig::builder_with_details(provider(), Arc::new(Today))
+            .with_protocol_versions(&[&TLS13])?;
         let mut config = match (&self.trust, verifier) {
             (ClientTrust::Authorities(roots), None) => {
                 self.with_key(builder.with_root_certificates(roots.clone()))?

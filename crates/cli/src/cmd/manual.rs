@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 
-use clap::{Command, CommandFactory};
+use clap::{Arg, Command, CommandFactory};
 use clap_mangen::Man;
 
 use crate::args::Cli;
@@ -29,8 +29,18 @@ fn write_with_parts(cmd: Command, dir: &Path) -> io::Result<()> {
     for part in cmd.get_subcommands().filter(|part| !part.is_hide_set()) {
         write_with_parts(part.clone(), dir)?;
     }
-    let man = Man::new(cmd);
+    let man = Man::new(cmd.mut_args(with_other_names));
     std::fs::write(dir.join(man.get_filename()), rendered(man)?)
+}
+
+/// An option's other names, which clap_mangen leaves out, as --help says them.
+fn with_other_names(arg: Arg) -> Arg {
+    let Some(names) = arg.get_visible_aliases().filter(|names| !names.is_empty()) else {
+        return arg;
+    };
+    let Some(help) = arg.get_long_help().or(arg.get_help()) else { return arg };
+    let help = format!("{help} [aliases: --{}]", names.join(", --"));
+    arg.long_help(help)
 }
 
 fn rendered(man: Man) -> io::Result<String> {
@@ -74,6 +84,31 @@ mod tests {
         let expected = ".SH NAME\ntack\n.SH NOTES\nWaits.\n\n.SH EXAMPLES\n.nf\n  a      one\n\n.fi\n.SH EXIT STATUS\n\
                         .nf\n  0  well\n.fi\n.SH VERSION\n1\n";
         assert_eq!(laid_out(page), expected);
+    }
+
+    #[test]
+    fn every_name_of_an_option_is_in_the_page_of_its_command() {
+        let dir = tempfile::tempdir().unwrap();
+        write_all(dir.path()).unwrap();
+        let mut cli = Cli::command();
+        cli.build();
+        let mut parts = vec![cli];
+        let mut others = 0;
+        while let Some(part) = parts.pop() {
+            if part.is_hide_set() || part.get_name() == "help" {
+                continue;
+            }
+            let page = dir.path().join(Man::new(part.clone()).get_filename());
+            let text = std::fs::read_to_string(page).unwrap().replace("\\-", "-");
+            for arg in part.get_arguments().filter(|arg| !arg.is_hide_set()) {
+                for name in arg.get_long_and_visible_aliases().unwrap_or_default() {
+                    assert!(text.contains(&format!("--{name}")), "{}: --{name}", part.get_name());
+                }
+                others += arg.get_visible_aliases().map_or(0, |names| names.len());
+            }
+            parts.extend(part.get_subcommands().cloned());
+        }
+        assert!(others > 3, "{others}");
     }
 
     #[test]

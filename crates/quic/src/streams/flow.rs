@@ -14,6 +14,8 @@ pub(crate) struct ConnectionFlow {
     /// Sent for the first time, and what the peer allows.
     sent: u64,
     max_data: u64,
+    /// The peer was told that this limit is in the way.
+    told_blocked_at: Option<u64>,
     /// Known to exist, read (or given up), and what the peer was told.
     received: u64,
     consumed: u64,
@@ -28,6 +30,7 @@ impl ConnectionFlow {
         ConnectionFlow {
             sent: 0,
             max_data: 0,
+            told_blocked_at: None,
             received: 0,
             consumed: 0,
             told: config.initial_connection_window,
@@ -46,13 +49,23 @@ impl ConnectionFlow {
         self.max_data
     }
 
+    /// Nothing more may leave, and the peer does not know.
+    pub(crate) fn is_blocked_unheard(&self) -> bool {
+        self.credit() == 0 && self.told_blocked_at != Some(self.max_data)
+    }
+
+    /// The peer is told, or, since it may not have heard, is to be told anew.
+    pub(crate) fn note_blocked(&mut self, is_told: bool) {
+        self.told_blocked_at = is_told.then_some(self.max_data);
+    }
+
     pub(crate) fn on_sent(&mut self, fresh: u64) {
         self.sent += fresh;
     }
 
     /// Nothing of what was sent is known to the peer, which allows so many bytes.
     pub(crate) fn begin_anew(&mut self, max_data: u64) {
-        (self.sent, self.max_data) = (0, max_data);
+        (self.sent, self.max_data, self.told_blocked_at) = (0, max_data, None);
     }
 
     /// The peer allows more; true if that is news.

@@ -25,9 +25,10 @@ impl Streams {
         if !may_speak {
             return;
         }
-        if stream.is_blocked() {
+        // Once per limit: an application that goes on writing has nothing new to say.
+        if stream.is_blocked_unheard() {
             self.owed.insert(Owed::Blocked(id));
-        } else if credit == 0 && stream.unsent() > 0 {
+        } else if !stream.is_blocked() && stream.unsent() > 0 && self.flow.is_blocked_unheard() {
             self.owed.insert(Owed::DataBlocked);
         }
         if stream.turn.is_none() && stream.has_data(credit) {
@@ -94,7 +95,13 @@ impl Streams {
     /// The peer is told once more which of its limits are in the way, of a few streams at least.
     pub(crate) fn say_what_is_held_back(&mut self) {
         let first: Vec<u64> = self.held_back.iter().take(MAX_EARLY).copied().collect();
-        first.into_iter().for_each(|id| self.take_turn(id));
+        self.flow.note_blocked(false);
+        for id in first {
+            if let Some(stream) = self.send.get_mut(&id) {
+                stream.note_blocked(false);
+            }
+            self.take_turn(id);
+        }
     }
 
     /// Appends limits, resets and such to a packet with `room` bytes left.
@@ -159,7 +166,8 @@ impl Streams {
                 (frame, Some(Carried::MaxStreams(dir)))
             }
             Owed::Blocked(id) => {
-                let stream = self.send.get(&id).filter(|s| s.is_blocked())?;
+                let stream = self.send.get_mut(&id).filter(|s| s.is_blocked())?;
+                stream.note_blocked(true);
                 (Frame::StreamDataBlocked { id, at: stream.max_data() }, None)
             }
             Owed::StreamsBlocked(dir) => {
@@ -167,7 +175,10 @@ impl Streams {
                 (Frame::StreamsBlocked { bidi: dir == Dir::Bidi, at }, None)
             }
             Owed::DataBlocked if self.flow.credit() > 0 => return None,
-            Owed::DataBlocked => (Frame::DataBlocked(self.flow.max_data()), None),
+            Owed::DataBlocked => {
+                self.flow.note_blocked(true);
+                (Frame::DataBlocked(self.flow.max_data()), None)
+            }
         };
         frame.emit(out);
         what
@@ -412,6 +423,38 @@ mod tests {
         let said = streams.send.values().map(|stream| 20_000 - stream.unsent());
         let (least, most) = (said.clone().min().unwrap(), said.max().unwrap());
         assert!(2 * least > most, "{least} and {most} bytes");
+    }
+
+    #[test]
+    fn a_limit_in_the_way_is_told_once_however_often_an_application_writes() {
+        // Of the connection, and of a stream.
+        for (max_data, max_stream_data_uni) in [(1_000, 1 << 20), (1 << 20, 1_000)] {
+            let mut streams = Streams::new(Side::Client, &Config::default(), Instant::ZERO);
+            let limits = Parameters { max_data, max_stream_data_uni, ..Parameters::default() };
+            streams.on_parameters(&Parameters { max_streams_uni: 1, ..limits });
+            let id = streams.open(Dir::Uni, Instant::ZERO).unwrap();
+            assert_eq!(streams.write(id, &[7; 2_000]), Ok(2_000));
+            streams.put_data(1_200, &mut Vec::new(), &mut Vec::new());
+            let told = |streams: &mut Streams| {
+                let mut out = Vec::new();
+                streams.put_control(1_200, &mut out, &mut Vec::new());
+                out.len()
+            };
+            assert!(told(&mut streams) > 0, "{max_data}");
+            for _ in 0..100 {
+                assert_eq!(streams.write(id, &[7]), Ok(1));
+                assert_eq!(told(&mut streams), 0, "{max_data}");
+            }
+            // Nothing came of it for long: it may be lost.
+            streams.say_what_is_held_back();
+            assert!(told(&mut streams) > 0, "{max_data}");
+            // It was raised, and is in the way again.
+            streams.on_max_data(max_data + 1);
+            streams.on_max_stream_data(id.0, max_stream_data_uni + 1, Instant::ZERO).unwrap();
+            streams.put_data(1_200, &mut Vec::new(), &mut Vec::new());
+            assert!(told(&mut streams) > 0, "{max_data}");
+            assert_eq!(told(&mut streams), 0, "{max_data}");
+        }
     }
 
     #[test]

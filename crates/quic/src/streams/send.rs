@@ -40,6 +40,8 @@ pub(crate) struct SendStream {
     nxt: u64,
     /// What the peer allows.
     max_data: u64,
+    /// The peer was told that this limit is in the way.
+    told_blocked_at: Option<u64>,
     /// Arrived, beyond the start of the buffer.
     acked: Ranges,
     /// To be sent again.
@@ -80,6 +82,7 @@ impl SendStream {
             buffer: SendBuffer::new(0, most),
             nxt: 0,
             max_data,
+            told_blocked_at: None,
             acked: Ranges::new(),
             lost: Ranges::new(),
             fin: Fin::Open,
@@ -170,6 +173,16 @@ impl SendStream {
     /// The peer's limit holds back what was written.
     pub(crate) fn is_blocked(&self) -> bool {
         self.reset.is_none() && self.unsent() > 0 && self.nxt >= self.max_data
+    }
+
+    /// It does, and the peer does not know.
+    pub(crate) fn is_blocked_unheard(&self) -> bool {
+        self.is_blocked() && self.told_blocked_at != Some(self.max_data)
+    }
+
+    /// The peer is told, or, since it may not have heard, is to be told anew.
+    pub(crate) fn note_blocked(&mut self, is_told: bool) {
+        self.told_blocked_at = is_told.then_some(self.max_data);
     }
 
     /// It has something to send, given that the connection allows `credit` fresh bytes.
@@ -285,7 +298,7 @@ impl SendStream {
     /// Nothing of what was sent is known to the peer, which allows so many bytes.
     pub(crate) fn begin_anew(&mut self, max_data: u64) {
         self.nxt = self.buffer.end() - self.buffer.len() as u64;
-        self.max_data = max_data;
+        (self.max_data, self.told_blocked_at) = (max_data, None);
         (self.acked, self.lost) = (Ranges::new(), Ranges::new());
         if self.fin == Fin::Sent {
             self.fin = Fin::Pending;

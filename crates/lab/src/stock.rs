@@ -72,6 +72,7 @@ fn pair(
     use tack_stock::{Settings, Stack};
 
     use crate::scenario::{StockAcks, StockStack};
+    use crate::traffic::rwnd_bytes;
 
     /// Stream data in a full packet of either, as near as a constant can be.
     const PACKET_BYTES: u32 = 1_400;
@@ -109,6 +110,7 @@ fn pair(
         tack: (stock.acks == StockAcks::Eq4).then_some(params),
         acks,
         congestion: flow.cc,
+        recv_window: rwnd_bytes(flow).map(|bytes| bytes.try_into().unwrap_or(u32::MAX)),
         ecn: flow.ecn,
         seed: Seed(scenario.seed).secret(&format!("stock {number}")),
     };

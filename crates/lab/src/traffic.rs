@@ -160,7 +160,8 @@ pub(crate) fn start_after(scenario: &Scenario, number: usize, flow: &Flow) -> Du
     Duration::from_secs_f64(flow.start_s + flow.start_jitter_s * share)
 }
 
-fn rwnd_bytes(flow: &Flow) -> Option<usize> {
+/// The receive window that the scenario names.
+pub(crate) fn rwnd_bytes(flow: &Flow) -> Option<usize> {
     let segment = usize::from(flow.segment_bytes.unwrap_or(1_448));
     flow.rwnd_segments.map(|n| n as usize * segment)
 }

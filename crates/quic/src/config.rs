@@ -13,7 +13,8 @@ pub struct Config {
     pub version: Version,
     /// Bytes of each stream that the peer may send at first.
     pub initial_window: u64,
-    /// Most that autotuning may make of it, bytes; if that is less than `initial_window`, nothing.
+    /// Most that autotuning may make of it, bytes; if that is less than `initial_window`, nothing. Where TACK governs,
+    /// what waits for one is allowed beyond each of these windows, 1/beta of it.
     pub max_window: u64,
     /// Bytes of all streams that the peer may send at first, and the most of it; as many as fill a packet if fewer are
     /// to begin with.

@@ -73,6 +73,7 @@ enum Owed {
     MaxData,
     MaxStreamData(u64),
     MaxStreams(Dir),
+    // From here on: what is in the way, which waits for a packet of others.
     Blocked(u64),
     StreamsBlocked(Dir),
     DataBlocked,
@@ -112,6 +113,8 @@ pub(crate) struct Streams {
     closed: [u64; 2],
     wanted: [bool; 2],
     flow: ConnectionFlow,
+    /// `beta` where TACK governs.
+    waits_for_tack: Option<u32>,
     /// Streams with something to send, by priority and turn. The first in line has it, others had it when they came
     /// into line.
     turns: BTreeMap<(Reverse<i32>, Turn), u64>,
@@ -145,6 +148,7 @@ impl Streams {
             closed: [0; 2],
             wanted: [false; 2],
             flow: ConnectionFlow::new(config, now),
+            waits_for_tack: None,
             turns: BTreeMap::new(),
             turns_given: 0,
             last_turn: 0,
@@ -255,7 +259,11 @@ impl Streams {
         }
         if !ours || id.dir() == Dir::Bidi {
             let (window, most) = (self.config.initial_window, self.config.max_window);
-            self.recv.insert(id.0, RecvStream::new(window, most, now));
+            let mut stream = RecvStream::new(window, most, now);
+            if let Some(beta) = self.waits_for_tack {
+                stream.allow_for_tacks(beta);
+            }
+            self.recv.insert(id.0, stream);
         }
     }
 
@@ -405,6 +413,16 @@ impl Streams {
             }
         }
         self.forget_if_done(id);
+    }
+
+    /// TACK governs: see [`RecvBuffer::allow_for_tacks`]. What is allowed beyond the windows that the peer knows is
+    /// told with the first limits.
+    ///
+    /// [`RecvBuffer::allow_for_tacks`]: tack_transport::RecvBuffer::allow_for_tacks
+    pub(crate) fn allow_for_tacks(&mut self, beta: u32) {
+        self.waits_for_tack = Some(beta);
+        self.flow.allow_for_tacks(beta);
+        self.recv.values_mut().for_each(|stream| stream.allow_for_tacks(beta));
     }
 
     /// A round trip may have passed: windows follow what arrived in it.

@@ -47,7 +47,7 @@ macro_rules! guest {
             let controller =
                 if settings.ours_connects { Algorithm::NewReno } else { settings.congestion };
             let mut config = TransportConfig::default();
-            let window: VarInt = WINDOW_BYTES.into();
+            let window: VarInt = settings.recv_window.unwrap_or(WINDOW_BYTES).into();
             config
                 .congestion_controller_factory(congestion(controller)?)
                 .stream_receive_window(window)

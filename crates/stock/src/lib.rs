@@ -3,8 +3,8 @@
 //!
 //! Both take the time as an argument. What they make of it is their own: loss recovery, congestion
 //! control, pacing, path MTU discovery, TLS. Two things are set here: how often the peer is to
-//! acknowledge, and windows so large that flow control holds nobody back, as for every strategy of
-//! the lab.
+//! acknowledge, and receive windows: those that a scenario names, or such as hold nobody back. Ours
+//! begins with the window that its users have, and tunes it.
 //!
 //! [quinn]: https://docs.rs/quinn-proto
 //! [noq]: https://docs.rs/noq-proto
@@ -22,7 +22,7 @@ use tack_quic::ack_frequency::Request;
 use tack_sim::Guest;
 
 /// Bytes of stream data that a stack may hold, sent or not, before its application waits; and as many
-/// may be on their way before the peer reads. Many round trips of any path of the lab.
+/// may be on their way before the peer reads, as the lab's TCP has it. Many round trips of any path of the lab.
 const WINDOW_BYTES: u32 = 64 << 20;
 
 /// The far end as the stacks see it; the simulation knows where it is.
@@ -54,6 +54,9 @@ pub struct Settings {
     pub ours_connects: bool,
     /// NewReno or CUBIC; quinn's BBR, noq's BBRv3; any, of ours.
     pub congestion: Algorithm,
+    /// Bytes that may be on their way before the peer reads, of a stream and of all, at both ends. `None`: ours tunes
+    /// its windows, from the size they have for its users; the others offer 64 MiB.
+    pub recv_window: Option<u32>,
     /// Packets are marked ECN-capable; else the stack finds that the path does not carry the mark.
     pub ecn: bool,
     /// Seeds what the stack draws at random. Keys are drawn elsewhere: bytes differ from run to run,

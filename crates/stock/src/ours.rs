@@ -79,12 +79,15 @@ impl core::fmt::Debug for Stack {
 
 impl Stack {
     fn new(settings: &Settings, tls: Tls) -> Stack {
-        let window = u64::from(WINDOW_BYTES);
+        let usual = Config::default();
+        let most = u64::from(settings.recv_window.unwrap_or(WINDOW_BYTES));
         let config = Config {
-            initial_window: window,
-            max_window: window,
-            initial_connection_window: window,
-            max_connection_window: window,
+            initial_window: settings.recv_window.map_or(usual.initial_window, u64::from),
+            max_window: most,
+            initial_connection_window: settings
+                .recv_window
+                .map_or(usual.initial_connection_window, u64::from),
+            max_connection_window: most,
             send_buffer: WINDOW_BYTES as usize,
             congestion: settings.congestion,
             tack: settings.tack,
@@ -92,7 +95,7 @@ impl Stack {
             ecn: settings.ecn,
             max_udp_payload: MAX_UDP_PAYLOAD,
             idle_timeout: Some(IDLE_TIMEOUT),
-            ..Config::default()
+            ..usual
         };
         let mut seed = settings.seed;
         // Both ends draw, and not the same.

@@ -18,7 +18,16 @@ const MSS: u32 = 1_400;
 
 fn settings(stack: Stack, acks: Option<Request>) -> Settings {
     let (congestion, ecn, seed) = (Algorithm::Cubic, false, [7; 32]);
-    Settings { stack, acks, tack: None, ours_connects: false, congestion, ecn, seed }
+    Settings {
+        stack,
+        acks,
+        tack: None,
+        ours_connects: false,
+        congestion,
+        recv_window: None,
+        ecn,
+        seed,
+    }
 }
 
 fn path(mbps: u64, rtt: Duration) -> DirectionConfig {
@@ -73,6 +82,39 @@ fn a_file_crosses_intact_and_ends() {
         assert!(to.at_end, "{stack:?}");
         let done = to.last_read_at.unwrap();
         assert!(done < Instant::from_millis(1_500), "{stack:?}: at {done}");
+    }
+}
+
+/// Bytes that a bulk flow brings in a round trip, as a share of its fixed window, where nothing but the window
+/// holds it back.
+fn share_of_window(settings: Settings, window: u32, rtt: Duration) -> f64 {
+    let there = path(200, rtt);
+    let link = wired(there.clone(), there, 1);
+    let settings = Settings { recv_window: Some(window), ..settings };
+    let (mut sim, flow) = flow(link, &settings, App::Bulk { bytes: None });
+    let mut received_at = |s| {
+        sim.run_until(Instant::from_secs(s));
+        sim.flow(flow).1.received
+    };
+    let (before, after) = (received_at(4), received_at(12));
+    let bytes = (after - before) as f64;
+    bytes * rtt.as_secs_f64() / 8.0 / f64::from(window)
+}
+
+#[test]
+fn a_fixed_window_is_carried_in_a_round_trip_whatever_acknowledges_it() {
+    let plain = |stack| settings(stack, None);
+    let tack =
+        Settings { tack: Some(Params { mss: MSS, ..Params::default() }), ..plain(Stack::Ours) };
+    for congestion in [Algorithm::Cubic, Algorithm::Bbr] {
+        for (window, rtt_ms) in [(30_000, 150), (200_000, 150), (200_000, 30)] {
+            let rtt = Duration::from_millis(rtt_ms);
+            for settings in [tack, plain(Stack::Ours)] {
+                let settings = Settings { congestion, ..settings };
+                let share = share_of_window(settings, window, rtt);
+                assert!((0.85..1.2).contains(&share), "{settings:?}, {window} bytes: {share:.2}");
+            }
+        }
     }
 }
 

@@ -11,7 +11,7 @@ use crate::scenario::Strategy;
 const LATER_S: f64 = 0.0013;
 
 /// Holds the first of `strategies` against the second in place of what the file names. What either cannot be
-/// asked for is not drawn: receive windows and some controllers, of QUIC.
+/// asked for is not drawn: some controllers, of QUIC.
 ///
 /// A strategy against itself starts a moment later, or nothing would differ: what is broken then, chance
 /// breaks, and no strategy can be asked to break less.
@@ -28,7 +28,6 @@ pub fn contest(experiment: &mut Experiment, strategies: [Strategy; 2]) {
     experiment.variant = vec![tested, against];
     for strategy in strategies {
         let Strategy::Quic(stock) = strategy else { continue };
-        experiment.draw.remove("rwnd_segments");
         let has = |word: &Word| matches!(word, Word::Text(cc) if stock.controllers().iter().any(|c| c.name() == cc));
         if let Some(cc) = experiment.draw.get_mut("cc") {
             cc.restrict(has);

@@ -422,7 +422,6 @@ impl Flow {
         }
         let only_ours = [
             ("paced", !self.paced),
-            ("rwnd_segments", self.rwnd_segments.is_some()),
             ("initial_window_segments", self.initial_window_segments.is_some()),
             ("segment_bytes", self.segment_bytes.is_some()),
         ];

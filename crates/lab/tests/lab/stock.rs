@@ -40,8 +40,21 @@ fn what_a_stock_stack_does_not_do_is_refused_by_name() {
     assert!(copa.contains("cc") && copa.contains("newreno, cubic, bbr"), "{copa}");
     let bbr = refused("strategy = \"noq\"\ncc = \"bbr\"");
     assert!(bbr.contains("newreno, cubic, bbr3"), "{bbr}");
-    let window = refused("strategy = \"noq\"\ncc = \"cubic\"\nrwnd_segments = 100");
-    assert!(window.contains("rwnd_segments"), "{window}");
+    let segment = refused("strategy = \"noq\"\ncc = \"cubic\"\nsegment_bytes = 1000");
+    assert!(segment.contains("segment_bytes"), "{segment}");
+}
+
+#[test]
+fn a_receive_window_is_the_same_to_tcp_and_to_every_quic() {
+    const RTT_S: f64 = 0.06;
+    let wan = "[wan]\nrate_mbps = 200.0\ndelay_ms = 30.0\n";
+    for strategy in ["tcp-l2", "tack", "quic", "quic-tack", "quinn", "noq"] {
+        let mut scenario = scenario(wan, strategy, "cubic", 6.0);
+        scenario.flow[0].rwnd_segments = Some(100);
+        let goodput_bps = simulate(&scenario).unwrap().flows[0].goodput_bps;
+        let share = goodput_bps * RTT_S / (100.0 * 1_448.0 * 8.0);
+        assert!((0.8..1.2).contains(&share), "{strategy}: {share:.2} of W/RTT");
+    }
 }
 
 #[test]

@@ -135,6 +135,7 @@ impl Connection {
         let acks = match (self.config.tack, peer.tack) {
             (Some(ours), Some(_)) => {
                 self.recovery.begin_tack(params(ours), now);
+                self.streams.allow_for_tacks(ours.beta);
                 Acks::tack(params(ours), now)
             }
             _ => {

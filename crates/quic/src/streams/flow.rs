@@ -23,6 +23,8 @@ pub(crate) struct ConnectionFlow {
     window: u64,
     max_window: u64,
     round: Round,
+    /// The bound keeps the window from being what it is to be: the peer may wait for each limit.
+    is_short: bool,
 }
 
 impl ConnectionFlow {
@@ -37,6 +39,7 @@ impl ConnectionFlow {
             window: config.initial_connection_window,
             max_window: config.max_connection_window,
             round: Round::new(now),
+            is_short: false,
         }
     }
 
@@ -97,16 +100,28 @@ impl ConnectionFlow {
         (limit >= self.told + worth.max(1)).then_some(limit)
     }
 
+    /// The peer may wait for what an acknowledgment can tell.
+    pub(crate) fn is_awaited(&self) -> bool {
+        self.is_short && self.limit_to_tell(true).is_some()
+    }
+
     /// The limit was told; returns it.
     pub(crate) fn tell_limit(&mut self) -> u64 {
         self.told = self.told.max(self.consumed + self.window);
         self.told
     }
 
+    /// Data waits for a TACK before its sender hears of it: as much again as it may be is allowed beyond the window.
+    pub(crate) fn allow_for_tacks(&mut self, beta: u32) {
+        let more = |bytes: u64| bytes.saturating_add(bytes / u64::from(beta.max(2)));
+        (self.window, self.max_window) = (more(self.window), more(self.max_window));
+    }
+
     pub(crate) fn tune(&mut self, rtt: Option<Duration>, now: Instant) {
         if let Some(wanted) = self.round.wanted(rtt, self.received - self.consumed, now) {
             let wanted = u64::try_from(wanted).unwrap_or(u64::MAX);
             self.window = self.window.max(wanted.min(self.max_window));
+            self.is_short = self.window < wanted;
         }
     }
 }

@@ -81,9 +81,10 @@ impl Streams {
         stream.is_some_and(|stream| stream.first_lost() > room)
     }
 
-    /// Something other than stream data waits.
-    pub(crate) fn has_control(&self) -> bool {
-        !self.owed.is_empty()
+    /// Something other than stream data waits that is worth a packet. What is in the way is not while packets fly, of
+    /// which the peer tells what it allows: it goes with others.
+    pub(crate) fn has_control(&self, is_in_flight: bool) -> bool {
+        self.owed.first().is_some_and(|owed| !is_in_flight || *owed < Owed::Blocked(0))
     }
 
     /// The peer's limits alone hold back what was written.
@@ -134,6 +135,17 @@ impl Streams {
             .map(|(id, _)| *id)
             .collect();
         self.owed.extend(told.into_iter().map(Owed::MaxStreamData));
+    }
+
+    /// Limits that the peer may wait for go with an acknowledgment that leaves anyway: told by half windows, a window
+    /// would be carried in up to two round trips.
+    pub(crate) fn note_awaited_limits(&mut self) {
+        if self.flow.is_awaited() {
+            self.owed.insert(Owed::MaxData);
+        }
+        let first = self.recv.iter().take(MAX_EARLY);
+        let awaited = first.filter(|(_, stream)| stream.is_awaited());
+        self.owed.extend(awaited.map(|(id, _)| Owed::MaxStreamData(*id)));
     }
 
     /// What of it somebody must hear of when it arrives or is lost.

@@ -20,6 +20,8 @@ pub(crate) struct RecvStream {
     /// We want no more of it.
     stopped: Option<u64>,
     round: Round,
+    /// The bound keeps the window from being what it is to be: the peer may wait for each limit.
+    is_short: bool,
     /// The application knows that it can read.
     pub(crate) told_readable: bool,
     /// The application knows the end, or that there is none.
@@ -38,6 +40,7 @@ impl RecvStream {
             reset: None,
             stopped: None,
             round: Round::new(now),
+            is_short: false,
             told_readable: false,
             ended: false,
         }
@@ -181,10 +184,20 @@ impl RecvStream {
         (limit >= self.max_data + worth.max(1)).then_some(limit)
     }
 
+    /// The peer may wait for what an acknowledgment can tell.
+    pub(crate) fn is_awaited(&self) -> bool {
+        self.is_short && self.limit_to_tell(true).is_some()
+    }
+
     /// The limit was told; returns it.
     pub(crate) fn tell_limit(&mut self) -> u64 {
         self.max_data = self.max_data.max(self.read + self.buffer.limit() as u64);
         self.max_data
+    }
+
+    /// See [`RecvBuffer::allow_for_tacks`].
+    pub(crate) fn allow_for_tacks(&mut self, beta: u32) {
+        self.buffer.allow_for_tacks(beta);
     }
 
     /// A round trip may have passed: the window follows what arrived in it.
@@ -192,6 +205,7 @@ impl RecvStream {
         let waits = self.buffer.high() - self.buffer.nxt();
         if let Some(wanted) = self.round.wanted(rtt, waits, now) {
             self.buffer.grow(wanted);
+            self.is_short = self.buffer.limit() < wanted;
         }
     }
 }

@@ -49,6 +49,7 @@ impl Connection {
         let reason = told.as_ref().map(|told| told.reason);
         if let Some(told) = told {
             self.put_ack(told, &mut payload);
+            self.streams.note_awaited_limits();
         }
         if pings {
             payload.put(&Frame::Ping);
@@ -173,7 +174,7 @@ impl Connection {
 
     /// Something waits that asks for an acknowledgment.
     pub(in crate::conn) fn wants_data(&self) -> bool {
-        self.streams.has_control()
+        self.streams.has_control(self.recovery.in_flight() > 0)
             || self.streams.has_data()
             || self.spaces[DATA].sending.has_data(u64::MAX)
             || !self.datagrams_out.is_empty()

@@ -129,7 +129,8 @@ fn nothing_is_sent_beyond_what_the_peer_allows() {
     for stream in streams {
         met.ours.write(stream, &[7; 5_000]).unwrap();
     }
-    met.wait(std::time::Duration::from_millis(300));
+    // What is in the way is told by the probe of a flight that nobody acknowledges.
+    met.wait(std::time::Duration::from_secs(3));
     let unsent: u64 = streams.iter().map(|stream| met.ours.unsent(*stream)).sum();
     assert_eq!(unsent, 10_000 - 1_500);
     assert!(streams.iter().all(|stream| met.ours.unsent(*stream) >= 4_000));

@@ -30,6 +30,7 @@ use crate::error::UseError;
 use crate::wire::Parameters;
 
 use flow::ConnectionFlow;
+pub(crate) use flow::With;
 pub use id::{Dir, StreamId};
 use recv::RecvStream;
 pub(crate) use send::{SendStream, Turn};
@@ -395,10 +396,10 @@ impl Streams {
 
     fn on_read(&mut self, id: u64, bytes: u64) {
         self.flow.on_consumed(bytes);
-        if self.flow.limit_to_tell(false).is_some() {
+        if self.flow.limit_to_tell(With::Nothing).is_some() {
             self.owed.insert(Owed::MaxData);
         }
-        if self.recv.get(&id).is_some_and(|s| s.limit_to_tell(false).is_some()) {
+        if self.recv.get(&id).is_some_and(|s| s.limit_to_tell(With::Nothing).is_some()) {
             self.owed.insert(Owed::MaxStreamData(id));
         }
     }
@@ -408,7 +409,7 @@ impl Streams {
         if let Some(stream) = self.recv.get_mut(&id) {
             let unread = stream.take_unread();
             self.flow.on_consumed(unread);
-            if self.flow.limit_to_tell(false).is_some() {
+            if self.flow.limit_to_tell(With::Nothing).is_some() {
                 self.owed.insert(Owed::MaxData);
             }
         }

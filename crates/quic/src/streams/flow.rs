@@ -8,6 +8,26 @@ use tack_units::Instant;
 use crate::config::Config;
 use crate::error::{Violation, code};
 
+/// What a packet that tells a limit has beside it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum With {
+    Nothing,
+    Ack,
+    Data,
+}
+
+impl With {
+    /// By how much more the limit must allow, bytes of `window`. An acknowledgment, which nobody else would answer,
+    /// takes it just before it would need a packet; from a window that the bound keeps short the peer waits for each.
+    pub(crate) fn worth(self, window: u64, is_short: bool) -> u64 {
+        match self {
+            With::Nothing => window / 2,
+            With::Ack if !is_short => window / 8 * 3,
+            With::Ack | With::Data => window / 8,
+        }
+    }
+}
+
 /// Both directions; bytes of all streams.
 #[derive(Debug)]
 pub(crate) struct ConnectionFlow {
@@ -93,16 +113,11 @@ impl ConnectionFlow {
         self.consumed += bytes;
     }
 
-    /// The limit that may be told; `None` while it is not worth a frame. `early`: a packet leaves anyway.
-    pub(crate) fn limit_to_tell(&self, early: bool) -> Option<u64> {
+    /// The limit that may be told; `None` while it is not worth it.
+    pub(crate) fn limit_to_tell(&self, with: With) -> Option<u64> {
         let limit = self.consumed + self.window;
-        let worth = if early { self.window / 8 } else { self.window / 2 };
+        let worth = with.worth(self.window, self.is_short);
         (limit >= self.told + worth.max(1)).then_some(limit)
-    }
-
-    /// The peer may wait for what an acknowledgment can tell.
-    pub(crate) fn is_awaited(&self) -> bool {
-        self.is_short && self.limit_to_tell(true).is_some()
     }
 
     /// The limit was told; returns it.

@@ -4,7 +4,7 @@ use core::cmp::Reverse;
 
 use tack_units::Instant;
 
-use super::{Carried, Dir, Owed, StreamEvent, StreamId, Streams, Turn};
+use super::{Carried, Dir, Owed, StreamEvent, StreamId, Streams, Turn, With};
 use crate::config::MOST_STREAMS;
 use crate::wire::Frame;
 
@@ -122,30 +122,14 @@ impl Streams {
     }
 
     /// Limits that are not worth a packet, but a few bytes of one that leaves anyway.
-    pub(crate) fn note_early_limits(&mut self) {
-        if self.flow.limit_to_tell(true).is_some() {
+    pub(crate) fn note_limits(&mut self, with: With) {
+        if self.flow.limit_to_tell(with).is_some() {
             self.owed.insert(Owed::MaxData);
         }
         // Few streams move at a time; each is looked at when it does.
-        let told: Vec<u64> = self
-            .recv
-            .iter()
-            .take(MAX_EARLY)
-            .filter(|(_, stream)| stream.limit_to_tell(true).is_some())
-            .map(|(id, _)| *id)
-            .collect();
-        self.owed.extend(told.into_iter().map(Owed::MaxStreamData));
-    }
-
-    /// Limits that the peer may wait for go with an acknowledgment that leaves anyway: told by half windows, a window
-    /// would be carried in up to two round trips.
-    pub(crate) fn note_awaited_limits(&mut self) {
-        if self.flow.is_awaited() {
-            self.owed.insert(Owed::MaxData);
-        }
         let first = self.recv.iter().take(MAX_EARLY);
-        let awaited = first.filter(|(_, stream)| stream.is_awaited());
-        self.owed.extend(awaited.map(|(id, _)| Owed::MaxStreamData(*id)));
+        let told = first.filter(|(_, stream)| stream.limit_to_tell(with).is_some());
+        self.owed.extend(told.map(|(id, _)| Owed::MaxStreamData(*id)));
     }
 
     /// What of it somebody must hear of when it arrives or is lost.

@@ -3,6 +3,7 @@
 use tack_transport::{RecvBuffer, Round};
 use tack_units::Instant;
 
+use super::With;
 use crate::error::{UseError, Violation, code};
 
 /// See the [module's text](self).
@@ -173,20 +174,15 @@ impl RecvStream {
         self.ended && (self.final_size.is_some())
     }
 
-    /// The limit that may be told; `None` while it is not worth a frame. `early`: a packet leaves anyway.
-    pub(crate) fn limit_to_tell(&self, early: bool) -> Option<u64> {
+    /// The limit that may be told; `None` while it is not worth it.
+    pub(crate) fn limit_to_tell(&self, with: With) -> Option<u64> {
         if self.final_size.is_some() || self.stopped.is_some() {
             return None;
         }
         let window = self.buffer.limit() as u64;
         let limit = self.read + window;
-        let worth = if early { window / 8 } else { window / 2 };
+        let worth = with.worth(window, self.is_short);
         (limit >= self.max_data + worth.max(1)).then_some(limit)
-    }
-
-    /// The peer may wait for what an acknowledgment can tell.
-    pub(crate) fn is_awaited(&self) -> bool {
-        self.is_short && self.limit_to_tell(true).is_some()
     }
 
     /// The limit was told; returns it.
@@ -266,10 +262,13 @@ mod tests {
         s.on_data(0, &[1; 600], false).unwrap();
         let mut out = [0; 499];
         s.read(&mut out).unwrap();
-        assert_eq!((s.limit_to_tell(false), s.limit_to_tell(true)), (None, Some(1_499)));
+        assert_eq!(
+            (s.limit_to_tell(With::Nothing), s.limit_to_tell(With::Data)),
+            (None, Some(1_499))
+        );
         s.read(&mut out[..1]).unwrap();
-        assert_eq!(s.limit_to_tell(false), Some(1_500));
+        assert_eq!(s.limit_to_tell(With::Nothing), Some(1_500));
         assert_eq!(s.tell_limit(), 1_500);
-        assert_eq!(s.limit_to_tell(true), None);
+        assert_eq!(s.limit_to_tell(With::Data), None);
     }
 }

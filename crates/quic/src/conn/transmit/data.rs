@@ -13,6 +13,7 @@ use crate::conn::Connection;
 use crate::conn::space::{Carried, SpaceId};
 use crate::endpoint::token;
 use crate::seen::AckReason;
+use crate::streams::With;
 use crate::wire::{Frame, PacketNumber};
 
 const DATA: usize = SpaceId::Data as usize;
@@ -49,7 +50,7 @@ impl Connection {
         let reason = told.as_ref().map(|told| told.reason);
         if let Some(told) = told {
             self.put_ack(told, &mut payload);
-            self.streams.note_awaited_limits();
+            self.streams.note_limits(With::Ack);
         }
         if pings {
             payload.put(&Frame::Ping);
@@ -200,7 +201,7 @@ impl Connection {
         }
         self.put_crypto(room, payload);
         if self.streams.has_data() {
-            self.streams.note_early_limits();
+            self.streams.note_limits(With::Data);
         }
         let rides_along = self.spaces[DATA].acks.owes() && !self.is_whole_repair(room);
         let reserved = if rides_along { PIGGYBACK } else { 0 };

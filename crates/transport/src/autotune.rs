@@ -20,12 +20,14 @@ const USUAL_RTT: Duration = Duration::from_millis(100);
 pub struct Round {
     began: Instant,
     arrived: u64,
+    /// In the round trip before it.
+    before: u64,
 }
 
 impl Round {
     /// A round that begins.
     pub fn new(now: Instant) -> Round {
-        Round { began: now, arrived: 0 }
+        Round { began: now, arrived: 0, before: 0 }
     }
 
     /// So many bytes arrived that were not there before.
@@ -33,14 +35,16 @@ impl Round {
         self.arrived += bytes;
     }
 
-    /// The window wanted, in bytes, if a round trip has passed; `waits`: what waits behind a hole.
-    pub fn wanted(&mut self, rtt: Option<Duration>, waits: u64, now: Instant) -> Option<usize> {
+    /// The window wanted, in bytes; `waits`: what waits behind a hole, which counts once a round trip has passed. What
+    /// has arrived before that can only become more, and a flight that doubles needs its window a round trip sooner.
+    pub fn wanted(&mut self, rtt: Option<Duration>, waits: u64, now: Instant) -> usize {
+        let most = self.arrived.max(self.before).saturating_mul(4);
         let round = rtt.unwrap_or(USUAL_RTT).max(LEAST_ROUND);
-        if now.saturating_since(self.began) < round {
-            return None;
+        let is_over = now.saturating_since(self.began) >= round;
+        if is_over {
+            *self = Round { before: self.arrived, ..Round::new(now) };
         }
-        let wanted = self.arrived.saturating_mul(4).saturating_add(waits);
-        *self = Round::new(now);
-        Some(usize::try_from(wanted).unwrap_or(usize::MAX))
+        let wanted = most.saturating_add(if is_over { waits } else { 0 });
+        usize::try_from(wanted).unwrap_or(usize::MAX)
     }
 }

@@ -133,10 +133,9 @@ impl ConnectionFlow {
     }
 
     pub(crate) fn tune(&mut self, rtt: Option<Duration>, now: Instant) {
-        if let Some(wanted) = self.round.wanted(rtt, self.received - self.consumed, now) {
-            let wanted = u64::try_from(wanted).unwrap_or(u64::MAX);
-            self.window = self.window.max(wanted.min(self.max_window));
-            self.is_short = self.window < wanted;
-        }
+        let wanted = self.round.wanted(rtt, self.received - self.consumed, now);
+        let wanted = u64::try_from(wanted).unwrap_or(u64::MAX);
+        self.window = self.window.max(wanted.min(self.max_window));
+        self.is_short = self.window < wanted;
     }
 }

@@ -196,13 +196,12 @@ impl RecvStream {
         self.buffer.allow_for_tacks(beta);
     }
 
-    /// A round trip may have passed: the window follows what arrived in it.
+    /// The window follows what arrives in a round trip.
     pub(crate) fn tune(&mut self, rtt: Option<core::time::Duration>, now: Instant) {
         let waits = self.buffer.high() - self.buffer.nxt();
-        if let Some(wanted) = self.round.wanted(rtt, waits, now) {
-            self.buffer.grow(wanted);
-            self.is_short = self.buffer.limit() < wanted;
-        }
+        let wanted = self.round.wanted(rtt, waits, now);
+        self.buffer.grow(wanted);
+        self.is_short = self.buffer.limit() < wanted;
     }
 }
 

@@ -136,12 +136,10 @@ impl Rcv {
         inserted
     }
 
-    /// A round trip has passed: what it brought decides what is offered.
+    /// Text arrived: what a round trip brings decides what is offered.
     pub(crate) fn tune(&mut self, rtt: Option<Duration>, now: Instant) {
         let waits = self.buffer.high() - self.nxt();
-        if let Some(wanted) = self.round.wanted(rtt, waits, now) {
-            self.buffer.grow(wanted);
-        }
+        self.buffer.grow(self.round.wanted(rtt, waits, now));
     }
 }
 
@@ -157,7 +155,7 @@ mod tests {
             let mut rcv = Rcv::new(SeqNum(7), 10_000, 1 << 20, at(0));
             rcv.insert(FIRST_BYTE + hole, &[1; 8_000], false);
             rcv.tune(Some(RTT), at(99));
-            assert_eq!(rcv.buffer.limit(), 10_000);
+            assert_eq!(rcv.buffer.limit(), 32_000, "as soon as it has come");
             rcv.tune(Some(RTT), at(100));
             let waits = if hole > 0 { 8_000 + hole as usize } else { 0 };
             assert_eq!(rcv.buffer.limit(), 32_000 + waits, "behind a hole of {hole}");

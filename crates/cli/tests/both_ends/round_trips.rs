@@ -154,9 +154,15 @@ fn a_file_is_there_after_three_round_trips_and_a_half_and_one_less_over_quic() {
     run(async {
         // TCP's handshake and TLS's, or QUIC's; who comes and with what; and the file.
         for (over, expected) in TRANSPORTS.into_iter().zip([3.5, 2.5]) {
-            let Some(took) = file_takes(over).await else { return };
-            // A busy machine is late now and then; a round trip too many is there each time.
-            let took = took.min(file_takes(over).await.unwrap());
+            // A busy machine is late now and then, twice in a row, too; a round trip too many is there each time.
+            let mut took = f64::INFINITY;
+            for _ in 0..4 {
+                let Some(this) = file_takes(over).await else { return };
+                took = took.min(this);
+                if took < expected + 0.5 {
+                    break;
+                }
+            }
             println!("{over}: {took:.2} round trips");
             assert!((expected..expected + 0.5).contains(&took), "{over}: {took:.2} round trips");
         }

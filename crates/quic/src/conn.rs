@@ -110,11 +110,11 @@ struct Space {
 const CRYPTO_WINDOW: usize = 64 << 10;
 
 impl Space {
-    fn new(acks: Acks) -> Space {
+    fn new(acks: Acks, now: Instant) -> Space {
         Space {
             acks,
             sending: SendStream::of_handshake(),
-            receiving: RecvBuffer::new(0, CRYPTO_WINDOW, CRYPTO_WINDOW),
+            receiving: RecvBuffer::new(0, CRYPTO_WINDOW, CRYPTO_WINDOW, now),
             probes: 0,
         }
     }

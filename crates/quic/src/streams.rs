@@ -13,6 +13,7 @@ mod arrive;
 mod flow;
 mod id;
 mod leave;
+mod limits;
 mod recv;
 mod send;
 
@@ -30,8 +31,8 @@ use crate::error::UseError;
 use crate::wire::Parameters;
 
 use flow::ConnectionFlow;
-pub(crate) use flow::With;
 pub use id::{Dir, StreamId};
+pub(crate) use limits::With;
 use recv::RecvStream;
 pub(crate) use send::{SendStream, Turn};
 
@@ -170,7 +171,7 @@ impl Streams {
         for id in ids {
             let most = self.max_data_at_first(StreamId(id));
             if let Some(stream) = self.send.get_mut(&id) {
-                stream.allow(most);
+                stream.limit.allow(most);
             }
             self.take_turn(id);
         }
@@ -416,10 +417,8 @@ impl Streams {
         self.forget_if_done(id);
     }
 
-    /// TACK governs: see [`RecvBuffer::allow_for_tacks`]. What is allowed beyond the windows that the peer knows is
-    /// told with the first limits.
-    ///
-    /// [`RecvBuffer::allow_for_tacks`]: tack_transport::RecvBuffer::allow_for_tacks
+    /// TACK governs: see [`allowed_for_tacks`](tack_transport::allowed_for_tacks). What is allowed beyond the windows
+    /// that the peer knows is told with the first limits.
     pub(crate) fn allow_for_tacks(&mut self, beta: u32) {
         self.waits_for_tack = Some(beta);
         self.flow.allow_for_tacks(beta);

@@ -9,6 +9,7 @@ use tack_cc::{Algorithm, Factory, Pacing, WindowRules};
 use crate::recovery::LossDetection;
 use crate::wire::Codepoints;
 use tack_strategies::AckStrategy;
+use tack_transport::allowed_for_tacks;
 
 /// What the bytes handed to and from a host are.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -267,9 +268,9 @@ impl ConnConfig {
 impl ConnConfig {
     /// The most that a connection may announce: `recv_buffer`, and under TACK what waits for one.
     pub(crate) fn greatest_window(&self) -> usize {
-        let waits =
-            self.ack.tack().map_or(0, |params| self.recv_buffer / params.beta.max(2) as usize);
-        self.recv_buffer.saturating_add(waits)
+        let bytes = self.recv_buffer as u64;
+        let most = self.ack.tack().map_or(bytes, |params| allowed_for_tacks(bytes, params.beta));
+        usize::try_from(most).unwrap_or(usize::MAX)
     }
 
     /// Plain TCP of the same stack with Linux's delayed acknowledgment: never offers nor answers

@@ -417,12 +417,12 @@ impl Connection {
 
     /// Nobody reads yet: offers at most `bytes`, and not more for all that arrives.
     pub(crate) fn confine(&mut self, bytes: usize) {
-        self.rcv.buffer.confine(bytes);
+        self.rcv.buffer.offered.confine(bytes as u64);
     }
 
     /// Somebody does.
     pub(crate) fn release(&mut self) {
-        self.rcv.buffer.unconfine();
+        self.rcv.buffer.offered.unconfine();
     }
 
     /// Whether `ack` is the number that acknowledges our SYN.

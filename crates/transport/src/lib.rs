@@ -15,7 +15,7 @@ mod rtt;
 mod send_buffer;
 mod size_search;
 
-pub use autotune::Round;
+pub use autotune::{RecvWindow, allowed_for_tacks};
 pub use congestion::{Congestion, Limit, LimitedTime, PathState};
 pub use endpoint::{Ecn, Endpoint, Incoming, Leeway, Offload, Transmit};
 pub use figures::Figures;

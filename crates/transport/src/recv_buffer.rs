@@ -10,9 +10,12 @@
 //! [`ISLAND_MEMORY`] of it at most.
 
 use core::ops::Range;
+use core::time::Duration;
 
 use tack::Ranges;
+use tack_units::Instant;
 
+use crate::autotune::RecvWindow;
 use crate::ring::Ring;
 
 /// The bytes of a stream that arrived and nobody has read, islands beyond a hole included.
@@ -28,11 +31,8 @@ pub struct RecvBuffer {
     /// Offset of FIN, once it came: the byte behind the last. It is stored as a byte like any
     /// other, so that reassembly needs no case of its own, and never read.
     fin: Option<u64>,
-    /// Size offered, which autotuning raises.
-    limit: usize,
-    max: usize,
-    /// What `limit` will be once somebody reads; until then it stays as it is.
-    confined: Option<usize>,
+    /// Size offered; what arrives here makes it larger, when [`Self::tune`] is called.
+    pub offered: RecvWindow,
 }
 
 /// Bytes of buffer per island kept. A path that loses every other segment of 536 bytes makes one in
@@ -63,7 +63,7 @@ impl Inserted {
 
 impl RecvBuffer {
     /// An empty buffer that expects offset `start`, offering `initial` and later up to `max`.
-    pub fn new(start: u64, initial: usize, max: usize) -> Self {
+    pub fn new(start: u64, initial: usize, max: usize, now: Instant) -> Self {
         // What a connection may yet bring, with its window behind it, is a number.
         let max = max.clamp(1, usize::MAX / 4);
         RecvBuffer {
@@ -72,9 +72,7 @@ impl RecvBuffer {
             nxt: start,
             queued: Ranges::new(),
             fin: None,
-            limit: initial.clamp(1, max),
-            max,
-            confined: None,
+            offered: RecvWindow::new(initial.max(1) as u64, max as u64, now),
         }
     }
 
@@ -83,7 +81,7 @@ impl RecvBuffer {
     pub fn insert(&mut self, offset: u64, text: &[u8], fin: bool) -> Inserted {
         let behind = offset + text.len() as u64;
         let mut done = self.insert_text(offset, text);
-        let allowed = behind <= self.read + self.limit as u64 && self.high() <= behind;
+        let allowed = behind <= self.read + self.offered.size() && self.high() <= behind;
         if fin && self.fin.is_none() && allowed {
             let island = self.store(behind, &[0]);
             self.fin = (island.new_bytes > 0).then_some(behind);
@@ -92,11 +90,12 @@ impl RecvBuffer {
             done.refused |= island.refused;
         }
         done.refused |= fin && self.fin.is_none() && !allowed;
+        self.offered.on_arrived(done.new_bytes);
         done
     }
 
     fn insert_text(&mut self, offset: u64, text: &[u8]) -> Inserted {
-        let window_end = self.read + self.limit as u64;
+        let window_end = self.read + self.offered.size();
         let text_end = (offset + text.len() as u64).min(self.fin.unwrap_or(u64::MAX));
         let end = text_end.min(window_end);
         let start = offset.max(self.nxt);
@@ -121,7 +120,7 @@ impl RecvBuffer {
             return Inserted::REFUSED;
         }
         let held = self.high() - self.read;
-        self.ring.reserve(self.read, held as usize, (end - self.read) as usize, self.limit);
+        self.ring.reserve(self.read, held as usize, (end - self.read) as usize, self.limit());
         self.ring.write(start, bytes);
         if !opens_island && self.queued.is_empty() {
             self.nxt = end;
@@ -134,7 +133,7 @@ impl RecvBuffer {
 
     /// Islands that a buffer of this size may have.
     fn max_islands(&self) -> usize {
-        (self.limit / BYTES_PER_ISLAND).max(LEAST_ISLANDS)
+        (self.limit() / BYTES_PER_ISLAND).max(LEAST_ISLANDS)
     }
 
     /// Moves `nxt` over the first island if it begins there.
@@ -191,43 +190,17 @@ impl RecvBuffer {
 
     /// Room from `nxt` on.
     pub fn window(&self) -> u64 {
-        (self.read + self.limit as u64).saturating_sub(self.nxt)
+        (self.read + self.offered.size()).saturating_sub(self.nxt)
     }
 
     /// Size offered.
     pub fn limit(&self) -> usize {
-        self.limit
+        self.offered.size() as usize
     }
 
-    /// Data waits for a TACK before its sender hears of it, an interval long: `1/beta` of a window.
-    /// What the path is offered is what was configured; that much is held beyond it, or a window of
-    /// W would carry `W/(RTT + alpha)` instead of `W/RTT` [TON §VIII: W_min].
-    pub fn allow_for_tacks(&mut self, beta: u32) {
-        let more = |bytes: usize| bytes.saturating_add(bytes / beta.max(2) as usize);
-        self.max = more(self.max);
-        let later = self.confined.as_mut();
-        let limit = later.unwrap_or(&mut self.limit);
-        *limit = more(*limit);
-    }
-
-    /// Until somebody reads, no more than `bytes` are offered, whatever arrives.
-    pub fn confine(&mut self, bytes: usize) {
-        self.confined.get_or_insert(self.limit);
-        self.limit = self.limit.min(bytes.max(1));
-    }
-
-    /// Somebody reads.
-    pub fn unconfine(&mut self) {
-        if let Some(limit) = self.confined.take() {
-            self.limit = self.limit.max(limit);
-        }
-    }
-
-    /// Raises the size offered to `bytes`, within the bound.
-    pub fn grow(&mut self, bytes: usize) {
-        if self.confined.is_none() {
-            self.limit = self.limit.max(bytes.min(self.max));
-        }
+    /// Data arrived: what is offered follows it.
+    pub fn tune(&mut self, rtt: Option<Duration>, now: Instant) {
+        self.offered.tune(rtt, self.high() - self.nxt, now);
     }
 
     /// Memory held.
@@ -274,7 +247,7 @@ mod tests {
         for _ in 0..100 {
             let base = next() >> 2;
             let stream: Vec<u8> = (0..40_000).map(|_| next() as u8).collect();
-            let mut buffer = RecvBuffer::new(base, 9_000, 9_000);
+            let mut buffer = RecvBuffer::new(base, 9_000, 9_000, Instant::ZERO);
             let mut got = Vec::new();
             let mut oracle = vec![false; stream.len()];
             while got.len() < stream.len() {
@@ -304,8 +277,19 @@ mod tests {
     }
 
     #[test]
+    fn what_comes_behind_a_hole_is_offered_four_times_and_keeps_its_room() {
+        let rtt = Some(Duration::from_millis(100));
+        let mut buffer = RecvBuffer::new(1, 10_000, 1 << 20, Instant::ZERO);
+        buffer.insert(1 + 100, &[1; 8_000], false);
+        buffer.tune(rtt, Instant::from_millis(99));
+        assert_eq!(buffer.limit(), 32_000, "as soon as it has come");
+        buffer.tune(rtt, Instant::from_millis(100));
+        assert_eq!(buffer.limit(), 32_000 + 8_100);
+    }
+
+    #[test]
     fn every_second_byte_costs_bounded_memory_and_loses_nothing_that_was_accepted() {
-        let mut buffer = RecvBuffer::new(0, 1 << 20, 1 << 20);
+        let mut buffer = RecvBuffer::new(0, 1 << 20, 1 << 20, Instant::ZERO);
         for i in 0..100_000u64 {
             buffer.insert(1 + 2 * i, &[7], false);
         }

@@ -195,7 +195,7 @@ impl Connection {
     /// Keys of `space` are gone, and what it had in flight is forgotten [RFC 9001 §4.9].
     pub(super) fn discard(&mut self, space: SpaceId, now: Instant) {
         self.recovery.discard(space, now);
-        self.spaces[space as usize] = super::Space::new(Acks::at_once(now));
+        self.spaces[space as usize] = super::Space::new(Acks::at_once(now), now);
     }
 
     /// Initial keys are gone.

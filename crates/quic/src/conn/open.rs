@@ -177,7 +177,7 @@ impl Connection {
             handshake_keys: None,
             early: EarlyData::default(),
             one_rtt: None,
-            spaces: [(); 3].map(|()| Space::new(Acks::at_once(now))),
+            spaces: [(); 3].map(|()| Space::new(Acks::at_once(now), now)),
             recovery: Recovery::new(side == Side::Client, now),
             congestion: Congestion::new(control, mss, now),
             ecn: Ecn::new(config.ecn),

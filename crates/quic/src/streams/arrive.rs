@@ -132,7 +132,7 @@ impl Streams {
     ) -> Result<(), Violation> {
         if self.reach(id, Half::Send, now)?
             && let Some(stream) = self.send.get_mut(&id)
-            && stream.allow(most)
+            && stream.limit.allow(most)
         {
             self.owed.remove(&Owed::Blocked(id));
             self.take_turn(id);
@@ -151,7 +151,7 @@ impl Streams {
 
     /// MAX_DATA.
     pub(crate) fn on_max_data(&mut self, most: u64) {
-        if self.flow.allow(most) {
+        if self.flow.limit.allow(most) {
             self.owed.remove(&Owed::DataBlocked);
             let behind = self.held_back.range(self.last_turn + 1..);
             let before = self.held_back.range(..=self.last_turn);

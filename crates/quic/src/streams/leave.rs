@@ -96,10 +96,10 @@ impl Streams {
     /// The peer is told once more which of its limits are in the way, of a few streams at least.
     pub(crate) fn say_what_is_held_back(&mut self) {
         let first: Vec<u64> = self.held_back.iter().take(MAX_EARLY).copied().collect();
-        self.flow.note_blocked(false);
+        self.flow.limit.note_blocked(false);
         for id in first {
             if let Some(stream) = self.send.get_mut(&id) {
-                stream.note_blocked(false);
+                stream.limit.note_blocked(false);
             }
             self.take_turn(id);
         }
@@ -163,8 +163,8 @@ impl Streams {
             }
             Owed::Blocked(id) => {
                 let stream = self.send.get_mut(&id).filter(|s| s.is_blocked())?;
-                stream.note_blocked(true);
-                (Frame::StreamDataBlocked { id, at: stream.max_data() }, None)
+                stream.limit.note_blocked(true);
+                (Frame::StreamDataBlocked { id, at: stream.limit.limit() }, None)
             }
             Owed::StreamsBlocked(dir) => {
                 let at = self.ours[dir as usize].most;
@@ -172,8 +172,8 @@ impl Streams {
             }
             Owed::DataBlocked if self.flow.credit() > 0 => return None,
             Owed::DataBlocked => {
-                self.flow.note_blocked(true);
-                (Frame::DataBlocked(self.flow.max_data()), None)
+                self.flow.limit.note_blocked(true);
+                (Frame::DataBlocked(self.flow.limit.limit()), None)
             }
         };
         frame.emit(out);

@@ -1,28 +1,24 @@
 //! The receiving part of a stream [RFC 9000 §3.2].
 
-use tack_transport::{RecvBuffer, Round};
+use tack_transport::RecvBuffer;
 use tack_units::Instant;
 
-use super::With;
+use super::limits::{Offer, With};
 use crate::error::{UseError, Violation, code};
 
 /// See the [module's text](self).
 #[derive(Debug)]
 pub(crate) struct RecvStream {
     buffer: RecvBuffer,
-    /// What was told to the peer.
-    max_data: u64,
+    /// What was read, or given up, and told to the peer.
+    offer: Offer,
     /// One past the highest byte that is known to exist.
     highest: u64,
     final_size: Option<u64>,
-    read: u64,
     /// The peer gave it up.
     reset: Option<u64>,
     /// We want no more of it.
     stopped: Option<u64>,
-    round: Round,
-    /// The bound keeps the window from being what it is to be: the peer may wait for each limit.
-    is_short: bool,
     /// The application knows that it can read.
     pub(crate) told_readable: bool,
     /// The application knows the end, or that there is none.
@@ -33,15 +29,12 @@ impl RecvStream {
     pub(crate) fn new(window: u64, max_window: u64, now: Instant) -> RecvStream {
         let size = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX / 4);
         RecvStream {
-            buffer: RecvBuffer::new(0, size(window), size(max_window)),
-            max_data: window,
+            buffer: RecvBuffer::new(0, size(window), size(max_window), now),
+            offer: Offer::new(window),
             highest: 0,
             final_size: None,
-            read: 0,
             reset: None,
             stopped: None,
-            round: Round::new(now),
-            is_short: false,
             told_readable: false,
             ended: false,
         }
@@ -66,7 +59,7 @@ impl RecvStream {
         if changes {
             return Err(Violation::new(code::FINAL_SIZE_ERROR, "a stream has two lengths"));
         }
-        if end > self.max_data {
+        if end > self.offer.told() {
             return Err(Violation::new(code::FLOW_CONTROL_ERROR, "a stream exceeds its limit"));
         }
         if fin {
@@ -89,7 +82,6 @@ impl RecvStream {
             return Ok(more);
         }
         let inserted = self.buffer.insert(offset, data, fin);
-        self.round.on_arrived(inserted.new_bytes);
         if inserted.refused {
             return Err(Violation::new(code::INTERNAL_ERROR, "a stream comes in too many pieces"));
         }
@@ -136,7 +128,7 @@ impl RecvStream {
         out[..first].copy_from_slice(&a[..first]);
         out[first..first + second].copy_from_slice(&b[..second]);
         let taken = self.buffer.consume(first + second);
-        self.read += taken as u64;
+        self.offer.on_consumed(taken as u64);
         if taken == 0 && self.buffer.at_end() {
             self.ended = true;
             return Ok(None);
@@ -164,8 +156,8 @@ impl RecvStream {
         if self.reset.is_none() && self.stopped.is_none() {
             return 0;
         }
-        let unread = self.highest - self.read;
-        self.read = self.highest;
+        let unread = self.highest - self.offer.consumed();
+        self.offer.on_consumed(unread);
         unread
     }
 
@@ -174,34 +166,27 @@ impl RecvStream {
         self.ended && (self.final_size.is_some())
     }
 
-    /// The limit that may be told; `None` while it is not worth it.
+    /// See [`Offer::limit_to_tell`].
     pub(crate) fn limit_to_tell(&self, with: With) -> Option<u64> {
         if self.final_size.is_some() || self.stopped.is_some() {
             return None;
         }
-        let window = self.buffer.limit() as u64;
-        let limit = self.read + window;
-        let worth = with.worth(window, self.is_short);
-        (limit >= self.max_data + worth.max(1)).then_some(limit)
+        self.offer.limit_to_tell(&self.buffer.offered, with)
     }
 
-    /// The limit was told; returns it.
+    /// See [`Offer::tell`].
     pub(crate) fn tell_limit(&mut self) -> u64 {
-        self.max_data = self.max_data.max(self.read + self.buffer.limit() as u64);
-        self.max_data
+        self.offer.tell(&self.buffer.offered)
     }
 
-    /// See [`RecvBuffer::allow_for_tacks`].
+    /// See [`RecvWindow::allow_for_tacks`](tack_transport::RecvWindow::allow_for_tacks).
     pub(crate) fn allow_for_tacks(&mut self, beta: u32) {
-        self.buffer.allow_for_tacks(beta);
+        self.buffer.offered.allow_for_tacks(beta);
     }
 
     /// The window follows what arrives in a round trip.
     pub(crate) fn tune(&mut self, rtt: Option<core::time::Duration>, now: Instant) {
-        let waits = self.buffer.high() - self.buffer.nxt();
-        let wanted = self.round.wanted(rtt, waits, now);
-        self.buffer.grow(wanted);
-        self.is_short = self.buffer.limit() < wanted;
+        self.buffer.tune(rtt, now);
     }
 }
 

@@ -11,6 +11,8 @@ use tack::Ranges;
 use tack_transport::SendBuffer;
 use tack_units::Instant;
 
+use super::limits::Credit;
+
 /// No handshake of TLS is longer.
 const HANDSHAKE_BYTES: usize = 1 << 20;
 
@@ -39,9 +41,7 @@ pub(crate) struct SendStream {
     /// Next byte that was never sent.
     nxt: u64,
     /// What the peer allows.
-    max_data: u64,
-    /// The peer was told that this limit is in the way.
-    told_blocked_at: Option<u64>,
+    pub(crate) limit: Credit,
     /// Arrived, beyond the start of the buffer.
     acked: Ranges,
     /// To be sent again.
@@ -81,8 +81,7 @@ impl SendStream {
         SendStream {
             buffer: SendBuffer::new(0, most),
             nxt: 0,
-            max_data,
-            told_blocked_at: None,
+            limit: Credit::new(max_data),
             acked: Ranges::new(),
             lost: Ranges::new(),
             fin: Fin::Open,
@@ -159,30 +158,14 @@ impl SendStream {
         self.give_up(code)
     }
 
-    /// The peer allows more; true if that is news.
-    pub(crate) fn allow(&mut self, max_data: u64) -> bool {
-        let is_news = max_data > self.max_data;
-        self.max_data = self.max_data.max(max_data);
-        is_news
-    }
-
-    pub(crate) fn max_data(&self) -> u64 {
-        self.max_data
-    }
-
     /// The peer's limit holds back what was written.
     pub(crate) fn is_blocked(&self) -> bool {
-        self.reset.is_none() && self.unsent() > 0 && self.nxt >= self.max_data
+        self.reset.is_none() && self.unsent() > 0 && self.limit.beyond(self.nxt) == 0
     }
 
     /// It does, and the peer does not know.
     pub(crate) fn is_blocked_unheard(&self) -> bool {
-        self.is_blocked() && self.told_blocked_at != Some(self.max_data)
-    }
-
-    /// The peer is told, or, since it may not have heard, is to be told anew.
-    pub(crate) fn note_blocked(&mut self, is_told: bool) {
-        self.told_blocked_at = is_told.then_some(self.max_data);
+        self.is_blocked() && self.limit.is_unheard()
     }
 
     /// It has something to send, given that the connection allows `credit` fresh bytes.
@@ -214,7 +197,8 @@ impl SendStream {
     }
 
     fn fresh_end(&self, credit: u64) -> u64 {
-        self.buffer.end().min(self.max_data).min(self.nxt.saturating_add(credit)).max(self.nxt)
+        let credit = credit.min(self.limit.beyond(self.nxt));
+        self.buffer.end().min(self.nxt.saturating_add(credit))
     }
 
     /// Where what [`Self::next`] gives next begins.
@@ -298,7 +282,7 @@ impl SendStream {
     /// Nothing of what was sent is known to the peer, which allows so many bytes.
     pub(crate) fn begin_anew(&mut self, max_data: u64) {
         self.nxt = self.buffer.end() - self.buffer.len() as u64;
-        (self.max_data, self.told_blocked_at) = (max_data, None);
+        self.limit = Credit::new(max_data);
         (self.acked, self.lost) = (Ranges::new(), Ranges::new());
         if self.fin == Fin::Sent {
             self.fin = Fin::Pending;

@@ -273,7 +273,7 @@ impl Connection {
         let was_complete = self.rcv.buffer.is_complete();
         let had_hole = !self.rcv.buffer.queued().is_empty();
         let before = self.rcv.nxt();
-        let inserted = self.rcv.insert(a.seq, a.text, a.fin);
+        let inserted = self.rcv.buffer.insert(a.seq, a.text, a.fin);
         self.ecn.on_text(a.seg.header.flags, a.carriage.ecn);
         let options = &a.seg.header.options;
         if !a.text.is_empty() {
@@ -305,7 +305,7 @@ impl Connection {
             // With the queue that the sender made: what is in flight lies in it, too.
             let echoed = self.clock.rtt(options.timestamps, now);
             let round = self.send.rtt_min().max(self.acks.round_trip(echoed));
-            self.rcv.tune(round, now);
+            self.rcv.buffer.tune(round, now);
         }
         if inserted.advanced && self.rcv.buffer.len() > held_before {
             self.events.add(EventSet::READABLE);

@@ -231,7 +231,7 @@ impl Connection {
             Some(params) => {
                 let first = u64::from(self.config.first_pkt_seq);
                 self.acks = Acknowledging::tack(params, first, rtt);
-                self.rcv.buffer.allow_for_tacks(params.beta);
+                self.rcv.buffer.offered.allow_for_tacks(params.beta);
             }
             None => {
                 self.clock.coarsen(now);

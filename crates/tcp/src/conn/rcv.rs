@@ -1,15 +1,13 @@
 //! RCV.*: what we expect, what we offer, and how the offer grows.
 //!
-//! [`Round`] says how much to offer; memory is taken only for what arrives.
-
-use core::time::Duration;
+//! [`RecvBuffer`] says how much to offer; memory is taken only for what arrives.
 
 use tack_units::Instant;
 
 use crate::conn::acceptable::FIRST_BYTE;
 use crate::conn::rcv_path::RcvPath;
 use crate::seq::SeqNum;
-use tack_transport::{Inserted, RecvBuffer, Round};
+use tack_transport::RecvBuffer;
 
 /// Receive sequence variables [RFC 9293 §3.3.1] and the receive buffer.
 #[derive(Debug)]
@@ -21,7 +19,6 @@ pub(crate) struct Rcv {
     edge: u64,
     /// RCV.NXT in the last segment sent.
     last_ack_sent: u64,
-    round: Round,
     /// What arrivals tell of the path.
     pub(crate) path: RcvPath,
     pub(crate) buffer: RecvBuffer,
@@ -35,9 +32,8 @@ impl Rcv {
             mss: 536,
             edge: FIRST_BYTE,
             last_ack_sent: FIRST_BYTE,
-            round: Round::new(now),
             path: RcvPath::new(),
-            buffer: RecvBuffer::new(FIRST_BYTE, initial, max),
+            buffer: RecvBuffer::new(FIRST_BYTE, initial, max, now),
         }
     }
 
@@ -128,39 +124,11 @@ impl Rcv {
         let blocked = self.wnd() < u64::from(self.mss);
         gain >= half || blocked && gain >= u64::from(2 * self.mss).min(half)
     }
-
-    /// Text arrived within the window.
-    pub(crate) fn insert(&mut self, seq: u64, text: &[u8], fin: bool) -> Inserted {
-        let inserted = self.buffer.insert(seq, text, fin);
-        self.round.on_arrived(inserted.new_bytes);
-        inserted
-    }
-
-    /// Text arrived: what a round trip brings decides what is offered.
-    pub(crate) fn tune(&mut self, rtt: Option<Duration>, now: Instant) {
-        let waits = self.buffer.high() - self.nxt();
-        self.buffer.grow(self.round.wanted(rtt, waits, now));
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_comes_in_a_round_trip_is_offered_four_times_also_behind_a_hole() {
-        const RTT: Duration = Duration::from_millis(100);
-        let at = Instant::from_millis;
-        for hole in [0, 100] {
-            let mut rcv = Rcv::new(SeqNum(7), 10_000, 1 << 20, at(0));
-            rcv.insert(FIRST_BYTE + hole, &[1; 8_000], false);
-            rcv.tune(Some(RTT), at(99));
-            assert_eq!(rcv.buffer.limit(), 32_000, "as soon as it has come");
-            rcv.tune(Some(RTT), at(100));
-            let waits = if hole > 0 { 8_000 + hole as usize } else { 0 };
-            assert_eq!(rcv.buffer.limit(), 32_000 + waits, "behind a hole of {hole}");
-        }
-    }
 
     #[test]
     fn what_is_announced_always_fits_the_buffer() {
@@ -170,7 +138,7 @@ mod tests {
         for _ in 0..10_000 {
             x = x.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
             let len = (x >> 24).min(rcv.wnd() as u32) as usize;
-            let inserted = rcv.insert(rcv.nxt(), &[1; 256][..len], false);
+            let inserted = rcv.buffer.insert(rcv.nxt(), &[1; 256][..len], false);
             assert_eq!(inserted.new_bytes, len as u64, "what was announced is taken");
             if x & 3 == 0 {
                 rcv.buffer.consume((x >> 22) as usize & 255);

@@ -120,7 +120,7 @@ mod tests {
     use tack_units::Instant;
 
     fn arrive(rcv: &mut Rcv, sack: &mut SackGenerator, at: u64) {
-        rcv.insert(FIRST_BYTE + at, &[0; 10], false);
+        rcv.buffer.insert(FIRST_BYTE + at, &[0; 10], false);
         sack.on_island(rcv, FIRST_BYTE + at);
     }
 
@@ -172,11 +172,11 @@ mod tests {
         assert_eq!(said.len(), MAX_ISLANDS + 2);
         assert_eq!(acknowledgments, 12, "34 blocks, three at a time");
         // What the stream reached needs no word.
-        rcv.insert(FIRST_BYTE, &[0; 100], false);
+        rcv.buffer.insert(FIRST_BYTE, &[0; 100], false);
         assert_eq!(starts(&sack.take(&rcv, 3)).len(), 3);
         sack.on_island(&rcv, FIRST_BYTE + 120);
         assert!(sack.is_behind(&rcv));
-        rcv.insert(FIRST_BYTE, &[0; 2_000], false);
+        rcv.buffer.insert(FIRST_BYTE, &[0; 2_000], false);
         assert!(!sack.is_behind(&rcv), "nothing is left to say, and nobody asks for blocks");
         assert!(sack.take(&rcv, 3).as_slice().is_empty());
     }
@@ -190,7 +190,7 @@ mod tests {
             let mut arrived = Vec::new();
             for _ in 0..80 {
                 let at = 10 * rng.random_range(0..60);
-                if rcv.insert(FIRST_BYTE + at, &[0; 10], false).new_bytes > 0 {
+                if rcv.buffer.insert(FIRST_BYTE + at, &[0; 10], false).new_bytes > 0 {
                     sack.on_island(&rcv, FIRST_BYTE + at);
                     arrived.push(FIRST_BYTE + at);
                 }

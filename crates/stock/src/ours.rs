@@ -22,6 +22,8 @@ const MAX_UDP_PAYLOAD: u16 = 1_472;
 /// TCP here retransmits for many minutes. Half a minute of silence is soon had on a path of few packets a second
 /// that loses ten in a row.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(300);
+/// Bytes read at once.
+const MOST_READ: usize = 16_384;
 /// Of its connection IDs; what a server needs to know to read a first packet.
 const CID_LEN: usize = 8;
 
@@ -68,6 +70,9 @@ struct Stack {
     at_end: bool,
     closed: Option<Result<(), Ended>>,
     failure: Option<String>,
+    /// Where a datagram is opened, and where what is in it is read to.
+    datagram: Vec<u8>,
+    read: Box<[u8]>,
 }
 
 impl core::fmt::Debug for Stack {
@@ -109,6 +114,8 @@ impl Stack {
             at_end: false,
             closed: None,
             failure: None,
+            datagram: Vec::new(),
+            read: vec![0; MOST_READ].into(),
         }
     }
 
@@ -162,11 +169,10 @@ impl Stack {
 impl Stream for Stack {
     fn read(&mut self, take: &mut dyn FnMut(&[u8]), _now: Instant) {
         let (Some(conn), Some(id)) = (&mut self.conn, self.stream) else { return };
-        let mut buffer = [0; 16_384];
         while !self.at_end {
-            match conn.read(id, &mut buffer) {
+            match conn.read(id, &mut self.read) {
                 Ok(Some(0)) | Err(_) => break,
-                Ok(Some(n)) => take(&buffer[..n]),
+                Ok(Some(n)) => take(&self.read[..n]),
                 Ok(None) => self.at_end = true,
             }
         }
@@ -210,7 +216,9 @@ impl Guest for Stack {
             self.conn = self.accept(datagram, now);
         }
         if let Some(conn) = &mut self.conn {
-            conn.handle(PEER, ecn, &mut datagram.to_vec(), now);
+            self.datagram.clear();
+            self.datagram.extend_from_slice(datagram);
+            conn.handle(PEER, ecn, &mut self.datagram, now);
         }
         self.settle(now);
     }

@@ -425,12 +425,10 @@ impl Streams {
         self.recv.values_mut().for_each(|stream| stream.allow_for_tacks(beta));
     }
 
-    /// A round trip may have passed: windows follow what arrived in it.
+    /// A round trip may have passed: windows follow what arrived in it and is read.
     pub(crate) fn tune(&mut self, id: u64, rtt: Option<Duration>, now: Instant) {
-        self.flow.tune(rtt, now);
-        if let Some(stream) = self.recv.get_mut(&id) {
-            stream.tune(rtt, now);
-        }
+        let is_read = self.recv.get_mut(&id).is_none_or(|stream| stream.tune(rtt, now));
+        self.flow.tune(rtt, is_read, now);
     }
 
     /// Forgets a stream of which nothing can come any more.

@@ -5,6 +5,9 @@
 //! behind a hole counts, and what waits there comes on top: it keeps its room until the hole is filled,
 //! a round trip or two in which a sender whose repair was lost, too, would else have to stop. Linux does
 //! so since 6.17.
+//!
+//! It grows for who reads. Where an eighth of it waits to be read, more would only wait as well: a reader of 2 Mbit/s
+//! on a path of 200 would hold four times what the path does, and let whoever sends decide how much.
 
 use core::time::Duration;
 
@@ -61,10 +64,15 @@ impl RecvWindow {
         self.arrived += bytes;
     }
 
-    /// Follows what arrived, within the bound; `waits`: what waits behind a hole, which counts once a round trip has
-    /// passed. What has arrived before that can only become more, and a flight that doubles needs its window a round
-    /// trip sooner.
-    pub fn tune(&mut self, rtt: Option<Duration>, waits: u64, now: Instant) {
+    /// With so much left to read it may grow.
+    pub(crate) fn is_read(&self, unread: u64) -> bool {
+        unread <= self.size() / 8
+    }
+
+    /// Follows what arrived, within the bound, if `is_read`; `waits`: what waits behind a hole, which counts once a
+    /// round trip has passed. What has arrived before that can only become more, and a flight that doubles needs its
+    /// window a round trip sooner.
+    pub fn tune(&mut self, rtt: Option<Duration>, waits: u64, is_read: bool, now: Instant) {
         let arrived = self.arrived.max(self.before).saturating_mul(4);
         let round = rtt.unwrap_or(USUAL_RTT).max(LEAST_ROUND);
         let is_over = now.saturating_since(self.began) >= round;
@@ -72,10 +80,10 @@ impl RecvWindow {
             (self.began, self.before, self.arrived) = (now, self.arrived, 0);
         }
         let wanted = arrived.saturating_add(if is_over { waits } else { 0 });
-        if self.confined.is_none() {
+        if self.confined.is_none() && is_read {
             self.size = self.size.max(wanted.min(self.most));
         }
-        self.is_short = self.size() < wanted;
+        self.is_short = self.most < wanted;
     }
 
     /// TACK governs: see [`allowed_for_tacks`]. It is allowed beyond the bound, too.
@@ -111,9 +119,9 @@ mod tests {
         for waits in [0, 100] {
             let mut window = RecvWindow::new(10_000, 1 << 20, at(0));
             window.on_arrived(8_000);
-            window.tune(Some(RTT), waits, at(99));
+            window.tune(Some(RTT), waits, true, at(99));
             assert_eq!(window.size(), 32_000, "as soon as it has come");
-            window.tune(Some(RTT), waits, at(100));
+            window.tune(Some(RTT), waits, true, at(100));
             assert_eq!(window.size(), 32_000 + waits);
         }
     }
@@ -122,10 +130,10 @@ mod tests {
     fn a_window_that_its_bound_keeps_small_is_short() {
         let mut window = RecvWindow::new(10_000, 30_000, NO_TIME);
         window.on_arrived(7_000);
-        window.tune(Some(RTT), 0, NO_TIME);
+        window.tune(Some(RTT), 0, true, NO_TIME);
         assert_eq!((window.size(), window.is_short()), (28_000, false));
         window.on_arrived(1_000);
-        window.tune(Some(RTT), 0, NO_TIME);
+        window.tune(Some(RTT), 0, true, NO_TIME);
         assert_eq!((window.size(), window.is_short()), (30_000, true));
     }
 
@@ -135,7 +143,7 @@ mod tests {
         window.allow_for_tacks(4);
         assert_eq!(window.size(), 1_250);
         window.on_arrived(9_000);
-        window.tune(Some(RTT), 0, NO_TIME);
+        window.tune(Some(RTT), 0, true, NO_TIME);
         assert_eq!(window.size(), 2_500);
         // No acknowledgment is later than half a round trip.
         assert_eq!([0, 1, 2].map(|beta| allowed_for_tacks(1_000, beta)), [1_500; 3]);
@@ -149,11 +157,11 @@ mod tests {
         window.confine(5_000);
         window.allow_for_tacks(4);
         window.on_arrived(4_000);
-        window.tune(Some(RTT), 0, NO_TIME);
+        window.tune(Some(RTT), 0, true, NO_TIME);
         assert_eq!(window.size(), 4_000);
         window.unconfine();
         assert_eq!(window.size(), 12_500);
-        window.tune(Some(RTT), 0, NO_TIME);
+        window.tune(Some(RTT), 0, true, NO_TIME);
         assert_eq!(window.size(), 16_000);
     }
 }

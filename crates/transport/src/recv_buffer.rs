@@ -31,6 +31,8 @@ pub struct RecvBuffer {
     /// Offset of FIN, once it came: the byte behind the last. It is stored as a byte like any
     /// other, so that reassembly needs no case of its own, and never read.
     fin: Option<u64>,
+    /// What was left to read when data arrived last.
+    unread: usize,
     /// Size offered; what arrives here makes it larger, when [`Self::tune`] is called.
     pub offered: RecvWindow,
 }
@@ -72,6 +74,7 @@ impl RecvBuffer {
             nxt: start,
             queued: Ranges::new(),
             fin: None,
+            unread: 0,
             offered: RecvWindow::new(initial.max(1) as u64, max as u64, now),
         }
     }
@@ -79,6 +82,7 @@ impl RecvBuffer {
     /// Stores `text` at `offset`, and FIN behind it. What lies outside the window, or behind a FIN
     /// that came before, is ignored; so is a FIN that contradicts what came before.
     pub fn insert(&mut self, offset: u64, text: &[u8], fin: bool) -> Inserted {
+        self.unread = self.len();
         let behind = offset + text.len() as u64;
         let mut done = self.insert_text(offset, text);
         let allowed = behind <= self.read + self.offered.size() && self.high() <= behind;
@@ -198,9 +202,11 @@ impl RecvBuffer {
         self.offered.size() as usize
     }
 
-    /// Data arrived: what is offered follows it.
-    pub fn tune(&mut self, rtt: Option<Duration>, now: Instant) {
-        self.offered.tune(rtt, self.high() - self.nxt, now);
+    /// Data arrived: what is offered follows it, unless it is not read. Whether it is.
+    pub fn tune(&mut self, rtt: Option<Duration>, now: Instant) -> bool {
+        let is_read = self.offered.is_read(self.unread as u64);
+        self.offered.tune(rtt, self.high() - self.nxt, is_read, now);
+        is_read
     }
 
     /// Memory held.
@@ -233,6 +239,8 @@ impl RecvBuffer {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::VecDeque;
+
     use super::*;
 
     #[test]
@@ -285,6 +293,49 @@ mod tests {
         assert_eq!(buffer.limit(), 32_000, "as soon as it has come");
         buffer.tune(rtt, Instant::from_millis(100));
         assert_eq!(buffer.limit(), 32_000 + 8_100);
+    }
+
+    /// Most that was left to read, and what is offered, after five seconds over a path of 200 Mbit/s and 50 ms whose
+    /// sender sends all that it may; `bytes` are read every so many milliseconds.
+    fn read(bytes: usize, every_ms: u64) -> (usize, usize) {
+        const PACKET: usize = 1_250;
+        let mut buffer = RecvBuffer::new(0, 256 << 10, 32 << 20, Instant::ZERO);
+        // What is offered is known to data that arrives a round trip later.
+        let mut known = VecDeque::from(vec![buffer.window(); 50]);
+        let (mut sent, mut held) = (0, 0);
+        for ms in 0..5_000 {
+            known.push_back(buffer.nxt() + buffer.window());
+            let limit = known.pop_front().unwrap();
+            for _ in 0..200_000_000 / 8 / 1_000 / PACKET {
+                if sent + PACKET as u64 <= limit {
+                    buffer.insert(sent, &[1; PACKET], false);
+                    buffer.tune(Some(Duration::from_millis(50)), Instant::from_millis(ms));
+                    sent += PACKET as u64;
+                }
+            }
+            held = held.max(buffer.len());
+            if ms % every_ms == 0 {
+                buffer.consume(bytes);
+            }
+        }
+        (held, buffer.limit())
+    }
+
+    #[test]
+    fn a_window_grows_for_a_reader_who_keeps_up_and_not_for_one_who_does_not() {
+        const BDP: usize = 200_000_000 / 8 / 20;
+        for mbit in [0, 2, 20] {
+            let (held, limit) = read(mbit * 125, 1);
+            assert!(held <= limit && limit == 256 << 10, "{mbit} Mbit/s: {held} of {limit}");
+        }
+        // Half of what the path brings: no less than that takes.
+        let (_, limit) = read(100 * 125, 1);
+        assert!((BDP / 2..4 * BDP).contains(&limit), "{limit}");
+        // All of it, at once or in gulps.
+        for every_ms in [1, 10, 60] {
+            let (_, limit) = read(usize::MAX, every_ms);
+            assert!(limit > 4 * BDP - 25_000, "every {every_ms} ms: {limit}");
+        }
     }
 
     #[test]

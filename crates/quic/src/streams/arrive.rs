@@ -186,3 +186,38 @@ pub(super) fn opposite(side: Side) -> Side {
         Side::Server => Side::Client,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use core::time::Duration;
+
+    use super::*;
+    use crate::config::Config;
+
+    /// What a peer that sends all that it may is allowed in the end beyond what was read, of a stream and of all.
+    fn allowed(reads: bool) -> [u64; 2] {
+        let (config, rtt) = (Config::default(), Some(Duration::from_millis(50)));
+        let mut streams = Streams::new(Side::Server, &config, Instant::ZERO);
+        let (mut sent, mut read) = (0, 0);
+        let mut most = [config.initial_window, config.initial_connection_window];
+        for ms in 0..1_000 {
+            let now = Instant::from_millis(ms);
+            let bytes = (most[0].min(most[1]) - sent).min(25_000);
+            streams.on_stream(0, sent, false, &vec![1; bytes as usize], now).unwrap();
+            streams.tune(0, rtt, now);
+            sent += bytes;
+            while reads && let Ok(Some(taken @ 1..)) = streams.read(StreamId(0), &mut [0; 25_000]) {
+                read += taken as u64;
+            }
+            most = [streams.recv.get_mut(&0).unwrap().tell_limit(), streams.flow.tell_limit()];
+        }
+        most.map(|most| most - read)
+    }
+
+    #[test]
+    fn windows_of_stream_and_connection_grow_for_who_reads_alone() {
+        let Config { initial_window, initial_connection_window, .. } = Config::default();
+        assert_eq!(allowed(false), [initial_window, initial_connection_window]);
+        assert!(allowed(true).iter().all(|most| *most > 4_000_000), "{:?}", allowed(true));
+    }
+}

@@ -83,8 +83,9 @@ impl ConnectionFlow {
         self.window.allow_for_tacks(beta);
     }
 
-    /// The window follows what arrives in a round trip.
-    pub(crate) fn tune(&mut self, rtt: Option<Duration>, now: Instant) {
-        self.window.tune(rtt, self.received - self.offer.consumed(), now);
+    /// The window follows what arrives in a round trip, where the stream that it is of is read. What waits on others
+    /// has its room, so that they are not in its way.
+    pub(crate) fn tune(&mut self, rtt: Option<Duration>, is_read: bool, now: Instant) {
+        self.window.tune(rtt, self.received - self.offer.consumed(), is_read, now);
     }
 }

@@ -139,7 +139,7 @@ mod tests {
                 assert_eq!(offer.limit_to_tell(&window, With::Data), None);
             }
             window.on_arrived(4_000);
-            window.tune(None, 0, Instant::ZERO);
+            window.tune(None, 0, true, Instant::ZERO);
         }
     }
 

@@ -184,9 +184,9 @@ impl RecvStream {
         self.buffer.offered.allow_for_tacks(beta);
     }
 
-    /// The window follows what arrives in a round trip.
-    pub(crate) fn tune(&mut self, rtt: Option<core::time::Duration>, now: Instant) {
-        self.buffer.tune(rtt, now);
+    /// See [`RecvBuffer::tune`].
+    pub(crate) fn tune(&mut self, rtt: Option<core::time::Duration>, now: Instant) -> bool {
+        self.buffer.tune(rtt, now)
     }
 }
 

@@ -16,6 +16,7 @@ pub mod top;
 pub mod tunnel;
 
 use std::io::{self, IsTerminal as _};
+use std::pin::Pin;
 
 use crate::args::{Cli, Command};
 use crate::exit::{ExitCode, Failure};
@@ -48,7 +49,7 @@ fn dispatch(command: Command) -> Result<ExitCode, Failure> {
         Command::Doctor(args) => heeding(args.resolve()?, doctor::run),
         Command::Top(args) => heeding(args.resolve()?, top::run),
         Command::Tunnel(args) => heeding(args.resolve()?, tunnel::run),
-        Command::Demo(args) => heeding(args, async |args, stop: Stop| {
+        Command::Demo(args) => heeding(args, async move |args, stop: Stop| {
             // It talks to itself only: there is nobody to tell.
             stop.or(crate::demo::run(args)).await.unwrap_or_else(|| Err(Failure::interrupted()))
         }),
@@ -59,20 +60,27 @@ fn dispatch(command: Command) -> Result<ExitCode, Failure> {
     }
 }
 
+/// What a command does, whichever it is.
+type Work = Pin<Box<dyn Future<Output = Result<ExitCode, Failure>>>>;
+
 /// Runs `work` until it is done or the user has stopped it.
-///
+fn heeding<A: 'static, W: Future<Output = Result<ExitCode, Failure>> + 'static>(
+    args: A,
+    work: impl FnOnce(A, Stop) -> W + 'static,
+) -> Result<ExitCode, Failure> {
+    // Of one type, or what runs a command would be in the program once for each.
+    carry_out(Box::new(move |stop| Box::pin(work(args, stop))))
+}
+
 /// One thread runs everything: one connection is fastest when nothing crosses a thread. Disks have
 /// threads of their own.
-fn heeding<A>(
-    args: A,
-    work: impl AsyncFnOnce(A, Stop) -> Result<ExitCode, Failure>,
-) -> Result<ExitCode, Failure> {
+fn carry_out(work: Box<dyn FnOnce(Stop) -> Work>) -> Result<ExitCode, Failure> {
     let failed = |e| Failure::new(ExitCode::Failed, format!("cannot start: {e}"));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(failed)?;
     let result = runtime.block_on(stop::heeding(async |stop| {
         observe::serve_metrics().await?;
-        work(args, stop).await
+        work(stop).await
     }));
     // A thread that waits for standard input cannot be stopped, and need not be waited for.
     runtime.shutdown_background();

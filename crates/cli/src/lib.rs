@@ -21,6 +21,7 @@ pub mod progress;
 pub mod random;
 pub mod relay;
 pub mod stop;
+mod task;
 pub mod terminal;
 pub mod top;
 pub mod transfer;

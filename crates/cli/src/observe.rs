@@ -20,6 +20,7 @@ use tack_net::{Builder, Direction, Gauge, Seen, SharedTap, Tap, quic};
 use tack_units::Instant;
 
 use crate::exit::{ExitCode, Failure};
+use crate::task::task;
 use crate::terminal::say;
 
 /// What the user wants to see.
@@ -101,7 +102,7 @@ pub async fn serve_metrics() -> Result<(), Failure> {
         Failure::new(ExitCode::Failed, format!("--metrics: cannot listen on {address}: {e}"))
     })?;
     tracing::info!(address = ?listener.local_addr(), "metrics");
-    tokio::spawn(metrics::serve(listener));
+    tokio::spawn(task(metrics::serve(listener)));
     Ok(())
 }
 

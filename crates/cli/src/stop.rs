@@ -11,6 +11,8 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
+use crate::task::task;
+
 /// How long a command may take to end once it is told to.
 const LEAVE_LIMIT: Duration = Duration::from_secs(2);
 
@@ -56,10 +58,10 @@ impl Stop {
     /// Of a command that is told to end after this time.
     pub fn after(delay: Duration) -> Stop {
         let (ask, asked) = watch::channel(None);
-        tokio::spawn(async move {
+        tokio::spawn(task(async move {
             sleep(delay).await;
             ask.send_replace(Some(Instant::now() + PARTING_LIMIT));
-        });
+        }));
         Stop(asked)
     }
 

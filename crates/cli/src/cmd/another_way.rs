@@ -17,6 +17,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::net::{Network, Sight, Watch};
+use crate::task::task;
 
 /// A connection that somebody else uses, looked at from beside.
 pub trait Watched {
@@ -98,7 +99,7 @@ where
     let mut moved = None;
     loop {
         if watch.is_none() && Instant::now() >= next {
-            attempts.spawn(timeout(ATTEMPT_LIMIT, dial()));
+            attempts.spawn(task(timeout(ATTEMPT_LIMIT, dial())));
             next = Instant::now() + APART;
         }
         let made = tokio::select! {
@@ -120,7 +121,7 @@ where
                 continue;
             }
             if now >= next {
-                attempts.spawn(timeout(ATTEMPT_LIMIT, dial()));
+                attempts.spawn(task(timeout(ATTEMPT_LIMIT, dial())));
                 next = now + APART;
             }
         }

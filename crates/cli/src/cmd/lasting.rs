@@ -16,6 +16,7 @@ use crate::notices::Notices;
 use crate::relay::handed::{Handed, Handover, MOST_WAITING};
 use crate::relay::{Broken, Carrier, Session, Supply};
 use crate::stop::Stop;
+use crate::task::task;
 use crate::terminal::say;
 use crate::transfer::TransferError;
 use crate::transfer::frame::{SenderId, What};
@@ -198,7 +199,7 @@ pub async fn served<A: Accept, T>(
                 })?;
                 let peer = Peer::of(conn.addresses().map(|(_, peer)| peer));
                 match limit.take_or_displace(peer, 1) {
-                    Ok(place) => drop(visitors.spawn(desk.clone().hear(conn, place))),
+                    Ok(place) => drop(visitors.spawn(task(desk.clone().hear(conn, place)))),
                     Err(_) => conn.abort(),
                 }
             }

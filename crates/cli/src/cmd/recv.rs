@@ -17,6 +17,7 @@ use crate::net::NetAccept;
 use crate::notices::Notices;
 use crate::progress::Progress;
 use crate::stop::Stop;
+use crate::task::task;
 use crate::terminal::say;
 use crate::transfer::disk::blocking;
 use crate::transfer::error::{Standing, TransferError};
@@ -120,13 +121,13 @@ pub async fn to_dir<A: Accept>(
                 let shared = (sessions.clone(), limits.clone());
                 let receiving =
                     receive_one(conn, dir.to_owned(), shared, session, stop.clone());
-                running.spawn(async move {
+                running.spawn(task(async move {
                     tokio::select! {
                         biased;
                         received = receiving => received,
                         () = served.revoked() => Err(busy(Exhausted::All)),
                     }
-                });
+                }));
             }
             Some(ended) = running.join_next() => {
                 let ended = ended.unwrap_or(Err(TransferError::Stopped(Standing::Unknown)));

@@ -10,6 +10,7 @@ use crate::cmd::invite::Invitation;
 use crate::exit::{ExitCode, Failure};
 use crate::net::NetAccept;
 use crate::stop::Stop;
+use crate::task::task;
 use crate::terminal::say;
 use crate::tunnel::client::{Service, Streams};
 use crate::tunnel::forward::Local;
@@ -75,7 +76,7 @@ async fn connect(config: ClientConfig, stop: Stop) -> Result<ExitCode, Failure> 
         if !config.quiet {
             announce(&listener, &service, &config.host);
         }
-        tokio::spawn(streams.clone().take_in(listener, service));
+        tokio::spawn(task(streams.clone().take_in(listener, service)));
     }
     drop(streams);
     let kept = keeper.run(&stop).await;

@@ -13,6 +13,7 @@ use super::file::{CHUNK_BYTES, SourceFile, sha256_of};
 use super::path::Path;
 use super::relay::{Outcome, Relay};
 use super::report::{AirShares, Run};
+use crate::task::task;
 
 /// How long the ends may take to say goodbye before the relay is taken away.
 const LINGER: Duration = Duration::from_secs(2);
@@ -61,7 +62,7 @@ pub(crate) async fn run(strategy: Strategy, file: &SourceFile, path: &Path) -> i
 
     let bytes = file.bytes;
     let cpu_before = process_cpu_time().unwrap_or_default();
-    let receiving = tokio::spawn(async move {
+    let receiving = tokio::spawn(task(async move {
         let (mut stream, _relay) = listener.accept().await?;
         let mut received = tempfile::tempfile()?;
         let mut chunk = vec![0; CHUNK_BYTES];
@@ -78,7 +79,7 @@ pub(crate) async fn run(strategy: Strategy, file: &SourceFile, path: &Path) -> i
         arrival.done_at = clock.now();
         stream.shutdown().await?;
         io::Result::Ok((received, arrival))
-    });
+    }));
     let mut stream = client.connect_plain_with(remote, strategy.config()).await?;
     let started_at = clock.now();
     let mut source = file.open()?;

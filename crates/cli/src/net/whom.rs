@@ -11,6 +11,8 @@ use std::time::Duration;
 use tack_net::HostPort;
 use tokio::time::timeout;
 
+use crate::task::task;
+
 /// How long a name that was looked up before is looked up again: a server that is near, and remembers it, answers in
 /// milliseconds. Who comes later will be heard at the next attempt.
 const LATE: Duration = Duration::from_millis(250);
@@ -60,13 +62,13 @@ impl Whom {
     ) -> io::Result<Vec<SocketAddr>> {
         let former = self.lock().clone();
         let whom = self.clone();
-        let mut asking = tokio::spawn(async move {
+        let mut asking = tokio::spawn(task(async move {
             let found = asking.await?;
             if !found.is_empty() {
                 whom.lock().clone_from(&found);
             }
             Ok(found)
-        });
+        }));
         if former.is_empty() {
             return asking.await.unwrap_or_else(|e| Err(io::Error::other(e)));
         }

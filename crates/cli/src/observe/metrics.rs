@@ -21,6 +21,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 
 use super::said::{lost, said};
+use crate::task::task;
 
 /// Most bytes of a request's head.
 const MAX_HEAD_BYTES: usize = 8 << 10;
@@ -121,7 +122,7 @@ pub async fn serve(listener: TcpListener) {
         match listener.accept().await {
             Ok((stream, peer)) => {
                 let Ok(place) = places.take_or_replace(Peer::of(Some(peer)), 1) else { continue };
-                tokio::spawn(async move {
+                tokio::spawn(task(async move {
                     tokio::select! {
                         biased;
                         answered = timeout(LIMIT, answer(stream)) => {
@@ -129,7 +130,7 @@ pub async fn serve(listener: TcpListener) {
                         }
                         () = place.revoked() => tracing::debug!(%peer, "metrics: it made room"),
                     }
-                });
+                }));
             }
             Err(error) => {
                 tracing::warn!(%error, "--metrics");

@@ -20,6 +20,7 @@ use crate::perf::pump::Movement;
 use crate::perf::report::{Interval, Lane, Report, Start};
 use crate::random::random;
 use crate::stop::Stop;
+use crate::task::task;
 use tack_net::budget::{Budget, Peer};
 
 /// Most connections that have not yet said what they are, and of one peer: a test has up to 256.
@@ -82,13 +83,13 @@ impl<'a, A: Accept> Door<'a, A> {
                         conn.abort();
                         continue;
                     };
-                    self.opening.spawn(async move {
+                    self.opening.spawn(task(async move {
                         tokio::select! {
                             biased;
                             opened = read_opening(conn) => opened,
                             () = place.revoked() => Err(PerfError::Protocol("it says nothing")),
                         }
-                    });
+                    }));
                 }
                 Some(_) = self.refusals.join_next() => {}
                 Some(opened) = self.opening.join_next() => match opened {
@@ -126,7 +127,7 @@ impl<'a, A: Accept> Door<'a, A> {
 impl<A: Accept> Door<'_, A> {
     fn refuse(&mut self, conn: A::Conn) {
         if self.refusals.len() < MAX_REFUSALS {
-            self.refusals.spawn(refuse(conn));
+            self.refusals.spawn(task(refuse(conn)));
         } else {
             conn.abort();
         }

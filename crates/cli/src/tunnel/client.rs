@@ -20,6 +20,7 @@ use super::target::Target;
 use super::udp;
 use crate::relay::Broken;
 use crate::stop::Stop;
+use crate::task::task;
 use crate::terminal::say;
 
 /// How long a program may take to say what it wants.
@@ -79,7 +80,7 @@ impl Streams {
                 }
             };
             let (streams, service) = (self.clone(), service.clone());
-            tokio::spawn(async move {
+            tokio::spawn(task(async move {
                 tracing::debug!(%peer, ?service, "a program");
                 match streams.serve(program, &service).await {
                     Ok(()) => {}
@@ -89,7 +90,7 @@ impl Streams {
                     Err(error) => tracing::info!(%peer, %error, "a stream ended"),
                 }
                 drop((place, streams));
-            });
+            }));
         }
     }
 

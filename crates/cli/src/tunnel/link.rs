@@ -22,6 +22,7 @@ use crate::conn::Connection as _;
 use crate::exit::{ExitCode, Failure};
 use crate::net::{NetConn, NetDial, Network, Refusals, Watch, Way, Whom, unhurried};
 use crate::stop::Stop;
+use crate::task::task;
 use crate::terminal::say;
 
 /// How often we look whether the network is still the same.
@@ -286,14 +287,14 @@ impl Keeper {
                 Action::Wait(next) => return next,
                 Action::Open => {
                     let (server, dial) = (self.server.clone(), self.dial.clone());
-                    self.attempts.spawn(async move {
+                    self.attempts.spawn(task(async move {
                         let dial = match dial {
                             Some(dial) => dial,
                             None => Arc::new(server.dial().await?),
                         };
                         let (conn, instance) = connect_either_way(&dial).await?;
                         Ok((dial, conn, instance))
-                    });
+                    }));
                 }
             }
         }
@@ -356,7 +357,7 @@ impl Keeper {
         self.opened += 1;
         let (number, lost) = (self.opened, self.lost.0.clone());
         let (take, mut taken) = oneshot::channel();
-        let task = tokio::spawn(async move {
+        let task = tokio::spawn(task(async move {
             let mut byte = [0];
             tokio::select! {
                 biased;
@@ -366,7 +367,7 @@ impl Keeper {
             }
             let _ = lost.send(number);
             None
-        });
+        }));
         let given = self.pool.opened(Spare { number, instance, take, task });
         give(given);
     }
@@ -407,7 +408,7 @@ impl Keeper {
 async fn connect_either_way(dial: &Arc<NetDial>) -> Result<(NetConn, u64), Failure> {
     let begin = || {
         let dial = dial.clone();
-        async move { connect(&dial).await }
+        task(async move { connect(&dial).await })
     };
     let mut handshakes = JoinSet::from_iter([begin()]);
     let late = sleep(LATE);

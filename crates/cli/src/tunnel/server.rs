@@ -21,6 +21,7 @@ use super::udp;
 use crate::conn::{Accept, Connection};
 use crate::exit::{ExitCode, Failure};
 use crate::stop::Stop;
+use crate::task::task;
 use tack_net::budget::{Exhausted, Grant, Peer};
 
 /// How long a client that was refused may take to hear of it.
@@ -63,12 +64,12 @@ pub async fn serve<A: Accept>(
                     continue;
                 };
                 let (service, alive) = (service.clone(), alive.clone());
-                tokio::spawn(async move {
+                tokio::spawn(task(async move {
                     if let Err(error) = service.serve(conn, Peer::of(peer), place).await {
                         tracing::info!(?peer, %error, "a stream ended");
                     }
                     drop(alive);
-                });
+                }));
             }
             _ = look.tick() => ledger.look(),
             () = stop.asked() => break,

@@ -21,6 +21,7 @@ use super::egress::resolve;
 use super::protocol::Refusal;
 use super::target::{Host, Target};
 use crate::conn::Connection;
+use crate::task::task;
 
 /// Names whose address is remembered, and peers whose answers are passed on; beyond it all are
 /// forgotten.
@@ -228,7 +229,7 @@ impl Names {
         } else if self.waiting.len() < MOST_ASKED {
             let finding = resolving(target.clone());
             self.waiting.insert(target.clone(), vec![data]);
-            self.asked.spawn(async move { (target, finding.await) });
+            self.asked.spawn(task(async move { (target, finding.await) }));
         }
         None
     }

@@ -11,7 +11,8 @@
 //! ```
 //!
 //! `1/f` is zero for plain TCP. A TACK brings one interval's worth at once by design, and the
-//! inflight cap allows for that already; only what comes on top is an excess.
+//! inflight cap allows for that already; only what comes on top is an excess. Of it 40 ms count, unless hardly anything
+//! is left in flight: what is kept there for the longest pause of ten rounds stands in a queue in all the others.
 
 use core::time::Duration;
 
@@ -35,6 +36,8 @@ const HALF_WINDOW_ROUNDS: u32 = 5;
 const EPOCH_MAX_SEGMENTS: u64 = 1 << 20;
 /// Longer pauses are outages, not aggregation.
 const MAX_PAUSE: Duration = Duration::from_millis(100);
+/// Under TACK, while the flight outlasts it.
+const MAX_PAUSE_IN_FLIGHT: Duration = Duration::from_millis(40);
 
 impl ExtraAcked {
     pub(crate) fn new(now: Instant) -> Self {
@@ -70,7 +73,10 @@ impl ExtraAcked {
         }
         self.epoch_acked = self.epoch_acked.saturating_add(acked);
         let expected = expected.saturating_add(bandwidth.bytes_in(limits.ack_interval));
-        let extra = self.epoch_acked.saturating_sub(expected).min(limits.cwnd);
+        let outlasted = !limits.ack_interval.is_zero() && !limits.ran_dry;
+        let pause = if outlasted { MAX_PAUSE_IN_FLIGHT } else { MAX_PAUSE };
+        let most = limits.cwnd.min(bandwidth.bytes_in(pause));
+        let extra = self.epoch_acked.saturating_sub(expected).min(most);
         self.now = self.now.max(extra);
     }
 
@@ -89,6 +95,8 @@ pub(crate) struct Limits {
     pub(crate) mss: u64,
     /// `1/f`; zero for plain TCP.
     pub(crate) ack_interval: Duration,
+    /// Hardly anything is left in flight.
+    pub(crate) ran_dry: bool,
 }
 
 #[cfg(test)]
@@ -99,7 +107,7 @@ mod tests {
 
     fn limits(ack_interval_ms: u64) -> Limits {
         let ack_interval = Duration::from_millis(ack_interval_ms);
-        Limits { cwnd: 1 << 30, mss: 1_000, ack_interval }
+        Limits { cwnd: 1 << 30, mss: 1_000, ack_interval, ran_dry: false }
     }
 
     #[test]
@@ -143,6 +151,16 @@ mod tests {
         let mut e = ExtraAcked::new(Instant::ZERO);
         e.on_ack(u64::MAX, RATE, limits(0), Instant::ZERO);
         assert_eq!(e.allowance(RATE), 100_000);
+        e.on_ack(u64::MAX, Rate::MAX, limits(0), Instant::ZERO);
         assert_eq!(e.allowance(Rate::MAX), 1 << 30);
+    }
+
+    #[test]
+    fn under_tack_pauses_count_for_40_ms_unless_the_flight_ran_dry() {
+        for (ran_dry, allowed) in [(false, 40_000), (true, 100_000)] {
+            let mut e = ExtraAcked::new(Instant::ZERO);
+            e.on_ack(150_000, RATE, Limits { ran_dry, ..limits(10) }, Instant::ZERO);
+            assert_eq!(e.allowance(RATE), allowed);
+        }
     }
 }

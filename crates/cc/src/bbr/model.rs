@@ -219,8 +219,10 @@ impl Model {
             }
         }
         let ack_interval = self.allowed_interval();
-        let limits = Limits { cwnd: stance.cwnd, mss: stance.mss, ack_interval };
-        if let Some(bandwidth) = self.bandwidth() {
+        let (cwnd, mss, ran_dry) = (stance.cwnd, stance.mss, ack.ran_dry());
+        let limits = Limits { cwnd, mss, ack_interval, ran_dry };
+        // What a congested round left of the bandwidth is no measure: of all that comes it makes an excess.
+        if let Some(bandwidth) = self.long_term.bandwidth().or(self.bandwidth.get()) {
             self.extra_acked.on_ack(ack.acked_bytes, bandwidth, limits, ack.now);
         }
         News { round_started, verdict }

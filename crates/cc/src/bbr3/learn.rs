@@ -27,8 +27,8 @@ impl Bbr3 {
         let before = (self.max_bw.get().unwrap_or(Rate::ZERO), self.cwnd);
         self.bounds.on_ack(&round, ack.acked_bytes, before, !self.is_probing());
         if let Some(bandwidth) = self.max_bw.get() {
-            let limits =
-                Limits { cwnd: self.cwnd, mss: self.mss(), ack_interval: self.ack_interval };
+            let (cwnd, mss, ack_interval) = (self.cwnd, self.mss(), self.ack_interval);
+            let limits = Limits { cwnd, mss, ack_interval, ran_dry: ack.ran_dry() };
             self.extra_acked.on_ack(ack.acked_bytes, bandwidth, limits, ack.now);
         }
         if news.round_started {

@@ -18,7 +18,7 @@ mod strangers;
 pub(crate) mod token;
 
 use core::time::Duration;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ use rustls::ServerConfig;
 use rustls::pki_types::ServerName;
 use rustls::server::ServerSessionMemoryCache;
 use tack_transport::{Ecn, Leeway, Transmit};
-use tack_units::Instant;
+use tack_units::{Instant, Timers, earliest};
 
 use crate::config::Config;
 use crate::conn::{CidChange, Connect, Connection, Early, Event};
@@ -122,8 +122,6 @@ pub struct EndpointCounters {
 #[derive(Debug)]
 struct Entry {
     conn: Connection,
-    /// As it stands in `deadlines`.
-    deadline: Option<Instant>,
     /// It stands in `ready`.
     is_ready: bool,
     /// It stays when it is over, until it is released.
@@ -150,7 +148,7 @@ pub struct Endpoint {
     began: BTreeMap<u64, Server>,
     tokens: Tokens,
     next: u64,
-    deadlines: BTreeSet<(Instant, u64)>,
+    timers: Timers<u64>,
     /// Changed since they were last polled.
     ready: VecDeque<u64>,
     /// Others' connections that are established and were not accepted.
@@ -177,7 +175,7 @@ impl Endpoint {
             began: BTreeMap::new(),
             tokens: Tokens::default(),
             next: 0,
-            deadlines: BTreeSet::new(),
+            timers: Timers::default(),
             ready: VecDeque::new(),
             arrived: VecDeque::new(),
             alone: VecDeque::new(),
@@ -238,7 +236,7 @@ impl Endpoint {
         let number = self.next;
         self.next += 1;
         let (is_ready, is_held, is_retired, is_offered) = (false, false, false, false);
-        let entry = Entry { conn, deadline: None, is_ready, is_held, is_retired, is_offered };
+        let entry = Entry { conn, is_ready, is_held, is_retired, is_offered };
         self.connections.insert(number, entry);
         self.touch(number);
     }
@@ -401,16 +399,7 @@ impl Endpoint {
             self.events.push_back((ConnId(number), event));
         }
         let given = conn.take_new_token();
-        let deadline = conn.deadline();
-        if deadline != entry.deadline {
-            if let Some(old) = entry.deadline {
-                self.deadlines.remove(&(old, number));
-            }
-            if let Some(at) = deadline {
-                self.deadlines.insert((at, number));
-            }
-            entry.deadline = deadline;
-        }
+        self.timers.set(number, conn.deadline());
         let (is_over, is_established) = (conn.is_over(), conn.is_established());
         let is_incoming = conn.side() == rustls::Side::Server;
         let may_be_accepted = is_incoming && (is_established || conn.early() == Early::Accepted);
@@ -435,9 +424,7 @@ impl Endpoint {
             for cid in entry.conn.cids() {
                 self.by_cid.remove(&cid);
             }
-            if let Some(at) = entry.deadline.take() {
-                self.deadlines.remove(&(at, number));
-            }
+            self.timers.set(number, None);
             self.began.remove(&number);
             self.incoming -= usize::from(entry.conn.side() == rustls::Side::Server);
             self.arrived.retain(|arrived| *arrived != number);
@@ -470,8 +457,7 @@ impl Endpoint {
 
     /// When [`Self::handle_timeout`] is due; `None`: never.
     pub fn deadline(&self) -> Option<Instant> {
-        let own = self.deadlines.first().map(|(at, _)| *at);
-        own.into_iter().chain(self.handshakes.deadline()).min()
+        earliest(self.timers.earliest(), self.handshakes.deadline())
     }
 
     /// Runs every timer that is due. Harmless when none is.
@@ -483,10 +469,8 @@ impl Endpoint {
                 self.touch(number);
             }
         }
-        while let Some((at, number)) = self.deadlines.first().copied().filter(|d| d.0 <= now) {
-            self.deadlines.remove(&(at, number));
+        while let Some(number) = self.timers.pop_due(now) {
             if let Some(entry) = self.connections.get_mut(&number) {
-                entry.deadline = None;
                 entry.conn.handle_timeout(now);
                 self.seen.take_from(entry.conn.seen());
                 self.touch(number);

@@ -1,6 +1,6 @@
 //! A host of a simulation: the real TCP stack, the applications on it, and open-loop traffic.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use tack_tcp::{
     ConnConfig, ConnId, Encapsulation, Event, EventKind, Host, HostConfig, HostCounters, Incoming,
     Info, ListenConfig,
 };
-use tack_units::{Instant, earliest};
+use tack_units::{Instant, Timers, earliest};
 
 use crate::app::{App, Client, Pattern};
 use crate::endpoint::{Endpoint, Outgoing, Spare};
@@ -40,9 +40,8 @@ pub struct Node {
     sides: Vec<Side>,
     by_flow: BTreeMap<FlowId, usize>,
     by_conn: BTreeMap<ConnId, usize>,
-    /// When the application of each side wants to be woken, and the same by side.
-    timers: BTreeSet<(Instant, usize)>,
-    armed: Vec<Option<Instant>>,
+    /// When the application of each side wants to be woken.
+    timers: Timers<usize>,
     open_loop: OpenLoop,
     /// Ends of flows that foreign stacks carry.
     guests: BTreeMap<FlowId, GuestEnd>,
@@ -75,8 +74,7 @@ impl Node {
             sides: Vec::new(),
             by_flow: BTreeMap::new(),
             by_conn: BTreeMap::new(),
-            timers: BTreeSet::new(),
-            armed: Vec::new(),
+            timers: Timers::default(),
             open_loop: OpenLoop::new(),
             guests: BTreeMap::new(),
             outbox: VecDeque::new(),
@@ -215,7 +213,6 @@ impl Node {
         let index = self.sides.len();
         let side = Side::new(flow, role, Arc::clone(&self.pattern));
         self.sides.push(side);
-        self.armed.push(None);
         self.by_flow.insert(flow, index);
         self.arm(index);
     }
@@ -230,17 +227,7 @@ impl Node {
 
     /// Sets the timer that the application of a side wants now.
     fn arm(&mut self, index: usize) {
-        let wanted = self.sides[index].timer();
-        let armed = core::mem::replace(&mut self.armed[index], wanted);
-        if armed == wanted {
-            return;
-        }
-        if let Some(at) = armed {
-            self.timers.remove(&(at, index));
-        }
-        if let Some(at) = wanted {
-            self.timers.insert((at, index));
-        }
+        self.timers.set(index, self.sides[index].timer());
     }
 
     fn run_events(&mut self, now: Instant) {
@@ -341,16 +328,16 @@ impl Endpoint for Node {
     }
 
     fn deadline(&self) -> Option<Instant> {
-        let app = self.timers.first().map(|(at, _)| *at);
+        let ours = earliest(self.tcp.deadline(), self.timers.earliest());
         let guests = self.guests.values().filter_map(GuestEnd::deadline).min();
-        earliest(earliest(self.tcp.deadline(), app), earliest(self.open_loop.deadline(), guests))
+        earliest(ours, earliest(self.open_loop.deadline(), guests))
     }
 
     fn handle_timeout(&mut self, now: Instant) {
         if self.tcp.deadline().is_some_and(|at| at <= now) {
             self.tcp.handle_timeout(now);
         }
-        while let Some(&(_, index)) = self.timers.first().filter(|(at, _)| *at <= now) {
+        while let Some(index) = self.timers.pop_due(now) {
             self.run_side(index, now);
         }
         for guest in self.guests.values_mut() {

@@ -7,7 +7,7 @@ use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use tack_link::{HostId, Packet, PacketKind};
-use tack_units::{Instant, Rate};
+use tack_units::{Instant, Rate, earliest};
 
 use crate::endpoint::Outgoing;
 use crate::video::{Arrival, Assembly, Cast};
@@ -231,10 +231,7 @@ impl OpenLoop {
     pub(crate) fn deadline(&self) -> Option<Instant> {
         let data = self.sendings.first().map(|s| s.0);
         let acks = self.periods.first().map(|p| p.0);
-        match (data, acks) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        }
+        earliest(data, acks)
     }
 }
 

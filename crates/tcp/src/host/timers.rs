@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use tack_units::Instant;
 
-/// Deadlines of connections by slot; O(log n) per change, and less for a host's only connection.
+/// Deadlines of connections by slot; O(log n) per change, and less for a host's only connection. They change with
+/// each packet: unlike in [`tack_units::Timers`], each slot keeps its own, and none is looked up.
 #[derive(Debug, Default)]
 pub(crate) struct TimerQueue {
     /// Apart from the others: of a single one, no tree is built and taken down with each packet.

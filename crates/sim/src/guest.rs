@@ -74,9 +74,6 @@ pub(crate) struct GuestEnd {
     waits: bool,
     /// The application has something to do.
     stirred: bool,
-    /// When the stack last had nothing to send, and its deadline then; `None`: something happened since. At one time
-    /// it is asked once, however often its neighbours have something.
-    quiet: Option<(Instant, Option<Instant>)>,
     /// Where datagrams are composed.
     datagram: Vec<u8>,
 }
@@ -93,17 +90,7 @@ impl GuestEnd {
         let (flow, port) = flow;
         let waits = matches!(role, Role::Client { .. });
         let side = Side::new(flow, role, pattern);
-        GuestEnd {
-            side,
-            stack,
-            port,
-            local,
-            peer,
-            waits,
-            stirred: false,
-            quiet: None,
-            datagram: vec![],
-        }
+        GuestEnd { side, stack, port, local, peer, waits, stirred: false, datagram: vec![] }
     }
 
     pub(crate) fn info(&self) -> Option<GuestInfo> {
@@ -112,7 +99,6 @@ impl GuestEnd {
 
     pub(crate) fn handle(&mut self, packet: &Packet, payload: &[u8], now: Instant) {
         self.side.account(packet, now);
-        self.quiet = None;
         if let Some(datagram) = payload.get(UDP_HEADER_LEN..) {
             self.stack.handle(datagram, packet.ecn, now);
             self.stirred = true;
@@ -120,18 +106,11 @@ impl GuestEnd {
     }
 
     pub(crate) fn poll_transmit(&mut self, spare: &mut Spare, now: Instant) -> Option<Outgoing> {
-        if self.quiet.is_some_and(|(since, _)| since == now) {
-            return None;
-        }
-        self.quiet = None;
         if core::mem::take(&mut self.stirred) {
             self.run(now);
         }
         self.datagram.clear();
-        let Some((kind, ecn)) = self.stack.poll_transmit(&mut self.datagram, now) else {
-            self.quiet = Some((now, self.deadline()));
-            return None;
-        };
+        let (kind, ecn) = self.stack.poll_transmit(&mut self.datagram, now)?;
         // What left made room for more.
         self.stirred = true;
         let len = (UDP_HEADER_LEN + self.datagram.len()) as u16;
@@ -158,12 +137,10 @@ impl GuestEnd {
     }
 
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        let anew = || earliest(self.stack.deadline(), self.side.timer());
-        self.quiet.map_or_else(anew, |(_, deadline)| deadline)
+        earliest(self.stack.deadline(), self.side.timer())
     }
 
     pub(crate) fn handle_timeout(&mut self, now: Instant) {
-        self.quiet = None;
         if self.stack.deadline().is_some_and(|at| at <= now) {
             self.stack.handle_timeout(now);
         }
@@ -187,106 +164,4 @@ pub(crate) fn udp(packet: &[u8]) -> Option<(u16, &[u8])> {
     let packet = ipv4::Packet::parse(packet).ok().filter(|p| p.header.protocol == UDP)?;
     let port = packet.payload.get(..2)?;
     Some((u16::from_be_bytes([port[0], port[1]]), packet.payload))
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::atomic::{AtomicU64, Ordering};
-
-    use rand::SeedableRng as _;
-    use rand_pcg::Pcg64;
-
-    use super::*;
-
-    /// Has nothing to say, and counts how often it is asked.
-    #[derive(Debug, Default)]
-    struct Silent {
-        polls: Arc<AtomicU64>,
-        deadlines: Arc<AtomicU64>,
-    }
-
-    impl Stream for Silent {
-        fn read(&mut self, _: &mut dyn FnMut(&[u8]), _: Instant) {}
-
-        fn at_end(&self) -> bool {
-            false
-        }
-
-        fn unsent(&self) -> u64 {
-            0
-        }
-
-        fn write(&mut self, _: &[u8], _: Instant) -> Option<usize> {
-            Some(0)
-        }
-
-        fn finish(&mut self, _: Instant) -> bool {
-            false
-        }
-    }
-
-    impl Guest for Silent {
-        fn connect(&mut self, _: Instant) {}
-
-        fn handle(&mut self, _: &[u8], _: u8, _: Instant) {}
-
-        fn poll_transmit(&mut self, _: &mut Vec<u8>, _: Instant) -> Option<(PacketKind, u8)> {
-            self.polls.fetch_add(1, Ordering::Relaxed);
-            None
-        }
-
-        fn deadline(&self) -> Option<Instant> {
-            self.deadlines.fetch_add(1, Ordering::Relaxed);
-            Some(Instant::from_secs(9))
-        }
-
-        fn handle_timeout(&mut self, _: Instant) {}
-
-        fn closed(&self) -> Option<Result<(), ConnectionError>> {
-            None
-        }
-
-        fn info(&self) -> Option<GuestInfo> {
-            None
-        }
-    }
-
-    #[test]
-    fn a_stack_with_nothing_to_send_is_asked_again_when_time_or_a_packet_came() {
-        let stack = Silent::default();
-        let (polls, deadlines) = (Arc::clone(&stack.polls), Arc::clone(&stack.deadlines));
-        let asked = || [&polls, &deadlines].map(|count| count.swap(0, Ordering::Relaxed));
-        let role = Role::Server { app: App::Bulk { bytes: None } };
-        let local = Ipv4Addr::LOCALHOST;
-        let pattern = Arc::new(Pattern::new(Pcg64::seed_from_u64(1)));
-        let mut end =
-            GuestEnd::new((FlowId(0), 1_024), role, pattern, Box::new(stack), local, (1, local));
-        let (mut spare, at) = (Spare::default(), Instant::from_millis);
-        let mut neighbours_send = |end: &mut GuestEnd, now| {
-            for _ in 0..10 {
-                assert_eq!(end.poll_transmit(&mut spare, now), None);
-                assert_eq!(end.deadline(), Some(Instant::from_secs(9)));
-            }
-        };
-        neighbours_send(&mut end, at(1));
-        assert_eq!(asked(), [1, 1]);
-        neighbours_send(&mut end, at(2));
-        assert_eq!(asked(), [1, 1]);
-        let packet = Packet {
-            id: 0,
-            src: 1,
-            dst: 0,
-            ip_bytes: 28,
-            kind: PacketKind::Ack,
-            bytes: vec![],
-            ecn: 0,
-            sent_at: at(1),
-        };
-        end.handle(&packet, &[0; UDP_HEADER_LEN], at(2));
-        neighbours_send(&mut end, at(2));
-        assert_eq!(asked(), [1, 1]);
-        end.handle_timeout(at(2));
-        neighbours_send(&mut end, at(2));
-        assert_eq!(asked()[0], 1);
-    }
 }

@@ -14,6 +14,7 @@ mod endpoint;
 mod events;
 mod flow;
 mod guest;
+mod guests;
 mod late;
 mod node;
 mod open_loop;

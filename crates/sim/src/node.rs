@@ -17,6 +17,7 @@ use crate::app::{App, Client, Pattern};
 use crate::endpoint::{Endpoint, Outgoing, Spare};
 use crate::flow::FlowId;
 use crate::guest::{Guest, GuestEnd, udp};
+use crate::guests::Guests;
 use crate::open_loop::{AckRule, Blast, OpenLoop, Received};
 use crate::record::SampledEnd;
 use crate::report::SideReport;
@@ -44,7 +45,7 @@ pub struct Node {
     timers: Timers<usize>,
     open_loop: OpenLoop,
     /// Ends of flows that foreign stacks carry.
-    guests: BTreeMap<FlowId, GuestEnd>,
+    guests: Guests,
     /// Segments of the last burst that were not sent on yet.
     outbox: VecDeque<Outgoing>,
     burst: Vec<u8>,
@@ -76,7 +77,7 @@ impl Node {
             by_conn: BTreeMap::new(),
             timers: Timers::default(),
             open_loop: OpenLoop::new(),
-            guests: BTreeMap::new(),
+            guests: Guests::default(),
             outbox: VecDeque::new(),
             burst: Vec::new(),
             damaged: 0,
@@ -95,7 +96,7 @@ impl Node {
 
     /// What this end of a flow did; `None` if the flow does not end here.
     pub fn flow(&self, flow: FlowId) -> Option<SideReport<'_>> {
-        if let Some(guest) = self.guests.get(&flow) {
+        if let Some(guest) = self.guests.get(flow) {
             return Some(SideReport { guest: guest.info(), ..guest.side.report(None) });
         }
         let side = &self.sides[*self.by_flow.get(&flow)?];
@@ -104,7 +105,7 @@ impl Node {
 
     /// What a sample takes of a flow that ends here: some thousand times a run, so no more than that.
     pub(crate) fn sampled(&self, flow: FlowId) -> Option<SampledEnd> {
-        if let Some(guest) = self.guests.get(&flow) {
+        if let Some(guest) = self.guests.get(flow) {
             let received = guest.side.counts().received;
             return Some(SampledEnd { received, ours: None, guest: guest.info() });
         }
@@ -115,7 +116,7 @@ impl Node {
 
     /// What tells whether a flow that ends here moves.
     pub(crate) fn flow_counts(&self, flow: FlowId) -> Option<EndCounts> {
-        if let Some(guest) = self.guests.get(&flow) {
+        if let Some(guest) = self.guests.get(flow) {
             return Some(guest.side.counts());
         }
         Some(self.sides[*self.by_flow.get(&flow)?].counts())
@@ -138,17 +139,17 @@ impl Node {
         let pattern = Arc::clone(&self.pattern);
         let peer = (peer, address(peer));
         let end = GuestEnd::new((flow, port(flow)), role, pattern, stack, address(local), peer);
-        self.guests.insert(flow, end);
+        self.guests.add(flow, end);
     }
 
-    /// The guest that a UDP packet is for.
-    fn guest_of<'a, 'b>(&'a mut self, bytes: &'b [u8]) -> Option<(&'a mut GuestEnd, &'b [u8])> {
+    /// Gives a UDP packet to the guest that it is for; false: it is for none.
+    fn handle_guest(&mut self, packet: &Packet, now: Instant) -> bool {
         if self.guests.is_empty() {
-            return None;
+            return false;
         }
-        let (port, payload) = udp(bytes)?;
-        let flow = FlowId(u32::from(port.checked_sub(FIRST_PORT)?));
-        Some((self.guests.get_mut(&flow)?, payload))
+        let Some((port, payload)) = udp(&packet.bytes) else { return false };
+        let flow = port.checked_sub(FIRST_PORT).map(|n| FlowId(u32::from(n)));
+        flow.is_some_and(|flow| self.guests.handle(flow, packet, payload, now))
     }
 
     /// Data packets of open-loop traffic for `dst` that left.
@@ -306,8 +307,7 @@ impl Endpoint for Node {
             self.open_loop.handle(packet, now);
             return;
         }
-        if let Some((guest, payload)) = self.guest_of(&packet.bytes) {
-            guest.handle(packet, payload, now);
+        if self.handle_guest(packet, now) {
             return;
         }
         self.account(packet, now);
@@ -323,14 +323,13 @@ impl Endpoint for Node {
         }
         self.outbox
             .pop_front()
-            .or_else(|| self.guests.values_mut().find_map(|guest| guest.poll_transmit(spare, now)))
+            .or_else(|| self.guests.poll_transmit(spare, now))
             .or_else(|| self.open_loop.poll_transmit(now))
     }
 
     fn deadline(&self) -> Option<Instant> {
         let ours = earliest(self.tcp.deadline(), self.timers.earliest());
-        let guests = self.guests.values().filter_map(GuestEnd::deadline).min();
-        earliest(ours, earliest(self.open_loop.deadline(), guests))
+        earliest(ours, earliest(self.open_loop.deadline(), self.guests.deadline()))
     }
 
     fn handle_timeout(&mut self, now: Instant) {
@@ -340,11 +339,7 @@ impl Endpoint for Node {
         while let Some(index) = self.timers.pop_due(now) {
             self.run_side(index, now);
         }
-        for guest in self.guests.values_mut() {
-            if guest.deadline().is_some_and(|at| at <= now) {
-                guest.handle_timeout(now);
-            }
-        }
+        self.guests.handle_timeout(now);
         self.run_events(now);
     }
 }

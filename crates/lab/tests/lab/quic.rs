@@ -59,19 +59,23 @@ fn acknowledged(strategy: &str, rtt_ms: f64, mbps: f64, seed: u64) -> [f64; 3] {
 }
 
 /// The paths that TCP-TACK is held to in `tack`'s own tests, within 3 % but for the largest: where 12 MB are in
-/// flight, and lost ones repaired all along, there are 4 to 8 % fewer, by seed.
+/// flight, and lost ones repaired all along, there are 4 to 8 % fewer, by seed: an IACK puts the next TACK off. There, and
+/// on slow paths, where a packet more in the queue is a part of a round trip, the mean of four seeds counts.
 #[test]
 fn tack_in_quic_acknowledges_by_eq4_from_1_to_200_ms_and_from_1_to_500_mbit_per_s() {
     for rtt_ms in [1.0, 10.0, 80.0, 200.0] {
         for mbps in [1.0, 10.0, 100.0, 500.0] {
-            let (seeds, most) = if rtt_ms * mbps < 1e5 { (1..=1, 0.03) } else { (1..=4, 0.07) };
-            let n = seeds.clone().count() as f64;
-            let off = seeds.map(|seed| {
+            let is_largest = rtt_ms * mbps >= 1e5;
+            let (n, most) = (
+                if is_largest || mbps <= 1.0 { 4 } else { 1 },
+                if is_largest { 0.07 } else { 0.03 },
+            );
+            let off = (1..=n).map(|seed| {
                 let [acks, eq4, _] = acknowledged("quic-tack", rtt_ms, mbps, seed);
                 println!("{rtt_ms} ms, {mbps} Mbit/s: {acks:.1} a second, Eq. 4 {eq4:.1}");
                 acks / eq4 - 1.0
             });
-            let off = off.sum::<f64>() / n;
+            let off = off.sum::<f64>() / n as f64;
             assert!(off.abs() < most, "{rtt_ms} ms, {mbps} Mbit/s: {off:+.3} of Eq. 4");
         }
     }

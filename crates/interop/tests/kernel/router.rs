@@ -39,8 +39,11 @@ async fn crosses(narrow_mtu: u16, offload: bool) {
             assert_eq!(info.mode, Mode::Tack, "{info:#?}");
             assert_eq!(info.path_mtu, narrow_mtu, "{info:#?}");
             assert_eq!(info.counters.black_holes, 0, "the router spoke: {info:#?}");
-            assert!(info.counters.acks_sent.plain < 10, "{:?}", info.counters.acks_sent);
-            assert!(info.counters.acks_sent.tack > 100, "{:?}", info.counters.acks_sent);
+            let (acks, received) = (info.counters.acks_sent, info.counters.data_segments_received);
+            assert!(acks.plain < 10, "{acks:?}");
+            // How many TACKs fall due hangs on how long this machine takes: of every two segments
+            // TCP acknowledges one, and no kind of TACK's comes near to that.
+            assert!(acks.tack > 0 && 10 * acks.total() < received, "{acks:?} of {received}");
         }
         let after = routed.routing();
         // No packet is longer than 64 KiB, and both ways took this one.

@@ -53,14 +53,24 @@ fn arriving() -> RateSample {
 
 #[test]
 fn what_waits_for_the_next_tack_does_not_count_against_the_window() {
-    let allowed =
-        |interval_ms, segments, pacing| acknowledged_every(interval_ms, segments, pacing).window();
-    assert_eq!(allowed(10, 80, Pacing::Always), 99 * MSS, "80 * (1 + 1/4) - 1");
-    assert_eq!(allowed(10, 80, Pacing::OnlyIfRateBased), 89 * MSS + MSS / 2);
-    assert_eq!(allowed(10, 6, Pacing::Always), 7 * MSS, "TACKs for two segments each");
-    assert_eq!(allowed(10, 2, Pacing::Always), 2 * MSS, "one for the whole window");
-    assert_eq!(allowed(0, 80, Pacing::Always), 80 * MSS, "plain TCP");
-    assert_eq!(allowed(1_000, 80, Pacing::Always), 119 * MSS, "half a window at most");
+    let allowed = |interval_ms, segments, pacing| {
+        acknowledged_every(interval_ms, segments, pacing).window() / MSS
+    };
+    assert_eq!(allowed(10, 80, Pacing::Always), 99, "80 * (1 + 1/4) - 1");
+    assert_eq!(allowed(10, 80, Pacing::OnlyIfRateBased), 89);
+    assert_eq!(allowed(10, 6, Pacing::Always), 7, "TACKs for two segments each");
+    assert_eq!(allowed(10, 2, Pacing::Always), 2, "one for the whole window");
+    assert_eq!(allowed(0, 80, Pacing::Always), 80, "plain TCP");
+    assert_eq!(allowed(1_000, 80, Pacing::Always), 119, "half a window at most");
+}
+
+#[test]
+fn a_round_trip_a_little_over_beta_intervals_costs_no_segment() {
+    let mut window = acknowledged_every(10, 16, Pacing::Always);
+    assert_eq!(window.window() / MSS, 19, "16 * (1 + 1/4) - 1");
+    let srtt = Some(SRTT + Duration::from_micros(200));
+    window.on_ack(&AckSample { srtt, ack_interval: SRTT / 4, ..ack() });
+    assert_eq!(window.window() / MSS, 19);
 }
 
 #[test]
@@ -165,7 +175,7 @@ fn a_reduction_under_tack_leaves_in_flight_what_the_smaller_window_allows() {
     }
     assert_eq!(in_flight, 49 * MSS, "40 * (1 + 1/4) - 1");
     window.on_ack(&AckSample { srtt: Some(SRTT), ack_interval, in_flight, ..ack() });
-    assert_eq!((window.cwnd(), window.window()), (40 * MSS, 49 * MSS));
+    assert_eq!((window.cwnd(), window.window() / MSS), (40 * MSS, 49));
 }
 
 #[test]

@@ -239,13 +239,14 @@ fn exponential(rng: &mut Pcg64, mean: Duration) -> Duration {
 /// A stream whose every byte is known: a block of random bytes, over and over.
 ///
 /// The block's length is a prime number, so that data a segment, a buffer or a window off is
-/// found; writing and checking cost no more than a copy and a comparison.
+/// found; writing and checking cost no more than a copy and a comparison. It is short enough for the
+/// processor's nearest cache.
 #[derive(Debug)]
 pub(crate) struct Pattern {
     block: Box<[u8]>,
 }
 
-const PATTERN_BYTES: usize = 65_521;
+const PATTERN_BYTES: usize = 16_381;
 
 impl Pattern {
     pub(crate) fn new(mut rng: Pcg64) -> Self {

@@ -272,8 +272,9 @@ impl Schedule {
             return Some(oldest);
         }
         let by_count = self.by_count();
-        // What counting has due by then needs no patience, which takes time to work out.
-        let soon = oldest + self.alpha.min(MAX_DELAY);
+        // What counting has due by then needs no patience, which takes time to work out and is no less than this.
+        let least = self.alpha.max(self.flush.min(STARTUP_PATIENCE));
+        let soon = oldest + least.min(MAX_DELAY);
         let flush = match by_count {
             Some(at) if at <= soon => at,
             _ => oldest + self.alpha.max(self.patience()).min(MAX_DELAY),

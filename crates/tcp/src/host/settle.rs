@@ -43,15 +43,21 @@ impl Host {
         let Some(entry) = self.slots.at_mut(index) else { return };
         let mtu = entry.conn.take_settled_mtu();
         if mtu.is_some() || entry.half_open || entry.conn.state().is_over() {
-            self.settle_path_mtu(index, mtu, now);
-            self.settle_handshake(index, now);
-            self.settle_end(index, now);
+            self.settle_tables(index, mtu, now);
         }
         let Some(entry) = self.slots.at_mut(index) else { return };
         let wakes = !entry.conn.events.is_empty() && !entry.detached;
         if wakes && !core::mem::replace(&mut entry.in_event_queue, true) {
             self.event_queue.push_back(index);
         }
+    }
+
+    /// What hardly any packet changes, apart from the question whether this one did.
+    #[inline(never)]
+    fn settle_tables(&mut self, index: u32, mtu: Option<u16>, now: Instant) {
+        self.settle_path_mtu(index, mtu, now);
+        self.settle_handshake(index, now);
+        self.settle_end(index, now);
     }
 
     /// A passive handshake ended: the connection waits to be accepted, or is gone.

@@ -138,6 +138,7 @@ impl SendHalf {
     }
 
     /// FIN needs a whole header, and follows alone where its text leaves no room for one.
+    #[inline]
     fn ready(&self, mut span: Span, again: bool, mut form: Form, front: &Front) -> Next {
         if span.fin && form == Form::Compact {
             if span.len <= self.payload_in(Form::Full, front.sack_len) {

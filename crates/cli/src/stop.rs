@@ -127,6 +127,9 @@ impl StopSignals {
         let ignored = ignored(&std::fs::read_to_string("/proc/self/status").unwrap_or_default());
         let kinds = [SignalKind::hangup(), SignalKind::interrupt(), SignalKind::terminate()];
         let heeded = kinds.into_iter().filter(|k| ignored >> (k.as_raw_value() - 1) & 1 == 0);
+        // A write beyond what a file may have here (`ulimit -f`) ends the process unless somebody heeds
+        // this one: then it fails, as on a file system that has no larger files.
+        let _ = signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()))?;
         heeded.map(signal).collect::<Result<_, _>>().map(StopSignals)
     }
 

@@ -16,6 +16,9 @@ const MAX_TEXT_NAMES: usize = 5;
 /// What gives a file its name.
 pub const PLACING: &str = "put in place";
 
+/// What appends to a file under way.
+pub const WRITING: &str = "write";
+
 /// Why a transfer ended without success.
 #[derive(Debug, thiserror::Error)]
 pub enum TransferError {
@@ -268,7 +271,8 @@ impl TransferError {
         Self::Unplaced { count, reasons }
     }
 
-    /// Whether a name cannot be given in one place: nothing that hinders what is stored elsewhere.
+    /// Whether a name cannot be given in one place, or one file is larger than files may be there: nothing
+    /// that hinders what is stored elsewhere.
     pub fn is_of_one_place(&self) -> bool {
         use io::ErrorKind::{CrossesDevices, InvalidFilename, InvalidInput, PermissionDenied};
         let kinds = [CrossesDevices, InvalidFilename, InvalidInput, PermissionDenied];
@@ -276,7 +280,13 @@ impl TransferError {
             // The last is a name that is no text, where names have to be.
             kinds.contains(&e.kind()) || e.raw_os_error() == Some(Errno::ILSEQ.raw_os_error())
         };
-        matches!(self, Self::Disk { doing: PLACING, source, .. } if is_such(source))
+        match self {
+            Self::Disk { doing: PLACING, source, .. } => is_such(source),
+            Self::Disk { doing: WRITING, source, .. } => {
+                source.kind() == io::ErrorKind::FileTooLarge
+            }
+            _ => false,
+        }
     }
 
     /// Whether it was only the connection that failed, after it had been one: another one goes on.

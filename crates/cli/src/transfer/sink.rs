@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 
 use crate::transfer::disk::hash_prefix;
-use crate::transfer::error::TransferError;
+use crate::transfer::error::{TransferError, WRITING};
 use crate::transfer::frame::Hash;
 use crate::transfer::known::Stamp;
 use crate::transfer::list::{Entry, FileList, Kind};
@@ -40,7 +40,7 @@ pub enum Job {
 pub enum Reply {
     /// The file is in its place.
     Stored(u32),
-    /// The file is complete, and has no name for this reason. What comes after it is none the worse.
+    /// The file has passed, and has no name for this reason. What comes after it is none the worse.
     Unplaced(TransferError),
     /// A buffer to use again.
     Buffer(Vec<u8>),
@@ -84,6 +84,8 @@ struct Writing<'a> {
     partial: Partial,
     hasher: blake3::Hasher,
     left: u64,
+    /// Why no more of it can be kept. The rest is let pass.
+    unkept: Option<TransferError>,
 }
 
 /// Everything the thread works with.
@@ -109,6 +111,7 @@ impl Sink {
     ) -> Result<(), TransferError> {
         let mut writing = None;
         let ended = self.work(jobs, replies, &mut writing);
+        let writing = writing.filter(|left| left.unkept.is_none());
         if let (Ok(()) | Err(TransferError::Superseded), Some(left)) = (&ended, writing) {
             // All that was hashed is written. Where that cannot be marked, it is read again.
             if let Ok(stamp) = left.partial.date() {
@@ -157,7 +160,7 @@ impl Sink {
         let path = &entry.path;
         let (kept, hasher, partial) = match resume.map(|proved| *proved) {
             Some(Proved { bytes, hasher, mut partial }) => {
-                partial.keep(bytes).map_err(self.disk("write", path))?;
+                partial.keep(bytes).map_err(self.disk(WRITING, path))?;
                 (bytes, hasher, partial)
             }
             None => {
@@ -165,7 +168,7 @@ impl Sink {
                 (0, blake3::Hasher::new(), partial)
             }
         };
-        Ok(Writing { index, path, partial, hasher, left: size.saturating_sub(kept) })
+        Ok(Writing { index, path, partial, hasher, left: size.saturating_sub(kept), unkept: None })
     }
 
     fn write(&self, writing: Option<&mut Writing<'_>>, bytes: &[u8]) -> Result<(), TransferError> {
@@ -176,8 +179,15 @@ impl Sink {
                 expected: "the end of the file",
             }
         })?;
+        if writing.unkept.is_some() {
+            return Ok(());
+        }
         writing.hasher.update(bytes);
-        writing.partial.write(bytes).map_err(self.disk("write", writing.path))
+        match writing.partial.write(bytes).map_err(self.disk(WRITING, writing.path)) {
+            Err(error) if error.is_of_one_place() => writing.unkept = Some(error),
+            done => return done,
+        }
+        Ok(())
     }
 
     fn finish(&self, writing: Option<Writing<'_>>, hash: &Hash) -> Result<u32, TransferError> {
@@ -187,6 +197,9 @@ impl Sink {
                 got: format!("END with {} bytes of `{}` missing", w.left, w.path),
                 expected: "DATA",
             });
+        }
+        if let Some(why) = w.unkept {
+            return Err(why);
         }
         if !proves(&w.hasher, hash) {
             // Nothing of it can be trusted: the next attempt starts afresh.
@@ -288,7 +301,7 @@ impl Sink {
                 Ok((Some(Proved { bytes, hasher: *hasher, partial }), true))
             }
             HashedFrom::Partial(mut partial, _) => {
-                partial.keep(size).map_err(self.disk("write", path))?;
+                partial.keep(size).map_err(self.disk(WRITING, path))?;
                 self.put(partial, index, hashed.hash.as_bytes()).map(|()| (None, true))
             }
             HashedFrom::InPlace(file, before) => Ok((None, self.lasts(path, &file, &before)?)),

@@ -4,15 +4,17 @@
 //! Takes root, or `unshare -Ur`, for a file system of its own.
 
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use rand::RngExt;
 use rand_pcg::Pcg64;
+use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use tempfile::tempdir;
 
-use crate::network::TRANSPORTS;
+use crate::network::{TRANSPORTS, listen, started};
+use crate::stop::ended;
 use crate::support::{Listening, random_bytes, rng, snapshot, succeeded, tack};
 
 /// Bytes of the file system, and inodes.
@@ -109,6 +111,68 @@ fn a_disk_that_is_full_is_said_at_both_ends_and_with_room_the_next_attempt_compl
                 eprintln!("skipped: no file system of our own to fill");
                 return;
             }
+        }
+    }
+}
+
+/// From now on no file of its may grow beyond so many bytes.
+fn limit_files(child: &Listening, bytes: Option<u64>) {
+    let limit = Rlimit { current: bytes, maximum: None };
+    prlimit(Some(Pid::from_child(&child.0)), Resource::Fsize, limit).unwrap();
+}
+
+#[test]
+fn a_file_that_is_larger_than_files_may_be_is_named_at_both_ends_and_holds_up_no_other() {
+    for over in TRANSPORTS {
+        let home = tempdir().unwrap();
+        let home = home.path();
+        let tree = home.join("tree");
+        fs::create_dir(&tree).unwrap();
+        for (name, bytes) in [("a", 1_000), ("m", 3_000_000), ("z", 200_000)] {
+            fs::write(tree.join(name), random_bytes(&mut rng(bytes), bytes as usize)).unwrap();
+        }
+        let line = format!("recv in --keep --open -p 0 -B 127.0.0.1{over}");
+        let (mut receiver, send) = listen(home, &line, "tree");
+        limit_files(&receiver, Some(1_000_000));
+        // The second time a part is there, and the others are whole.
+        for attempt in 1..=2 {
+            let output = tack(home, &send).output().unwrap();
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.code(), Some(1), "{attempt}{over}: {said}");
+            assert!(said.contains("1 file was not stored: cannot write"), "{said}");
+            assert!(said.contains("tree/m") && said.contains("too large"), "{said}");
+            assert_eq!(receiver.0.try_wait().unwrap(), None, "{said}: it goes on listening");
+            let (sent, there) = (snapshot(&tree), snapshot(&home.join("in/tree")));
+            assert_eq!(there.keys().collect::<Vec<_>>(), ["a", "z"]);
+            assert!(there.iter().all(|(name, file)| file.3 == sent[name].3));
+        }
+        limit_files(&receiver, None);
+        succeeded(&tack(home, &send).output().unwrap());
+        assert_eq!(snapshot(&home.join("in/tree")), snapshot(&tree));
+    }
+}
+
+#[test]
+fn a_stream_into_a_file_that_may_grow_no_further_is_said_at_both_ends() {
+    for over in TRANSPORTS {
+        let home = tempdir().unwrap();
+        let home = home.path();
+        fs::write(home.join("whole"), random_bytes(&mut rng(1), 3_000_000)).unwrap();
+        let mut receiver = tack(home, &format!("recv - --open -p 0 -B 127.0.0.1{over}"));
+        receiver.stdout(fs::File::create(home.join("out")).unwrap());
+        let (mut receiver, send) = started(&mut receiver, "-");
+        limit_files(&receiver, Some(1_000_000));
+        let mut sender = tack(home, &send);
+        sender.stdin(fs::File::open(home.join("whole")).unwrap());
+        let sent = sender.output().unwrap();
+        let mut sides = vec![(sent.status.code(), String::from_utf8(sent.stderr).unwrap())];
+        let mut said = String::new();
+        let status = ended(&mut receiver.0);
+        receiver.0.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        sides.push((Some(status), said));
+        for (status, said) in sides {
+            assert_eq!(status, Some(1), "{said}");
+            assert!(said.contains("cannot write `standard output`: File too large"), "{said}");
         }
     }
 }

@@ -52,6 +52,18 @@ pub fn raise_descriptor_limit() {
     }
 }
 
+/// Descriptors that are kept for what is no stream: connecting anew, files that are read for it, who looks on.
+const RESERVE: u64 = 128;
+
+/// How many programs a client may take in. If they took all descriptors, none would be left to connect with, and
+/// they would wait for ever.
+fn places() -> usize {
+    use rustix::process::{Resource, getrlimit};
+    let all = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    let left = all - RESERVE.min(all / 2);
+    usize::try_from(left).map_or(MAX_STREAMS, |left| left.clamp(1, MAX_STREAMS))
+}
+
 /// Has everything read `bytes` that reads what strangers and programs send. For fuzzing; a test
 /// runs it with seeded input.
 ///

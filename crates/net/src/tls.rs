@@ -178,6 +178,8 @@ impl TlsError {
             TlsError::Io(_) | TlsError::Reset(_) | TlsError::TimedOut(_) | TlsError::Displaced => {
                 false
             }
+            // Of the peer it says nothing, and there may be descriptors again in a moment.
+            TlsError::File { .. } => false,
             TlsError::Refused(alert) => is_about_trust(*alert),
             TlsError::Protocol(violation) => !matches!(
                 violation,

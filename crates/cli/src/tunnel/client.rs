@@ -9,7 +9,6 @@ use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::time::{sleep, timeout};
 
-use super::MAX_STREAMS;
 #[cfg(target_os = "linux")]
 use super::intercept::destination;
 use super::link::Link;
@@ -60,7 +59,7 @@ impl Streams {
     /// For connections from `link`, until `stop`; the receiver ends when all streams have.
     pub fn new(link: Link, stop: Stop) -> (Streams, mpsc::Receiver<()>) {
         let (alive, gone) = mpsc::channel(1);
-        let places = Arc::new(Semaphore::new(MAX_STREAMS));
+        let places = Arc::new(Semaphore::new(super::places()));
         (Streams { link, places, stop, _alive: alive }, gone)
     }
 

@@ -81,7 +81,7 @@ fn serve(home: &Path, port: u16, allow: &str, over: &str) -> (Listening, u16) {
 
 impl Tunnel {
     /// Waits for the client to say something with `words` in it.
-    fn hears(&self, words: &str) -> String {
+    pub(crate) fn hears(&self, words: &str) -> String {
         loop {
             let line = self.said.recv_timeout(LIMIT).unwrap_or_else(|_| panic!("never: {words}"));
             if line.contains(words) {

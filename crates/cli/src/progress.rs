@@ -1,15 +1,17 @@
 //! The progress bar: on standard error, only when a person is looking.
 
+use std::fmt::Write;
 use std::io::{IsTerminal, stderr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 
-const KNOWN: &str = "{bar:30} {percent:>3} %  {binary_bytes}/{binary_total_bytes}  \
-                     {binary_bytes_per_sec}  {eta} left  {wide_msg}";
-const UNKNOWN: &str = "{spinner} {binary_bytes}  {binary_bytes_per_sec}  {elapsed}  {wide_msg}";
+use crate::units::{bytes_text, rate_text};
+
+const KNOWN: &str = "{bar:30} {percent:>3} %  {done} of {all}  {rate}  {eta} left  {wide_msg}";
+const UNKNOWN: &str = "{spinner} {done}  {rate}  {elapsed}  {wide_msg}";
 
 /// How far a transfer is. Costs nothing when hidden, and is not drawn before there is something to tell: until
 /// then the user may be asked something, over which it would be drawn.
@@ -71,8 +73,21 @@ impl Progress {
     }
 }
 
+/// In the units of the summary that follows.
 fn style(template: &str) -> ProgressStyle {
-    ProgressStyle::with_template(template).expect("the template is a constant that parses")
+    let texts: [(&'static str, fn(&ProgressState) -> String); 3] = [
+        ("done", |bar| bytes_text(bar.pos())),
+        ("all", |bar| bytes_text(bar.len().unwrap_or(0))),
+        ("rate", |bar| rate_text(bar.per_sec() as u64, 1.0)),
+    ];
+    let style =
+        ProgressStyle::with_template(template).expect("the template is a constant that parses");
+    texts.into_iter().fold(style, |style, (key, text)| {
+        style.with_key(key, move |bar: &ProgressState, to: &mut dyn Write| {
+            // What is written to only collects it.
+            let _ = to.write_str(&text(bar));
+        })
+    })
 }
 
 #[cfg(test)]

@@ -242,6 +242,20 @@ fn a_first_contact_is_confirmed_on_the_terminal_and_remembered_and_anything_but_
 }
 
 #[test]
+fn progress_is_shown_in_the_units_of_the_summary() {
+    if !is_installed("tmux") {
+        return;
+    }
+    let home = tempdir().unwrap();
+    // Nothing but zeros: it takes no room, and a while all the same.
+    fs::File::create(home.path().join("large")).unwrap().set_len(1 << 30).unwrap();
+    let (receiver, send) = listen(home.path(), "recv in -p 0 -B 127.0.0.1 --open", "large");
+    let terminal = Terminal::running(home.path(), &send);
+    terminal.shows(&["of 1.00 GBytes", "bits/sec", "left", "large"]);
+    drop(receiver);
+}
+
+#[test]
 fn whose_key_is_authorized_may_send_and_the_key_is_what_tack_key_prints() {
     for over in TRANSPORTS {
         let (receiver_home, alice, mallory) =

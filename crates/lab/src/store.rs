@@ -292,18 +292,25 @@ pub fn merge<T: Kept>(
 /// that is none.
 ///
 /// # Errors
-/// The number of the first line that cannot be read and is not the last.
+/// The number of the first line that cannot be read and is no beginning of one, cut short.
 pub fn read<T: DeserializeOwned>(text: &str) -> Result<Vec<T>, String> {
     let lines: Vec<&str> = text.lines().collect();
     let mut items = Vec::with_capacity(lines.len());
     for (i, line) in lines.iter().enumerate() {
         match serde_json::from_str::<T>(line) {
             Ok(item) => items.push(item),
-            Err(_) if i + 1 == lines.len() && !text.ends_with('\n') => {}
+            Err(_) if i + 1 == lines.len() && !text.ends_with('\n') && is_torn::<T>(line) => {}
             Err(e) => return Err(format!("line {}: {e}", i + 1)),
         }
     }
     Ok(items)
+}
+
+/// Whether it begins as an item does and ends too soon. Zeros are what a power cut leaves of what was not
+/// on the disk yet.
+fn is_torn<T: DeserializeOwned>(line: &str) -> bool {
+    let line = line.trim_end_matches('\0');
+    serde_json::from_str::<T>(line).map_or_else(|e| e.is_eof(), |_| true)
 }
 
 #[cfg(test)]

@@ -115,7 +115,7 @@ fn plainly(message: &str) -> String {
         ("expected a tuple of size 2", "expected a list of two values"),
         ("expected f64", "expected a number"),
         ("expected u64", "expected a whole number from 0 on"),
-        ("expected u32", "expected a whole number from 0 on"),
+        ("expected u32", "expected a whole number from 0 to 4294967295"),
     ];
     let plain = WORDS.iter().fold(message.replace('\n', " "), |m, (from, to)| m.replace(from, to));
     plain.trim().to_owned()

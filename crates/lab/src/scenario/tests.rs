@@ -187,6 +187,12 @@ fn mistakes_name_their_line_their_key_and_the_remedy() {
             16,
             ["flow.0.count", "leave the flow out"],
         ),
+        (
+            "strategy = \"tack\"",
+            "strategy = \"tack\"\nrwnd_segments = 1000000000000",
+            16,
+            ["flow.0.rwnd_segments", "0 to 4294967295"],
+        ),
         ("delay_ms = 40.0", "queue = \"cake\"", 11, ["queue", "`fq-codel`"]),
         ("delay_ms = 40.0", "up = 3", 11, ["wan.up", "expected a table of keys"]),
         (

@@ -73,9 +73,12 @@ impl Progress {
     }
 }
 
+/// What is shown for a key.
+type Text = fn(&ProgressState) -> String;
+
 /// In the units of the summary that follows.
 fn style(template: &str) -> ProgressStyle {
-    let texts: [(&'static str, fn(&ProgressState) -> String); 3] = [
+    let texts: [(_, Text); 3] = [
         ("done", |bar| bytes_text(bar.pos())),
         ("all", |bar| bytes_text(bar.len().unwrap_or(0))),
         ("rate", |bar| rate_text(bar.per_sec() as u64, 1.0)),

@@ -43,6 +43,8 @@ mod transfer;
 #[cfg(target_os = "linux")]
 mod tun;
 mod tunnel;
+#[cfg(target_os = "linux")]
+mod tunnel_descriptors;
 mod tunnel_limits;
 #[cfg(target_os = "linux")]
 mod tunnel_programs;

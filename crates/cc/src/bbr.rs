@@ -57,7 +57,7 @@ mod lt_bw;
 pub(crate) mod min_rtt;
 mod model;
 mod overflow;
-mod overshoot;
+pub(crate) mod overshoot;
 mod pacing;
 mod probe_bw;
 pub(crate) mod probe_rtt;
@@ -233,16 +233,7 @@ impl Bbr {
         if self.state != State::Startup || !self.is_receiver_based() {
             return;
         }
-        let signs = Signs {
-            rtt: ack.rtt,
-            queued: ack.queue(),
-            rtt_min,
-            rate: ack.rate.and_then(|rate| rate.delivery_rate),
-            expected: self.pacing_rate.map(|rate| rate.mul_f64(self.growth().short())),
-            app_limited: ack.rate.is_some_and(|rate| rate.app_limited),
-            delivered: ack.acked_bytes,
-            lost: ack.lost_bytes,
-        };
+        let signs = Signs::of(ack, rtt_min, self.pacing_rate, self.growth());
         if self.overshoot.on_ack(&signs, ack.now) {
             self.model.full_pipe.declare();
         }
@@ -254,7 +245,7 @@ impl Bbr {
             return Growth::Doubling;
         }
         let (initial, rtt_min) = (self.config.initial_window, self.model.min_rtt.get());
-        self.overshoot.clearance().growth(self.cwnd, initial, rtt_min)
+        self.overshoot.growth(self.cwnd, initial, rtt_min)
     }
 
     fn after_startup(&mut self, ack: &AckSample) {

@@ -25,7 +25,9 @@
 //!
 //! Deviation: all that one acknowledgment declares lost counts as one packet that left when the
 //! newest of it did. ECN, which the draft leaves open, is ignored. With a receiver that measures
-//! rates (TACK) `bdp / (RTT * f)` comes on top of `cwnd`, for what waits for the next TACK [TON §VI-D], on top of
+//! rates (TACK) Startup is BBR's, which grows as fast as the path is seen to bear and ends where less arrives than is
+//! sent ([`overshoot`](crate::bbr::overshoot)), within the excess that bursts have shown: the loss of 2 % in six bursts comes
+//! when a flight has doubled again. `bdp / (RTT * f)` comes on top of `cwnd`, for what waits for the next TACK [TON §VI-D], on top of
 //! `inflight_shortterm`, and half of it on top of `inflight_longterm`; a rate is no more
 //! than what a round trip [`delivered`](crate::delivered), or each of several flows takes the burst in which its packets
 //! leave a queue for the path's rate, and they fill it; and a round that loses 2 % shows whether Startup has filled the pipe
@@ -52,12 +54,14 @@ use self::cycle::{Cycle, Phase};
 use crate::bbr::extra_acked::ExtraAcked;
 use crate::bbr::full_pipe::FullPipe;
 use crate::bbr::min_rtt::MinRtt;
+use crate::bbr::overshoot::{Overshoot, Signs};
 use crate::bbr::probe_rtt::ProbeRtt;
 use crate::bbr::round::Round;
 use crate::config::Config;
 use crate::controller::Controller;
 use crate::delivered::Delivered;
 use crate::flight::Departures;
+use crate::growth::{Growth, HIGH_GAIN};
 use crate::inspect::{Inspect, Snapshot};
 use crate::sample::{AckSample, LossKind, LossSample, RateSample};
 
@@ -73,6 +77,7 @@ pub struct Bbr3 {
     round: Round,
     min_rtt: MinRtt,
     full_pipe: FullPipe,
+    overshoot: Overshoot,
     extra_acked: ExtraAcked,
     probe_rtt: ProbeRtt,
     /// By cycles.
@@ -126,6 +131,7 @@ impl Bbr3 {
             round: Round::default(),
             min_rtt: MinRtt::new(now),
             full_pipe: FullPipe::default(),
+            overshoot: Overshoot::default(),
             extra_acked: ExtraAcked::new(now),
             probe_rtt: ProbeRtt::by_flight(),
             max_bw: WindowedMax::new(FILTER_CYCLES),
@@ -180,6 +186,7 @@ impl Bbr3 {
 
     fn pacing_gain(&self) -> f64 {
         match self.state {
+            State::Startup if self.by_receiver => self.growth().pacing_gain(),
             State::Startup => STARTUP_GAIN,
             State::Drain => DRAIN_GAIN,
             State::ProbeBw => self.cycle.phase().pacing_gain(),
@@ -187,8 +194,26 @@ impl Bbr3 {
         }
     }
 
+    /// How fast Startup's flight grows.
+    fn growth(&self) -> Growth {
+        if !self.by_receiver || self.state != State::Startup {
+            return Growth::Doubling;
+        }
+        self.overshoot.growth(self.cwnd, self.config.initial_window, self.min_rtt.get())
+    }
+
+    /// What a receiver sees ends Startup sooner than three rounds without growth, or one with loss.
+    fn watch_startup(&mut self, ack: &AckSample) {
+        let Some(rtt_min) = self.min_rtt.get().filter(|_| self.by_receiver) else { return };
+        let signs = Signs::of(ack, rtt_min, self.pacing_rate, self.growth());
+        if self.overshoot.on_ack(&signs, ack.now) {
+            self.full_pipe.declare();
+        }
+    }
+
     fn cwnd_gain(&self) -> f64 {
         match self.state {
+            State::Startup if self.by_receiver => HIGH_GAIN,
             State::Startup | State::Drain => STARTUP_CWND_GAIN,
             State::ProbeBw => self.cycle.phase().cwnd_gain(),
             State::ProbeRtt => PROBE_RTT_CWND_GAIN,
@@ -251,6 +276,7 @@ impl Bbr3 {
             self.full_pipe.on_round(self.max_bw.get().unwrap_or(Rate::ZERO));
         }
         if self.state == State::Startup {
+            self.watch_startup(news.ack);
             if self.bounds.startup_is_lossy() && news.round_started {
                 self.full_pipe.declare();
                 let bdp = self.bdp(self.max_bw.get(), 1.0).unwrap_or(0);

@@ -39,6 +39,7 @@ use tack_units::{Instant, Rate};
 
 use super::few_packets::FEW;
 use crate::growth::{Clearance, Growth};
+use crate::sample::AckSample;
 
 /// Rise of the RTT that is a queue: as HyStart++ [RFC 9406 §4.3], its least value included, below
 /// which 802.11 aggregates and hosts make such rises without a queue.
@@ -98,6 +99,25 @@ pub(crate) struct Signs {
 }
 
 impl Signs {
+    /// Of `ack`, while a flight grows so that is paced at `pacing_rate`.
+    pub(crate) fn of(
+        ack: &AckSample,
+        rtt_min: Duration,
+        pacing_rate: Option<Rate>,
+        growth: Growth,
+    ) -> Signs {
+        Signs {
+            rtt: ack.rtt,
+            queued: ack.queue(),
+            rtt_min,
+            rate: ack.rate.and_then(|rate| rate.delivery_rate),
+            expected: pacing_rate.map(|rate| rate.mul_f64(growth.short())),
+            app_limited: ack.rate.is_some_and(|rate| rate.app_limited),
+            delivered: ack.acked_bytes,
+            lost: ack.lost_bytes,
+        }
+    }
+
     /// Waits from here on are a queue.
     fn queued_from(&self) -> Duration {
         (self.rtt_min / RISE_DIVISOR).max(RISE_MIN)
@@ -189,21 +209,21 @@ impl Overshoot {
         self.expected.iter().rev().find(|(at, _)| now - *at >= rtt).map(|(_, rate)| *rate)
     }
 
-    /// Bytes that may be in flight; `None` before the first rate, and where the application was the limit: what it
-    /// lets through says nothing of the path.
-    pub(crate) fn flight(&self, growth: Growth, rtt_min: Duration) -> Option<u64> {
+    /// Bytes that may be in flight, of which `initial` always may; `None` before the first rate, and where the
+    /// application was the limit: what it lets through says nothing of the path.
+    pub(crate) fn flight(&self, growth: Growth, rtt_min: Duration, initial: u64) -> Option<u64> {
         if !self.saturated && !self.saturated_before {
             return None;
         }
         let rate = self.greatest_rate.max(self.greatest_before);
         let rest = self.least_rest.into_iter().chain(self.rest_before).min();
         let round = rest.map_or(rtt_min, |rest| rest.max(rtt_min));
-        Some(rate.mul_f64(growth.flight()).bytes_in(round))
+        Some(rate.mul_f64(growth.flight()).bytes_in(round).max(initial))
     }
 
-    /// Whether something speaks against growing faster than slow start.
-    pub(crate) fn clearance(&self) -> Clearance {
-        self.clearance
+    /// How fast a flight of `cwnd` bytes may grow that began as `initial`.
+    pub(crate) fn growth(&self, cwnd: u64, initial: u64, rtt_min: Option<Duration>) -> Growth {
+        self.clearance.growth(cwnd, initial, rtt_min)
     }
 }
 
@@ -300,7 +320,7 @@ mod tests {
             lost: 0,
         };
         overshoot.on_ack(&signs, Instant::ZERO);
-        assert_eq!(overshoot.flight(Growth::Clear, RTT), Some(10_000 * 2 * 160));
+        assert_eq!(overshoot.flight(Growth::Clear, RTT, 0), Some(10_000 * 2 * 160));
     }
 
     #[test]
@@ -320,7 +340,7 @@ mod tests {
             (0..32).for_each(|tack| {
                 overshoot.on_ack(signs, Instant::from_millis(from_ms + tack * 5));
             });
-            overshoot.flight(Growth::Doubling, RTT)
+            overshoot.flight(Growth::Doubling, RTT, 0)
         };
         assert_eq!(flight_after(&signs, 0), None);
         signs.app_limited = false;

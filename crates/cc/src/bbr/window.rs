@@ -63,9 +63,9 @@ impl Bbr {
     /// Flight allowed in Startup, in bytes.
     fn startup_cap(&self) -> u64 {
         let rtt_min = self.model.min_rtt.get().filter(|_| self.is_receiver_based());
-        let seen = rtt_min.and_then(|rtt_min| self.overshoot.flight(self.growth(), rtt_min));
-        seen.map_or(u64::MAX, |flight| flight.max(self.config.initial_window))
-            .min(self.inflight_cap())
+        let (growth, initial) = (self.growth(), self.config.initial_window);
+        let seen = rtt_min.and_then(|rtt_min| self.overshoot.flight(growth, rtt_min, initial));
+        seen.unwrap_or(u64::MAX).min(self.inflight_cap())
     }
 
     fn grown(&self, cwnd: u64, acked: u64) -> u64 {

@@ -47,6 +47,55 @@ fn startup_ends_where_each_burst_of_a_dialogue_overflows() {
     assert_eq!(dialogue(RateSource::Sender, 2).state, State::Startup, "as the draft has it");
 }
 
+/// Startup after `rounds` round trips of four acknowledgments, through which each window arrives as a whole, `queued`.
+fn started(source: RateSource, queued: Duration, rounds: u64) -> Bbr3 {
+    let mut bbr3 = Bbr3::new(&Config::new(1_000), Instant::ZERO);
+    let mut delivered = 0;
+    for round in 1..=rounds {
+        let (window, prior_delivered) = (bbr3.window(), delivered);
+        for quarter in 1..=4 {
+            let now = Instant::ZERO + RTT.mul_f64(round as f64 + f64::from(quarter) / 4.0);
+            bbr3.on_sent(window / 4, window, false, now - RTT);
+            delivered += window / 4;
+            let rate = RateSample {
+                delivery_rate: Rate::from_bytes_over(window, RTT),
+                app_limited: false,
+                source,
+                prior_delivered,
+                interval: RTT / 4,
+            };
+            bbr3.on_ack(&AckSample {
+                now,
+                acked_bytes: window / 4,
+                delivered,
+                prior_in_flight: window,
+                in_flight: window / 4 * 3,
+                rtt: Some(RTT + queued),
+                queued: Some(queued),
+                srtt: Some(RTT + queued),
+                rtt_min: Some(RTT),
+                newest_sent_at: Some(now - RTT),
+                rate: Some(rate),
+                ack_interval: RTT / 4,
+                ..ack()
+            });
+        }
+    }
+    bbr3
+}
+
+#[test]
+fn startup_grows_faster_than_by_doubling_where_a_receiver_tells_that_nothing_waits() {
+    let grown = |source, queued| {
+        let window = |rounds| started(source, queued, rounds).window() as f64;
+        window(4) / window(3)
+    };
+    let queue = Duration::from_millis(7);
+    assert!(grown(RateSource::Receiver, Duration::ZERO) > 2.3);
+    assert!(grown(RateSource::Receiver, queue) < 2.1, "a queue");
+    assert!(grown(RateSource::Sender, Duration::ZERO) < 2.1, "as the draft has it");
+}
+
 #[test]
 fn a_timeout_that_proves_needless_gives_the_window_back_and_another_does_not() {
     let loss = |kind| LossSample { now: Instant::ZERO, kind, lost_bytes: 0, in_flight: 0 };

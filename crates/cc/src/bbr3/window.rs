@@ -15,9 +15,11 @@ impl Bbr3 {
         if ack.acked_bytes > 0 {
             let most = self
                 .inflight(self.cwnd_gain())
+                .min(self.startup_flight().unwrap_or(u64::MAX))
                 .saturating_add(self.max_bw.get().map_or(0, |bw| self.extra_acked.allowance(bw)))
                 .saturating_add(self.withheld());
-            let grown = self.cwnd.saturating_add(ack.acked_bytes);
+            let growth = (ack.acked_bytes as f64 * (self.growth().per_round() - 1.0)) as u64;
+            let grown = self.cwnd.saturating_add(growth);
             self.cwnd = if self.full_pipe.reached() {
                 grown.min(most)
             } else if self.cwnd < most
@@ -43,6 +45,13 @@ impl Bbr3 {
         let longterm = longterm.saturating_add(self.withheld() / 2);
         let shortterm = self.bounds.inflight_shortterm().saturating_add(self.withheld());
         self.cwnd = self.cwnd.min(longterm.min(shortterm).max(self.min_cwnd()));
+    }
+
+    /// What Startup may have in flight by what arrives.
+    fn startup_flight(&self) -> Option<u64> {
+        let rtt_min =
+            self.min_rtt.get().filter(|_| self.by_receiver && !self.full_pipe.reached())?;
+        self.overshoot.flight(self.growth(), rtt_min, self.config.initial_window)
     }
 
     /// What a receiver that measures rates has, in bytes, before it tells of it.

@@ -112,7 +112,7 @@ impl Choice {
     /// # Errors
     /// What would be right, if it is none of what may be answered.
     pub fn checked(&self, answer: &str) -> Result<String, String> {
-        let Choice { label, .. } = self;
+        let Choice { group, label, .. } = self;
         match self.kind {
             Kind::Words(all) => {
                 let all = all();
@@ -120,10 +120,11 @@ impl Choice {
                     return Ok(answer.to_owned());
                 }
                 let words: Vec<String> = all.into_iter().map(|(word, _)| word).collect();
-                Err(format!("{label}: there is no `{answer}`, only {}", words.join(", ")))
+                Err(format!("{group}, {label}: there is no `{answer}`, only {}", words.join(", ")))
             }
             Kind::Number { least, most, step } => {
-                let wrong = || format!("{label}: `{answer}` is no number from {least} to {most}");
+                let wrong =
+                    || format!("{group}, {label}: `{answer}` is no number from {least} to {most}");
                 let value: f64 = answer.parse().map_err(|_| wrong())?;
                 if !(least..=most).contains(&value) {
                     return Err(wrong());
@@ -140,8 +141,10 @@ impl Choice {
     pub(crate) fn rounded(&self, asked: &str, answer: &str) -> Option<String> {
         let Kind::Number { step, .. } = self.kind else { return None };
         let is_same = asked.parse::<f64>().ok() == answer.parse::<f64>().ok();
-        let Choice { label, .. } = self;
-        (!is_same).then(|| format!("{label}: `{asked}` is taken for {answer}, in steps of {step}"))
+        let Choice { group, label, .. } = self;
+        (!is_same).then(|| {
+            format!("{group}, {label}: `{asked}` is taken for {answer}, in steps of {step}")
+        })
     }
 }
 

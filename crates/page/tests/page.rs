@@ -75,13 +75,13 @@ fn a_link_that_asks_for_what_there_is_not_is_explained_and_the_rest_of_it_counts
     assert_eq!(
         problems,
         [
-            "Round trip of the wire, ms: `20.4` is taken for 20, in steps of 1",
-            "Its rate, Mbit/s (0: no limit): `0.4` is taken for 0, in steps of 1",
-            "Preset: there is no `lab`, only textbook, paper-a, paper-b",
-            "Stations: `17` is no number from 1 to 16",
-            "Loss to stations, %: `x` is no number from 0 to 10",
+            "Path, Round trip of the wire, ms: `20.4` is taken for 20, in steps of 1",
+            "Path, Its rate, Mbit/s (0: no limit): `0.4` is taken for 0, in steps of 1",
+            "Air, Preset: there is no `lab`, only textbook, paper-a, paper-b",
+            "Air, Stations: `17` is no number from 1 to 16",
+            "Path, Loss to stations, %: `x` is no number from 0 to 10",
             "the link asks for `colour`, which is not on this page",
-            "Seed: `` is no number from 0 to 1000000",
+            "Traffic, Seed: `` is no number from 0 to 1000000",
         ]
     );
     let (settings, problems) = Settings::from_link(&("k&".repeat(1_000) + "phy=g"));

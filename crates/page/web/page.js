@@ -95,6 +95,19 @@ function makeForm(choices) {
 const inForm = () => Object.fromEntries(state.choices.map(({ key }) => [key, $("set-" + key).value]));
 const link = () => Object.entries(inForm()).map(([key, answer]) => `${key}=${answer}`).join("&");
 
+// What cannot be asked as it stands in the form.
+function wrong() {
+  const isWrong = ({ key }) => !$("set-" + key).validity.valid;
+  return state.choices.filter(isWrong).map(({ group, label, range: [min, max, step] }) => {
+    const what = `no number from ${min} to ${max}, in steps of ${step}`;
+    return `${group}, ${label}: ${what}; what is shown is of the setting before`;
+  });
+}
+
+function complain(problems) {
+  $("problems").replaceChildren(...problems.map((text) => make("p", null, {}, text)));
+}
+
 // Asks what a link stands for, and runs that.
 function settle(link) {
   relieve();
@@ -109,7 +122,7 @@ function settled({ answers, problems, link, file }) {
     // What was typed since is the next question: a slice may take seconds, and the answer waits for its end.
     if (field.value === state.asked[key]) field.value = answer;
   }
-  $("problems").replaceChildren(...problems.map((text) => make("p", null, {}, text)));
+  complain([...problems, ...wrong()]);
   state.link = link;
   if (location.hash.slice(1) !== link) history.replaceState(null, "", "#" + link);
   $("file").textContent = state.file = file;
@@ -208,7 +221,9 @@ function draw() {
     drawStrip($("strip-" + n), slices[at - 1], of, strip_ns);
   });
   $("at").value = at;
-  $("at-text").textContent = ((at / steps) * seconds).toFixed(2);
+  const end = ((at / steps) * seconds).toFixed(2);
+  $("at-text").textContent = end;
+  $("at").setAttribute("aria-valuetext", end + " s");
   CHARTS.forEach(({ of, mean }, n) => {
     const lines = slices.map((line) => line.map(of));
     drawLines($("chart-" + n), mean ? lines.map(smooth) : lines, steps, seconds);
@@ -299,11 +314,17 @@ $("form").addEventListener("submit", (event) => {
   event.preventDefault();
   settle(link());
 });
-// What is shown is always of what is asked.
+// What is shown is always of what is asked, or it is said that it is not.
 $("form").addEventListener("change", () => {
-  if ($("form").checkValidity()) settle(link());
+  const problems = wrong();
+  if (problems.length) complain(problems);
+  else settle(link());
 });
-$("stop").addEventListener("click", () => stop("Stopped."));
+$("stop").addEventListener("click", () => {
+  stop("Stopped.");
+  // Who pressed a button that is no longer there would be nowhere.
+  $("run").focus();
+});
 $("reset").addEventListener("click", () => settle(""));
 $("copy").addEventListener("click", async () => {
   try {

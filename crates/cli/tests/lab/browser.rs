@@ -110,6 +110,20 @@ impl Browser {
         answer["result"]["value"].clone()
     }
 
+    /// What a screen reader is told of all that the keyboard reaches: role and name.
+    pub(crate) fn accessible(&mut self) -> Vec<Value> {
+        let tree = self.ask("Accessibility.getFullAXTree", json!({}));
+        let is_reached = |node: &&Value| {
+            let mut properties = node["properties"].as_array().into_iter().flatten();
+            properties.any(|it| it["name"] == "focusable" && it["value"]["value"] == true)
+        };
+        let told = |node: &Value| {
+            let name = node["name"]["value"].as_str().unwrap_or_default();
+            json!({ "role": node["role"]["value"], "name": name })
+        };
+        tree["nodes"].as_array().unwrap().iter().filter(is_reached).map(told).collect()
+    }
+
     /// What the console said so far.
     pub(crate) fn console(&self) -> &[String] {
         &self.console

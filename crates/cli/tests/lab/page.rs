@@ -99,6 +99,14 @@ fn says(words: &str) -> String {
     )
 }
 
+/// Puts an answer into a field, as who types it and goes on.
+fn answers(key: &str, answer: &str) -> String {
+    format!(
+        "{{ const field = document.getElementById('set-{key}'); field.value = '{answer}';
+            field.dispatchEvent(new Event('change', {{ bubbles: true }})); }}"
+    )
+}
+
 fn text(browser: &mut Browser, id: &str) -> String {
     let found = browser.eval(&format!("document.getElementById('{id}').textContent"));
     found.as_str().unwrap().to_owned()
@@ -195,6 +203,42 @@ fn the_form_the_slider_and_the_keyboard_do_what_they_say() {
     assert_eq!(text(&mut browser, "status"), "Stopped.");
     browser.eval("location.hash = '#phy=g&seconds=1&rtt=5'");
     browser.eval(&says("Done"));
+    assert!(browser.console().is_empty(), "{:?}", browser.console());
+}
+
+#[test]
+fn a_field_that_cannot_be_used_is_named_and_the_keyboard_alone_is_enough() {
+    let Some(page) = made() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let Some(mut browser) = Browser::start(dir.path()) else { return };
+    browser.open(&format!("file://{}#phy=g&seconds=1&rtt=5&a=red", page.display()), (320, 800));
+    browser.eval(ENDED);
+    assert!(text(&mut browser, "problems").starts_with("A, Acknowledgments: there is no `red`"));
+    let nameless: Vec<Value> =
+        browser.accessible().into_iter().filter(|it| it["name"] == "").collect();
+    assert!(nameless.is_empty(), "{nameless:?}");
+    let spoken = browser.eval("document.getElementById('at').ariaValueText");
+    assert_eq!(spoken, "1.00 s", "what the slider's place stands for");
+    // The figures stay those of the last setting that could run, and that is said.
+    for typed in ["", "-5", "1001", "0.5"] {
+        browser.eval(&answers("rtt", typed));
+        let problems = text(&mut browser, "problems");
+        let expected = "Path, Round trip of the wire, ms: no number from 0 to 1000, in steps of 1";
+        assert!(problems.starts_with(expected), "`{typed}`: {problems}");
+        assert!(browser.eval("location.hash").as_str().unwrap().contains("rtt=5&"), "`{typed}`");
+    }
+    // The answer to what was asked before it comes later.
+    let asked = ["rtt=6", "seconds=60", "rtt=-1"].map(|it| it.split_once('=').unwrap());
+    browser.eval(&asked.map(|(key, answer)| answers(key, answer)).join("\n"));
+    browser.eval(&HASH_HAS.replace("KEY", "seconds=60&"));
+    assert!(text(&mut browser, "problems").contains("Round trip"), "it is wrong still");
+    browser.eval(&answers("rtt", "7"));
+    browser.eval(&HASH_HAS.replace("KEY", "rtt=7&"));
+    assert_eq!(text(&mut browser, "problems"), "");
+    browser.eval(&says("Both are running"));
+    // A button that can no longer be pressed leaves the next key to the other one.
+    browser.eval("document.getElementById('stop').focus(); document.activeElement.click()");
+    assert_eq!(browser.eval("document.activeElement.id"), "run");
     assert!(browser.console().is_empty(), "{:?}", browser.console());
 }
 

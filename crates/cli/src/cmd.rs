@@ -72,12 +72,9 @@ fn heeding<A: 'static, W: Future<Output = Result<ExitCode, Failure>> + 'static>(
     carry_out(Box::new(move |stop| Box::pin(work(args, stop))))
 }
 
-/// One thread runs everything: one connection is fastest when nothing crosses a thread. Disks have
-/// threads of their own.
 fn carry_out(work: Box<dyn FnOnce(Stop) -> Work>) -> Result<ExitCode, Failure> {
     let failed = |e| Failure::new(ExitCode::Failed, format!("cannot start: {e}"));
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(failed)?;
+    let runtime = stop::runtime().map_err(failed)?;
     let result = runtime.block_on(stop::heeding(async |stop| {
         observe::serve_metrics().await?;
         work(stop).await

@@ -48,7 +48,7 @@ impl ClientSecurity {
             (None, None) => KnownHosts::of_user().map(ClientTrust::FirstUse),
         };
         let connector = trust.and_then(Connector::new);
-        let connector = connector.map_err(|e| Failure::new(ExitCode::Untrusted, e.to_string()))?;
+        let connector = connector.map_err(|e| Failure::new(ExitCode::Failed, e.to_string()))?;
         let identity = own_identity()?;
         let connector = connector.with_identity(Arc::new(identity)).with_key_log();
         Ok(Some(match observe::secrets() {
@@ -61,8 +61,7 @@ impl ClientSecurity {
 /// This user's key, made on first use.
 pub fn own_identity() -> Result<ServerIdentity, Failure> {
     let identity = config_dir().and_then(|dir| ServerIdentity::load_or_generate(&dir));
-    identity
-        .map_err(|e| Failure::new(ExitCode::Untrusted, format!("no key of our own to show: {e}")))
+    identity.map_err(|e| Failure::new(ExitCode::Failed, format!("no key of our own to show: {e}")))
 }
 
 /// For the side that listens.
@@ -126,7 +125,7 @@ impl ServerSecurity {
         made.map_err(|e| {
             let why =
                 format!("no identity to show to clients: {e}; give one with --cert and --key");
-            Failure::new(ExitCode::Untrusted, why)
+            Failure::new(ExitCode::Failed, why)
         })
     }
 }

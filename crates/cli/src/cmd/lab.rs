@@ -22,7 +22,7 @@ use tack_lab::store::{Kept, Store, StoreError};
 
 use crate::args::lab::{LabArgs, LabCommand};
 use crate::exit::{ExitCode, Failure};
-use crate::stop::StopSignals;
+use crate::stop::{self, StopSignals};
 use crate::terminal::print;
 
 /// Runs an experiment.
@@ -151,10 +151,7 @@ fn interruptible<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
     stops: Option<&AtomicBool>,
 ) -> Result<Option<T>, Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|e| failed(format!("cannot start: {e}")))?;
+    let runtime = stop::runtime().map_err(|e| failed(format!("cannot start: {e}")))?;
     let done = runtime.block_on(async {
         let mut signals = StopSignals::new()?;
         let mut work = tokio::task::spawn_blocking(work);

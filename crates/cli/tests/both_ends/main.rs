@@ -30,6 +30,7 @@ mod signals;
 mod small_disk;
 #[cfg(target_os = "linux")]
 mod ssh;
+mod starting;
 #[cfg(target_os = "linux")]
 mod stop;
 mod strangers;

@@ -14,6 +14,7 @@ use tack_link::End;
 use super::{at, failed, print_json};
 use crate::args::lab::EmulateArgs;
 use crate::exit::{ExitCode, Failure};
+use crate::stop;
 use crate::terminal::say;
 
 /// Runs both programs and prints what the path did.
@@ -62,10 +63,7 @@ fn run_client(netns: &Netns, words: &[String]) -> Result<ExitStatus, Failure> {
     let mut command = Command::new(&program);
     command.args(words.iter().skip(1));
     let not_run = |e: &dyn std::fmt::Display| failed(format!("{}: {e}", program.display()));
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|e| failed(format!("cannot start: {e}")))?;
+    let runtime = stop::runtime().map_err(|e| failed(format!("cannot start: {e}")))?;
     runtime.block_on(async {
         // From here on the signal has a reader, and does not end this process.
         let mut interrupts = tokio::signal::unix::signal(

@@ -271,9 +271,14 @@ mod tests {
 
     #[test]
     fn a_number_is_shown_in_as_many_digits_as_people_write() {
-        for (value, text) in
-            [(0.001, "0.001"), (40.0, "40"), (1e15, "1000000000000000"), (1e300, "1e300")]
-        {
+        for (value, text) in [
+            (0.001, "0.001"),
+            (40.0, "40"),
+            (0.0, "0"),
+            (1e15, "1000000000000000"),
+            (1e300, "1e300"),
+            (-1e-300, "-1e-300"),
+        ] {
             assert_eq!(Word::Number(value).to_string(), text);
         }
     }

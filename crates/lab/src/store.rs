@@ -149,13 +149,21 @@ impl<T: Kept> Store<T> {
         let named = |e| named(&new, e);
         let out = File::create(&new).map_err(named)?;
         let own = take(&out).map_err(|Taken| io::Error::other(StoreError::Taken(new.clone())))?;
-        let mut out = io::BufWriter::new(out);
-        for result in others.chain(runs.iter().filter_map(|run| self.kept.get(run))) {
-            out.write_all(&line(result)?).map_err(named)?;
-        }
-        let out = out.into_inner().map_err(|e| named(e.into_error()))?;
-        out.sync_all().map_err(named)?;
-        std::fs::rename(&new, path.as_path()).map_err(named)?;
+        let in_order = others.chain(runs.iter().filter_map(|run| self.kept.get(run)));
+        let write = || {
+            let mut text = io::BufWriter::new(&out);
+            for result in in_order {
+                text.write_all(&line(result)?)?;
+            }
+            text.flush()?;
+            out.sync_all()?;
+            std::fs::rename(&new, path.as_path())
+        };
+        write().map_err(|e| {
+            // On a full disk it would take the room of what comes next.
+            let _ = std::fs::remove_file(&new);
+            named(e)
+        })?;
         (*file, *claim) = (out, own);
         Ok(())
     }
@@ -288,12 +296,13 @@ pub fn merge<T: Kept>(
     Ok(runs.iter().filter_map(|run| all.remove(run)).collect())
 }
 
-/// The items of a text. A last line cut short by an interruption is left out; `Err` names the line
-/// that is none.
+/// The items of a text, be there a byte order mark before them. A last line cut short by an interruption is
+/// left out; `Err` names the line that is none.
 ///
 /// # Errors
 /// The number of the first line that cannot be read and is no beginning of one, cut short.
 pub fn read<T: DeserializeOwned>(text: &str) -> Result<Vec<T>, String> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let lines: Vec<&str> = text.lines().collect();
     let mut items = Vec::with_capacity(lines.len());
     for (i, line) in lines.iter().enumerate() {
@@ -336,6 +345,32 @@ mod tests {
         drop(first);
         let third = Store::<Record>::open(&path, true).unwrap();
         assert_eq!(third.kept().len(), 2);
+    }
+
+    #[test]
+    fn what_cannot_be_arranged_leaves_no_second_file_beside_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("runs.jsonl");
+        let mut store = Store::<Record>::open(&path, true).unwrap();
+        store.append(record("a")).unwrap();
+        // Which no file takes the place of.
+        std::fs::remove_file(&path).unwrap();
+        std::fs::create_dir(&path).unwrap();
+        let e = store.arrange(&["a".to_owned()]).unwrap_err();
+        assert!(e.to_string().contains("runs.jsonl.new: "), "{e}");
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn results_that_an_editor_gave_a_byte_order_mark_are_read_and_gone_on_with() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("runs.jsonl");
+        Store::open(&path, true).unwrap().append(record("a")).unwrap();
+        let marked = ["\u{feff}".as_bytes(), &std::fs::read(&path).unwrap()].concat();
+        std::fs::write(&path, &marked).unwrap();
+        Store::open(&path, true).unwrap().append(record("b")).unwrap();
+        assert!(std::fs::read(&path).unwrap().starts_with(&marked));
+        assert_eq!(Store::<Record>::open(&path, true).unwrap().kept().len(), 2);
     }
 
     #[test]

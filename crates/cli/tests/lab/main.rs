@@ -247,6 +247,14 @@ fn parts_of_an_experiment_merge_to_the_bytes_of_one_machine() {
     assert_eq!(merged, whole);
     let bytes = |name: &str| std::fs::read(dir.path().join(name)).unwrap();
     assert!(bytes("merged.jsonl") == bytes("whole.jsonl"));
+    // What cannot be put in order is there all the same.
+    std::fs::create_dir(dir.path().join("jumbled.jsonl.new")).unwrap();
+    let jumbled =
+        run(dir.path(), "run short.toml --out jumbled.jsonl --merge 1.jsonl 2.jsonl 3.jsonl");
+    let message = String::from_utf8(jumbled.stderr).unwrap();
+    let is_told = message.contains("; all 12 results are in jumbled.jsonl, in another order");
+    assert!(jumbled.status.code() == Some(1) && is_told, "{message}");
+    assert_eq!(ok("run short.toml --out jumbled.jsonl"), whole);
     // What was there of other runs stays.
     std::fs::write(dir.path().join("other.toml"), SWEEP.replace("5.0", "6.0")).unwrap();
     ok("run other.toml --out both.jsonl");

@@ -22,7 +22,8 @@ impl Problem {
 
 /// As people write it: not with three hundred digits.
 pub(crate) fn plain(v: f64) -> String {
-    if v.abs() < 1e16 || !v.is_finite() { v.to_string() } else { format!("{v:e}") }
+    let has_few_digits = v == 0.0 || (1e-9..1e16).contains(&v.abs());
+    if has_few_digits || !v.is_finite() { v.to_string() } else { format!("{v:e}") }
 }
 
 /// Refuses a value that is there and does not lie between `least` and `most`.

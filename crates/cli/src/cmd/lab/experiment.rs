@@ -99,7 +99,10 @@ fn merged(items: &[Item], path: Option<&Path>, args: &StoreArgs) -> Result<Outco
     for record in records {
         recorder.store().append(record).map_err(failed)?;
     }
-    recorder.store().arrange(&runs).map_err(failed)?;
+    let told = path
+        .map(|p| format!("; all {} results are in {}, in another order", runs.len(), p.display()));
+    let arranged = recorder.store().arrange(&runs);
+    arranged.map_err(|e| failed(format!("{e}{}", told.unwrap_or_default())))?;
     Ok(Outcome { records: recorder.end(), stopped: None })
 }
 

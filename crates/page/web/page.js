@@ -38,8 +38,8 @@ const FIGURES = [
 
 const state = {
   choices: [], file: "", link: "", result: "",
-  // Of the newest question to the worker: its number, and what the form had then.
-  ask: 0, asked: {},
+  // Of the newest question to the worker: its number, what the form had then, and whether its answer is to run.
+  ask: 0, asked: {}, runs: false,
   // Of the run that is shown.
   run: 0, frame: 0, settling: false, opening: null, of: [], slices: [], at: 0, follows: true,
 };
@@ -112,6 +112,7 @@ function complain(problems) {
 function settle(link) {
   relieve();
   state.ask += 1;
+  state.runs = true;
   state.asked = inForm();
   worker.postMessage({ link, ask: state.ask });
 }
@@ -126,7 +127,7 @@ function settled({ answers, problems, link, file }) {
   state.link = link;
   if (location.hash.slice(1) !== link) history.replaceState(null, "", "#" + link);
   $("file").textContent = state.file = file;
-  start();
+  if (state.runs) start();
 }
 
 // ---- a run
@@ -147,6 +148,7 @@ function stop(text) {
   relieve();
   worker.postMessage({ run: 0 });
   state.run += 1;
+  state.runs = false;
   ended(text);
 }
 

@@ -195,7 +195,10 @@ fn the_form_the_slider_and_the_keyboard_do_what_they_say() {
     );
     browser.eval(&HASH_HAS.replace("KEY", "rtt=30&"));
     assert_eq!(browser.eval("document.getElementById('set-rate').value"), "250");
-    browser.eval("document.getElementById('stop').click()");
+    // Who stops while an answer is on its way stops what would run then, too.
+    browser.eval(&format!("{} document.getElementById('stop').click();", answers("rtt", "31")));
+    browser.eval(&HASH_HAS.replace("KEY", "rtt=31&"));
+    assert_eq!(text(&mut browser, "status"), "Stopped.");
     // So does one that waits for a flow that stands still, and the next one runs.
     browser.eval(&format!("location.hash = '#{STANDS_STILL}'"));
     browser.eval(&says("All has run"));

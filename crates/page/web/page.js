@@ -294,7 +294,7 @@ function told({ data }) {
     state.choices = data.ready.choices;
     $("version").textContent = data.ready.version;
     makeForm(state.choices);
-    $("run").disabled = false;
+    for (const id of ["run", "reset", "save-file"]) $(id).disabled = false;
     settle(location.hash.slice(1));
   } else if (data.settings) {
     if (data.ask === state.ask) settled(data.settings);
@@ -345,7 +345,8 @@ $("at").addEventListener("input", () => {
   draw();
 });
 window.addEventListener("hashchange", () => {
-  if (location.hash.slice(1) !== state.link) settle(location.hash.slice(1));
+  // Of a simulator that is not there yet the link is the first question.
+  if (state.choices.length && location.hash.slice(1) !== state.link) settle(location.hash.slice(1));
 });
 
 function drawAll() {
@@ -369,4 +370,11 @@ CHARTS.forEach(({ title }, n) => {
   make("figcaption", figure, {}, title);
   picture(figure, "chart-" + n, title + ", over time");
 });
-hire();
+// Some browsers have them taken out, as iOS does in its Lockdown Mode.
+const lacking = ["Worker", "WebAssembly", "DecompressionStream"].find((part) => !(part in window));
+if (lacking) {
+  const who = "Chromium 80, Firefox 113, Safari 16.4 and later have it unless it is switched off";
+  ended(`This browser has no ${lacking}, which the simulator needs. ${who}.`);
+} else {
+  hire();
+}

@@ -15,6 +15,8 @@ pub(crate) struct Browser {
     /// Of the tab.
     session: Option<String>,
     console: Vec<String>,
+    /// What [`Browser::prepare`] was told last.
+    prepared: Option<Value>,
 }
 
 impl Browser {
@@ -40,7 +42,9 @@ impl Browser {
         let requests = child.stdin.take().unwrap();
         let answers = BufReader::new(child.stdout.take().unwrap());
         let console = Vec::new();
-        let mut browser = Browser { child, requests, answers, asked: 0, session: None, console };
+        let (session, prepared) = (None, None);
+        let mut browser =
+            Browser { child, requests, answers, asked: 0, session, console, prepared };
         let tab = browser.ask("Target.createTarget", json!({ "url": "about:blank" }));
         let attach = json!({ "targetId": tab["targetId"], "flatten": true });
         let session = browser.ask("Target.attachToTarget", attach);
@@ -108,6 +112,15 @@ impl Browser {
         let answer = self.ask("Runtime.evaluate", how);
         assert!(answer["exceptionDetails"].is_null(), "{expression}: {answer}");
         answer["result"]["value"].clone()
+    }
+
+    /// Runs a line of JavaScript before anything of each page that is opened from now on, in place of the last.
+    pub(crate) fn prepare(&mut self, line: &str) {
+        if let Some(last) = self.prepared.take() {
+            self.ask("Page.removeScriptToEvaluateOnNewDocument", json!({ "identifier": last }));
+        }
+        let made = self.ask("Page.addScriptToEvaluateOnNewDocument", json!({ "source": line }));
+        self.prepared = Some(made["identifier"].clone());
     }
 
     /// What a screen reader is told of all that the keyboard reaches: role and name.

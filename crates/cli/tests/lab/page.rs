@@ -246,6 +246,24 @@ fn a_field_that_cannot_be_used_is_named_and_the_keyboard_alone_is_enough() {
 }
 
 #[test]
+fn a_browser_that_lacks_what_the_simulator_needs_is_told_what() {
+    let Some(page) = made() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let Some(mut browser) = Browser::start(dir.path()) else { return };
+    for part in ["Worker", "WebAssembly", "DecompressionStream"] {
+        browser.prepare(&format!("delete window.{part}"));
+        browser.open(&format!("file://{}", page.display()), (360, 800));
+        browser.eval("new Promise(done => { addEventListener('hashchange', done); location.hash = '#phy=g'; })");
+        let status = text(&mut browser, "status");
+        assert!(status.starts_with(&format!("This browser has no {part}, which")), "{status}");
+        let left =
+            browser.eval("[...document.querySelectorAll('button:enabled')].map(it => it.id)");
+        assert_eq!(left, serde_json::json!(["copy"]), "what can be pressed");
+    }
+    assert!(browser.console().is_empty(), "{:?}", browser.console());
+}
+
+#[test]
 fn paper_has_dark_ink_and_the_whole_setting_whatever_the_screen_has() {
     let Some(page) = made() else { return };
     let dir = tempfile::tempdir().unwrap();

@@ -7,6 +7,9 @@ let loading;
 // Which run is wanted; another number, or none, ends the one under way.
 let wanted = 0;
 
+// A module's memory never shrinks: one that has more is not kept for the next run.
+const MOST_KEPT_BYTES = 256 << 20;
+
 async function load(base64) {
   const packed = Uint8Array.from(atob(base64), (c) => c.charCodeAt(0));
   const plain = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
@@ -47,6 +50,11 @@ function asked(name, text) {
 const pause = () => new Promise((go) => setTimeout(go));
 
 async function run(number, file) {
+  if (module.memory.buffer.byteLength > MOST_KEPT_BYTES) {
+    loading = loading.then(begin);
+    await loading;
+    if (wanted !== number) return;
+  }
   const began = performance.now();
   postMessage({ opening: asked("open", file), run: number });
   let steps = [];

@@ -17,6 +17,8 @@ pub(crate) struct Browser {
     console: Vec<String>,
     /// What [`Browser::prepare`] was told last.
     prepared: Option<Value>,
+    /// Of the worker that began last.
+    worker: Option<String>,
 }
 
 impl Browser {
@@ -42,9 +44,9 @@ impl Browser {
         let requests = child.stdin.take().unwrap();
         let answers = BufReader::new(child.stdout.take().unwrap());
         let console = Vec::new();
-        let (session, prepared) = (None, None);
+        let (session, prepared, worker) = (None, None, None);
         let mut browser =
-            Browser { child, requests, answers, asked: 0, session, console, prepared };
+            Browser { child, requests, answers, asked: 0, session, console, prepared, worker };
         let tab = browser.ask("Target.createTarget", json!({ "url": "about:blank" }));
         let attach = json!({ "targetId": tab["targetId"], "flatten": true });
         let session = browser.ask("Target.attachToTarget", attach);
@@ -77,6 +79,9 @@ impl Browser {
         self.answers.read_until(0, &mut bytes).unwrap();
         assert_eq!(bytes.pop(), Some(0), "the browser is gone");
         let told: Value = serde_json::from_slice(&bytes).unwrap();
+        if told["method"] == "Target.attachedToTarget" {
+            self.worker = told["params"]["sessionId"].as_str().map(str::to_owned);
+        }
         let is_said = ["Runtime.consoleAPICalled", "Runtime.exceptionThrown", "Log.entryAdded"];
         if is_said.iter().any(|method| told["method"] == **method) {
             self.console.push(told["params"].to_string());
@@ -135,6 +140,21 @@ impl Browser {
             json!({ "role": node["role"]["value"], "name": name })
         };
         tree["nodes"].as_array().unwrap().iter().filter(is_reached).map(told).collect()
+    }
+
+    /// Has an eye on workers, too.
+    pub(crate) fn attach_to_workers(&mut self) {
+        let how = json!({ "autoAttach": true, "waitForDebuggerOnStart": false, "flatten": true });
+        self.ask("Target.setAutoAttach", how);
+    }
+
+    /// The value of an expression in the worker that began last.
+    pub(crate) fn eval_in_worker(&mut self, expression: &str) -> Value {
+        let worker = self.worker.clone().expect("a worker has begun");
+        let page = self.session.replace(worker);
+        let value = self.eval(expression);
+        self.session = page;
+        value
     }
 
     /// What the console said so far.

@@ -246,6 +246,28 @@ fn a_field_that_cannot_be_used_is_named_and_the_keyboard_alone_is_enough() {
 }
 
 #[test]
+fn what_a_large_run_took_of_memory_is_given_back_with_the_next_one() {
+    let Some(page) = made() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let Some(mut browser) = Browser::start(dir.path()) else { return };
+    browser.attach_to_workers();
+    let large = "phy=ax&stations=16&seconds=60&rtt=1000&traffic=both";
+    browser.open(&format!("file://{}#{large}", page.display()), (1_280, 900));
+    browser.eval(&says("Both are running"));
+    let taken = "module.memory.buffer.byteLength / (1 << 20)";
+    let is_large = (0..3_000).any(|_| {
+        browser.eval("new Promise(done => setTimeout(done, 20))");
+        browser.eval_in_worker(taken).as_f64().unwrap() > 256.0
+    });
+    assert!(is_large, "what is to be given back was never taken");
+    browser.eval("location.hash = '#phy=g&seconds=1&rtt=5'");
+    browser.eval(&says("Done"));
+    let kept = browser.eval_in_worker(taken).as_f64().unwrap();
+    assert!(kept < 64.0, "{kept} MiB are kept");
+    assert!(browser.console().is_empty(), "{:?}", browser.console());
+}
+
+#[test]
 fn a_browser_that_lacks_what_the_simulator_needs_is_told_what() {
     let Some(page) = made() else { return };
     let dir = tempfile::tempdir().unwrap();

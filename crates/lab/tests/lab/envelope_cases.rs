@@ -12,6 +12,9 @@ use crate::plans::items;
 
 /// Seeds of each case: its own and those that follow.
 const SEEDS: u64 = 4;
+/// Of one that these break. A file that an outage catches near its end is late by it, for one in fifteen seeds of QUIC-TACK's
+/// and two of TCP's: four are too few to tell.
+const SEEDS_AGAIN: u64 = 16;
 
 fn files() -> Vec<PathBuf> {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/envelope");
@@ -20,9 +23,9 @@ fn files() -> Vec<PathBuf> {
     files
 }
 
-fn record(scenario: &Scenario) -> Record {
+fn record(scenario: &Scenario, seeds: u64) -> Record {
     let mut record = Record::default();
-    for seed in scenario.seed..scenario.seed + SEEDS {
+    for seed in scenario.seed..scenario.seed + seeds {
         let scenario = Scenario { seed, ..scenario.clone() };
         let result = simulate(&scenario).unwrap();
         record.add(&judged(&scenario, &result.flows));
@@ -40,10 +43,19 @@ fn what_once_broke_a_property_holds_it() {
         let names = stem.split('-').next().unwrap().split('+');
         let text = std::fs::read_to_string(&file).unwrap();
         let [tack, tcp] = &items(&text)[..] else { panic!("{stem}: not a pair") };
-        let pair = Pair { tack: record(&tack.scenario), tcp: record(&tcp.scenario) };
+        let pair = |seeds| {
+            let [tack, tcp] = [tack, tcp].map(|item| record(&item.scenario, seeds));
+            Pair { tack, tcp }
+        };
+        let few = pair(SEEDS);
         for name in names {
             let property = property(name).unwrap_or_else(|| panic!("{stem}: no property {name}"));
-            let excess = (property.excess)(&pair).unwrap_or_else(|| panic!("{stem}: not judged"));
+            let judged =
+                |pair| (property.excess)(pair).unwrap_or_else(|| panic!("{stem}: not judged"));
+            let mut excess = judged(&few);
+            if excess > 0.0 {
+                excess = judged(&pair(SEEDS_AGAIN));
+            }
             println!("{stem}: {name} {:+.0} % of its bar", excess * 100.0);
             if excess > 0.0 {
                 broken.push((stem.clone(), name.to_owned(), excess));

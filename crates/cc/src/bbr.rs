@@ -56,14 +56,14 @@ mod inspect;
 mod lt_bw;
 pub(crate) mod min_rtt;
 mod model;
-mod overflow;
+pub(crate) mod overflow;
 pub(crate) mod overshoot;
 mod pacing;
 mod probe_bw;
 pub(crate) mod probe_rtt;
 mod profile;
 pub(crate) mod round;
-mod short_term;
+pub(crate) mod short_term;
 mod state;
 mod window;
 

@@ -31,7 +31,9 @@
 //! `inflight_shortterm`, and half of it on top of `inflight_longterm`; a rate is no more
 //! than what a round trip [`delivered`](crate::delivered), or each of several flows takes the burst in which its packets
 //! leave a queue for the path's rate, and they fill it; and a round that loses 2 % shows whether Startup has filled the pipe
-//! also where the application holds rates down: responses of twenty packets have no six bursts of loss.
+//! also where the application holds rates down: responses of twenty packets have no six bursts of loss. Of a path that turns
+//! slower as much is sent as arrives once the queue has overflowed ([`overflow`](crate::bbr::overflow)): the bounds fall by
+//! three tenths a round, and each round of a window that is three times too large loses half of what it sends.
 //!
 //! Deviation: of the cwnd in loss recovery only the draft's subtraction of what was lost is here, and the return to
 //! what it was before a timeout that proves needless; PRR and the restoring of what it took are for windows that fall by
@@ -54,9 +56,11 @@ use self::cycle::{Cycle, Phase};
 use crate::bbr::extra_acked::ExtraAcked;
 use crate::bbr::full_pipe::FullPipe;
 use crate::bbr::min_rtt::MinRtt;
+use crate::bbr::overflow::Overflow;
 use crate::bbr::overshoot::{Overshoot, Signs};
 use crate::bbr::probe_rtt::ProbeRtt;
 use crate::bbr::round::Round;
+use crate::bbr::short_term::ShortTerm;
 use crate::config::Config;
 use crate::controller::Controller;
 use crate::delivered::Delivered;
@@ -78,6 +82,8 @@ pub struct Bbr3 {
     min_rtt: MinRtt,
     full_pipe: FullPipe,
     overshoot: Overshoot,
+    short_term: ShortTerm,
+    overflow: Overflow,
     extra_acked: ExtraAcked,
     probe_rtt: ProbeRtt,
     /// By cycles.
@@ -132,6 +138,8 @@ impl Bbr3 {
             min_rtt: MinRtt::new(now),
             full_pipe: FullPipe::default(),
             overshoot: Overshoot::default(),
+            short_term: ShortTerm::new(now),
+            overflow: Overflow::default(),
             extra_acked: ExtraAcked::new(now),
             probe_rtt: ProbeRtt::by_flight(),
             max_bw: WindowedMax::new(FILTER_CYCLES),
@@ -412,6 +420,7 @@ impl Controller for Bbr3 {
         let news = News { ack, rate, round_started };
         self.update_model(news);
         self.learn_loss(news);
+        self.learn_overflow(news);
         self.check_startup(news);
         self.advance_cycle(news);
         self.search_rtt_min(news);

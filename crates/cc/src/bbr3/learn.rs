@@ -6,6 +6,7 @@ use super::bounds::{Flown, Round};
 use super::cycle::Phase;
 use super::{Bbr3, News, State};
 use crate::bbr::extra_acked::Limits;
+use crate::bbr::short_term::Standing;
 use crate::flight::Mark;
 use crate::sample::{RateSample, RateSource};
 
@@ -84,6 +85,23 @@ impl Bbr3 {
         if flown.is_too_high() {
             let at_loss = Flown { tx_in_flight: flown.inflight_at_loss(), ..flown };
             self.on_inflight_too_high(at_loss, news.ack.now);
+        }
+    }
+
+    /// Whether a path that turned slower dropped what it does not hold: what waited is not told of by loss alone.
+    pub(super) fn learn_overflow(&mut self, news: News<'_>) {
+        let (Some(rtt_min), Some(bandwidth)) = (self.min_rtt.get(), self.max_bw.get()) else {
+            return;
+        };
+        let (ack, delivered) = (news.ack, self.delivered);
+        let standing = Standing { delivered, rtt_min, bandwidth };
+        self.short_term.on_ack(ack.rtt, ack.lost_bytes);
+        if self.by_receiver && self.full_pipe.reached() {
+            let waiting = self.short_term.waiting(ack, &standing);
+            self.overflow.on_ack(ack, waiting, self.cwnd, self.mss());
+        }
+        if news.round_started {
+            self.short_term.on_round(&standing, !self.is_probing(), ack.now);
         }
     }
 

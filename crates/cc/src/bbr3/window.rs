@@ -29,7 +29,7 @@ impl Bbr3 {
             } else {
                 self.cwnd
             };
-            self.cwnd = self.cwnd.max(self.min_cwnd());
+            self.cwnd = self.overflow.bound(self.cwnd).max(self.min_cwnd());
         }
         if self.state == State::ProbeRtt {
             self.cwnd = self.cwnd.min(self.probe_rtt_cwnd());

@@ -299,8 +299,8 @@ async fn over<S: Supply, T>(
     begun.unwrap_or_else(|| Err(Failure::interrupted())).map_err(End::Work)??;
     let last_word = if what == What::Stream { LAST_WORD } else { Duration::MAX };
     let (inner, mut program) = duplex(BUFFER);
+    let mut working = std::pin::pin!(work(inner));
     let (done, carried) = {
-        let mut working = std::pin::pin!(work(inner));
         let mut carrying = std::pin::pin!(carrier.carry(&mut program));
         tokio::select! {
             biased;
@@ -310,12 +310,19 @@ async fn over<S: Supply, T>(
                 (Some(done), stop.or_soon(limit, carrying).await)
             }
             carried = &mut carrying => match carried {
-                Ok(()) => (Some(working.await), Some(Ok(()))),
+                Ok(()) => (Some(working.as_mut().await), Some(Ok(()))),
                 broken => (None, Some(broken)),
             }
         }
     };
     drop(program);
+    let done = match done {
+        // What the other end said last may have come with its reset, and nobody has read it yet.
+        None if what == What::Stream && matches!(carried, Some(Err(Broken::Reset))) => {
+            stop.or_soon(PARTING, working).await.filter(Result::is_err)
+        }
+        done => done,
+    };
     match &carried {
         Some(carried) => {
             let limit = if carried.is_ok() { RETURN_LIMIT.min(last_word) } else { PARTING };
@@ -343,4 +350,39 @@ pub async fn waiting<T>(
     timeout(limit, work).await.map_err(|_| {
         Failure::new(ExitCode::Failed, format!("nobody was there within {} s", limit.as_secs()))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    use super::*;
+    use crate::relay::frame::{self, Frame};
+
+    #[test]
+    fn what_the_other_end_says_right_before_its_reset_is_heard() {
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        runtime.enable_all().start_paused(true).build().unwrap().block_on(async {
+            let why = "no room";
+            let said = [
+                &Frame::Data(why.len()).bytes(),
+                why.as_bytes(),
+                &Frame::End(frame::End::Reset).bytes(),
+            ];
+            let (near, mut far) = duplex(1_000);
+            far.write_all(&said.concat()).await.unwrap();
+            let (_hand, mut handed) = mpsc::channel(MOST_WAITING);
+            let supply =
+                Handed::new(Some((near, 0)), &mut handed, Duration::MAX, |_: &_, _| Vec::new());
+            let mut carrier = Carrier::new(supply, Session::default());
+            let work = async |mut stream: DuplexStream| {
+                let mut heard = String::new();
+                stream.read_to_string(&mut heard).await.expect("text");
+                Err::<(), _>(Failure::new(ExitCode::Failed, heard))
+            };
+            let came_of = over(&mut carrier, What::Stream, None, &Stop::never(), work).await;
+            let failure = came_of.err().expect("it was reset").because(None);
+            assert_eq!(failure.to_string(), why);
+        });
+    }
 }

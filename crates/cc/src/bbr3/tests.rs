@@ -124,3 +124,27 @@ fn what_waits_for_the_next_tack_is_no_part_of_what_loss_has_bounded() {
     };
     assert_eq!(bounded(RateSource::Receiver) - bounded(RateSource::Sender), 12_500 / 2);
 }
+
+#[test]
+fn a_path_that_turns_slower_and_drops_a_window_is_sent_as_much_as_arrives() {
+    // Five reports of a packet that arrived and ten that were lost, of 100 in flight.
+    let window_after = |source, rtt| {
+        let mut bbr3 = dialogue(source, 2);
+        (bbr3.cwnd, bbr3.bounds) = (100_000, Bounds::default());
+        let last = (1..=5).map(|report| AckSample {
+            now: Instant::from_millis(1_000 + 5 * report),
+            acked_bytes: 1_000,
+            lost_bytes: 10_000,
+            delivered: 400_000 + 1_000 * report,
+            in_flight: 100_000 - 11_000 * report,
+            rtt: Some(rtt),
+            srtt: Some(rtt),
+            ..ack()
+        });
+        last.for_each(|ack| bbr3.on_ack(&ack));
+        bbr3.window()
+    };
+    assert_eq!(window_after(RateSource::Receiver, RTT * 4), 48_000);
+    assert_eq!(window_after(RateSource::Receiver, RTT), 55_000, "nothing waited");
+    assert_eq!(window_after(RateSource::Sender, RTT * 4), 55_000, "as the draft has it");
+}

@@ -144,6 +144,7 @@ impl<L: Records> Sender<L> {
             return self.after(acked, receipts, now);
         }
         self.rho = tack.rho;
+        self.timer.on_tack(tack.timing.map_or(Duration::ZERO, |timing| timing.delay));
         let largest = tack.largest_pkt_seq;
         let mut receipts = self.sent.acknowledge(tack.cum_ack, Some(largest));
         self.sent.set_queued_at_peer(tack.cum_ack, tack.received_in_flight);

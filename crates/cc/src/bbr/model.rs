@@ -194,7 +194,9 @@ impl Model {
         // trip delivered that began before all of that had arrived: a part of it was silent.
         let lower_bound = app_limited || self.paused.contains(&rate.prior_delivered);
         let known = self.bandwidth.get();
-        let counts = |m: &Rate| !lower_bound || known.is_none_or(|known| *m >= known);
+        // What tells of nothing new, as after data that has told of it all, measures nothing.
+        let counts =
+            |m: &Rate| *m > Rate::ZERO && (!lower_bound || known.is_none_or(|known| *m >= known));
         (self.held_down, self.app_limited) = (lower_bound, rate.app_limited);
         self.latest = self.position(ack.now);
         // Duplicates alone show no rate at all, what left during ProbeRTT that of ProbeRTT, and repairs, which leave one

@@ -186,7 +186,8 @@ impl Overshoot {
         self.rest_before = self.least_rest.take();
         let short = self
             .expected_before(now, least)
-            .is_some_and(|expected| !signs.app_limited && self.greatest_rate < expected);
+            .is_some_and(|expected| self.saturated && self.greatest_rate < expected)
+            && !signs.app_limited;
         let sent = self.delivered.saturating_add(self.lost);
         let overflows = self.lost as f64 > sent as f64 * OVERFLOW;
         let full = short && (queued || overflows && self.overflowed);

@@ -128,7 +128,7 @@ pub(super) struct Timer {
     others: bool,
     /// The lowest is lost again and again, while others arrive.
     alone: bool,
-    /// Silences without a timeout, and, counted as the probe's wait is, without a probe.
+    /// Silences without a timeout, and, counted as the probe's wait is and without what was held back, without a probe.
     patience: Patience,
     before_probe: Patience,
     last_sent: Instant,
@@ -154,6 +154,10 @@ pub(super) struct Timer {
     probed_at: Instant,
     /// Since when it had been quiet before the first of them.
     probe_for: Instant,
+    /// How long that silence was in which one probe left, until something arrived.
+    probed_silence: Option<Duration>,
+    /// For how long the receiver had what the newest TACK tells of.
+    held: Duration,
     backoff: u32,
 }
 
@@ -183,6 +187,8 @@ impl Timer {
             probes: 0,
             probed_at: now,
             probe_for: now,
+            probed_silence: None,
+            held: Duration::ZERO,
             backoff: 0,
         }
     }
@@ -231,14 +237,21 @@ impl Timer {
     pub(super) fn on_progress(&mut self, now: Instant) {
         self.unprobed = self.probes == 0 && self.backoff == 0;
         if self.probes == 0 {
-            self.before_probe.confirm(now - self.quiet_since(), now);
+            self.before_probe.confirm(self.of_the_path(self.quiet_since(), now), now);
         }
+        self.probed_silence = self.silence_with_a_probe(now).or(self.probed_silence);
+        self.held = Duration::ZERO;
         self.waiting_since = now;
         self.silent_since = now;
         self.missed = false;
         self.probes = 0;
         self.backoff = 0;
         self.dialogue = self.dialogue.saturating_sub(1);
+    }
+
+    /// A TACK comes that the receiver held back for so long: before all that it tells.
+    pub(super) fn on_tack(&mut self, held: Duration) {
+        self.held = held;
     }
 
     /// The newest of it left so long ago.
@@ -287,13 +300,24 @@ impl Timer {
         self.patience.learn(now - self.silent_since, now);
     }
 
-    /// The original of the last probe had arrived, and no TACK was lost; before [`Self::on_progress`].
+    /// The original of the last probe had arrived, and no TACK was lost; before [`Self::on_progress`], if this is what
+    /// tells of the original, and not of the probe alone.
     pub(super) fn on_probe_in_vain(&mut self, now: Instant) {
-        // After a second one, or a timeout, the silence was not about its original. Where data tells what arrived, it
-        // was lost perhaps, and the silence had lasted without the probe.
-        if self.probes == 1 && self.backoff == 0 && self.dialogue == 0 {
-            self.before_probe.learn(now - self.probe_for, now);
+        if let Some(silence) = self.probed_silence.take().or(self.silence_with_a_probe(now)) {
+            self.before_probe.learn(silence, now);
         }
+    }
+
+    /// Of the silence under way, if it is about the original of its only probe. After a second one, or a timeout, it is
+    /// not. Where data tells what arrived, it was lost perhaps, and the silence had lasted without the probe.
+    fn silence_with_a_probe(&self, now: Instant) -> Option<Duration> {
+        let is_about_one = self.probes == 1 && self.backoff == 0 && self.dialogue == 0;
+        is_about_one.then(|| self.of_the_path(self.probe_for, now))
+    }
+
+    /// Of a silence, what the receiver's wait for more has no part in: the next time it may wait longer.
+    fn of_the_path(&self, since: Instant, now: Instant) -> Duration {
+        (now - since).saturating_sub(self.held)
     }
 
     /// When the next timer fires, given that something is outstanding.
@@ -324,7 +348,8 @@ impl Timer {
                 let wait = answer.map_or(wait, |answer| wait.min(answer + ANSWER_SLACK));
                 let overdue = self.overdue(usual, path).map_or(rto, |due| rto.min(due + held_back));
                 let due = if self.missed { quiet } else { overdue.min(quiet + wait) };
-                due.max(quiet + self.before_probe.borne(quiet))
+                let borne = self.before_probe.borne(quiet);
+                if borne.is_zero() { due } else { due.max(quiet + borne + held_back) }
             }
             1 if self.backoff == 0 && path.lossy => {
                 rto.min(self.last_sent.max(self.probed_at) + 2 * wait)
@@ -359,6 +384,7 @@ impl Timer {
         // What leaves next goes by this timer: that is no pace. Probes between the packets of a slow flow would
         // make it a brisk one, whose receiver waits for less, so that each next packet is probed for as well.
         self.by_timer = true;
+        self.probed_silence = None;
         if is_probe && self.probes == 0 {
             self.probe_for = self.quiet_since();
             self.answer.on_probe();

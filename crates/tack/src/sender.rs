@@ -374,6 +374,7 @@ impl<L: Records> Sender<L> {
             flush: self.params.flush,
             drain: self.delivery_rate.and_then(|rate| rate.time_for(self.sent.in_flight())),
             lossy: self.loses_acks(),
+            probed_again: L::PROBED_AGAIN,
         }
     }
 

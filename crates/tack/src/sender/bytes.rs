@@ -208,6 +208,8 @@ impl Bytes {
 }
 
 impl Records for Bytes {
+    const PROBED_AGAIN: bool = false;
+
     fn una(&self) -> u64 {
         self.una
     }

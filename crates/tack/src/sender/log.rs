@@ -69,6 +69,9 @@ impl Receipts {
 
 /// A log of what is outstanding. There are two, and no host makes a third.
 pub trait Records: Debug {
+    /// Its hosts know no least timeout, and probe again and again [RFC 9002 §6.2].
+    const PROBED_AGAIN: bool;
+
     /// Below it nothing is outstanding.
     fn una(&self) -> u64;
     /// One past the highest of SEQ space that was sent.

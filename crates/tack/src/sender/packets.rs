@@ -199,6 +199,8 @@ impl Packets {
 }
 
 impl Records for Packets {
+    const PROBED_AGAIN: bool = true;
+
     fn una(&self) -> u64 {
         self.una
     }

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! probe  min( last transmission + 2 usual RTT + held back + slack,  RTO )  once,
-//!        and where TACKs are lost once more, twice as long after the first, if that is before the RTO
+//!        and where TACKs are lost, or the hosts know no least RTO [RFC 9002 §6.2], once more, twice as long after the first, if
+//!        that is before the RTO
 //! RTO    wait began + ( SRTT + max(G, 4 RTTVAR) + held back ) * 1, 2, 4, 6, 9, 13.5, ...  then
 //!
 //! held back = alpha once L segments are outstanding, for then one must come; max(alpha, RTTmin/2) in a dialogue;
@@ -112,6 +113,8 @@ pub(super) struct Path {
     pub(super) drain: Option<Duration>,
     /// TACKs are lost on the way back.
     pub(super) lossy: bool,
+    /// Hosts know no least timeout.
+    pub(super) probed_again: bool,
 }
 
 /// Probe and retransmission timer.
@@ -351,11 +354,17 @@ impl Timer {
                 let borne = self.before_probe.borne(quiet);
                 if borne.is_zero() { due } else { due.max(quiet + borne + held_back) }
             }
-            1 if self.backoff == 0 && path.lossy => {
+            1 if self.backoff == 0 && self.probes_twice(path) => {
                 rto.min(self.last_sent.max(self.probed_at) + 2 * wait)
             }
             _ => rto,
         }
+    }
+
+    /// One unanswered probe says little: where TACKs are lost, or one was due without a wait for more and the least
+    /// timeout is the longest wait.
+    fn probes_twice(&self, path: Path) -> bool {
+        path.lossy || path.probed_again && self.full_since.is_some()
     }
 
     /// When the last transmission should long have arrived and be acknowledged, if that is not held back.
@@ -379,7 +388,8 @@ impl Timer {
     /// The deadline has passed.
     pub(super) fn on_timeout(&mut self, path: Path, now: Instant) -> Timeout {
         let stuck = self.stuck(path).is_some_and(|stuck| stuck <= now);
-        let again = path.lossy && self.probes < MOST_PROBES && now < self.timeout(path);
+        let again =
+            self.probes_twice(path) && self.probes < MOST_PROBES && now < self.timeout(path);
         let is_probe = !stuck && (self.probes == 0 || again);
         // What leaves next goes by this timer: that is no pace. Probes between the packets of a slow flow would
         // make it a brisk one, whose receiver waits for less, so that each next packet is probed for as well.

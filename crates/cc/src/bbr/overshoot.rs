@@ -306,6 +306,26 @@ mod tests {
     }
 
     #[test]
+    fn acknowledgments_that_tell_no_rate_fill_no_pipe_however_long_packets_waited() {
+        let full_of = |rate: Option<Rate>| {
+            let mut overshoot = Overshoot::default();
+            let signs = Signs {
+                rtt: Some(RTT * 2),
+                queued: Some(RTT),
+                rtt_min: RTT,
+                rate,
+                expected: Some(Rate::from_mbps(60)),
+                app_limited: false,
+                delivered: 0,
+                lost: 0,
+            };
+            (0..64u64).any(|ack| overshoot.on_ack(&signs, Instant::from_millis(ack * 5)))
+        };
+        assert!(!full_of(None));
+        assert!(full_of(Some(Rate::from_mbps(50))), "less arrives than was sent");
+    }
+
+    #[test]
     fn what_acknowledgments_wait_for_fills_no_pipe_and_makes_room_in_flight() {
         assert_eq!(full_of(0, 40, 0.5), None);
         assert!(full_of(40, 10, 0.5).is_some());

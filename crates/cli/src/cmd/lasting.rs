@@ -381,7 +381,7 @@ mod tests {
                 Err::<(), _>(Failure::new(ExitCode::Failed, heard))
             };
             let came_of = over(&mut carrier, What::Stream, None, &Stop::never(), work).await;
-            let failure = came_of.err().expect("it was reset").because(None);
+            let failure = came_of.expect_err("it was reset").because(None);
             assert_eq!(failure.to_string(), why);
         });
     }

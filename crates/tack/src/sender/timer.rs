@@ -286,6 +286,7 @@ impl Timer {
     pub(super) fn on_path_change(&mut self, now: Instant) {
         self.answer = Answer::default();
         (self.patience, self.before_probe) = (Patience::default(), Patience::default());
+        (self.probed_silence, self.held) = (None, Duration::ZERO);
         (self.waiting_since, self.silent_since, self.stuck_since) = (now, now, now);
         (self.timed_out, self.alone) = (None, false);
         (self.probes, self.backoff) = (0, 0);

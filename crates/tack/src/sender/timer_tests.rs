@@ -366,6 +366,23 @@ fn a_probe_in_vain_teaches_to_wait_as_long_and_silences_like_it_keep_that_known(
 }
 
 #[test]
+fn what_a_probe_in_vain_says_of_the_way_there_was_before_teaches_nothing() {
+    for moved in [false, true] {
+        let mut t = Timer::new(at(0));
+        let p = path(20, 100);
+        t.on_sent(true, at(0));
+        assert_eq!(t.on_timeout(p, t.deadline(p)), Timeout::Probe);
+        t.on_progress(at(250));
+        if moved {
+            t.on_path_change(at(260));
+        }
+        t.on_probe_in_vain(at(275));
+        t.on_sent(true, at(300));
+        assert_eq!(t.deadline(p) < at(300 + 250), moved);
+    }
+}
+
+#[test]
 fn in_a_dialogue_whose_answers_are_lost_a_probe_comes_no_later_each_time() {
     let mut t = Timer::new(at(0));
     let p = path(20, 100);

@@ -57,6 +57,7 @@ impl<L: Link> Path<L> {
         }
     }
 
+    #[inline]
     fn enter(&mut self, hop: usize, end: End, packet: Packet, t: Instant) {
         self.hops[hop].link.offer(end, packet, t);
         self.expect(hop, t);

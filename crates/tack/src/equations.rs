@@ -65,8 +65,14 @@ pub fn stretched(interval: Duration, queued: Duration, rtt_min: Duration) -> Dur
     if rtt_min.is_zero() || queued <= rtt_min / 2 {
         return interval;
     }
-    let factor = (0.5 + queued.div_duration_f64(rtt_min)).clamp(1.0, 64.0);
-    Duration::try_from_secs_f64(interval.as_secs_f64() * factor).unwrap_or(interval)
+    let [interval, queued, rtt_min] = [interval, queued, rtt_min].map(nanos);
+    let factor = (0.5 + queued / rtt_min).clamp(1.0, 64.0);
+    Duration::from_nanos((interval * factor) as u64)
+}
+
+/// In nanoseconds, of which a double holds 104 days exactly. Quicker than seconds where it is done for each packet.
+fn nanos(time: Duration) -> f64 {
+    time.as_nanos() as u64 as f64
 }
 
 /// `bdp = bw * RTTmin`, bytes.

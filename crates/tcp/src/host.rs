@@ -195,7 +195,13 @@ impl Host {
     }
 
     /// The next event. Events of one kind on one connection are merged while they wait.
+    #[inline]
     pub fn poll_event(&mut self) -> Option<Event> {
+        if self.event_queue.is_empty() { None } else { self.front_event() }
+    }
+
+    /// Apart from the question whether there is any, which is asked after each packet.
+    fn front_event(&mut self) -> Option<Event> {
         loop {
             let index = *self.event_queue.front()?;
             if let Some(event) = self.next_event(index) {

@@ -130,6 +130,7 @@ impl Congestion {
     }
 
     /// See [`Controller::on_sent`].
+    #[inline]
     pub fn on_sent(&mut self, bytes: u64, in_flight: u64, app_limited: bool, now: Instant) {
         self.control.on_sent(bytes, in_flight, app_limited, now);
         self.pacer.on_sent(bytes, now);

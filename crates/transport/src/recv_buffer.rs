@@ -203,6 +203,7 @@ impl RecvBuffer {
     }
 
     /// Data arrived: what is offered follows it, unless it is not read. Whether it is.
+    #[inline]
     pub fn tune(&mut self, rtt: Option<Duration>, now: Instant) -> bool {
         let is_read = self.offered.is_read(self.unread as u64);
         self.offered.tune(rtt, self.high() - self.nxt, is_read, now);
@@ -215,6 +216,7 @@ impl RecvBuffer {
     }
 
     /// Everything in order and not read.
+    #[inline]
     pub fn readable(&self) -> (&[u8], &[u8]) {
         self.ring.slices(self.read, self.len())
     }

@@ -82,6 +82,7 @@ impl Direction {
     }
 
     /// What is next may be something else.
+    #[inline]
     fn look_ahead(&mut self) {
         let next = earliest(self.bottleneck.deadline(&self.queue), self.flight.due());
         self.next = next.unwrap_or(Instant::MAX);

@@ -118,6 +118,7 @@ impl Medium {
         }
     }
 
+    #[inline]
     fn launch_in_order(&mut self, packet: Packet, due: Instant, flight: &mut Flight) {
         self.last_due = self.last_due.max(due);
         flight.launch(packet, self.last_due);

@@ -272,6 +272,7 @@ impl Queue {
         true
     }
 
+    #[inline]
     fn append(&mut self, flow: usize, packet: Packet) {
         let f = &mut self.flows[flow];
         let mpdu = Mpdu {

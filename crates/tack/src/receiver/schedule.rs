@@ -300,6 +300,7 @@ impl Schedule {
     }
 
     /// How long a TACK waits for data in return that would say the same.
+    #[inline]
     fn for_data(&self) -> Duration {
         let most = self.alpha.max(self.rtt_min / 2);
         let usual = if self.silent > 0 {

@@ -197,6 +197,7 @@ impl Timer {
     }
 
     /// A transmission leaves; `idle`: nothing was outstanding.
+    #[inline]
     pub(super) fn on_sent(&mut self, idle: bool, now: Instant) {
         if !core::mem::take(&mut self.by_timer) {
             self.pace.on_gap(now - self.paced_at);

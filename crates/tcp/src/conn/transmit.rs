@@ -84,6 +84,7 @@ impl Connection {
     }
 
     /// An ordinary header at SND.NXT with ACK, window and timestamps.
+    #[inline]
     fn header(&mut self, now: Instant) -> Header {
         let (ack, window) = self.rcv.announce();
         self.refresh.on_full(now);
@@ -216,6 +217,7 @@ impl Connection {
     }
 
     /// What goes in front of the next text.
+    #[inline]
     fn front(&self, now: Instant) -> Front {
         Front {
             again: self.next_form(true, now),

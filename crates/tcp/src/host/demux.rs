@@ -100,6 +100,7 @@ impl Demux {
         Demux { map: HashMap::with_hasher(Keyed(k0, k1)), last: None }
     }
 
+    #[inline]
     pub(crate) fn find(&mut self, key: &Key) -> Option<u32> {
         if let Some((last, index)) = &self.last
             && last == key

@@ -39,6 +39,7 @@ impl Host {
     }
 
     /// Queues, tables and events follow the state of a connection.
+    #[inline]
     fn settle_state(&mut self, index: u32, now: Instant) {
         let Some(entry) = self.slots.at_mut(index) else { return };
         let mtu = entry.conn.take_settled_mtu();

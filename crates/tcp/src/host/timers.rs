@@ -15,6 +15,7 @@ pub(crate) struct TimerQueue {
 
 impl TimerQueue {
     /// Replaces a slot's deadline; `registered` is what was set before and is kept by the slot.
+    #[inline]
     pub(crate) fn update(
         &mut self,
         slot: u32,

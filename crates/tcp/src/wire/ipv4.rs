@@ -115,6 +115,7 @@ impl Header {
     ///
     /// # Errors
     /// The packet would be longer than 65535 bytes; nothing is appended then.
+    #[inline]
     pub fn emit(&self, payload_len: usize, out: &mut Vec<u8>) -> Result<(), IpError> {
         if payload_len > MAX_PAYLOAD {
             return Err(IpError::TooLong { payload: payload_len, limit: MAX_PAYLOAD });

@@ -8,8 +8,8 @@
 //! them was found by a silence as long as that patience, several times a short round trip, where an answer had
 //! always come within one.
 //!
-//! Only a transmission that no probe followed is a sample, and a probe doubles what is waited for until there is another
-//! [RFC 6298 §5.5, Karn]: an answer that has become slower is learnt so. When the receiver's patience ends before the
+//! Only a transmission that no probe followed is a sample, and each probe doubles what is waited for until there is another
+//! [RFC 6298 §5.5, Karn]: answers that have become slower are learnt so, by however much. When the receiver's patience ends before the
 //! answer comes, nothing is known of the next ones; and a handshake, or what its end owes, is no dialogue: four answers are.
 
 use core::time::Duration;
@@ -20,6 +20,9 @@ const LEAST_VARIATION: u32 = 8;
 /// Answers that make a dialogue.
 const DIALOGUE: u32 = 4;
 
+/// Then the probe has long gone by the receiver's patience instead.
+const MAX_DOUBLINGS: u32 = 10;
+
 /// Mean and variation of the answers' times.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Answer {
@@ -27,8 +30,8 @@ pub(super) struct Answer {
     variation: Duration,
     /// Answers since the receiver last waited for one in vain.
     in_a_row: u32,
-    /// A probe went by it, and no sample has come since.
-    doubled: bool,
+    /// Probes since the last sample.
+    doublings: u32,
 }
 
 impl Answer {
@@ -42,7 +45,7 @@ impl Answer {
             }
         }
         self.in_a_row = self.in_a_row.saturating_add(1);
-        self.doubled = false;
+        self.doublings = 0;
     }
 
     /// The receiver waited for it in vain.
@@ -52,14 +55,14 @@ impl Answer {
 
     /// A probe leaves.
     pub(super) fn on_probe(&mut self) {
-        self.doubled = true;
+        self.doublings = (self.doublings + 1).min(MAX_DOUBLINGS);
     }
 
     /// After how long a silence it has not come in time; `None`: nobody knows.
     pub(super) fn at_most(&self) -> Option<Duration> {
         let mean = self.mean.filter(|_| self.in_a_row >= DIALOGUE)?;
         let usual = mean + (4 * self.variation).max(mean / LEAST_VARIATION);
-        Some(if self.doubled { 2 * usual } else { usual })
+        Some(usual.saturating_mul(1 << self.doublings))
     }
 }
 
@@ -89,15 +92,16 @@ mod tests {
     }
 
     #[test]
-    fn a_probe_doubles_what_is_waited_for_until_an_answer_comes_without_one() {
+    fn each_probe_doubles_what_is_waited_for_until_an_answer_comes_without_one() {
         let mut answer = of([16; 60]);
         let once = answer.at_most().unwrap();
         answer.on_probe();
-        answer.on_probe();
         assert_eq!(answer.at_most(), Some(2 * once));
-        answer.on_sample(ms(30));
+        answer.on_probe();
+        assert_eq!(answer.at_most(), Some(4 * once));
+        answer.on_sample(ms(60));
         let since = answer.at_most().unwrap();
-        assert!(since > ms(30) && since < 2 * once, "the slower one is learnt: {since:?}");
+        assert!(since > ms(60) && since < 4 * once, "the slower one is learnt: {since:?}");
     }
 
     #[test]

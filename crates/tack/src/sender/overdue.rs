@@ -17,6 +17,9 @@ use crate::feedback::{Acked, Tack, Timing};
 impl<L: Records> Sender<L> {
     /// Whether the receiver waited for more than came until its timer sent this TACK.
     pub(super) fn look_for_missed(&mut self, timing: Option<Timing>, acked: &Acked, now: Instant) {
+        if acked.acked_bytes > 0 {
+            self.timer.on_told_by_tack();
+        }
         let few = (1..self.quota()).contains(&acked.acked_bytes);
         if let (true, Some(timing), Some(rtt), Some(sent_at)) =
             (few, timing, acked.rtt, acked.newest_sent_at)

@@ -277,6 +277,13 @@ impl Timer {
         }
     }
 
+    /// A TACK has told of it: after [`Self::on_progress`]. Where a probe had to ask, data does not answer.
+    pub(super) fn on_told_by_tack(&mut self) {
+        if !self.unprobed {
+            self.answer.on_none();
+        }
+    }
+
     /// A TACK has told of less than `L` segments, whose receiver waited until its timer: after [`Self::on_progress`].
     pub(super) fn on_waited_for(&mut self) {
         self.answer.on_none();

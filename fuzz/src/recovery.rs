@@ -96,6 +96,7 @@ impl Script {
             sack: &blocks,
             dsack,
             ts_rtt: (flags & 32 != 0).then(|| Duration::from_micros(u64::from(input.word()))),
+            ts_is_coarse: flags & 8 != 0,
             echoes_original: flags & 64 != 0,
             is_pure_ack: flags & 128 != 0,
         };
@@ -116,6 +117,7 @@ impl Script {
             sack: &[],
             dsack: None,
             ts_rtt: None,
+            ts_is_coarse: false,
             echoes_original: false,
             is_pure_ack: true,
         };

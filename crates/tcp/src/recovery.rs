@@ -54,6 +54,8 @@ pub struct PlainAck<'a> {
     pub dsack: Option<Range<u64>>,
     /// RTT from the timestamp echo, if one came and is usable [RFC 7323 §4].
     pub ts_rtt: Option<Duration>,
+    /// It is in whole milliseconds: better than none, where all that is acknowledged was sent again.
+    pub ts_is_coarse: bool,
     /// TSecr shows that the original, not the retransmission, was received (Eifel [RFC 3522]):
     /// it is before [`PlainSender::first_retransmission_at`].
     pub echoes_original: bool,

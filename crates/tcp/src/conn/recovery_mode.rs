@@ -50,7 +50,7 @@ pub(crate) enum News {
 impl Heard<'_> {
     /// The round trip that the timestamps show, delays of the peer's acknowledgment included.
     fn rtt(&self, now: Instant) -> Option<Duration> {
-        self.clock.rtt(self.echo, now).filter(|_| self.clock.is_fine())
+        self.clock.rtt(self.echo, now)
     }
 }
 
@@ -113,6 +113,7 @@ impl Recovery {
                     sack: &[],
                     dsack: None,
                     ts_rtt: rtt,
+                    ts_is_coarse: false,
                     echoes_original: false,
                     is_pure_ack: true,
                 };
@@ -133,6 +134,7 @@ impl Recovery {
                     sack: heard.sack,
                     dsack: heard.dsack,
                     ts_rtt: rtt,
+                    ts_is_coarse: !heard.clock.is_fine(),
                     echoes_original: first_resent.is_some_and(|first| {
                         heard.echo.is_some_and(|ts| (ts.ecr.wrapping_sub(first) as i32) < 0)
                     }),
@@ -156,7 +158,9 @@ impl Recovery {
             {
                 sender.on_iack(&iack, now)
             }
-            (Recovery::Tack(sender), _) => sender.on_cum_ack(heard.cum_ack, rtt, now),
+            (Recovery::Tack(sender), _) => {
+                sender.on_cum_ack(heard.cum_ack, rtt.filter(|_| heard.clock.is_fine()), now)
+            }
         }
     }
 

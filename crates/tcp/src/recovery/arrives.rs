@@ -165,7 +165,12 @@ impl PlainSender {
         let ts_rtt =
             ack.ts_rtt.filter(|rtt| first || news_since.is_some_and(|at| *rtt <= now - at + TICK));
         let newest = arrivals.newest.map(|(_, sent_at)| now - sent_at);
-        news.rtt = newest.or(ts_rtt);
+        // What became slow would else be sent again too soon for ever, and never be timed.
+        let (fine, ts_rtt) = match ts_rtt {
+            Some(rtt) if ack.ts_is_coarse => (None, Some(rtt.max(TICK))),
+            fine => (fine, fine),
+        };
+        news.rtt = newest.or(fine);
         if let Some(rtt) = news.rtt {
             self.rtt.sample_min(rtt, now);
         }

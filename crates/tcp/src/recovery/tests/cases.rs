@@ -242,6 +242,7 @@ fn plain(cum_ack: u64) -> PlainAck<'static> {
         sack: &[],
         dsack: None,
         ts_rtt: None,
+        ts_is_coarse: false,
         echoes_original: false,
         is_pure_ack: true,
     }
@@ -273,6 +274,7 @@ fn an_episode_follows_another_at_once_while_what_was_lost_meanwhile_is_under_rep
             sack,
             dsack: None,
             ts_rtt: None,
+            ts_is_coarse: false,
             echoes_original: false,
             is_pure_ack: true,
         };
@@ -315,4 +317,28 @@ fn an_echo_older_than_all_that_is_new_is_no_round_trip() {
     sender.on_sent(2_000..3_000, at(44_000));
     sender.on_ack(&PlainAck { cum_ack: 3_000, ..echo(130) }, at(44_130));
     assert_eq!(sender.srtt(), Some(60 * MS));
+}
+
+/// Each flight is sent again before its answer comes: only what the answer echoes can tell how long that took.
+#[test]
+fn a_path_that_became_slower_than_the_timer_is_learnt_from_stamps_in_milliseconds() {
+    let mut sender = PlainSender::new(1_000, 0, true, Instant::ZERO);
+    let mut now = Instant::ZERO;
+    for n in 0..12 {
+        let (from, took) = (n * 1_000, if n < 4 { 10 * MS } else { 400 * MS });
+        sender.on_sent(from..from + 1_000, now);
+        let answer_at = now + took;
+        while let Some(due) = sender.deadline().filter(|due| *due < answer_at) {
+            sender.on_timeout(due);
+            sender.on_sent(from..from + 1_000, due);
+        }
+        now = answer_at;
+        let rtt_min = sender.rtt_min();
+        let ack = PlainAck { ts_rtt: Some(took), ts_is_coarse: true, ..plain(from + 1_000) };
+        sender.on_ack(&ack, now);
+        assert!(n == 0 || sender.rtt_min() == rtt_min, "too coarse for that");
+    }
+    assert!(sender.srtt().unwrap() > 200 * MS, "{:?}", sender.srtt());
+    sender.on_sent(12_000..13_000, now);
+    assert!(sender.deadline().unwrap() > now + 400 * MS);
 }

@@ -331,6 +331,7 @@ impl World {
             sack,
             dsack,
             ts_rtt: stamped.then(|| self.now - ts_ecr),
+            ts_is_coarse: false,
             echoes_original: stamped && first.is_some_and(|first| ts_ecr < first),
             is_pure_ack: true,
         };

@@ -15,7 +15,15 @@ fn sender(segments: u64) -> PlainSender {
 }
 
 fn ack<'a>(cum_ack: u64, sack: &'a [Range<u64>]) -> PlainAck<'a> {
-    PlainAck { cum_ack, sack, dsack: None, ts_rtt: None, echoes_original: false, is_pure_ack: true }
+    PlainAck {
+        cum_ack,
+        sack,
+        dsack: None,
+        ts_rtt: None,
+        ts_is_coarse: false,
+        echoes_original: false,
+        is_pure_ack: true,
+    }
 }
 
 #[test]
@@ -189,6 +197,7 @@ fn random_acknowledgments_never_break_the_books() {
                 sack: &blocks,
                 dsack: rng.random_bool(0.2).then(|| any(&mut rng)..any(&mut rng)),
                 ts_rtt: rng.random_bool(0.5).then(|| MS * rng.random_range(0..1_000)),
+                ts_is_coarse: rng.random_bool(0.5),
                 echoes_original: rng.random_bool(0.3),
                 is_pure_ack: rng.random_bool(0.8),
             };

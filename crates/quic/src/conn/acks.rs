@@ -109,6 +109,10 @@ pub(crate) struct Acks {
     longest: u64,
     /// When a TACK last had a PING.
     pinged: Option<Instant>,
+    /// What arrived from this PKT.SEQ on did not fit the last TACK, and is told next.
+    rest: Option<u64>,
+    /// And below this one has been told so.
+    rest_told: u64,
     rtt_min: Duration,
     /// The packet that told the frequency in force.
     frequency_of: Option<u64>,
@@ -131,6 +135,8 @@ impl Acks {
             full: u64::from(BASE),
             longest: u64::from(BASE),
             pinged: None,
+            rest: None,
+            rest_told: 0,
             rtt_min: Duration::ZERO,
             frequency_of: None,
             sent: 0,
@@ -247,7 +253,8 @@ impl Acks {
             Policy::Plain(plain) => plain.due().filter(|_| self.owed),
             Policy::Tack(receiver) => receiver.deadline(),
         };
-        [own, self.early_due].into_iter().flatten().min()
+        let rest = self.rest.map(|_| Instant::ZERO);
+        [own, self.early_due, rest].into_iter().flatten().min()
     }
 
     /// What arrived is told once more: the peer may not have heard it, and cannot make itself heard before.
@@ -260,6 +267,9 @@ impl Acks {
     pub(crate) fn poll(&mut self, room: usize, exponent: u64, now: Instant) -> Option<Told> {
         if self.deadline().is_none_or(|at| at > now) || self.arrived.is_empty() {
             return None;
+        }
+        if let Some(from) = self.rest.take() {
+            return self.tell_rest(from, room, exponent, now);
         }
         let is_early = self.early_due.is_some_and(|at| at <= now);
         let (reason, room) = match &self.policy {
@@ -339,6 +349,8 @@ impl Acks {
                     // have arrived, and has its turn when the floor has risen over these.
                     below = tack.holes.last().map_or(self.floor, |hole| hole.end);
                     tack.settled_below = tack.settled_below.min(below);
+                    let last = self.arrived.last().map_or(0, |last| last.start);
+                    self.rest = Some(below.max(self.rest_told)).filter(|from| *from < last);
                 }
                 // A few gaps are told once more for less than a PING and its answer cost.
                 let ranges = self.arrived.len();
@@ -365,6 +377,31 @@ impl Acks {
         (self.owed, self.early_due) = (false, None);
         self.sent += 1;
         Some(told)
+    }
+
+    /// What arrived from `from` on, as much as fits: a sender that waited a round trip for the floor to rise would send
+    /// again meanwhile what is here. Of what is missing there a later TACK tells.
+    fn tell_rest(&mut self, from: u64, room: usize, exponent: u64, now: Instant) -> Option<Told> {
+        let last = self.arrived.last()?;
+        let mut left = room.saturating_sub(HEAD_BYTES + MOST_RANGE_BYTES);
+        let (mut ranges, mut end) = (Vec::new(), from);
+        for range in self.arrived.iter().filter(|range| range.end > from) {
+            let range = range.start.max(from)..range.end;
+            let bytes = varint_len(range.start - end) + varint_len(range.end - range.start);
+            let Some(rest) = left.checked_sub(bytes) else { break };
+            (left, end) = (rest, range.end);
+            ranges.push(range.start - 1..range.end - 1);
+        }
+        self.rest_told = end;
+        if end < last.end {
+            // The largest, of which the delay is.
+            ranges.push(last.start.max(end + 1) - 1..last.end - 1);
+            self.rest = Some(end).filter(|from| *from < last.start);
+        }
+        ranges.reverse();
+        let ack = Ack { delay: self.delay(exponent, now), ranges, ecn: self.ecn_counts() };
+        self.sent += 1;
+        Some(Told { ack, report: None, below: 0, ping: false, reason: AckReason::Tack })
     }
 
     /// How many holes a TACK lists in a packet with this room. Where there are more than half of it holds for

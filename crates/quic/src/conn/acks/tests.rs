@@ -94,6 +94,37 @@ fn of_more_holes_than_a_tack_has_room_for_some_are_forgotten_each_time_it_is_hea
 }
 
 #[test]
+fn what_does_not_fit_a_tack_is_told_at_once_after_it_and_each_range_once() {
+    let (mut now, rtt) = (Instant::from_secs(1), Duration::from_millis(40));
+    let mut acks = Acks::tack(tack::Params::DEFAULT, now);
+    acks.on_handshake(rtt);
+    let arrived = |number: u64| number < 2_000 && number.is_multiple_of(2) || number >= 2_000;
+    for number in (0..2_000).filter(|number| arrived(*number)) {
+        acks.on_packet(&packet(number, 1_400, now), now);
+    }
+    let mut times = [0; 2_000];
+    for number in 2_000..2_004 {
+        now += rtt;
+        acks.on_packet(&packet(number, 1_400, now), now);
+        let mut frames = 0;
+        while let Some(told) = acks.poll(600, 3, now) {
+            frames += 1;
+            assert!(len(&told) < 600 && told.ack.ranges[0].contains(&number));
+            let news = told.ack.ranges.iter().flat_map(|range| range.clone());
+            for at in news.filter(|number| *number < 2_000) {
+                assert!(arrived(at), "{at} is lost");
+                times[at as usize] += usize::from(told.report.is_none());
+            }
+        }
+        let first = number == 2_000;
+        assert!(if first { frames > 3 } else { frames <= 1 }, "{frames} at {number}");
+    }
+    let tack = times.iter().step_by(2).take_while(|times| **times == 0).count();
+    assert!(tack > 100, "{tack} fitted the TACK");
+    assert!(times[2 * tack..].iter().step_by(2).all(|times| *times == 1));
+}
+
+#[test]
 fn a_tack_of_some_ranges_asks_to_be_heard_once_per_round_trip_and_one_of_many_each_time() {
     let (mut now, rtt) = (Instant::from_secs(1), Duration::from_millis(40));
     for (lost, least, most) in [(4, 0, 0), (20, 1, 3), (60, 12, 99)] {

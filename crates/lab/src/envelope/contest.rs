@@ -10,8 +10,11 @@ use crate::scenario::Strategy;
 /// anything that a draw has.
 const LATER_S: f64 = 0.0013;
 
+/// What QUIC's stacks have their own way of.
+const OF_TCP: [&str; 3] = ["segment_bytes", "initial_window", "paced"];
+
 /// Holds the first of `strategies` against the second in place of what the file names. What either cannot be
-/// asked for is not drawn: some controllers, of QUIC.
+/// asked for is not drawn: some controllers, of QUIC, and the like.
 ///
 /// A strategy against itself starts a moment later, or nothing would differ: what is broken then, chance
 /// breaks, and no strategy can be asked to break less.
@@ -28,6 +31,7 @@ pub fn contest(experiment: &mut Experiment, strategies: [Strategy; 2]) {
     experiment.variant = vec![tested, against];
     for strategy in strategies {
         let Strategy::Quic(stock) = strategy else { continue };
+        OF_TCP.iter().for_each(|word| drop(experiment.draw.remove(*word)));
         let has = |word: &Word| matches!(word, Word::Text(cc) if stock.controllers().iter().any(|c| c.name() == cc));
         if let Some(cc) = experiment.draw.get_mut("cc") {
             cc.restrict(has);

@@ -10,8 +10,8 @@ use tack_cc::Algorithm;
 use crate::draw::{Word, Words, significant, three_digits};
 use crate::experiment::{Experiment, Limits};
 use crate::scenario::{
-    App, Direction, Flow, QueueKind, Scenario, ScenarioError, Strategy, Wan, WanDirection, Wifi,
-    WifiQueue,
+    App, Direction, Flow, Hosts, QueueKind, Scenario, ScenarioError, Strategy, Wan, WanDirection,
+    Wifi, WifiQueue,
 };
 
 /// Every word there is, with its range and unit: `least`, `most`; texts list their choices.
@@ -32,6 +32,8 @@ pub const WORDS: &[(&str, Range, &str)] = &[
     ("wan_limit", Range::Text(&["yes", "no"]), "whether the path behind Wi-Fi is a bottleneck"),
     ("rtt_ms", Range::Number(0.01, 5_000.0), "there and back, without queues"),
     ("buffer_bdp", Range::Number(0.01, 100.0), "bottleneck buffer"),
+    ("buffer_packets", Range::Number(1.0, 1e6), "the same in packets, instead"),
+    ("ack_filter", Range::Text(&["yes", "no"]), "whether bottlenecks thin acknowledgments"),
     ("return_ratio", Range::Number(1.0, 1_000.0), "rate there over rate back"),
     ("loss", Range::Number(0.0, 0.3), "share of packets lost, data's way"),
     ("ack_loss", Range::Number(0.0, 0.3), "the same, acknowledgments' way"),
@@ -40,6 +42,9 @@ pub const WORDS: &[(&str, Range, &str)] = &[
     ("reordering", Range::Number(0.0, 0.5), "share of packets held back"),
     ("reordering_ms", Range::Number(0.0, 1_000.0), "how long at most"),
     ("duplication", Range::Number(0.0, 0.5), "share of packets that arrive twice"),
+    ("corruption", Range::Number(0.0, 0.5), "share of packets that arrive with wrong bits"),
+    ("delay_steps", Range::List(0.01, 100.0), "delays, of the path's, one after the other"),
+    ("late_ms", Range::Number(0.0, 100.0), "how late at most both hosts notice what is due"),
     ("rate_steps", Range::List(0.001, 10.0), "levels of the rate, of rate_mbps, over the run"),
     ("outages", Range::List(0.0, 1.0), "where in the run the path is cut"),
     ("outage_rtts", Range::Number(0.0, 1_000.0), "how long each time"),
@@ -49,6 +54,8 @@ pub const WORDS: &[(&str, Range, &str)] = &[
     ("flows", Range::Number(1.0, 100.0), "under test"),
     ("company", Range::Number(0.0, 100.0), "plain TCP's bulk flows beside them"),
     ("company_cc", Range::Text(Algorithm::NAMES), "their controller"),
+    ("company_way", Range::Text(&["same", "other"]), "theirs, beside `direction`"),
+    ("company_from", Range::Number(0.0, 0.9), "when in the run they begin"),
     ("app", Range::Text(&["bulk", "file", "cbr", "request-response", "on-off"]), "traffic"),
     ("file_bytes", Range::Number(1.0, 1e10), "size of a file"),
     ("load", Range::Number(0.001, 2.0), "of cbr, of the bottleneck's share"),
@@ -58,6 +65,9 @@ pub const WORDS: &[(&str, Range, &str)] = &[
     ("on_ms", Range::Number(1.0, 1e5), "mean activity"),
     ("off_ms", Range::Number(1.0, 1e5), "mean silence"),
     ("rwnd_segments", Range::Number(2.0, 1e6), "fixed receive window"),
+    ("segment_bytes", Range::Number(200.0, 1_448.0), "what full segments carry"),
+    ("initial_window", Range::Number(1.0, 1_000.0), "segments before the first acknowledgment"),
+    ("paced", Range::Text(&["yes", "no"]), "whether windows are paced"),
     ("run_share", Range::Number(0.01, 1.0), "of the run's usual length"),
 ];
 
@@ -211,8 +221,8 @@ impl Shape<'_> {
             wifi: self.wifi().map(|phy| self.station(phy, flows)),
             wan: Some(self.wan(wired, rtt_s, duration_s)),
             access: None,
-            hosts: None,
-            flow: self.flows(app, flows, company, rtt_s)?,
+            hosts: self.number("late_ms").map(|ms| Hosts { late_ms: Some(ms), ..Hosts::default() }),
+            flow: self.flows(app, flows, company, rtt_s, duration_s)?,
         })
     }
 
@@ -271,6 +281,9 @@ impl Shape<'_> {
         }
         Wan {
             delay_ms: Some(three_digits(rtt_s * 500.0)),
+            delay_steps: self.steps("delay_steps", rtt_s * 500.0, duration_s),
+            corruption: positive("corruption"),
+            ack_filter: self.thins_acks().filter(|_| rate.is_some()),
             jitter_ms: positive("jitter_ms"),
             reordering: positive("reordering"),
             reordering_ms: positive("reordering").and(self.number("reordering_ms")),
@@ -298,14 +311,21 @@ impl Shape<'_> {
         self.queue().map(|_| self.text("ecn") == Some("yes"))
     }
 
+    /// Whether a queue of one kind of packets thins acknowledgments; flows' own queues do not.
+    fn thins_acks(&self) -> Option<bool> {
+        let is_one = self.queue() != Some(QueueKind::FqCodel);
+        self.text("ack_filter").filter(|_| is_one).map(|text| text == "yes")
+    }
+
     /// One direction with its losses, rate and buffer.
     fn lane(&self, loss: &str, rate: Option<f64>, rtt_s: f64) -> WanDirection {
         let loss = self.number(loss).filter(|p| *p > 0.0);
         let bdp = rate.map_or(0.0, |mbps| mbps * 1e6 * rtt_s / PACKET_BITS);
-        let buffer = bdp * self.number("buffer_bdp").unwrap_or(1.0);
+        let usual = (bdp * self.number("buffer_bdp").unwrap_or(1.0)).clamp(LEAST_BUFFER, 1e9);
+        let buffer = self.number("buffer_packets").unwrap_or(usual).round();
         WanDirection {
             rate_mbps: rate.map(three_digits),
-            buffer_packets: rate.map(|_| buffer.round().clamp(LEAST_BUFFER, 1e9) as u32),
+            buffer_packets: rate.map(|_| buffer as u32),
             loss,
             loss_burst: self.number("loss_burst").filter(|b| *b > 1.0 && loss.is_some()),
             ..WanDirection::default()
@@ -314,15 +334,21 @@ impl Shape<'_> {
 
     /// The levels of `rate_steps` one after the other, in place of the rate.
     fn with_steps(&self, mut lane: WanDirection, duration_s: f64) -> WanDirection {
-        if let (Some(mbps), Some(levels)) = (lane.rate_mbps, self.list("rate_steps")) {
-            let length = duration_s / levels.len() as f64;
-            let step = |(i, level): (usize, &f64)| {
-                (three_digits(i as f64 * length), three_digits((mbps * level).max(1e-3)))
-            };
-            lane.rate_steps = Some(levels.iter().enumerate().map(step).collect());
-            lane.rate_mbps = None;
+        if let Some(mbps) = lane.rate_mbps {
+            lane.rate_steps = self.steps("rate_steps", mbps, duration_s);
+            lane.rate_mbps = lane.rate_mbps.filter(|_| lane.rate_steps.is_none());
         }
         lane
+    }
+
+    /// The levels of a word over the run, in parts of equal length: from when on, and what.
+    fn steps(&self, name: &str, of: f64, duration_s: f64) -> Option<Vec<(f64, f64)>> {
+        let levels = self.list(name)?;
+        let length = duration_s / levels.len() as f64;
+        let step = |(i, level): (usize, &f64)| {
+            (three_digits(i as f64 * length), three_digits((of * level).max(1e-3)))
+        };
+        Some(levels.iter().enumerate().map(step).collect())
     }
 
     fn outages(&self, rtt_s: f64, duration_s: f64) -> Option<Vec<(f64, f64)>> {
@@ -375,30 +401,42 @@ impl Shape<'_> {
         usual * self.number("run_share").unwrap_or(1.0)
     }
 
-    fn flows(&self, app: App, flows: f64, company: f64, rtt_s: f64) -> Result<Vec<Flow>> {
+    fn flows(
+        &self,
+        app: App,
+        flows: f64,
+        company: f64,
+        rtt_s: f64,
+        duration_s: f64,
+    ) -> Result<Vec<Flow>> {
         let controller = |name: &str| -> Result<Algorithm> {
             let text = self.text(name).unwrap_or("bbr");
             text.parse().map_err(|e| anyhow::anyhow!("`{name}`: {e}"))
         };
-        let direction =
-            if self.text("direction") == Some("up") { Direction::Up } else { Direction::Down };
+        let way = |is_up| if is_up { Direction::Up } else { Direction::Down };
+        let is_up = self.text("direction") == Some("up");
+        let count = |name: &str| self.number(name).map(|n| n.round() as u32);
         let jitter = |n: f64| if n > 1.0 { three_digits(rtt_s) } else { 0.0 };
         let tested = Flow {
             cc: controller("cc")?,
             app,
-            direction,
+            direction: way(is_up),
             count: flows as u32,
             start_jitter_s: jitter(flows + company),
             ecn: self.text("ecn") == Some("yes"),
-            rwnd_segments: self.number("rwnd_segments").map(|n| n.round().max(2.0) as u32),
+            rwnd_segments: count("rwnd_segments"),
+            segment_bytes: count("segment_bytes").map(|bytes| bytes as u16),
+            initial_window_segments: count("initial_window"),
+            paced: self.text("paced") != Some("no"),
             ..Flow::bulk(Strategy::TACK)
         };
         let mut all = vec![tested];
         if company >= 1.0 {
             all.push(Flow {
                 cc: controller("company_cc")?,
-                direction,
+                direction: way(is_up != (self.text("company_way") == Some("other"))),
                 count: company as u32,
+                start_s: three_digits(self.number("company_from").unwrap_or(0.0) * duration_s),
                 start_jitter_s: jitter(flows + company),
                 ecn: self.text("ecn") == Some("yes"),
                 ..Flow::bulk(Strategy::every(2))

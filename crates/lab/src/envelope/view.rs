@@ -149,11 +149,12 @@ pub(super) fn is_used(name: &str, words: &Words) -> bool {
     let wired = !air || text("wan_limit") == "yes";
     match name {
         "stations" | "mpdu_error" | "wan_limit" => air,
-        "rate_mbps" | "buffer_bdp" | "return_ratio" | "rate_steps" => wired,
+        "buffer_bdp" => wired && !has("buffer_packets"),
+        "rate_mbps" | "buffer_packets" | "ack_filter" | "return_ratio" | "rate_steps" => wired,
         "loss_burst" => has("loss") || has("ack_loss"),
         "reordering_ms" => has("reordering"),
         "outage_rtts" | "outage_way" => has("outages"),
-        "company_cc" => has("company"),
+        "company_cc" | "company_way" | "company_from" => has("company"),
         "file_bytes" => text("app") == "file",
         "load" => text("app") == "cbr",
         "request_bytes" | "response_bytes" | "think_ms" => text("app") == "request-response",

@@ -21,7 +21,7 @@
 //!    +---> ProbeBw  gain 1.25, 0.75, then 1: look for more, drain, cruise; repeat
 //!    |        |
 //!    +---- ProbeRtt when RTTmin is 10 s old ([`min_rtt`]): 200 ms of nearly nothing (from any state; back to
-//!                   Startup if the pipe was never full)
+//!                   Startup if the pipe was never full, or the path is another: [`longer_path`])
 //! ```
 //!
 //! One BBR, two ways to measure. With [`RateSource::Sender`] it is BBRv1 as Linux has it: time is
@@ -53,6 +53,7 @@ pub(crate) mod extra_acked;
 mod few_packets;
 pub(crate) mod full_pipe;
 mod inspect;
+pub(crate) mod longer_path;
 mod lt_bw;
 pub(crate) mod min_rtt;
 mod model;
@@ -75,6 +76,8 @@ use rand_pcg::rand_core::Rng;
 use tack_units::{Instant, Rate};
 
 use self::conserve::Conserve;
+use self::full_pipe::FullPipe;
+use self::longer_path::{LongerPath, Passage};
 use self::lt_bw::Verdict;
 use self::model::{Model, News, Stance};
 use self::overflow::Overflow;
@@ -102,6 +105,7 @@ pub struct Bbr {
     cycle: Cycle,
     overflow: Overflow,
     overshoot: Overshoot,
+    longer_path: LongerPath,
     probe_rtt: ProbeRtt,
     conserve: Conserve,
     peak: Peak,
@@ -137,6 +141,7 @@ impl Bbr {
             cycle: Cycle::new(constants.cycle, 0, Rate::MAX, now),
             overflow: Overflow::default(),
             overshoot: Overshoot::default(),
+            longer_path: LongerPath::default(),
             probe_rtt: ProbeRtt::by_flight(),
             conserve: Conserve::default(),
             peak: Peak::default(),
@@ -234,8 +239,22 @@ impl Bbr {
             return;
         }
         let signs = Signs::of(ack, rtt_min, self.pacing_rate, self.growth());
+        self.longer_path.on_startup_ack(Passage::of(ack), ack.now);
         if self.overshoot.on_ack(&signs, ack.now) {
             self.model.full_pipe.declare();
+        }
+    }
+
+    /// A wait for which Startup ended may have been the path's.
+    fn watch_path(&mut self, ack: &AckSample) {
+        if self.state != State::ProbeBw {
+            return;
+        }
+        if let Some(path) = self.longer_path.on_ack(Passage::of(ack), ack.now) {
+            self.model.full_pipe = FullPipe::default();
+            self.model.min_rtt.replace(path.rtt, ack.now);
+            self.overshoot = Overshoot::beyond(path.queued);
+            self.enter(State::Startup, ack.now);
         }
     }
 
@@ -250,9 +269,11 @@ impl Bbr {
 
     fn after_startup(&mut self, ack: &AckSample) {
         if self.state == State::Startup && self.model.full_pipe.reached() {
+            self.longer_path.on_startup_end(self.overshoot.was_full_for_waits());
             self.enter(State::Drain, ack.now);
         }
         if self.state == State::Drain && ack.in_flight <= self.target(1.0) {
+            self.longer_path.on_drained(ack.now);
             self.enter(State::ProbeBw, ack.now);
         }
     }
@@ -340,6 +361,7 @@ impl Controller for Bbr {
         }
         self.watch_startup(ack);
         self.after_startup(ack);
+        self.watch_path(ack);
         self.search_rtt_min(ack, news);
         if ack.acked_bytes > 0 {
             self.idle_restart = false;

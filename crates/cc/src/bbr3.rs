@@ -42,6 +42,7 @@
 mod bounds;
 mod cycle;
 mod learn;
+mod startup;
 mod window;
 
 use core::time::Duration;
@@ -55,9 +56,10 @@ use self::bounds::Bounds;
 use self::cycle::{Cycle, Phase};
 use crate::bbr::extra_acked::ExtraAcked;
 use crate::bbr::full_pipe::FullPipe;
+use crate::bbr::longer_path::LongerPath;
 use crate::bbr::min_rtt::MinRtt;
 use crate::bbr::overflow::Overflow;
-use crate::bbr::overshoot::{Overshoot, Signs};
+use crate::bbr::overshoot::Overshoot;
 use crate::bbr::probe_rtt::ProbeRtt;
 use crate::bbr::round::Round;
 use crate::bbr::short_term::ShortTerm;
@@ -65,7 +67,7 @@ use crate::config::Config;
 use crate::controller::Controller;
 use crate::delivered::Delivered;
 use crate::flight::Departures;
-use crate::growth::{Growth, HIGH_GAIN};
+use crate::growth::HIGH_GAIN;
 use crate::inspect::{Inspect, Snapshot};
 use crate::sample::{AckSample, LossKind, LossSample, RateSample};
 
@@ -82,6 +84,7 @@ pub struct Bbr3 {
     min_rtt: MinRtt,
     full_pipe: FullPipe,
     overshoot: Overshoot,
+    longer_path: LongerPath,
     short_term: ShortTerm,
     overflow: Overflow,
     extra_acked: ExtraAcked,
@@ -138,6 +141,7 @@ impl Bbr3 {
             min_rtt: MinRtt::new(now),
             full_pipe: FullPipe::default(),
             overshoot: Overshoot::default(),
+            longer_path: LongerPath::default(),
             short_term: ShortTerm::new(now),
             overflow: Overflow::default(),
             extra_acked: ExtraAcked::new(now),
@@ -202,23 +206,6 @@ impl Bbr3 {
         }
     }
 
-    /// How fast Startup's flight grows.
-    fn growth(&self) -> Growth {
-        if !self.by_receiver || self.state != State::Startup {
-            return Growth::Doubling;
-        }
-        self.overshoot.growth(self.cwnd, self.config.initial_window, self.min_rtt.get())
-    }
-
-    /// What a receiver sees ends Startup sooner than three rounds without growth, or one with loss.
-    fn watch_startup(&mut self, ack: &AckSample) {
-        let Some(rtt_min) = self.min_rtt.get().filter(|_| self.by_receiver) else { return };
-        let signs = Signs::of(ack, rtt_min, self.pacing_rate, self.growth());
-        if self.overshoot.on_ack(&signs, ack.now) {
-            self.full_pipe.declare();
-        }
-    }
-
     fn cwnd_gain(&self) -> f64 {
         match self.state {
             State::Startup if self.by_receiver => HIGH_GAIN,
@@ -277,28 +264,6 @@ struct News<'a> {
 }
 
 impl Bbr3 {
-    fn check_startup(&mut self, news: News<'_>) {
-        let lossy = self.by_receiver && self.bounds.is_lossy();
-        let sampled = news.rate.filter(|rate| !rate.app_limited || lossy).is_some();
-        if news.round_started && sampled {
-            self.full_pipe.on_round(self.max_bw.get().unwrap_or(Rate::ZERO));
-        }
-        if self.state == State::Startup {
-            self.watch_startup(news.ack);
-            if self.bounds.startup_is_lossy() && news.round_started {
-                self.full_pipe.declare();
-                let bdp = self.bdp(self.max_bw.get(), 1.0).unwrap_or(0);
-                self.bounds.bound_startup(bdp);
-            }
-            if self.full_pipe.reached() {
-                self.state = State::Drain;
-            }
-        }
-        if self.state == State::Drain && news.ack.in_flight <= self.drained() {
-            self.enter_phase(Phase::Down, news.ack.now);
-        }
-    }
-
     /// What the newest acknowledged packet says of the flight it left in.
     fn advance_cycle(&mut self, news: News<'_>) {
         if !self.full_pipe.reached() {

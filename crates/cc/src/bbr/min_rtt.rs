@@ -61,6 +61,12 @@ impl MinRtt {
         self.newest = Some(rtt);
     }
 
+    /// The path is another, of round trips of `rtt` at least.
+    pub(crate) fn replace(&mut self, rtt: Duration, now: Instant) {
+        *self = MinRtt { lost: self.lost, ..MinRtt::new(now) };
+        self.on_sample(rtt, now);
+    }
+
     /// Packets are lost.
     pub(crate) fn on_loss(&mut self, now: Instant) {
         self.lost = Some(now);

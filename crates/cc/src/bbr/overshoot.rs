@@ -44,7 +44,7 @@ use crate::sample::AckSample;
 /// Rise of the RTT that is a queue: as HyStart++ [RFC 9406 §4.3], its least value included, below
 /// which 802.11 aggregates and hosts make such rises without a queue.
 const RISE_DIVISOR: u32 = 8;
-const RISE_MIN: Duration = Duration::from_millis(4);
+pub(super) const RISE_MIN: Duration = Duration::from_millis(4);
 /// Share of packets that only an overflow takes, in two periods in a row.
 const OVERFLOW: f64 = 1.0 / 3.0;
 /// Samples that make a period's extremes trustworthy.
@@ -78,6 +78,10 @@ pub(crate) struct Overshoot {
     expected: VecDeque<(Instant, Rate)>,
     /// Whether packets waited in a queue, or for the application.
     clearance: Clearance,
+    /// A wait that is the path's.
+    standing: Duration,
+    /// The pipe was full since each packet waited.
+    full_for_waits: bool,
 }
 
 /// What an acknowledgment tells of it.
@@ -151,17 +155,30 @@ impl Default for Overshoot {
             overflowed: false,
             expected: VecDeque::new(),
             clearance: Clearance::presumed(true),
+            standing: Duration::ZERO,
+            full_for_waits: false,
         }
     }
 }
 
 impl Overshoot {
+    /// Of a Startup that goes on, on a path on which each packet waits for `standing`.
+    pub(crate) fn beyond(standing: Duration) -> Overshoot {
+        Overshoot { standing, ..Overshoot::default() }
+    }
+
+    /// Whether the pipe was full since each packet waited.
+    pub(crate) fn was_full_for_waits(&self) -> bool {
+        self.full_for_waits
+    }
+
     /// An acknowledgment in Startup. True when the pipe is full.
     pub(crate) fn on_ack(&mut self, signs: &Signs, now: Instant) -> bool {
         let began = *self.began.get_or_insert(now);
         self.delivered = self.delivered.saturating_add(signs.delivered);
         self.lost = self.lost.saturating_add(signs.lost);
         if let (Some(rtt), Some(queued)) = (signs.rtt, signs.queued) {
+            let queued = queued.saturating_sub(self.standing);
             let lessen = |least: &mut Option<Duration>, by: Duration| {
                 *least = Some(least.map_or(by, |least| least.min(by)));
             };
@@ -191,6 +208,7 @@ impl Overshoot {
         let sent = self.delivered.saturating_add(self.lost);
         let overflows = self.lost as f64 > sent as f64 * OVERFLOW;
         let full = short && (queued || overflows && self.overflowed);
+        self.full_for_waits = full && queued;
         self.overflowed = overflows;
         (self.began, self.samples) = (Some(now), 0);
         (self.delivered, self.lost) = (0, 0);

@@ -39,7 +39,7 @@ impl State {
             (self, next),
             (Startup, Drain | ProbeRtt)
                 | (Drain, ProbeBw | ProbeRtt)
-                | (ProbeBw, ProbeBw | ProbeRtt)
+                | (ProbeBw, Startup | ProbeBw | ProbeRtt)
                 | (ProbeRtt, Startup | ProbeBw)
         )
     }

@@ -53,6 +53,14 @@ impl Hop {
         Ok(Hop::Wired(Box::new(Wired::new(up, down, seed.derive("wan"))?)))
     }
 
+    /// See [`Wired::for_arrivals`]; of no consequence to other hops.
+    pub(crate) fn for_arrivals(self) -> Hop {
+        match self {
+            Hop::Wired(wired) => Hop::Wired(Box::new(wired.for_arrivals())),
+            other => other,
+        }
+    }
+
     /// As in a scenario.
     #[cfg(target_os = "linux")]
     pub(crate) fn name(&self) -> &'static str {

@@ -171,6 +171,11 @@ impl<E: Endpoint, L: Link> World<E, L> {
     pub fn run_until(&mut self, until: Instant) {
         while self.step_by(until).is_some() {}
         self.advance(until);
+        // A wire may wake nobody for a packet that only leaves its queue: whoever looks now is to find
+        // it as of now.
+        for link in self.link_ids() {
+            self.poll_link(link);
+        }
     }
 
     /// Works off the next event; its time, or `None` when nothing will ever happen.

@@ -58,8 +58,8 @@ pub(super) fn run(args: &FlowsArgs) -> Result<()> {
         Duration::try_from_secs_f64(args.delay_ms / 1e3)?,
         Limit::Packets(1_000),
     );
-    let hops: Vec<Box<dyn Link + Send>> =
-        vec![Box::new(Wlan::new(wlan)?), Box::new(Wired::symmetric(wire, seed.derive("wire"))?)];
+    let wire = Wired::symmetric(wire, seed.derive("wire"))?.for_arrivals();
+    let hops: Vec<Box<dyn Link + Send>> = vec![Box::new(Wlan::new(wlan)?), Box::new(wire)];
     let mut sim = Simulation::new(seed);
     sim.trust_links();
     let link = sim.add_link(Path::new(hops));

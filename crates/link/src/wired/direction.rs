@@ -21,6 +21,10 @@ pub(super) struct Direction {
     counters: Counters,
     /// When something departs or is due next; [`Instant::MAX`] is never.
     next: Instant,
+    /// When it asks to be polled: then, or no later than something arrives.
+    wake: Instant,
+    /// A mere departure is no reason to be polled.
+    for_arrivals: bool,
 }
 
 impl Direction {
@@ -40,6 +44,8 @@ impl Direction {
             flight: Flight::default(),
             counters: Counters::default(),
             next: Instant::MAX,
+            wake: Instant::MAX,
+            for_arrivals: false,
         })
     }
 
@@ -73,9 +79,9 @@ impl Direction {
         due
     }
 
-    /// A packet that is due by `now`.
-    pub(super) fn deliver(&mut self, now: Instant) -> Option<Packet> {
-        let packet = self.flight.land(now)?;
+    /// The packet that [`Self::advance`] said is due.
+    pub(super) fn deliver(&mut self) -> Option<Packet> {
+        let packet = self.flight.land()?;
         self.counters.delivered.add(packet.ip_bytes);
         self.look_ahead();
         Some(packet)
@@ -84,12 +90,23 @@ impl Direction {
     /// What is next may be something else.
     #[inline]
     fn look_ahead(&mut self) {
-        let next = earliest(self.bottleneck.deadline(&self.queue), self.flight.due());
-        self.next = next.unwrap_or(Instant::MAX);
+        let (departs, due) = (self.bottleneck.deadline(&self.queue), self.flight.due());
+        self.next = earliest(departs, due).unwrap_or(Instant::MAX);
+        self.wake = self.next;
+        if self.for_arrivals {
+            let arrives = departs.map(|at| self.medium.earliest_arrival(at));
+            self.wake = earliest(arrives, due).unwrap_or(Instant::MAX);
+        }
     }
 
+    /// When to poll again.
     pub(super) fn deadline(&self) -> Option<Instant> {
-        Some(self.next).filter(|at| *at < Instant::MAX)
+        Some(self.wake).filter(|at| *at < Instant::MAX)
+    }
+
+    /// See [`Wired::for_arrivals`](super::Wired::for_arrivals).
+    pub(super) fn set_for_arrivals(&mut self) {
+        self.for_arrivals = true;
     }
 
     pub(super) fn queue_bytes(&self) -> u64 {

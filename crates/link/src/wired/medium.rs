@@ -1,5 +1,7 @@
 //! What happens to a packet between the bottleneck and the far end.
 
+use core::time::Duration;
+
 use rand_pcg::Pcg64;
 use tack_units::Instant;
 
@@ -40,6 +42,8 @@ pub(super) struct Medium {
     duplication: f64,
     duplication_rng: Pcg64,
     delay: DelayClock,
+    /// The least that a packet takes to the far end, whenever it leaves.
+    shortest: Duration,
     jitter: JitterClock,
     reordering: Reordering,
     reordering_rng: Pcg64,
@@ -51,6 +55,7 @@ impl Medium {
     pub(super) fn new(config: &DirectionConfig, streams: &Streams) -> Self {
         let DirectionConfig { capacity, queue, holds, delay, .. } = config.clone();
         let plain = DirectionConfig { capacity, queue, holds, delay, ..DirectionConfig::default() };
+        let later = config.delay_steps.iter().map(|step| step.delay);
         Medium {
             is_plain: *config == plain,
             blackouts: OutageClock::new(config.blackouts.clone(), streams.get(3)),
@@ -60,11 +65,17 @@ impl Medium {
             duplication: config.duplication,
             duplication_rng: streams.get(6),
             delay: DelayClock::new(config.delay, &config.delay_steps),
+            shortest: later.fold(delay, Duration::min),
             jitter: JitterClock::new(config.jitter, streams.get(7)),
             reordering: config.reordering,
             reordering_rng: streams.get(8),
             last_due: Instant::ZERO,
         }
+    }
+
+    /// No packet that leaves the bottleneck at `t` or later arrives before this.
+    pub(super) fn earliest_arrival(&self, t: Instant) -> Instant {
+        t + self.shortest
     }
 
     /// Takes a packet that left the bottleneck at `t`.

@@ -369,6 +369,23 @@ fn switching_one_impairment_on_leaves_the_luck_of_the_others() {
 }
 
 #[test]
+fn a_link_polled_for_arrivals_alone_delivers_the_same_at_the_same_times() {
+    let delay_steps = [(200, 3), (900, 60), (1_400, 10)].map(|(at_ms, delay_ms)| DelayStep {
+        at: Instant::from_millis(at_ms),
+        delay: delay_ms * MS,
+    });
+    let config = DirectionConfig { delay_steps: delay_steps.to_vec(), ..rough() };
+    for (seed, config) in [(1, rough()), (2, rough()), (3, config.clone()), (4, config)] {
+        let offers = random_offers(seed, 3_000);
+        let mut always = Wired::symmetric(config.clone(), seed).unwrap();
+        let mut seldom = Wired::symmetric(config, seed).unwrap().for_arrivals();
+        let expected = run(&mut always, &offers, Instant::MAX);
+        assert_eq!(run(&mut seldom, &offers, Instant::MAX), expected, "seed {seed}");
+        assert_eq!(seldom.counters(End::A), always.counters(End::A), "seed {seed}");
+    }
+}
+
+#[test]
 fn a_link_polled_late_releases_the_same_packets_in_the_same_order() {
     // A driver in real time asks at any time after the deadline, and offers in between.
     let offers = random_offers(3, 3_000);

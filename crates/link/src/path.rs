@@ -18,8 +18,6 @@ use crate::link::{End, Link, Output, Packet};
 #[derive(Debug)]
 pub struct Path<L = Box<dyn Link + Send>> {
     hops: Vec<Hop<L>>,
-    /// The earliest deadline, and whose it is: of the first hop that has it.
-    next: (Instant, usize),
     /// What surfaced while time was moved on for an offer.
     surfaced: VecDeque<Output>,
 }
@@ -41,7 +39,7 @@ impl<L: Link> Path<L> {
         // A link may have events of its own, beacons say, before anything is offered.
         let hop = |link| Hop { link, deadline: Instant::ZERO };
         let hops = links.into_iter().map(hop).collect();
-        Path { hops, next: (Instant::ZERO, 0), surfaced: VecDeque::new() }
+        Path { hops, surfaced: VecDeque::new() }
     }
 
     /// The links, from the one at end A to the one at end B.
@@ -57,34 +55,35 @@ impl<L: Link> Path<L> {
         }
     }
 
+    /// The earliest deadline, and whose it is: of the first hop that has it. A path has two or three.
     #[inline]
-    fn enter(&mut self, hop: usize, end: End, packet: Packet, t: Instant) {
-        self.hops[hop].link.offer(end, packet, t);
-        self.expect(hop, t);
+    fn next(&self) -> (Instant, usize) {
+        let (mut at, mut hop) = (self.hops[0].deadline, 0);
+        for (number, other) in self.hops.iter().enumerate().skip(1) {
+            if other.deadline < at {
+                (at, hop) = (other.deadline, number);
+            }
+        }
+        (at, hop)
     }
 
-    /// A hop wants to be polled at `deadline`.
-    fn expect(&mut self, hop: usize, deadline: Instant) {
-        self.hops[hop].deadline = deadline;
-        if self.next.1 != hop {
-            self.next = self.next.min((deadline, hop));
-            return;
-        }
-        self.next = (deadline, hop);
-        for (number, other) in self.hops.iter().enumerate() {
-            self.next = self.next.min((other.deadline, number));
-        }
+    /// The hop wants to be polled anew.
+    #[inline]
+    fn enter(&mut self, hop: usize, end: End, packet: Packet, t: Instant) {
+        let hop = &mut self.hops[hop];
+        hop.link.offer(end, packet, t);
+        hop.deadline = t;
     }
 
     /// Works off all hops in order of time, up to the next packet that surfaces by `now`.
     fn step(&mut self, now: Instant) -> Output {
         loop {
-            let (t, hop) = self.next;
+            let (t, hop) = self.next();
             if t > now || t == Instant::MAX {
                 return Output::Wait(Some(t).filter(|at| *at < Instant::MAX));
             }
             match self.hops[hop].link.poll(t) {
-                Output::Wait(at) => self.expect(hop, at.unwrap_or(Instant::MAX)),
+                Output::Wait(at) => self.hops[hop].deadline = at.unwrap_or(Instant::MAX),
                 Output::Deliver { end, packet } => match self.beyond(hop, end) {
                     Some((next, entry)) => self.enter(next, entry, packet, t),
                     None => return Output::Deliver { end, packet },
@@ -99,7 +98,7 @@ impl<L: Link> Link for Path<L> {
         // What is due at this very instant may as well come after the packet: so a burst is taken
         // in whole before anything moves.
         let before = now - Duration::from_nanos(1);
-        while self.next.0 <= before
+        while self.next().0 <= before
             && let deliver @ Output::Deliver { .. } = self.step(before)
         {
             self.surfaced.push_back(deliver);

@@ -350,7 +350,10 @@ impl Wlan {
             self.ledger.queue_drops += 1;
             return;
         }
-        self.refresh(id as u32, now);
+        // Who waits for the medium already goes on doing so.
+        if !self.contention.is_backlogged(id as u32) {
+            self.refresh(id as u32, now);
+        }
     }
 
     /// Brings a contender's backlog in line with its queue.

@@ -12,20 +12,15 @@ const OCTAVES: u64 = 26;
 pub struct Delays {
     counts: Vec<u32>,
     samples: u64,
-    sum: Duration,
-    least: Duration,
-    greatest: Duration,
+    /// In nanoseconds, as the two below: a sample comes with each packet.
+    sum: u128,
+    least: u64,
+    greatest: u64,
 }
 
 impl Default for Delays {
     fn default() -> Self {
-        Delays {
-            counts: Vec::new(),
-            samples: 0,
-            sum: Duration::ZERO,
-            least: Duration::MAX,
-            greatest: Duration::ZERO,
-        }
+        Delays { counts: Vec::new(), samples: 0, sum: 0, least: u64::MAX, greatest: 0 }
     }
 }
 
@@ -35,12 +30,13 @@ impl Delays {
         if self.counts.is_empty() {
             self.counts = vec![0; ((OCTAVES + 1) * STEPS) as usize];
         }
-        let bucket = Self::bucket(u64::try_from(delay.as_micros()).unwrap_or(u64::MAX));
-        self.counts[bucket] = self.counts[bucket].saturating_add(1);
+        let nanos = u64::try_from(delay.as_nanos()).unwrap_or(u64::MAX);
+        let count = &mut self.counts[Self::bucket(nanos / 1_000)];
+        *count = count.saturating_add(1);
         self.samples += 1;
-        self.sum = self.sum.saturating_add(delay);
-        self.least = self.least.min(delay);
-        self.greatest = self.greatest.max(delay);
+        self.sum += u128::from(nanos);
+        self.least = self.least.min(nanos);
+        self.greatest = self.greatest.max(nanos);
     }
 
     /// What was recorded since `earlier`, a copy of this histogram from then. Quantiles and mean
@@ -71,13 +67,13 @@ impl Delays {
 
     /// The exact mean; `None` without samples.
     pub fn mean(&self) -> Option<Duration> {
-        let nanos = self.sum.as_nanos().checked_div(u128::from(self.samples))?;
+        let nanos = self.sum.checked_div(u128::from(self.samples))?;
         Some(Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX)))
     }
 
     /// The exact least; `None` without samples.
     pub fn least(&self) -> Option<Duration> {
-        (!self.is_empty()).then_some(self.least)
+        (!self.is_empty()).then_some(Duration::from_nanos(self.least))
     }
 
     /// The delay that the share `q` in `0..=1` of samples does not exceed: at most 1/64 too
@@ -92,8 +88,9 @@ impl Delays {
             seen += u64::from(*n);
             seen >= rank
         });
-        let upper = bucket.map_or(self.greatest, |b| Duration::from_micros(Self::end(b as u64)));
-        Some(upper.min(self.greatest))
+        let greatest = Duration::from_nanos(self.greatest);
+        let upper = bucket.map_or(greatest, |b| Duration::from_micros(Self::end(b as u64)));
+        Some(upper.min(greatest))
     }
 
     /// The delays below `STEPS` have a bucket each; every octave above has `STEPS` of them.

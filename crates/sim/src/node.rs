@@ -356,6 +356,9 @@ fn flow_of(packet: &[u8]) -> Option<FlowId> {
 
 /// Whether a packet of ours carries stream data. A TACK's body is no stream data.
 fn kind_of(bytes: &[u8], codepoints: Codepoints) -> PacketKind {
+    if !has_payload(bytes) {
+        return PacketKind::Ack;
+    }
     let segment = bytes.get(ipv4::HEADER_LEN..).map(|tcp| Segment::parse(tcp, codepoints));
     match segment {
         Some(Ok(s)) if !s.payload.is_empty() && s.header.options.ack_type.is_none() => {

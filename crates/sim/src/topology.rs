@@ -92,6 +92,7 @@ impl Topology {
     }
 
     /// Where a packet for `dst` goes that came out at `site`.
+    #[inline]
     pub(crate) fn leave_site(&mut self, site: Site, dst: HostId) -> Next {
         if self.next.is_empty() {
             self.compute();
@@ -101,6 +102,7 @@ impl Topology {
     }
 
     /// Breadth first from every junction against the direction of travel.
+    #[cold]
     fn compute(&mut self) {
         let sites = self.junction.len();
         self.next = vec![vec![Next::Nowhere; sites]; sites];

@@ -32,6 +32,10 @@ impl<K> Default for Timers<K> {
 impl<K: Copy + Ord> Timers<K> {
     /// From now on `key` wants to be woken at `at` and not when it did before; `None` is never.
     pub fn set(&mut self, key: K, at: Option<Instant>) {
+        // As with most: nobody wants to be woken.
+        if at.is_none() && self.by_key.is_empty() {
+            return;
+        }
         let before = match at {
             Some(at) => self.by_key.insert(key, at),
             None => self.by_key.remove(&key),

@@ -111,6 +111,7 @@ impl RateClock {
 }
 
 impl Shape {
+    #[inline]
     fn at(&mut self, t: Instant) -> (Option<Rate>, Option<Instant>) {
         match self {
             Shape::Unlimited => (None, None),

@@ -69,6 +69,7 @@ impl OutageClock {
     }
 
     /// The first window that ends after `t`.
+    #[inline]
     pub(super) fn window_after(&mut self, t: Instant) -> Option<(Instant, Instant)> {
         while self.window.is_some_and(|(_, end)| end <= t) {
             self.window = self.make();
@@ -76,6 +77,7 @@ impl OutageClock {
         self.window
     }
 
+    #[cold]
     fn make(&mut self) -> Option<(Instant, Instant)> {
         let number = self.made;
         self.made += 1;

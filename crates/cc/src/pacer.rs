@@ -167,7 +167,7 @@ impl Pacer {
             let floor = -i128::from(u32::MAX) * BYTE;
             self.tokens = (self.tokens - i128::from(bytes) * BYTE).max(floor);
         }
-        if self.tokens <= i128::from(self.burst()) * BYTE {
+        if self.awaited.is_some() && self.tokens <= i128::from(self.burst()) * BYTE {
             self.awaited = None;
         }
     }

@@ -154,13 +154,14 @@ impl Host {
             let (scratch, codepoints) = (&mut self.scratch, self.config.codepoints);
             let mut burst = BurstBuilder::new(buffer, scratch, framing, codepoints, limits);
             entry.conn.transmit(&mut burst, now);
-            let transmit = types::transmit_of(&mut burst, to, framing);
-            if transmit.is_some() {
-                // Perhaps there is more: at the end of the queue, so that others have their turn.
-                self.settle(index, now);
-                return transmit;
+            if burst.is_empty() {
+                self.settle_sent(index, now);
+                continue;
             }
-            self.settle_sent(index, now);
+            let transmit = types::transmit_of(&mut burst, to, framing);
+            // Perhaps there is more: at the end of the queue, so that others have their turn.
+            self.settle(index, now);
+            return transmit;
         }
         None
     }
@@ -204,12 +205,14 @@ impl Host {
     fn front_event(&mut self) -> Option<Event> {
         loop {
             let index = *self.event_queue.front()?;
-            if let Some(event) = self.next_event(index) {
-                return Some(event);
+            let conn = self.slots.id(index);
+            let (kind, has_more) =
+                self.slots.at_mut(index).map_or((None, false), |entry| entry.take_event());
+            if !has_more {
+                self.event_queue.pop_front();
             }
-            self.event_queue.pop_front();
-            if let Some(entry) = self.slots.at_mut(index) {
-                entry.in_event_queue = false;
+            if let Some(kind) = kind {
+                return Some(Event { conn, kind });
             }
         }
     }

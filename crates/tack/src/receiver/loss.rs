@@ -161,11 +161,12 @@ impl LossDetector {
 
     /// A TACK that is due at `at` waits for a gap which settles right away behind it.
     pub(super) fn settled_soon(&self, at: Instant) -> Instant {
-        let soon = at + self.settling.in_order();
-        self.deadline().filter(|settled| (at..=soon).contains(settled)).unwrap_or(at)
+        let soon = |settled: &Instant| (at..=at + self.settling.in_order()).contains(settled);
+        self.deadline().filter(soon).unwrap_or(at)
     }
 
-    /// When the oldest pending gap settles.
+    /// When the oldest pending gap settles. Mostly there is none.
+    #[inline]
     fn settled_at(&self) -> Option<Instant> {
         let (_, oldest) = self.pending.first_key_value()?;
         if self.pending.len() > MAX_PENDING {

@@ -302,16 +302,16 @@ impl Schedule {
     /// How long a TACK waits for data in return that would say the same.
     #[inline]
     fn for_data(&self) -> Duration {
-        let most = self.alpha.max(self.rtt_min / 2);
+        let most = || self.alpha.max(self.rtt_min / 2);
         let usual = if self.silent > 0 {
             None
         } else if self.said_by_data {
             self.departures.map(|(_, gap)| gap)
         } else {
             // So much without data in return is no dialogue.
-            self.answer.filter(|answer| *answer <= most && self.worth_at.is_none())
+            self.answer.filter(|answer| self.worth_at.is_none() && *answer <= most())
         };
-        usual.map_or(Duration::ZERO, |usual| (usual * PACE_SLACK).min(most))
+        usual.map_or(Duration::ZERO, |usual| (usual * PACE_SLACK).min(most()))
     }
 
     fn patience(&self) -> Duration {

@@ -18,7 +18,7 @@ use crate::wire::{Flags, Form, Header, Segment, Timestamps};
 
 /// A segment and the addresses it came with.
 pub(super) struct Located<'a> {
-    pub(super) segment: Segment<'a>,
+    pub(super) segment: &'a Segment<'a>,
     pub(super) path: SocketAddr,
     pub(super) local_ip: IpAddr,
     pub(super) carriage: Carriage,
@@ -72,12 +72,13 @@ impl Host {
         };
         let local_ip = Ipv4Addr::UNSPECIFIED.into();
         let carriage = Carriage { ecn, segments: 1, repeats: false };
-        self.dispatch_segment(&Located { segment, path: from, local_ip, carriage }, now)
+        let located = Located { segment: &segment, path: from, local_ip, carriage };
+        self.dispatch_segment(&located, now)
     }
 
     pub(super) fn dispatch_segment(&mut self, located: &Located<'_>, now: Instant) -> Option<u32> {
         let key = located.key();
-        let segment = &located.segment;
+        let segment = located.segment;
         if let Some(index) = self.demux.find(&key) {
             let Some(port) = self.cookie_beside(index, &key, segment, now) else {
                 return self.deliver(index, segment, located.carriage, now);
@@ -159,7 +160,7 @@ impl Host {
         }
         self.slots.at_mut(index)?.conn.fail(ConnectionError::Aborted, now);
         self.settle(index, now);
-        self.arrives_listen(port, &located.key(), &located.segment, located.carriage, now)
+        self.arrives_listen(port, &located.key(), located.segment, located.carriage, now)
     }
 
     /// Under which port somebody listens for connections to `port`.

@@ -107,7 +107,8 @@ impl Host {
         });
         let carriage = Carriage { ecn: packet.ecn, segments, repeats: false };
         let path = SocketAddr::new(packet.src, 0);
-        self.dispatch_segment(&Located { segment, path, local_ip: packet.dst, carriage }, now)
+        let located = Located { segment: &segment, path, local_ip: packet.dst, carriage };
+        self.dispatch_segment(&located, now)
     }
 }
 

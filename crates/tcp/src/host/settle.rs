@@ -3,7 +3,8 @@
 use tack_units::Instant;
 
 use crate::conn::{EventSet, State};
-use crate::host::{Event, EventKind, Host};
+use crate::host::slots::Entry;
+use crate::host::{EventKind, Host};
 
 impl Host {
     /// A connection changed: it may have something to send. Until that is asked for, its deadline
@@ -41,12 +42,13 @@ impl Host {
     /// Queues, tables and events follow the state of a connection.
     #[inline]
     fn settle_state(&mut self, index: u32, now: Instant) {
-        let Some(entry) = self.slots.at_mut(index) else { return };
+        let Some(mut entry) = self.slots.at_mut(index) else { return };
         let mtu = entry.conn.take_settled_mtu();
         if mtu.is_some() || entry.half_open || entry.conn.state().is_over() {
             self.settle_tables(index, mtu, now);
+            let Some(settled) = self.slots.at_mut(index) else { return };
+            entry = settled;
         }
-        let Some(entry) = self.slots.at_mut(index) else { return };
         let wakes = !entry.conn.events.is_empty() && !entry.detached;
         if wakes && !core::mem::replace(&mut entry.in_event_queue, true) {
             self.event_queue.push_back(index);
@@ -115,29 +117,35 @@ impl Host {
             listener.forget(id);
         }
     }
+}
 
-    /// The next event of a slot.
-    pub(super) fn next_event(&mut self, index: u32) -> Option<Event> {
-        self.slots.at(index)?;
-        let conn = self.slots.id(index);
-        let entry = self.slots.at_mut(index).filter(|e| !e.detached)?;
-        let events = &mut entry.conn.events;
-        let kind = if events.take(EventSet::ESTABLISHED) {
-            match entry.listener {
+impl Entry {
+    /// The next event, and whether it has more; else it leaves their queue.
+    #[inline]
+    pub(super) fn take_event(&mut self) -> (Option<EventKind>, bool) {
+        let kind = if self.detached { None } else { self.next_event() };
+        self.in_event_queue = !self.detached && !self.conn.events.is_empty();
+        (kind, self.in_event_queue)
+    }
+
+    fn next_event(&mut self) -> Option<EventKind> {
+        let events = &mut self.conn.events;
+        if events.take(EventSet::ESTABLISHED) {
+            return Some(match self.listener {
                 Some(listener) => EventKind::Accepted { listener },
                 None => EventKind::Connected,
-            }
-        } else if events.take(EventSet::READABLE) {
-            EventKind::Readable
+            });
+        }
+        if events.take(EventSet::READABLE) {
+            Some(EventKind::Readable)
         } else if events.take(EventSet::WRITABLE) {
-            EventKind::Writable
+            Some(EventKind::Writable)
         } else if events.take(EventSet::PEER_CLOSED) {
-            EventKind::PeerClosed
+            Some(EventKind::PeerClosed)
         } else if events.take(EventSet::CLOSED) {
-            EventKind::Closed(entry.conn.outcome()?)
+            Some(EventKind::Closed(self.conn.outcome()?))
         } else {
-            return None;
-        };
-        Some(Event { conn, kind })
+            None
+        }
     }
 }

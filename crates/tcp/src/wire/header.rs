@@ -161,6 +161,7 @@ impl<'a> Segment<'a> {
     ///
     /// # Errors
     /// The segment is shorter than its header.
+    #[inline]
     pub fn parse(bytes: &'a [u8], codepoints: Codepoints) -> Result<Segment<'a>, ParseError> {
         let Some((fixed, behind)) = bytes.split_first_chunk::<FIXED_LEN>() else {
             return Err(ParseError::Truncated { have: bytes.len() });

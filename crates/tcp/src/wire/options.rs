@@ -119,10 +119,15 @@ impl Options {
     ///
     /// Deviation: [RFC 9293 §3.1 MUST-7] suggests to reset the connection on an illegal length.
     /// That would let a blind attacker or a broken middlebox end it with one segment.
+    #[inline]
     pub fn parse(bytes: &[u8], codepoints: Codepoints) -> Options {
-        if let Some(options) = Self::parse_usual(bytes, codepoints) {
-            return options;
+        match Self::parse_usual(bytes, codepoints) {
+            Some(options) => options,
+            None => Self::parse_any(bytes, codepoints),
         }
+    }
+
+    fn parse_any(bytes: &[u8], codepoints: Codepoints) -> Options {
         let mut options = Options::default();
         let mut rest = bytes;
         loop {
@@ -178,6 +183,7 @@ impl Options {
 
     /// The shape of nearly every segment: timestamps, in a data segment of TACK's a PKT.SEQ behind
     /// them, and nothing else.
+    #[inline]
     fn parse_usual(bytes: &[u8], codepoints: Codepoints) -> Option<Options> {
         let (words, behind) = bytes.split_first_chunk::<TIMESTAMPS_BYTES>()?;
         let word = |i: usize| [words[i], words[i + 1], words[i + 2], words[i + 3]];

@@ -201,22 +201,6 @@ impl Host {
         if self.event_queue.is_empty() { None } else { self.front_event() }
     }
 
-    /// Apart from the question whether there is any, which is asked after each packet.
-    fn front_event(&mut self) -> Option<Event> {
-        loop {
-            let index = *self.event_queue.front()?;
-            let conn = self.slots.id(index);
-            let (kind, has_more) =
-                self.slots.at_mut(index).map_or((None, false), |entry| entry.take_event());
-            if !has_more {
-                self.event_queue.pop_front();
-            }
-            if let Some(kind) = kind {
-                return Some(Event { conn, kind });
-            }
-        }
-    }
-
     /// Opens a connection.
     ///
     /// # Errors

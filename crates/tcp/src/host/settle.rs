@@ -4,9 +4,25 @@ use tack_units::Instant;
 
 use crate::conn::{EventSet, State};
 use crate::host::slots::Entry;
-use crate::host::{EventKind, Host};
+use crate::host::{Event, EventKind, Host};
 
 impl Host {
+    /// The next event, apart from the question whether there is any, which is asked after each packet.
+    pub(super) fn front_event(&mut self) -> Option<Event> {
+        loop {
+            let index = *self.event_queue.front()?;
+            let conn = self.slots.id(index);
+            let (kind, has_more) =
+                self.slots.at_mut(index).map_or((None, false), |entry| entry.take_event());
+            if !has_more {
+                self.event_queue.pop_front();
+            }
+            if let Some(kind) = kind {
+                return Some(Event { conn, kind });
+            }
+        }
+    }
+
     /// A connection changed: it may have something to send. Until that is asked for, its deadline
     /// stays as it was registered: it will be another one then.
     pub(super) fn settle(&mut self, index: u32, now: Instant) {

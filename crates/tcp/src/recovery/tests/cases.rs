@@ -269,16 +269,7 @@ fn an_episode_follows_another_at_once_while_what_was_lost_meanwhile_is_under_rep
     let at = |ms| Instant::from_millis(ms);
     let mut sender = PlainSender::new(1_000, 0, true, at(0));
     let ack = |cum_ack, sack: &[core::ops::Range<u64>], sender: &mut PlainSender, now| {
-        let ack = PlainAck {
-            cum_ack,
-            sack,
-            dsack: None,
-            ts_rtt: None,
-            ts_is_coarse: false,
-            echoes_original: false,
-            is_pure_ack: true,
-        };
-        sender.on_ack(&ack, now)
+        sender.on_ack(&PlainAck { sack, ..plain(cum_ack) }, now)
     };
     (0..10).for_each(|i| sender.on_sent(1_000 * i..1_000 * (i + 1), at(i)));
     let first = ack(0, std::slice::from_ref(&(1_000..5_000)), &mut sender, at(50));

@@ -233,9 +233,9 @@ fn slow_and_sparse_flows_resend_nothing_where_nothing_is_lost() {
         let case = format!("draw {draw}: {mbps:.2} Mbit/s, {rtt:?}, {algorithm}, {app:?}");
         often.extend(resent.into_iter().filter(|resent| *resent > 2).map(|n| (n, case.clone())));
     }
-    // A timer is wrong about others' requests now and then: of 1 500 such draws one flow in 1 000 resends more than
-    // twice in these twenty seconds. These are 480.
-    assert!(often.len() <= 1 && often.iter().all(|(n, _)| *n <= 3), "{often:?}");
+    // A timer is wrong about others' requests now and then: of 3 000 such draws 14 flows of 12 000 resend more than
+    // twice in these twenty seconds, where two of a draw have it in common. These are 480.
+    assert!(often.len() <= 2 && often.iter().all(|(n, _)| *n <= 4), "{often:?}");
 }
 
 /// Their receivers took the probes for packets, waited for the next of what seemed a brisk flow, and so brought about

@@ -7,15 +7,17 @@ use std::collections::VecDeque;
 use tack_units::{Instant, Rate};
 
 use crate::config::Config;
+use crate::overload::Overload;
 use crate::sample::AckSample;
 use crate::withheld::Withheld;
 
-/// The limits of a flight: the configured ones, and what waits for a TACK.
+/// The limits of a flight: the configured ones, what a path that drops much holds, and what waits for a TACK.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     pub(crate) mss: u64,
     max_window: u64,
     acks: Withheld,
+    overload: Overload,
 }
 
 impl Limits {
@@ -24,6 +26,7 @@ impl Limits {
             mss: u64::from(config.mss),
             max_window: config.max_window,
             acks: Withheld::default(),
+            overload: Overload::default(),
         }
     }
 
@@ -34,6 +37,7 @@ impl Limits {
     pub(crate) fn on_ack(&mut self, ack: &AckSample) {
         let srtt = ack.srtt.or(ack.rtt).or(self.acks.srtt);
         self.acks = Withheld::told(ack, srtt);
+        self.overload.on_ack(ack, srtt, self.mss);
     }
 
     pub(crate) fn srtt(&self) -> Option<Duration> {
@@ -42,11 +46,16 @@ impl Limits {
 
     /// What may be in flight where the path is to hold `cwnd` bytes.
     pub(crate) fn window(&self, cwnd: u64) -> u64 {
-        self.bound(cwnd.saturating_add(self.acks.of(cwnd, self.mss)))
+        let cwnd = self.overload.bound(cwnd);
+        self.configured(cwnd.saturating_add(self.acks.of(cwnd, self.mss)))
     }
 
-    /// `bytes`, within the limits.
+    /// `bytes` in flight, within the limits.
     pub(crate) fn bound(&self, bytes: u64) -> u64 {
+        self.configured(self.overload.bound(bytes))
+    }
+
+    fn configured(&self, bytes: u64) -> u64 {
         bytes.min(self.max_window).max(self.mss)
     }
 
@@ -67,7 +76,7 @@ impl Limits {
 
     /// `gain * cwnd / rtt`; `None` before there is a round trip.
     pub(crate) fn pace(&self, cwnd: u64, gain: f64, rtt: Option<Duration>) -> Option<Rate> {
-        let rate = Rate::from_bytes_over(cwnd, rtt.or(self.srtt())?)?;
+        let rate = Rate::from_bytes_over(self.overload.bound(cwnd), rtt.or(self.srtt())?)?;
         Some(self.floor(rate.mul_f64(gain)))
     }
 }

@@ -30,6 +30,7 @@ mod flight;
 mod growth;
 mod hystart;
 mod inspect;
+mod overload;
 mod own;
 mod pacer;
 mod pcc;

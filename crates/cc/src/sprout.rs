@@ -14,7 +14,7 @@
 //!
 //! ([`forecast`] is that model.) Rates end at 1000 segments per second, 12 Mbit/s: the paper's
 //! model is of a cellular link. So no more than 160 segments are ever in flight, and a path that is
-//! both long and fast is not filled. Loss means nothing.
+//! both long and fast is not filled. Loss means nothing, unless most is lost ([`crate::overload`]).
 //!
 //! Deviation: the paper's forecaster is at the receiver, sees when packets arrive, and sends its
 //! forecast along. Behind this interface it is at the sender and sees what acknowledgments tell

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::Args;
+use tack_cc::Algorithm;
 use tack_link::path::Path;
 use tack_link::queue::Limit;
 use tack_link::wired::{DirectionConfig, Wired};
@@ -30,6 +31,10 @@ pub(crate) struct FlowsArgs {
     /// Segments per acknowledgment of plain TCP. Default: TACK.
     #[arg(long, conflicts_with = "udp")]
     l: Option<u32>,
+
+    /// Congestion control. Default: the stack's, BBR.
+    #[arg(long, conflicts_with = "udp")]
+    controller: Option<Algorithm>,
 
     /// Datagrams as fast as the medium takes them, and no transport.
     #[arg(long)]
@@ -77,7 +82,8 @@ pub(super) fn run(args: &FlowsArgs) -> Result<()> {
             );
         } else {
             let ack = args.l.map_or(AckStrategy::TACK, AckStrategy::every);
-            sim.add_flow(FlowConfig::bulk(server, client, &Transport::new(ack)));
+            let transport = Transport { congestion: args.controller, ..Transport::new(ack) };
+            sim.add_flow(FlowConfig::bulk(server, client, &transport));
         }
     }
 

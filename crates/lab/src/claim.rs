@@ -32,8 +32,8 @@ use crate::item::Backend;
 use crate::metric;
 use crate::pivot::{How, Quantity, Results, SAME_RUN, known_axis, label, number, with_interval};
 use crate::scenario::Problem;
-use verdict::Point;
 pub use verdict::Verdict;
+use verdict::{Point, steady};
 
 /// A text, or one for each value.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -333,7 +333,7 @@ impl Claim {
             let (mut ours, verdict) = self.verdict(results, &at, &label)?;
             let runs = results.repetitions(&at).len();
             let is_random = |i: usize| results.plan.items[i].backend != Backend::Formula;
-            if runs == 1 && results.select(&at).iter().any(|(i, _)| is_random(*i)) {
+            if results.courses(&at) == 1 && results.select(&at).iter().any(|(i, _)| is_random(*i)) {
                 ours += SINGLE;
             }
             let is_sure = verdict == Verdict::Agrees;
@@ -370,11 +370,17 @@ impl Claim {
         let spoiled = |i: usize| results.plan.items[i].backend == Backend::Live;
         let mut voids = selected.iter().filter(|(_, r)| r.void.is_some());
         let all = voids.clone().count() == selected.len();
-        if let Some((_, void)) = voids.find(|(i, _)| all || !spoiled(*i)) {
+        if let Some((i, void)) = voids.find(|(i, _)| all || !spoiled(*i)) {
             let void = void.void.as_deref().unwrap_or_default();
-            return Some((format!("void: {void}"), Verdict::Differs));
+            let verdict = if spoiled(*i) { Verdict::Open } else { Verdict::Differs };
+            return Some((format!("void: {void}"), verdict));
         }
-        let lacking = || Some((format!("no run has {}", self.metric), Verdict::Differs));
+        let others = results.select(&other);
+        let void = selected.iter().chain(&others).find_map(|(_, record)| record.void.as_deref());
+        let lacking = || match void {
+            Some(void) => Some((format!("no pair of runs without: {void}"), Verdict::Open)),
+            None => Some((format!("no run has {}", self.metric), Verdict::Differs)),
+        };
         match &self.expect {
             Expect::Rust { name, .. } => {
                 let judge = judge::function(name)?;
@@ -447,23 +453,6 @@ fn check_groups(groups: &[Vec<String>]) -> Result<(), Problem> {
         Some(name) => bad(format!("has `{name}` twice: nothing lies above itself")),
         None => Ok(()),
     }
-}
-
-/// A judgment that has no interval: open where it turns if one of the seeds or draws is left out.
-fn steady(
-    results: &Results<'_>,
-    at: &Words,
-    judge: impl Fn(&Results<'_>) -> Option<(String, bool)>,
-) -> Option<(String, Verdict)> {
-    let (text, agrees) = judge(results)?;
-    let runs = results.repetitions(at);
-    let turns = |run: &String| judge(&results.without(run)).is_some_and(|v| v.1 != agrees);
-    let verdict = match agrees {
-        _ if runs.len() > 1 && runs.iter().any(turns) => Verdict::Open,
-        true => Verdict::Agrees,
-        false => Verdict::Differs,
-    };
-    Some((text, verdict))
 }
 
 /// Reads `p95`.

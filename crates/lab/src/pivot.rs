@@ -222,6 +222,23 @@ impl<'a> Results<'a> {
         self.select(at).iter().map(|(i, _)| repetition(&self.plan.items[*i].key)).collect()
     }
 
+    /// How many of the repetitions with all of `at` took another course: where nothing is left to chance, each seed is
+    /// the same run again.
+    pub(crate) fn courses(&self, at: &Words) -> usize {
+        let mut courses: BTreeMap<String, Vec<_>> = BTreeMap::new();
+        for (i, record) in self.select(at) {
+            let of = repetition(&self.plan.items[i].key);
+            courses.entry(of).or_default().push(&record.metrics);
+        }
+        let mut unlike: Vec<Vec<_>> = Vec::new();
+        for course in courses.into_values() {
+            if !unlike.contains(&course) {
+                unlike.push(course);
+            }
+        }
+        unlike.len()
+    }
+
     /// The quantity at `at` by repetition, the mean over all else that the key does not say.
     pub(crate) fn by_repetition(&self, of: &Quantity<'_>, at: &Words) -> BTreeMap<String, f64> {
         let (factor, _) = of.shown();

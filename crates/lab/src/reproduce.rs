@@ -300,24 +300,24 @@ impl Report {
         out
     }
 
-    /// Why what differs differs, each reason once.
+    /// Why what differs differs, each reason once, with the first of what it is about.
     pub fn reasons(&self) -> Vec<String> {
-        let mut out: Vec<(Vec<&str>, Verdict, &str)> = Vec::new();
+        let mut out: Vec<(&str, Vec<&Finding>)> = Vec::new();
         for finding in &self.findings {
             let Some(why) = &finding.why else { continue };
-            match out.iter_mut().find(|(_, _, text)| text == why) {
-                Some((rows, worst, _)) => {
-                    *worst = finding.verdict.min(*worst);
-                    if !rows.contains(&finding.row.as_str()) {
-                        rows.push(&finding.row);
-                    }
-                }
-                None => out.push((vec![&finding.row], finding.verdict, why)),
+            match out.iter_mut().find(|(text, _)| text == why) {
+                Some((_, of)) => of.push(finding),
+                None => out.push((why, vec![finding])),
             }
         }
-        let text = |(rows, worst, why): (Vec<&str>, Verdict, &str)| {
-            let is = if worst == Verdict::Open { "is open" } else { "differs" };
-            format!("{} {is}: {why}", rows.join(", "))
+        let text = |(why, of): (&str, Vec<&Finding>)| {
+            let mut rows: Vec<&str> = of.iter().map(|finding| finding.row.as_str()).collect();
+            rows.dedup();
+            let worst = of.iter().map(|finding| finding.verdict).min();
+            let is = if worst == Some(Verdict::Open) { "is open" } else { "differs" };
+            let more =
+                if of.len() > 1 { format!(" and {} more", of.len() - 1) } else { String::new() };
+            format!("{} {is} ({}{more}): {why}", rows.join(", "), of[0].what)
         };
         out.into_iter().map(text).collect()
     }

@@ -52,7 +52,7 @@ pub fn document(experiments: &Path) -> io::Result<String> {
          this file to the tables. The usual extent (`tack lab reproduce --report figures.html`) has \
          more seeds, longer runs and pictures. An interval is 95 % over seeds. A row is open where the \
          interval of what is judged holds the bar, so that another seed could turn the verdict; where there \
-         is but one run it goes by that and says so.\n",
+         is but one run, or every seed is the same run again, it goes by that and says so: `1 run`.\n",
     );
     let (mut counts, mut single) = ([0; 3], 0);
     let mut sections = String::new();

@@ -275,15 +275,24 @@ fn by_run<T: Kept>(results: Vec<T>) -> BTreeMap<T::Run, T> {
 /// `describe` says which run one is.
 ///
 /// # Errors
-/// Which text holds something else, or how many runs have no result and the first of them.
+/// Which text holds something else, or another result of a run than one before, or how many runs have no result and the
+/// first of them.
 pub fn merge<T: Kept>(
     texts: &[(String, String)],
     runs: &[T::Run],
     describe: impl Fn(&T::Run) -> String,
 ) -> Result<Vec<T>, String> {
     let mut all = BTreeMap::new();
+    let line = |result: &T| serde_json::to_string(result).unwrap_or_default();
     for (name, text) in texts {
-        all.extend(by_run(read(text).map_err(|e| format!("{name}: {e}"))?));
+        let results: Vec<T> = read(text).map_err(|e| format!("{name}: {e}"))?;
+        for (run, result) in by_run(results) {
+            if all.get(&run).is_some_and(|before| line(before) != line(&result)) {
+                let what = describe(&run);
+                return Err(format!("{name} has another result than a file before it of {what}"));
+            }
+            all.insert(run, result);
+        }
     }
     let missing: Vec<&T::Run> = runs.iter().filter(|run| !all.contains_key(*run)).collect();
     if let Some(first) = missing.first() {

@@ -185,3 +185,20 @@ fn ordered(
     };
     all(groups.windows(2).map(verdict))
 }
+
+/// A judgment that has no interval: open where it turns if one of the seeds or draws is left out.
+pub(super) fn steady(
+    results: &Results<'_>,
+    at: &Words,
+    judge: impl Fn(&Results<'_>) -> Option<(String, bool)>,
+) -> Option<(String, Verdict)> {
+    let (text, agrees) = judge(results)?;
+    let runs = results.repetitions(at);
+    let turns = |run: &String| judge(&results.without(run)).is_some_and(|v| v.1 != agrees);
+    let verdict = match agrees {
+        _ if runs.len() > 1 && runs.iter().any(turns) => Verdict::Open,
+        true => Verdict::Agrees,
+        false => Verdict::Differs,
+    };
+    Some((text, verdict))
+}

@@ -398,11 +398,12 @@ impl WanDirection {
         }
     }
 
-    /// As many as leave within a second: interfaces have a thousand whatever their rate, which at
-    /// 1 Mbit/s would be twelve seconds of delay that nobody asked for.
+    /// As many as leave within a second, at the greatest of several rates, or a trace's mean: interfaces have a thousand
+    /// whatever their rate, which at 1 Mbit/s would be twelve seconds of delay that nobody asked for.
     fn usual_packets(&self) -> u32 {
         let packet = f64::from(self.packet_bytes.unwrap_or(DEFAULT_PACKET_BYTES));
-        let per_s = self.rate_mbps.map(|mbps| mbps * 1e6 / 8.0 / packet);
+        let rate = self.capacity().ok().and_then(|capacity| capacity.greatest_rate());
+        let per_s = rate.map(|rate| rate.as_mbps_f64() * 1e6 / 8.0 / packet);
         per_s.map_or(1_000.0, |n| n.ceil().clamp(20.0, 1_000.0)) as u32
     }
 

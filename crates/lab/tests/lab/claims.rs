@@ -188,7 +188,8 @@ fn what_is_open_is_counted_apart_and_says_why_it_is_unsure() {
     };
     let report = loaded.report(&records(&loaded, "goodput_bps", value)).unwrap();
     assert!(report.text().contains("0 of 2 agree, 2 open, 0 differ; 0 stand on one run"));
-    assert_eq!(report.reasons(), ["test is open: they differ"]);
+    let first = &report.findings[0].what;
+    assert_eq!(report.reasons(), [format!("test is open ({first} and 1 more): they differ")]);
     assert!(html::page(&[(loaded, report)], "x").contains("<td class=\"open\">open</td>"));
 }
 
@@ -289,6 +290,18 @@ fn a_form_along_an_axis_has_no_row_where_one_value_of_it_ran() {
         let one = format!("{along}at = {{ case = \"near\" }}\n");
         assert_eq!(findings(&one, |_| 1.0), [], "{form}");
     }
+}
+
+#[test]
+fn seeds_that_change_nothing_are_one_run() {
+    let loaded = load(FILE);
+    let value = |item: &Item| if text(item, "variant") == "tack" { 1.6 } else { 1.0 };
+    let mut records = records(&loaded, "goodput_bps", value);
+    for record in records.values_mut() {
+        record.metrics.remove("position");
+    }
+    let report = loaded.report(&records).unwrap();
+    assert!(report.findings.iter().all(|f| f.is_single() && f.runs == 2), "{report:?}");
 }
 
 #[test]

@@ -60,10 +60,12 @@ pub(crate) fn records(
     metric: &str,
     value: impl Fn(&Item) -> f64,
 ) -> BTreeMap<String, Record> {
-    let record = |item: &Item| {
-        let metrics = BTreeMap::from([(metric.to_owned(), value(item))]);
+    let record = |(n, item): (usize, &Item)| {
+        // No two are the same run.
+        let own = ("position".to_owned(), n as f64);
+        let metrics = BTreeMap::from([(metric.to_owned(), value(item)), own]);
         let (run, key) = (item.id.clone(), item.key.clone());
         (item.id.clone(), Record { run, key, metrics, ..Record::default() })
     };
-    loaded.plan.items.iter().map(record).collect()
+    loaded.plan.items.iter().enumerate().map(record).collect()
 }

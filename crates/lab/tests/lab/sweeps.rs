@@ -207,6 +207,12 @@ fn parts_together_are_the_whole_byte_by_byte() {
     assert_eq!(lines, std::fs::read_to_string(&whole).unwrap());
     let missing = merge(&texts[..2]).unwrap_err();
     assert!(missing.contains("5 of 8") && missing.contains(&items[1].id), "{missing}");
+    let mut other: Record = serde_json::from_str(texts[0].1.lines().next().unwrap()).unwrap();
+    other.metrics.insert("goodput_bps".to_owned(), 1.0);
+    let other = ("y.jsonl".to_owned(), serde_json::to_string(&other).unwrap() + "\n");
+    assert!(merge(&[texts[0].clone(), texts[0].clone()]).unwrap_err().contains("2 of 8"));
+    let unlike = merge(&[texts[0].clone(), other]).unwrap_err();
+    assert!(unlike.starts_with("y.jsonl has another result"), "{unlike}");
     let foreign = [("x.jsonl".to_owned(), "{}\n".to_owned())];
     assert!(merge(&foreign).unwrap_err().starts_with("x.jsonl: line 1"));
 }

@@ -40,6 +40,18 @@ pub enum Capacity {
 }
 
 impl Capacity {
+    /// The greatest of its rates, of a trace the mean; `None` of no bottleneck.
+    pub fn greatest_rate(&self) -> Option<Rate> {
+        match self {
+            Capacity::Unlimited => None,
+            Capacity::Constant(rate) => Some(*rate),
+            Capacity::Steps(steps) | Capacity::Cycle { steps, .. } => {
+                steps.iter().map(|step| step.rate).max()
+            }
+            Capacity::Trace(trace) => Some(trace.mean_rate()),
+        }
+    }
+
     pub(super) fn validate(&self) -> Result<(), ConfigError> {
         match self {
             Capacity::Unlimited | Capacity::Constant(_) | Capacity::Trace(_) => Ok(()),

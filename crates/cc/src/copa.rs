@@ -334,6 +334,7 @@ impl Controller for Copa {
         match loss.kind {
             LossKind::Spurious => {}
             LossKind::Timeout => {
+                self.limits.on_timeout();
                 self.cwnd = MIN_CWND;
                 self.slow_start = true;
                 self.weight = DEFAULT_WEIGHT;

@@ -18,6 +18,8 @@ pub(crate) struct Limits {
     max_window: u64,
     acks: Withheld,
     overload: Overload,
+    /// Since a timeout nothing has arrived.
+    silent: bool,
 }
 
 impl Limits {
@@ -27,6 +29,7 @@ impl Limits {
             max_window: config.max_window,
             acks: Withheld::default(),
             overload: Overload::default(),
+            silent: false,
         }
     }
 
@@ -38,6 +41,13 @@ impl Limits {
         let srtt = ack.srtt.or(ack.rtt).or(self.acks.srtt);
         self.acks = Withheld::told(ack, srtt);
         self.overload.on_ack(ack, srtt, self.mss);
+        self.silent &= ack.acked_bytes == 0;
+    }
+
+    /// The timer fired: one segment, until something arrives [RFC 5681 §3.1]. Behind a queue of a few packets that drops the
+    /// first of what a flow has waiting it would else be the repair, each time.
+    pub(crate) fn on_timeout(&mut self) {
+        self.silent = true;
     }
 
     pub(crate) fn srtt(&self) -> Option<Duration> {
@@ -56,7 +66,7 @@ impl Limits {
     }
 
     fn configured(&self, bytes: u64) -> u64 {
-        bytes.min(self.max_window).max(self.mss)
+        if self.silent { self.mss } else { bytes.min(self.max_window).max(self.mss) }
     }
 
     /// `cwnd` bytes, in so many segments.

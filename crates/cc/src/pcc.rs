@@ -293,13 +293,10 @@ impl<S: Search> Controller for Driver<S> {
         if loss.kind != LossKind::Timeout {
             return;
         }
+        self.limits.on_timeout();
         self.monitor.forget();
         if self.rate.is_some() {
             self.halve();
-        } else {
-            // Nothing paces it yet: behind a queue of a few packets that drops the first, it would be the same first
-            // packet each time [RFC 5681 §3.1].
-            self.initial_window = self.limits.mss;
         }
     }
 

@@ -130,6 +130,7 @@ impl Controller for Sprout {
 
     fn on_loss(&mut self, loss: &LossSample) {
         if loss.kind == LossKind::Timeout {
+            self.limits.on_timeout();
             // An outage, or another path.
             self.belief = Belief::default();
             (self.cwnd, self.since) = (0, None);

@@ -226,6 +226,7 @@ impl Controller for Verus {
         match loss.kind {
             LossKind::Spurious => self.begin_normal(),
             LossKind::Timeout => {
+                self.limits.on_timeout();
                 // The path is not what the profile says.
                 self.profile = Profile::default();
                 (self.cwnd, self.phase) = (MIN_CWND, Phase::SlowStart);

@@ -1,9 +1,6 @@
 //! A picture as pixels, for what takes no SVG.
 
-use std::io::Read;
-
 use anyhow::{Context, Result};
-use flate2::read::ZlibDecoder;
 use resvg::tiny_skia::{Color, Pixmap, Transform};
 use resvg::usvg::{Options, Tree};
 
@@ -11,11 +8,6 @@ use resvg::usvg::{Options, Tree};
 const SCALE: f32 = 2.0;
 /// What letters are drawn with, on every machine: it comes with the program.
 const FONT: &str = "DejaVu Sans";
-/// Its faces, as `build.rs` compressed them.
-const FACES: [&[u8]; 2] = [
-    include_bytes!(concat!(env!("OUT_DIR"), "/regular")),
-    include_bytes!(concat!(env!("OUT_DIR"), "/bold")),
-];
 
 /// PNG of an SVG of ours, on white.
 ///
@@ -24,11 +16,8 @@ const FACES: [&[u8]; 2] = [
 pub fn png(svg: &str) -> Result<Vec<u8>> {
     let mut options = Options { font_family: FONT.to_owned(), ..Options::default() };
     let fonts = options.fontdb_mut();
-    for face in FACES {
-        let mut data = Vec::new();
-        ZlibDecoder::new(face).read_to_end(&mut data).context("a font of our own")?;
-        fonts.load_font_data(data);
-    }
+    fonts.load_font_data(dejavu::sans::regular().to_vec());
+    fonts.load_font_data(dejavu::sans::bold().to_vec());
     fonts.set_sans_serif_family(FONT);
     let tree = Tree::from_str(svg, &options).context("as SVG")?;
     let size = tree.size();

@@ -376,7 +376,8 @@ impl Claim {
             return Some((format!("void: {void}"), verdict));
         }
         let others = results.select(&other);
-        let void = selected.iter().chain(&others).find_map(|(_, record)| record.void.as_deref());
+        let mut live = selected.iter().chain(&others).filter(|(i, _)| spoiled(*i));
+        let void = live.find_map(|(_, record)| record.void.as_deref());
         let lacking = || match void {
             Some(void) => Some((format!("no pair of runs without: {void}"), Verdict::Open)),
             None => Some((format!("no run has {}", self.metric), Verdict::Differs)),

@@ -40,6 +40,9 @@ impl Limits {
     pub(crate) fn on_ack(&mut self, ack: &AckSample) {
         let srtt = ack.srtt.or(ack.rtt).or(self.acks.srtt);
         self.acks = Withheld::told(ack, srtt);
+        if self.silent {
+            self.overload = Overload::after_pause(ack.now, srtt.unwrap_or_default());
+        }
         self.overload.on_ack(ack, srtt, self.mss);
         self.silent &= ack.acked_bytes == 0;
     }
@@ -82,6 +85,14 @@ impl Limits {
     /// `rate`, but a segment per second at least, or no acknowledgment could ever correct it.
     pub(crate) fn floor(&self, rate: Rate) -> Rate {
         rate.max(Rate::from_bps(self.mss.saturating_mul(8)))
+    }
+
+    /// `rate`, but no more than a bounded flight per round trip: or what an acknowledgment lets go would leave at once.
+    pub(crate) fn paced(&self, rate: Rate) -> Rate {
+        let bounded = self.overload.held().zip(self.srtt());
+        bounded
+            .and_then(|(held, srtt)| Rate::from_bytes_over(held, srtt))
+            .map_or(rate, |r| r.min(rate))
     }
 
     /// `gain * cwnd / rtt`; `None` before there is a round trip.

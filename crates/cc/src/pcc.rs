@@ -223,7 +223,7 @@ impl<S: Search> Driver<S> {
         let awaited = self.monitor.awaited(self.turn);
         let seen = Seen { awaited, arrived: self.delivery.most };
         let plan = self.search.next(seen, &mut self.dice);
-        let rate = plan.rate.clamp(MIN_RATE, MAX_RATE);
+        let rate = self.limits.paced(plan.rate).clamp(MIN_RATE, MAX_RATE);
         self.rate = Some(rate);
         let round_trips = self.search.round_trips(&mut self.dice);
         let least = rate.time_for(MIN_SEGMENTS.saturating_mul(self.limits.mss));
@@ -311,7 +311,7 @@ impl<S: Search> Controller for Driver<S> {
 
     fn pacing_rate(&self) -> Option<Rate> {
         let rate = self.rate.or_else(|| self.limits.pace(self.initial_window, 1.0, None))?;
-        Some(self.limits.floor(rate))
+        Some(self.limits.floor(self.limits.paced(rate)))
     }
 }
 

@@ -34,7 +34,7 @@ pub enum Backend {
 
 /// Raised when the same scenario gives other figures than before: stores of older ones are not
 /// resumed then.
-pub(crate) const EPOCH: u32 = 5;
+pub(crate) const EPOCH: u32 = 6;
 
 impl Backend {
     /// Whether it can run `scenario`; else the key in the way, and what is wrong with it.

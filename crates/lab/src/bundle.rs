@@ -1,77 +1,38 @@
-//! The experiments of the repository, in the binary.
+//! The experiments of the repository, and what they name, in the binary.
 
-macro_rules! files {
-    ($($path:literal,)*) => {
-        /// Paths under `experiments/`, and texts.
-        pub const FILES: &[(&str, &str)] = &[
-            $(($path, include_str!(concat!("../experiments/", $path))),)*
-        ];
-    };
-}
+use std::sync::LazyLock;
 
-files! {
-    "custura/C2.toml",
-    "custura/C3.toml",
-    "custura/C4.toml",
-    "custura/C5.toml",
-    "lab/acks.toml",
-    "lab/compare.toml",
-    "lab/controllers.toml",
-    "lab/fairness.toml",
-    "lab/pairs.toml",
-    "lab/response.toml",
-    "live/fairness-live.toml",
-    "live/T-6b-kernel.toml",
-    "live/kernel.toml",
-    "live/kernel-heavy.toml",
-    "landstrom/L1.toml",
-    "landstrom/L3.toml",
-    "landstrom/L4.toml",
-    "landstrom/L5.toml",
-    "landstrom/L6.toml",
-    "landstrom/L6-100.toml",
-    "landstrom/L8.toml",
-    "landstrom/L10.toml",
-    "measures/beta-buffer.toml",
-    "measures/beta-rates.toml",
-    "measures/company.toml",
-    "measures/company-load.toml",
-    "measures/dialogues.toml",
-    "measures/files.toml",
-    "measures/limits.toml",
-    "measures/links.toml",
-    "measures/neighbours.toml",
-    "measures/quic.toml",
-    "measures/whole-file.toml",
-    "tack/T-1.toml",
-    "tack/T-3.toml",
-    "tack/T-6a.toml",
-    "tack/T-6b.toml",
-    "tack/T-6b-rate.toml",
-    "tack/T-7a.toml",
-    "tack/T-7b.toml",
-    "tack/T-12.toml",
-    "tack/T-13a.toml",
-    "tack/T-13b.toml",
-    "tack/T-14b.toml",
-    "tack/T-16.toml",
-    "tack/T-16c.toml",
-    "tack/T-18.toml",
-    "tack/A2.toml",
-    "tack/S14.toml",
-    "tack/S14-shallow.toml",
-    "tack/S15.toml",
-    "tack/S15-buffer.toml",
-    "versus/versus-bulk.toml",
-    "versus/versus-files.toml",
-    "versus/versus-latency.toml",
-    "versus/versus-many.toml",
-    "versus/versus-paced.toml",
-}
+use miniz_oxide::inflate::decompress_to_vec;
+
+/// A path or a name, and the text.
+pub type File = (&'static str, &'static str);
+
+/// What `build.rs` packed: paths under `experiments/`, and texts.
+static ALL: LazyLock<Vec<File>> = LazyLock::new(|| {
+    let packed = include_bytes!(concat!(env!("OUT_DIR"), "/files"));
+    let all = decompress_to_vec(packed).expect("was packed by build.rs");
+    let all = String::from_utf8(all).expect("was text").leak();
+    let mut parts = all.split_terminator('\0');
+    std::iter::from_fn(|| Some((parts.next()?, parts.next()?))).collect()
+});
+
+/// The experiments: paths under `experiments/`, and texts.
+pub static FILES: LazyLock<Vec<File>> = LazyLock::new(|| {
+    let is_other = |path: &str| path.starts_with("rivals/") || path.starts_with("video/");
+    ALL.iter().filter(|(path, _)| !is_other(path)).copied().collect()
+});
 
 /// Traces of videos, by name: what `app = { kind = "video", trace = NAME }` may say.
-pub const VIDEOS: &[(&str, &str)] =
-    &[("1080p60", include_str!("../experiments/video/1080p60.txt"))];
+pub static VIDEOS: LazyLock<Vec<File>> = LazyLock::new(|| under("video/"));
+
+/// The rivals of the repository, by name.
+pub static RIVALS: LazyLock<Vec<File>> = LazyLock::new(|| under("rivals/"));
+
+/// What lies in `dir`, by name.
+fn under(dir: &str) -> Vec<File> {
+    let name = |path: &'static str| Some(path.strip_prefix(dir)?.rsplit_once('.')?.0);
+    ALL.iter().filter_map(|(path, text)| Some((name(path)?, *text))).collect()
+}
 
 /// Whose figures they are: directories, and what they are of.
 pub const PAPERS: &[(&str, &str)] = &[
@@ -88,7 +49,7 @@ pub fn stem(path: &str) -> &str {
 }
 
 /// The files that `which` names: a paper's, or the one with that id (in any case of letters).
-pub fn find(which: &str) -> Vec<(&'static str, &'static str)> {
+pub fn find(which: &str) -> Vec<File> {
     let fits = |path: &str| {
         let dir = path.split_once('/').map_or("", |parts| parts.0);
         dir.eq_ignore_ascii_case(which) || stem(path).eq_ignore_ascii_case(which)
@@ -97,7 +58,7 @@ pub fn find(which: &str) -> Vec<(&'static str, &'static str)> {
 }
 
 /// Every figure of the papers, and the measures.
-pub fn figures() -> Vec<(&'static str, &'static str)> {
+pub fn figures() -> Vec<File> {
     PAPERS.iter().flat_map(|(dir, _)| find(dir)).collect()
 }
 

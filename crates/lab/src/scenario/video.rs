@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn every_trace_of_the_repository_can_be_read_and_says_how_it_was_made() {
-        for (name, text) in bundle::VIDEOS {
+        for (name, text) in bundle::VIDEOS.iter() {
             let video = read(name).unwrap_or_else(|e| panic!("{name} {e}"));
             assert!(text.starts_with("# ") && text.contains("# ffmpeg "), "{name}");
             assert!((5e6..60e6).contains(&video.mean_bps()), "{name}: {}", video.mean_bps());

@@ -26,6 +26,7 @@ use std::path::PathBuf;
 use serde::Deserialize;
 
 use super::load::Load;
+use crate::bundle::RIVALS;
 use crate::scenario::{Problem, ScenarioError};
 
 /// Most bytes of a rival's file.
@@ -115,45 +116,6 @@ impl TryFrom<String> for Ready {
             _ => Err(wrong()),
         }
     }
-}
-
-macro_rules! rivals {
-    ($($name:literal,)*) => {
-        /// The rivals of the repository: names, and texts.
-        pub const RIVALS: &[(&str, &str)] = &[
-            $(($name, include_str!(concat!("../../experiments/rivals/", $name, ".toml"))),)*
-        ];
-    };
-}
-
-rivals! {
-    "tack",
-    "quic-tack",
-    "tack-perf",
-    "tack-perf-quic",
-    "tack-tun",
-    "tcp-cubic",
-    "tcp-bbr",
-    "iperf3-cubic",
-    "iperf3-bbr",
-    "tls-bbr",
-    "nginx-cubic",
-    "nginx-bbr",
-    "quinn",
-    "quinn-best",
-    "noq",
-    "noq-best",
-    "s2n",
-    "s2n-best",
-    "quiche",
-    "quiche-best",
-    "quic-go",
-    "ngtcp2",
-    "srt",
-    "udt",
-    "kcp",
-    "utp",
-    "udp",
 }
 
 impl Rival {
@@ -284,7 +246,7 @@ bytes = "/bytes"
 
     #[test]
     fn every_rival_of_the_repository_can_be_read() {
-        for (name, text) in RIVALS {
+        for (name, text) in RIVALS.iter() {
             Rival::parse(text).unwrap_or_else(|e| panic!("{name}, {e}"));
         }
     }

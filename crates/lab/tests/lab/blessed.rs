@@ -28,7 +28,8 @@ fn every_file_of_the_repository_is_in_the_binary_and_can_be_planned() {
     }
     let bundled: BTreeSet<String> = bundle::FILES.iter().map(|f| f.0.to_owned()).collect();
     assert_eq!(found, bundled);
-    for (path, text) in bundle::FILES {
+    for (path, text) in bundle::FILES.iter() {
+        assert_eq!(*text, std::fs::read_to_string(dir.join(path)).unwrap(), "{path}");
         for extent in [Extent::Short, Extent::Usual, Extent::Full] {
             let loaded = Loaded::parse(text, extent);
             let loaded = loaded.unwrap_or_else(|e| panic!("{path}, {}: {e}", extent.name()));
@@ -44,7 +45,7 @@ fn every_rival_of_the_repository_is_in_the_binary() {
     let files = std::fs::read_dir(&dir).unwrap().map(|file| file.unwrap().path());
     let found: BTreeSet<String> =
         files.map(|file| file.file_stem().unwrap().to_string_lossy().into_owned()).collect();
-    let all = tack_lab::versus::rival::RIVALS.iter();
+    let all = bundle::RIVALS.iter();
     assert_eq!(found, all.map(|(name, _)| (*name).to_owned()).collect());
 }
 

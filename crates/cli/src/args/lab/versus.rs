@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use tack_lab::bundle;
-use tack_lab::versus::rival::{RIVALS, Rival};
+use tack_lab::versus::rival::Rival;
 
 use super::{FigureArgs, FigureFile, files};
 use crate::exit::Failure;
@@ -58,7 +58,7 @@ impl VersusArgs {
 
     /// The user's own rivals: name, path, and what the file says.
     pub fn own(&self) -> Result<Vec<(&str, &str, Rival)>, Failure> {
-        let mut known: Vec<&str> = RIVALS.iter().map(|(name, _)| *name).collect();
+        let mut known: Vec<&str> = bundle::RIVALS.iter().map(|(name, _)| *name).collect();
         let mut own = Vec::new();
         for path in &self.rivals {
             let rival = Rival::find(path).map_err(Failure::usage)?;

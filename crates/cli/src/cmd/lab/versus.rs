@@ -2,9 +2,10 @@
 
 use std::process::Command;
 
+use tack_lab::bundle::RIVALS;
 use tack_lab::table::Table;
 use tack_lab::versus::places;
-use tack_lab::versus::rival::{RIVALS, Rival};
+use tack_lab::versus::rival::Rival;
 
 use super::experiment::{self, Papers};
 use super::{failed, typed};

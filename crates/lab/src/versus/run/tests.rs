@@ -1,6 +1,6 @@
 use super::*;
+use crate::bundle::RIVALS;
 use crate::scenario::Stack;
-use crate::versus::rival::RIVALS;
 
 /// A run of the rival that `text` describes over a veth pair; `None` where there can be none.
 fn versus(text: &str) -> Option<Faced> {
@@ -142,7 +142,7 @@ const FILE_OF_A_MB: &str = r#"{ strategy = "tack", app = { kind = "file", bytes 
 
 #[test]
 fn every_rival_that_is_installed_moves_a_file() {
-    for (name, _) in RIVALS {
+    for (name, _) in RIVALS.iter() {
         // The command itself is not this program: its own tests have those.
         if !["tack-perf", "tack-perf-quic", "tack-tun"].contains(name) {
             real(name, FILE_OF_A_MB);
@@ -160,7 +160,7 @@ fn every_rival_that_is_installed_does_what_its_file_says_it_can() {
         (Load::Many, many),
         (Load::Latency, format!("{FILE_OF_A_MB}, {{ strategy = \"tack\", app = {{ {words} }} }}")),
     ];
-    for (name, text) in RIVALS {
+    for (name, text) in RIVALS.iter() {
         let rival = Rival::parse(text).unwrap();
         let own = loads.iter().filter(|(load, _)| rival.client.contains_key(load));
         if !["tack-perf", "tack-perf-quic", "tack-tun"].contains(name) {

@@ -320,3 +320,31 @@ fn a_run_without_figures_is_no_agreement() {
     records.clear();
     assert!(loaded.report(&records).is_none(), "a part is no whole");
 }
+
+#[test]
+fn what_a_machine_spoiled_is_left_out_or_leaves_the_row_open() {
+    let loaded = load(&format!("backend = \"live\"\n{FILE}"));
+    let figure = |item: &Item| if text(item, "variant") == "tack" { 2.0 } else { 1.0 };
+    // The verdict at `near` where of the runs of a variant without loss so many of two are spoiled.
+    let near = |variant: &str, spoiled: usize| {
+        let mut records = records(&loaded, "goodput_bps", figure);
+        let of = |item: &&Item| {
+            text(item, "variant") == variant
+                && text(item, "case") == "near"
+                && text(item, "wan.up.loss") == "0"
+        };
+        for item in loaded.plan.items.iter().filter(of).take(spoiled) {
+            let record = records.get_mut(&item.id).unwrap();
+            record.metrics.clear();
+            record.void = Some("the machine was busy".to_owned());
+        }
+        loaded.report(&records).unwrap().findings.swap_remove(0)
+    };
+    for variant in ["tack", "tcp"] {
+        assert_eq!(near(variant, 0).verdict, Verdict::Agrees);
+        assert_eq!(near(variant, 1).verdict, Verdict::Agrees, "{variant}");
+        let all = near(variant, 2);
+        assert_eq!(all.verdict, Verdict::Open, "{variant}: {}", all.ours);
+        assert!(all.ours.contains("the machine was busy"), "{}", all.ours);
+    }
+}

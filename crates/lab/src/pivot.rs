@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use crate::course;
 use crate::draw::{Word, Words};
-use crate::item::Plan;
+use crate::item::{Backend, Plan};
 use crate::metric;
 use crate::record::Record;
 use crate::scenario::Problem;
@@ -200,21 +200,26 @@ impl<'a> Results<'a> {
     fn value(&self, of: &Quantity<'_>, i: usize, record: &Record) -> Option<f64> {
         let own = record.get(of.metric)?;
         let Some(versus) = of.versus else { return Some(own) };
-        let mut key = self.plan.items[i].key.clone();
         let metric = match (versus.get("metric"), versus.get("group")) {
             (Some(Word::Text(name)), _) => name.clone(),
             (_, Some(Word::Text(group))) => format!("{group}.{}", metric::base(of.metric)),
             _ => of.metric.to_owned(),
         };
-        let axes = versus.iter().filter(|(k, _)| !SAME_RUN.contains(&k.as_str()));
-        key.extend(axes.map(|(k, w)| (k.clone(), w.clone())));
-        let other = self.records[*self.places.get(&place(&key))?].get(&metric)?;
+        let other = self.other(versus, i)?.get(&metric)?;
         match of.how {
             How::Difference => Some(own - other),
             _ if other == 0.0 => None,
             How::Ratio => Some(own / other),
             How::Change => Some(own / other - 1.0),
         }
+    }
+
+    /// The record that the one in place `i` is held against.
+    fn other(&self, versus: &Words, i: usize) -> Option<&'a Record> {
+        let mut key = self.plan.items[i].key.clone();
+        let axes = versus.iter().filter(|(k, _)| !SAME_RUN.contains(&k.as_str()));
+        key.extend(axes.map(|(k, w)| (k.clone(), w.clone())));
+        Some(self.records[*self.places.get(&place(&key))?])
     }
 
     /// The repetitions of the records with all of `at`: each seed with each draw.
@@ -254,20 +259,26 @@ impl<'a> Results<'a> {
 
     /// The same of a distribution over time.
     pub(crate) fn lacking_pooled(&self, name: &str, at: &Words) -> String {
-        self.have(at, |(_, record)| record.distribution(name).is_some())
+        self.have(at, |(_, record)| Some(record.distribution(name).is_some()))
     }
 
     /// What has to stand behind a figure that not all runs with all of `at` have, such as ` (7 of 8)`: the time
     /// at which a file was complete says nothing of the run in which it never was. Runs that are void are not
-    /// counted: they are told apart.
+    /// counted, they are told apart; nor are those held against one that the machine spoiled.
     pub(crate) fn lacking(&self, of: &Quantity<'_>, at: &Words) -> String {
-        self.have(at, |(i, record)| self.value(of, i, record).is_some())
+        let is_spoiled = |i: usize| {
+            let other = of.versus.filter(|_| self.plan.items[i].backend == Backend::Live);
+            other.and_then(|versus| self.other(versus, i)).is_some_and(|r| r.void.is_some())
+        };
+        let has = |(i, record): (usize, &Record)| self.value(of, i, record).is_some();
+        self.have(at, |run| (!is_spoiled(run.0)).then(|| has(run)))
     }
 
-    fn have(&self, at: &Words, has: impl Fn((usize, &Record)) -> bool) -> String {
+    /// Of how many of the runs with all of `at` it is true, if not of all; `None` for one does not count.
+    fn have(&self, at: &Words, has: impl Fn((usize, &Record)) -> Option<bool>) -> String {
         let runs = self.select(at).into_iter().filter(|(_, record)| record.void.is_none());
         let (have, all) =
-            runs.map(has).fold((0, 0), |(have, all), has| (have + u32::from(has), all + 1));
+            runs.filter_map(has).fold((0, 0), |(have, all), has| (have + u32::from(has), all + 1));
         if have < all { format!(" ({have} of {all})") } else { String::new() }
     }
 

@@ -342,7 +342,8 @@ fn what_a_machine_spoiled_is_left_out_or_leaves_the_row_open() {
     };
     for variant in ["tack", "tcp"] {
         assert_eq!(near(variant, 0).verdict, Verdict::Agrees);
-        assert_eq!(near(variant, 1).verdict, Verdict::Agrees, "{variant}");
+        let one = near(variant, 1);
+        assert_eq!(one.verdict, Verdict::Agrees, "{variant}: {one:?}");
         let all = near(variant, 2);
         assert_eq!(all.verdict, Verdict::Open, "{variant}: {}", all.ours);
         assert!(all.ours.contains("the machine was busy"), "{}", all.ours);

@@ -201,6 +201,23 @@ mod tests {
     use crate::sample::tests::ack;
 
     #[test]
+    fn a_rate_is_no_more_than_a_bounded_flight_per_round_trip() {
+        let mut limits = Limits::new(&Config::new(1_000));
+        let mss = limits.mss;
+        let srtt = Some(Duration::from_millis(10));
+        let rate = Rate::from_mbps(1_000);
+        for (round, lost) in [(1, 0), (2, 80)] {
+            assert_eq!(limits.paced(rate), rate);
+            let now = Instant::from_millis(10 * round);
+            let (acked_bytes, lost_bytes) = (20 * mss, lost * mss);
+            limits.on_ack(&AckSample { now, srtt, acked_bytes, lost_bytes, ..ack() });
+        }
+        let held = Rate::from_bytes_over(20 * mss, srtt.unwrap()).unwrap();
+        assert_eq!(limits.paced(rate), held);
+        assert_eq!(limits.paced(Rate::from_kbps(50)), Rate::from_kbps(50), "less is less");
+    }
+
+    #[test]
     fn random_departures_are_found_again_as_by_a_walk_over_all_of_them() {
         use rand_pcg::rand_core::Rng;
         let mut dice = rand_pcg::Pcg32::new(1, 1);

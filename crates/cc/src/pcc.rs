@@ -19,9 +19,11 @@
 //! are to be compared. An interval in which the sender could not follow its rate does not count.
 //!
 //! Deviation: after a timeout the rate is halved and the search begins anew. The papers leave a path
-//! that goes away to the loss term of the utility; without feedback there is none. So it is after two intervals more
-//! than half of which was lost, whether or not the application kept up: the utility points the same way, by steps of
-//! a few percent, of which each takes round trips through a full queue.
+//! that goes away to the loss term of the utility; without feedback there is none.
+//!
+//! Deviation: while more is lost than by chance no interval's rate is above what arrives ([`crate::overload`]), whether or
+//! not the application keeps up: the utility points the same way, by steps of a few percent, of which each takes round
+//! trips through a full queue.
 
 mod allegro;
 mod doubling;
@@ -135,7 +137,6 @@ pub struct Driver<S> {
     turn: u64,
     rtt_min: Option<Duration>,
     delivery: Delivery,
-    choke: Choke,
 }
 
 /// What arrives in a round trip. The rates that acknowledgments bring will not do: one of the first two packets is
@@ -157,31 +158,6 @@ impl Delivery {
             self.most = self.most.max(rate.filter(|rate| *rate > Rate::ZERO));
             self.since = Some((ack.now, ack.delivered));
         }
-    }
-}
-
-/// Intervals in a row more than half of which was lost, of those since the last time that something followed from it.
-#[derive(Clone, Copy, Debug, Default)]
-struct Choke {
-    since: Instant,
-    intervals: u32,
-}
-
-/// One may be a burst of losses.
-const CHOKED: u32 = 2;
-
-impl Choke {
-    /// True if the rate is above the path's twice over.
-    fn on_complete(&mut self, interval: &Interval, now: Instant) -> bool {
-        if interval.began < self.since {
-            return false;
-        }
-        self.intervals = if interval.is_choked() { self.intervals + 1 } else { 0 };
-        let choked = self.intervals >= CHOKED;
-        if choked {
-            *self = Choke { since: now, intervals: 0 };
-        }
-        choked
     }
 }
 
@@ -209,7 +185,6 @@ impl<S: Search> Driver<S> {
             turn: 0,
             rtt_min: None,
             delivery: Delivery::default(),
-            choke: Choke::default(),
         }
     }
 
@@ -244,10 +219,6 @@ impl<S: Search> Driver<S> {
 
     fn judge(&mut self, now: Instant) {
         while let Some(interval) = self.monitor.take_complete(self.limits.srtt()) {
-            if self.choke.on_complete(&interval, now) {
-                self.halve();
-                continue;
-            }
             let Interval { rate, turn, .. } = interval;
             if turn != Some(self.turn) {
                 continue;

@@ -1,15 +1,18 @@
 //! Pictures as SVG: lines, bars and distributions with axes, error bars and a legend.
 //!
-//! Every line has a dash and a mark of its own besides its colour, so that black and white tells
-//! them apart; the paper's points are hollow marks of the same shape and colour, squares over bars.
+//! Every line has a dash and a mark besides its colour that no other has both of, every bar a fill, so that black and
+//! white tells them apart. The paper's points are hollow marks of the same shape and colour, squares over bars; they are
+//! behind our lines, marks and intervals and larger, so that neither hides the other.
 
 mod scale;
+mod sign;
 
 use std::fmt::{Display, Write as _};
 
 use tack_units::math;
 
 use scale::{Scale, tick};
+use sign::{AROUND, DASHES, OURS, colour, dash, mark, pattern, whisker};
 
 /// An axis.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -62,17 +65,13 @@ pub struct Plot {
     pub lines: Vec<Line>,
 }
 
-/// Okabe and Ito's colours, which people of every colour vision tell apart, dark ones first.
-const COLOURS: [&str; 7] =
-    ["#0072b2", "#d55e00", "#009e73", "#000000", "#cc79a7", "#56b4e9", "#e69f00"];
-const DASHES: [&str; 5] = ["", "7 3", "2 3", "9 3 2 3", "14 4"];
-/// Fills of bars: from solid to hatched, so that grey tells them apart.
-const HATCHES: [&str; 5] = ["", "M0 8L8 0", "M0 0L8 8", "M4 0V8", "M0 4H8"];
 const WIDTH: f64 = 640.0;
 const HEIGHT: f64 = 380.0;
 /// Of the frame: left, with numbers of five letters beside it, top, bottom, right; the legend lies under it.
 const MARGIN: (f64, f64, f64, f64) = (66.0, 34.0, 56.0, 18.0);
 const LEGEND_ROW: f64 = 18.0;
+/// Of a line in the legend: its dash shows on both sides of its mark.
+const SAMPLE: f64 = 36.0;
 /// Of a number beside an axis.
 const LETTER: f64 = 7.0;
 
@@ -103,13 +102,25 @@ impl Plot {
         ours.filter(|l| !matches!(l.style, Style::Paper { .. })).count()
     }
 
-    /// Numbers of the lines that are bars.
-    fn bar_lines(&self) -> Vec<usize> {
-        (0..self.lines.len()).filter(|i| self.lines[*i].style == Style::Bars).collect()
+    /// How many lines are bars.
+    fn bars(&self) -> usize {
+        self.lines.iter().filter(|line| line.style == Style::Bars).count()
     }
 
     fn is_bars(&self) -> bool {
-        !self.bar_lines().is_empty()
+        self.bars() > 0
+    }
+
+    /// At every how many of its points a line has a mark.
+    fn marked(&self, line: &Line) -> Option<usize> {
+        let ours = self.ordinal(self.lines.len());
+        // A course has as many marks as are told apart, and none where a dash says all.
+        let is_dash_enough = ours <= DASHES.len() && ours == self.lines.len();
+        match line.style {
+            Style::Line => Some(1),
+            Style::Plain => (!is_dash_enough).then_some((line.points.len() / 8).max(1)),
+            _ => None,
+        }
     }
 
     fn span(&self, axis: &Axis, of: impl Fn(&(f64, f64, Option<f64>)) -> (f64, f64)) -> (f64, f64) {
@@ -192,17 +203,7 @@ impl Plot {
         );
         self.hatches(&mut out);
         self.frame(&mut out, &x, &y);
-        let bars = self.bar_lines();
-        for (i, line) in self.lines.iter().enumerate() {
-            match line.style {
-                Style::Bars => self.bars(&mut out, (&x, &y), (i, &bars)),
-                Style::Paper { of } => self.paper(&mut out, (&x, &y), line, of, &bars),
-                style => {
-                    let own = (self.ordinal(i), line);
-                    Self::line(&mut out, (&x, &y), own, style == Style::Line);
-                }
-            }
-        }
+        self.layers(&mut out, (&x, &y));
         self.legend(&mut out, &rows);
         out.push_str("</svg>\n");
         out
@@ -213,26 +214,22 @@ impl Plot {
         self.title.bytes().fold(5381, |h: u64, b| h.wrapping_mul(33) ^ u64::from(b)) % 1_000_000
     }
 
-    /// A pattern for each bar of a group: colours and hatches come around after different numbers.
+    /// A pattern for each bar of a group.
     fn hatches(&self, out: &mut String) {
-        let bars = self.bar_lines().len();
+        let bars = self.bars();
         if bars == 0 {
             return;
         }
-        let id = self.id();
         out.push_str("<defs>");
-        for slot in 0..bars {
-            let colour = COLOURS[slot % COLOURS.len()];
-            let hatch = slot % HATCHES.len();
-            let (lines, opacity) = (HATCHES[hatch], if hatch == 0 { 0.85 } else { 0.18 });
-            let _ = write!(
-                out,
-                "<pattern id=\"h{id}-{slot}\" width=\"8\" height=\"8\" patternUnits=\"userSpaceOnUse\">\
-                 <rect width=\"8\" height=\"8\" fill=\"{colour}\" fill-opacity=\"{opacity}\"/>\
-                 <path d=\"{lines}\" stroke=\"{colour}\" stroke-width=\"1.6\"/></pattern>"
-            );
+        for i in 0..bars {
+            pattern(out, &self.fill(i), i);
         }
         out.push_str("</defs>\n");
+    }
+
+    /// What the fill of bar number `i` is called.
+    fn fill(&self, i: usize) -> String {
+        format!("h{}-{i}", self.id())
     }
 
     fn frame(&self, out: &mut String, x: &Scale, y: &Scale) {
@@ -283,74 +280,83 @@ impl Plot {
         );
     }
 
-    fn line(out: &mut String, (x, y): (&Scale, &Scale), (i, line): (usize, &Line), marks: bool) {
-        let (colour, dash) = (COLOURS[i % COLOURS.len()], DASHES[i % DASHES.len()]);
-        let points: Vec<String> =
-            line.points.iter().map(|p| format!("{:.1},{:.1}", x.at(p.0), y.at(p.1))).collect();
-        if points.len() > 1 {
+    /// What is drawn of all lines, from the back to the front: what is wide first.
+    fn layers(&self, out: &mut String, (x, y): (&Scale, &Scale)) {
+        let numbered = || self.lines.iter().enumerate().map(|(i, line)| (self.ordinal(i), line));
+        for (i, line) in numbered().filter(|(_, line)| line.style == Style::Bars) {
+            self.bar(out, (x, y), (i, line));
+        }
+        for line in &self.lines {
+            let Style::Paper { of } = line.style else { continue };
+            let of = self.ordinal(of);
+            for p in &line.points {
+                let at = (self.place(x, p.0, of), y.at(p.1));
+                match self.is_bars() {
+                    true => square(out, at, colour(of)),
+                    false => mark(out, at, of, AROUND, "none"),
+                }
+            }
+        }
+        let is_line = |(_, line): &(usize, &Line)| {
+            line.points.len() > 1 && matches!(line.style, Style::Line | Style::Plain)
+        };
+        let mut lines: Vec<(usize, &Line)> = numbered().filter(is_line).collect();
+        // What is under a dash is seen through its gaps.
+        lines.sort_by_key(|(i, _)| !dash(*i).is_empty());
+        for (i, line) in lines {
+            let points = line.points.iter().map(|p| format!("{:.1},{:.1}", x.at(p.0), y.at(p.1)));
+            let (points, colour) = (points.collect::<Vec<_>>().join(" "), colour(i));
             let _ = writeln!(
                 out,
-                "<polyline points=\"{}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"1.8\" \
-                 stroke-dasharray=\"{dash}\"/>",
-                points.join(" ")
+                "<polyline points=\"{points}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"1.8\" \
+                 stroke-dasharray=\"{}\"/>",
+                dash(i)
             );
         }
-        if marks {
-            for p in &line.points {
-                whisker(out, (x.at(p.0), y), (p.1, p.2), colour);
-                mark(out, (x.at(p.0), y.at(p.1)), i, (colour, colour));
+        for (i, line) in numbered() {
+            let colour = colour(i);
+            let above = if line.style == Style::Bars { "black" } else { colour };
+            let sure = matches!(line.style, Style::Line | Style::Bars);
+            for p in line.points.iter().filter(|_| sure) {
+                whisker(out, (self.place(x, p.0, i), y), (p.1, p.2), above);
+            }
+            let Some(every) = self.marked(line) else { continue };
+            // Where many lines have few marks, each has them elsewhere.
+            for p in line.points.iter().skip(i % every).step_by(every) {
+                mark(out, (x.at(p.0), y.at(p.1)), i, OURS, colour);
             }
         }
     }
 
-    /// Left edge and width of the bar of line number `slot` of `n` at a category.
-    fn slot(x: &Scale, at: f64, slot: usize, n: usize) -> (f64, f64) {
+    /// Left edge and width of bar number `i` at a category.
+    fn slot(&self, x: &Scale, at: f64, i: usize) -> (f64, f64) {
         let group = (x.at(at + 0.4) - x.at(at - 0.4)).abs();
-        let width = group / n.max(1) as f64;
-        (x.at(at - 0.4) + width * slot as f64, width)
+        let width = group / self.bars() as f64;
+        (x.at(at - 0.4) + width * i as f64, width)
     }
 
-    fn bars(&self, out: &mut String, (x, y): (&Scale, &Scale), (i, bars): (usize, &[usize])) {
-        let slot = bars.iter().position(|b| *b == i).unwrap_or(0);
-        let colour = COLOURS[slot % COLOURS.len()];
+    /// Where a point of line number `i` is: in the middle of its bar, if it has bars.
+    fn place(&self, x: &Scale, at: f64, i: usize) -> f64 {
+        if !self.is_bars() {
+            return x.at(at);
+        }
+        let (left, width) = self.slot(x, at, i);
+        left + width / 2.0
+    }
+
+    fn bar(&self, out: &mut String, (x, y): (&Scale, &Scale), (i, line): (usize, &Line)) {
         let zero = y.at(if y.log { y.from } else { 0.0 });
-        let id = self.id();
-        for p in &self.lines[i].points {
-            let (left, width) = Self::slot(x, p.0, slot, bars.len());
+        for p in &line.points {
+            let (left, width) = self.slot(x, p.0, i);
             let (top, base) = (y.at(p.1).min(zero), y.at(p.1).max(zero));
             // A bar of nothing is a line: no height would be no rectangle.
             let (at, wide, high) = (left + 1.0, (width - 2.0).max(1.0), (base - top).max(0.1));
             let _ = writeln!(
                 out,
                 "<rect x=\"{at:.1}\" y=\"{top:.1}\" width=\"{wide:.1}\" height=\"{high:.1}\" \
-                 fill=\"url(#h{id}-{slot})\" stroke=\"{colour}\"/>"
-            );
-            whisker(out, (left + width / 2.0, y), (p.1, p.2), "black");
-        }
-    }
-
-    fn paper(
-        &self,
-        out: &mut String,
-        (x, y): (&Scale, &Scale),
-        line: &Line,
-        of: usize,
-        bars: &[usize],
-    ) {
-        let slot = bars.iter().position(|b| *b == of);
-        let colour = COLOURS[slot.unwrap_or(self.ordinal(of)) % COLOURS.len()];
-        for p in &line.points {
-            let Some(slot) = slot else {
-                let at = (x.at(p.0), y.at(p.1));
-                mark(out, at, self.ordinal(of), (colour, "white"));
-                continue;
-            };
-            let (left, width) = Self::slot(x, p.0, slot, bars.len());
-            let (left, top) = (left + width / 2.0 - 4.5, y.at(p.1) - 4.5);
-            let _ = writeln!(
-                out,
-                "<rect x=\"{left:.1}\" y=\"{top:.1}\" width=\"9\" height=\"9\" fill=\"white\" \
-                 stroke=\"{colour}\" stroke-width=\"2\"/>"
+                 fill=\"url(#{})\" stroke=\"{}\"/>",
+                self.fill(i),
+                colour(i)
             );
         }
     }
@@ -366,7 +372,7 @@ impl Plot {
                 Style::Paper { .. } => "hollow marks: the paper".to_owned(),
                 _ => fitted(&line.name, WIDTH - MARGIN.0 - 60.0, (12.0, 12.0)).1,
             };
-            let width = 48.0 + 7.2 * name.chars().count() as f64;
+            let width = SAMPLE + 22.0 + 7.2 * name.chars().count() as f64;
             if at + width > WIDTH - 10.0 {
                 rows.push(Vec::new());
                 at = MARGIN.0;
@@ -381,37 +387,33 @@ impl Plot {
     }
 
     fn legend(&self, out: &mut String, rows: &[Vec<(usize, f64, String)>]) {
-        let (bars, id) = (self.bar_lines(), self.id());
         for (n, row) in rows.iter().enumerate() {
             let y = HEIGHT + LEGEND_ROW * n as f64;
-            for (i, x, name) in row {
-                let line = &self.lines[*i];
-                let slot = bars.iter().position(|b| b == i).unwrap_or(self.ordinal(*i));
-                let colour = COLOURS[slot % COLOURS.len()];
-                let (top, right) = (y - 5.0, x + 26.0);
-                let (inner, above) = (x + 8.0, y - 4.5);
-                let dash = DASHES[self.ordinal(*i) % DASHES.len()];
+            for (number, x, name) in row {
+                let (line, i) = (&self.lines[*number], self.ordinal(*number));
+                let (top, right, colour) = (y - 5.0, x + SAMPLE, colour(i));
                 let _ = match line.style {
                     Style::Bars => write!(
                         out,
-                        "<rect x=\"{x}\" y=\"{top}\" width=\"24\" height=\"10\" \
-                         fill=\"url(#h{id}-{slot})\" stroke=\"{colour}\"/>"
+                        "<rect x=\"{x}\" y=\"{top}\" width=\"{SAMPLE}\" height=\"10\" \
+                         fill=\"url(#{})\" stroke=\"{colour}\"/>",
+                        self.fill(i)
                     ),
-                    Style::Paper { .. } => write!(
-                        out,
-                        "<rect x=\"{inner}\" y=\"{above}\" width=\"9\" height=\"9\" fill=\"white\" \
-                         stroke=\"#444\" stroke-width=\"2\"/>"
-                    ),
+                    Style::Paper { .. } => {
+                        square(out, (x + SAMPLE / 2.0, y), "#444");
+                        Ok(())
+                    }
                     _ => write!(
                         out,
                         "<line x1=\"{x}\" x2=\"{right}\" y1=\"{y}\" y2=\"{y}\" stroke=\"{colour}\" \
-                         stroke-width=\"1.8\" stroke-dasharray=\"{dash}\"/>"
+                         stroke-width=\"1.8\" stroke-dasharray=\"{}\"/>",
+                        dash(i)
                     ),
                 };
-                if line.style == Style::Line {
-                    mark(out, (x + 13.0, y), self.ordinal(*i), (colour, colour));
+                if self.marked(line).is_some() {
+                    mark(out, (x + SAMPLE / 2.0, y), i, OURS, colour);
                 }
-                let (left, below, name) = (x + 32.0, y + 4.0, escaped(name));
+                let (left, below, name) = (x + SAMPLE + 6.0, y + 4.0, escaped(name));
                 let _ = writeln!(out, "<text x=\"{left}\" y=\"{below}\">{name}</text>");
             }
         }
@@ -455,36 +457,12 @@ fn text(out: &mut String, (x, y): (impl Display, impl Display), how: &str, said:
     let _ = writeln!(out, "<text x=\"{x}\" y=\"{y}\" {how}>{said}</text>");
 }
 
-/// A mark of line number `i`, in a colour and a fill; hollow ones are larger.
-fn mark(out: &mut String, (x, y): (f64, f64), i: usize, (colour, fill): (&str, &str)) {
-    let size = if fill == "white" { 5.5 } else { 4.0 };
-    let (d, left, top) = (2.0 * size, x - size, y - size);
-    let path = match i % 5 {
-        0 => format!("M{left:.1} {y:.1}a{size} {size} 0 1 0 {d} 0a{size} {size} 0 1 0 -{d} 0"),
-        1 => format!("M{left:.1} {top:.1}h{d}v{d}h-{d}z"),
-        2 => format!("M{x:.1} {top:.1}l{size} {d}h-{d}z"),
-        3 => format!("M{x:.1} {top:.1}l{size} {size}l-{size} {size}l-{size} -{size}z"),
-        _ => format!("M{x:.1} {:.1}l{size} -{d}h-{d}z", y + size),
-    };
+/// A paper's point over a bar.
+fn square(out: &mut String, (x, y): (f64, f64), colour: &str) {
+    let (left, top) = (x - 5.0, y - 5.0);
     let _ = writeln!(
         out,
-        "<path d=\"{path}\" fill=\"{fill}\" stroke=\"{colour}\" stroke-width=\"1.6\"/>"
-    );
-}
-
-/// An error bar.
-fn whisker(
-    out: &mut String,
-    (x, scale): (f64, &Scale),
-    (v, half): (f64, Option<f64>),
-    colour: &str,
-) {
-    let Some(half) = half.filter(|h| *h > 0.0) else { return };
-    let (low, high) = (scale.at((v - half).max(scale.from)), scale.at(v + half));
-    let left = x - 4.0;
-    let _ = writeln!(
-        out,
-        "<path d=\"M{x:.1} {low:.1}V{high:.1}M{left:.1} {low:.1}h8M{left:.1} {high:.1}h8\" fill=\"none\" \
-         stroke=\"{colour}\" stroke-width=\"1.2\"/>"
+        "<rect x=\"{left:.1}\" y=\"{top:.1}\" width=\"10\" height=\"10\" fill=\"white\" \
+         stroke=\"{colour}\" stroke-width=\"2\"/>"
     );
 }

@@ -118,7 +118,11 @@ fn a_picture_has_axes_marks_error_bars_and_a_legend() {
     }
     assert_eq!(svg.matches("<polyline").count(), 2);
     assert_eq!(svg.matches("stroke-dasharray=\"7 3\"").count(), 2, "line and legend");
-    assert_eq!(svg.matches("fill=\"white\" stroke=\"#0072b2\"").count(), 2, "paper's points");
+    assert_eq!(
+        svg.matches("fill=\"none\" stroke=\"#0072b2\" stroke-width=\"0").count(),
+        2,
+        "paper's points"
+    );
     assert_eq!(svg.matches("h8M").count(), 2, "an error bar each");
     let bars = Plot { lines: vec![line("bar", Style::Bars)], ..plot };
     assert!(bars.svg().matches("url(#h").count() == 3, "two bars and a legend");

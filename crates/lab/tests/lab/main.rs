@@ -18,6 +18,7 @@ mod quic;
 mod refused;
 mod scenarios;
 mod shown;
+mod signs;
 mod stock;
 mod strategies;
 mod sweeps;

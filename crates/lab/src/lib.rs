@@ -4,6 +4,7 @@ pub mod backend;
 pub mod bundle;
 pub mod claim;
 mod course;
+pub mod data;
 pub mod draw;
 #[cfg(target_os = "linux")]
 pub mod emulate;

@@ -5,8 +5,8 @@ use std::io::{self, Write};
 
 use serde_json::Value;
 
+use crate::data::line;
 use crate::record::Record;
-use crate::table::quoted;
 
 /// A record with dotted column names; what has many values has none.
 pub fn flat(record: &Record) -> BTreeMap<String, Value> {
@@ -35,7 +35,7 @@ fn flatten(prefix: &str, value: &Value, out: &mut BTreeMap<String, Value>) {
     }
 }
 
-/// Writes records as CSV [RFC 4180]: one header, every column any has, empty where one lacks it.
+/// Writes records as CSV: one header, every column any has, empty where one lacks it.
 ///
 /// # Errors
 /// Those of `out`.
@@ -47,12 +47,12 @@ pub fn write_csv<'a>(
     let mut columns: Vec<&String> = rows.iter().flat_map(BTreeMap::keys).collect();
     columns.sort();
     columns.dedup();
-    let header: Vec<String> = columns.iter().map(|c| quoted(c)).collect();
-    writeln!(out, "{}", header.join(","))?;
+    let header: Vec<String> = columns.iter().map(|c| (*c).clone()).collect();
+    out.write_all(line(&header).as_bytes())?;
     for row in &rows {
         let cells: Vec<String> =
             columns.iter().map(|c| row.get(*c).map(cell).unwrap_or_default()).collect();
-        writeln!(out, "{}", cells.join(","))?;
+        out.write_all(line(&cells).as_bytes())?;
     }
     Ok(())
 }
@@ -61,7 +61,7 @@ pub fn write_csv<'a>(
 fn cell(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
-        Value::String(text) => quoted(text),
+        Value::String(text) => text.clone(),
         other => other.to_string(),
     }
 }

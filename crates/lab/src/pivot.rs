@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Deserialize;
 
 use crate::course;
+use crate::data::cell;
 use crate::draw::{Word, Words};
 use crate::item::{Backend, Plan};
 use crate::metric;
@@ -129,6 +130,23 @@ pub(crate) fn known_axis(axes: &Axes, key: &str, name: &str) -> Result<(), Probl
 fn repetition(key: &Words) -> String {
     let words = ["draw", "seed"].iter().filter_map(|axis| key.get(*axis));
     words.map(Word::to_string).collect::<Vec<_>>().join(" ")
+}
+
+/// How many of the runs have a figure.
+#[derive(Clone, Copy)]
+pub(crate) struct Lacking {
+    have: usize,
+    all: usize,
+}
+
+/// What a table says of it, such as ` (7 of 8)`.
+pub(crate) fn said(lacking: Option<Lacking>) -> String {
+    lacking.map_or(String::new(), |it| format!(" ({} of {})", it.have, it.all))
+}
+
+/// What a program reads of it.
+pub(crate) fn runs_of(lacking: Option<Lacking>) -> String {
+    lacking.map_or(String::new(), |it| it.have.to_string())
 }
 
 fn place(key: &Words) -> String {
@@ -258,14 +276,14 @@ impl<'a> Results<'a> {
     }
 
     /// The same of a distribution over time.
-    pub(crate) fn lacking_pooled(&self, name: &str, at: &Words) -> String {
+    pub(crate) fn lacking_pooled(&self, name: &str, at: &Words) -> Option<Lacking> {
         self.have(at, |(_, record)| Some(record.distribution(name).is_some()))
     }
 
-    /// What has to stand behind a figure that not all runs with all of `at` have, such as ` (7 of 8)`: the time
+    /// What has to stand behind a figure that not all runs with all of `at` have: the time
     /// at which a file was complete says nothing of the run in which it never was. Runs that are void are not
     /// counted, they are told apart; nor are those held against one that the machine spoiled.
-    pub(crate) fn lacking(&self, of: &Quantity<'_>, at: &Words) -> String {
+    pub(crate) fn lacking(&self, of: &Quantity<'_>, at: &Words) -> Option<Lacking> {
         let is_spoiled = |i: usize| {
             let other = of.versus.filter(|_| self.plan.items[i].backend == Backend::Live);
             other.and_then(|versus| self.other(versus, i)).is_some_and(|r| r.void.is_some())
@@ -275,18 +293,26 @@ impl<'a> Results<'a> {
     }
 
     /// Of how many of the runs with all of `at` it is true, if not of all; `None` for one does not count.
-    fn have(&self, at: &Words, has: impl Fn((usize, &Record)) -> Option<bool>) -> String {
+    fn have(&self, at: &Words, has: impl Fn((usize, &Record)) -> Option<bool>) -> Option<Lacking> {
         let runs = self.select(at).into_iter().filter(|(_, record)| record.void.is_none());
-        let (have, all) =
-            runs.filter_map(has).fold((0, 0), |(have, all), has| (have + u32::from(has), all + 1));
-        if have < all { format!(" ({have} of {all})") } else { String::new() }
+        let (have, all) = runs
+            .filter_map(has)
+            .fold((0, 0), |(have, all), has| (have + usize::from(has), all + 1));
+        (have < all).then_some(Lacking { have, all })
     }
 
     /// The quantity at `at` as tables have it: with its interval, and in how many of the runs it is, if not in
     /// all.
     pub(crate) fn cell(&self, of: &Quantity<'_>, at: &Words) -> Option<String> {
         let estimate = self.estimate(of, at)?;
-        Some(with_interval(&estimate) + &self.lacking(of, at))
+        Some(with_interval(&estimate) + &said(self.lacking(of, at)))
+    }
+
+    /// The same for programs: mean, half of the interval, number of runs.
+    pub(crate) fn cells(&self, of: &Quantity<'_>, at: &Words) -> [String; 3] {
+        let Some(estimate) = self.estimate(of, at) else { return Default::default() };
+        let lacking = self.lacking(of, at);
+        [cell(Some(estimate.mean)), cell(estimate.interval()), runs_of(lacking)]
     }
 
     /// Mean and interval of the quantity at `at`, over seeds and draws.

@@ -9,6 +9,7 @@ use std::fmt::Write as _;
 use serde_json::{Value, json};
 
 use crate::claim::{Finding, Verdict, judge};
+use crate::data::{Data, count_name, interval_name};
 use crate::draw::{Word, Words};
 use crate::experiment::{Experiment, Extent};
 use crate::item::{Backend, Plan};
@@ -106,9 +107,11 @@ impl Loaded {
                 rows.push(row);
             }
         }
-        let header = ["", "who", "encryption", "version"].map(str::to_owned).to_vec();
-        let table = Table { title: "Who ran".to_owned(), keys: 4, header, rows };
-        (!table.rows.is_empty()).then(|| Shown { table, plots: Vec::new() })
+        let header =
+            |first: &str| [first, "who", "encryption", "version"].map(str::to_owned).to_vec();
+        let data = Data { header: header("variant"), rows: rows.clone() };
+        let table = Table { title: "Who ran".to_owned(), keys: 4, header: header(""), rows };
+        (!table.rows.is_empty()).then(|| Shown { table, data, plots: Vec::new() })
     }
 
     /// Means over the runs of each point of the plan; none while a run is missing.
@@ -207,18 +210,6 @@ pub struct Figure {
     pub estimate: Estimate,
     /// How many have it.
     pub runs: usize,
-}
-
-/// What is called in how many runs a figure is, where it is not in all: `completion_runs`.
-pub fn count_name(figure: &str) -> String {
-    format!("{figure}_runs")
-}
-
-/// What half of a figure's 95 % interval is called, its unit the last: `goodput_ci95_bps`.
-pub fn interval_name(figure: &str) -> String {
-    let (stem, unit) = figure.rsplit_once('_').unwrap_or((figure, ""));
-    let is_unit = ["bps", "us", "s", "bytes"].contains(&unit);
-    if is_unit { format!("{stem}_ci95_{unit}") } else { format!("{figure}_ci95") }
 }
 
 /// Whether some run has the seed, or the draw, that is asked for: no axis of the file has either.

@@ -1,4 +1,4 @@
-//! A table, as text, CSV and Markdown.
+//! A table for people, as text and Markdown.
 
 use std::fmt::Write as _;
 
@@ -43,12 +43,6 @@ impl Table {
         out
     }
 
-    /// RFC 4180.
-    pub fn csv(&self) -> String {
-        let line = |row: &Vec<String>| row.iter().map(|c| quoted(c)).collect::<Vec<_>>().join(",");
-        self.lines().map(|row| line(row) + "\n").collect()
-    }
-
     /// For a document.
     pub fn markdown(&self) -> String {
         let line = |row: &Vec<String>| {
@@ -67,13 +61,4 @@ impl Table {
 fn one_line(row: &[String]) -> Vec<String> {
     let plain = |cell: &String| cell.split(char::is_control).collect::<Vec<_>>().join(" ");
     row.iter().map(plain).collect()
-}
-
-/// A cell of a CSV file.
-pub(crate) fn quoted(text: &str) -> String {
-    if text.contains([',', '"', '\n', '\r']) {
-        format!("\"{}\"", text.replace('"', "\"\""))
-    } else {
-        text.to_owned()
-    }
 }

@@ -8,10 +8,11 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyMapping};
 use serde::Deserialize;
 use tack_lab::claim::Finding;
+use tack_lab::data::{count_name, interval_name};
 use tack_lab::html;
 use tack_lab::item::Item;
 use tack_lab::record::Record;
-use tack_lab::reproduce::{Loaded, Means, Report, count_name, interval_name};
+use tack_lab::reproduce::{Loaded, Means, Report};
 use tack_lab::view::View;
 
 use crate::failure;

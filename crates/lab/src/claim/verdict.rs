@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::Expect;
 use crate::draw::Words;
-use crate::pivot::{Quantity, Results};
+use crate::pivot::{Quantity, Results, said};
 use crate::stats::Estimate;
 
 /// The judgment of a claim. The least of several is that of all.
@@ -72,7 +72,7 @@ impl Point {
     ) -> Option<Point> {
         let by_repetition = results.by_repetition(of, at);
         let values: Vec<f64> = by_repetition.values().copied().collect();
-        let (estimate, lacking) = (Estimate::of(&values)?, results.lacking(of, at));
+        let (estimate, lacking) = (Estimate::of(&values)?, said(results.lacking(of, at)));
         Some(Point { name, by_repetition, estimate, lacking })
     }
 

@@ -25,15 +25,19 @@ pub(super) fn legend(axis: &str, results: &Results<'_>) -> String {
     }
 }
 
-/// Figures as headings; of `goodput` and `goodput_bps` beside each other, their whole names.
+/// Figures as headings.
 pub(super) fn headings(shown: &[Quantity<'_>]) -> Vec<String> {
-    let short = |of: &Quantity<'_>| heading(of.metric, &of.shown().1);
-    let all: Vec<String> = shown.iter().map(short).collect();
-    let is_twin = |name: &String| all.iter().filter(|other| *other == name).count() > 1;
-    let whole = |(of, name): (&Quantity<'_>, &String)| match (is_twin(name), of.shown().1) {
-        (false, _) => name.clone(),
-        (true, unit) if unit.is_empty() => of.metric.to_owned(),
-        (true, unit) => format!("{}, {unit}", of.metric),
+    named(shown).into_iter().map(|(name, unit)| with_unit(name, &unit)).collect()
+}
+
+/// Names and units of figures; of `goodput` and `goodput_bps` beside each other, their whole names.
+pub(super) fn named(shown: &[Quantity<'_>]) -> Vec<(String, String)> {
+    let short = |of: &Quantity<'_>| (heading(of.metric, ""), of.shown().1);
+    let all: Vec<(String, String)> = shown.iter().map(short).collect();
+    let is_twin = |it: &(String, String)| all.iter().filter(|other| *other == it).count() > 1;
+    let whole = |(of, it): (&Quantity<'_>, &(String, String))| match is_twin(it) {
+        false => it.clone(),
+        true => (of.metric.to_owned(), it.1.clone()),
     };
     shown.iter().zip(&all).map(whole).collect()
 }
@@ -44,5 +48,9 @@ pub(crate) fn heading(metric: &str, unit: &str) -> String {
         metric.rsplit_once('_').filter(|(_, u)| ["bps", "us", "s", "bytes", "bdp"].contains(u));
     let name = name.map_or(metric, |parts| parts.0).replace('_', " ");
     let name = name.strip_suffix(" per").unwrap_or(&name).to_owned();
+    with_unit(name, unit)
+}
+
+fn with_unit(name: String, unit: &str) -> String {
     if unit.is_empty() { name } else { format!("{name}, {unit}") }
 }

@@ -1,4 +1,4 @@
-//! What is written down: CSV and tables.
+//! What is written down: CSV, tables and pictures.
 
 use tack_lab::output::write_csv;
 use tack_lab::record::Record;
@@ -8,7 +8,7 @@ use tack_lab::table::Table;
 use crate::plans::{SWEEP, invented, items, load};
 
 /// A reader of RFC 4180 as its grammar says, to hold the writer against.
-fn read_csv(text: &str) -> Vec<Vec<String>> {
+pub(crate) fn read_csv(text: &str) -> Vec<Vec<String>> {
     let (mut records, mut record, mut cell) = (Vec::new(), Vec::new(), String::new());
     let mut quoted = false;
     let mut chars = text.chars().peekable();
@@ -130,7 +130,7 @@ fn a_picture_has_axes_marks_error_bars_and_a_legend() {
 }
 
 #[test]
-fn a_table_is_the_same_as_text_csv_and_markdown() {
+fn a_table_is_the_same_as_text_and_markdown() {
     let row = |cells: &[&str]| cells.iter().map(|c| (*c).to_owned()).collect::<Vec<_>>();
     let table = Table {
         title: String::new(),
@@ -139,6 +139,5 @@ fn a_table_is_the_same_as_text_csv_and_markdown() {
         rows: vec![row(&["x|y", "1.5"]), row(&["z", "10"])],
     };
     assert_eq!(table.text(), "     a, b\nx|y   1.5\nz      10\n");
-    assert_eq!(read_csv(&table.csv())[0], ["", "a, b"]);
     assert_eq!(table.markdown().lines().nth(2), Some("| x\\|y | 1.5 |"));
 }

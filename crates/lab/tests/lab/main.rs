@@ -12,6 +12,7 @@ mod figures;
 mod files;
 mod fuzz;
 mod mutations;
+mod numbers;
 mod opponents;
 mod plans;
 mod quic;

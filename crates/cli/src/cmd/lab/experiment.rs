@@ -391,7 +391,7 @@ fn write_figure(
     // A view's table and its pictures have one number.
     for (n, shown) in report.shown.iter().enumerate() {
         let view = numbered(&id, n, report.shown.len());
-        write(&dir.join(format!("{view}.csv")), shown.table.csv().as_bytes())?;
+        write(&dir.join(format!("{view}.csv")), shown.data.csv().as_bytes())?;
         for (panel, plot) in shown.plots.iter().enumerate() {
             let (name, svg) = (numbered(&view, panel, shown.plots.len()), plot.svg());
             write(&dir.join(format!("{name}.svg")), svg.as_bytes())?;
@@ -427,7 +427,7 @@ pub(super) fn compare(args: &CompareArgs) -> Result<ExitCode, Failure> {
     match (args.json, args.csv) {
         (true, _) => print_json(&loaded.json(&report, &records)),
         (_, true) => {
-            print(report.shown.first().map(|s| s.table.csv()).unwrap_or_default().as_bytes())
+            print(report.shown.first().map(|s| s.data.csv()).unwrap_or_default().as_bytes())
         }
         _ => print(report.text().as_bytes()),
     }

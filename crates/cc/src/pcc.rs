@@ -217,7 +217,7 @@ impl<S: Search> Driver<S> {
         self.until = Instant::ZERO;
     }
 
-    fn judge(&mut self, now: Instant) {
+    fn judge(&mut self) {
         while let Some(interval) = self.monitor.take_complete(self.limits.srtt()) {
             let Interval { rate, turn, .. } = interval;
             if turn != Some(self.turn) {
@@ -256,7 +256,7 @@ impl<S: Search> Controller for Driver<S> {
         self.rtt_min = ack.rtt_min.or(self.rtt_min);
         self.delivery.on_ack(ack);
         self.monitor.on_ack(ack);
-        self.judge(ack.now);
+        self.judge();
         self.advance(ack.now);
     }
 

@@ -204,15 +204,15 @@ mod tests {
     fn a_rate_is_no_more_than_a_bounded_flight_per_round_trip() {
         let mut limits = Limits::new(&Config::new(1_000));
         let mss = limits.mss;
-        let srtt = Some(Duration::from_millis(10));
+        let srtt = Duration::from_millis(10);
         let rate = Rate::from_mbps(1_000);
         for (round, lost) in [(1, 0), (2, 80)] {
             assert_eq!(limits.paced(rate), rate);
             let now = Instant::from_millis(10 * round);
             let (acked_bytes, lost_bytes) = (20 * mss, lost * mss);
-            limits.on_ack(&AckSample { now, srtt, acked_bytes, lost_bytes, ..ack() });
+            limits.on_ack(&AckSample { now, srtt: Some(srtt), acked_bytes, lost_bytes, ..ack() });
         }
-        let held = Rate::from_bytes_over(20 * mss, srtt.unwrap()).unwrap();
+        let held = Rate::from_bytes_over(20 * mss, srtt).unwrap();
         assert_eq!(limits.paced(rate), held);
         assert_eq!(limits.paced(Rate::from_kbps(50)), Rate::from_kbps(50), "less is less");
     }

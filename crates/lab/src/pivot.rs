@@ -149,6 +149,28 @@ pub(crate) fn runs_of(lacking: Option<Lacking>) -> String {
     lacking.map_or(String::new(), |it| it.have.to_string())
 }
 
+/// A quantity with its interval, and in how many of the runs it is, if not in all.
+pub(crate) struct Found {
+    pub(crate) estimate: Estimate,
+    lacking: Option<Lacking>,
+}
+
+impl Found {
+    /// In a table.
+    pub(crate) fn text(found: Option<&Found>) -> String {
+        let text = |it: &Found| with_interval(&it.estimate) + &said(it.lacking);
+        found.map_or("-".to_owned(), text)
+    }
+
+    /// For programs: mean, half of the interval, number of runs.
+    pub(crate) fn cells(found: Option<&Found>) -> [String; 3] {
+        let cells = |Found { estimate, lacking }: &Found| {
+            [cell(Some(estimate.mean)), cell(estimate.interval()), runs_of(*lacking)]
+        };
+        found.map(cells).unwrap_or_default()
+    }
+}
+
 fn place(key: &Words) -> String {
     key.iter().map(|(name, word)| format!("{name}={word};")).collect()
 }
@@ -301,18 +323,9 @@ impl<'a> Results<'a> {
         (have < all).then_some(Lacking { have, all })
     }
 
-    /// The quantity at `at` as tables have it: with its interval, and in how many of the runs it is, if not in
-    /// all.
-    pub(crate) fn cell(&self, of: &Quantity<'_>, at: &Words) -> Option<String> {
-        let estimate = self.estimate(of, at)?;
-        Some(with_interval(&estimate) + &said(self.lacking(of, at)))
-    }
-
-    /// The same for programs: mean, half of the interval, number of runs.
-    pub(crate) fn cells(&self, of: &Quantity<'_>, at: &Words) -> [String; 3] {
-        let Some(estimate) = self.estimate(of, at) else { return Default::default() };
-        let lacking = self.lacking(of, at);
-        [cell(Some(estimate.mean)), cell(estimate.interval()), runs_of(lacking)]
+    /// The quantity at `at` as it is shown; `None` where no run has it.
+    pub(crate) fn found(&self, of: &Quantity<'_>, at: &Words) -> Option<Found> {
+        Some(Found { estimate: self.estimate(of, at)?, lacking: self.lacking(of, at) })
     }
 
     /// Mean and interval of the quantity at `at`, over seeds and draws.

@@ -2,7 +2,7 @@
 
 use crate::data::{Data, cell, column};
 use crate::draw::{Word, Words};
-use crate::pivot::{Results, label, number, runs_of, said};
+use crate::pivot::{Found, Results, label, number, runs_of, said};
 use crate::stats;
 use crate::svg::{Axis, Line, Plot, Style};
 use crate::table::Table;
@@ -22,11 +22,8 @@ impl View {
         let mut points: Vec<Vec<String>> = Vec::new();
         for panel in results.combinations(&self.panels, &self.at) {
             let name = label(&panel, &self.panels);
-            let keys: Vec<String> = self
-                .panels
-                .iter()
-                .map(|axis| panel.get(axis).map(Word::to_string).unwrap_or_default())
-                .collect();
+            let key = |axis: &String| panel.get(axis).map(Word::to_string).unwrap_or_default();
+            let keys: Vec<String> = self.panels.iter().map(key).collect();
             let mut at = self.at.clone();
             at.extend(panel);
             let (mut plot, mut rows, own) = match self.kind {
@@ -100,11 +97,12 @@ impl View {
             for x in &xs {
                 let mut at = at.clone();
                 at.insert(self.x.clone(), x.clone());
-                let estimate = results.estimate(&of, &at);
-                points.extend(estimate.and_then(|e| Some((place(x)?, e.mean, e.ci95))));
-                row.push(results.cell(&of, &at).unwrap_or_else(|| "-".to_owned()));
+                let found = results.found(&of, &at);
+                let drawn = found.as_ref().map(|found| found.estimate);
+                points.extend(drawn.and_then(|e| Some((place(x)?, e.mean, e.ci95))));
+                row.push(Found::text(found.as_ref()));
                 let runs = results.select(&at).len().to_string();
-                let y = results.cells(&of, &at);
+                let y = Found::cells(found.as_ref());
                 own.push(point([&name, ""], x.to_string(), y, of_paper(x), runs));
             }
             rows.push(row);

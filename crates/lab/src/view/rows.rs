@@ -1,7 +1,7 @@
 //! The table of a view that is one.
 
 use crate::data::{Data, column, count_name};
-use crate::pivot::{Quantity, Results};
+use crate::pivot::{Found, Quantity, Results};
 use crate::table::Table;
 
 use super::heading::{headings, named};
@@ -47,8 +47,9 @@ impl View {
                     let is_whole = !names.iter().any(|group| has(group, of));
                     let own = if is_whole { of.metric.to_owned() } else { metric(group, of) };
                     let of = Quantity { metric: &own, ..of.clone() };
-                    row.push(results.cell(&of, &at).unwrap_or_else(|| "-".to_owned()));
-                    cells.extend(results.cells(&of, &at));
+                    let found = results.found(&of, &at);
+                    row.push(Found::text(found.as_ref()));
+                    cells.extend(Found::cells(found.as_ref()));
                 }
                 row.push(runs.len().to_string());
                 cells.push(runs.len().to_string());

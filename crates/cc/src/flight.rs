@@ -40,9 +40,6 @@ impl Limits {
     pub(crate) fn on_ack(&mut self, ack: &AckSample) {
         let srtt = ack.srtt.or(ack.rtt).or(self.acks.srtt);
         self.acks = Withheld::told(ack, srtt);
-        if self.silent {
-            self.overload = Overload::after_pause(ack.now, srtt.unwrap_or_default());
-        }
         self.overload.on_ack(ack, srtt, self.mss);
         self.silent &= ack.acked_bytes == 0;
     }
@@ -85,14 +82,6 @@ impl Limits {
     /// `rate`, but a segment per second at least, or no acknowledgment could ever correct it.
     pub(crate) fn floor(&self, rate: Rate) -> Rate {
         rate.max(Rate::from_bps(self.mss.saturating_mul(8)))
-    }
-
-    /// `rate`, but no more than a bounded flight per round trip: or what an acknowledgment lets go would leave at once.
-    pub(crate) fn paced(&self, rate: Rate) -> Rate {
-        let bounded = self.overload.held().zip(self.srtt());
-        bounded
-            .and_then(|(held, srtt)| Rate::from_bytes_over(held, srtt))
-            .map_or(rate, |r| r.min(rate))
     }
 
     /// `gain * cwnd / rtt`; `None` before there is a round trip.
@@ -199,23 +188,6 @@ impl Departures {
 mod tests {
     use super::*;
     use crate::sample::tests::ack;
-
-    #[test]
-    fn a_rate_is_no_more_than_a_bounded_flight_per_round_trip() {
-        let mut limits = Limits::new(&Config::new(1_000));
-        let mss = limits.mss;
-        let srtt = Duration::from_millis(10);
-        let rate = Rate::from_mbps(1_000);
-        for (round, lost) in [(1, 0), (2, 80)] {
-            assert_eq!(limits.paced(rate), rate);
-            let now = Instant::from_millis(10 * round);
-            let (acked_bytes, lost_bytes) = (20 * mss, lost * mss);
-            limits.on_ack(&AckSample { now, srtt: Some(srtt), acked_bytes, lost_bytes, ..ack() });
-        }
-        let held = Rate::from_bytes_over(20 * mss, srtt).unwrap();
-        assert_eq!(limits.paced(rate), held);
-        assert_eq!(limits.paced(Rate::from_kbps(50)), Rate::from_kbps(50), "less is less");
-    }
 
     #[test]
     fn random_departures_are_found_again_as_by_a_walk_over_all_of_them() {

@@ -11,10 +11,7 @@
 //! lost > 1/5        held = arrived
 //! two later         half as much lost, or it was not for the flight: no bound for 16
 //! else              held grows by an eighth; where more than 1/16 was lost, by a sixty-fourth
-//! after a pause     two do not count
 //! ```
-//!
-//! A flight that an outage took would else bound the next to the few segments that came after it.
 
 use core::time::Duration;
 
@@ -32,11 +29,8 @@ const RETRIED: u32 = JUDGED + 16;
 /// Part lost beyond which the bound grows slowly: it may be the path that loses it.
 const SOME: u64 = 16;
 /// Parts by which the bound grows where little is lost, and where more is.
-const GROWTH: f64 = 8.0;
-const SLOW_GROWTH: f64 = 64.0;
-/// Round trips without an acknowledgment after which an outage is over, or the application's silence; and those after it of
-/// whose losses the same is true.
-const PAUSE: u32 = 2;
+const GROWTH: u64 = 8;
+const SLOW_GROWTH: u64 = 64;
 /// Segments that make a share of a round trip.
 const LEAST_SEGMENTS: u64 = 8;
 
@@ -52,33 +46,10 @@ pub(crate) struct Overload {
     /// Part lost in the first of them.
     share: f64,
     held: Option<u64>,
-    /// When the last acknowledgment came.
-    heard: Instant,
-    /// Nothing counts before.
-    heeds: Instant,
 }
 
 impl Overload {
-    /// Something arrives again: what was lost meanwhile is heard of in the round trip that begins, and says nothing of how
-    /// much the path holds.
-    pub(crate) fn after_pause(now: Instant, srtt: Duration) -> Overload {
-        Overload { heard: now, heeds: now + srtt.saturating_mul(PAUSE), ..Overload::default() }
-    }
-
-    /// The bound, while there is one.
-    pub(crate) fn held(&self) -> Option<u64> {
-        self.held
-    }
-
     pub(crate) fn on_ack(&mut self, ack: &AckSample, srtt: Option<Duration>, mss: u64) {
-        let heard = core::mem::replace(&mut self.heard, ack.now);
-        let passed = |srtt: &Duration| ack.now - heard > srtt.saturating_mul(PAUSE);
-        if let Some(srtt) = srtt.filter(passed).filter(|_| self.began.is_some()) {
-            *self = Overload { held: self.held, ..Overload::after_pause(ack.now, srtt) };
-        }
-        if ack.now < self.heeds {
-            return;
-        }
         let (Some(began), Some(srtt)) = (self.began, srtt) else {
             self.began = Some(ack.now);
             return;
@@ -95,9 +66,7 @@ impl Overload {
         match self.streak {
             0 => {
                 let growth = if self.lost > sent / SOME { SLOW_GROWTH } else { GROWTH };
-                let round_trips = passed.div_duration_f64(srtt);
-                let grown = |held| (held as f64 * (1.0 + round_trips / growth)) as u64;
-                self.held = self.held.map(grown);
+                self.held = self.held.map(|held| held.saturating_add(held / growth));
             }
             1 => {
                 self.share = self.lost as f64 / sent as f64;
@@ -149,35 +118,6 @@ mod tests {
         assert_eq!(bounds[..5], [100, 20, 20, 20, 22]);
         assert!(bounds[5..].iter().all(|&flight| flight <= 30), "{bounds:?}");
         assert!(bounds[5..].iter().any(|&flight| flight > 22), "{bounds:?}");
-    }
-
-    /// What a flight is bounded to where 100 segments are lost with the path, for so many round trips, and told of a round
-    /// trip after the first that arrives again; the bound before is so many segments.
-    fn after_an_outage(round_trips: u64, held: Option<u64>) -> Option<u64> {
-        let mut overload = Overload { held: held.map(|held| held * MSS), ..Overload::default() };
-        let srtt = Some(Duration::from_millis(10));
-        for (round, arrives, lost) in [
-            (1, 10, 0),
-            (1 + round_trips, 1, 0),
-            (2 + round_trips, 20, 100),
-            (4 + round_trips, 20, 0),
-        ] {
-            let now = Instant::from_millis(10 * round);
-            let (acked_bytes, lost_bytes) = (arrives * MSS, lost * MSS);
-            overload.on_ack(&AckSample { now, acked_bytes, lost_bytes, ..ack() }, srtt, MSS);
-        }
-        overload.held().map(|held| held / MSS)
-    }
-
-    #[test]
-    fn what_an_outage_took_does_not_bound_the_flight() {
-        assert_eq!(after_an_outage(1, None), Some(10), "not an outage");
-        assert_eq!(after_an_outage(5, None), None);
-    }
-
-    #[test]
-    fn a_bound_outlives_a_pause() {
-        assert_eq!(after_an_outage(5, Some(30)), Some(30));
     }
 
     #[test]

@@ -19,11 +19,9 @@
 //! are to be compared. An interval in which the sender could not follow its rate does not count.
 //!
 //! Deviation: after a timeout the rate is halved and the search begins anew. The papers leave a path
-//! that goes away to the loss term of the utility; without feedback there is none.
-//!
-//! Deviation: while more is lost than by chance no interval's rate is above what arrives ([`crate::overload`]), whether or
-//! not the application keeps up: the utility points the same way, by steps of a few percent, of which each takes round
-//! trips through a full queue.
+//! that goes away to the loss term of the utility; without feedback there is none. So it is after two intervals more
+//! than half of which was lost, whether or not the application kept up: the utility points the same way, by steps of
+//! a few percent, of which each takes round trips through a full queue.
 
 mod allegro;
 mod doubling;
@@ -137,6 +135,7 @@ pub struct Driver<S> {
     turn: u64,
     rtt_min: Option<Duration>,
     delivery: Delivery,
+    choke: Choke,
 }
 
 /// What arrives in a round trip. The rates that acknowledgments bring will not do: one of the first two packets is
@@ -158,6 +157,31 @@ impl Delivery {
             self.most = self.most.max(rate.filter(|rate| *rate > Rate::ZERO));
             self.since = Some((ack.now, ack.delivered));
         }
+    }
+}
+
+/// Intervals in a row more than half of which was lost, of those since the last time that something followed from it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Choke {
+    since: Instant,
+    intervals: u32,
+}
+
+/// One may be a burst of losses.
+const CHOKED: u32 = 2;
+
+impl Choke {
+    /// True if the rate is above the path's twice over.
+    fn on_complete(&mut self, interval: &Interval, now: Instant) -> bool {
+        if interval.began < self.since {
+            return false;
+        }
+        self.intervals = if interval.is_choked() { self.intervals + 1 } else { 0 };
+        let choked = self.intervals >= CHOKED;
+        if choked {
+            *self = Choke { since: now, intervals: 0 };
+        }
+        choked
     }
 }
 
@@ -185,6 +209,7 @@ impl<S: Search> Driver<S> {
             turn: 0,
             rtt_min: None,
             delivery: Delivery::default(),
+            choke: Choke::default(),
         }
     }
 
@@ -198,7 +223,7 @@ impl<S: Search> Driver<S> {
         let awaited = self.monitor.awaited(self.turn);
         let seen = Seen { awaited, arrived: self.delivery.most };
         let plan = self.search.next(seen, &mut self.dice);
-        let rate = self.limits.paced(plan.rate).clamp(MIN_RATE, MAX_RATE);
+        let rate = plan.rate.clamp(MIN_RATE, MAX_RATE);
         self.rate = Some(rate);
         let round_trips = self.search.round_trips(&mut self.dice);
         let least = rate.time_for(MIN_SEGMENTS.saturating_mul(self.limits.mss));
@@ -217,8 +242,12 @@ impl<S: Search> Driver<S> {
         self.until = Instant::ZERO;
     }
 
-    fn judge(&mut self) {
+    fn judge(&mut self, now: Instant) {
         while let Some(interval) = self.monitor.take_complete(self.limits.srtt()) {
+            if self.choke.on_complete(&interval, now) {
+                self.halve();
+                continue;
+            }
             let Interval { rate, turn, .. } = interval;
             if turn != Some(self.turn) {
                 continue;
@@ -256,7 +285,7 @@ impl<S: Search> Controller for Driver<S> {
         self.rtt_min = ack.rtt_min.or(self.rtt_min);
         self.delivery.on_ack(ack);
         self.monitor.on_ack(ack);
-        self.judge();
+        self.judge(ack.now);
         self.advance(ack.now);
     }
 
@@ -282,7 +311,7 @@ impl<S: Search> Controller for Driver<S> {
 
     fn pacing_rate(&self) -> Option<Rate> {
         let rate = self.rate.or_else(|| self.limits.pace(self.initial_window, 1.0, None))?;
-        Some(self.limits.floor(self.limits.paced(rate)))
+        Some(self.limits.floor(rate))
     }
 }
 

@@ -106,6 +106,11 @@ impl Interval {
         self.lost <= BY_CHANCE * mss
     }
 
+    /// More than half of what is accounted for was lost.
+    pub(super) fn is_choked(&self) -> bool {
+        self.lost > self.acked
+    }
+
     /// Seconds of round trip per second of sending: of a line through the interval's, or where a few
     /// acknowledgments tell of many packets, from the middle of those before.
     pub(super) fn rtt_gradient(&self) -> f64 {
